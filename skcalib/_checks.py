@@ -1,0 +1,147 @@
+"""Validate once at the door: labels, probabilities and weights become plain arrays.
+
+Past this module forecasts are float64 arrays of shape (n, K) with K >= 2, targets are one-hot
+arrays of the same shape and weights are float64 arrays of shape (n,). Nothing is clipped,
+renormalised or guessed; what does not fit is refused in one sentence.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils import check_array
+
+from skcalib._labels import check_classes, check_y, one_hot
+
+# Rows may miss one by what rounding explains: a float32 softmax over a thousand classes, or
+# probabilities written with six decimals. A row that is off by more was no probability vector.
+ROW_SUM_TOLERANCE = 1e-5
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Forecasts, targets and weights that belong together, validated.
+
+    ``forecast`` and ``target`` have shape (n, K), K >= 2; ``weight`` has shape (n,) and is positive;
+    ``classes`` names the K columns.
+    """
+
+    forecast: np.ndarray
+    target: np.ndarray
+    weight: np.ndarray
+    classes: np.ndarray
+
+
+def check_problem(
+    y_true, y_proba, *, sample_weight=None, labels=None, pos_label=None, name="y_proba"
+):
+    """Arguments of a public function -> `Problem`."""
+    y = check_y(y_true)
+    raw = check_features(y_proba, name=name, n_samples=len(y))
+    classes = check_classes(y, raw.shape[1], labels=labels, pos_label=pos_label, name=name)
+    forecast, target = _check_simplex(raw, name), one_hot(y, classes)
+    weight = check_weight(sample_weight, len(y))
+    counts = weight > 0
+    if not counts.all():  # a sample of weight zero is not there
+        forecast, target, weight = forecast[counts], target[counts], weight[counts]
+    return Problem(forecast, target, weight, classes)
+
+
+def check_proba(y_proba, *, name="y_proba"):
+    """Probabilities of shape (n,), (n, 1) or (n, K) -> float64 array (n, K), K >= 2."""
+    return _check_simplex(_check_float_array(y_proba, name), name)
+
+
+def check_features(values, *, name, n_samples):
+    """Any finite real array (n,) or (n, d) -> (n, d), with as many rows as there are labels."""
+    array = _check_float_array(values, name)
+    if len(array) != n_samples:
+        raise ValueError(
+            f"y_true and {name} must have the same number of samples: y_true has {n_samples}, "
+            f"{name} has {len(array)}."
+        )
+    return array
+
+
+def _check_float_array(values, name):
+    if issparse(values):
+        raise ValueError(f"{name} is sparse: pass a dense array, for example {name}.toarray().")
+    try:
+        array = check_array(
+            values,
+            ensure_2d=False,
+            dtype=[np.float64, np.float32, np.float16],
+            ensure_all_finite=False,
+            ensure_min_samples=0,
+            ensure_min_features=0,
+            input_name=name,
+        )
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} must be a numeric array of shape (n,) or (n, n_classes): {error}"
+        ) from error
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.ndim != 2 or array.shape[1] == 0:
+        raise ValueError(f"{name} must have shape (n,) or (n, n_classes), got {np.shape(values)}.")
+    if len(array) == 0:
+        raise ValueError(f"{name} is empty: at least one sample is needed.")
+    if not np.isfinite(array).all():
+        what = "NaN" if np.isnan(array).any() else "infinity"
+        raise ValueError(f"{name} contains {what}: remove or repair these rows first.")
+    return array
+
+
+def _check_simplex(array, name):
+    tolerance = max(ROW_SUM_TOLERANCE, 10 * float(np.finfo(array.dtype).eps))
+    low, high = float(array.min()), float(array.max())
+    if low < 0 or high > 1 + tolerance:
+        raise ValueError(
+            f"{name} has the value {low if low < 0 else high:.6g}, outside [0, 1]: probabilities "
+            "are expected. Map logits or decision values to probabilities first, for example by "
+            "scipy.special.softmax or scipy.special.expit."
+        )
+    p = np.array(array, dtype=np.float64, order="C")  # a copy: the caller's array stays untouched
+    if p.shape[1] == 1:
+        return np.hstack([1 - p, p])
+    off = np.abs(p.sum(axis=1) - 1)
+    row = int(off.argmax())
+    if off[row] > tolerance:
+        raise ValueError(
+            f"Each row of {name} must sum to 1 (within {tolerance:g}), but row {row} sums to "
+            f"{p[row].sum():.6g}. Pass one probability per class in each row; divide by the row "
+            "sum first if that is what you mean."
+        )
+    return p
+
+
+def check_weight(sample_weight, n_samples):
+    """Weights -> float64 array (n,), ones by default."""
+    if sample_weight is None:
+        return np.ones(n_samples)
+    try:
+        weight = np.array(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError("sample_weight must be an array of numbers.") from error
+    if weight.shape == (n_samples, 1):
+        weight = weight[:, 0]
+    if weight.shape != (n_samples,):
+        raise ValueError(
+            f"sample_weight must have shape ({n_samples},), one weight per sample; got shape "
+            f"{weight.shape}."
+        )
+    if not np.isfinite(weight).all() or weight.min() < 0:
+        raise ValueError("sample_weight must be finite and not negative.")
+    if weight.sum() <= 0:
+        raise ValueError("sample_weight sums to zero: at least one sample must count.")
+    return weight
+
+
+def from_table(value, table, *, name, kind):
+    """Strings are looked up in `table`, objects of `kind` pass; one message for all the rest."""
+    if isinstance(value, str) and value in table:
+        return table[value]()
+    if isinstance(value, kind):
+        return value
+    names = ", ".join(repr(key) for key in table)
+    raise ValueError(f"{name} must be one of {names} or a {kind.__name__}, got {value!r}.")

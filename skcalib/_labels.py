@@ -1,0 +1,109 @@
+"""Labels at the door: which class does each column of the forecast speak of?"""
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils import column_or_1d
+
+
+def check_y(y_true, *, name="y_true"):
+    """Labels of any orderable kind -> array (n,) without missing or continuous values."""
+    if issparse(y_true) or (np.ndim(y_true) == 2 and np.shape(y_true)[1] != 1):
+        raise ValueError(
+            f"{name} must hold one label per sample, shape (n,); got shape {np.shape(y_true)}. "
+            "Turn one-hot rows into labels with .argmax(axis=1)."
+        )
+    if np.ndim(y_true) not in (1, 2):
+        raise ValueError(f"{name} must have shape (n,), got an array of {np.ndim(y_true)} axes.")
+    y = column_or_1d(np.asarray(y_true))
+    if len(y) == 0:
+        raise ValueError(f"{name} is empty: at least one sample is needed.")
+    if y.dtype.kind == "O" and any(_is_missing(label) for label in y):
+        raise ValueError(f"{name} contains missing values (NaN or None): remove these rows first.")
+    if y.dtype.kind in "fc":
+        if not np.isfinite(y).all():
+            raise ValueError(f"{name} contains NaN or infinity: remove these rows first.")
+        if y.dtype.kind == "c" or np.any(y != np.floor(y)):
+            raise ValueError(f"{name} holds continuous values: class labels are expected.")
+    return y
+
+
+def _is_missing(label):
+    try:
+        return label is None or bool(label != label)
+    except TypeError:  # pandas.NA refuses to be compared
+        return True
+
+
+def check_classes(y, n_columns, *, labels=None, pos_label=None, name="y_proba"):
+    """Names of the columns, in their order; ``n_columns=1`` is a binary forecast of shape (n,)."""
+    classes = unique_labels(y) if labels is None else check_label_list(labels)
+    if n_columns == 1 and len(classes) == 1:
+        classes = _complete_single_class(classes, pos_label, name)
+    if pos_label is not None:
+        classes = _put_positive_last(classes, pos_label, reorder=n_columns == 1)
+    if len(classes) != max(n_columns, 2):
+        holds = "y_true holds" if labels is None else "labels lists"
+        columns = "one column (the positive class)" if n_columns == 1 else f"{n_columns} columns"
+        raise ValueError(
+            f"{holds} {len(classes)} classes but {name} has {columns}: pass labels= with the class "
+            f"of each column of {name} (for a scikit-learn classifier: its classes_)."
+        )
+    return classes
+
+
+def _complete_single_class(classes, pos_label, name):
+    """One class in y_true and one column: only `pos_label` or 0/1 coding tell what it means."""
+    only = classes[0]
+    if pos_label is not None:
+        other = None if only == pos_label else pos_label
+        return np.array([only, other], dtype=object)
+    if classes.dtype.kind == "b":
+        return np.array([False, True])
+    if classes.dtype.kind in "iuf" and only in (-1, 0, 1):
+        return np.array([-1, 1]) if only == -1 else np.array([0, 1])
+    raise ValueError(
+        f"y_true holds the single class {only!r}, so the class that {name} of shape (n,) speaks "
+        "of is unknown: pass labels=[negative, positive] or pos_label=."
+    )
+
+
+def _put_positive_last(classes, pos_label, *, reorder):
+    if len(classes) > 2:
+        raise ValueError(
+            f"pos_label is for binary problems, but there are {len(classes)} classes: use "
+            "notion='classwise' to see every class."
+        )
+    found = [label == pos_label for label in classes]
+    if not any(found):
+        raise ValueError(f"pos_label={pos_label!r} is not one of the classes {list(classes)}.")
+    return classes[::-1] if reorder and found[0] else classes
+
+
+def unique_labels(y):
+    """Sorted distinct labels; mixed types are refused."""
+    try:
+        return np.unique(y)
+    except TypeError as error:
+        raise ValueError("y_true mixes labels of types that cannot be ordered.") from error
+
+
+def check_label_list(labels):
+    """`labels` as an array without repetition, in the order given."""
+    labels = np.asarray(labels)
+    if labels.ndim != 1 or len(labels) < 2:
+        raise ValueError("labels must list at least two classes, one for each column of y_proba.")
+    if len(set(labels.tolist())) != len(labels):
+        raise ValueError(f"labels holds a class twice: {labels.tolist()}.")
+    return labels
+
+
+def one_hot(y, classes):
+    """Labels (n,) and the classes of the K columns -> float64 array (n, K)."""
+    target = np.asarray(y[:, None] == classes[None, :], dtype=np.float64)
+    unknown = target.sum(axis=1) == 0
+    if unknown.any():
+        raise ValueError(
+            f"y_true contains {y[unknown].tolist()[0]!r}, which is none of the classes "
+            f"{classes.tolist()}: pass labels= with the class of each column."
+        )
+    return target

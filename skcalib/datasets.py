@@ -1,0 +1,179 @@
+"""Simulators with the truth attached.
+
+Each returns a `sklearn.utils.Bunch` with the labels ``y``, the forecasts ``y_proba`` of shape
+(n, K), the ``posterior`` E[Y|S] or E[Y|X] that the labels were drawn from, features ``X`` where
+there are any, and ``truth``, a dict of exact expected values under the conventions of skcalib
+(natural logarithm; Brier halved for K = 2).
+"""
+
+from functools import partial
+
+import numpy as np
+from scipy.integrate import quad
+from scipy.special import expit, log_softmax, logit
+from scipy.stats import norm
+from sklearn.utils import Bunch, check_random_state
+
+from skcalib.scores import Brier, LogLoss
+
+
+def make_tempered_simplex(
+    n_samples=1000,
+    n_classes=2,
+    *,
+    label_temperature=0.9,
+    score_temperature=0.6,
+    random_state=None,
+):
+    r"""Over- or under-confident forecasts whose calibrated scores are known (P24, simulation).
+
+    :math:`u \sim Dirichlet(1, \dots, 1)`, posterior :math:`p = softmax(\log u / t_{label})`,
+    labels :math:`y \sim p`, forecasts :math:`S = softmax(\log p / t_{score})`. The map from p to
+    S is injective, so E[Y|S] = p. Over-confident for ``score_temperature`` < 1, calibrated for 1.
+
+    Parameters
+    ----------
+    n_samples : int, default=1000
+        Number of samples.
+    n_classes : int, default=2
+        Number of classes K.
+    label_temperature, score_temperature : float, default=0.9 and 0.6
+        The two temperatures, positive.
+    random_state : int, RandomState instance or None, default=None
+        Seed.
+
+    Returns
+    -------
+    Bunch
+        ``y`` (n,), ``y_proba`` (n, K), ``posterior`` (n, K) and ``truth``. For K = 2 the truth
+        holds, for "brier" and "log", the calibration error under the name of the loss, and
+        ``refinement_...`` and ``uncertainty_...``, by quadrature. For K > 2 it holds what is
+        known: zeros if the forecasts are calibrated; else it is empty, and the mean divergence of
+        `posterior` from `y_proba` is the truth given the forecasts.
+
+    Examples
+    --------
+    >>> from skcalib.datasets import make_tempered_simplex
+    >>> data = make_tempered_simplex(100, 2, random_state=0)
+    >>> data.y_proba.shape, round(data.truth["log"], 7)
+    ((100, 2), 0.036603)
+    """
+    if not (label_temperature > 0 and score_temperature > 0):
+        raise ValueError("label_temperature and score_temperature must be positive.")
+    if n_classes < 2:
+        raise ValueError(f"n_classes must be at least 2, got {n_classes!r}.")
+    rng = check_random_state(random_state)
+    # Logarithms of exponentials stay exact where a Dirichlet draw would underflow.
+    log_u = np.log(rng.standard_exponential((n_samples, n_classes)))
+    log_posterior = log_softmax(log_u / label_temperature, axis=1)
+    y_proba = np.exp(log_softmax(log_posterior / score_temperature, axis=1))
+    posterior = np.exp(log_posterior)
+    truth = {}
+    if n_classes == 2:
+        truth = _tempered_truth(label_temperature, score_temperature)
+    elif score_temperature == 1:
+        truth = {"brier": 0.0, "log": 0.0}
+    y = _draw(posterior, rng)
+    return Bunch(y=y, y_proba=y_proba, posterior=posterior, truth=truth)
+
+
+def _tempered_truth(label_temperature, score_temperature):
+    """Integrals over u uniform on (0, 1)."""
+
+    def pair(u, temperature):
+        z = logit(u) / temperature
+        return np.array([expit(-z), expit(z)])
+
+    truth = {}
+    for name, score in (("brier", Brier()), ("log", LogLoss())):
+
+        def calibration(u, score=score):
+            q = pair(u, label_temperature)
+            return score.divergence(q, pair(u, label_temperature * score_temperature))
+
+        def refinement(u, score=score):
+            return score.entropy(pair(u, label_temperature))
+
+        # Symmetric in u and 1 - u: half of the interval keeps the quadrature away from 1.
+        integrate = partial(quad, a=0, b=0.5, epsabs=1e-13, epsrel=1e-12)
+        truth[name] = 0.0 if score_temperature == 1 else 2 * integrate(calibration)[0]
+        truth[f"refinement_{name}"] = 2 * integrate(refinement)[0]
+        truth[f"uncertainty_{name}"] = float(score.entropy(np.array([0.5, 0.5])))
+    return truth
+
+
+def make_grouping_problem(n_samples=1000, *, heterogeneity=1.0, random_state=None):
+    r"""A calibrated classifier that is wrong for everybody (L23, figure 4).
+
+    :math:`X \sim N(0, \Sigma)` with 5.5 on the diagonal of :math:`\Sigma` and 4.5 beside it,
+    :math:`S = \sigma(x_1 + x_2)` and
+    :math:`Q = E[Y|X] = S + a\, \psi(t) \min(S, 1 - S)` with :math:`t = (x_1 - x_2) / \sqrt 2`,
+    :math:`\psi(t) = 2 \sigma(t) - 1` and the `heterogeneity` a. As :math:`\psi` is odd and t is
+    independent of S, S is calibrated; the grouping loss is the mean divergence of Q from S.
+
+    Parameters
+    ----------
+    n_samples : int, default=1000
+        Number of samples.
+    heterogeneity : float, default=1.0
+        Strength a in [0, 1]; with 0 there is no grouping loss.
+    random_state : int, RandomState instance or None, default=None
+        Seed.
+
+    Returns
+    -------
+    Bunch
+        ``X`` (n, 2), ``y`` (n,), ``y_proba`` (n, 2), ``posterior`` (n, 2) = E[Y|X], and
+        ``truth``: "brier" and "log" (calibration errors, 0), "grouping_brier" and "grouping_log".
+
+    Examples
+    --------
+    >>> from skcalib.datasets import make_grouping_problem
+    >>> data = make_grouping_problem(100, random_state=0)
+    >>> data.X.shape, round(data.truth["grouping_brier"], 6)
+    ((100, 2), 0.005862)
+    """
+    if not 0 <= heterogeneity <= 1:
+        raise ValueError(f"heterogeneity must be in [0, 1], got {heterogeneity!r}.")
+    rng = check_random_state(random_state)
+    # Along (1, 1) / sqrt 2 the variance is 10, along (1, -1) / sqrt 2 it is 1.
+    along, across = np.sqrt(10) * rng.standard_normal(n_samples), rng.standard_normal(n_samples)
+    X = np.column_stack([along + across, along - across]) / np.sqrt(2)
+    score = expit(X.sum(axis=1))
+    posterior = _grouped(score, expit(-X.sum(axis=1)), across, heterogeneity)
+    y_proba = np.column_stack([expit(-X.sum(axis=1)), score])
+    return Bunch(
+        X=X,
+        y=_draw(posterior, rng),
+        y_proba=y_proba,
+        posterior=posterior,
+        truth={"brier": 0.0, "log": 0.0, **_grouping_truth(heterogeneity)},
+    )
+
+
+def _grouped(score, rest, across, heterogeneity):
+    shift = heterogeneity * (2 * expit(across) - 1) * np.minimum(score, rest)
+    return np.stack([rest - shift, score + shift], axis=-1)
+
+
+def _grouping_truth(heterogeneity):
+    """Gauss-Legendre quadrature over the two independent normal directions."""
+    node, node_weight = np.polynomial.legendre.leggauss(400)
+    # The score has a kink at 0; symmetry leaves the half line, and 12 deviations hold all mass.
+    z, z_weight = 6 * (node + 1), 6 * node_weight * 2 * norm.pdf(6 * (node + 1))
+    t, t_weight = 12 * node, 12 * node_weight * norm.pdf(12 * node)
+    z, t = np.sqrt(20) * z[:, None], t[None, :]
+    score, rest = expit(z), expit(-z)
+    forecast = np.stack(np.broadcast_arrays(rest, score), axis=-1) + 0 * t[..., None]
+    posterior = _grouped(score, rest, t, heterogeneity)
+    mass = z_weight[:, None] * t_weight[None, :]
+    return {
+        f"grouping_{name}": float(np.sum(mass * divergence.divergence(posterior, forecast)))
+        for name, divergence in (("brier", Brier()), ("log", LogLoss()))
+    }
+
+
+def _draw(posterior, rng):
+    """One label per row of `posterior`."""
+    level = rng.random_sample(len(posterior))[:, None] * posterior.sum(axis=1, keepdims=True)
+    return (posterior.cumsum(axis=1)[:, :-1] < level).sum(axis=1)

@@ -1,0 +1,147 @@
+r"""The terms of a proper calibration error, sample by sample.
+
+Every function and estimator of proper errors reads the same record: the loss of the forecast, the
+part of it that is miscalibration, the part that is refinement, each as an array over samples whose
+weighted mean is the estimate. Written with the calibrated scores :math:`\hat C` that a smoother
+estimates without a sample's own label:
+
+=========  =====================================================  =============================
+method     calibration                                            refinement
+=========  =====================================================  =============================
+"risk"     L(Y, S) - refinement                                   L(Y, Ĉ), or H(Ĉ) for P24
+"direct"   D(Ĉ, S)                                                as for "risk"
+"cross"    (D(Ĉ, S) + L(Y, S) - L(Y, Ĉ)) / 2 = c <Y - S, Ĉ - S>   L(Y, S) - calibration
+=========  =====================================================  =============================
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.parallel import Parallel, delayed
+
+from skcalib._checks import from_table
+from skcalib.notions import NOTIONS, Notion
+from skcalib.scores import SCORES, ProperScore
+from skcalib.smoothers import (
+    CrossFitted,
+    DirichletKernel,
+    IsotonicSmoother,
+    LogitSmoother,
+    QuantileBins,
+    Smoother,
+)
+from skcalib.tower import weighted_mean
+
+METHODS = ("risk", "direct", "cross")
+SMOOTHERS = {"kernel": DirichletKernel, "isotonic": IsotonicSmoother, "binning": QuantileBins}
+
+
+@dataclass(frozen=True)
+class ProperTerms:
+    """Arrays over samples, already reduced over the problems of the notion.
+
+    ``influence`` is the paired difference whose spread gives the standard error of the
+    calibration estimate; None where no standard error is known (method "direct").
+    """
+
+    loss: np.ndarray
+    calibration: np.ndarray
+    refinement: np.ndarray
+    influence: np.ndarray | None
+    uncertainty: float
+    weight: np.ndarray
+
+    def mean(self, name):
+        """Weighted mean of a term."""
+        return float(weighted_mean(getattr(self, name), self.weight))
+
+
+def proper_terms(problem, *, loss, notion, smoother, method, n_jobs=None):
+    """Smooth every problem of the notion and collect the terms."""
+    score = check_loss(loss)
+    notion = from_table(notion, NOTIONS, name="notion", kind=Notion)
+    check_method(method, score)
+    smoother = check_smoother(smoother)
+    terms = Parallel(n_jobs=n_jobs)(
+        delayed(_terms_of_one)(forecast, target, problem.weight, score, smoother, method)
+        for forecast, target in notion.problems(problem.forecast, problem.target)
+    )
+    share = 1 / len(terms) if notion.reduce == "mean" else 1.0
+
+    def total(name):
+        parts = [getattr(term, name) for term in terms]
+        return None if parts[0] is None else share * sum(parts)
+
+    names = ("loss", "calibration", "refinement", "influence", "uncertainty")
+    return ProperTerms(*(total(name) for name in names), problem.weight)
+
+
+def _terms_of_one(forecast, target, weight, score, smoother, method):
+    conditional, refinement, out_of_sample = smooth_held_out(
+        forecast, target, weight, score, smoother
+    )
+    if method != "direct":
+        refuse_infinite(out_of_sample if method == "cross" else refinement)
+    loss = score.loss(target, forecast)
+    if method == "direct":
+        calibration, influence = score.divergence(conditional, forecast), None
+    elif method == "risk":
+        calibration = influence = loss - refinement
+    else:
+        influence = loss - out_of_sample
+        calibration = 0.5 * (score.divergence(conditional, forecast) + influence)
+        refinement = loss - calibration
+    uncertainty = float(score.entropy(weighted_mean(target, weight)))
+    return ProperTerms(loss, calibration, refinement, influence, uncertainty, weight)
+
+
+def smooth_held_out(forecast, target, weight, score, smoother):
+    """Calibrated scores Ĉ, their refinement as the smoother reads it, and their loss L(Y, Ĉ)."""
+    fitted = clone(smoother).fit(forecast, target, weight)
+    conditional = fitted.smooth_held_out()
+    out_of_sample = score.loss(target, conditional)
+    refinement = score.entropy(conditional) if fitted.refinement == "entropy" else out_of_sample
+    return conditional, refinement, out_of_sample
+
+
+def refuse_infinite(refinement):
+    """An infinite loss of the *smoother* says nothing about the forecast."""
+    infinite = np.sum(~np.isfinite(refinement))
+    if infinite:
+        raise ValueError(
+            f"The smoother gives probability 0 to the label of {infinite} samples that it has not "
+            "seen, so its own log loss is infinite and nothing can be compared with it: use the "
+            "default smoother, method='direct' or loss='brier'."
+        )
+
+
+def check_loss(loss):
+    """A proper score for class probabilities."""
+    score = from_table(loss, SCORES, name="loss", kind=ProperScore)
+    if score.domain != "simplex":
+        raise ValueError(
+            f"{score!r} scores means and variances, not class probabilities: use 'brier', 'log', "
+            "'spherical' or a ProperScore on the simplex."
+        )
+    return score
+
+
+def check_method(method, score):
+    """One of the three methods, and one that the score is made for."""
+    if method not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}.")
+    if method == "cross" and not score.separable:
+        raise ValueError(
+            f"method='cross' needs a score that is a fixed quadratic form, such as 'brier'; "
+            f"{score!r} is none: use method='risk'."
+        )
+
+
+def check_smoother(smoother):
+    """None is the default; strings, smoothers and scikit-learn classifiers pass."""
+    if smoother is None:
+        return LogitSmoother()
+    if hasattr(smoother, "predict_proba") and not isinstance(smoother, (Smoother, type)):
+        return CrossFitted(smoother)
+    return from_table(smoother, SMOOTHERS, name="smoother", kind=Smoother)

@@ -1,0 +1,281 @@
+r"""Proper scores: one concave entropy and its gradient; everything else follows.
+
+A proper score is written with its generalised entropy :math:`H`, a concave function of the
+forecast :math:`s`. For a target :math:`q` (a label, or any conditional expectation of labels)
+
+.. math::
+
+    L(q, s) = H(s) + \langle \nabla H(s), q - s \rangle , \qquad
+    D(q, s) = L(q, s) - H(q) \ge 0 .
+
+:math:`L` is the expected loss when labels are drawn from :math:`q`, :math:`D` the Bregman
+divergence of :math:`-H`. Both are losses: they go down as the forecast improves.
+"""
+
+import numpy as np
+from scipy.special import entr
+
+
+class Divergence:
+    """A distance between a target and a forecast; the base of every score.
+
+    A distance that is no proper score, such as `TotalVariation`, implements `divergence` alone.
+    """
+
+    def divergence(self, target, forecast):
+        """Distance of each forecast from its target, shape (n,)."""
+        raise NotImplementedError
+
+    def __repr__(self):
+        arguments = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        return f"{type(self).__name__}({arguments})"
+
+    def __eq__(self, other):
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    def __hash__(self):
+        return hash((type(self), tuple(vars(self).items())))
+
+
+class ProperScore(Divergence):
+    r"""Base class of proper scores: implement `entropy` and `gradient`, inherit the rest.
+
+    Attributes
+    ----------
+    infimum : float or None
+        Lowest entropy over the domain; the loss of a perfect forecast. None where there is none,
+        and then no upper bound of the calibration error exists.
+    separable : bool
+        True where the score is a fixed quadratic form, so that
+        :math:`D(q, s) = c \|q - s\|^2` and ``method="cross"`` of
+        :func:`~skcalib.proper_calibration_error` applies.
+    domain : {"simplex", "moments"}
+        Where forecasts live: probability vectors, or the pairs (E[y], E[y^2]).
+
+    See Also
+    --------
+    skcalib.testing.check_score : The laws that every proper score obeys.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skcalib import ProperScore
+    >>> class Quartic(ProperScore):
+    ...     "Proper score of the entropy -sum p^4."
+    ...     infimum = -1.0
+    ...     def entropy(self, forecast):
+    ...         return -(forecast**4).sum(axis=-1)
+    ...     def gradient(self, forecast):
+    ...         return -4 * forecast**3
+    >>> Quartic().divergence(np.array([1.0, 0.0]), np.array([0.5, 0.5]))
+    np.float64(0.625)
+    """
+
+    infimum = None
+    separable = False
+    domain = "simplex"
+
+    def entropy(self, forecast):
+        """Generalised entropy H of each forecast, concave, shape (n,)."""
+        raise NotImplementedError
+
+    def gradient(self, forecast):
+        """Gradient of the entropy H at each forecast, shape (n, K)."""
+        raise NotImplementedError
+
+    def statistic(self, y):
+        """What the forecast is the mean of: the one-hot label itself, unless overridden."""
+        return y
+
+    def loss(self, target, forecast):
+        """Expected loss of each forecast when labels have the mean `target`, shape (n,).
+
+        Parameters
+        ----------
+        target : array of shape (n, K)
+            One-hot labels, or conditional expectations of them.
+        forecast : array of shape (n, K)
+            Forecasts in the domain of the score.
+
+        Returns
+        -------
+        array of shape (n,)
+            H(forecast) + <grad H(forecast), target - forecast>; infinite where the score is.
+        """
+        step = np.asarray(target) - forecast
+        # 0 * infinity is 0 here, as in 0 log 0: no step is taken along that coordinate.
+        slope = np.where(step == 0, 0.0, self.gradient(forecast))
+        return self.entropy(forecast) + np.sum(slope * step, axis=-1)
+
+    def divergence(self, target, forecast):
+        """Bregman divergence D(target, forecast) = loss(target, forecast) - H(target), shape (n,).
+
+        Zero when both agree. Rounding cannot make it negative: what falls below zero by rounding
+        is zero.
+        """
+        return np.maximum(self.loss(target, forecast) - self.entropy(target), 0.0)
+
+
+class Brier(ProperScore):
+    r"""Brier score, the squared distance to the label.
+
+    :math:`L(y, s) = c \sum_k (s_k - y_k)^2` with :math:`c = 1` for K > 2 and :math:`c = 1/2` for
+    K = 2, so that the binary score is :math:`(p - y)^2`, as in scikit-learn. Its entropy is
+    :math:`H(s) = c (1 - \sum_k s_k^2)` and its divergence :math:`c \|q - s\|^2`. Range [0, 2], or
+    [0, 1] for K = 2; units: squared probability.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skcalib import Brier
+    >>> Brier().loss(np.array([[0.0, 1.0]]), np.array([[0.3, 0.7]])).round(6)
+    array([0.09])
+    """
+
+    infimum = 0.0
+    separable = True
+
+    def entropy(self, forecast):
+        return self._scale(forecast) * (1 - np.sum(np.square(forecast), axis=-1))
+
+    def gradient(self, forecast):
+        return -2 * self._scale(forecast) * np.asarray(forecast)
+
+    @staticmethod
+    def _scale(forecast):
+        return 0.5 if np.shape(forecast)[-1] == 2 else 1.0
+
+
+class LogLoss(ProperScore):
+    r"""Logarithmic score, in nats: :math:`L(y, s) = -\log s_y`, Shannon entropy, KL divergence.
+
+    Range [0, infinity]. A label that was given probability 0 costs infinity: that is an answer,
+    and no probability is clipped to avoid it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skcalib import LogLoss
+    >>> LogLoss().loss(np.eye(2), np.array([[0.5, 0.5], [1.0, 0.0]])).round(4)
+    array([0.6931,    inf])
+    """
+
+    infimum = 0.0
+
+    def entropy(self, forecast):
+        return np.sum(entr(forecast), axis=-1)
+
+    def gradient(self, forecast):
+        with np.errstate(divide="ignore"):
+            return -np.log(forecast) - 1
+
+
+class Spherical(ProperScore):
+    r"""Spherical score: :math:`L(y, s) = 1 - s_y / \|s\|_2`, entropy :math:`1 - \|s\|_2`.
+
+    Range [0, 1], without units. Its divergence is
+    :math:`\|q\| - \langle q, s \rangle / \|s\|`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skcalib import Spherical
+    >>> Spherical().loss(np.array([[0.0, 1.0]]), np.array([[0.6, 0.4]])).round(4)
+    array([0.4453])
+    """
+
+    infimum = 0.0
+
+    def entropy(self, forecast):
+        return 1 - np.linalg.norm(forecast, axis=-1)
+
+    def gradient(self, forecast):
+        return -np.asarray(forecast) / np.linalg.norm(forecast, axis=-1, keepdims=True)
+
+
+class DawidSebastiani(ProperScore):
+    r"""Dawid-Sebastiani score of a mean and a variance, for regression.
+
+    The forecast is the pair of moments :math:`(m_1, m_2) = (\mu, \mu^2 + v)` and the target
+    statistic of an outcome y is :math:`(y, y^2)`. With the entropy
+    :math:`H = \log(m_2 - m_1^2) + 1` the loss is :math:`(y - \mu)^2 / v + \log v`. It is unbounded
+    below (``infimum`` is None), so no upper bound of its calibration error exists. The divergence
+    of a target needs a variance above zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skcalib import DawidSebastiani
+    >>> score = DawidSebastiani()
+    >>> score.loss(score.statistic(np.array([2.0])), np.array([[1.0, 1.0 + 4.0]])).round(4)
+    array([1.6363])
+    """
+
+    domain = "moments"
+
+    def statistic(self, y):
+        return np.stack([y, np.square(y)], axis=-1)
+
+    def entropy(self, forecast):
+        with np.errstate(divide="ignore"):
+            return np.log(self._variance(forecast)) + 1
+
+    def gradient(self, forecast):
+        variance = self._variance(forecast)
+        return np.stack([-2 * forecast[..., 0] / variance, 1 / variance], axis=-1)
+
+    @staticmethod
+    def _variance(moments):
+        return moments[..., 1] - np.square(moments[..., 0])
+
+
+class TotalVariation(Divergence):
+    r"""Total variation, half of the L1 distance: :math:`\frac12 \sum_k |q_k - s_k|`, in [0, 1].
+
+    For K = 2 it is :math:`|q_1 - s_1|`, the distance of the expected calibration error. It is a
+    distance and no proper score.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skcalib import TotalVariation
+    >>> TotalVariation().divergence(np.array([[0.5, 0.5]]), np.array([[0.2, 0.8]])).round(6)
+    array([0.3])
+    """
+
+    def divergence(self, target, forecast):
+        return 0.5 * np.sum(np.abs(np.asarray(target) - forecast), axis=-1)
+
+
+class Lp(Divergence):
+    r"""The p-th power of the Lp distance, :math:`c \sum_k |q_k - s_k|^p`.
+
+    Halved for K = 2 (:math:`c = 1/2`, else 1), so that the binary distance is :math:`|q - s|^p`.
+    ``Lp(2)`` agrees with the divergence of `Brier`. No root is taken.
+
+    Parameters
+    ----------
+    p : float, default=2
+        The power, at least 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skcalib import Lp
+    >>> Lp(p=1).divergence(np.array([[0.5, 0.5]]), np.array([[0.2, 0.8]])).round(6)
+    array([0.3])
+    """
+
+    def __init__(self, p=2):
+        if not p >= 1:
+            raise ValueError(f"p must be at least 1, got {p!r}.")
+        self.p = p
+
+    def divergence(self, target, forecast):
+        distance = np.abs(np.asarray(target) - forecast)
+        scale = 0.5 if distance.shape[-1] == 2 else 1.0
+        return scale * np.sum(distance**self.p, axis=-1)
+
+
+#: Names at the door; objects inside.
+SCORES = {"brier": Brier, "log": LogLoss, "spherical": Spherical}

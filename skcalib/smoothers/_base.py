@@ -1,0 +1,147 @@
+"""The smoother protocol: an estimate of a conditional expectation given the forecast."""
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.model_selection import KFold, StratifiedKFold, check_cv
+from sklearn.utils.validation import check_is_fitted
+
+
+class Smoother(BaseEstimator):
+    r"""Base class: estimates :math:`E[\,\cdot \mid S]`, the conditional expectation given S.
+
+    A smoother is an operator. Once fitted to forecasts it averages *any* values of the same
+    samples over similar forecasts: labels, which gives the calibrated scores
+    :math:`\hat C = \hat E[Y|S]`, or forecasts, residuals, losses.
+
+    To add one, implement `fit`, `smooth` and `predict`. If `smooth` lets a sample see its own
+    value, `smooth_held_out` is inherited: it refits on the other folds. Override it where leaving
+    one sample out has a closed form.
+
+    Attributes
+    ----------
+    projection : bool
+        True where `smooth` replaces values by averages over cells: applying it twice changes
+        nothing and the overall mean is kept.
+    refinement : {"loss", "entropy"}
+        How the refinement is read off :math:`\hat C`: its mean loss on labels it has not seen, or
+        its mean entropy (P24 eq. 15).
+
+    See Also
+    --------
+    skcalib.testing.check_smoother : The laws that every smoother obeys.
+    """
+
+    projection = False
+    refinement = "loss"
+
+    def fit(self, forecast, target, sample_weight=None):
+        """Learn from forecasts (n, K) and target values (n, C); return self."""
+        raise NotImplementedError
+
+    def smooth(self, values=None):
+        """Estimate of E[values | forecast] at the fitted forecasts, shape of `values`.
+
+        Partitions are projections, kernels leave each sample out, cross-fitted smoothers are out
+        of fold. None smooths the target given to `fit`.
+        """
+        raise NotImplementedError
+
+    def predict(self, forecast):
+        """Estimate of E[target | forecast] at new forecasts, shape (m, C)."""
+        raise NotImplementedError
+
+    def smooth_held_out(self, values=None):
+        """As `smooth`, but no sample sees its own value.
+
+        The estimate that the methods "risk" and "cross" of
+        :func:`~skcalib.proper_calibration_error` rest on.
+        """
+        check_is_fitted(self)
+        values = self._values(values)
+        return cross_predict(
+            self.forecast_,
+            values,
+            self.weight_,
+            lambda f, v, w: clone(self).fit(f, v, w).predict,
+            check_folds(5, values, random_state=0),
+        )
+
+    def _store(self, forecast, target, sample_weight):
+        self.forecast_ = np.asarray(forecast, dtype=np.float64)
+        self.target_ = np.asarray(target, dtype=np.float64)
+        n_samples = len(self.forecast_)
+        if self.target_.shape[:1] != (n_samples,) or self.forecast_.ndim != 2:
+            raise ValueError(
+                "forecast must have shape (n, K) and target as many rows; got "
+                f"{self.forecast_.shape} and {self.target_.shape}."
+            )
+        weight = np.ones(n_samples) if sample_weight is None else sample_weight
+        self.weight_ = np.asarray(weight, dtype=np.float64)
+        if self.weight_.shape != (n_samples,) or not np.all(self.weight_ > 0):
+            raise ValueError(
+                f"sample_weight must be positive and have shape ({n_samples},): drop samples of "
+                "weight zero."
+            )
+
+    def _values(self, values):
+        if values is None:
+            return self.target_
+        values = np.asarray(values, dtype=np.float64)
+        if len(values) != len(self.forecast_):
+            raise ValueError(
+                f"values must have one row per fitted forecast, {len(self.forecast_)}; got "
+                f"{len(values)}."
+            )
+        return values
+
+    def _need_two(self):
+        check_at_least_two(len(self.forecast_))
+
+
+def check_at_least_two(n_samples):
+    """Leaving a sample out needs another one."""
+    if n_samples < 2:
+        raise ValueError(
+            "At least 2 samples are needed: an estimate that leaves samples out has nothing to "
+            "learn from. Functions of the loss alone, such as root_brier_score and "
+            "calibration_upper_bound, take one sample."
+        )
+
+
+def cross_predict(forecast, values, weight, fit_one, folds):
+    """Out-of-fold predictions; samples predicted several times are averaged.
+
+    ``fit_one(forecast, values, weight)`` returns a function from forecasts to predictions.
+    """
+    flat = values.reshape(len(values), -1)
+    total, times = np.zeros_like(flat), np.zeros((len(flat), 1))
+    for train, test in folds:
+        total[test] += fit_one(forecast[train], flat[train], weight[train])(forecast[test])
+        times[test] += 1
+    if times.min() == 0:
+        raise ValueError(
+            f"cv leaves {int(np.sum(times == 0))} samples without an out-of-fold prediction: use "
+            "a splitter that tests every sample at least once, such as KFold."
+        )
+    return (total / times).reshape(values.shape)
+
+
+def check_folds(cv, values, *, random_state):
+    """`cv` -> list of (train, test); shuffled, stratified where rows are one-hot and it can be."""
+    n_samples = len(values)
+    check_at_least_two(n_samples)
+    flat = values.reshape(n_samples, -1)
+    labels = flat.argmax(axis=1)
+    one_hot = flat.shape[1] > 1 and np.array_equal(flat, np.eye(flat.shape[1])[labels])
+    placeholder = np.zeros(n_samples)
+    if not isinstance(cv, (int, np.integer)):
+        return list(check_cv(cv).split(placeholder, labels if one_hot else None))
+    if cv < 2:
+        raise ValueError(f"cv must be at least 2 folds or a splitter, got {cv!r}.")
+    folds = min(int(cv), n_samples)
+    counts = np.bincount(labels)
+    if one_hot and counts[counts > 0].min() >= folds:
+        splitter = StratifiedKFold(folds, shuffle=True, random_state=random_state)
+    else:
+        splitter = KFold(folds, shuffle=True, random_state=random_state)
+    return list(splitter.split(placeholder, labels))

@@ -1,0 +1,223 @@
+"""Partitions of the forecasts into cells: averaging over cells is a projection."""
+
+import numpy as np
+from sklearn.neighbors import NearestNeighbors
+from sklearn.utils.validation import check_is_fitted
+
+from skcalib.smoothers._base import Smoother
+
+
+class PartitionSmoother(Smoother):
+    r"""Base class: replace every value by the mean over the cell of its forecast.
+
+    To add a partition, implement `_fit_cells` (learn the cells) and `_cell_keys` (a row of
+    integers per forecast that names its cell). In sample, `smooth` is the orthogonal projection
+    on functions that are constant in each cell, so divergences of every proper score add along
+    nested partitions. `smooth_held_out` leaves each sample out of its own cell mean; a sample
+    alone in its cell gets the mean over all other samples.
+
+    New forecasts in a cell without samples get the prediction of the occupied cell whose mean
+    forecast is nearest.
+
+    Attributes
+    ----------
+    cells_ : array of shape (n,)
+        Cell of each fitted forecast, 0 to ``n_cells_ - 1``.
+    n_cells_ : int
+        Number of cells that hold samples.
+    """
+
+    projection = True
+
+    def fit(self, forecast, target, sample_weight=None):
+        """Learn the cells from forecasts (n, K) and their means from target (n, C)."""
+        self._store(forecast, target, sample_weight)
+        self._fit_cells(self.forecast_)
+        self.keys_, self.cells_ = np.unique(
+            self._cell_keys(self.forecast_), axis=0, return_inverse=True
+        )
+        self.cells_ = self.cells_.ravel()
+        self.n_cells_ = len(self.keys_)
+        self.mass_ = np.bincount(self.cells_, self.weight_, self.n_cells_)
+        return self
+
+    def _fit_cells(self, forecast):
+        """Learn what `_cell_keys` needs; nothing by default."""
+
+    def _cell_keys(self, forecast):
+        """Integer rows (m, D) that name the cell of each forecast."""
+        raise NotImplementedError
+
+    def cell_means(self, values=None):
+        """Mean of `values` over each cell, shape (n_cells_, C)."""
+        check_is_fitted(self)
+        values = self._values(values)
+        flat = values.reshape(len(values), -1)
+        return _cell_sums(self.cells_, self.weight_[:, None] * flat) / self.mass_[:, None]
+
+    def smooth(self, values=None):
+        """Mean of `values` over the cell of each forecast: a projection."""
+        check_is_fitted(self)
+        values = self._values(values)
+        return self.cell_means(values)[self.cells_].reshape(values.shape)
+
+    def smooth_held_out(self, values=None):
+        """Mean of `values` over the *other* samples of the cell; of all others if alone."""
+        check_is_fitted(self)
+        self._need_two()
+        values = self._values(values)
+        flat = values.reshape(len(values), -1)
+        result = np.empty_like(flat)
+        todo = np.ones(len(flat), dtype=bool)
+        equal, one_cell = np.ones(len(flat)), np.zeros_like(self.cells_)
+        # First the cell, then everybody; unweighted only where the others weigh nothing beside it.
+        for cells in (self.cells_, one_cell):
+            for weight in (self.weight_, equal):
+                mass = np.bincount(cells, weight)[cells]
+                rest = mass - weight
+                usable = todo & (rest > 1e-12 * mass)
+                sums = _cell_sums(cells, weight[:, None] * flat)[cells] - weight[:, None] * flat
+                result[usable] = sums[usable] / rest[usable, None]
+                todo &= ~usable
+                if not todo.any():
+                    return result.reshape(values.shape)
+        raise AssertionError("two samples always leave one out")  # pragma: no cover
+
+    def predict(self, forecast):
+        """Mean of the fitted target over the cell of each new forecast."""
+        check_is_fitted(self)
+        forecast = np.asarray(forecast, dtype=np.float64)
+        return self.cell_means()[self.assign(forecast)]
+
+    def assign(self, forecast):
+        """Cell of each new forecast; the nearest occupied one where its own holds no sample."""
+        check_is_fitted(self)
+        forecast = np.asarray(forecast, dtype=np.float64)
+        keys = np.concatenate([self.keys_, self._cell_keys(forecast)])
+        _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+        cells = first[inverse.ravel()[self.n_cells_ :]]
+        new = cells >= self.n_cells_
+        if new.any():
+            cells[new] = _nearest(forecast[new], self.cell_means(self.forecast_))
+        return cells
+
+
+def _cell_sums(cells, values):
+    return np.stack([np.bincount(cells, column) for column in values.T], axis=1)
+
+
+def _nearest(points, centres):
+    neighbors = NearestNeighbors(n_neighbors=1).fit(centres)
+    return neighbors.kneighbors(points, return_distance=False)[:, 0]
+
+
+def _bin_coordinates(forecast):
+    """Columns that bins cut: the positive one for K = 2 (the other repeats it), else all."""
+    return forecast[:, 1:] if forecast.shape[1] == 2 else forecast
+
+
+class UniformBins(PartitionSmoother):
+    """Equal-width bins of every coordinate, right-closed: ((i-1)/B, i/B].
+
+    Zero joins the first bin and one belongs to the last. For K = 2 the bins cut the probability
+    of the second column; for K > 2 the cells are products of bins over all K coordinates, most
+    of them empty.
+
+    Parameters
+    ----------
+    n_bins : int, default=15
+        Bins per coordinate.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skcalib import UniformBins
+    >>> p = np.array([0.0, 0.1, 0.5, 0.6, 1.0])
+    >>> bins = UniformBins(2).fit(np.column_stack([1 - p, p]), np.array([0, 1, 0, 1, 1.0])[:, None])
+    >>> bins.cells_
+    array([0, 0, 0, 1, 1])
+    >>> bins.smooth().ravel().round(3)
+    array([0.333, 0.333, 0.333, 1.   , 1.   ])
+    """
+
+    def __init__(self, n_bins=15):
+        self.n_bins = n_bins
+
+    def _fit_cells(self, forecast):
+        _check_n_bins(self.n_bins)
+
+    def _cell_keys(self, forecast):
+        edges = np.arange(1, self.n_bins) / self.n_bins
+        return np.searchsorted(edges, _bin_coordinates(forecast), side="left")
+
+
+class QuantileBins(PartitionSmoother):
+    """Equal-mass bins, cut at order statistics; ties are never split.
+
+    Bin b is closed on the right by the order statistic of rank floor(n b / B) of its coordinate,
+    so that bins hold equally many samples up to ties (F24). For K = 2 the bins cut the
+    probability of the second column; for K > 2 the cells are products over all K coordinates.
+
+    Parameters
+    ----------
+    n_bins : int, default=15
+        Bins per coordinate; fewer where there are fewer distinct values.
+
+    Attributes
+    ----------
+    edges_ : list of arrays
+        Inner edges of the bins of each coordinate.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skcalib import QuantileBins
+    >>> p = np.array([0.1, 0.2, 0.2, 0.7])
+    >>> QuantileBins(2).fit(np.column_stack([1 - p, p]), p[:, None]).cells_
+    array([0, 0, 0, 1])
+    """
+
+    def __init__(self, n_bins=15):
+        self.n_bins = n_bins
+
+    def _fit_cells(self, forecast):
+        _check_n_bins(self.n_bins)
+        columns = np.sort(_bin_coordinates(forecast), axis=0)
+        rank = len(columns) * np.arange(1, self.n_bins) // self.n_bins
+        rank = rank[rank > 0]
+        self.edges_ = [np.unique(column[rank - 1]) for column in columns.T]
+
+    def _cell_keys(self, forecast):
+        columns = _bin_coordinates(forecast).T
+        cuts = [np.searchsorted(e, c, side="left") for e, c in zip(self.edges_, columns, strict=True)]
+        return np.stack(cuts, axis=1)
+
+
+class LevelSets(PartitionSmoother):
+    """One cell for every distinct forecast: the exact level sets of the forecast.
+
+    The right partition for forecasts that take few values, such as those of a small tree.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skcalib import LevelSets
+    >>> p = np.array([0.25, 0.75, 0.25, 0.75])
+    >>> levels = LevelSets().fit(np.column_stack([1 - p, p]), np.array([0, 1, 1, 1.0])[:, None])
+    >>> levels.smooth().ravel()
+    array([0.5, 1. , 0.5, 1. ])
+    """
+
+    def _fit_cells(self, forecast):
+        self.levels_ = np.unique(forecast, axis=0)
+
+    def _cell_keys(self, forecast):
+        stacked = np.concatenate([self.levels_, forecast])
+        _, first, inverse = np.unique(stacked, axis=0, return_index=True, return_inverse=True)
+        # A forecast that was never seen gets a key of its own, beyond the fitted levels.
+        return first[inverse.ravel()[len(self.levels_) :]][:, None]
+
+
+def _check_n_bins(n_bins):
+    if not isinstance(n_bins, (int, np.integer)) or n_bins < 1:
+        raise ValueError(f"n_bins must be a whole number of at least 1, got {n_bins!r}.")
