@@ -10,6 +10,7 @@ from skcalib.errors import (
     score_decomposition,
     sharpness,
 )
+from skcalib.estimators import CalibrationErrorEstimator
 from skcalib.notions import Canonical, ClassGroups, Classwise, Notion, TopK, TopLabel
 from skcalib.scores import (
     Brier,
@@ -20,6 +21,7 @@ from skcalib.scores import (
     Spherical,
     TotalVariation,
 )
+from skcalib.scorers import get_scorer, get_scorer_names
 from skcalib.smoothers import (
     CrossFitted,
     DirichletKernel,

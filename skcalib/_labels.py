@@ -7,14 +7,14 @@ from sklearn.utils import column_or_1d
 
 def check_y(y_true, *, name="y_true"):
     """Labels of any orderable kind -> array (n,) without missing or continuous values."""
-    if issparse(y_true) or (np.ndim(y_true) == 2 and np.shape(y_true)[1] != 1):
+    y = None if issparse(y_true) else np.asarray(y_true)
+    if y is None or y.ndim not in (1, 2) or (y.ndim == 2 and y.shape[1] != 1):
+        shape = y_true.shape if y is None else y.shape
         raise ValueError(
-            f"{name} must hold one label per sample, shape (n,); got shape {np.shape(y_true)}. "
-            "Turn one-hot rows into labels with .argmax(axis=1)."
+            f"{name} must hold one label per sample, shape (n,); got shape {shape}. Turn one-hot "
+            "rows into labels with .argmax(axis=1)."
         )
-    if np.ndim(y_true) not in (1, 2):
-        raise ValueError(f"{name} must have shape (n,), got an array of {np.ndim(y_true)} axes.")
-    y = column_or_1d(np.asarray(y_true))
+    y = column_or_1d(y)
     if len(y) == 0:
         raise ValueError(f"{name} is empty: at least one sample is needed.")
     if y.dtype.kind == "O" and any(_is_missing(label) for label in y):

@@ -3,6 +3,7 @@ r"""Parametric maps of the simplex into itself."""
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
+from scipy.stats import chi2
 
 
 class BiasCorrectedTemperature:
@@ -10,11 +11,12 @@ class BiasCorrectedTemperature:
 
     One inverse temperature :math:`\beta` for all classes and one bias per class. For K = 2 it is
     the affine map of the logit (Platt scaling on logits). Fitted by penalised maximum
-    likelihood. The biases carry the prior :math:`N(0, \tau^2)`; for K > 2 the variance
-    :math:`\tau^2` is estimated from the class totals by the method of moments (empirical Bayes),
-    so that biases which the data do not ask for stay at zero. For K = 2 the prior is weak. The
-    slope has a weak prior around 1, in units of the spread of the logits, which keeps it finite
-    when the classes are separable.
+    likelihood. The slope has a weak prior around 1, in units of the spread of the logits, which
+    keeps it finite when the classes are separable. For K = 2 the biases have a weak prior too. For
+    K > 2 they stay at zero unless the class totals reject that at the level `significance`;
+    then they carry the prior :math:`N(0, \tau^2)`, its variance estimated from the totals by the
+    method of moments (empirical Bayes). The test is there because shrinkage alone, which follows
+    every chance excess a little, makes calibrated forecasts look miscalibrated too often.
 
     Forecasts of exactly 0 enter with half of the smallest positive probability of the fit, the
     usual convention for values below the limit of detection; no other value is touched.
@@ -31,6 +33,8 @@ class BiasCorrectedTemperature:
 
     #: Precision of the weak priors, in samples.
     weak_prior = 0.01
+    #: Level of the chi-square test of class totals that lets biases in.
+    significance = 0.01
 
     def fit(self, forecast, target, weight):
         """Fit to forecasts (n, K), targets (n, K) and weights (n,); return self."""
@@ -47,12 +51,15 @@ class BiasCorrectedTemperature:
         excess = (weight[:, None] * (target - fitted)).sum(axis=0)
         noise = (weight[:, None] ** 2 * fitted * (1 - fitted)).sum(axis=0)
         information = (weight[:, None] * fitted * (1 - fitted)).sum(axis=0)
-        # Under b ~ N(0, tau^2) the class totals have E[excess^2] = noise + (information tau)^2.
-        surplus = np.sum(excess**2) - np.sum(noise)
-        variance = surplus / max(np.sum(information**2), np.finfo(np.float64).tiny)
-        if variance > 0:
-            precision = max(1 / variance, self.weak_prior)
-            self._maximise(log_forecast, target, weight, np.full(n_classes, precision))
+        # Each ratio has mean one, and the totals sum to zero: K - 1 of them are free.
+        ratios = excess**2 / np.maximum(noise, np.finfo(np.float64).tiny)
+        statistic = np.sum(ratios) * (n_classes - 1) / n_classes
+        if chi2.sf(statistic, n_classes - 1) < self.significance:
+            # Under b ~ N(0, tau^2) the class totals have E[excess^2] = noise + (information tau)^2.
+            variance = np.sum(excess**2 - noise) / np.sum(information**2)
+            precision = 1 / variance if variance > 0 else np.inf
+            precision = np.full(n_classes, max(precision, self.weak_prior))
+            self._maximise(log_forecast, target, weight, precision)
         return self
 
     def apply(self, forecast):

@@ -1,0 +1,288 @@
+"""Estimators: fit, then read the attributes. They inspect and never train, so none has a score."""
+
+import numpy as np
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils import get_tags
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.validation import check_consistent_length, validate_data
+
+from skcalib._checks import check_problem, check_weight
+from skcalib._labels import check_y, unique_labels
+from skcalib.errors._terms import check_smoother, proper_terms
+from skcalib.errors.proper import decompose
+from skcalib.intervals import check_confidence_level, mean_interval
+from skcalib.responses import align_classes, classifier_proba, is_fitted, out_of_fold_proba
+
+
+class ClassifierInspector(MetaEstimatorMixin, BaseEstimator):
+    """Base class: turns (estimator, X, y) into held-out forecasts in all forms of use.
+
+    Subclasses have the parameters ``estimator, cv, response_method, n_jobs``.
+    """
+
+    def _forecasts(self, X, y, sample_weight, fit_params):
+        """Probabilities, labels, weights and classes of the samples that can be assessed."""
+        y = self._check_y(X, y)
+        if self.estimator is None:
+            return self._given_forecasts(X, y, sample_weight)
+        check_consistent_length(X, y)
+        weight = None if sample_weight is None else check_weight(sample_weight, len(y))
+        self.classes_ = unique_labels(y)
+        frozen = isinstance(self.estimator, FrozenEstimator)
+        if self.cv is None or frozen:
+            model = self._fitted_classifier()
+            proba = classifier_proba(model, X, response_method=self.response_method)
+            proba, self.classes_ = align_classes(proba, model.classes_, y)
+            tested = np.ones(len(y), dtype=bool)
+        else:
+            if len(self.classes_) < 2:
+                raise ValueError(
+                    f"y holds one class, {self.classes_[0]!r}: a classifier cannot be "
+                    "cross-validated on it."
+                )
+            params, groups = self._route(weight, fit_params)
+            proba, tested = out_of_fold_proba(
+                self.estimator,
+                X,
+                y,
+                cv=self.cv,
+                classes=self.classes_,
+                response_method=self.response_method,
+                n_jobs=self.n_jobs,
+                fit_params=params,
+                groups=groups,
+            )
+        validate_data(self, X, skip_check_array=True)  # remembers the features
+        return proba[tested], y[tested], None if weight is None else weight[tested]
+
+    def _check_y(self, X, y):
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None."
+            )
+        return check_y(y, name="y")
+
+    def _given_forecasts(self, X, y, sample_weight):
+        problem = check_problem(y, X, sample_weight=sample_weight, labels=self.labels, name="X")
+        self.classes_ = problem.classes
+        if np.ndim(X) == 2:
+            validate_data(self, X, skip_check_array=True)
+        return X, y, sample_weight
+
+    def _fitted_classifier(self):
+        if not is_fitted(self.estimator):
+            raise NotFittedError(
+                f"{type(self).__name__} with cv=None needs a fitted classifier: fit it on other "
+                "data first, or pass cv= to evaluate it out of fold. If it was fitted, it has "
+                "been cloned since (GridSearchCV and cross_validate do that): wrap it in "
+                "sklearn.frozen.FrozenEstimator to keep it fitted."
+            )
+        return self.estimator
+
+    def _route(self, sample_weight, fit_params):
+        """Parameters of the classifier's fit, and groups for the splitter."""
+        fit_params = dict(fit_params)
+        groups = fit_params.pop("groups", None)
+        if sample_weight is not None:
+            fit_params["sample_weight"] = sample_weight
+        if not fit_params:
+            return {}, groups
+        from sklearn import get_config
+
+        if get_config()["enable_metadata_routing"]:
+            return process_routing(self, "fit", **fit_params).estimator.fit, groups
+        return fit_params, groups
+
+    def get_metadata_routing(self):
+        """Routing: `fit` passes its metadata on to the `fit` of the wrapped classifier.
+
+        Returns
+        -------
+        MetadataRouter
+            The routing information.
+        """
+        router = MetadataRouter(owner=self).add_self_request(self)
+        if self.estimator is not None:
+            router.add(
+                estimator=self.estimator,
+                method_mapping=MethodMapping().add(caller="fit", callee="fit"),
+            )
+        return router
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        if self.estimator is not None:
+            wrapped = get_tags(self.estimator).input_tags
+            tags.input_tags.sparse = wrapped.sparse
+            tags.input_tags.allow_nan = wrapped.allow_nan
+            tags.input_tags.positive_only = wrapped.positive_only
+        return tags
+
+
+class CalibrationErrorEstimator(ClassifierInspector):
+    r"""Estimate the calibration error of a classifier, with a confidence interval.
+
+    Estimates the terms of :func:`~skcalib.score_decomposition`,
+
+    .. math:: E\, L(Y, S) = E\, D(C, S) + E\, H(C), \qquad C = E[Y|S],
+
+    on data that the classifier has not seen. Three forms of use:
+
+    - ``CalibrationErrorEstimator().fit(P, y)``: P is the matrix of probabilities itself;
+    - with a fitted classifier (or a `FrozenEstimator`), ``fit(X, y)`` on *held-out* data;
+    - with ``cv``, the classifier is cloned, fitted on the folds of (X, y) and evaluated out of
+      fold.
+
+    Parameters
+    ----------
+    estimator : classifier or None, default=None
+        What produces the probabilities. None: X holds them.
+    loss : {"brier", "log", "spherical"} or ProperScore, default="brier"
+        The proper score.
+    notion : {"canonical", "classwise", "top_label"} or Notion, default="canonical"
+        The notion of calibration.
+    smoother : None, {"kernel", "isotonic", "binning"}, Smoother or classifier, default=None
+        Estimates C, as in :func:`~skcalib.proper_calibration_error`.
+    method : {"risk", "direct", "cross"}, default="risk"
+        How the error is read off the smoother, as in :func:`~skcalib.proper_calibration_error`.
+    cv : None, int or splitter, default=None
+        None: the classifier is fitted already. Else folds for out-of-fold probabilities.
+    confidence_level : float, default=0.95
+        Level of the interval.
+    response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
+        Decision values become probabilities through the logistic function or the softmax.
+    labels : array-like of shape (n_classes,), default=None
+        With ``estimator=None``, the class of each column of X, needed where y may lack a class.
+    n_jobs : int, default=None
+        Folds, and problems of the notion, in parallel.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the default smoother, or of one named by a string; None keeps its own default,
+        which is fixed. A smoother object keeps its own seed.
+
+    Attributes
+    ----------
+    calibration_error_ : float
+        The estimate. For "risk" a lower bound in expectation; may be negative.
+    confidence_interval_ : tuple of float, or None
+        (low, high): a Student interval of the mean of paired differences :math:`L(y, S) -
+        L(y, \hat C)`. For "cross" the same spread around the "cross" estimate. None for "direct",
+        whose bias is larger than its spread. The interval accounts for the sampling of the
+        evaluation data, not for refitting the classifier.
+    standard_error_ : float or None
+        Standard error behind the interval.
+    refinement_, sharpness_, uncertainty_, expected_loss_ : float
+        The other terms, as in :func:`~skcalib.score_decomposition`.
+    classes_ : array of shape (n_classes,)
+        Classes, in the order of the columns.
+    n_features_in_ : int
+        Number of features seen in `fit`.
+
+    See Also
+    --------
+    proper_calibration_error : The estimate as a function.
+
+    Notes
+    -----
+    There is no ``score`` method: a search would minimise an estimated error, and a calibration
+    error alone prefers uninformative models. Use the scorers of :func:`~skcalib.get_scorer` next
+    to a proper score. In worlds where the smoother contains the truth, the interval at n = 2000
+    covered the true error in 93 to 97 % of 400 simulations; for calibrated forecasts its lower
+    end was above zero in less than 2.5 % (``tests/test_coverage.py``).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from skcalib import CalibrationErrorEstimator
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> estimator = CalibrationErrorEstimator(GaussianNB(), cv=5).fit(X, y)
+    >>> round(estimator.calibration_error_, 3)
+    0.01
+    >>> low, high = estimator.confidence_interval_
+    >>> low < estimator.calibration_error_ < high
+    True
+    """
+
+    def __init__(
+        self,
+        estimator=None,
+        *,
+        loss="brier",
+        notion="canonical",
+        smoother=None,
+        method="risk",
+        cv=None,
+        confidence_level=0.95,
+        response_method="auto",
+        labels=None,
+        n_jobs=None,
+        random_state=None,
+    ):
+        self.estimator = estimator
+        self.loss = loss
+        self.notion = notion
+        self.smoother = smoother
+        self.method = method
+        self.cv = cv
+        self.confidence_level = confidence_level
+        self.response_method = response_method
+        self.labels = labels
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X, y, sample_weight=None, **fit_params):
+        """Estimate the calibration error on (X, y).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Features, in whatever form the classifier takes them; the probabilities themselves
+            with ``estimator=None``.
+        y : array-like of shape (n_samples,)
+            Labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the means and of the smoother; with `cv` also passed to the classifier.
+        **fit_params : dict
+            With `cv`: further parameters of the classifier's `fit`, and ``groups`` for the
+            splitter. Routed as metadata where metadata routing is enabled.
+
+        Returns
+        -------
+        CalibrationErrorEstimator
+            The fitted estimator.
+        """
+        check_confidence_level(self.confidence_level)
+        proba, y, weight = self._forecasts(X, y, sample_weight, fit_params)
+        problem = check_problem(y, proba, sample_weight=weight, labels=self.classes_, name="X")
+        terms = proper_terms(
+            problem,
+            loss=self.loss,
+            notion=self.notion,
+            smoother=self._seeded_smoother(),
+            method=self.method,
+            n_jobs=self.n_jobs,
+        )
+        parts = decompose(terms)
+        self.calibration_error_ = parts.calibration
+        self.refinement_ = parts.refinement
+        self.sharpness_ = parts.sharpness
+        self.uncertainty_ = parts.uncertainty
+        self.expected_loss_ = parts.loss
+        self.confidence_interval_ = self.standard_error_ = None
+        if terms.influence is not None:
+            interval = mean_interval(
+                terms.influence, terms.weight, self.confidence_level, estimate=parts.calibration
+            )
+            self.confidence_interval_ = (interval.low, interval.high)
+            self.standard_error_ = interval.standard_error
+        return self
+
+    def _seeded_smoother(self):
+        named = self.smoother is None or isinstance(self.smoother, str)
+        smoother = check_smoother(self.smoother)
+        if named and self.random_state is not None and "random_state" in smoother.get_params():
+            return clone(smoother).set_params(random_state=self.random_state)
+        return smoother

@@ -1,0 +1,118 @@
+"""From classifiers to probabilities: fitted ones as they are, others out of fold.
+
+Columns always follow a given list of classes: a class that a fold has not seen has probability 0
+there, and a label that a classifier has never seen gets a column of its own.
+"""
+
+import numpy as np
+from scipy.special import expit, softmax
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import check_cv
+from sklearn.utils import indexable
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import check_is_fitted
+
+from skcalib._checks import check_proba
+
+RESPONSE_METHODS = ("auto", "predict_proba", "decision_function")
+
+
+def classifier_proba(estimator, X, *, response_method="auto"):
+    """Probabilities (n, K) of a fitted classifier, columns in the order of its ``classes_``.
+
+    Decision values become probabilities through the logistic function or the softmax.
+    """
+    if response_method not in RESPONSE_METHODS:
+        names = ", ".join(map(repr, RESPONSE_METHODS))
+        raise ValueError(f"response_method must be one of {names}, got {response_method!r}.")
+    if response_method == "auto":
+        has_proba = hasattr(estimator, "predict_proba")
+        response_method = "predict_proba" if has_proba else "decision_function"
+    if not hasattr(estimator, response_method):
+        raise ValueError(
+            f"{type(estimator).__name__} has no {response_method}: a classifier with predict_proba "
+            "or decision_function is needed."
+        )
+    response = getattr(estimator, response_method)(X)
+    if response_method == "decision_function":
+        values = np.asarray(response, dtype=np.float64)
+        response = expit(values) if values.ndim == 1 else softmax(values, axis=1)
+    if np.ndim(response) == 2 and np.shape(response)[1] == 1:  # a classifier of one class
+        return np.ones((len(response), 1))
+    return check_proba(response, name=f"{type(estimator).__name__}.{response_method}(X)")
+
+
+def align_classes(proba, classes, y):
+    """Add a column of zeros for each label of y that the classifier does not know, and sort."""
+    unknown = np.setdiff1d(y, classes)
+    if len(unknown) == 0 and len(classes) > 1:
+        return proba, classes
+    if len(classes) + len(unknown) < 2:
+        raise ValueError(
+            f"The classifier and y hold the single class {classes[0]!r}: its probabilities are 1 "
+            "everywhere, and there is nothing to assess."
+        )
+    every = np.concatenate([classes, unknown])
+    order = np.argsort(every)
+    padded = np.hstack([proba, np.zeros((len(proba), len(unknown)))])
+    return padded[:, order], every[order]
+
+
+def is_fitted(estimator):
+    """True for fitted classifiers; frozen ones are as fitted as what they hold."""
+    if isinstance(estimator, FrozenEstimator):
+        return is_fitted(estimator.estimator)
+    try:
+        check_is_fitted(estimator)
+    except (NotFittedError, TypeError):
+        return False
+    return hasattr(estimator, "classes_")
+
+
+def out_of_fold_proba(
+    estimator, X, y, *, cv, classes, response_method="auto", n_jobs=None, fit_params=None, groups=None
+):
+    """Out-of-fold probabilities (n, K) and which samples have them.
+
+    Samples that several folds test get the mean of their predictions; samples that none tests,
+    such as the first block of a `TimeSeriesSplit`, have no row to trust and are marked False.
+    """
+    (X,) = indexable(X)
+    splitter = check_cv(cv, y, classifier=True)
+    folds = list(splitter.split(X, y, groups))
+    parts = Parallel(n_jobs=n_jobs)(
+        delayed(_fold_proba)(estimator, X, y, train, test, classes, response_method, fit_params)
+        for train, test in folds
+    )
+    total, times = np.zeros((len(y), len(classes))), np.zeros(len(y))
+    for (_, test), part in zip(folds, parts, strict=True):
+        total[test] += part
+        times[test] += 1
+    tested = times > 0
+    total[tested] /= times[tested, None]
+    return total, tested
+
+
+def _fold_proba(estimator, X, y, train, test, classes, response_method, fit_params):
+    params = {
+        name: take_rows(value, train) if _per_sample(value, len(y)) else value
+        for name, value in (fit_params or {}).items()
+    }
+    model = clone(estimator).fit(take_rows(X, train), y[train], **params)
+    proba = classifier_proba(model, take_rows(X, test), response_method=response_method)
+    aligned = np.zeros((len(proba), len(classes)))
+    aligned[:, np.searchsorted(classes, model.classes_)] = proba
+    return aligned
+
+
+def take_rows(values, index):
+    """Rows of an array, a data frame or a list."""
+    if hasattr(values, "iloc"):
+        return values.iloc[index]
+    return [values[i] for i in index] if isinstance(values, (list, tuple)) else values[index]
+
+
+def _per_sample(value, n_samples):
+    return hasattr(value, "__len__") and not isinstance(value, (str, dict)) and len(value) == n_samples
