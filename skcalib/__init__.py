@@ -1,6 +1,7 @@
 """skcalib: can you trust the probabilities of your classifier?"""
 
 from skcalib import datasets
+from skcalib._version import __version__
 from skcalib.errors import (
     ScoreDecomposition,
     calibration_upper_bound,
@@ -12,6 +13,8 @@ from skcalib.errors import (
 )
 from skcalib.estimators import CalibrationErrorEstimator
 from skcalib.notions import Canonical, ClassGroups, Classwise, Notion, TopK, TopLabel
+from skcalib.report import CalibrationReport
+from skcalib.scorers import get_scorer, get_scorer_names
 from skcalib.scores import (
     Brier,
     DawidSebastiani,
@@ -21,7 +24,6 @@ from skcalib.scores import (
     Spherical,
     TotalVariation,
 )
-from skcalib.scorers import get_scorer, get_scorer_names
 from skcalib.smoothers import (
     CrossFitted,
     DirichletKernel,
@@ -34,4 +36,40 @@ from skcalib.smoothers import (
     UniformBins,
 )
 
-__version__ = "0.1.0"
+__all__ = [
+    "Brier",
+    "CalibrationErrorEstimator",
+    "CalibrationReport",
+    "Canonical",
+    "ClassGroups",
+    "Classwise",
+    "CrossFitted",
+    "DawidSebastiani",
+    "DirichletKernel",
+    "IsotonicSmoother",
+    "LevelSets",
+    "LogLoss",
+    "LogitSmoother",
+    "Lp",
+    "NearestNeighborsSmoother",
+    "Notion",
+    "ProperScore",
+    "QuantileBins",
+    "ScoreDecomposition",
+    "Smoother",
+    "Spherical",
+    "TopK",
+    "TopLabel",
+    "TotalVariation",
+    "UniformBins",
+    "__version__",
+    "calibration_upper_bound",
+    "datasets",
+    "get_scorer",
+    "get_scorer_names",
+    "proper_calibration_error",
+    "refinement_loss",
+    "root_brier_score",
+    "score_decomposition",
+    "sharpness",
+]

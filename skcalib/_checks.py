@@ -22,8 +22,8 @@ ROW_SUM_TOLERANCE = 1e-5
 class Problem:
     """Forecasts, targets and weights that belong together, validated.
 
-    ``forecast`` and ``target`` have shape (n, K), K >= 2; ``weight`` has shape (n,) and is positive;
-    ``classes`` names the K columns.
+    ``forecast`` and ``target`` have shape (n, K), K >= 2; ``weight`` has shape (n,) and is
+    positive; ``classes`` names the K columns.
     """
 
     forecast: np.ndarray
@@ -95,9 +95,10 @@ def _check_float_array(values, name):
 def _check_simplex(array, name):
     tolerance = max(ROW_SUM_TOLERANCE, 10 * float(np.finfo(array.dtype).eps))
     low, high = float(array.min()), float(array.max())
-    if low < 0 or high > 1 + tolerance:
+    # A single column has no others to share a rounding error with.
+    if low < 0 or high > (1 if array.shape[1] == 1 else 1 + tolerance):
         raise ValueError(
-            f"{name} has the value {low if low < 0 else high:.6g}, outside [0, 1]: probabilities "
+            f"{name} has the value {low if low < 0 else high:.9g}, outside [0, 1]: probabilities "
             "are expected. Map logits or decision values to probabilities first, for example by "
             "scipy.special.softmax or scipy.special.expit."
         )

@@ -2,28 +2,42 @@
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.utils import column_or_1d
 
 
 def check_y(y_true, *, name="y_true"):
     """Labels of any orderable kind -> array (n,) without missing or continuous values."""
-    y = None if issparse(y_true) else np.asarray(y_true)
+    y = None if issparse(y_true) else _as_array(y_true, name)
     if y is None or y.ndim not in (1, 2) or (y.ndim == 2 and y.shape[1] != 1):
         shape = y_true.shape if y is None else y.shape
         raise ValueError(
             f"{name} must hold one label per sample, shape (n,); got shape {shape}. Turn one-hot "
             "rows into labels with .argmax(axis=1)."
         )
-    y = column_or_1d(y)
+    y = y.ravel()
     if len(y) == 0:
         raise ValueError(f"{name} is empty: at least one sample is needed.")
     if y.dtype.kind == "O" and any(_is_missing(label) for label in y):
         raise ValueError(f"{name} contains missing values (NaN or None): remove these rows first.")
-    if y.dtype.kind in "fc":
+    if y.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {name} must hold class labels.")
+    if y.dtype.kind == "f":
         if not np.isfinite(y).all():
             raise ValueError(f"{name} contains NaN or infinity: remove these rows first.")
-        if y.dtype.kind == "c" or np.any(y != np.floor(y)):
+        if np.any(y != np.floor(y)):
             raise ValueError(f"{name} holds continuous values: class labels are expected.")
+    return y
+
+
+def _as_array(y_true, name):
+    """Labels as they are: numpy alone would make the string "nan" of a NaN among strings."""
+    try:
+        y = np.asarray(y_true)
+        if y.dtype.kind in "US" and not hasattr(y_true, "dtype"):
+            objects = np.asarray(y_true, dtype=object)
+            if not all(isinstance(label, (str, bytes)) for label in objects.ravel()):
+                return objects
+    except ValueError as error:
+        raise ValueError(f"{name} must hold one label per sample, shape (n,): {error}") from error
     return y
 
 
@@ -62,8 +76,8 @@ def _complete_single_class(classes, pos_label, name):
     if classes.dtype.kind in "iuf" and only in (-1, 0, 1):
         return np.array([-1, 1]) if only == -1 else np.array([0, 1])
     raise ValueError(
-        f"y_true holds the single class {only!r}, so the class that {name} of shape (n,) speaks "
-        "of is unknown: pass labels=[negative, positive] or pos_label=."
+        f"y_true holds the single class {classes.tolist()[0]!r}, so the class that {name} of shape "
+        "(n,) speaks of is unknown: pass labels=[negative, positive] or pos_label=."
     )
 
 
@@ -75,7 +89,7 @@ def _put_positive_last(classes, pos_label, *, reorder):
         )
     found = [label == pos_label for label in classes]
     if not any(found):
-        raise ValueError(f"pos_label={pos_label!r} is not one of the classes {list(classes)}.")
+        raise ValueError(f"pos_label={pos_label!r} is not one of the classes {classes.tolist()}.")
     return classes[::-1] if reorder and found[0] else classes
 
 

@@ -1,19 +1,18 @@
 """Estimators: fit, then read the attributes. They inspect and never train, so none has a score."""
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
-from sklearn.exceptions import NotFittedError
-from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_consistent_length, validate_data
 
 from skcalib._checks import check_problem, check_weight
-from skcalib._labels import check_y, unique_labels
+from skcalib._labels import check_y
 from skcalib.errors._terms import check_smoother, proper_terms
 from skcalib.errors.proper import decompose
 from skcalib.intervals import check_confidence_level, mean_interval
-from skcalib.responses import align_classes, classifier_proba, is_fitted, out_of_fold_proba
+from skcalib.responses import held_out_proba
 
 
 class ClassifierInspector(MetaEstimatorMixin, BaseEstimator):
@@ -29,31 +28,18 @@ class ClassifierInspector(MetaEstimatorMixin, BaseEstimator):
             return self._given_forecasts(X, y, sample_weight)
         check_consistent_length(X, y)
         weight = None if sample_weight is None else check_weight(sample_weight, len(y))
-        self.classes_ = unique_labels(y)
-        frozen = isinstance(self.estimator, FrozenEstimator)
-        if self.cv is None or frozen:
-            model = self._fitted_classifier()
-            proba = classifier_proba(model, X, response_method=self.response_method)
-            proba, self.classes_ = align_classes(proba, model.classes_, y)
-            tested = np.ones(len(y), dtype=bool)
-        else:
-            if len(self.classes_) < 2:
-                raise ValueError(
-                    f"y holds one class, {self.classes_[0]!r}: a classifier cannot be "
-                    "cross-validated on it."
-                )
-            params, groups = self._route(weight, fit_params)
-            proba, tested = out_of_fold_proba(
-                self.estimator,
-                X,
-                y,
-                cv=self.cv,
-                classes=self.classes_,
-                response_method=self.response_method,
-                n_jobs=self.n_jobs,
-                fit_params=params,
-                groups=groups,
-            )
+        params, groups = ({}, None) if self.cv is None else self._route(weight, fit_params)
+        proba, self.classes_, tested = held_out_proba(
+            self.estimator,
+            X,
+            y,
+            cv=self.cv,
+            response_method=self.response_method,
+            n_jobs=self.n_jobs,
+            fit_params=params,
+            groups=groups,
+            owner=type(self).__name__,
+        )
         validate_data(self, X, skip_check_array=True)  # remembers the features
         return proba[tested], y[tested], None if weight is None else weight[tested]
 
@@ -71,16 +57,6 @@ class ClassifierInspector(MetaEstimatorMixin, BaseEstimator):
             validate_data(self, X, skip_check_array=True)
         return X, y, sample_weight
 
-    def _fitted_classifier(self):
-        if not is_fitted(self.estimator):
-            raise NotFittedError(
-                f"{type(self).__name__} with cv=None needs a fitted classifier: fit it on other "
-                "data first, or pass cv= to evaluate it out of fold. If it was fitted, it has "
-                "been cloned since (GridSearchCV and cross_validate do that): wrap it in "
-                "sklearn.frozen.FrozenEstimator to keep it fitted."
-            )
-        return self.estimator
-
     def _route(self, sample_weight, fit_params):
         """Parameters of the classifier's fit, and groups for the splitter."""
         fit_params = dict(fit_params)
@@ -89,8 +65,6 @@ class ClassifierInspector(MetaEstimatorMixin, BaseEstimator):
             fit_params["sample_weight"] = sample_weight
         if not fit_params:
             return {}, groups
-        from sklearn import get_config
-
         if get_config()["enable_metadata_routing"]:
             return process_routing(self, "fit", **fit_params).estimator.fit, groups
         return fit_params, groups
@@ -200,7 +174,7 @@ class CalibrationErrorEstimator(ClassifierInspector):
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> estimator = CalibrationErrorEstimator(GaussianNB(), cv=5).fit(X, y)
     >>> round(estimator.calibration_error_, 3)
-    0.01
+    0.011
     >>> low, high = estimator.confidence_interval_
     >>> low < estimator.calibration_error_ < high
     True

@@ -70,8 +70,12 @@ class Classwise(Notion):
         self.reduce = reduce
 
     def problems(self, forecast, target):
+        rests = _rest(forecast), _rest(target)
         for k in range(forecast.shape[1]):
-            yield _against_rest(forecast[:, k]), _against_rest(target[:, k])
+            yield tuple(
+                np.column_stack([rest[:, k], array[:, k]])
+                for rest, array in zip(rests, (forecast, target), strict=True)
+            )
 
 
 class TopLabel(Notion):
@@ -90,9 +94,10 @@ class TopLabel(Notion):
 
     def problems(self, forecast, target):
         top = forecast.argmax(axis=1)[:, None]
-        confidence = np.take_along_axis(forecast, top, axis=1)[:, 0]
-        right = np.take_along_axis(target, top, axis=1)[:, 0]
-        yield _against_rest(confidence), _against_rest(right)
+        yield tuple(
+            np.hstack([np.take_along_axis(a, top, axis=1) for a in (_rest(array), array)])
+            for array in (forecast, target)
+        )
 
 
 class TopK(Notion):
@@ -179,8 +184,16 @@ class ClassGroups(Notion):
         )
 
 
-def _against_rest(column):
-    return np.column_stack([1 - column, column])
+def _rest(array):
+    """Sum of all other columns, for each column.
+
+    Summed from both sides: 1 - p would lose a rest of 1e-20 beside a p of 1, and go below zero
+    where rounding left a probability above one.
+    """
+    before, after = np.zeros_like(array), np.zeros_like(array)
+    np.cumsum(array[:, :-1], axis=1, out=before[:, 1:])
+    np.cumsum(array[:, :0:-1], axis=1, out=after[:, -2::-1])
+    return before + after
 
 
 #: Names at the door; objects inside.

@@ -15,6 +15,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._checks import check_proba
+from skcalib._labels import unique_labels
 
 RESPONSE_METHODS = ("auto", "predict_proba", "decision_function")
 
@@ -71,17 +72,50 @@ def is_fitted(estimator):
     return hasattr(estimator, "classes_")
 
 
-def out_of_fold_proba(
-    estimator, X, y, *, cv, classes, response_method="auto", n_jobs=None, fit_params=None, groups=None
+def held_out_proba(
+    estimator,
+    X,
+    y,
+    *,
+    cv=None,
+    response_method="auto",
+    n_jobs=None,
+    fit_params=None,
+    groups=None,
+    owner="This",
 ):
-    """Out-of-fold probabilities (n, K) and which samples have them.
+    """Probabilities for (X, y) from a model that has not seen them.
 
-    Samples that several folds test get the mean of their predictions; samples that none tests,
-    such as the first block of a `TimeSeriesSplit`, have no row to trust and are marked False.
+    With ``cv=None`` the fitted classifier (or `FrozenEstimator`) is used as it is, and (X, y) must
+    be held-out data; otherwise it is cloned and predicts out of fold.
+
+    Returns
+    -------
+    proba : array of shape (n, K)
+        Probabilities; samples that several folds test get the mean of their predictions.
+    classes : array of shape (K,)
+        Class of each column: those of the classifier and those of y.
+    tested : array of bool of shape (n,)
+        False for samples that no fold tests, such as the first block of a `TimeSeriesSplit`.
     """
+    if cv is None or isinstance(estimator, FrozenEstimator):
+        if not is_fitted(estimator):
+            raise NotFittedError(
+                f"{owner} with cv=None needs a fitted classifier: fit it on other data first, or "
+                "pass cv= to evaluate it out of fold. If it was fitted, it has been cloned since "
+                "(GridSearchCV and cross_validate do that): wrap it in "
+                "sklearn.frozen.FrozenEstimator to keep it fitted."
+            )
+        proba = classifier_proba(estimator, X, response_method=response_method)
+        proba, classes = align_classes(proba, estimator.classes_, y)
+        return proba, classes, np.ones(len(y), dtype=bool)
+    classes = unique_labels(y)
+    if len(classes) < 2:
+        raise ValueError(
+            f"y holds one class, {classes[0]!r}: a classifier cannot be cross-validated on it."
+        )
     (X,) = indexable(X)
-    splitter = check_cv(cv, y, classifier=True)
-    folds = list(splitter.split(X, y, groups))
+    folds = list(check_cv(cv, y, classifier=True).split(X, y, groups))
     parts = Parallel(n_jobs=n_jobs)(
         delayed(_fold_proba)(estimator, X, y, train, test, classes, response_method, fit_params)
         for train, test in folds
@@ -92,7 +126,7 @@ def out_of_fold_proba(
         times[test] += 1
     tested = times > 0
     total[tested] /= times[tested, None]
-    return total, tested
+    return total, classes, tested
 
 
 def _fold_proba(estimator, X, y, train, test, classes, response_method, fit_params):
@@ -115,4 +149,6 @@ def take_rows(values, index):
 
 
 def _per_sample(value, n_samples):
-    return hasattr(value, "__len__") and not isinstance(value, (str, dict)) and len(value) == n_samples
+    return hasattr(value, "__len__") and not isinstance(value, (str, dict)) and (
+        len(value) == n_samples
+    )

@@ -133,7 +133,8 @@ def get_scorer(name):
     >>> from sklearn.model_selection import GridSearchCV
     >>> from sklearn.tree import DecisionTreeClassifier
     >>> from skcalib import get_scorer
-    >>> scoring = {"loss": "neg_log_loss", "calibration": get_scorer("neg_log_calibration_error")}
+    >>> scoring = {"loss": "neg_brier_score",
+    ...     "calibration": get_scorer("neg_brier_calibration_error")}
     >>> search = GridSearchCV(
     ...     DecisionTreeClassifier(random_state=0, min_samples_leaf=20), {"max_depth": [2, 4]},
     ...     scoring=scoring, refit="loss")

@@ -68,7 +68,7 @@ class ProperScore(Divergence):
     ...     def gradient(self, forecast):
     ...         return -4 * forecast**3
     >>> Quartic().divergence(np.array([1.0, 0.0]), np.array([0.5, 0.5]))
-    np.float64(0.625)
+    np.float64(0.875)
     """
 
     infimum = None

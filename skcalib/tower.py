@@ -138,7 +138,8 @@ def debiased_calibration(cells, forecast, target, weight=None):
     plug_in = Brier().divergence(mean[several], np.zeros_like(mean[several]))
     kept = several[cells]
     share = mass[several].sum() / mass.sum()
-    bias = partition_bias(np.unique(cells[kept], return_inverse=True)[1], residual[kept], weight[kept])
+    kept_cells = np.unique(cells[kept], return_inverse=True)[1]
+    bias = partition_bias(kept_cells, residual[kept], weight[kept])
     return float(np.sum(mass[several] * plug_in) / mass.sum() - share * bias)
 
 

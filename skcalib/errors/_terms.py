@@ -57,16 +57,54 @@ class ProperTerms:
         return float(weighted_mean(getattr(self, name), self.weight))
 
 
-def proper_terms(problem, *, loss, notion, smoother, method, n_jobs=None):
-    """Smooth every problem of the notion and collect the terms."""
-    score = check_loss(loss)
-    notion = from_table(notion, NOTIONS, name="notion", kind=Notion)
-    check_method(method, score)
-    smoother = check_smoother(smoother)
-    terms = Parallel(n_jobs=n_jobs)(
-        delayed(_terms_of_one)(forecast, target, problem.weight, score, smoother, method)
+@dataclass(frozen=True)
+class SmoothedProblem:
+    """One problem of a notion with its calibrated scores Ĉ, which depend on no score.
+
+    ``by_entropy`` tells that the smoother reads the refinement as the entropy of Ĉ.
+    """
+
+    forecast: np.ndarray
+    target: np.ndarray
+    conditional: np.ndarray
+    weight: np.ndarray
+    by_entropy: bool
+
+    def refinement(self, score):
+        """Refinement sample by sample, as the smoother reads it."""
+        if self.by_entropy:
+            return score.entropy(self.conditional)
+        return score.loss(self.target, self.conditional)
+
+
+def smooth_held_out(forecast, target, weight, smoother):
+    """Fit a clone of the smoother; no sample sees its own label."""
+    fitted = clone(smoother).fit(forecast, target, weight)
+    conditional = fitted.smooth_held_out()
+    return SmoothedProblem(forecast, target, conditional, weight, fitted.refinement == "entropy")
+
+
+def smooth_notion(problem, *, notion, smoother, n_jobs=None):
+    """Smooth every problem of a notion -> list of `SmoothedProblem`."""
+    return Parallel(n_jobs=n_jobs)(
+        delayed(smooth_held_out)(forecast, target, problem.weight, smoother)
         for forecast, target in notion.problems(problem.forecast, problem.target)
     )
+
+
+def proper_terms(problem, *, loss, notion, smoother, method, n_jobs=None):
+    """Arguments of a public function -> `ProperTerms`."""
+    score = check_loss(loss)
+    notion = check_notion(notion)
+    check_method(method, score)
+    smoother = check_smoother(smoother)
+    smoothed = smooth_notion(problem, notion=notion, smoother=smoother, n_jobs=n_jobs)
+    return reduce_terms(smoothed, score=score, notion=notion, method=method)
+
+
+def reduce_terms(smoothed, *, score, notion, method):
+    """Terms of the problems of a notion, reduced to one record."""
+    terms = [_terms_of_one(one, score, method) for one in smoothed]
     share = 1 / len(terms) if notion.reduce == "mean" else 1.0
 
     def total(name):
@@ -74,35 +112,23 @@ def proper_terms(problem, *, loss, notion, smoother, method, n_jobs=None):
         return None if parts[0] is None else share * sum(parts)
 
     names = ("loss", "calibration", "refinement", "influence", "uncertainty")
-    return ProperTerms(*(total(name) for name in names), problem.weight)
+    return ProperTerms(*(total(name) for name in names), smoothed[0].weight)
 
 
-def _terms_of_one(forecast, target, weight, score, smoother, method):
-    conditional, refinement, out_of_sample = smooth_held_out(
-        forecast, target, weight, score, smoother
-    )
-    if method != "direct":
-        refuse_infinite(out_of_sample if method == "cross" else refinement)
-    loss = score.loss(target, forecast)
+def _terms_of_one(smoothed, score, method):
+    target, forecast, conditional = smoothed.target, smoothed.forecast, smoothed.conditional
+    loss, refinement = score.loss(target, forecast), smoothed.refinement(score)
     if method == "direct":
         calibration, influence = score.divergence(conditional, forecast), None
     elif method == "risk":
+        refuse_infinite(refinement)
         calibration = influence = loss - refinement
     else:
-        influence = loss - out_of_sample
+        influence = loss - score.loss(target, conditional)
         calibration = 0.5 * (score.divergence(conditional, forecast) + influence)
         refinement = loss - calibration
-    uncertainty = float(score.entropy(weighted_mean(target, weight)))
-    return ProperTerms(loss, calibration, refinement, influence, uncertainty, weight)
-
-
-def smooth_held_out(forecast, target, weight, score, smoother):
-    """Calibrated scores Ĉ, their refinement as the smoother reads it, and their loss L(Y, Ĉ)."""
-    fitted = clone(smoother).fit(forecast, target, weight)
-    conditional = fitted.smooth_held_out()
-    out_of_sample = score.loss(target, conditional)
-    refinement = score.entropy(conditional) if fitted.refinement == "entropy" else out_of_sample
-    return conditional, refinement, out_of_sample
+    uncertainty = float(score.entropy(weighted_mean(target, smoothed.weight)))
+    return ProperTerms(loss, calibration, refinement, influence, uncertainty, smoothed.weight)
 
 
 def refuse_infinite(refinement):
@@ -125,6 +151,11 @@ def check_loss(loss):
             "'spherical' or a ProperScore on the simplex."
         )
     return score
+
+
+def check_notion(notion):
+    """A notion, by its name or as an object."""
+    return from_table(notion, NOTIONS, name="notion", kind=Notion)
 
 
 def check_method(method, score):

@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from skcalib._checks import check_problem, from_table
-from skcalib.errors._terms import check_loss
-from skcalib.notions import NOTIONS, Notion
+from skcalib._checks import check_problem
+from skcalib.errors._terms import check_loss, check_notion
 from skcalib.tower import weighted_mean
 
 
@@ -57,7 +56,7 @@ def calibration_upper_bound(
     problem = check_problem(
         y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
     )
-    notion = from_table(notion, NOTIONS, name="notion", kind=Notion)
+    notion = check_notion(notion)
     bounds = [
         weighted_mean(score.loss(target, forecast), problem.weight) - score.infimum
         for forecast, target in notion.problems(problem.forecast, problem.target)

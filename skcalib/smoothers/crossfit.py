@@ -84,7 +84,7 @@ class CrossFitted(OutOfFoldSmoother):
     >>> smoother = CrossFitted(HistGradientBoostingClassifier(max_depth=2, max_iter=30))
     >>> error = proper_calibration_error(data.y, data.y_proba, smoother=smoother, method="cross")
     >>> round(error, 3), round(data.truth["brier"], 3)
-    (0.007, 0.006)
+    (0.01, 0.006)
     """
 
     def __init__(self, estimator, cv=5, random_state=0):
@@ -109,6 +109,8 @@ class CrossFitted(OutOfFoldSmoother):
                 f"{type(model).__name__} does not take sample_weight, but the samples have "
                 "different weights: choose another smoother or leave the weights out."
             )
+        # Weights average: their scale must not compete with a penalty of the classifier.
+        weight = weight * (len(weight) / weight.sum())
         model.fit(forecast, labels, **({"sample_weight": weight} if weighted else {}))
 
         def predict(new):

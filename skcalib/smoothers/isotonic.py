@@ -40,6 +40,11 @@ class IsotonicSmoother(PartitionSmoother):
                 f"{forecast.shape} and a target of shape {self.target_.shape}. Use "
                 "notion='classwise' or 'top_label', which are made of such problems."
             )
+        if self.target_.shape[1] == 2 and not np.allclose(self.target_.sum(axis=1), 1):
+            raise ValueError(
+                "IsotonicSmoother fits one curve: the rows of a target of two columns must sum "
+                "to 1. Pass one column to smooth other values."
+            )
         score, rank = np.unique(forecast[:, 1], return_inverse=True)
         mass = np.bincount(rank, self.weight_)
         mean = np.bincount(rank, self.weight_ * self.target_[:, -1]) / mass

@@ -189,8 +189,8 @@ class QuantileBins(PartitionSmoother):
 
     def _cell_keys(self, forecast):
         columns = _bin_coordinates(forecast).T
-        cuts = [np.searchsorted(e, c, side="left") for e, c in zip(self.edges_, columns, strict=True)]
-        return np.stack(cuts, axis=1)
+        pairs = zip(self.edges_, columns, strict=True)
+        return np.stack([np.searchsorted(e, c, side="left") for e, c in pairs], axis=1)
 
 
 class LevelSets(PartitionSmoother):

@@ -1,0 +1,125 @@
+"""Bands: where a calibrated curve would lie, and where the true curve may lie."""
+
+import numpy as np
+from scipy.special import rel_entr
+from scipy.stats import beta, chi2
+from sklearn import config_context
+from sklearn.isotonic import isotonic_regression
+
+_ENTRIES = 8_000_000  # labels drawn at a time: bounds the memory, not the number of samples
+
+
+def check_resamples(n_resamples, confidence_level):
+    """Enough resamples for order statistics to enclose the level."""
+    needed = int(np.ceil(2 / (1 - confidence_level) - 1e-9)) - 1
+    whole = isinstance(n_resamples, (int, np.integer)) and not isinstance(n_resamples, bool)
+    if not whole or n_resamples < needed:
+        raise ValueError(
+            f"n_resamples must be a whole number of at least {needed} for a band of level "
+            f"{confidence_level:g}, got {n_resamples!r}."
+        )
+
+
+def consistency_band(curve, probability, confidence_level, n_resamples, rng):
+    """Pointwise band of the curves that calibrated forecasts would give, at `curve.prob_pred`.
+
+    Labels are drawn from the forecasts and the curve is fitted to them again. The band lies between
+    two order statistics of the B refitted curves, of ranks k and B + 1 - k with
+    k = floor((B + 1)(1 - level) / 2). If the forecasts are calibrated, the observed curve is one
+    more draw of the same kind, so each point is inside with probability (B + 1 - 2k) / (B + 1) or
+    more, at every sample size: no asymptotics.
+    """
+    curves = np.empty((len(curve.prob_pred), n_resamples))
+    step = max(1, _ENTRIES // len(probability))
+    for start in range(0, n_resamples, step):
+        stop = min(start + step, n_resamples)
+        draws = rng.random_sample((stop - start, len(probability))) < probability
+        curves[:, start:stop] = curve.refit(draws.T)
+    curves.sort(axis=1)
+    # 1e-9: (B + 1)(1 - level) / 2 is meant to be whole for B = 199 and level .95, and is not quite.
+    rank = int((n_resamples + 1) * (1 - confidence_level) / 2 + 1e-9)
+    return curves[:, rank - 1], curves[:, n_resamples - rank]
+
+
+def clopper_pearson(mean, size, confidence_level):
+    """Exact binomial interval of a mean of `size` labels; `size` need not be whole."""
+    tail = (1 - confidence_level) / 2
+    hits = np.clip(mean, 0, 1) * size
+    misses = size - hits
+    # Next to no hit counts as none: the limit is 0 there, and the beta quantile would underflow.
+    some_hits, some_misses = hits > 1e-4, misses > 1e-4
+    low = beta.ppf(tail, np.where(some_hits, hits, 1), misses + 1)
+    high = beta.ppf(1 - tail, hits + 1, np.where(some_misses, misses, 1))
+    return np.where(some_hits, low, 0.0), np.where(some_misses, high, 1.0)
+
+
+def isotonic_interval(mean, mass, points, confidence_level):
+    """Likelihood-ratio interval of an increasing curve at some of its knots.
+
+    A height is kept unless the best increasing curve through it is less likely than the best one
+    of all by more than half the chi-squared quantile. (Banerjee & Wellner, 2001: no derivative and
+    no bandwidth has to be estimated, which is where the bootstrap of isotonic curves fails.)
+
+    Parameters
+    ----------
+    mean, mass : arrays of shape (m,)
+        Mean label and effective number of labels of each distinct score, scores increasing.
+    points : array of int
+        Which knots.
+    confidence_level : float
+        Level.
+
+    Returns
+    -------
+    low, high : arrays
+        Ends of the interval at each point.
+    """
+    with config_context(skip_parameter_validation=True, assume_finite=True):  # many tiny fits
+        below = _prefix_pools(mean, mass, points)
+        above = _prefix_pools(1 - mean[::-1], mass[::-1], len(mean) - 1 - points[::-1])[::-1]
+    own = zip(mean[points, None], mass[points, None], strict=True)
+    pools = [(0.0, *pool) for pool in own]
+    # Through (t, height), pools on the left are cut down to the height, those on the right lifted.
+    pools += [(-1.0, level, size) for level, size in below]
+    pools += [(1.0, 1 - level, size) for level, size in above]
+    row = np.repeat(np.tile(np.arange(len(points)), 3), [len(level) for _, level, _ in pools])
+    side = np.concatenate([np.full(len(level), side) for side, level, _ in pools])
+    level = np.concatenate([level for _, level, _ in pools])
+    size = np.concatenate([size for _, _, size in pools])
+
+    def cost(height):
+        height = height[row]
+        moved = np.where(side < 0, np.minimum(height, level), height)
+        moved = np.where(side > 0, np.maximum(height, level), moved)
+        divergence = rel_entr(level, moved) + rel_entr(1 - level, 1 - moved)
+        return np.bincount(row, size * divergence, len(points))
+
+    best = isotonic_regression(mean, sample_weight=mass)[points].clip(0, 1)
+    limit = cost(best) + 0.5 * chi2.ppf(confidence_level, 1)
+    return tuple(_last_within(cost, limit, best, np.full(len(best), end)) for end in (0.0, 1.0))
+
+
+def _prefix_pools(mean, mass, ends):
+    """Levels and sizes of the pools of the isotonic fit to mean[:end], for increasing ends."""
+    level, size, start, pools = np.empty(0), np.empty(0), 0, []
+    for end in ends:  # what is pooled in a prefix stays pooled in longer ones
+        level = np.concatenate([level, mean[start:end]])
+        size = np.concatenate([size, mass[start:end]])
+        if len(level):
+            fit = isotonic_regression(level, sample_weight=size).clip(0, 1)
+            first = np.flatnonzero(np.diff(fit, prepend=-np.inf))
+            level, size = fit[first], np.add.reduceat(size, first)
+        pools.append((level, size))
+        start = end
+    return pools
+
+
+def _last_within(cost, limit, inside, outside):
+    """Bisection between a height that is within the limit and the end of the scale."""
+    reached = cost(outside) <= limit
+    end = outside
+    for _ in range(40):
+        middle = 0.5 * (inside + outside)
+        within = cost(middle) <= limit
+        inside, outside = np.where(within, middle, inside), np.where(within, outside, middle)
+    return np.where(reached, end, inside)

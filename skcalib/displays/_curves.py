@@ -1,0 +1,167 @@
+"""From a problem to the curves of a reliability diagram; nothing here draws."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from skcalib._checks import Problem, from_table
+from skcalib.displays._bands import check_resamples, consistency_band
+from skcalib.displays._strategies import make_curve
+from skcalib.errors._terms import proper_terms
+from skcalib.intervals import MeanInterval, check_confidence_level, mean_interval
+from skcalib.notions import Canonical, Classwise, Notion, TopLabel
+from skcalib.smoothers import (
+    DirichletKernel,
+    IsotonicSmoother,
+    QuantileBins,
+    Smoother,
+    UniformBins,
+)
+
+BANDS = ("consistency", "confidence", None)
+MAX_PANELS = 25
+
+
+@dataclass(frozen=True, eq=False)
+class ReliabilityCurve:
+    """What is drawn for one binary event.
+
+    ``event`` is "class c" for the probability of a class, "top label" for the confidence, or empty.
+    ``low`` and ``high`` are None without a band; ``error`` is None where it has no estimate (one
+    sample). ``joined`` tells whether the curve means something between its points.
+    """
+
+    event: str
+    prob_pred: np.ndarray
+    prob_true: np.ndarray
+    low: np.ndarray | None
+    high: np.ndarray | None
+    joined: bool
+    scores: np.ndarray
+    weight: np.ndarray
+    error: MeanInterval | None
+
+
+@dataclass(frozen=True)
+class CurveOptions:
+    """Options of the door, checked and with strings turned into objects."""
+
+    smoother: Smoother
+    notion: Notion | None
+    band: str | None
+    confidence_level: float
+    n_resamples: int
+
+
+def check_options(strategy, n_bins, notion, band, confidence_level, n_resamples):
+    """Arguments of `ReliabilityDisplay` -> `CurveOptions`; a notion of None means "auto"."""
+    strategies = {
+        "isotonic": IsotonicSmoother,
+        "quantile": lambda: QuantileBins(n_bins),
+        "uniform": lambda: UniformBins(n_bins),
+        "kernel": DirichletKernel,
+    }
+    notions = {"auto": lambda: None, "top_label": TopLabel, "classwise": Classwise}
+    smoother = from_table(strategy, strategies, name="strategy", kind=Smoother)
+    notion = from_table(notion, notions, name="notion", kind=Notion)
+    if band not in BANDS:
+        raise ValueError(f"band must be 'consistency', 'confidence' or None, got {band!r}.")
+    check_confidence_level(confidence_level)
+    if band is not None:
+        check_resamples(n_resamples, confidence_level)
+    return CurveOptions(smoother, notion, band, confidence_level, n_resamples)
+
+
+def reliability_curves(problem, pos_label, options, rng):
+    """One `ReliabilityCurve` for each binary event of the notion."""
+    n_classes = len(problem.classes)
+    notion = options.notion
+    if notion is None:
+        notion = Canonical() if n_classes == 2 else TopLabel()
+    if isinstance(notion, Classwise) and n_classes > MAX_PANELS:
+        raise ValueError(
+            f"notion='classwise' draws a panel for each class, and {n_classes} are more than the "
+            f"{MAX_PANELS} that one can read: draw single classes by y_true == c and "
+            "y_proba[:, column of c], or use notion='top_label'."
+        )
+    if isinstance(notion, Canonical):
+        problem = _positive_last(problem, pos_label)
+    events = _events(notion, problem.classes)
+    pairs = notion.problems(problem.forecast, problem.target)
+    return [
+        _one_curve(event, replace(problem, forecast=forecast, target=target), options, rng)
+        for event, (forecast, target) in zip(events, pairs, strict=True)
+    ]
+
+
+def _positive_last(problem, pos_label):
+    """Columns of a binary problem in the order (negative, positive)."""
+    if pos_label is None or problem.classes[-1] == pos_label:
+        return problem
+    turned = (problem.forecast[:, ::-1], problem.target[:, ::-1])
+    return Problem(*turned, problem.weight, problem.classes[::-1])
+
+
+def _events(notion, classes):
+    if isinstance(notion, TopLabel):
+        return ["top label"]
+    if isinstance(notion, Classwise):
+        return [f"class {label}" for label in classes]
+    return [f"class {classes[-1]}"] if isinstance(notion, Canonical) else [""]
+
+
+def _one_curve(event, problem, options, rng):
+    forecast, target, weight = problem.forecast, problem.target, problem.weight
+    if forecast.shape[1] != 2:
+        raise ValueError(
+            f"A reliability curve is drawn for a binary event, but the notion gives "
+            f"{forecast.shape[1]} columns: use notion='top_label' or 'classwise'."
+        )
+    curve = make_curve(options.smoother, forecast, target, weight)
+    level, resamples = options.confidence_level, options.n_resamples
+    low = high = None
+    if options.band == "consistency":
+        low, high = consistency_band(curve, forecast[:, 1], level, resamples, rng)
+    elif options.band == "confidence":
+        low, high = curve.confidence(level, resamples, rng)
+    return ReliabilityCurve(
+        event=event,
+        prob_pred=curve.prob_pred,
+        prob_true=curve.prob_true,
+        low=low,
+        high=high,
+        joined=curve.joined,
+        scores=forecast[:, 1],
+        weight=weight,
+        error=_error(problem, level),
+    )
+
+
+def _error(problem, level):
+    """Brier calibration error of the binary problem; one sample has no held-out estimate."""
+    if len(problem.forecast) < 2:
+        return None
+    terms = proper_terms(problem, loss="brier", notion="canonical", smoother=None, method="risk")
+    return mean_interval(terms.influence, terms.weight, level)
+
+
+def legend_label(curves, name):
+    """Name and calibration error, with its interval, or with its spread over folds."""
+    errors = [curve.error for curve in curves if curve.error is not None]
+    parts = [] if name is None else [str(name)]
+    if len(errors) > 1:
+        means = [error.estimate for error in errors]
+        spread = f"{np.mean(means):z.3f}, sd {np.std(means):.3f} over {len(means)} folds"
+        parts.append(f"Brier calibration error\n{spread}")
+    elif errors:
+        parts.append(f"Brier calibration error\n{_interval_text(errors[0])}")
+    return "\n".join(parts) or None
+
+
+def _interval_text(error):
+    """Three decimals, or more until the interval is three units of the last one wide."""
+    if not np.isfinite(error.high - error.low):
+        return f"{error.estimate:z.3f}"
+    width = max(error.high - error.low, 1e-6)
+    decimals = max(3, int(np.ceil(-np.log10(width / 3))))
+    return f"{error.estimate:z.{decimals}f} [{error.low:z.{decimals}f}, {error.high:z.{decimals}f}]"

@@ -1,0 +1,151 @@
+"""Drawing of reliability curves on matplotlib axes. Import this module inside methods only."""
+
+from dataclasses import dataclass
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cbook import normalize_kwargs
+from matplotlib.colors import to_hex
+from matplotlib.lines import Line2D
+
+# The palette of Okabe and Ito: told apart by readers of any colour vision.
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+REFERENCE = "Perfectly calibrated"
+_SCORES = "skcalib scores"  # label by which the histogram of an earlier display is found
+_FEW = 40  # a curve of so few points shows them
+
+
+def panel_axes(ax, n_panels):
+    """Axes for the panels: of a new figure, or those that the user gave."""
+    if ax is None and n_panels == 1:
+        return [plt.subplots(figsize=(5, 5.7), layout="constrained")[1]]
+    if ax is None:
+        columns = int(np.ceil(np.sqrt(n_panels)))
+        rows = -(-n_panels // columns)
+        figure = plt.figure(figsize=(3.2 * columns, 3.7 * rows), layout="constrained")
+        return [figure.add_subplot(rows, columns, i + 1) for i in range(n_panels)]
+    axes = [ax] if isinstance(ax, Axes) else list(np.ravel(np.array(ax, dtype=object)))
+    if len(axes) != n_panels or not all(isinstance(one, Axes) for one in axes):
+        needed = "a matplotlib Axes" if n_panels == 1 else f"an array of {n_panels} Axes"
+        raise ValueError(
+            f"ax must be {needed}, as there is one for each panel, or None for a new figure."
+        )
+    return axes
+
+
+def next_color(ax):
+    """First colour of the palette that no line on the axes wears."""
+    worn = {to_hex(line.get_color()) for line in ax.lines}
+    free = [color for color in COLORS if color not in worn]
+    return free[0] if free else COLORS[len(ax.lines) % len(COLORS)]
+
+
+def draw_reference(ax, **kwargs):
+    """The diagonal, once per axes."""
+    for line in ax.lines:
+        if line.get_label() == REFERENCE:
+            return line
+    style = {"color": "0.35", "linestyle": ":", "linewidth": 1.2, "label": REFERENCE, "zorder": 1.5}
+    return ax.plot([0, 1], [0, 1], **{**style, **kwargs})[0]
+
+
+def draw_curve(ax, curve, *, color, label, alpha=1.0, **kwargs):
+    """Curve; points are marked where there are few."""
+    style = {"color": color, "label": label, "alpha": alpha, "linewidth": 1.6, "zorder": 3}
+    if len(curve.prob_pred) <= _FEW:
+        style |= {"marker": "o", "markersize": 4}
+    return ax.plot(curve.prob_pred, curve.prob_true, **{**style, **kwargs})[0]
+
+
+def draw_band(ax, curve, *, color, label, **kwargs):
+    """Area where the curve is joined, bars where it is a set of bins."""
+    if label in ax.get_legend_handles_labels()[1]:
+        label = None
+    where = (curve.prob_pred, curve.low, curve.high)
+    if curve.joined and len(curve.prob_pred) > 1:
+        style = {"color": color, "alpha": 0.22, "linewidth": 0, "label": label, "zorder": 2}
+        return ax.fill_between(*where, **{**style, **kwargs})
+    style = {"color": color, "alpha": 0.3, "linewidth": 5, "label": label, "zorder": 2}
+    return ax.vlines(*where, **{**style, **kwargs})
+
+
+def draw_scores(ax, scores, weight, *, color, **kwargs):
+    """Histogram of the forecasts in a thin inset above the axes, shared by all displays on it."""
+    inset = next((child for child in ax.child_axes if child.get_label() == _SCORES), None)
+    if inset is None:
+        inset = ax.inset_axes([0, 1.02, 1, 0.13], sharex=ax, label=_SCORES)
+        inset.tick_params(bottom=False, labelbottom=False, left=False, labelleft=False)
+        inset.set_ylabel("Share", fontsize="x-small")
+        inset.spines[["top", "left", "right"]].set_visible(False)
+        inset.patch.set_visible(False)
+    style = {"bins": np.linspace(0, 1, 41), "color": color, "alpha": 0.4, "histtype": "stepfilled"}
+    inset.hist(np.clip(scores, 0, 1), weights=weight / weight.sum(), **{**style, **kwargs})
+    return inset
+
+
+def finish(ax, event, *, legend, brief):
+    """Square axes with the labels of the event, and a legend of the given size in a free corner."""
+    top_label = event == "top label"
+    probability = f"Predicted probability of {event}" if event else "Predicted probability"
+    ax.set(
+        xlabel="Confidence" if top_label else probability,
+        ylabel="Accuracy" if top_label else "Observed frequency",
+        xlim=(-0.02, 1.02),
+        ylim=(-0.02, 1.02),
+        aspect="equal",
+    )
+    if legend:
+        entries = list(zip(*ax.get_legend_handles_labels(), strict=True))
+        entries.sort(key=lambda entry: entry[1] == REFERENCE)  # the diagonal last
+        if brief:  # bands and diagonals are explained in another panel
+            entries = [
+                (artist, text)
+                for artist, text in entries
+                if isinstance(artist, Line2D) and text != REFERENCE
+            ]
+        handles, labels = zip(*entries, strict=True) if entries else ((), ())
+        style = {"fontsize": legend, "framealpha": 0.85, "handlelength": 1.5}
+        ax.legend(handles, labels, loc=_emptier_corner(ax), **style)
+
+
+def _emptier_corner(ax):
+    """Above or below the diagonal, whichever the curves leave freer."""
+    x, y = np.concatenate([line.get_xydata() for line in ax.lines]).T
+    above = np.min(1 - y[x < 0.5], initial=1)
+    below = np.min(y[x > 0.5], initial=1)
+    return "upper left" if above > below else "lower right"
+
+
+@dataclass(frozen=True)
+class Styles:
+    """What the user wants of lines, bands, histograms and diagonals; None or a dict each."""
+
+    curve: dict | None
+    band: dict | None
+    histogram: dict | None
+    ref_line: dict | None
+
+
+def draw_panel(ax, curves, *, event, label, band, styles, ref_line, histogram, legend, brief):
+    """All curves of an event -> lists of lines, bands, diagonals and axes of histograms."""
+    # Without aliases, so that the user's "c" meets our "color".
+    curve_style, ref_style = (normalize_kwargs(s, Line2D) for s in (styles.curve, styles.ref_line))
+    band_style = styles.band or {}
+    color = curve_style.get("color") or next_color(ax)
+    diagonals = [draw_reference(ax, **ref_style)] if ref_line else []
+    lines, bands, insets = [], [], []
+    for curve in curves:
+        # The folds of a cross-validation share a colour and one entry of the legend.
+        style = {"color": color, "alpha": 1.0 if len(curves) == 1 else 0.6, "label": label}
+        lines.append(draw_curve(ax, curve, **{**style, **curve_style}))
+        label = None
+        if curve.low is not None:
+            bands.append(draw_band(ax, curve, **{"color": color, "label": band, **band_style}))
+    if histogram:
+        scores = np.concatenate([curve.scores for curve in curves])
+        weight = np.concatenate([curve.weight for curve in curves])
+        style = {"color": color, **(styles.histogram or {})}
+        insets.append(draw_scores(ax, scores, weight, **style))
+    finish(ax, event, legend=legend, brief=brief)
+    return lines, bands, diagonals, insets

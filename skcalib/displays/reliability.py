@@ -1,0 +1,154 @@
+"""Reliability diagrams."""
+
+from skcalib.displays._curves import legend_label
+from skcalib.displays._from_data import FromData
+
+
+class ReliabilityDisplay(FromData):
+    r"""Reliability diagram: observed frequency against forecast.
+
+    Make one with `from_estimator`, `from_predictions` or `from_cv_results`. A classifier is
+    calibrated if its curve :math:`C(s) = P(Y = 1 \mid S = s)` is the diagonal.
+
+    **Curves** (``strategy``). "isotonic": the increasing curve of least squares, with no bins to
+    choose (CORP, D21), linear between the scores. "quantile", "uniform": mean label against mean
+    forecast in bins of equal mass or width. "kernel": Beta-kernel regression (P24).
+
+    **Bands** (``band``), pointwise.
+
+    - "consistency" lies around the diagonal, where the curve would be if the forecasts were
+      calibrated: labels are drawn from the forecasts `n_resamples` times, the curve is fitted by
+      the same rule, and the band lies between order statistics of these curves. Exact: under
+      calibration each point of the curve is inside with probability `confidence_level` or more at
+      every sample size.
+    - "confidence" lies around the curve, where the true C may be. For bins and for the kernel it
+      is the Clopper-Pearson interval at the effective size
+      :math:`(\sum w)^2 / \sum w^2` of the average. Of the bins it covers the mean of C in the bin;
+      for the kernel it covers the kernel's average of C, which is not C where C bends within a
+      bandwidth. For the isotonic curve, it holds the heights through which an increasing curve
+      passes with a deviance of at most the quantile of :math:`\chi^2_1` above the best.
+
+    Weights of samples are fixed: they enter the averages, a sample is one label whatever its
+    weight, and unequal weights widen every band.
+
+    Parameters
+    ----------
+    curves : list of ReliabilityCurve
+        What is drawn: ``prob_pred``, ``prob_true``, ``low``, ``high`` and ``error`` of each curve.
+        Curves of the same ``event`` share a panel.
+    name : str, default=None
+        Name in the legend.
+    confidence_level : float, default=0.95
+        Level of the bands and of the interval in the legend.
+    band : {"consistency", "confidence"} or None, default=None
+        What ``low`` and ``high`` of the curves are.
+
+    Attributes
+    ----------
+    line_ : Line2D or list of Line2D
+        The curve; a list where there are several, in the order of `curves`.
+    band_ : artist, list of artists or None
+        The band: an area, or bars for bins.
+    ref_line_ : Line2D, list of Line2D or None
+        The diagonal of each panel.
+    ax_ : Axes or list of Axes
+        The panel or panels.
+    ax_hist_ : Axes, list of Axes or None
+        The thin axes above, with the histogram of the forecasts.
+    figure_ : Figure
+        The figure.
+
+    See Also
+    --------
+    proper_calibration_error : The number in the legend.
+
+    Examples
+    --------
+    >>> from skcalib import ReliabilityDisplay
+    >>> from skcalib.datasets import make_tempered_simplex
+    >>> data = make_tempered_simplex(1000, 2, random_state=0)
+    >>> display = ReliabilityDisplay.from_predictions(data.y, data.y_proba, name="Over-confident")
+    >>> print(display.line_.get_label())
+    Over-confident
+    Brier calibration error
+    0.004 [0.001, 0.008]
+    """
+
+    def __init__(self, curves, *, name=None, confidence_level=0.95, band=None):
+        self.curves = list(curves)
+        self.name = name
+        self.confidence_level = confidence_level
+        self.band = band
+
+    def plot(
+        self,
+        ax=None,
+        *,
+        name=None,
+        ref_line=True,
+        histogram=True,
+        legend=True,
+        curve_kwargs=None,
+        band_kwargs=None,
+        hist_kwargs=None,
+        ref_line_kwargs=None,
+    ):
+        """Draw the diagram.
+
+        Parameters
+        ----------
+        ax : Axes or array of Axes, default=None
+            Where to draw; None makes a figure. Displays on the same Axes are overlaid. Several
+            panels need an array of Axes, one each.
+        name : str, default=None
+            Name in the legend, instead of the display's own.
+        ref_line, histogram, legend : bool, default=True
+            Whether to draw the diagonal, the histogram of the forecasts and the legend.
+        curve_kwargs, band_kwargs, hist_kwargs, ref_line_kwargs : dict, default=None
+            Arguments for ``Axes.plot``, ``Axes.fill_between`` (``Axes.vlines`` for bins),
+            ``Axes.hist`` and ``Axes.plot``.
+
+        Returns
+        -------
+        ReliabilityDisplay
+            The display itself.
+
+        Raises
+        ------
+        ValueError
+            If `ax` cannot hold the panels.
+        """
+        from skcalib.displays import _plotting as draw  # matplotlib is imported here, not before
+
+        panels = {}
+        for curve in self.curves:
+            panels.setdefault(curve.event, []).append(curve)
+        axes = draw.panel_axes(ax, len(panels))
+        styles = draw.Styles(curve_kwargs, band_kwargs, hist_kwargs, ref_line_kwargs)
+        band = f"{self.confidence_level * 100:g} % {self.band} band"
+        artists = [
+            draw.draw_panel(
+                panel,
+                curves,
+                event=event,
+                label=legend_label(curves, self.name if name is None else name),
+                band=band,
+                styles=styles,
+                ref_line=ref_line,
+                histogram=histogram,
+                legend=legend and ("small" if len(panels) == 1 else "x-small"),
+                brief=panel is not axes[0],
+            )
+            for panel, (event, curves) in zip(axes, panels.items(), strict=True)
+        ]
+        self.line_, self.band_, self.ref_line_, self.ax_hist_ = (
+            _one_or_all([artist for part in parts for artist in part])
+            for parts in zip(*artists, strict=True)
+        )
+        self.ax_, self.figure_ = _one_or_all(axes), axes[0].figure
+        return self
+
+
+def _one_or_all(artists):
+    """A single artist as itself, as in scikit-learn's displays."""
+    return artists[0] if len(artists) == 1 else artists or None

@@ -1,0 +1,167 @@
+"""Predictions from files: .npz, .csv and, where pandas and pyarrow are installed, .parquet.
+
+Nothing that a file holds is executed: arrays are loaded without pickle.
+"""
+
+import csv
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+
+LABEL_NAMES = ("y_true", "ground_truth", "label", "target", "y")
+PROBA_NAMES = ("y_proba", "predictions")
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Labels, probabilities and, where the file tells, the class of each column."""
+
+    y_true: np.ndarray
+    y_proba: np.ndarray
+    labels: np.ndarray | None
+
+
+def read_predictions(path, *, label_column=None):
+    """Read labels and probabilities from a file.
+
+    Parameters
+    ----------
+    path : str or path-like
+        ``.npz`` with the labels as ``y_true`` or ``ground_truth``, the probabilities as
+        ``y_proba`` or ``predictions``, and optionally ``labels``, the class of each column.
+        Without it, whole-number labels are column numbers. ``.csv`` or ``.parquet`` with a column
+        of labels and one column per class, named by the class, or a single column with the
+        probability of the positive class (the last label in order).
+    label_column : str, optional
+        Name of the column of labels; by default the first of y_true, ground_truth, label, target
+        and y that the table has.
+
+    Returns
+    -------
+    Predictions
+        What the file holds, not validated further.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read as such, in one sentence.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise ValueError(f"{path} is not a file.")
+    readers = {".npz": _read_npz, ".csv": _read_csv, ".parquet": _read_parquet}
+    if path.suffix.lower() not in readers:
+        raise ValueError(f"{path.name} must end in {', '.join(readers)}.")
+    content = readers[path.suffix.lower()](path)
+    if isinstance(content, Predictions):
+        return content
+    return _from_table(path.name, *content, label_column)
+
+
+def _read_npz(path):
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+    except (BadZipFile, ValueError, OSError, EOFError) as error:
+        raise ValueError(f"{path.name} is not a readable .npz archive: {error}") from error
+    y_true = _first(arrays, LABEL_NAMES[:2], path)
+    y_proba = _first(arrays, PROBA_NAMES, path)
+    labels = arrays.get("labels")
+    if labels is None and y_proba.ndim == 2 and y_true.dtype.kind in "iu" and y_true.size:
+        n_columns = y_proba.shape[1]
+        if y_true.min() < 0 or y_true.max() >= n_columns:
+            raise ValueError(
+                f"{path.name} has {n_columns} columns of probabilities, but labels from "
+                f"{y_true.min()} to {y_true.max()}: whole-number labels are column numbers, unless "
+                "an array `labels` names the class of each column."
+            )
+        labels = np.arange(n_columns) if n_columns > 1 else None
+    return Predictions(y_true, y_proba, labels)
+
+
+def _first(arrays, names, path):
+    for name in names:
+        if name in arrays:
+            return arrays[name]
+    raise ValueError(f"{path.name} has no array {' or '.join(names)}; it has {sorted(arrays)}.")
+
+
+def _read_csv(path):
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = [row for row in csv.reader(file) if row]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"{path.name} is not a readable text table: {error}") from error
+    if len(rows) < 2:
+        raise ValueError(f"{path.name} must have a line of column names and at least one row.")
+    header = [name.strip() for name in rows[0]]
+    for number, row in enumerate(rows[1:], start=2):
+        if len(row) != len(header):
+            raise ValueError(
+                f"{path.name} has {len(header)} columns, but row {number} has {len(row)} cells."
+            )
+    return header, np.array([[cell.strip() for cell in row] for row in rows[1:]]).T
+
+
+def _read_parquet(path):
+    if find_spec("pandas") is None or find_spec("pyarrow") is None:
+        raise ValueError("Reading .parquet needs pandas and pyarrow: install them, or use .csv.")
+    import pandas as pd
+    from pyarrow import ArrowException
+
+    try:
+        frame = pd.read_parquet(path)
+    except (ArrowException, OSError, ValueError) as error:
+        raise ValueError(f"{path.name} is not a readable parquet file: {error}") from error
+    return [str(name) for name in frame.columns], [frame[name].to_numpy() for name in frame.columns]
+
+
+def _from_table(name, header, columns, label_column):
+    if label_column is None:
+        label_column = next((wanted for wanted in LABEL_NAMES if wanted in header), None)
+    if label_column not in header:
+        raise ValueError(
+            f"{name} has no column of labels ({', '.join(LABEL_NAMES)}); name it with "
+            f"--label-column. Its columns are {', '.join(header)}."
+        )
+    place = header.index(label_column)
+    y_true = np.asarray(columns[place]).astype(str)
+    classes = [column for k, column in enumerate(header) if k != place]
+    try:
+        numbers = [np.asarray(c, dtype=float) for k, c in enumerate(columns) if k != place]
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} must hold numbers in every column but {label_column!r}: {error}."
+        ) from error
+    if not classes:
+        raise ValueError(f"{name} has no column of probabilities beside {label_column!r}.")
+    if len(classes) == 1:
+        return Predictions(_as_numbers(y_true), numbers[0], None)
+    return Predictions(
+        y_true, np.column_stack(numbers), _match(name, np.array(classes), np.unique(y_true))
+    )
+
+
+def _match(name, classes, labels):
+    """Column names are classes, as they are or behind a prefix that all share."""
+    for prefix in ("", "proba_", "prob_", "p_"):
+        if all(column.startswith(prefix) for column in classes):
+            names = np.array([column[len(prefix) :] for column in classes])
+            if np.isin(labels, names).all():
+                return names
+    missing = [label for label in labels if label not in classes]
+    raise ValueError(
+        f"{name} has the label {str(missing[0])!r}, but no column of that name (columns of "
+        f"probabilities: {', '.join(classes)})."
+    )
+
+
+def _as_numbers(y_true):
+    """Labels 0 and 1 of a text table are numbers, so that the positive class is plain."""
+    try:
+        return y_true.astype(float)
+    except ValueError:
+        return y_true

@@ -1,0 +1,5 @@
+"""The report: from probabilities to a verdict."""
+
+from skcalib.report.report import CalibrationReport
+
+__all__ = ["CalibrationReport"]

@@ -1,0 +1,127 @@
+"""From findings to words: the verdict, and numbers as people read them."""
+
+import numpy as np
+
+LOSS_NAMES = {"brier": "Brier score", "log": "Log loss"}
+NOTION_NAMES = {
+    "canonical": "all classes at once",
+    "top_label": "top label",
+    "classwise": "class by class (mean)",
+}
+
+
+def number(value, spread=None):
+    """A number with as many decimals as its standard error deserves: two of its digits."""
+    if not np.isfinite(value):
+        return "infinite" if value > 0 else "-infinite"
+    scale = abs(value) / 30 if spread is None or not 0 < spread < np.inf else spread
+    if scale == 0:
+        return "0.000"
+    decimals = int(np.clip(1 - np.floor(np.log10(scale)), 2, 7))
+    return f"{value:.{decimals}f}"
+
+
+def interval(estimate):
+    """A `MeanInterval` as "estimate [low, high]"."""
+    if not np.isfinite(estimate.estimate):
+        return number(estimate.estimate)
+    parts = (number(v, estimate.standard_error) for v in (estimate.low, estimate.high))
+    return f"{number(estimate.estimate, estimate.standard_error)} [{', '.join(parts)}]"
+
+
+def points(value):
+    """A probability difference in percentage points."""
+    size = 100 * abs(value)
+    return f"{size:.1f} points" if size < 10 else f"{size:.0f} points"
+
+
+def headline(findings):
+    """The verdict in one line."""
+    if not is_miscalibrated(findings):
+        return "No miscalibration found."
+    return f"Miscalibrated{_direction(findings)}."
+
+
+def is_miscalibrated(findings):
+    """True where a calibration error is above zero beyond its interval."""
+    canonical = findings.error("brier", "canonical")
+    return canonical.detected or findings.confidence.detected or findings.flexible.detected
+
+
+def _direction(findings):
+    gap = findings.confidence_gap
+    if gap.low > 0:
+        return ": over-confident"
+    return ": under-confident" if gap.high < 0 else ""
+
+
+def sentences(findings):
+    """The verdict in full: is it real, how large, which way, and is it worth mending."""
+    return [_size(findings), _gap(findings), _gain(findings), _information(findings)]
+
+
+def _size(findings):
+    what = "The predicted probability" if findings.n_classes == 2 else "The stated confidence"
+    looks = (findings.confidence, findings.flexible)
+    if not is_miscalibrated(findings):
+        reach = np.sqrt(max(0.0, *(look.calibration.high for look in looks)))
+        return (
+            f"{what} cannot be told from a calibrated one with these {findings.n_samples:,} "
+            f"samples; being off by more than about {points(reach)} (root mean square) would "
+            "probably have shown."
+        )
+    seen = [look.calibration for look in looks if look.detected]
+    if not seen:
+        return (
+            f"{what} passes on its own, but the probabilities of all classes taken together do not."
+        )
+    largest = max(seen, key=lambda found: found.estimate)
+    low, middle, high = np.sqrt([largest.low, largest.estimate, largest.high])
+    return (
+        f"{what} is off by about {points(middle)} (root mean square; interval "
+        f"{points(low)} to {points(high)})."
+    )
+
+
+def _gap(findings):
+    gap, accuracy = findings.confidence_gap, findings.accuracy.estimate
+    stated = accuracy + gap.estimate
+    average = f"mean confidence {stated:.3f}, accuracy {accuracy:.3f}"
+    if gap.low > 0:
+        return f"It promises too much, by {points(gap.estimate)} on average ({average})."
+    if gap.high < 0:
+        return f"It promises too little, by {points(gap.estimate)} on average ({average})."
+    return f"On average it promises neither too much nor too little ({average})."
+
+
+def _gain(findings):
+    """What the cross-fitted map saves, measured on samples that it has not seen."""
+    finding = findings.error("log", "canonical")
+    if not np.isfinite(finding.terms.loss):
+        finding = findings.error("brier", "canonical")
+        prefix = "The log loss is infinite: a label was given probability 0. "
+    else:
+        prefix = ""
+    loss = LOSS_NAMES[finding.loss].lower()
+    before, gain = finding.terms.loss, finding.calibration
+    if not finding.detected:
+        return (
+            f"{prefix}Leave it: a recalibration map fitted on other folds does not lower the "
+            f"{loss} beyond chance (change {interval(gain)})."
+        )
+    return (
+        f"{prefix}Recalibrate: a map on the logits, fitted on other folds, lowers the {loss} from "
+        f"{number(before, gain.standard_error)} by {interval(gain)}, "
+        f"{100 * gain.estimate / before:.1f} % of it."
+    )
+
+
+def _information(findings):
+    terms = findings.error("brier", "canonical").terms
+    if terms.uncertainty == 0:
+        return "All labels are of one class, so there was nothing to explain."
+    share = 100 * terms.sharpness / terms.uncertainty
+    return (
+        f"Recalibrated, the forecasts explain {max(share, 0.0):.0f} % of the uncertainty of the "
+        "labels (Brier score)."
+    )

@@ -1,0 +1,67 @@
+"""How laws are run: one function per law, one sentence per broken law."""
+
+import pickle
+import sys
+from copy import deepcopy
+
+import numpy as np
+
+
+def run_laws(subject, laws, *world):
+    """Run every law on `subject`; the first line of its docstring is the name of the law."""
+    for law in laws:
+        try:
+            law(subject, *world)
+        except Exception as error:
+            name = law.__doc__.strip().splitlines()[0]
+            found = str(error) if type(error) is AssertionError else repr(error)
+            raise AssertionError(f"{subject!r} breaks the law {name!r}: {found}") from error
+
+
+def need(holds, found):
+    """Raise AssertionError(found) unless everything in `holds` is true."""
+    if not np.all(holds):
+        raise AssertionError(found)
+
+
+def need_close(left, right, found, *, tolerance, scale=1.0):
+    """Equal up to `tolerance` in units of `scale`; shapes must agree, and NaN equals nothing."""
+    left, right = np.asarray(left), np.asarray(right)
+    need(left.shape == right.shape, f"{found}: shapes {left.shape} and {right.shape}")
+    with np.errstate(invalid="ignore"):  # equal infinities
+        gap = np.where(left == right, 0.0, np.abs(left - right))
+    need(gap <= tolerance * scale, f"{found}, off by {np.max(gap, initial=0.0):.3g}")
+
+
+def need_probabilities(rows, found, *, tolerance=1e-9):
+    """Every row is a probability vector."""
+    need(np.isfinite(rows), f"{found} must be finite")
+    need(rows >= -tolerance, f"{found} must not be negative, lowest is {np.min(rows):.3g}")
+    need_close(rows.sum(axis=1), np.ones(len(rows)), f"{found} must sum to one", tolerance=tolerance)
+
+
+def refuses(call):
+    """True if `call` raises a ValueError that speaks of classes or columns."""
+    try:
+        call()
+    except ValueError as error:
+        return "class" in str(error) or "column" in str(error)
+    except Exception:
+        return False  # the laws will meet it again, and name it
+    return False
+
+
+def duplicate(thing):
+    """Copy by pickling; classes that cannot be found by their name, as in a function, deeply."""
+    found = sys.modules.get(type(thing).__module__)
+    for part in type(thing).__qualname__.split("."):
+        found = getattr(found, part, None)
+    return pickle.loads(pickle.dumps(thing)) if found is type(thing) else deepcopy(thing)
+
+
+def simplex_points(rng, n_samples, n_classes):
+    """Random probability vectors: spread out, near a corner, and at the centre."""
+    spread = rng.dirichlet(np.ones(n_classes), n_samples)
+    spread[: n_samples // 4] = rng.dirichlet(np.full(n_classes, 0.2), n_samples // 4)
+    spread[-1] = 1 / n_classes
+    return spread

@@ -1,0 +1,63 @@
+"""Data that several test files share; every generator asserts that its data are not degenerate."""
+
+import os
+
+# Before numpy: the matrices of most tests are tiny, and threads for them cost tenfold.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+import numpy as np  # noqa: E402
+import pytest  # noqa: E402
+
+
+def make_forecasts(n_samples, n_classes, *, seed=0):
+    """Labels 0..K-1 and miscalibrated forecasts (n, K) with ties and exact zeros and ones."""
+    rng = np.random.default_rng(seed)
+    posterior = rng.dirichlet(np.ones(n_classes), n_samples)
+    y = (posterior.cumsum(axis=1)[:, :-1] < rng.random((n_samples, 1))).sum(axis=1)
+    y[:n_classes] = np.arange(n_classes)
+    y_proba = posterior**1.5 / np.sum(posterior**1.5, axis=1, keepdims=True)
+    y_proba[:2] = np.eye(n_classes)[:2]  # exact, and right: the log loss stays finite
+    y_proba[-4:-2] = y_proba[-2:]
+    assert_not_degenerate(y, y_proba)
+    return y, y_proba
+
+
+def assert_not_degenerate(y, y_proba):
+    """No constant column, every class present, a tie, exact 0 and 1, rows that sum to one."""
+    assert np.ptp(y_proba, axis=0).min() > 0.5
+    assert np.array_equal(np.unique(y), np.arange(y_proba.shape[1]))
+    assert len(np.unique(y_proba, axis=0)) < len(y_proba)
+    assert (y_proba == 0).any() and (y_proba == 1).any()
+    np.testing.assert_allclose(y_proba.sum(axis=1), 1, rtol=0, atol=1e-12)
+
+
+@pytest.fixture
+def forecasts():
+    """The generator itself, for tests that choose the size."""
+    return make_forecasts
+
+
+@pytest.fixture
+def binary():
+    """Labels 0 and 1, and forecasts (120, 2)."""
+    return make_forecasts(120, 2)
+
+
+@pytest.fixture
+def multiclass():
+    """Labels 0, 1, 2, and forecasts (150, 3)."""
+    return make_forecasts(150, 3, seed=1)
+
+
+@pytest.fixture
+def within_standard_errors():
+    """Assert that the mean of independent draws lies within some standard errors of a value."""
+
+    def check(draws, value, n_errors=4.0):
+        error = np.std(draws, ddof=1) / np.sqrt(len(draws))
+        distance = (np.mean(draws) - value) / error
+        assert abs(distance) < n_errors, f"{np.mean(draws):.6g} is {distance:+.1f} errors from {value:.6g}"
+
+    return check

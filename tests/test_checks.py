@@ -1,0 +1,377 @@
+"""The door: what comes in as labels, probabilities and weights, and what is refused.
+
+Right answers for odd but valid input are tested here on `check_problem`, and once more through a
+public function, so that nothing on the way changes them.
+"""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.sparse import csr_array
+
+from skcalib import calibration_upper_bound, proper_calibration_error
+from skcalib._checks import ROW_SUM_TOLERANCE, check_problem, check_proba, check_weight
+from skcalib._labels import check_y
+
+Y = np.array([0, 1, 1, 2, 0, 2])
+P = np.array(
+    [[0.7, 0.2, 0.1], [0, 1, 0], [0.3, 0.6, 0.1], [0.1, 0.2, 0.7], [0.7, 0.2, 0.1], [0.4, 0.3, 0.3]]
+)
+POSITIVE = np.array([0.2, 0.9, 0.5, 1.0, 0.0, 0.5])
+BITS = np.array([0, 1, 1, 1, 0, 0])
+
+
+def brier(y_true, y_proba, **arguments):
+    """A public function that needs no smoother: the mean Brier loss."""
+    return calibration_upper_bound(y_true, y_proba, **arguments)
+
+
+def without(array, row, value):
+    changed = np.array(array, dtype=object if isinstance(value, str) else float)
+    changed[row] = value
+    return changed
+
+
+# --- bad input: one ValueError that names the argument --------------------------------------------
+
+BAD_PROBA = {
+    "NaN": (Y, without(P, (1, 1), np.nan), "y_proba contains NaN"),
+    "infinity": (Y, without(P, (1, 1), np.inf), "y_proba contains infinity"),
+    "negative": (Y, without(P, 1, [-0.1, 1.0, 0.1]), r"y_proba has the value -0.1, outside \[0, 1\]"),
+    "tiny negative": (Y, without(P, 1, [-1e-12, 1, 0]), "y_proba has the value -1e-12"),
+    "rows do not sum to one": (Y, 0.9 * P, "Each row of y_proba must sum to 1 .* row 0 sums to 0.9"),
+    "off by more than rounding": (Y, without(P, (0, 0), 0.70002), "y_proba must sum to 1"),
+    "logits": (Y, np.log(P + 0.1) * 3, r"y_proba has the value -6.9\d+, outside .*Map logits .*softmax"),
+    "binary logits": (BITS, 4 * POSITIVE, "y_proba has the value 4, outside .*expit"),
+    "above one": (BITS, POSITIVE + 1e-7, "y_proba has the value 1.0000001, outside"),
+    "percent": (Y, 100 * P, "y_proba has the value 100, outside"),
+    "sparse": (Y, csr_array(P), r"y_proba is sparse: .*toarray\(\)"),
+    "3-D": (Y, P[:, :, None], "y_proba must be .* of shape"),
+    "empty": ([], np.empty((0, 3)), "y_true is empty"),
+    "empty proba": (Y, np.empty((0, 3)), "y_proba is empty"),
+    "no columns": (Y, np.empty((6, 0)), "y_proba must have shape"),
+    "words": (Y, np.full((6, 3), "high"), "y_proba must be a numeric array"),
+    "complex": (Y, P + 0j, "y_proba must be a numeric array"),
+    "None": (Y, None, "y_proba must have shape"),
+    "ragged": ([0, 1], [[0.5, 0.5], [1.0]], "y_proba must be a numeric array"),
+    "missing in a frame": (BITS, pd.Series([0.1, None, 0.3, 0.2, 0.1, 0.5]), "y_proba contains NaN"),
+    "lengths": (Y[:-1], P, "y_true and y_proba must have the same .* y_true has 5, y_proba has 6"),
+    "more labels than columns": (
+        Y,
+        np.column_stack([1 - POSITIVE, POSITIVE]),
+        "y_true holds 3 classes but y_proba has 2 columns: pass labels=",
+    ),
+    "labels without a column": ([0, 1, 2, 3, 0, 1], P, "y_true holds 4 classes .* 3 columns: pass labels="),
+    "columns without a label": (BITS, P, "y_true holds 2 classes but y_proba has 3 columns: pass labels="),
+    "three labels, one column": (Y, POSITIVE, "y_true holds 3 classes but y_proba has one column"),
+}
+
+
+@pytest.mark.parametrize("function", [brier, proper_calibration_error])
+@pytest.mark.parametrize(("y", "proba", "words"), BAD_PROBA.values(), ids=BAD_PROBA)
+def test_bad_probabilities(function, y, proba, words):
+    with pytest.raises(ValueError, match=words):
+        function(y, proba)
+
+
+BAD_Y = {
+    "one-hot": (np.eye(3)[Y], r"y_true must hold one label per sample.* \(6, 3\).*argmax"),
+    "sparse": (csr_array(np.eye(3)[Y]), r"y_true must hold one label per sample.* \(6, 3\)"),
+    "3-D": (Y[:, None, None], "y_true must hold one label per sample"),
+    "scalar": (1, "y_true must hold one label per sample"),
+    "None": (None, "y_true must hold one label per sample"),
+    "ragged": ([[0], [1, 2]], "y_true must hold one label per sample"),
+    "continuous": (Y + 0.5, "y_true holds continuous values"),
+    "NaN": (without(Y, 2, np.nan), "y_true contains NaN"),
+    "infinity": (without(Y, 2, np.inf), "y_true contains NaN or infinity"),
+    "None among strings": (["a", "b", None, "c", "a", "c"], "y_true contains missing values"),
+    "NaN among strings": (["a", "b", np.nan, "c", "a", "c"], "y_true contains missing values"),
+    "pandas.NA in a list": ([0, 1, pd.NA, 2, 0, 2], "y_true contains missing values"),
+    "pandas.NA among integers": (pd.Series([0, 1, pd.NA, 2, 0, 2], dtype="Int64"), "y_true contains"),
+    "pandas.NA among strings": (pd.Series(["a", "b", pd.NA, "c", "a", "c"]), "y_true contains missing"),
+    "NaT": (np.array(["2020-01-01", "NaT"] * 3, dtype="M8[ns]"), "y_true"),
+    "missing category": (pd.Categorical(["a", "b", None, "c", "a", "c"]), "y_true contains missing"),
+    "polars null": (pl.Series(["a", "b", None, "c", "a", "c"]), "y_true contains missing values"),
+    "polars null integer": (pl.Series([0, 1, None, 2, 0, 2]), "y_true contains NaN"),
+    "mixed types in a list": ([0, 1, 1, "2", 0, 2], "y_true mixes labels"),
+    "mixed types": (np.array([0, 1, 1, "2", 0, 2], dtype=object), "y_true mixes labels"),
+    "complex": (Y + 1j, "y_true must hold class labels"),
+}
+
+
+@pytest.mark.parametrize(("y", "words"), BAD_Y.values(), ids=BAD_Y)
+def test_bad_labels_of_samples(y, words):
+    with pytest.raises(ValueError, match=words):
+        brier(y, P)
+
+
+BAD_ARGUMENTS = {
+    "duplicate": (Y, P, {"labels": [0, 1, 1]}, "labels holds a class twice"),
+    "too few": (Y, P, {"labels": [0, 1]}, "labels lists 2 classes but y_proba has 3 columns"),
+    "too many": (Y, P, {"labels": [0, 1, 2, 3]}, "labels lists 4 classes but y_proba has 3 columns"),
+    "a single one": (Y, P, {"labels": [0]}, "labels must list at least two classes"),
+    "a string": (Y, P, {"labels": "abc"}, "labels must list at least two classes"),
+    "2-D": (Y, P, {"labels": [[0, 1], [1, 2]]}, "labels must list"),
+    "foreign": (Y, P, {"labels": [0, 1, 5]}, r"y_true contains 2, .* none of the classes .*labels="),
+    "other type": (Y, P, {"labels": ["a", "b", "c"]}, "y_true contains 0, .* none of the classes"),
+    "unknown pos_label": (BITS, POSITIVE, {"pos_label": 7}, "pos_label=7 is not one of the classes"),
+    "pos_label with K = 3": (Y, P, {"pos_label": 1}, "pos_label is for binary problems.*classwise"),
+    "single class": (["x"] * 6, POSITIVE, {}, "single class 'x'.* pass labels="),
+    "single number": ([7] * 6, POSITIVE, {}, "single class 7"),
+    "single class, two columns": (["x"] * 3, np.eye(2)[[0, 1, 0]], {}, "pass labels="),
+    "negative weight": (Y, P, {"sample_weight": [1, 1, -1, 1, 1, 1]}, "sample_weight .* not negative"),
+    "NaN weight": (Y, P, {"sample_weight": [1, 1, np.nan, 1, 1, 1]}, "sample_weight must be finite"),
+    "infinite weight": (Y, P, {"sample_weight": [1, np.inf, 1, 1, 1, 1]}, "sample_weight must be finite"),
+    "no weight at all": (Y, P, {"sample_weight": np.zeros(6)}, "sample_weight sums to zero"),
+    "too short": (Y, P, {"sample_weight": np.ones(5)}, r"sample_weight must have shape \(6,\).*\(5,\)"),
+    "matrix of weights": (Y, P, {"sample_weight": np.ones((6, 2))}, "sample_weight must have shape"),
+    "scalar weight": (Y, P, {"sample_weight": 2.0}, "sample_weight must have shape"),
+    "words as weights": (Y, P, {"sample_weight": ["a"] * 6}, "sample_weight must be an array of numbers"),
+    "None as weights": (Y, P, {"sample_weight": [None] * 6}, "sample_weight must be"),
+}
+
+
+@pytest.mark.parametrize(
+    ("y", "proba", "arguments", "words"), BAD_ARGUMENTS.values(), ids=BAD_ARGUMENTS
+)
+def test_bad_arguments(y, proba, arguments, words):
+    with pytest.raises(ValueError, match=words):
+        brier(y, proba, **arguments)
+
+
+def test_messages_are_single_sentences_about_one_argument():
+    """No traceback inside, no numpy scalars, no line breaks where our own checks refuse."""
+    for y, proba, _ in list(BAD_PROBA.values())[:8]:
+        with pytest.raises(ValueError) as caught:
+            brier(y, proba)
+        assert "\n" not in str(caught.value) and "np." not in str(caught.value)
+    with pytest.raises(ValueError) as caught:
+        brier(BITS == 1, POSITIVE, pos_label="x")
+    assert "[False, True]" in str(caught.value)
+
+
+# --- valid input of every kind: the same answer ---------------------------------------------------
+
+NAMES = np.array(["ant", "bee", "cat"])[Y]
+EXPECTED = np.mean(np.sum((P - np.eye(3)[Y]) ** 2, axis=1))
+
+SAME_LABELS = {
+    "list": Y.tolist(),
+    "tuple": tuple(Y.tolist()),
+    "column": Y[:, None],
+    "floats": Y.astype(float),
+    "small integers": Y.astype(np.uint8),
+    "strings": NAMES,
+    "list of strings": NAMES.tolist(),
+    "objects": NAMES.astype(object),
+    "bytes": NAMES.astype("S"),
+    "series": pd.Series(NAMES, index=list("fedcba")),
+    "categorical": pd.Series(NAMES).astype("category"),
+    "categorical with an unused class": pd.Categorical(NAMES, categories=["ant", "bee", "cat", "dog"]),
+    "nullable integers": pd.Series(Y, dtype="Int64"),
+    "frame of one column": pd.DataFrame({"label": NAMES}),
+    "polars": pl.Series(NAMES.tolist()),
+    "polars categorical": pl.Series(NAMES.tolist(), dtype=pl.Categorical),
+    "dates": np.array(["2020-01-01", "2021-01-01", "2022-01-01"], dtype="M8[D]")[Y],
+}
+
+
+@pytest.mark.parametrize("y", SAME_LABELS.values(), ids=SAME_LABELS)
+def test_labels_of_every_kind(y):
+    assert brier(y, P) == pytest.approx(EXPECTED, rel=1e-14)
+
+
+SAME_PROBA = {
+    "list": P.tolist(),
+    "Fortran order": np.asfortranarray(P),
+    "strided": np.repeat(P, 2, axis=0)[::2],
+    "reversed view": P[::-1][::-1],
+    "frame": pd.DataFrame(P, columns=["ant", "bee", "cat"], index=range(10, 16)),
+    "polars": pl.DataFrame(P),
+    "objects": P.astype(object),
+}
+
+
+@pytest.mark.parametrize("proba", SAME_PROBA.values(), ids=SAME_PROBA)
+def test_probabilities_of_every_kind(proba):
+    assert brier(Y, proba) == pytest.approx(EXPECTED, rel=1e-14)
+
+
+@pytest.mark.parametrize(("dtype", "precision"), [(np.float32, 1e-6), (np.float16, 2e-3)])
+def test_low_precision_is_accepted_as_it_is(dtype, precision):
+    """Rows that sum to one within their own precision are neither refused nor renormalised."""
+    rng = np.random.default_rng(0)
+    proba = rng.dirichlet(np.ones(100), 500).astype(dtype)
+    y = rng.permutation(np.arange(500) % 100)
+    if dtype == np.float32:
+        assert np.abs(proba.astype(float).sum(axis=1) - 1).max() > 1e-9
+    problem = check_problem(y, proba)
+    assert problem.forecast.dtype == np.float64
+    np.testing.assert_array_equal(problem.forecast, proba.astype(np.float64))
+    exact = check_problem(y, proba.astype(float) / proba.astype(float).sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(problem.forecast, exact.forecast, rtol=precision)
+
+
+@pytest.mark.parametrize("loss", ["brier", "log", "spherical"])
+@pytest.mark.parametrize("notion", ["canonical", "classwise", "top_label"])
+def test_a_probability_rounded_above_one_is_no_nan(loss, notion):
+    """In float32 an average may end at 1.0000001: its row sums to one within float32."""
+    y = np.tile([0, 1, 2], 20)
+    proba = np.random.default_rng(0).dirichlet(np.ones(3), 60).astype(np.float32)
+    proba[0] = [np.nextafter(np.float32(1), np.float32(2)), 0, 0]
+    assert proba[0, 0] > 1
+    error = proper_calibration_error(y, proba, loss=loss, notion=notion, smoother="binning", method="direct")
+    proba[0, 0] = 1
+    expected = proper_calibration_error(
+        y, proba, loss=loss, notion=notion, smoother="binning", method="direct"
+    )
+    assert error == pytest.approx(expected, abs=1e-5) and not np.isnan(error)
+
+
+def test_positive_class_of_one_column():
+    """(n,), (n, 1) and two columns are the same forecast."""
+    pairs = np.column_stack([1 - POSITIVE, POSITIVE])
+    expected = np.mean((POSITIVE - BITS) ** 2)
+    for proba in (POSITIVE, POSITIVE[:, None], pairs, POSITIVE.tolist(), pd.Series(POSITIVE)):
+        assert brier(BITS, proba) == pytest.approx(expected, rel=1e-14)
+    names = np.array(["no", "yes"])[BITS]
+    assert brier(names, POSITIVE) == pytest.approx(expected, rel=1e-14)
+    assert brier(names, 1 - POSITIVE, pos_label="no") == pytest.approx(expected, rel=1e-14)
+    assert brier(names, 1 - POSITIVE, labels=["yes", "no"]) == pytest.approx(expected, rel=1e-14)
+    assert brier(BITS == 1, POSITIVE) == pytest.approx(expected, rel=1e-14)
+    assert brier(2 * BITS - 1, POSITIVE) == pytest.approx(expected, rel=1e-14)
+
+
+def test_pos_label_does_not_reorder_two_columns():
+    pairs = np.column_stack([1 - POSITIVE, POSITIVE])
+    for pos_label in (0, 1):
+        assert brier(BITS, pairs, pos_label=pos_label) == brier(BITS, pairs)
+
+
+def test_labels_name_the_columns():
+    """labels= in another order is a permutation of the columns; a class may be missing from y."""
+    order = [2, 0, 1]
+    assert brier(Y, P[:, order], labels=order) == pytest.approx(EXPECTED, rel=1e-14)
+    names = np.array(["ant", "bee", "cat"])
+    assert brier(NAMES, P[:, order], labels=names[order]) == pytest.approx(EXPECTED, rel=1e-14)
+    rows = Y != 1
+    expected = np.mean(np.sum((P[rows] - np.eye(3)[Y[rows]]) ** 2, axis=1))
+    assert brier(Y[rows], P[rows], labels=[0, 1, 2]) == pytest.approx(expected, rel=1e-14)
+
+
+def test_one_class_only():
+    """0/1 coding, labels= or pos_label= tell what the column means."""
+    for y, arguments, target in [
+        (np.ones(6, dtype=int), {}, 1),
+        (np.zeros(6, dtype=int), {}, 0),
+        (np.full(6, -1), {}, 0),
+        (np.zeros(6, dtype=bool), {}, 0),
+        (["x"] * 6, {"pos_label": "x"}, 1),
+        (["x"] * 6, {"pos_label": "z"}, 0),
+        (["x"] * 6, {"labels": ["a", "x"]}, 1),
+        (["x"] * 6, {"labels": ["x", "z"]}, 0),
+    ]:
+        expected = np.mean((POSITIVE - target) ** 2)
+        assert brier(y, POSITIVE, **arguments) == pytest.approx(expected, rel=1e-14)
+
+
+def test_one_sample():
+    assert brier([1], [0.3]) == pytest.approx(0.49)
+    assert brier([0], [[0.3, 0.7]], labels=[0, 1]) == pytest.approx(0.49)
+    with pytest.raises(ValueError, match="At least 2 samples"):
+        proper_calibration_error([1], [0.3])
+
+
+def test_zero_weight_is_a_row_removed():
+    weight = np.array([1, 0, 2, 1, 0, 1.0])
+    kept = weight > 0
+    problem = check_problem(Y, P, sample_weight=weight)
+    np.testing.assert_array_equal(problem.forecast, P[kept])
+    np.testing.assert_array_equal(problem.weight, weight[kept])
+    expected = brier(Y[kept], P[kept], sample_weight=weight[kept], labels=[0, 1, 2])
+    assert brier(Y, P, sample_weight=weight) == expected
+
+
+def test_weights_of_every_kind_and_scale():
+    weight = np.array([1, 3, 2, 1, 1, 1])
+    expected = np.average(np.sum((P - np.eye(3)[Y]) ** 2, axis=1), weights=weight)
+    for given_weight in (weight, weight.tolist(), 0.1 * weight, weight[:, None], pd.Series(weight)):
+        assert brier(Y, P, sample_weight=given_weight) == pytest.approx(expected, rel=1e-14)
+    repeated = brier(np.repeat(Y, weight), np.repeat(P, weight, axis=0))
+    assert repeated == pytest.approx(expected, rel=1e-14)
+
+
+# --- nothing is modified --------------------------------------------------------------------------
+
+
+def test_read_only_input_is_enough():
+    arrays_ = [Y.copy(), P.copy(), np.ones(6)]
+    for array in arrays_:
+        array.flags.writeable = False
+    y, proba, weight = arrays_
+    value = proper_calibration_error(y, proba, sample_weight=weight, smoother="kernel")
+    assert np.isfinite(value)
+
+
+def test_arrays_are_not_shared_with_the_caller():
+    proba, weight = P.copy(), np.ones(6)
+    problem = check_problem(Y, proba, sample_weight=weight)
+    assert not np.shares_memory(problem.forecast, proba)
+    assert not np.shares_memory(problem.weight, weight)
+    frame = pd.DataFrame(P)
+    check_problem(Y, frame)
+    np.testing.assert_array_equal(frame.to_numpy(), P)
+
+
+# --- laws -----------------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=50)
+@given(arrays(np.float64, (7, 4), elements=st.one_of(st.floats(0, 1), st.floats())))
+def test_any_array_is_a_simplex_or_a_sentence(array):
+    """Whatever comes in: probabilities that are returned unchanged, or a ValueError."""
+    try:
+        forecast = check_proba(array)
+    except ValueError as error:
+        assert "y_proba" in str(error)
+    else:
+        np.testing.assert_array_equal(forecast, array)
+        assert forecast.min() >= 0
+        assert np.abs(forecast.sum(axis=1) - 1).max() <= ROW_SUM_TOLERANCE
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    st.lists(
+        st.one_of(
+            st.integers(-3, 3), st.text("ab", max_size=2), st.none(), st.floats(), st.booleans()
+        ),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_any_list_is_labels_or_a_sentence(labels):
+    """Labels come out as many as they went in, never a missing value among them."""
+    try:
+        y = check_y(labels)
+    except ValueError as error:
+        assert "y_true" in str(error)
+    else:
+        assert len(y) == len(labels)
+        assert None not in labels and not any(label != label for label in labels)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(2, 200), st.integers(0, 2**31))
+def test_every_simplex_point_is_accepted_unchanged(n_classes, seed):
+    proba = np.random.default_rng(seed).dirichlet(np.full(n_classes, 0.3), 20)
+    np.testing.assert_array_equal(check_proba(proba), proba)
+    np.testing.assert_array_equal(check_proba(proba[:, 0])[:, 1], proba[:, 0])
+
+
+def test_weights_default_to_one():
+    np.testing.assert_array_equal(check_weight(None, 3), np.ones(3))

@@ -1,0 +1,183 @@
+"""Simulators: the truth is the truth, by integrals and draws that share no code with ours."""
+
+import numpy as np
+import pytest
+from scipy.integrate import dblquad, quad
+from scipy.special import expit
+from scipy.stats import norm
+
+from skcalib import Brier, LogLoss
+from skcalib.datasets import make_grouping_problem, make_tempered_simplex
+
+MAKERS = [
+    lambda n, seed: make_tempered_simplex(n, 2, random_state=seed),
+    lambda n, seed: make_tempered_simplex(n, 5, score_temperature=1.4, random_state=seed),
+    lambda n, seed: make_grouping_problem(n, random_state=seed),
+    lambda n, seed: make_grouping_problem(n, heterogeneity=0.0, random_state=seed),
+]
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_shape_and_reproducibility(make):
+    data, same, other = make(300, 0), make(300, 0), make(300, 1)
+    n_classes = data.y_proba.shape[1]
+    assert data.y.shape == (300,) and data.posterior.shape == data.y_proba.shape
+    np.testing.assert_array_equal(np.unique(data.y), np.arange(n_classes))
+    for rows in (data.y_proba, data.posterior):
+        assert rows.min() >= 0 and np.ptp(rows, axis=0).min() > 0.3
+        np.testing.assert_allclose(rows.sum(axis=1), 1, rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(data.y_proba, same.y_proba)
+    np.testing.assert_array_equal(data.y, same.y)
+    assert not np.array_equal(data.y_proba, other.y_proba)
+    assert all(isinstance(value, float) for value in data.truth.values())
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_labels_are_drawn_from_the_posterior(make, within_standard_errors):
+    """The residual has mean zero, overall and against functions of the forecast."""
+    data = make(40_000, 3)
+    residual = np.eye(data.y_proba.shape[1])[data.y] - data.posterior
+    for k in range(residual.shape[1]):
+        within_standard_errors(residual[:, k], 0)
+        within_standard_errors(residual[:, k] * data.y_proba[:, k], 0)
+        within_standard_errors(residual[:, k] * (data.posterior[:, 0] > 0.5), 0)
+
+
+def test_published_values_of_the_tempered_simplex():
+    """REFERENCE, P24: exact for K = 2; their Brier error sums two columns."""
+    truth = make_tempered_simplex(10, 2, random_state=0).truth
+    assert truth["log"] == pytest.approx(0.0366030, abs=5e-8)
+    assert 2 * truth["brier"] == pytest.approx(0.0125925, abs=5e-8)
+
+
+@pytest.mark.parametrize(("label", "score"), [(0.9, 0.6), (0.9, 1.7), (1.0, 1.0), (0.5, 0.8)])
+def test_tempered_truth_by_quadrature(label, score):
+    """The integral over u, written out with powers of u and 1 - u."""
+
+    def parts(u):
+        p = u ** (1 / label) / (u ** (1 / label) + (1 - u) ** (1 / label))
+        s = p ** (1 / score) / (p ** (1 / score) + (1 - p) ** (1 / score))
+        return p, s
+
+    def brier(u):
+        p, s = parts(u)
+        return (p - s) ** 2
+
+    def log(u):
+        p, s = parts(u)
+        return p * np.log(p / s) + (1 - p) * np.log((1 - p) / (1 - s))
+
+    def refinement_brier(u):
+        p, _ = parts(u)
+        return p * (1 - p)
+
+    def refinement_log(u):
+        p, _ = parts(u)
+        return -p * np.log(p) - (1 - p) * np.log(1 - p)
+
+    truth = make_tempered_simplex(
+        10, 2, label_temperature=label, score_temperature=score, random_state=0
+    ).truth
+    for name, function in {
+        "brier": brier,
+        "log": log,
+        "refinement_brier": refinement_brier,
+        "refinement_log": refinement_log,
+    }.items():
+        expected = quad(function, 1e-9, 1 - 1e-9, epsabs=1e-11, limit=200)[0]
+        assert truth[name] == pytest.approx(expected, rel=1e-6, abs=1e-8), name
+    assert (truth["uncertainty_brier"], truth["uncertainty_log"]) == (0.25, np.log(2))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_tempered_truth_by_draws(n_classes, within_standard_errors):
+    """The mean divergence of the posterior from the forecast, and for K > 2 no claim of a number."""
+    data = make_tempered_simplex(200_000, n_classes, random_state=5)
+    for name, score in (("brier", Brier()), ("log", LogLoss())):
+        if n_classes == 2:
+            within_standard_errors(score.divergence(data.posterior, data.y_proba), data.truth[name])
+            within_standard_errors(score.entropy(data.posterior), data.truth[f"refinement_{name}"])
+        else:
+            assert data.truth == {}
+
+
+def test_the_forecast_is_a_function_of_the_posterior():
+    """Temperature scaling is injective, so the calibrated scores are the posterior itself."""
+    data = make_tempered_simplex(500, 4, score_temperature=0.6, random_state=0)
+    rebuilt = data.posterior ** (1 / 0.6)
+    np.testing.assert_allclose(
+        data.y_proba, rebuilt / rebuilt.sum(axis=1, keepdims=True), rtol=1e-9
+    )
+    calibrated = make_tempered_simplex(50, 4, score_temperature=1, random_state=0)
+    np.testing.assert_allclose(calibrated.y_proba, calibrated.posterior, rtol=1e-12)
+    assert calibrated.truth == {"brier": 0.0, "log": 0.0}
+
+
+def test_published_value_of_the_grouping_problem():
+    truth = make_grouping_problem(10, random_state=0).truth
+    assert truth["grouping_brier"] == pytest.approx(0.005862, abs=5e-7)
+    assert truth["brier"] == truth["log"] == 0
+
+
+def grouping_integrand(kind, heterogeneity):
+    def value(t, z):
+        s = expit(np.sqrt(20) * z)
+        q = s + heterogeneity * (2 * expit(t) - 1) * min(s, 1 - s)
+        if kind == "brier":
+            divergence = (q - s) ** 2
+        else:
+            divergence = q * np.log(q / s) + (1 - q) * np.log((1 - q) / (1 - s))
+        return divergence * norm.pdf(z) * norm.pdf(t)
+
+    return value
+
+
+@pytest.mark.parametrize("heterogeneity", [1.0, 0.4])
+def test_grouping_truth_by_quadrature(heterogeneity):
+    truth = make_grouping_problem(10, heterogeneity=heterogeneity, random_state=0).truth
+    for kind in ("brier", "log"):
+        half, _ = dblquad(grouping_integrand(kind, heterogeneity), -6, 0, -6, 6, epsabs=1e-8)
+        assert truth[f"grouping_{kind}"] == pytest.approx(2 * half, rel=1e-5)
+
+
+def test_grouping_truth_by_draws(within_standard_errors):
+    """X has the stated covariance, S is calibrated, and Q differs from S as stated."""
+    data = make_grouping_problem(200_000, random_state=1)
+    np.testing.assert_allclose(np.cov(data.X.T), [[5.5, 4.5], [4.5, 5.5]], atol=0.1)
+    s = expit(data.X.sum(axis=1))
+    np.testing.assert_allclose(data.y_proba[:, 1], s, rtol=1e-12)
+    across = (data.X[:, 0] - data.X[:, 1]) / np.sqrt(2)
+    q = s + (2 * expit(across) - 1) * np.minimum(s, 1 - s)
+    np.testing.assert_allclose(data.posterior[:, 1], q, atol=1e-12)
+    within_standard_errors(Brier().divergence(data.posterior, data.y_proba), data.truth["grouping_brier"])
+    within_standard_errors(LogLoss().divergence(data.posterior, data.y_proba), data.truth["grouping_log"])
+    for low, high in ((0, 0.1), (0.1, 0.5), (0.5, 0.9), (0.9, 1)):
+        rows = (s > low) & (s <= high)
+        within_standard_errors(data.y[rows] - s[rows], 0)
+
+
+def test_no_heterogeneity_no_grouping_loss():
+    data = make_grouping_problem(100, heterogeneity=0.0, random_state=0)
+    assert data.truth["grouping_brier"] == data.truth["grouping_log"] == 0
+    np.testing.assert_allclose(data.posterior, data.y_proba, rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: make_tempered_simplex(10, 1), "n_classes must be at least 2"),
+        (lambda: make_tempered_simplex(10, score_temperature=0), "must be positive"),
+        (lambda: make_tempered_simplex(10, label_temperature=-1), "must be positive"),
+        (lambda: make_grouping_problem(10, heterogeneity=1.5), r"heterogeneity must be in \[0, 1\]"),
+    ],
+)
+def test_refusals(make, words):
+    with pytest.raises(ValueError, match=words):
+        make()
+
+
+def test_extreme_temperatures_stay_on_the_simplex():
+    """Logarithms do not underflow: rows are finite and sum to one."""
+    data = make_tempered_simplex(500, 3, label_temperature=0.02, score_temperature=0.1, random_state=0)
+    assert np.isfinite(data.y_proba).all()
+    np.testing.assert_allclose(data.y_proba.sum(axis=1), 1, rtol=1e-12)

@@ -1,0 +1,248 @@
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from scipy.sparse import csr_array
+from scipy.special import expit
+from sklearn.base import clone
+from sklearn.datasets import make_classification
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GroupKFold, RepeatedStratifiedKFold, TimeSeriesSplit
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from skcalib import (
+    CalibrationErrorEstimator,
+    DirichletKernel,
+    proper_calibration_error,
+    score_decomposition,
+)
+from skcalib.datasets import make_tempered_simplex
+
+
+@parametrize_with_checks([CalibrationErrorEstimator(LogisticRegression(), cv=3)])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, y = make_classification(
+        600, n_classes=3, n_informative=6, class_sep=0.7, flip_y=0.1, random_state=0
+    )
+    return X[:300], y[:300], X[300:], y[300:]
+
+
+def test_probabilities_agree_with_the_functions():
+    data = make_tempered_simplex(500, 3, random_state=0)
+    for method in ("risk", "cross", "direct"):
+        for notion in ("canonical", "top_label", "classwise"):
+            estimator = CalibrationErrorEstimator(method=method, notion=notion)
+            estimator.fit(data.y_proba, data.y)
+            expected = proper_calibration_error(
+                data.y, data.y_proba, method=method, notion=notion
+            )
+            assert estimator.calibration_error_ == expected
+    terms = score_decomposition(data.y, data.y_proba)
+    estimator = CalibrationErrorEstimator().fit(data.y_proba, data.y)
+    assert estimator.expected_loss_ == terms.loss
+    assert estimator.refinement_ == terms.refinement
+    assert estimator.sharpness_ == terms.sharpness
+    assert estimator.uncertainty_ == terms.uncertainty
+    low, high = estimator.confidence_interval_
+    assert low < estimator.calibration_error_ < high
+    assert estimator.n_features_in_ == 3
+
+
+def test_interval_follows_the_level_and_the_method():
+    data = make_tempered_simplex(500, 2, random_state=0)
+
+    def width(**parameters):
+        fitted = CalibrationErrorEstimator(**parameters).fit(data.y_proba, data.y)
+        low, high = fitted.confidence_interval_
+        assert low + high == pytest.approx(2 * fitted.calibration_error_)
+        return high - low
+
+    assert width(confidence_level=0.5) < width() < width(confidence_level=0.99)
+    assert width(method="cross") == pytest.approx(width(method="risk"))
+    direct = CalibrationErrorEstimator(method="direct").fit(data.y_proba, data.y)
+    assert direct.confidence_interval_ is None and direct.standard_error_ is None
+
+
+def test_fitted_frozen_and_cross_validated_classifiers(data):
+    X, y, X_new, y_new = data
+    classifier = LogisticRegression().fit(X, y)
+    held_out = CalibrationErrorEstimator(classifier).fit(X_new, y_new)
+    frozen = CalibrationErrorEstimator(FrozenEstimator(classifier)).fit(X_new, y_new)
+    direct = proper_calibration_error(y_new, classifier.predict_proba(X_new))
+    assert held_out.calibration_error_ == frozen.calibration_error_ == direct
+    # A frozen classifier stays fitted when cloned, and cv leaves it alone.
+    again = clone(CalibrationErrorEstimator(FrozenEstimator(classifier), cv=3)).fit(X_new, y_new)
+    assert again.calibration_error_ == direct
+    crossed = CalibrationErrorEstimator(classifier, cv=3).fit(X_new, y_new)
+    assert crossed.calibration_error_ != direct
+    assert crossed.n_features_in_ == X.shape[1]
+
+
+def test_unfitted_classifier_is_explained(data):
+    X, y, *_ = data
+    with pytest.raises(NotFittedError, match=r"cv=None needs a fitted classifier.*FrozenEstimator"):
+        CalibrationErrorEstimator(LogisticRegression()).fit(X, y)
+    fitted = CalibrationErrorEstimator(LogisticRegression().fit(X, y))
+    with pytest.raises(NotFittedError, match="it has been cloned"):
+        clone(fitted).fit(X, y)
+
+
+def test_no_score_method():
+    assert not hasattr(CalibrationErrorEstimator(), "score")
+
+
+def test_overfitting_is_not_rewarded_by_cross_validation(data):
+    """In sample a forest looks sharp and calibrated; out of fold it does not."""
+    X, y, *_ = data
+    forest = RandomForestClassifier(30, random_state=0)
+    out_of_fold = CalibrationErrorEstimator(forest, cv=3).fit(X, y)
+    in_sample = CalibrationErrorEstimator(forest.fit(X, y)).fit(X, y)
+    assert out_of_fold.expected_loss_ > 3 * in_sample.expected_loss_
+
+
+def test_string_labels_frames_and_pipelines(data):
+    *_, X_new, y_new = data
+    names = np.array(["ape", "bee", "cat"])
+    frame = pd.DataFrame(X_new).add_prefix("feature")
+    model = make_pipeline(StandardScaler(), LogisticRegression())
+    plain = CalibrationErrorEstimator(model, cv=3).fit(X_new, y_new)
+    named = CalibrationErrorEstimator(model, cv=3).fit(frame, pd.Series(names[y_new]))
+    assert named.calibration_error_ == pytest.approx(plain.calibration_error_)
+    assert named.classes_.tolist() == ["ape", "bee", "cat"]
+    assert named.feature_names_in_[0] == "feature0"
+    assert X_new.tolist() == frame.to_numpy().tolist()
+
+
+def test_sparse_features_go_to_the_classifier(data):
+    X, y, *_ = data
+    dense = CalibrationErrorEstimator(LogisticRegression(), cv=3).fit(X, y)
+    sparse = CalibrationErrorEstimator(LogisticRegression(), cv=3).fit(csr_array(X), y)
+    assert sparse.calibration_error_ == pytest.approx(dense.calibration_error_, abs=1e-5)
+
+
+def test_decision_values(data):
+    X, y, X_new, y_new = data
+    two = y < 2, y_new < 2
+    machine = LinearSVC(random_state=0).fit(X[two[0]], y[two[0]])
+    estimator = CalibrationErrorEstimator(machine).fit(X_new[two[1]], y_new[two[1]])
+    p = expit(machine.decision_function(X_new[two[1]]))
+    assert estimator.calibration_error_ == proper_calibration_error(y_new[two[1]], p)
+    with pytest.raises(ValueError, match="has no predict_proba"):
+        CalibrationErrorEstimator(machine, response_method="predict_proba").fit(X_new, y_new)
+    with pytest.raises(ValueError, match="response_method must be one of"):
+        CalibrationErrorEstimator(machine, response_method="predict").fit(X_new, y_new)
+
+
+def test_class_that_training_lacked(data):
+    X, y, X_new, y_new = data
+    classifier = LogisticRegression().fit(X[y < 2], y[y < 2])
+    estimator = CalibrationErrorEstimator(classifier).fit(X_new, y_new)
+    assert estimator.classes_.tolist() == [0, 1, 2]
+    assert estimator.calibration_error_ > 0.1
+    infinite = CalibrationErrorEstimator(classifier, loss="log").fit(X_new, y_new)
+    assert infinite.calibration_error_ == np.inf
+    assert infinite.confidence_interval_ == (np.inf, np.inf)
+
+
+def test_evaluation_that_lacks_a_class(data):
+    X, y, X_new, y_new = data
+    classifier = LogisticRegression().fit(X, y)
+    estimator = CalibrationErrorEstimator(classifier).fit(X_new[y_new < 2], y_new[y_new < 2])
+    assert np.isfinite(estimator.calibration_error_)
+    assert estimator.classes_.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "cv", [RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0), TimeSeriesSplit(3)]
+)
+def test_repeated_and_partial_splitters(data, cv):
+    X, y, *_ = data
+    estimator = CalibrationErrorEstimator(LogisticRegression(), cv=cv).fit(X, y)
+    assert np.isfinite(estimator.calibration_error_)
+
+
+def test_weights_and_groups_are_routed(data):
+    X, y, *_ = data
+    rng = np.random.default_rng(0)
+    weight, groups = rng.random(len(y)), rng.integers(6, size=len(y))
+    plain = CalibrationErrorEstimator(LogisticRegression(), cv=3).fit(X, y, sample_weight=weight)
+    grouped = CalibrationErrorEstimator(LogisticRegression(), cv=GroupKFold(3))
+    assert np.isfinite(grouped.fit(X, y, groups=groups).calibration_error_)
+    with sklearn.config_context(enable_metadata_routing=True):
+        asked = LogisticRegression().set_fit_request(sample_weight=True)
+        routed = CalibrationErrorEstimator(asked, cv=3).fit(X, y, sample_weight=weight)
+    assert routed.calibration_error_ == plain.calibration_error_
+
+
+def test_zero_weights_remove_samples(data):
+    X, y, *_ = data
+    P = LogisticRegression().fit(X, y).predict_proba(X)
+    keep = np.arange(len(y)) % 3 > 0
+    weighted = CalibrationErrorEstimator().fit(P, y, sample_weight=keep.astype(float))
+    assert (
+        weighted.calibration_error_
+        == CalibrationErrorEstimator().fit(P[keep], y[keep]).calibration_error_
+    )
+
+
+def test_jobs_and_seeds(data):
+    X, y, *_ = data
+    one, two = (
+        CalibrationErrorEstimator(
+            LogisticRegression(), cv=3, notion="classwise", n_jobs=jobs, random_state=7
+        ).fit(X, y)
+        for jobs in (1, 2)
+    )
+    assert one.calibration_error_ == two.calibration_error_
+    P = make_tempered_simplex(200, 2, random_state=0)
+    seeds = {
+        CalibrationErrorEstimator(random_state=seed).fit(P.y_proba, P.y).calibration_error_
+        for seed in (0, 1, None)
+    }
+    assert len(seeds) == 2  # None is the fixed default seed 0
+
+
+def test_smoother_objects_are_not_touched():
+    data = make_tempered_simplex(200, 2, random_state=0)
+    smoother = DirichletKernel(0.05)
+    CalibrationErrorEstimator(smoother=smoother).fit(data.y_proba, data.y)
+    assert vars(smoother) == vars(DirichletKernel(0.05))
+
+
+def test_errors_name_the_argument():
+    data = make_tempered_simplex(50, 3, random_state=0)
+    estimator = CalibrationErrorEstimator()
+    with pytest.raises(ValueError, match="Each row of X must sum to 1"):
+        estimator.fit(data.y_proba * 0.9, data.y)
+    with pytest.raises(ValueError, match="requires y to be passed"):
+        estimator.fit(data.y_proba, None)
+    with pytest.raises(ValueError, match="confidence_level must lie strictly between 0 and 1"):
+        CalibrationErrorEstimator(confidence_level=95).fit(data.y_proba, data.y)
+    with pytest.raises(ValueError, match="pass labels="):
+        estimator.fit(data.y_proba, np.minimum(data.y, 1))
+    lacking = CalibrationErrorEstimator(labels=[0, 1, 2]).fit(data.y_proba, np.minimum(data.y, 1))
+    assert np.isfinite(lacking.calibration_error_)
+    with pytest.raises(ValueError, match="y holds one class"):
+        CalibrationErrorEstimator(LogisticRegression(), cv=3).fit(data.y_proba, np.zeros(50))
+
+
+def test_pickle_and_repr(data):
+    X, y, *_ = data
+    estimator = CalibrationErrorEstimator(LogisticRegression(), cv=3).fit(X, y)
+    again = pickle.loads(pickle.dumps(estimator))
+    assert again.calibration_error_ == estimator.calibration_error_
+    assert repr(estimator) == "CalibrationErrorEstimator(cv=3, estimator=LogisticRegression())"
+    assert "CalibrationErrorEstimator" in estimator._repr_html_()

@@ -1,0 +1,226 @@
+"""Golden values: naive loops on a dozen samples always, the published files where they are.
+
+Conventions of the files (those of P24) against ours: their Brier terms sum both columns of a
+binary problem, ours halve them; their Brier refinement is -mean ||C||^2, ours 1 - mean ||C||^2.
+"""
+
+import json
+import math
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from skcalib import (
+    DirichletKernel,
+    proper_calibration_error,
+    refinement_loss,
+    root_brier_score,
+    score_decomposition,
+    sharpness,
+)
+from skcalib.notions import NOTIONS
+
+GOLDEN = Path(__file__).parents[2] / "shared" / "golden"
+needs_golden = pytest.mark.skipif(
+    not (GOLDEN / "golden.json").exists(), reason=f"the golden values are not at {GOLDEN}"
+)
+
+# --- twelve samples made by hand: a tie, every class, forecasts off the label ---------------------
+
+P3 = [
+    (0.7, 0.2, 0.1),
+    (0.1, 0.6, 0.3),
+    (0.25, 0.25, 0.5),
+    (0.25, 0.25, 0.5),
+    (0.9, 0.05, 0.05),
+    (0.02, 0.08, 0.9),
+    (0.4, 0.35, 0.25),
+    (0.33, 0.33, 0.34),
+    (0.15, 0.7, 0.15),
+    (0.6, 0.1, 0.3),
+    (0.05, 0.45, 0.5),
+    (0.8, 0.15, 0.05),
+]
+Y3 = [0, 1, 2, 0, 0, 2, 1, 0, 1, 2, 1, 0]
+P2 = [(1 - p[0], p[0]) for p in P3]
+Y2 = [int(y == 0) for y in Y3]
+
+
+def leave_one_out(forecast, target, h):
+    """P24 eq. 11-12 with the density of the Dirichlet distribution written out, pair by pair."""
+    rows = []
+    for i, x in enumerate(forecast):
+        total, mass = [0.0] * len(x), 0.0
+        for j, s in enumerate(forecast):
+            if i == j:
+                continue
+            a = [v / h + 1 for v in s]
+            log_k = math.lgamma(sum(a)) - sum(map(math.lgamma, a))
+            k = math.exp(log_k + sum((ak - 1) * math.log(xk) for ak, xk in zip(a, x, strict=True)))
+            mass += k
+            total = [t + k * y for t, y in zip(total, target[j], strict=True)]
+        rows.append([t / mass for t in total])
+    return rows
+
+
+def terms_by_loops(forecast, target, h, loss):
+    """Direct and risk calibration errors, refinement and uncertainty of one problem."""
+    n, columns = len(forecast), len(forecast[0])
+    scale = 0.5 if columns == 2 else 1.0
+
+    def entropy(q):
+        if loss == "brier":
+            return scale * (1 - sum(v * v for v in q))
+        return -sum(v * math.log(v) for v in q if v > 0)
+
+    def divergence(q, s):
+        if loss == "brier":
+            return scale * sum((a - b) ** 2 for a, b in zip(q, s, strict=True))
+        return sum(a * math.log(a / b) for a, b in zip(q, s, strict=True) if a > 0)
+
+    conditional = leave_one_out(forecast, target, h)
+    mean_loss = sum(map(divergence, target, forecast)) / n
+    refinement = sum(map(entropy, conditional)) / n
+    frequency = [sum(row[k] for row in target) / n for k in range(columns)]
+    return {
+        "direct": sum(map(divergence, conditional, forecast)) / n,
+        "risk": mean_loss - refinement,
+        "refinement": refinement,
+        "sharpness": entropy(frequency) - refinement,
+        "loss": mean_loss,
+        "uncertainty": entropy(frequency),
+    }
+
+
+def problems_by_loops(forecast, y, notion):
+    n_classes = len(forecast[0])
+    if notion == "canonical":
+        return [(forecast, [[float(k == label) for k in range(n_classes)] for label in y])]
+    if notion == "top_label":
+        top = [row.index(max(row)) for row in forecast]
+        hits = [(float(t != label), float(t == label)) for t, label in zip(top, y, strict=True)]
+        return [([(1 - max(row), max(row)) for row in forecast], hits)]
+    return [
+        ([(1 - row[k], row[k]) for row in forecast], [(float(v != k), float(v == k)) for v in y])
+        for k in range(n_classes)
+    ]
+
+
+@pytest.mark.parametrize(("y", "proba"), [(Y2, P2), (Y3, P3)], ids=["K=2", "K=3"])
+@pytest.mark.parametrize("notion", ["canonical", "classwise", "top_label"])
+@pytest.mark.parametrize("loss", ["brier", "log"])
+@pytest.mark.parametrize("h", [0.01, 0.05, 0.3])
+def test_twelve_samples_by_loops(y, proba, notion, loss, h):
+    found = [terms_by_loops(f, t, h, loss) for f, t in problems_by_loops(proba, y, notion)]
+    expected = {name: sum(terms[name] for terms in found) / len(found) for name in found[0]}
+    arguments = {"loss": loss, "notion": notion, "smoother": DirichletKernel(h)}
+    for method in ("direct", "risk"):
+        error = proper_calibration_error(y, proba, method=method, **arguments)
+        assert error == pytest.approx(expected[method], rel=1e-9, abs=1e-14)
+    assert refinement_loss(y, proba, **arguments) == pytest.approx(expected["refinement"], rel=1e-9)
+    assert sharpness(y, proba, **arguments) == pytest.approx(expected["sharpness"], rel=1e-9)
+    terms = score_decomposition(y, proba, **arguments)
+    assert terms.loss == pytest.approx(expected["loss"], rel=1e-12)
+    assert terms.uncertainty == pytest.approx(expected["uncertainty"], rel=1e-12)
+
+
+def test_the_twelve_samples_are_not_degenerate():
+    assert set(Y3) == {0, 1, 2} and set(Y2) == {0, 1}
+    assert len(set(P3)) == 11  # one tie
+    assert all(len(set(column)) >= 8 for column in zip(*P3, strict=True))
+    assert all(abs(sum(row) - 1) < 1e-12 for row in P3)
+
+
+# --- the files ------------------------------------------------------------------------------------
+
+SPACES = {"canonical": "canonical", "classwise": "classwise", "toplabel": "top_label"}
+LOSSES = {"l2": "brier", "kl": "log"}
+
+
+@cache
+def golden_rows():
+    if not GOLDEN.exists():
+        return []
+    rows = json.loads((GOLDEN / "golden.json").read_text())
+    return [r for r in rows if r["input"] in ("bin500", "tri300") and "space" in r["params"]]
+
+
+@cache
+def golden_input(name):
+    with np.load(GOLDEN / f"{name}.npz") as file:
+        return file["y"], file["probs"]
+
+
+def ours(quantity, y, proba, notion, h):
+    """The same quantity by our functions, or None if it is not a proper error."""
+    kind, loss, *rest = [*quantity.split("_"), None]
+    arguments = {"loss": LOSSES.get(loss), "notion": notion, "smoother": DirichletKernel(h)}
+    if quantity == "cwce_l2_scalarF":
+        return proper_calibration_error(y, proba, **{**arguments, "loss": "brier"}, method="direct")
+    if kind == "ce" and loss in LOSSES and rest[0] in ("direct", "risk"):
+        return proper_calibration_error(y, proba, **arguments, method=rest[0])
+    if kind.startswith("ref") and loss in LOSSES:
+        return refinement_loss(y, proba, **arguments)
+    if kind.startswith("sharp") and loss in LOSSES:
+        return sharpness(y, proba, **arguments)
+    if kind == "risk" and loss in LOSSES:
+        return score_decomposition(y, proba, **arguments).loss
+    if quantity == "loo_loglik":
+        target = np.eye(proba.shape[1])[y]
+        problems = NOTIONS[notion]().problems(proba, target)
+        return np.mean([DirichletKernel(h).fit(f, t).log_likelihood() for f, t in problems])
+    return None
+
+
+def in_our_convention(row, n_classes):
+    """Their Brier terms of binary problems are twice ours; their refinement lacks the 1."""
+    quantity, value, space = row["quantity"], row["value"], row["params"]["space"]
+    half = 0.5 if "_l2" in quantity and (space != "canonical" or n_classes == 2) else 1.0
+    if quantity == "cwce_l2_scalarF":
+        return value
+    return half * (1 + value) if quantity.startswith("ref") and "_l2" in quantity else half * value
+
+
+@needs_golden
+@pytest.mark.parametrize("name", ["bin500", "tri300"])
+@pytest.mark.parametrize("space", SPACES)
+def test_published_values(name, space):
+    """Relative 1e-9 for every bandwidth: direct, risk, refinement, sharpness, likelihood."""
+    y, proba = golden_input(name)
+    seen = set()
+    for row in golden_rows():
+        if row["input"] != name or row["params"]["space"] != space:
+            continue
+        found = ours(row["quantity"], y, proba, SPACES[space], row["params"]["h"])
+        if found is not None:
+            expected = in_our_convention(row, proba.shape[1])
+            assert found == pytest.approx(expected, rel=1e-9), row
+            seen.add((row["quantity"], row["params"]["h"]))
+    assert len({quantity for quantity, _ in seen}) >= 8
+    assert len(seen) >= 40
+
+
+@needs_golden
+@pytest.mark.parametrize("name", ["bin500", "tri300"])
+def test_published_bandwidths_and_root_brier_scores(name):
+    """Their bandwidth is the best of 55; ours is at least as likely, and beside it."""
+    y, proba = golden_input(name)
+    rows = json.loads((GOLDEN / "golden.json").read_text())
+    values = {r["quantity"]: r["value"] for r in rows if r["input"] == name}
+    target = np.eye(proba.shape[1])[y]
+    chosen = DirichletKernel().fit(proba, target)
+    theirs = DirichletKernel(values["bandwidth_auto"]).fit(proba, target)
+    assert chosen.log_likelihood() >= theirs.log_likelihood() - 1e-6
+    assert chosen.bandwidth_ == pytest.approx(values["bandwidth_auto"], rel=0.21)
+    convention = np.sqrt(2) if proba.shape[1] == 2 else 1.0
+    assert root_brier_score(y, proba) * convention == pytest.approx(values["rbs"], rel=1e-12)
+
+
+@needs_golden
+def test_golden_inputs_are_not_degenerate():
+    for name, n_classes in (("bin500", 2), ("tri300", 3)):
+        y, proba = golden_input(name)
+        np.testing.assert_array_equal(np.unique(y), np.arange(n_classes))
+        assert np.ptp(proba, axis=0).min() > 0.5

@@ -1,0 +1,127 @@
+"""The parametric map of the default smoother."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import expit, log_softmax, logit, softmax
+
+from skcalib.datasets import make_tempered_simplex
+from skcalib.links import BiasCorrectedTemperature
+
+
+def fit(forecast, y, weight=None):
+    target = np.eye(forecast.shape[1])[y]
+    return BiasCorrectedTemperature().fit(forecast, target, np.ones(len(y)) if weight is None else weight)
+
+
+def labels_from(posterior, seed):
+    rng = np.random.default_rng(seed)
+    return (posterior.cumsum(axis=1)[:, :-1] < rng.random((len(posterior), 1))).sum(axis=1)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 10])
+def test_recovers_the_temperature(n_classes):
+    """S = softmax(log p / .6) is undone by the slope .6; the error is of order 1 / sqrt n."""
+    data = make_tempered_simplex(20_000, n_classes, random_state=0)
+    link = fit(data.y_proba, data.y)
+    assert link.inverse_temperature_ == pytest.approx(0.6, abs=0.02)
+    np.testing.assert_allclose(link.bias_, 0, atol=0.06)
+    assert np.abs(link.apply(data.y_proba) - data.posterior).max() < 0.03
+
+
+def test_binary_is_logistic_regression_on_the_logit(binary):
+    """Up to a prior of a hundredth of a sample: slope and intercept of Platt's map on logits."""
+    y, proba = binary
+    inside = (proba[:, 1] > 0) & (proba[:, 1] < 1)
+    y, proba = y[inside], proba[inside]
+    z = logit(proba[:, 1])
+
+    def loss(theta):
+        return np.mean(np.logaddexp(0, theta[0] * z + theta[1]) - y * (theta[0] * z + theta[1]))
+
+    slope, intercept = minimize(loss, [1.0, 0.0], tol=1e-12).x
+    link = fit(proba, y)
+    assert link.inverse_temperature_ == pytest.approx(slope, rel=1e-3)
+    assert link.bias_[1] - link.bias_[0] == pytest.approx(intercept, abs=1e-3)
+    np.testing.assert_allclose(link.apply(proba)[:, 1], expit(slope * z + intercept), atol=1e-3)
+
+
+def test_optimum_of_one_temperature():
+    """Where the class totals ask for no bias, the fit is the temperature of least log loss."""
+    data = make_tempered_simplex(1500, 5, random_state=3)
+    link = fit(data.y_proba, data.y)
+    np.testing.assert_array_equal(link.bias_, np.zeros(5))
+    log_p = np.log(data.y_proba)
+
+    def loss(beta):
+        return -np.mean(log_softmax(beta[0] * log_p, axis=1)[np.arange(1500), data.y])
+
+    assert link.inverse_temperature_ == pytest.approx(minimize(loss, [1.0], tol=1e-12).x[0], rel=1e-4)
+
+
+def test_biases_come_where_the_classes_ask_for_them():
+    rng = np.random.default_rng(0)
+    forecast = rng.dirichlet(np.ones(4), 5000)
+    bias = np.array([1.0, -0.5, -0.5, 0.0])
+    link = fit(forecast, labels_from(softmax(np.log(forecast) + bias, axis=1), 1))
+    np.testing.assert_allclose(link.bias_ - link.bias_.mean(), bias - bias.mean(), atol=0.12)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_output_is_a_forecast_at_exact_zeros_and_ones(n_classes, forecasts):
+    y, proba = forecasts(200, n_classes)
+    for rows in (fit(proba, y).apply(proba), fit(proba, y).apply(np.eye(n_classes))):
+        assert np.isfinite(rows).all() and (rows > 0).all()
+        np.testing.assert_allclose(rows.sum(axis=1), 1, rtol=1e-12)
+
+
+def test_the_detection_limit_is_half_of_the_smallest_positive_forecast():
+    forecast = np.array([[0.0, 1.0], [0.2, 0.8], [0.04, 0.96], [0.9, 0.1]])
+    link = fit(forecast, np.array([1, 1, 0, 0]))
+    assert link.detection_limit_ == 0.02
+    np.testing.assert_array_equal(link.apply(forecast)[0], link.apply(np.array([[0.02, 1.0]]))[0])
+
+
+def test_separable_classes_keep_the_slope_finite():
+    p = np.linspace(0.1, 0.9, 20)
+    link = fit(np.column_stack([1 - p, p]), (p > 0.5).astype(int))
+    assert 1 < link.inverse_temperature_ < 1e3 and np.isfinite(link.bias_).all()
+    assert np.isfinite(link.apply(np.column_stack([1 - p, p]))).all()
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_constant_forecasts_keep_only_the_frequencies(n_classes):
+    """For K = 2 the map returns the frequencies; for K > 2 shrunken ones. Never a NaN."""
+    y = np.repeat(np.arange(n_classes), np.arange(1, n_classes + 1) * 100)
+    forecast = np.full((len(y), n_classes), 1 / n_classes)
+    rows = fit(forecast, y).apply(forecast)
+    np.testing.assert_allclose(rows, rows[:1] + 0 * rows, rtol=1e-12)
+    np.testing.assert_allclose(rows[0], np.bincount(y) / len(y), atol=0.01)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_weights(n_classes, forecasts):
+    """Scale does not matter; without the tests of class totals, weights act as repetitions."""
+    y, proba = forecasts(300, n_classes)
+    weight = np.random.default_rng(0).integers(1, 4, len(y)).astype(float)
+    one, two = fit(proba, y, weight), fit(proba, y, 0.01 * weight)
+    np.testing.assert_allclose(one.apply(proba), two.apply(proba), atol=1e-6)
+    assert not np.allclose(one.apply(proba), fit(proba, y).apply(proba), atol=1e-4)
+    if n_classes == 2:
+        times = weight.astype(int)
+        repeated = fit(np.repeat(proba, times, axis=0), np.repeat(y, times))
+        np.testing.assert_allclose(one.apply(proba), repeated.apply(proba), atol=1e-4)
+
+
+def test_a_class_without_labels():
+    rng = np.random.default_rng(0)
+    forecast = rng.dirichlet(np.ones(3), 200)
+    rows = fit(forecast, rng.integers(2, size=200)).apply(forecast)
+    assert np.isfinite(rows).all() and (rows > 0).all()
+
+
+def test_columns_may_be_permuted(multiclass):
+    y, proba = multiclass
+    order = np.array([2, 0, 1])
+    permuted = fit(proba[:, order], np.argsort(order)[y]).apply(proba[:, order])
+    np.testing.assert_allclose(permuted, fit(proba, y).apply(proba)[:, order], atol=1e-6)

@@ -1,0 +1,68 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import skcalib
+from skcalib.__main__ import main
+from skcalib.datasets import make_tempered_simplex
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_demonstration(here, capsys):
+    assert main([]) == 0
+    out = capsys.readouterr().out
+    assert "Calibration report: random forest on held-out digits" in out
+    assert "Miscalibrated: under-confident." in out
+    assert "<svg" in (here / "skcalib-report.html").read_text(encoding="utf-8")
+
+
+def test_report_of_a_file(here, capsys):
+    data = make_tempered_simplex(500, 3, random_state=0)
+    np.savez("p.npz", y_true=data.y, y_proba=data.y_proba.astype(np.float32))
+    assert main(["report", "p.npz", "--out", "page.html", "--name", "toy"]) == 0
+    assert "Calibration report: toy" in capsys.readouterr().out
+    assert (here / "page.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["report", "absent.npz"], "absent.npz is not a file"),
+        (["report", "bad.csv"], "Each row of y_proba must sum to 1"),
+        (["report", "good.csv", "--confidence-level", "95"], "confidence_level must lie"),
+        (["report", "good.csv", "--out", "nowhere/page.html"], "No such file"),
+    ],
+)
+def test_errors_are_one_sentence_and_status_2(here, capsys, arguments, message):
+    (here / "bad.csv").write_text("y,a,b\na,0.5,0.6\nb,0.2,0.2\n")
+    (here / "good.csv").write_text("y,a,b\na,0.5,0.5\nb,0.2,0.8\nb,0.4,0.6\n")
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("skcalib: ") and message in captured.err
+    assert captured.err.count("\n") == 1
+
+
+def test_wrong_usage_and_version(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["unknown"])
+    assert stop.value.code == 2
+    with pytest.raises(SystemExit) as stop:
+        main(["--version"])
+    assert stop.value.code == 0
+    assert skcalib.__version__ in capsys.readouterr().out
+
+
+def test_python_dash_m(here):
+    done = subprocess.run(
+        [sys.executable, "-m", "skcalib", "report", "absent.npz"], capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert done.stderr == "skcalib: absent.npz is not a file.\n"

@@ -1,0 +1,131 @@
+"""Notions of calibration: the laws, and what each one means on a few rows."""
+
+import numpy as np
+import pytest
+
+from skcalib import Canonical, ClassGroups, Classwise, TopK, TopLabel, proper_calibration_error
+from skcalib.testing import check_notion
+
+NOTIONS = [
+    Canonical(),
+    Classwise(),
+    Classwise(reduce="sum"),
+    TopLabel(),
+    TopK(1),
+    TopK(2),
+    TopK(3),
+    TopK(),
+    ClassGroups([[0], [1]]),
+    ClassGroups([[1]]),
+    ClassGroups([[0, 3], [1, 9]]),
+]
+FORECAST = np.array([[0.1, 0.2, 0.4, 0.3], [0.4, 0.4, 0.1, 0.1], [0, 0, 0, 1.0]])
+LABELS = np.eye(4)[[3, 1, 3]]
+
+
+def images(notion, forecast=FORECAST, target=LABELS):
+    return list(notion.problems(forecast, target))
+
+
+@pytest.mark.parametrize("notion", NOTIONS, ids=repr)
+def test_laws(notion):
+    check_notion(notion)
+
+
+def test_canonical_changes_nothing():
+    ((forecast, target),) = images(Canonical())
+    np.testing.assert_array_equal(forecast, FORECAST)
+    np.testing.assert_array_equal(target, LABELS)
+
+
+def test_classwise_is_every_class_against_the_rest():
+    problems = images(Classwise())
+    assert len(problems) == 4
+    for k, (forecast, target) in enumerate(problems):
+        np.testing.assert_allclose(forecast, np.column_stack([1 - FORECAST[:, k], FORECAST[:, k]]))
+        np.testing.assert_array_equal(target[:, 1], LABELS[:, k])
+
+
+def test_top_label_takes_the_first_of_equals():
+    ((forecast, target),) = images(TopLabel())
+    np.testing.assert_allclose(forecast[:, 1], [0.4, 0.4, 1])
+    np.testing.assert_array_equal(target[:, 1], [0, 0, 1])  # class 1 ties with class 0, which is first
+
+
+def test_top_k_ranks_in_decreasing_order():
+    ((forecast, target),) = images(TopK(2))
+    np.testing.assert_allclose(forecast, [[0.4, 0.3, 0.3], [0.4, 0.4, 0.2], [1, 0, 0]])
+    np.testing.assert_array_equal(target, [[0, 1, 0], [0, 1, 0], [1, 0, 0]])
+
+
+def test_top_1_is_the_top_label_with_swapped_columns():
+    for one, two in zip(images(TopK(1))[0], images(TopLabel())[0], strict=True):
+        np.testing.assert_allclose(one, two[:, ::-1], atol=1e-15)
+
+
+def test_top_k_of_all_classes_is_a_permutation_of_each_row():
+    ((forecast, target),) = images(TopK(4))
+    np.testing.assert_array_equal(np.sort(forecast, axis=1), np.sort(FORECAST, axis=1))
+    np.testing.assert_array_equal(target.sum(axis=1), np.ones(3))
+
+
+def test_groups_sum_their_columns():
+    ((forecast, target),) = images(ClassGroups([[0, 3], [1]]))
+    np.testing.assert_allclose(forecast, [[0.4, 0.2, 0.4], [0.5, 0.4, 0.1], [1, 0, 0]])
+    np.testing.assert_array_equal(target, [[1, 0, 0], [0, 1, 0], [1, 0, 0]])
+    ((forecast, _),) = images(ClassGroups([[0, 1], [2, 3]]))  # no rest
+    assert forecast.shape == (3, 2)
+
+
+def test_no_probability_is_below_zero_where_rounding_left_one_above_one():
+    above = np.array([[1 + 1e-7, 0, 0], [0.2, 0.5, 0.3]])
+    for notion in (Classwise(), TopLabel(), TopK(1), ClassGroups([[0]])):
+        for forecast, _ in images(notion, above, np.eye(3)[:2]):
+            assert forecast.min() >= 0
+            np.testing.assert_allclose(forecast.sum(axis=1), above.sum(axis=1), rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Classwise("median"), "reduce must be 'mean' or 'sum'"),
+        (lambda: TopK(0), "k must be a whole number"),
+        (lambda: TopK(2.0), "k must be a whole number"),
+        (lambda: images(TopK(5)), r"TopK\(k=5\) needs at least 5 classes, got 4"),
+        (lambda: ClassGroups([]), "groups must be disjoint, non-empty"),
+        (lambda: ClassGroups([[]]), "groups must be disjoint, non-empty"),
+        (lambda: ClassGroups([[0, 1], [1]]), "groups must be disjoint"),
+        (lambda: images(ClassGroups([[0, 7]])), "groups name columns"),
+        (lambda: images(ClassGroups([[-1]])), "groups name columns"),
+        (lambda: images(ClassGroups([[0, 1, 2, 3]])), "all classes into one group"),
+    ],
+)
+def test_refusals(make, words):
+    with pytest.raises(ValueError, match=words):
+        make()
+
+
+def test_sum_is_classes_times_mean(multiclass):
+    y, proba = multiclass
+    mean, total = (
+        proper_calibration_error(y, proba, notion=Classwise(reduce), smoother="binning")
+        for reduce in ("mean", "sum")
+    )
+    assert total == pytest.approx(3 * mean, rel=1e-13)
+
+
+def test_binary_notions_agree_where_they_must(binary):
+    """For two classes, classwise is canonical, and so is the sum of two groups."""
+    y, proba = binary
+    canonical, classwise, groups = (
+        proper_calibration_error(y, proba, notion=notion, smoother="kernel")
+        for notion in ("canonical", "classwise", ClassGroups([[0], [1]]))
+    )
+    assert classwise == pytest.approx(canonical, rel=1e-10)
+    assert groups == pytest.approx(canonical, rel=1e-10)
+
+
+@pytest.mark.parametrize("wrong", ["Canonical", "top", None, TopLabel, 1])
+def test_unknown_notion(wrong, binary):
+    with pytest.raises(ValueError, match="notion must be one of 'canonical', 'classwise', 'top_l"):
+        proper_calibration_error(*binary, notion=wrong)

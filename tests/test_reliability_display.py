@@ -1,0 +1,504 @@
+"""Reliability diagrams: the curve, the two bands, the picture, the doors."""
+
+import subprocess
+import sys
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import minimize
+from scipy.special import expit, logit, xlogy
+from scipy.stats import binomtest, chi2
+from sklearn.datasets import load_iris
+from sklearn.isotonic import IsotonicRegression
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_validate
+from sklearn.svm import LinearSVC
+
+from skcalib import (
+    Canonical,
+    ClassGroups,
+    DirichletKernel,
+    IsotonicSmoother,
+    LevelSets,
+    NearestNeighborsSmoother,
+    QuantileBins,
+    UniformBins,
+    proper_calibration_error,
+)
+from skcalib.datasets import make_tempered_simplex
+from skcalib.displays import ReliabilityDisplay
+from skcalib.displays._bands import clopper_pearson, consistency_band, isotonic_interval
+from skcalib.displays._strategies import make_curve
+
+STRATEGIES = ("isotonic", "quantile", "uniform", "kernel")
+draw = ReliabilityDisplay.from_predictions
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+def two(p):
+    return np.column_stack([1 - p, p])
+
+
+@pytest.fixture
+def binary():
+    data = make_tempered_simplex(400, 2, random_state=0)
+    return data.y, data.y_proba[:, 1].round(2)  # rounded: there are ties
+
+
+# The curve
+
+
+def test_quantile_curve_is_the_mean_label_against_the_mean_forecast():
+    p = np.array([0.1, 0.2, 0.3, 0.4, 0.6, 0.9])
+    curve = draw([0, 1, 0, 0, 1, 1], p, strategy="quantile", n_bins=3).curves[0]
+    assert_allclose(curve.prob_pred, [0.15, 0.35, 0.75])
+    assert_allclose(curve.prob_true, [0.5, 0.0, 1.0])
+
+
+def test_uniform_curve_has_right_closed_bins_and_skips_empty_ones():
+    p = np.array([0.0, 0.5, 0.6, 1.0])
+    curve = draw([0, 1, 0, 1], p, strategy="uniform", n_bins=4).curves[0]
+    assert_allclose(curve.prob_pred, [0.0, 0.5, 0.6, 1.0])
+    assert_allclose(curve.prob_true, [0, 1, 0, 1])
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_isotonic_curve_is_scikit_learns(binary, weighted):
+    y, p = binary
+    weight = np.random.default_rng(0).exponential(size=len(y)) if weighted else None
+    curve = draw(y, p, sample_weight=weight, band=None).curves[0]
+    assert_array_equal(curve.prob_pred, np.unique(p))
+    expected = IsotonicRegression().fit(p, y, sample_weight=weight).predict(curve.prob_pred)
+    assert_allclose(curve.prob_true, expected, atol=1e-12)
+
+
+def test_isotonic_curve_of_many_scores_keeps_every_knot():
+    data = make_tempered_simplex(5000, 2, random_state=0)
+    p = data.y_proba[:, 1]
+    curve = draw(data.y, p, band=None).curves[0]
+    assert len(curve.prob_pred) < 1000
+    at_all = np.interp(p, curve.prob_pred, curve.prob_true)
+    assert_allclose(at_all, IsotonicRegression().fit(p, data.y).predict(p), atol=1e-12)
+
+
+def test_kernel_curve_is_the_prediction_of_the_smoother(binary):
+    y, p = binary
+    curve = draw(y, p, strategy=DirichletKernel(0.02), band=None).curves[0]
+    kernel = DirichletKernel(0.02).fit(two(p), two(y.astype(float)))
+    assert_allclose(curve.prob_true, kernel.predict(two(curve.prob_pred))[:, 1])
+    assert curve.prob_pred[0] == p.min() and curve.prob_pred[-1] == p.max()
+
+
+@pytest.mark.parametrize("smoother", [LevelSets(), NearestNeighborsSmoother(), UniformBins(3)])
+@pytest.mark.parametrize("band", ["consistency", "confidence"])
+def test_a_smoother_is_a_strategy(binary, smoother, band):
+    curve = draw(*binary, strategy=smoother, band=band).curves[0]
+    assert np.all(np.diff(curve.prob_pred) > 0)
+    assert np.all((curve.low >= 0) & (curve.low <= curve.high) & (curve.high <= 1))
+
+
+@pytest.mark.parametrize("strategy", ["isotonic", "quantile", "uniform"])
+def test_integer_weights_repeat_for_the_curve(binary, strategy):
+    y, p = binary
+    times = np.random.default_rng(0).integers(0, 4, len(y))
+    options = dict(strategy=QuantileBins(1) if strategy == "quantile" else strategy, band=None)
+    weighted = draw(y, p, sample_weight=times, **options).curves[0]
+    repeated = draw(np.repeat(y, times), np.repeat(p, times), **options).curves[0]
+    assert_allclose(weighted.prob_pred, repeated.prob_pred)
+    assert_allclose(weighted.prob_true, repeated.prob_true, atol=1e-12)
+
+
+# The consistency band
+
+
+@pytest.mark.parametrize(
+    "smoother", [IsotonicSmoother(), QuantileBins(5), UniformBins(5), DirichletKernel(0.05)]
+)
+def test_consistency_band_holds_calibrated_curves_as_often_as_it_says(smoother):
+    rng = np.random.RandomState(0)
+    inside = []
+    for _ in range(200):
+        p = rng.beta(0.7, 0.7, 150)
+        curve = make_curve(smoother, two(p), two((rng.random_sample(150) < p) * 1.0), np.ones(150))
+        low, high = consistency_band(curve, p, 0.8, 49, rng)
+        at = np.linspace(0, len(low) - 1, 5).astype(int)
+        inside.append(((low <= curve.prob_true) & (curve.prob_true <= high))[at])
+    frequency = np.mean(inside, axis=0)
+    # At least .8 at each of five points, within four standard errors, and not far above on average.
+    assert np.all(frequency > 0.8 - 4 * np.sqrt(0.8 * 0.2 / 200))
+    assert frequency[1:-1].mean() < 0.9
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_miscalibrated_curve_leaves_the_consistency_band(strategy):
+    data = make_tempered_simplex(3000, 2, score_temperature=0.4, random_state=0)
+    curve = draw(data.y, data.y_proba, strategy=strategy).curves[0]
+    outside = (curve.prob_true < curve.low) | (curve.prob_true > curve.high)
+    assert outside.mean() > 0.4
+    diagonal = (curve.low <= curve.prob_pred) & (curve.prob_pred <= curve.high)
+    assert diagonal.mean() > 0.9
+    assert curve.error.low > 0
+
+
+def test_consistency_band_follows_seed_and_chunks(binary, monkeypatch):
+    first, again = (draw(*binary).curves[0].low for _ in range(2))
+    assert_array_equal(first, again)
+    assert not np.array_equal(first, draw(*binary, random_state=1).curves[0].low)
+    monkeypatch.setattr("skcalib.displays._bands._ENTRIES", 3 * len(binary[0]))
+    assert_array_equal(first, draw(*binary).curves[0].low)
+
+
+# The confidence band
+
+
+def tempered(rng, n):
+    posterior = rng.random(n)
+    return expit(logit(posterior) / 0.6), posterior
+
+
+def few_scores(rng, n):
+    score = rng.integers(1, 10, n) / 10
+    return score, expit(0.7 * logit(score) + 0.3)
+
+
+def coverage(smoother, world, n, repetitions, truth_of):
+    rng = np.random.default_rng(0)
+    inside = []
+    for _ in range(repetitions):
+        score, truth = world(rng, n)
+        label = (rng.random(n) < truth) * 1.0
+        curve = make_curve(smoother, two(score), two(label), np.ones(n))
+        low, high = curve.confidence(0.95, 100, np.random.RandomState(0))
+        expected = truth_of(curve, score, truth)
+        at = np.linspace(0, len(low) - 1, 5).astype(int)
+        inside.append(((low <= expected) & (expected <= high))[at])
+    return np.mean(inside, axis=0)
+
+
+def true_curve(curve, score, truth):
+    order = np.argsort(score)
+    return np.interp(curve.prob_pred, score[order], truth[order])
+
+
+def smoothed_truth(curve, score, truth):
+    return curve.refit(truth[:, None])[:, 0]
+
+
+@pytest.mark.parametrize("world", [tempered, few_scores])
+def test_isotonic_confidence_band_covers_an_increasing_curve(world):
+    covered = coverage(IsotonicSmoother(), world, 150, 80, true_curve)
+    assert np.all(covered > 0.95 - 4 * np.sqrt(0.95 * 0.05 / 80))
+    assert covered.mean() > 0.94
+
+
+@pytest.mark.parametrize("smoother", [QuantileBins(5), UniformBins(5), DirichletKernel(0.02)])
+def test_binomial_confidence_band_covers_the_average_of_the_curve(smoother):
+    covered = coverage(smoother, tempered, 300, 150, smoothed_truth)
+    assert np.all(covered > 0.95 - 4 * np.sqrt(0.95 * 0.05 / 150))
+
+
+def test_clopper_pearson_is_scipys_and_takes_any_size():
+    for hits, size in ((0, 7), (3, 7), (7, 7), (40, 100)):
+        expected = binomtest(hits, size).proportion_ci(0.9, method="exact")
+        found = clopper_pearson(np.array([hits / size]), np.array([float(size)]), 0.9)
+        assert_allclose(np.ravel(found), expected, atol=1e-12)
+    tiny = clopper_pearson(np.array([1e-300, 1 - 1e-16]), np.array([2.5, 2.5]), 0.95)
+    assert np.isfinite(tiny).all()
+
+
+def test_isotonic_interval_ends_where_the_deviance_says():
+    """Against a general optimiser, which knows neither pools nor profiles."""
+    mean, mass = np.array([0.1, 0.4, 0.3, 0.6, 0.9]), np.array([20.0, 10, 10, 20, 10])
+    start = IsotonicRegression().fit(np.arange(5), mean, mass).predict(np.arange(5))
+
+    def cost(curve):
+        return -np.sum(mass * (xlogy(mean, curve) + xlogy(1 - mean, 1 - curve)))
+
+    for point in range(5):
+        ends = isotonic_interval(mean, mass, np.array([point]), 0.95)
+        for end in np.ravel(ends):
+            rises = {"type": "ineq", "fun": np.diff}
+            passes = {"type": "eq", "fun": lambda curve, end=end, k=point: curve[k] - end}
+            best = minimize(
+                cost,
+                np.where(np.arange(5) <= point, np.minimum(start, end), np.maximum(start, end)),
+                bounds=[(1e-6, 1 - 1e-6)] * 5,
+                constraints=[rises, passes],
+                method="SLSQP",
+                options={"ftol": 1e-12, "maxiter": 500},
+            )
+            assert_allclose(2 * (best.fun - cost(start)), chi2.ppf(0.95, 1), rtol=1e-3)
+
+
+def test_isotonic_interval_does_not_depend_on_the_other_points(binary):
+    y, p = binary
+    score, rank = np.unique(p, return_inverse=True)
+    mass = np.bincount(rank).astype(float)
+    mean = np.bincount(rank, y) / mass
+    every = isotonic_interval(mean, mass, np.arange(len(score)), 0.95)
+    some = isotonic_interval(mean, mass, np.array([3, 40]), 0.95)
+    assert_allclose(np.array(some), np.array(every)[:, [3, 40]], atol=1e-9)
+    assert np.all(np.diff(every, axis=1) > -1e-9)  # as the curve, the ends increase
+
+
+@pytest.mark.parametrize("strategy", ["isotonic", "quantile", "uniform", DirichletKernel(0.02)])
+def test_unequal_weights_widen_the_confidence_band(binary, strategy):
+    y, p = binary
+    weight = np.where(np.arange(len(y)) % 2, 1.0, 1e-6)  # half of the samples hardly count
+    options = dict(strategy=strategy, band="confidence")
+    half = draw(y[1::2], p[1::2], **options).curves[0]
+    full = draw(y, p, **options).curves[0]
+    weighted = draw(y, p, sample_weight=weight, **options).curves[0]
+
+    def width(curve):
+        return np.mean(curve.high - curve.low)
+
+    assert width(weighted) > 1.15 * width(full)
+    assert_allclose(width(weighted), width(half), rtol=0.15)
+    scaled = draw(y, p, sample_weight=np.full(len(y), 7.0), **options).curves[0]
+    assert_allclose(scaled.low, full.low, atol=1e-9)
+
+
+# The picture
+
+
+def test_attributes_and_labels(binary):
+    y, p = binary
+    display = draw(y, p, name="Model")
+    curve = display.curves[0]
+    assert_array_equal(display.line_.get_xdata(), curve.prob_pred)
+    assert_array_equal(display.line_.get_ydata(), curve.prob_true)
+    assert display.figure_ is display.ax_.figure
+    assert display.ax_.get_aspect() == 1
+    assert display.ax_.get_xlabel() == "Predicted probability of class 1"
+    assert display.ax_.get_ylabel() == "Observed frequency"
+    assert display.ref_line_.get_label() == "Perfectly calibrated"
+    texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    error = proper_calibration_error(y, p)
+    assert_allclose(curve.error.estimate, error)
+    assert texts[0].startswith(f"Model\nBrier calibration error\n{error:.3f} [")
+    assert texts[1:] == ["95 % consistency band", "Perfectly calibrated"]
+
+
+def test_histogram_shares_x_and_hides_nothing(binary):
+    display = draw(*binary)
+    display.figure_.canvas.draw()
+    above, main = display.ax_hist_.get_position(), display.ax_.get_position()
+    assert above.y0 >= main.y1
+    assert_allclose([above.x0, above.x1], [main.x0, main.x1])
+    assert display.ax_hist_.get_xlim() == display.ax_.get_xlim()
+
+
+def test_two_displays_share_an_axes(binary):
+    y, p = binary
+    first = draw(y, p, name="A")
+    second = draw(y, expit(0.6 * logit(p.clip(0.01, 0.99))), name="B", ax=first.ax_)
+    assert second.ax_ is first.ax_ and second.ax_hist_ is first.ax_hist_
+    assert second.ref_line_ is first.ref_line_
+    assert second.line_.get_color() != first.line_.get_color()
+    texts = [text.get_text() for text in first.ax_.get_legend().get_texts()]
+    assert [text.split("\n")[0] for text in texts] == [
+        "A",
+        "95 % consistency band",
+        "B",
+        "Perfectly calibrated",
+    ]
+
+
+def test_parts_can_be_left_out_and_styled(binary):
+    plain = draw(*binary, band=None, ref_line=False, histogram=False, legend=False)
+    assert plain.band_ is plain.ref_line_ is plain.ax_hist_ is plain.ax_.get_legend() is None
+    styled = plain.plot(name="again", curve_kwargs={"c": "red", "lw": 3})
+    assert styled.line_.get_color() == "red" and styled.line_.get_linewidth() == 3
+    assert styled.line_.get_label().startswith("again\n")
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("band", ["consistency", "confidence", None])
+def test_top_label_of_three_classes(strategy, band):
+    data = make_tempered_simplex(200, 3, random_state=0)
+    display = draw(data.y, data.y_proba, strategy=strategy, band=band)
+    assert display.ax_.get_xlabel() == "Confidence" and display.ax_.get_ylabel() == "Accuracy"
+    assert_allclose(display.curves[0].scores, data.y_proba.max(axis=1))
+    error = proper_calibration_error(data.y, data.y_proba, notion="top_label")
+    assert_allclose(display.curves[0].error.estimate, error)
+
+
+def test_classwise_draws_a_panel_for_each_class():
+    data = make_tempered_simplex(200, 3, random_state=0)
+    y = np.array(["cat", "dog", "eel"])[data.y]
+    display = draw(y, data.y_proba, notion="classwise", strategy="quantile")
+    assert [ax.get_xlabel().split()[-1] for ax in display.ax_] == ["cat", "dog", "eel"]
+    one = draw((data.y == 1).astype(int), data.y_proba[:, 1], strategy="quantile")
+    assert_allclose(display.curves[1].prob_true, one.curves[0].prob_true)
+    assert len(display.line_) == len(display.band_) == len(display.ax_hist_) == 3
+    given = plt.subplots(1, 3)[1]
+    assert display.plot(ax=given).ax_ == list(given)
+
+
+# The doors
+
+
+def test_from_estimator_is_from_predictions():
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    y = y.map({0: "a", 1: "b", 2: "c"})
+    model = LogisticRegression(C=0.01).fit(X, y)
+    display = ReliabilityDisplay.from_estimator(model, X, y)
+    expected = draw(y, pd.DataFrame(model.predict_proba(X)))
+    assert display.name == "LogisticRegression"
+    assert_array_equal(display.curves[0].prob_true, expected.curves[0].prob_true)
+    assert_array_equal(display.curves[0].low, expected.curves[0].low)
+
+
+def test_from_estimator_with_decision_values():
+    X, y = load_iris(return_X_y=True)
+    X, y = X[50:], y[50:]
+    model = LinearSVC().fit(X, y)
+    display = ReliabilityDisplay.from_estimator(model, X, y)
+    assert_allclose(display.curves[0].scores, expit(model.decision_function(X)))
+
+
+def test_pos_label_turns_a_binary_problem_round(binary):
+    y, p = binary
+    label = np.array(["no", "yes"])[y]
+    no = draw(label, two(p), pos_label="no", strategy="quantile")
+    expected = draw(label, 1 - p, pos_label="no", strategy="quantile")
+    assert no.ax_.get_xlabel() == "Predicted probability of class no"
+    assert_allclose(no.curves[0].prob_pred, expected.curves[0].prob_pred)
+    assert_allclose(no.curves[0].prob_true, expected.curves[0].prob_true)
+    assert_allclose(no.curves[0].scores, 1 - p)
+
+
+@pytest.mark.parametrize("notion", ["auto", "classwise"])
+def test_from_cv_results_draws_the_folds(notion):
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    model = LogisticRegression(C=0.01)
+    results = cross_validate(model, X, y, cv=3, return_estimator=True, return_indices=True)
+    options = dict(notion=notion, strategy="quantile", n_bins=3)
+    display = ReliabilityDisplay.from_cv_results(results, X, y, **options)
+    n_panels = 3 if notion == "classwise" else 1
+    assert len(display.line_) == len(display.curves) == 3 * n_panels
+    assert np.size(display.ax_) == n_panels and display.band_ is None
+    test = results["indices"]["test"][1]
+    proba = results["estimator"][1].predict_proba(X.iloc[test])
+    fold = draw(y.iloc[test], proba, band=None, **options)
+    assert_array_equal(display.curves[n_panels].prob_true, fold.curves[0].prob_true)
+    first = np.ravel(display.ax_)[0]
+    texts = [text.get_text() for text in first.get_legend().get_texts()]
+    assert len(texts) == 2 and texts[0].endswith("over 3 folds")
+
+
+# What is hard, and what is refused
+
+HARD = {
+    "one sample": dict(y_true=[1], y_proba=[0.7]),
+    "certain": dict(y_true=[0, 1, 1], y_proba=[0.0, 1.0, 0.0]),
+    "certain and right": dict(y_true=[1, 1, 1], y_proba=[1.0, 1.0, 1.0]),
+    "constant": dict(y_true=[0, 1, 1], y_proba=[0.5, 0.5, 0.5]),
+    "ties and weights": dict(
+        y_true=[1, 1, 0, 1], y_proba=[0.2, 0.2, 0.4, 0.4], sample_weight=[1, 2, 3, 0]
+    ),
+    "one class of two": dict(y_true=["x"] * 4, y_proba=[[0.3, 0.7]] * 4, labels=["x", "y"]),
+    "pandas": dict(
+        y_true=pd.Series(["a", "b", "b"]),
+        y_proba=pd.DataFrame({"a": [0.9, 0, 0], "b": [0.1, 1, 1]}),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", HARD)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("band", ["consistency", "confidence"])
+def test_hard_input_gives_a_picture(case, strategy, band):
+    if case == "one sample" and strategy == "kernel":
+        with pytest.raises(ValueError, match="At least 2 samples"):
+            draw(**HARD[case], strategy=strategy, band=band)
+        return
+    display = draw(**HARD[case], strategy=strategy, band=band)
+    display.figure_.canvas.draw()
+    curve = display.curves[0]
+    for values in (curve.prob_pred, curve.prob_true, curve.low, curve.high):
+        assert np.all((values >= 0) & (values <= 1))
+    assert np.all(curve.low <= curve.high)
+    assert (curve.error is None) == (case == "one sample")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"strategy": "bins"}, "strategy must be one of 'isotonic', 'quantile'"),
+        ({"notion": "each"}, "notion must be one of 'auto', 'top_label', 'classwise'"),
+        ({"band": "both"}, "band must be 'consistency', 'confidence' or None"),
+        ({"confidence_level": 95}, "confidence_level must lie strictly between 0 and 1"),
+        ({"n_resamples": 38}, "at least 39 for a band of level 0.95"),
+        ({"strategy": "quantile", "n_bins": 0}, "n_bins must be a whole number"),
+        ({"notion": Canonical()}, "3 columns: use notion='top_label' or 'classwise'"),
+        ({"notion": "classwise", "ax": "axes"}, "ax must be an array of 3 Axes"),
+        ({"pos_label": 1}, "pos_label is for binary problems"),
+    ],
+)
+def test_refusals(options, words):
+    data = make_tempered_simplex(60, 3, random_state=0)
+    with pytest.raises(ValueError, match=words):
+        draw(data.y, data.y_proba, **options)
+
+
+def test_enough_resamples_are_accepted_and_none_are_needed_without_a_band(binary):
+    draw(*binary, strategy="quantile", n_resamples=39)
+    draw(*binary, strategy="quantile", n_resamples=0, band=None)
+
+
+def test_too_many_panels():
+    proba = np.full((30, 26), 1 / 26)
+    with pytest.raises(ValueError, match="26 are more than the 25 that one can read"):
+        draw(np.arange(30) % 26, proba, notion="classwise")
+
+
+def test_a_group_of_classes_is_a_binary_event():
+    data = make_tempered_simplex(200, 4, random_state=0)
+    display = draw(data.y, data.y_proba, notion=ClassGroups([[0, 1]]))
+    assert display.ax_.get_xlabel() == "Predicted probability"
+    assert_allclose(display.curves[0].scores, data.y_proba[:, 2:].sum(axis=1))
+
+
+def test_from_cv_results_refusals():
+    X, y = load_iris(return_X_y=True)
+    model = LogisticRegression(C=0.01)
+    with pytest.raises(ValueError, match="return_estimator=True and return_indices=True"):
+        ReliabilityDisplay.from_cv_results(cross_validate(model, X, y, cv=2), X, y)
+    results = cross_validate(model, X, y, cv=2, return_estimator=True, return_indices=True)
+    with pytest.raises(ValueError, match="the X and y of the cross-validation"):
+        ReliabilityDisplay.from_cv_results(results, X[:60], y[:60])
+
+
+def test_an_estimator_without_probabilities():
+    with pytest.raises(ValueError, match="has no decision_function"):
+        ReliabilityDisplay.from_estimator(IsotonicRegression(), [[1.0]], [1])
+
+
+def test_nothing_passed_in_is_modified(binary):
+    y, p = binary
+    weight = np.ones(len(y))
+    kept = y.copy(), p.copy(), weight.copy()
+    style = {"lw": 2}
+    draw(y, p, sample_weight=weight, band="confidence", curve_kwargs=style)
+    for now, before in zip((y, p, weight), kept, strict=True):
+        assert_array_equal(now, before)
+    assert style == {"lw": 2}
+
+
+def test_import_leaves_matplotlib_alone():
+    code = "import sys, skcalib, skcalib.displays; sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

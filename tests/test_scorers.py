@@ -1,0 +1,139 @@
+import pickle
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.datasets import make_classification
+from sklearn.exceptions import UnsetMetadataPassedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import make_scorer
+from sklearn.model_selection import GridSearchCV, KFold, cross_validate
+from sklearn.svm import LinearSVC
+
+from skcalib import get_scorer, get_scorer_names, proper_calibration_error, scorers
+from skcalib.scorers import ProbaScorer
+
+NAMES = np.array(["ape", "bee", "cat"])
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_classification(300, n_classes=3, n_informative=5, flip_y=0.1, random_state=0)
+
+
+@pytest.mark.parametrize("name", get_scorer_names())
+def test_value(name, data):
+    X, y = data
+    classifier = LogisticRegression().fit(X, y)
+    loss = "log" if "log" in name else "brier"
+    expected = -proper_calibration_error(y, classifier.predict_proba(X), loss=loss)
+    assert get_scorer(name)(classifier, X, y) == expected
+    assert getattr(scorers, name)(classifier, X, y) == expected
+
+
+@pytest.mark.parametrize("labels", [np.arange(3), NAMES, np.array([-5, 0, 7])])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_grid_search(data, labels, n_classes):
+    X, y = data
+    X, y = X[y < n_classes], labels[y[y < n_classes]]
+    scoring = {name: get_scorer(name) for name in get_scorer_names()} | {"loss": "neg_log_loss"}
+    search = GridSearchCV(
+        LogisticRegression(), {"C": [0.01, 1.0]}, scoring=scoring, refit="loss", n_jobs=2
+    ).fit(X, y)
+    for name in scoring:
+        assert np.isfinite(search.cv_results_[f"mean_test_{name}"]).all()
+    one = get_scorer("neg_log_calibration_error")
+    alone = GridSearchCV(LogisticRegression(), {"C": [0.01, 1.0]}, scoring=one).fit(X, y)
+    assert np.isfinite(alone.best_score_)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_functions_under_make_scorer(data, n_classes):
+    X, y = data
+    X, y = X[y < n_classes], NAMES[y[y < n_classes]]
+    scorer = make_scorer(
+        proper_calibration_error,
+        greater_is_better=False,
+        response_method="predict_proba",
+        loss="log",
+    )
+    results = [
+        cross_validate(LogisticRegression(), X, y, scoring=s, n_jobs=jobs)["test_score"]
+        for s, jobs in ((scorer, 1), (scorer, 2), (get_scorer("neg_log_calibration_error"), 1))
+    ]
+    np.testing.assert_array_equal(results[0], results[1])
+    np.testing.assert_allclose(results[0], results[2], rtol=1e-7)
+
+
+def test_folds_that_lack_a_class(data):
+    """Sorted labels in unshuffled folds: every test class is new to the classifier."""
+    X, y = data
+    order = np.argsort(y, kind="stable")
+    brier, log = (
+        cross_validate(
+            LogisticRegression(),
+            X[order],
+            NAMES[y[order]],
+            cv=KFold(3),
+            scoring=get_scorer(name),
+            error_score="raise",
+        )["test_score"]
+        for name in ("neg_brier_calibration_error", "neg_log_calibration_error")
+    )
+    assert np.all(brier < -0.5)  # wrong for everybody, and often certain
+    assert np.any(log == -np.inf)  # impossible, and it happened
+
+
+def test_weights_without_routing(data):
+    X, y = data
+    weight = np.random.default_rng(0).random(len(y))
+    scorer = get_scorer("neg_brier_calibration_error")
+    classifier = LogisticRegression().fit(X, y)
+    assert scorer(classifier, X, y, sample_weight=weight) != scorer(classifier, X, y)
+    search = GridSearchCV(LogisticRegression(), {"C": [1.0]}, scoring={"a": scorer}, refit="a")
+    weighted = search.fit(X, y, sample_weight=weight).best_score_
+    assert weighted != search.fit(X, y).best_score_
+
+
+def test_weights_with_routing(data):
+    X, y = data
+    weight = np.random.default_rng(0).random(len(y))
+    with sklearn.config_context(enable_metadata_routing=True):
+        classifier = LogisticRegression().set_fit_request(sample_weight=False)
+
+        def score(scorer):
+            return cross_validate(
+                classifier, X, y, scoring=scorer, params={"sample_weight": weight}
+            )["test_score"]
+
+        unset = get_scorer("neg_brier_calibration_error")
+        with pytest.raises(UnsetMetadataPassedError, match="sample_weight"):
+            score(unset)
+        asked = get_scorer("neg_brier_calibration_error").set_score_request(sample_weight=True)
+        plain = cross_validate(classifier, X, y, scoring=unset)["test_score"]
+        assert not np.array_equal(score(asked), plain)
+        again = pickle.loads(pickle.dumps(asked))
+        np.testing.assert_array_equal(score(again), score(asked))
+        # Requests live in the copy: the next one asked for knows nothing of them.
+        with pytest.raises(UnsetMetadataPassedError):
+            score(get_scorer("neg_brier_calibration_error"))
+
+
+def test_decision_values_and_missing_methods(data):
+    X, y = data
+    machine = LinearSVC(random_state=0).fit(X, y)
+    assert np.isfinite(get_scorer("neg_log_calibration_error")(machine, X, y))
+    strict = ProbaScorer(proper_calibration_error, response_method="predict_proba")
+    with pytest.raises(ValueError, match="LinearSVC has no predict_proba"):
+        strict(machine, X, y)
+
+
+def test_names_and_errors():
+    assert get_scorer_names() == sorted(get_scorer_names())
+    with pytest.raises(ValueError, match="name must be one of 'neg_brier_calibration_error'"):
+        get_scorer("brier")
+    assert "neg proper_calibration_error, loss='brier'" in repr(scorers.neg_brier_calibration_error)
+
+
+def test_ready_objects_are_not_handed_out():
+    assert get_scorer("neg_brier_calibration_error") is not scorers.neg_brier_calibration_error

@@ -1,0 +1,180 @@
+"""Scores: the laws, closed forms, other libraries, and mixtures of thresholds."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.integrate import quad
+from scipy.stats import entropy, norm
+from sklearn.metrics import brier_score_loss, log_loss
+
+from skcalib import Brier, DawidSebastiani, LogLoss, Lp, Spherical, TotalVariation
+from skcalib._checks import from_table
+from skcalib.scores import SCORES, Divergence, ProperScore
+from skcalib.testing import check_score
+
+PROPER = [Brier(), LogLoss(), Spherical()]
+DISTANCES = [TotalVariation(), Lp(1), Lp(2), Lp(3), Lp(1.5)]
+
+
+@pytest.mark.parametrize("score", [*PROPER, DawidSebastiani()], ids=repr)
+def test_laws(score):
+    check_score(score)
+    check_score(score, n_classes=(2, 10), random_state=7)
+
+
+# --- against formulas that share nothing with ours ------------------------------------------------
+
+
+def test_brier_is_that_of_scikit_learn(binary):
+    y, proba = binary
+    ours = Brier().loss(np.eye(2)[y], proba).mean()
+    assert ours == pytest.approx(brier_score_loss(y, proba[:, 1]), rel=1e-13)
+    assert ours == pytest.approx(np.mean((proba[:, 1] - y) ** 2), rel=1e-13)
+
+
+def test_multiclass_brier_is_a_sum_over_classes(multiclass):
+    y, proba = multiclass
+    by_hand = sum((proba[i, k] - (y[i] == k)) ** 2 for i in range(len(y)) for k in range(3)) / len(y)
+    assert Brier().loss(np.eye(3)[y], proba).mean() == pytest.approx(by_hand, rel=1e-13)
+
+
+def test_log_loss_is_that_of_scikit_learn(multiclass):
+    y, proba = multiclass
+    inside = proba.min(axis=1) > 0  # scikit-learn clips the others
+    ours = LogLoss().loss(np.eye(3)[y[inside]], proba[inside]).mean()
+    assert ours == pytest.approx(log_loss(y[inside], proba[inside]), rel=1e-12)
+
+
+def test_log_divergence_is_kullback_leibler():
+    q, s = np.random.default_rng(0).dirichlet(np.ones(4), (2, 50))
+    np.testing.assert_allclose(LogLoss().divergence(q, s), entropy(q, s, axis=1), rtol=1e-12)
+    np.testing.assert_allclose(LogLoss().entropy(q), entropy(q, axis=1), rtol=1e-13)
+
+
+def test_spherical_is_an_angle():
+    """1 minus the cosine between label and forecast."""
+    label, s = np.eye(3)[[0, 1, 2, 0]], np.random.default_rng(0).dirichlet(np.ones(3), 4)
+    cosine = [row @ aim / np.linalg.norm(row) for row, aim in zip(s, label, strict=True)]
+    np.testing.assert_allclose(Spherical().loss(label, s), 1 - np.array(cosine), rtol=1e-13)
+
+
+def test_dawid_sebastiani_is_a_normal_likelihood():
+    """(y - mu)^2 / v + log v is twice the negative log density, up to a constant."""
+    rng = np.random.default_rng(0)
+    y, mean, variance = rng.normal(size=30), rng.normal(size=30), rng.exponential(size=30) + 0.2
+    score = DawidSebastiani()
+    found = score.loss(score.statistic(y), np.column_stack([mean, mean**2 + variance]))
+    expected = -2 * norm.logpdf(y, mean, np.sqrt(variance)) - np.log(2 * np.pi)
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("score", "weight"),
+    [
+        (Brier(), lambda c: 2.0),
+        (LogLoss(), lambda c: 1 / (c * (1 - c))),
+        (Spherical(), lambda c: (c**2 + (1 - c) ** 2) ** -1.5),
+    ],
+    ids=repr,
+)
+def test_schervish_mixture_of_thresholds(score, weight):
+    """Every binary proper loss is a mixture of cost-weighted zero-one losses."""
+    for p in (0.05, 0.3, 0.5, 0.92):
+        forecast = np.array([[1 - p, p]])
+        missed = quad(lambda c: (1 - c) * weight(c), p, 1)[0]
+        false_alarm = quad(lambda c: c * weight(c), 0, p)[0]
+        assert score.loss(np.array([[0.0, 1.0]]), forecast)[0] == pytest.approx(missed, rel=1e-8)
+        assert score.loss(np.array([[1.0, 0.0]]), forecast)[0] == pytest.approx(false_alarm, rel=1e-8)
+
+
+# --- exact 0 and 1 --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("score", "worst"), [(Brier(), 2), (LogLoss(), np.inf), (Spherical(), 1)])
+def test_certain_forecasts(score, worst):
+    corners = np.eye(3)
+    np.testing.assert_array_equal(score.loss(corners, corners), np.zeros(3))
+    np.testing.assert_array_equal(score.loss(corners, corners[[1, 2, 0]]), np.full(3, worst))
+    np.testing.assert_array_equal(score.divergence(corners, corners), np.zeros(3))
+
+
+def test_log_ignores_impossible_classes():
+    """0 log 0 = 0, one coordinate at a time: the others still count."""
+    q, s = np.array([[0.0, 0.5, 0.5]]), np.array([[0.0, 0.25, 0.75]])
+    expected = 0.5 * np.log(0.5 / 0.25) + 0.5 * np.log(0.5 / 0.75)
+    assert LogLoss().divergence(q, s)[0] == pytest.approx(expected, rel=1e-14)
+    assert LogLoss().entropy(q)[0] == pytest.approx(np.log(2), rel=1e-14)
+    assert LogLoss().divergence(q, np.array([[0.5, 0.5, 0.0]]))[0] == np.inf
+
+
+# --- distances ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("distance", DISTANCES, ids=repr)
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_distances(distance, n_classes):
+    q, s = np.random.default_rng(0).dirichlet(np.ones(n_classes), (2, 40))
+    found = distance.divergence(q, s)
+    assert found.shape == (40,) and (found > 0).all()
+    np.testing.assert_array_equal(found, distance.divergence(s, q))
+    np.testing.assert_array_equal(distance.divergence(q, q), np.zeros(40))
+
+
+def test_conventions_of_distances():
+    for n_classes in (2, 4):
+        q, s = np.random.default_rng(0).dirichlet(np.ones(n_classes), (2, 40))
+        np.testing.assert_allclose(Lp(2).divergence(q, s), Brier().divergence(q, s), rtol=1e-9)
+        np.testing.assert_allclose(
+            TotalVariation().divergence(q, s), 0.5 * np.abs(q - s).sum(axis=1), rtol=1e-14
+        )
+    q, s = np.random.default_rng(0).dirichlet(np.ones(2), (2, 40))
+    np.testing.assert_allclose(TotalVariation().divergence(q, s), np.abs(q - s)[:, 1], rtol=1e-12)
+    np.testing.assert_allclose(Lp(3).divergence(q, s), np.abs(q - s)[:, 1] ** 3, rtol=1e-12)
+
+
+@pytest.mark.parametrize("p", [0.5, 0, -1, np.nan])
+def test_power_below_one_is_refused(p):
+    with pytest.raises(ValueError, match="p must be at least 1"):
+        Lp(p)
+
+
+# --- objects --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("score", [*PROPER, DawidSebastiani(), *DISTANCES], ids=repr)
+def test_scores_are_values(score):
+    copy = pickle.loads(pickle.dumps(score))
+    assert copy == score and hash(copy) == hash(score)
+    assert score not in [other for other in [*PROPER, *DISTANCES] if repr(other) != repr(score)]
+    assert isinstance(score, Divergence)
+
+
+def test_declared_facts():
+    assert [s.infimum for s in (*PROPER, DawidSebastiani())] == [0, 0, 0, None]
+    assert [s.separable for s in (*PROPER, DawidSebastiani())] == [True, False, False, False]
+    assert not any(isinstance(distance, ProperScore) for distance in DISTANCES)
+
+
+@pytest.mark.parametrize("wrong", ["Brier", "l2", None, Brier, TotalVariation(), 3, ["brier"]])
+def test_one_message_for_every_unknown_loss(wrong):
+    with pytest.raises(ValueError, match="loss must be one of 'brier', 'log', 'spherical' or a"):
+        from_table(wrong, SCORES, name="loss", kind=ProperScore)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.sampled_from(PROPER),
+    st.integers(2, 8),
+    st.floats(0.05, 5),
+    st.integers(0, 2**31),
+)
+def test_propriety_far_and_near(score, n_classes, concentration, seed):
+    """No forecast beats the truth, however concentrated both are."""
+    rng = np.random.default_rng(seed)
+    q, s = rng.dirichlet(np.full(n_classes, concentration), (2, 20))
+    assert (score.loss(q, s) >= score.entropy(q) - 1e-12).all()
+    near = (1 - 1e-6) * q + 1e-6 * s
+    assert (score.loss(q, near) >= score.entropy(q) - 1e-12).all()

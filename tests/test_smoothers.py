@@ -1,0 +1,455 @@
+"""Smoothers: the laws, naive loops as oracles, and what each one promises by itself."""
+
+import math
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.isotonic import IsotonicRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.metrics import pairwise_distances
+from sklearn.model_selection import KFold, RepeatedKFold, StratifiedKFold, TimeSeriesSplit
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.svm import LinearSVC
+
+from skcalib import (
+    CrossFitted,
+    DirichletKernel,
+    IsotonicSmoother,
+    LevelSets,
+    LogitSmoother,
+    NearestNeighborsSmoother,
+    QuantileBins,
+    UniformBins,
+)
+from skcalib.links import BiasCorrectedTemperature
+from skcalib.testing import check_smoother
+
+PARTITIONS = [UniformBins(), UniformBins(3), UniformBins(1), QuantileBins(), QuantileBins(4), LevelSets()]
+LEAVE_ONE_OUT = [
+    DirichletKernel(),
+    DirichletKernel(0.05),
+    DirichletKernel(1e-4, refinement="loss"),
+    NearestNeighborsSmoother(),
+    NearestNeighborsSmoother(3),
+]
+CROSS_FITTED = [
+    LogitSmoother(),
+    LogitSmoother(cv=KFold(3)),
+    CrossFitted(GaussianNB()),
+    CrossFitted(LogisticRegression(C=0.1), cv=3),
+]
+#: Eight forecasts of two classes with a tie, exact 0 and 1, and labels of both classes.
+P8 = np.array([0.0, 0.1, 0.25, 0.25, 0.4, 0.6, 0.85, 1.0])
+Y8 = np.array([0.0, 0, 1, 0, 1, 0, 1, 1])
+
+
+def pairs(p):
+    return np.column_stack([1 - p, p])
+
+
+def one_hot(y, n_classes):
+    return np.eye(n_classes)[y]
+
+
+@pytest.mark.parametrize(
+    "smoother", [*PARTITIONS, IsotonicSmoother(), *LEAVE_ONE_OUT, *CROSS_FITTED], ids=repr
+)
+def test_laws(smoother):
+    check_smoother(smoother)
+
+
+# --- partitions -----------------------------------------------------------------------------------
+
+
+def test_uniform_bins_are_right_closed():
+    """((i-1)/B, i/B], zero joins the first bin and one belongs to the last."""
+    p = np.array([0, 0.1, 0.2, 0.2 + 1e-12, 0.4, 0.6, 0.8, 0.8 + 1e-12, 1])
+    cells = UniformBins(5).fit(pairs(p), pairs(p)).cells_
+    np.testing.assert_array_equal(cells, [0, 0, 0, 1, 1, 2, 3, 4, 4])
+
+
+def test_uniform_bins_of_many_classes_are_products():
+    forecast = np.array([[0.2, 0.2, 0.6], [0.3, 0.1, 0.6], [0.2, 0.6, 0.2], [0.6, 0.2, 0.2]])
+    smoother = UniformBins(2).fit(forecast, forecast)
+    assert smoother.n_cells_ == 3 and smoother.cells_[0] == smoother.cells_[1]
+
+
+@pytest.mark.parametrize("n_bins", [1, 2, 3, 7, 20, 50])
+def test_quantile_bins_are_cut_at_order_statistics(n_bins):
+    """u_b = p_(floor(n b / B)); bins are right-closed (F24)."""
+    p = np.random.default_rng(0).permutation(np.linspace(0.01, 0.99, 20))
+    smoother = QuantileBins(n_bins).fit(pairs(p), pairs(p))
+    rank = np.argsort(np.argsort(p)) + 1  # 1 to n
+    edges = {20 * b // n_bins for b in range(1, n_bins)} - {0}
+    expected = np.array([sum(r > edge for edge in edges) for r in rank])
+    np.testing.assert_array_equal(smoother.cells_, expected)
+    if 20 % n_bins == 0:
+        assert set(np.bincount(smoother.cells_)) == {20 // n_bins}
+
+
+def test_quantile_bins_never_split_ties():
+    p = np.array([0.1, 0.2, 0.2, 0.2, 0.2, 0.2, 0.7, 0.9])
+    cells = QuantileBins(4).fit(pairs(p), pairs(p)).cells_
+    assert len(set(cells[p == 0.2])) == 1
+    np.testing.assert_array_equal(cells, [0, 0, 0, 0, 0, 0, 1, 1])
+
+
+def test_level_sets_are_exact():
+    smoother = LevelSets().fit(pairs(P8), pairs(Y8))
+    assert smoother.n_cells_ == 7
+    expected = [0, 0, 0.5, 0.5, 1, 0, 1, 1]
+    np.testing.assert_allclose(smoother.smooth()[:, 1], expected)
+    np.testing.assert_allclose(smoother.predict(pairs(np.array([0.27, 0.38])))[:, 1], [0.5, 1])
+
+
+@pytest.mark.parametrize("smoother", [*PARTITIONS, IsotonicSmoother()], ids=repr)
+def test_cell_means_by_loops(smoother, binary):
+    y, forecast = binary
+    weight = np.random.default_rng(0).uniform(0.2, 3, len(y))
+    target = one_hot(y, 2)
+    fitted = clone(smoother).fit(forecast, target, weight)
+    for i in range(len(y)):
+        mates = fitted.cells_ == fitted.cells_[i]
+        mean = np.average(target[mates], axis=0, weights=weight[mates])
+        np.testing.assert_allclose(fitted.smooth()[i], mean, atol=1e-12)
+
+
+@pytest.mark.parametrize("smoother", PARTITIONS, ids=repr)
+def test_held_out_cell_means_by_loops(smoother, binary):
+    """The others of the cell; alone in a cell, all others."""
+    y, forecast = binary
+    weight = np.random.default_rng(0).uniform(0.2, 3, len(y))
+    fitted = clone(smoother).fit(forecast, one_hot(y, 2), weight)
+    rows, alone = fitted.smooth_held_out(y.astype(float)), 0
+    for i in range(len(y)):
+        others = (fitted.cells_ == fitted.cells_[i]) & (np.arange(len(y)) != i)
+        if not others.any():
+            others, alone = np.arange(len(y)) != i, alone + 1
+        assert rows[i] == pytest.approx(np.average(y[others], weights=weight[others]), abs=1e-12)
+    assert alone == np.sum(np.bincount(fitted.cells_) == 1)
+    assert alone > 0 or not isinstance(smoother, LevelSets)
+
+
+@pytest.mark.parametrize("smoother", [UniformBins(5), LevelSets(), IsotonicSmoother()], ids=repr)
+def test_an_integer_weight_is_a_repetition(smoother, binary):
+    y, forecast = binary
+    times = np.random.default_rng(0).integers(1, 4, len(y))
+    target = one_hot(y, 2)
+    weighted = clone(smoother).fit(forecast, target, times.astype(float))
+    repeated = clone(smoother).fit(np.repeat(forecast, times, 0), np.repeat(target, times, 0))
+    np.testing.assert_allclose(np.repeat(weighted.smooth(), times, 0), repeated.smooth(), atol=1e-12)
+    np.testing.assert_allclose(weighted.predict(forecast), repeated.predict(forecast), atol=1e-12)
+
+
+def test_weights_do_not_move_the_edges_of_quantile_bins(binary):
+    """Bins hold equally many samples; repetition holds for the means over given bins."""
+    y, forecast = binary
+    times = np.random.default_rng(0).integers(1, 4, len(y))
+    weighted = QuantileBins(5).fit(forecast, one_hot(y, 2), times.astype(float))
+    plain = QuantileBins(5).fit(forecast, one_hot(y, 2))
+    np.testing.assert_array_equal(weighted.cells_, plain.cells_)
+    for cell in range(weighted.n_cells_):
+        rows = weighted.cells_ == cell
+        expected = np.repeat(y[rows], times[rows]).mean()
+        np.testing.assert_allclose(weighted.smooth()[rows, 1], expected, atol=1e-12)
+
+
+def test_a_weight_that_dwarfs_the_others():
+    """The samples beside a giant keep their own mean: nothing cancels."""
+    weight = np.ones(8)
+    weight[0] = 1e20
+    fitted = UniformBins(2).fit(pairs(P8), pairs(Y8), weight)
+    np.testing.assert_allclose(fitted.smooth_held_out()[0, 1], 2 / 4)
+    np.testing.assert_allclose(fitted.smooth_held_out()[1:5, 1], 0, atol=1e-12)
+    kernel = DirichletKernel().fit(pairs(P8), pairs(Y8), weight)
+    assert np.isfinite(kernel.log_likelihood()) and np.isfinite(kernel.smooth()).all()
+
+
+def test_new_forecasts_go_to_the_nearest_occupied_cell():
+    p = np.array([0.05, 0.06, 0.95])
+    fitted = UniformBins(10).fit(pairs(p), pairs(np.array([0.0, 1, 1])))
+    np.testing.assert_allclose(fitted.predict(pairs(np.array([0.3, 0.7, 0.0, 1.0])))[:, 1], [0.5, 1, 0.5, 1])
+
+
+# --- isotonic -------------------------------------------------------------------------------------
+
+
+def test_isotonic_is_that_of_scikit_learn(binary):
+    y, forecast = binary
+    weight = np.random.default_rng(0).uniform(0.2, 3, len(y))
+    fitted = IsotonicSmoother().fit(forecast, one_hot(y, 2), weight)
+    reference = IsotonicRegression(out_of_bounds="clip").fit(forecast[:, 1], y, weight)
+    np.testing.assert_allclose(fitted.smooth()[:, 1], reference.predict(forecast[:, 1]), atol=1e-12)
+    grid = np.linspace(0, 1, 301)
+    np.testing.assert_allclose(fitted.predict(pairs(grid))[:, 1], reference.predict(grid), atol=1e-12)
+    assert (np.diff(fitted.level_) > 0).all()
+
+
+def test_isotonic_holds_out_by_folds(binary):
+    y, forecast = binary
+    rows = IsotonicSmoother().fit(forecast, one_hot(y, 2)).smooth_held_out()
+    folds = StratifiedKFold(5, shuffle=True, random_state=0).split(forecast, y)
+    for train, test in folds:
+        curve = IsotonicRegression(out_of_bounds="clip").fit(forecast[train, 1], y[train])
+        np.testing.assert_allclose(rows[test, 1], curve.predict(forecast[test, 1]), atol=1e-12)
+
+
+def test_isotonic_refuses_what_is_no_single_curve(multiclass, binary):
+    y, forecast = multiclass
+    with pytest.raises(ValueError, match="needs a problem of two columns"):
+        IsotonicSmoother().fit(forecast, one_hot(y, 3))
+    y, forecast = binary
+    with pytest.raises(ValueError, match="rows of a target of two columns must sum to 1"):
+        IsotonicSmoother().fit(forecast, one_hot(y, 2) - forecast)
+
+
+# --- the Dirichlet kernel -------------------------------------------------------------------------
+
+
+def dirichlet_density(x, parameter):
+    log_density = math.lgamma(sum(parameter)) - sum(math.lgamma(a) for a in parameter)
+    return math.exp(log_density + sum((a - 1) * math.log(v) for a, v in zip(parameter, x, strict=True)))
+
+
+def kernel_average(points, forecast, values, weight, bandwidth, *, leave_out):
+    """P24 eq. 11-12, one pair at a time."""
+    rows, masses = [], []
+    for i, x in enumerate(points):
+        mass, total = 0.0, np.zeros(values.shape[1])
+        for j, s in enumerate(forecast):
+            if leave_out and i == j:
+                continue
+            k = weight[j] * dirichlet_density(x, s / bandwidth + 1)
+            mass, total = mass + k, total + k * values[j]
+        rows.append(total / mass)
+        masses.append(mass)
+    return np.array(rows), np.array(masses)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("bandwidth", [0.02, 0.1, 0.7])
+def test_kernel_by_loops(n_classes, bandwidth):
+    rng = np.random.default_rng(0)
+    forecast, weight = rng.dirichlet(np.ones(n_classes), 12), rng.uniform(0.5, 2, 12)
+    target = one_hot(np.arange(12) % n_classes, n_classes)
+    fitted = DirichletKernel(bandwidth).fit(forecast, target, weight)
+    arguments = (forecast, target, weight, bandwidth)
+    rows, masses = kernel_average(forecast, *arguments, leave_out=True)
+    np.testing.assert_allclose(fitted.smooth(), rows, rtol=1e-9)
+    log_likelihood = weight @ np.log(masses / (weight.sum() - weight))
+    assert fitted.log_likelihood() == pytest.approx(log_likelihood, rel=1e-10)
+    new = rng.dirichlet(np.ones(n_classes), 5)
+    rows, _ = kernel_average(new, *arguments, leave_out=False)
+    np.testing.assert_allclose(fitted.predict(new), rows, rtol=1e-9)
+
+
+def test_kernel_blocks_do_not_show():
+    """Rows are worked off in blocks; one more or one less row changes nothing for the others."""
+    rng = np.random.default_rng(0)
+    forecast = rng.dirichlet(np.ones(3), 200)
+    fitted = DirichletKernel(0.05).fit(forecast, one_hot(rng.integers(3, size=200), 3))
+    new = rng.dirichlet(np.ones(3), 131)
+    rows = fitted.predict(new)
+    np.testing.assert_allclose(fitted.predict(new[:65]), rows[:65], rtol=1e-10)
+    np.testing.assert_allclose(fitted.predict(new[60:]), rows[60:], rtol=1e-10)
+
+
+@pytest.mark.parametrize("bandwidth", [1e-5, 0.01, 1.0])
+def test_kernel_at_exact_zeros_and_ones(bandwidth):
+    """Finite everywhere; samples at a corner are averaged with their mates there."""
+    p = np.array([0.0, 0, 0, 0.5, 1, 1, 1])
+    fitted = DirichletKernel(bandwidth).fit(pairs(p), pairs(np.array([0.0, 0, 1, 1, 1, 1, 0])))
+    rows = fitted.smooth()
+    assert np.isfinite(rows).all() and np.isfinite(fitted.log_likelihood())
+    np.testing.assert_allclose(rows[:3, 1], [0.5, 0.5, 0], atol=1e-12)
+    np.testing.assert_allclose(rows[4:, 1], [0.5, 0.5, 1], atol=1e-12)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_bandwidth_maximises_the_leave_one_out_likelihood(n_classes):
+    rng = np.random.default_rng(0)
+    forecast = rng.dirichlet(np.full(n_classes, 2.0), 150)
+    weight = rng.uniform(0.5, 2, 150)
+    target = one_hot(np.arange(150) % n_classes, n_classes)
+    chosen = DirichletKernel().fit(forecast, target, weight)
+    grid = np.geomspace(1e-5, 1, 60)
+    best = max(DirichletKernel(h).fit(forecast, target, weight).log_likelihood() for h in grid)
+    assert chosen.log_likelihood() >= best - 1e-3 * abs(best)
+    assert 1e-4 < chosen.bandwidth_ < 0.9
+
+
+def test_bandwidth_follows_no_order_and_no_label():
+    rng = np.random.default_rng(0)
+    forecast, y = rng.dirichlet(np.ones(2), 100), rng.integers(2, size=100)
+    one = DirichletKernel().fit(forecast, one_hot(y, 2))
+    two = DirichletKernel().fit(forecast[::-1], one_hot(1 - y, 2)[::-1])
+    assert two.bandwidth_ == pytest.approx(one.bandwidth_, rel=1e-4)
+    np.testing.assert_allclose(two.smooth()[::-1, ::-1], one.smooth(), atol=1e-3)
+
+
+def test_bandwidth_of_many_samples_comes_from_a_subsample():
+    rng = np.random.default_rng(0)
+    forecast = rng.dirichlet(np.ones(2), 2500)
+    target = one_hot(rng.integers(2, size=2500), 2)
+    one, two, three = (
+        DirichletKernel(random_state=seed).fit(forecast, target).bandwidth_ for seed in (0, 0, 1)
+    )
+    assert one == two != three
+    assert three == pytest.approx(one, rel=0.8)
+
+
+# --- nearest neighbours ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_neighbours_by_sorting(n_classes):
+    rng = np.random.default_rng(0)
+    forecast, values = rng.dirichlet(np.ones(n_classes), 40), rng.normal(size=40)
+    weight = rng.uniform(0.5, 2, 40)
+    fitted = NearestNeighborsSmoother(6).fit(forecast, values[:, None], weight)
+    distance = pairwise_distances(forecast)
+    for i in range(40):
+        mates = [j for j in np.argsort(distance[i]) if j != i][:6]
+        assert fitted.smooth(values)[i] == pytest.approx(np.average(values[mates], weights=weight[mates]))
+    nearest = np.argsort(distance, axis=1)[:, :6]
+    expected = [np.average(values[near], weights=weight[near]) for near in nearest]
+    np.testing.assert_allclose(fitted.predict(forecast)[:, 0], expected)
+
+
+def test_neighbours_among_ties_never_count_the_sample_itself():
+    p = np.repeat([0.2, 0.8], 20)
+    fitted = NearestNeighborsSmoother(5).fit(pairs(p), pairs(p))
+    for i in range(40):
+        assert fitted.smooth(np.eye(40)[i])[i] == 0
+
+
+@pytest.mark.parametrize(("n_samples", "expected"), [(5, 1), (200, 20), (30_000, 2000)])
+def test_default_number_of_neighbours(n_samples, expected):
+    p = np.linspace(0, 1, n_samples)
+    assert NearestNeighborsSmoother().fit(pairs(p), pairs(p)).n_neighbors_ == expected
+
+
+def test_no_more_neighbours_than_others():
+    fitted = NearestNeighborsSmoother(100).fit(pairs(P8), pairs(Y8))
+    np.testing.assert_allclose(fitted.smooth()[:, 1], (Y8.sum() - Y8) / 7)
+
+
+# --- cross-fitting --------------------------------------------------------------------------------
+
+
+def test_cross_fitted_by_loops(multiclass):
+    y, forecast = multiclass
+    rows = CrossFitted(GaussianNB(), cv=4, random_state=3).fit(forecast, one_hot(y, 3)).smooth()
+    for train, test in StratifiedKFold(4, shuffle=True, random_state=3).split(forecast, y):
+        model = GaussianNB().fit(forecast[train], y[train])
+        np.testing.assert_allclose(rows[test], model.predict_proba(forecast[test]), atol=1e-12)
+
+
+def test_logit_by_loops(multiclass):
+    y, forecast = multiclass
+    fitted = LogitSmoother(cv=KFold(3)).fit(forecast, one_hot(y, 3))
+    for train, test in KFold(3).split(forecast):
+        link = BiasCorrectedTemperature().fit(forecast[train], one_hot(y, 3)[train], np.ones(len(train)))
+        np.testing.assert_allclose(fitted.smooth()[test], link.apply(forecast[test]), atol=1e-12)
+    link = BiasCorrectedTemperature().fit(forecast, one_hot(y, 3), np.ones(len(y)))
+    np.testing.assert_allclose(fitted.predict(forecast), link.apply(forecast), atol=1e-12)
+
+
+def test_repeated_folds_are_averaged(multiclass):
+    y, forecast = multiclass
+    cv = RepeatedKFold(n_splits=3, n_repeats=2, random_state=0)
+    rows = CrossFitted(GaussianNB(), cv=cv).fit(forecast, one_hot(y, 3)).smooth()
+    expected = np.zeros_like(rows)
+    for train, test in cv.split(forecast):
+        expected[test] += GaussianNB().fit(forecast[train], y[train]).predict_proba(forecast[test]) / 2
+    np.testing.assert_allclose(rows, expected, atol=1e-12)
+
+
+def test_folds_that_leave_samples_out_are_refused(multiclass):
+    y, forecast = multiclass
+    smoother = CrossFitted(GaussianNB(), cv=TimeSeriesSplit(3)).fit(forecast, one_hot(y, 3))
+    with pytest.raises(ValueError, match="cv leaves 39 samples without an out-of-fold prediction"):
+        smoother.smooth()
+
+
+def test_a_class_that_a_fold_has_not_seen():
+    """Probability 0 in its column; the columns stay where they are."""
+    forecast = np.random.default_rng(0).dirichlet(np.ones(3), 30)
+    y = np.r_[np.zeros(14, int), np.full(15, 2), 1]
+    rows = CrossFitted(GaussianNB(), cv=KFold(3)).fit(forecast, one_hot(y, 3)).smooth()
+    assert rows[-1, 1] == 0 and rows.shape == (30, 3)
+    np.testing.assert_allclose(rows.sum(axis=1), 1)
+    only_one = CrossFitted(GaussianNB()).fit(forecast, one_hot(np.full(30, 2), 3))
+    np.testing.assert_array_equal(only_one.smooth(), one_hot(np.full(30, 2), 3))
+
+
+def test_weights_reach_the_classifier(multiclass):
+    y, forecast = multiclass
+    weight = np.random.default_rng(0).uniform(0.1, 3, len(y))
+    fitted = CrossFitted(GaussianNB(), cv=KFold(3)).fit(forecast, one_hot(y, 3), weight)
+    for train, test in KFold(3).split(forecast):
+        model = GaussianNB().fit(forecast[train], y[train], weight[train])
+        np.testing.assert_allclose(fitted.smooth()[test], model.predict_proba(forecast[test]), atol=1e-9)
+    without = CrossFitted(KNeighborsClassifier()).fit(forecast, one_hot(y, 3), weight)
+    with pytest.raises(ValueError, match="KNeighborsClassifier does not take sample_weight"):
+        without.smooth()
+    equal = CrossFitted(KNeighborsClassifier()).fit(forecast, one_hot(y, 3), np.full(len(y), 2.0))
+    np.testing.assert_allclose(equal.smooth().sum(axis=1), 1)
+
+
+def test_the_wrapped_classifier_is_not_fitted(multiclass):
+    y, forecast = multiclass
+    model = GaussianNB()
+    CrossFitted(model).fit(forecast, one_hot(y, 3)).predict(forecast)
+    assert not hasattr(model, "classes_")
+
+
+# --- refusals -------------------------------------------------------------------------------------
+
+F, T = pairs(P8), pairs(Y8)
+
+
+@pytest.mark.parametrize(
+    ("use", "words"),
+    [
+        (lambda: UniformBins(0).fit(F, T), "n_bins must be a whole number of at least 1, got 0"),
+        (lambda: UniformBins(2.5).fit(F, T), "n_bins must be a whole number"),
+        (lambda: QuantileBins("auto").fit(F, T), "n_bins must be a whole number"),
+        (lambda: DirichletKernel(0.0).fit(F, T), "bandwidth must be positive"),
+        (lambda: DirichletKernel(np.inf).fit(F, T), "bandwidth must be positive and finite"),
+        (lambda: DirichletKernel("silverman").fit(F, T), "bandwidth must be 'loo' or a positive"),
+        (lambda: DirichletKernel(0.1, refinement="x").fit(F, T), "refinement must be"),
+        (lambda: NearestNeighborsSmoother(0).fit(F, T), "n_neighbors must be 'auto' or"),
+        (lambda: NearestNeighborsSmoother("all").fit(F, T), "n_neighbors must be 'auto' or"),
+        (lambda: CrossFitted(GaussianNB(), cv=1).fit(F, T).smooth(), "cv must be at least 2 folds"),
+        (lambda: CrossFitted(LinearSVC()).fit(F, T).smooth(), "classifier with predict_proba"),
+        (lambda: CrossFitted(LinearRegression()).fit(F, T).smooth(), "classifier with predict_proba"),
+        (lambda: CrossFitted(GaussianNB()).fit(F, F), "smooths one-hot labels"),
+        (lambda: CrossFitted(GaussianNB()).fit(F, T).smooth(P8), "smooths one-hot labels"),
+        (lambda: LogitSmoother().fit(F, np.eye(3)[np.zeros(8, int)]), "one forecast column per class"),
+        (lambda: UniformBins().fit(F, T[:-1]), "target as many rows"),
+        (lambda: UniformBins().fit(P8, T), "forecast must have shape"),
+        (lambda: UniformBins().fit(F, T, np.zeros(8)), "sample_weight must be positive"),
+        (lambda: UniformBins().fit(F, T).smooth(P8[:-1]), "values must have one row per fitted"),
+        (lambda: UniformBins().fit(F[:1], T[:1]).smooth_held_out(), "At least 2 samples"),
+        (lambda: DirichletKernel(0.1).fit(F[:1], T[:1]).smooth(), "At least 2 samples"),
+        (lambda: DirichletKernel().fit(F[:1], T[:1]), "At least 2 samples"),
+        (lambda: NearestNeighborsSmoother(1).fit(F[:1], T[:1]).smooth(), "At least 2 samples"),
+        (lambda: LogitSmoother().fit(F[:1], T[:1]).smooth(), "At least 2 samples"),
+        (lambda: IsotonicSmoother().fit(F[:1], T[:1]).smooth_held_out(), "At least 2 samples"),
+    ],
+)
+def test_refusals(use, words):
+    with pytest.raises(ValueError, match=words):
+        use()
+
+
+@pytest.mark.parametrize(
+    "smoother", [*PARTITIONS, IsotonicSmoother(), *LEAVE_ONE_OUT, CrossFitted(GaussianNB())], ids=repr
+)
+def test_two_samples_are_enough(smoother):
+    """Each gets what the other one is."""
+    fitted = clone(smoother).fit(pairs(np.array([0.2, 0.7])), pairs(np.array([0.0, 1.0])))
+    np.testing.assert_allclose(fitted.smooth_held_out(), [[0, 1], [1, 0]], atol=1e-12)

@@ -1,0 +1,568 @@
+"""The law checkers accept what obeys the laws and reject planted defects, by name."""
+
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+
+from skcalib import (
+    Brier,
+    Classwise,
+    CrossFitted,
+    DawidSebastiani,
+    DirichletKernel,
+    IsotonicSmoother,
+    LogLoss,
+    NearestNeighborsSmoother,
+    Notion,
+    ProperScore,
+    QuantileBins,
+    Smoother,
+    Spherical,
+    TopK,
+    TopLabel,
+    TotalVariation,
+    UniformBins,
+)
+from skcalib.smoothers import OutOfFoldSmoother
+from skcalib.testing import check_notion, check_score, check_smoother
+from skcalib.testing import notions as notion_laws
+from skcalib.testing import scores as score_laws
+from skcalib.testing import smoothers as smoother_laws
+
+# --- good ones that the library does not have -------------------------------------------------
+
+
+class Quartic(ProperScore):
+    infimum = -1.0
+
+    def entropy(self, forecast):
+        return -np.sum(forecast**4, axis=-1)
+
+    def gradient(self, forecast):
+        return -4 * forecast**3
+
+
+class CostWeighted(ProperScore):
+    """A quadratic score that weighs the classes: not symmetric, and not separable."""
+
+    infimum = -3.0
+
+    def entropy(self, forecast):
+        return -np.sum(self._costs(forecast) * np.square(forecast), axis=-1)
+
+    def gradient(self, forecast):
+        return -2 * self._costs(forecast) * forecast
+
+    def _costs(self, forecast):
+        return np.where(np.arange(np.shape(forecast)[-1]) == 0, 3.0, 1.0)
+
+
+class GlobalMean(Smoother):
+    """Every sample gets the mean of the others; the base class holds out by folds."""
+
+    projection = True
+
+    def fit(self, forecast, target, sample_weight=None):
+        self._store(forecast, target, sample_weight)
+        return self
+
+    def smooth(self, values=None):
+        values = self._values(values)
+        mean = np.tensordot(self.weight_ / self.weight_.sum(), values, axes=1)
+        return np.zeros_like(values) + mean
+
+    def predict(self, forecast):
+        return np.tile(self.smooth()[0], (len(forecast), 1))
+
+
+class Evens(Notion):
+    """Even columns against odd columns."""
+
+    def problems(self, forecast, target):
+        yield tuple(np.stack([a[:, ::2].sum(1), a[:, 1::2].sum(1)], 1) for a in (forecast, target))
+
+
+@pytest.mark.parametrize("score", [Quartic(), CostWeighted()])
+def test_accepts_scores(score):
+    check_score(score)
+
+
+@pytest.mark.parametrize(
+    "smoother",
+    [GlobalMean(), CrossFitted(RandomForestClassifier(3, max_depth=2), cv=3)],
+)
+def test_accepts_smoothers(smoother):
+    check_smoother(smoother, n_classes=(2,))
+
+
+def test_accepts_notions():
+    check_notion(Evens())
+
+
+# --- planted defects: scores ------------------------------------------------------------------
+
+
+class ConvexEntropy(Brier):
+    infimum = separable = None
+
+    def entropy(self, forecast):
+        return -super().entropy(forecast)
+
+    def gradient(self, forecast):
+        return -super().gradient(forecast)
+
+
+class WrongGradient(LogLoss):
+    def gradient(self, forecast):
+        return super().gradient(forecast) * 1.01
+
+
+class LinearScore(ProperScore):
+    """The classical improper score 1 - s_y, with what entropy it implies."""
+
+    def entropy(self, forecast):
+        return Brier().entropy(forecast)
+
+    def gradient(self, forecast):
+        return Brier().gradient(forecast)
+
+    def loss(self, target, forecast):
+        return 1 - np.sum(target * forecast, axis=-1)
+
+
+class ZeroOne(ProperScore):
+    """Proper, but not strictly: many forecasts are as good as the truth."""
+
+    infimum = 0.0
+
+    def entropy(self, forecast):
+        return 1 - np.max(forecast, axis=-1)
+
+    def gradient(self, forecast):
+        return -np.eye(np.shape(forecast)[-1])[np.argmax(forecast, axis=-1)]
+
+
+class ClippedDivergence(LogLoss):
+    def divergence(self, target, forecast):
+        return np.minimum(super().divergence(target, forecast), 1.0)
+
+
+class ShiftedDivergence(Brier):
+    def divergence(self, target, forecast):
+        return super().divergence(target, forecast) + 0.1
+
+
+class DistanceForDivergence(Brier):
+    def divergence(self, target, forecast):
+        return TotalVariation().divergence(target, forecast)
+
+
+class CurvedInTarget(Brier):
+    def loss(self, target, forecast):
+        return super().loss(np.square(target), forecast)
+
+
+class CarelessLog(ProperScore):
+    infimum = 0.0
+
+    def entropy(self, forecast):
+        return -np.sum(forecast * np.log(forecast), axis=-1)
+
+    def gradient(self, forecast):
+        return -np.log(forecast) - 1
+
+
+class NudgedLog(LogLoss):
+    """An epsilon inside the logarithm: H and its gradient no longer belong together."""
+
+    def gradient(self, forecast):
+        return -np.log(forecast + 1e-3) - 1
+
+
+class WrongInfimum(Spherical):
+    infimum = -0.5
+
+
+class TooHighInfimum(Spherical):
+    infimum = 0.2
+
+
+class NotSeparable(Spherical):
+    separable = True
+
+
+class InPlace(Brier):
+    def entropy(self, forecast):
+        forecast /= forecast.sum(axis=-1, keepdims=True) * (1 + 1e-9)
+        return super().entropy(forecast)
+
+
+class WrongShape(Brier):
+    def entropy(self, forecast):
+        return super().entropy(forecast)[..., None]
+
+
+class Raises(Brier):
+    def entropy(self, forecast):
+        raise RuntimeError("no entropy today")
+
+
+class NeverEqual(Brier):
+    __hash__ = None
+
+    def __eq__(self, other):
+        return False
+
+
+class WrongDomain(Brier):
+    domain = "sphere"
+
+
+class LeaksMoments(DawidSebastiani):
+    def gradient(self, forecast):
+        return super().gradient(forecast) * np.array([0.5, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("score", "law"),
+    [
+        (ConvexEntropy(), "concave"),
+        (WrongGradient(), "gradient is the gradient"),
+        (NudgedLog(), "gradient is the gradient"),
+        (LinearScore(), r"L\(q, q\) = H\(q\)"),
+        (ZeroOne(), "zero if and only if|strictly monotone"),
+        (ClippedDivergence(), "divergence is L"),
+        (ShiftedDivergence(), "divergence is L"),
+        (DistanceForDivergence(), "divergence is L"),
+        (CurvedInTarget(), "affine in the target"),
+        (CarelessLog(), "exactly 0 and 1|Propriety"),
+        (WrongInfimum(), "infimum"),
+        (TooHighInfimum(), "infimum"),
+        (NotSeparable(), "separable"),
+        (InPlace(), "not modified"),
+        (WrongShape(), "shape"),
+        (Raises(), "no entropy today"),
+        (NeverEqual(), "equals its copies"),
+        (WrongDomain(), "domain"),
+        (LeaksMoments(), "gradient is the gradient"),
+        (TotalVariation(), "ProperScore"),
+        (Brier, "ProperScore"),
+        ("brier", "ProperScore"),
+    ],
+)
+def test_rejects_scores(score, law):
+    with pytest.raises(AssertionError, match=law):
+        check_score(score)
+
+
+@pytest.mark.parametrize(
+    ("score", "law"),
+    [
+        (LinearScore(), score_laws._proper),
+        (ZeroOne(), score_laws._divergence),
+        (DistanceForDivergence(), score_laws._pythagoras),
+        (ShiftedDivergence(), score_laws._pythagoras),
+        (CarelessLog(), score_laws._exact_corners),
+        (ConvexEntropy(), score_laws._proper),
+    ],
+)
+def test_each_law_of_scores_bites_by_itself(score, law):
+    """Propriety, Pythagoras and the rest do not live off the laws that come before them."""
+    world = score_laws._world(score, 2, np.random.default_rng(0))
+    with pytest.raises((AssertionError, RuntimeWarning)):
+        law(score, world)
+
+
+# --- planted defects: smoothers ---------------------------------------------------------------
+
+
+class LeaksItself(QuantileBins):
+    def smooth_held_out(self, values=None):
+        return self.smooth(values)
+
+
+class LeaksALittle(NearestNeighborsSmoother):
+    def smooth_held_out(self, values=None):
+        values = self._values(values)
+        return 0.999 * super().smooth_held_out(values) + 0.001 * values
+
+
+class LeaksThroughTuning(DirichletKernel):
+    """The bandwidth follows the labels, those of the sample itself included."""
+
+    def fit(self, forecast, target, sample_weight=None):
+        super().fit(forecast, target, sample_weight)
+        self.bandwidth_ = 0.01 + 0.01 * float(np.mean(self.target_[:, 0]))
+        return self
+
+
+class LeakingFolds(CrossFitted):
+    def smooth_held_out(self, values=None):
+        return self.predict(self.forecast_)
+
+
+class LosesMass(UniformBins):
+    def smooth(self, values=None):
+        return 0.99 * super().smooth(values)
+
+
+class Overshoots(UniformBins):
+    def smooth(self, values=None):
+        values = self._values(values)
+        return values.mean(axis=0) + 1.5 * (super().smooth(values) - values.mean(axis=0))
+
+
+class NotIdempotent(UniformBins):
+    def smooth(self, values=None):
+        values = self._values(values)
+        return 0.5 * super().smooth(values) + 0.5 * values
+
+
+class IgnoresWeights(UniformBins):
+    def smooth(self, values=None):
+        weight, self.weight_ = self.weight_, np.ones_like(self.weight_)
+        mass, self.mass_ = self.mass_, np.bincount(self.cells_).astype(float)
+        try:
+            return super().smooth(values)
+        finally:
+            self.weight_, self.mass_ = weight, mass
+
+
+class CountsWeights(NearestNeighborsSmoother):
+    def predict(self, forecast):
+        return super().predict(forecast) * np.minimum(1, self.weight_.sum() / 30)
+
+
+class NotLinear(UniformBins):
+    def smooth(self, values=None):
+        return super().smooth(np.abs(self._values(values)))
+
+
+class OrderMatters(UniformBins):
+    projection = False
+
+    def _cell_keys(self, forecast):
+        keys = super()._cell_keys(forecast)
+        keys[: len(keys) // 2] += 100
+        return keys
+
+
+class BatchMatters(UniformBins):
+    def predict(self, forecast):
+        forecast = np.asarray(forecast)
+        return super().predict(forecast) * 0.5 + 0.5 * super().predict(forecast).mean(axis=0)
+
+
+class ReturnsNothing(UniformBins):
+    def fit(self, forecast, target, sample_weight=None):
+        super().fit(forecast, target, sample_weight)
+
+
+class ChangesAParameter(UniformBins):
+    def fit(self, forecast, target, sample_weight=None):
+        super().fit(forecast, target, sample_weight)
+        self.n_bins += 1
+        return self
+
+
+class Remembers(UniformBins):
+    """A second fit still knows the first."""
+
+    def fit(self, forecast, target, sample_weight=None):
+        super().fit(forecast, target, sample_weight)
+        self.shift_ = getattr(self, "shift_", 0.0) + 0.1
+        return self
+
+    def predict(self, forecast):
+        return (1 - self.shift_) * super().predict(forecast) + self.shift_ / self.target_.shape[1]
+
+
+class TransformsItsParameter(UniformBins):
+    def __init__(self, n_bins=3):
+        self.n_bins = n_bins + 1
+
+
+class ModifiesTheForecast(UniformBins):
+    def fit(self, forecast, target, sample_weight=None):
+        forecast += 1e-12
+        return super().fit(forecast, target, sample_weight)
+
+
+class ForgetsAColumn(UniformBins):
+    def smooth(self, values=None):
+        return super().smooth(values)[:, :-1]
+
+
+class NanAtCorners(UniformBins):
+    def predict(self, forecast):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return super().predict(forecast) + 0 * np.log(forecast)
+
+
+class RefusesAll(UniformBins):
+    def fit(self, forecast, target, sample_weight=None):
+        raise ValueError("no number of classes is good enough")
+
+
+@pytest.mark.parametrize(
+    ("smoother", "law"),
+    [
+        (LeaksItself(4), "Held out"),
+        (LeaksALittle(5), "Held out"),
+        (LeaksThroughTuning(0.1), "Held out"),
+        (LeakingFolds(LogisticRegression()), "Held out"),
+        (LosesMass(4), "probability vectors"),
+        (Overshoots(4), "probability vectors|lowest and highest"),
+        (NotIdempotent(4), "idempotent"),
+        (IgnoresWeights(4), "symmetric in the weighted mean"),
+        (CountsWeights(5), "Weights average"),
+        (NotLinear(4), "linear"),
+        (OrderMatters(4), "Reordering|depends on that forecast only"),
+        (BatchMatters(4), "depends on that forecast only"),
+        (ReturnsNothing(4), "return self"),
+        (ChangesAParameter(4), "changes no parameter"),
+        (Remembers(4), "forgets earlier fits"),
+        (TransformsItsParameter(), "can clone"),
+        (ModifiesTheForecast(4), "not modified"),
+        (ForgetsAColumn(4), "shape"),
+        (NanAtCorners(4), "off by nan|finite"),
+        (RefusesAll(4), "refuses every number"),
+        (LogisticRegression(), "derives from Smoother"),
+    ],
+)
+def test_rejects_smoothers(smoother, law):
+    with pytest.raises(AssertionError, match=law):
+        check_smoother(smoother)
+
+
+def test_a_smoother_may_refuse_some_numbers_of_classes_but_not_all():
+    check_smoother(IsotonicSmoother(), n_classes=(2, 3))
+    with pytest.raises(AssertionError, match="refuses every number"):
+        check_smoother(IsotonicSmoother(), n_classes=(3, 4))
+
+
+# --- planted defects: notions -----------------------------------------------------------------
+
+
+class LosesTheRest(TopK):
+    def problems(self, forecast, target):
+        for pair in super().problems(forecast, target):
+            yield tuple(a[:, :-1] for a in pair)
+
+
+class TopByTarget(TopLabel):
+    """The predicted class is read off the label."""
+
+    def problems(self, forecast, target):
+        for image, aim in super().problems(target, forecast):
+            yield aim, image
+
+
+class SortsBothSides(Notion):
+    def problems(self, forecast, target):
+        yield np.sort(forecast, axis=1), np.sort(target, axis=1)
+
+
+class LooksAtOtherRows(Notion):
+    def problems(self, forecast, target):
+        order = np.argsort(forecast.mean(axis=0) - np.arange(forecast.shape[1]))
+        shift = int(len(forecast) % forecast.shape[1])
+        yield np.roll(forecast[:, order], shift, 1), np.roll(target[:, order], shift, 1)
+
+
+class NegatedTarget(Notion):
+    def problems(self, forecast, target):
+        yield forecast, target[:, ::-1]
+
+
+class OneColumn(Notion):
+    def problems(self, forecast, target):
+        yield forecast[:, :1], target[:, :1]
+
+
+class NoProblem(Notion):
+    def problems(self, forecast, target):
+        return iter(())
+
+
+class SmoothsLabels(Notion):
+    def problems(self, forecast, target):
+        yield tuple(0.9 * a + 0.1 / a.shape[1] for a in (forecast, target))
+
+
+class InPlaceNotion(Notion):
+    def problems(self, forecast, target):
+        target *= 1 - 1e-12
+        yield forecast, target
+
+
+class Median(Classwise):
+    reduce = "median"
+
+    def __init__(self):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("notion", "law"),
+    [
+        (LosesTheRest(2), "No mass is lost|two columns"),
+        (TopByTarget(), "linear|does not depend"),
+        (SortsBothSides(), "linear"),
+        (LooksAtOtherRows(), "depends on that row only"),
+        (NegatedTarget(), "calibrated stays calibrated"),
+        (OneColumn(), "two columns"),
+        (NoProblem(), "no problem"),
+        (SmoothsLabels(), "Labels stay labels"),
+        (InPlaceNotion(), "not modified"),
+        (Median(), "mean or the sum"),
+        (TopK(11), "refuses every number"),
+        ("canonical", "derives from Notion"),
+    ],
+)
+def test_rejects_notions(notion, law):
+    with pytest.raises(AssertionError, match=law):
+        check_notion(notion)
+
+
+# --- the data of the checkers -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+def test_data_of_the_checkers_are_not_degenerate(n_classes):
+    rng = np.random.default_rng(0)
+    score_world = score_laws._world(Brier(), n_classes, rng)
+    smoother_world = smoother_laws._world(n_classes, rng)
+    forecast, target, labels = notion_laws._world(n_classes, rng)
+    for rows in (
+        score_world.target,
+        score_world.forecast,
+        smoother_world.forecast,
+        smoother_world.soft,
+        smoother_world.new,
+        smoother_world.distinct,
+        forecast,
+        target,
+    ):
+        assert np.ptp(rows, axis=0).min() > 0.3
+        np.testing.assert_allclose(rows.sum(axis=1), 1)
+    for one_hot in (score_world.labels, smoother_world.labels, labels):
+        assert one_hot.sum(axis=0).min() >= 2
+    for with_ties in (smoother_world.forecast, forecast):
+        assert len(np.unique(with_ties, axis=0)) < len(with_ties)
+        assert {0.0, 1.0} <= set(with_ties.ravel())
+    assert len(np.unique(smoother_world.distinct, axis=0)) == len(smoother_world.distinct)
+    assert np.ptp(smoother_world.weight) > 1
+
+
+def test_moments_of_the_checker_have_variance():
+    world = score_laws._world(DawidSebastiani(), 2, np.random.default_rng(0))
+    for moments in (world.target, world.forecast):
+        assert (moments[:, 1] > moments[:, 0] ** 2).all()
+
+
+def test_what_label_smoothers_are_asked():
+    """The declared exemption is about the class, not about what happens to fail."""
+    assert issubclass(CrossFitted, OutOfFoldSmoother)
+    assert not issubclass(IsotonicSmoother, OutOfFoldSmoother)

@@ -1,0 +1,232 @@
+"""The tower of conditional expectations: legs add, the square commutes, debiasing is exact."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from skcalib import Brier, LevelSets, LogLoss, Lp, QuantileBins, Spherical, TotalVariation, UniformBins
+from skcalib.tower import (
+    debiased_calibration,
+    debiased_leg,
+    expected_divergence,
+    partition_bias,
+    weighted_mean,
+)
+
+SCORES = [Brier(), LogLoss(), Spherical()]
+
+
+def one_hot(y, n_classes):
+    return np.eye(n_classes)[y]
+
+
+def cell_means(values, cells, weight):
+    means = np.empty_like(values)
+    for cell in np.unique(cells):
+        rows = cells == cell
+        means[rows] = np.average(values[rows], axis=0, weights=weight[rows])
+    return means
+
+
+# --- legs -----------------------------------------------------------------------------------------
+
+
+def test_weighted_mean():
+    values, weight = np.array([[1.0, 2], [3, 4], [5, 9]]), np.array([1, 1, 2.0])
+    np.testing.assert_allclose(weighted_mean(values, weight), [3.5, 6])
+    np.testing.assert_allclose(weighted_mean(values), [3, 5])
+    assert weighted_mean(np.array([1.0, np.inf]), np.array([2.0, 1.0])) == np.inf
+
+
+@pytest.mark.parametrize("score", [*SCORES, TotalVariation(), Lp(3)], ids=repr)
+def test_expected_divergence_by_loops(score):
+    rng = np.random.default_rng(0)
+    q, s, weight = *rng.dirichlet(np.ones(3), (2, 20)), rng.uniform(size=20)
+    found = expected_divergence(score, q, s, weight)
+    each = [score.divergence(q[i : i + 1], s[i : i + 1])[0] for i in range(20)]
+    assert isinstance(found, float)
+    assert found == pytest.approx(np.average(each, weights=weight), rel=1e-13)
+    assert expected_divergence(score, q, s, 7 * weight) == pytest.approx(found, rel=1e-13)
+
+
+@pytest.mark.parametrize("score", SCORES, ids=repr)
+@pytest.mark.parametrize("n_classes", [2, 3, 10])
+@pytest.mark.parametrize("seed", range(5))
+def test_pythagoras_along_nested_partitions(score, n_classes, seed):
+    """Y - fine - middle - coarse - mean: the legs add to 1e-12 of the uncertainty."""
+    rng = np.random.default_rng(seed)
+    n_samples = 400
+    y = one_hot(rng.permutation(np.arange(n_samples) % n_classes), n_classes)
+    weight = rng.uniform(0.1, 3, n_samples)
+    fine = rng.integers(60, size=n_samples)
+    partitions = [fine, fine % 20, fine % 5, 0 * fine]
+    assert all(np.bincount(cells).min() >= 1 for cells in partitions)
+    points = [y, *(cell_means(y, cells, weight) for cells in partitions)]
+    legs = [expected_divergence(score, a, b, weight) for a, b in zip(points, points[1:], strict=False)]
+    whole = expected_divergence(score, y, points[-1], weight)
+    assert min(legs) > 0
+    assert sum(legs) == pytest.approx(whole, rel=1e-12)
+    assert whole == pytest.approx(float(score.entropy(points[-1][0])), rel=1e-12)
+
+
+@pytest.mark.parametrize("score", SCORES, ids=repr)
+def test_pythagoras_of_level_sets_in_bins(score, multiclass):
+    """Our own partitions are projections: refinement and resolution add to the uncertainty."""
+    y, forecast = multiclass
+    forecast = np.round(forecast, 1)
+    forecast[:, 0] = 1 - forecast[:, 1:].sum(axis=1)
+    target = one_hot(y, 3)
+    fine = LevelSets().fit(forecast, target)
+    coarse = UniformBins(3).fit(forecast, target)
+    assert fine.n_cells_ > 2 * coarse.n_cells_ > 4
+    pairs_of_cells = set(zip(fine.cells_, coarse.cells_, strict=True))
+    assert len(pairs_of_cells) == fine.n_cells_  # nested
+    legs = expected_divergence(score, target, fine.smooth()) + expected_divergence(
+        score, fine.smooth(), coarse.smooth()
+    )
+    assert legs == pytest.approx(expected_divergence(score, target, coarse.smooth()), rel=1e-12)
+
+
+def test_a_distance_has_no_pythagoras():
+    """Which is why a binned error of total variation cannot be decomposed."""
+    y = one_hot(np.array([0, 1, 1, 1]), 2)
+    fine, coarse = np.array([0, 0, 1, 1]), np.zeros(4, int)
+    points = [y, *(cell_means(y, cells, np.ones(4)) for cells in (fine, coarse))]
+    tv = TotalVariation()
+    legs = expected_divergence(tv, *points[:2]) + expected_divergence(tv, *points[1:])
+    assert legs != pytest.approx(expected_divergence(tv, points[0], points[2]))
+
+
+# --- the square, on a discrete world with exact expectations --------------------------------------
+
+
+class DiscreteWorld:
+    """Atoms x with masses and posteriors; S, its bins and regions are functions of x."""
+
+    def __init__(self, n_classes, seed):
+        rng = np.random.default_rng(seed)
+        levels, people = 12, 8  # scores, and kinds of samples that share a score
+        self.level, self.kind = np.array(list(product(range(levels), range(people)))).T
+        self.mass = rng.dirichlet(np.ones(len(self.level)))
+        self.Q = rng.dirichlet(np.ones(n_classes), len(self.level))
+        self.S = rng.dirichlet(np.ones(n_classes), levels)[self.level]
+        bins = self.level % 4
+        self.C = self.mean(self.Q, self.level)
+        self.R = self.mean(self.Q, 2 * bins + (self.kind % 2))
+        self.C_B, self.S_B = self.mean(self.Q, bins), self.mean(self.S, bins)
+        self.ybar = self.mean(self.Q, 0 * bins)
+
+    def mean(self, values, cells):
+        return cell_means(values, cells, self.mass)
+
+    def leg(self, score, target, forecast):
+        return expected_divergence(score, target, forecast, self.mass)
+
+
+@pytest.mark.parametrize("score", SCORES, ids=repr)
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_square_commutes(score, n_classes, seed):
+    """From Q to C_B, by way of the score or by way of the regions, the way is equally long."""
+    world = DiscreteWorld(n_classes, seed)
+    leg = lambda a, b: world.leg(score, a, b)  # noqa: E731
+    grouping, binning = leg(world.Q, world.C), leg(world.C, world.C_B)
+    within, explained = leg(world.Q, world.R), leg(world.R, world.C_B)
+    assert min(grouping, binning, within, explained) > 1e-4
+    assert grouping + binning == pytest.approx(within + explained, rel=1e-12)
+    assert grouping + binning == pytest.approx(leg(world.Q, world.C_B), rel=1e-12)
+    # the theorem that the lower bound of the grouping loss rests on (L23, prop. 4.2)
+    assert grouping >= explained - binning
+
+
+@pytest.mark.parametrize("score", SCORES, ids=repr)
+def test_the_errors_of_the_tower_add_up(score):
+    """Loss = calibration + refinement; refinement = grouping + irreducible = uncertainty - sharpness."""
+    world = DiscreteWorld(3, 0)
+    loss = float(world.mass @ score.loss(world.Q, world.S))
+    calibration = world.leg(score, world.C, world.S)
+    irreducible = float(world.mass @ score.entropy(world.Q))
+    refinement = float(world.mass @ score.entropy(world.C))
+    assert loss == pytest.approx(calibration + refinement, rel=1e-12)
+    assert refinement == pytest.approx(world.leg(score, world.Q, world.C) + irreducible, rel=1e-12)
+    uncertainty, sharpness = score.entropy(world.ybar[0]), world.leg(score, world.C, world.ybar)
+    assert refinement == pytest.approx(uncertainty - sharpness, rel=1e-12)
+    # binning hides calibration error (Jensen; theorem C.1 of L23)
+    assert world.leg(score, world.C_B, world.S_B) <= calibration + 1e-15 or score != Brier()
+
+
+# --- debiasing ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_columns", [1, 2, 3])
+def test_partition_bias_by_loops(n_columns):
+    """b(P; V) = sum_c (n_c / n) var_c / n_c, halved for two columns."""
+    rng = np.random.default_rng(0)
+    cells, values = rng.integers(6, size=40), rng.normal(size=(40, n_columns))
+    cells[0] = 6  # alone
+    expected = 0.0
+    for c in range(6):
+        rows = values[cells == c]
+        assert len(rows) > 1
+        expected += len(rows) / 40 * rows.var(axis=0, ddof=1).sum() / len(rows)
+    expected *= 0.5 if n_columns == 2 else 1
+    assert partition_bias(cells, values) == pytest.approx(expected, rel=1e-12)
+    assert partition_bias(cells, values, np.full(40, 3.0)) == pytest.approx(expected, rel=1e-12)
+
+
+def test_debiased_calibration_by_hand(binary):
+    """Plug-in minus the variance of the residual, bins with one sample out of both terms."""
+    y, forecast = binary
+    target = one_hot(y, 2)
+    cells = UniformBins(100).fit(forecast, target).cells_
+    sizes = np.bincount(cells)
+    assert (sizes == 1).any()
+    expected = 0.0
+    for c in np.flatnonzero(sizes > 1):
+        residual = (target - forecast)[cells == c, 1]
+        share = len(residual) / len(y)
+        expected += share * (residual.mean() ** 2 - residual.var(ddof=1) / len(residual))
+    assert debiased_calibration(cells, forecast, target) == pytest.approx(expected, rel=1e-12)
+
+
+def test_debiased_leg_by_hand():
+    """L23 prop. 4.3, scalar: for labels the variance is mu (1 - mu) n / (n - 1)."""
+    rng = np.random.default_rng(0)
+    fine, y = rng.permutation(np.arange(120) % 12), rng.integers(2, size=120).astype(float)
+    coarse = fine % 3
+    expected = 0.0
+    for b in range(3):
+        c, n_b = y[coarse == b].mean(), np.sum(coarse == b)
+        for r in np.unique(fine[coarse == b]):
+            mu, n_r = y[fine == r].mean(), np.sum(fine == r)
+            expected += n_r / 120 * ((mu - c) ** 2 - mu * (1 - mu) / (n_r - 1))
+        expected += n_b / 120 * c * (1 - c) / (n_b - 1)
+    assert debiased_leg(fine, coarse, one_hot(y.astype(int), 2)) == pytest.approx(expected, rel=1e-10)
+    assert debiased_leg(fine, coarse, y[:, None]) == pytest.approx(expected, rel=1e-10)
+
+
+def test_weights_scale_and_repeat_nothing():
+    """Weights are averaged: a common factor changes nothing, an integer is no new sample."""
+    rng = np.random.default_rng(0)
+    cells, forecast = rng.integers(4, size=60), rng.dirichlet(np.ones(2), 60)
+    target, weight = one_hot(rng.integers(2, size=60), 2), rng.uniform(0.5, 2, 60)
+    one = debiased_calibration(cells, forecast, target, weight)
+    assert debiased_calibration(cells, forecast, target, 5 * weight) == pytest.approx(one, rel=1e-11)
+    twice = debiased_calibration(cells, forecast, target, np.full(60, 2.0))
+    assert twice == pytest.approx(debiased_calibration(cells, forecast, target), rel=1e-12)
+
+
+def test_debiasing_refuses_where_there_is_no_variance():
+    forecast, target = np.full((3, 2), 0.5), one_hot(np.array([0, 1, 1]), 2)
+    with pytest.raises(ValueError, match="a bin with at least two samples"):
+        debiased_calibration(np.arange(3), forecast, target)
+    with pytest.raises(ValueError, match="two samples in every fine cell"):
+        debiased_leg(np.array([0, 0, 1]), np.zeros(3, int), target)
+
+
+def test_a_debiased_estimate_may_be_negative():
+    forecast, target = np.full((4, 2), 0.5), one_hot(np.array([0, 1, 0, 1]), 2)
+    assert debiased_calibration(np.zeros(4, int), forecast, target) < 0
+    cells = QuantileBins(2).fit(forecast, target).cells_
+    assert debiased_calibration(cells, forecast, target) < 0
