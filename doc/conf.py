@@ -27,7 +27,7 @@ extensions = [
     "numpydoc",
     "mathml",
 ]
-exclude_patterns = ["_build", "_templates", "auto_examples/**.ipynb", "auto_examples/**.py.md5"]
+exclude_patterns = ["_build", "_templates"]
 templates_path = ["_templates"]
 default_role = "py:obj"
 
@@ -51,6 +51,7 @@ html_css_files = ["skcalib.css"]
 html_math_renderer = "mathml"
 html_show_sourcelink = False
 html_copy_source = False
+html_sidebars = {"index": [], "design": [], "whats_new": []}  # pages without pages below them
 html_theme_options = {
     "navbar_end": ["theme-switcher"],
     "footer_start": ["copyright"],
@@ -65,9 +66,7 @@ sphinx_gallery_conf = {
     "gallery_dirs": ["auto_examples"],
     "filename_pattern": r"\.py$",
     "download_all_examples": False,
-    "show_memory": False,
-    "min_reported_time": 5,
-    "plot_gallery": True,
+    "write_computation_times": False,  # that page loads scripts from the network
     "abort_on_example_error": True,
     "reference_url": {"skcalib": None},
     "doc_module": ("skcalib",),

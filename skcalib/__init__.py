@@ -2,6 +2,7 @@
 
 from skcalib import datasets
 from skcalib._version import __version__
+from skcalib.displays import ReliabilityDisplay
 from skcalib.errors import (
     ScoreDecomposition,
     calibration_upper_bound,
@@ -55,6 +56,7 @@ __all__ = [
     "Notion",
     "ProperScore",
     "QuantileBins",
+    "ReliabilityDisplay",
     "ScoreDecomposition",
     "Smoother",
     "Spherical",

@@ -7,8 +7,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
 
-import numpy as np  # noqa: E402
-import pytest  # noqa: E402
+import numpy as np
+import pytest
 
 
 def make_forecasts(n_samples, n_classes, *, seed=0):
@@ -58,6 +58,8 @@ def within_standard_errors():
     def check(draws, value, n_errors=4.0):
         error = np.std(draws, ddof=1) / np.sqrt(len(draws))
         distance = (np.mean(draws) - value) / error
-        assert abs(distance) < n_errors, f"{np.mean(draws):.6g} is {distance:+.1f} errors from {value:.6g}"
+        assert abs(distance) < n_errors, (
+            f"{np.mean(draws):.6g} is {distance:+.1f} errors from {value:.6g}"
+        )
 
     return check

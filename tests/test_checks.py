@@ -14,7 +14,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.sparse import csr_array
 
 from skcalib import calibration_upper_bound, proper_calibration_error
-from skcalib._checks import ROW_SUM_TOLERANCE, check_problem, check_proba, check_weight
+from skcalib._checks import ROW_SUM_TOLERANCE, check_proba, check_problem, check_weight
 from skcalib._labels import check_y
 
 Y = np.array([0, 1, 1, 2, 0, 2])
@@ -41,11 +41,23 @@ def without(array, row, value):
 BAD_PROBA = {
     "NaN": (Y, without(P, (1, 1), np.nan), "y_proba contains NaN"),
     "infinity": (Y, without(P, (1, 1), np.inf), "y_proba contains infinity"),
-    "negative": (Y, without(P, 1, [-0.1, 1.0, 0.1]), r"y_proba has the value -0.1, outside \[0, 1\]"),
+    "negative": (
+        Y,
+        without(P, 1, [-0.1, 1.0, 0.1]),
+        r"y_proba has the value -0.1, outside \[0, 1\]",
+    ),
     "tiny negative": (Y, without(P, 1, [-1e-12, 1, 0]), "y_proba has the value -1e-12"),
-    "rows do not sum to one": (Y, 0.9 * P, "Each row of y_proba must sum to 1 .* row 0 sums to 0.9"),
+    "rows do not sum to one": (
+        Y,
+        0.9 * P,
+        "Each row of y_proba must sum to 1 .* row 0 sums to 0.9",
+    ),
     "off by more than rounding": (Y, without(P, (0, 0), 0.70002), "y_proba must sum to 1"),
-    "logits": (Y, np.log(P + 0.1) * 3, r"y_proba has the value -6.9\d+, outside .*Map logits .*softmax"),
+    "logits": (
+        Y,
+        np.log(P + 0.1) * 3,
+        r"y_proba has the value -6.9\d+, outside .*Map logits .*softmax",
+    ),
     "binary logits": (BITS, 4 * POSITIVE, "y_proba has the value 4, outside .*expit"),
     "above one": (BITS, POSITIVE + 1e-7, "y_proba has the value 1.0000001, outside"),
     "percent": (Y, 100 * P, "y_proba has the value 100, outside"),
@@ -58,15 +70,27 @@ BAD_PROBA = {
     "complex": (Y, P + 0j, "y_proba must be a numeric array"),
     "None": (Y, None, "y_proba must have shape"),
     "ragged": ([0, 1], [[0.5, 0.5], [1.0]], "y_proba must be a numeric array"),
-    "missing in a frame": (BITS, pd.Series([0.1, None, 0.3, 0.2, 0.1, 0.5]), "y_proba contains NaN"),
+    "missing in a frame": (
+        BITS,
+        pd.Series([0.1, None, 0.3, 0.2, 0.1, 0.5]),
+        "y_proba contains NaN",
+    ),
     "lengths": (Y[:-1], P, "y_true and y_proba must have the same .* y_true has 5, y_proba has 6"),
     "more labels than columns": (
         Y,
         np.column_stack([1 - POSITIVE, POSITIVE]),
         "y_true holds 3 classes but y_proba has 2 columns: pass labels=",
     ),
-    "labels without a column": ([0, 1, 2, 3, 0, 1], P, "y_true holds 4 classes .* 3 columns: pass labels="),
-    "columns without a label": (BITS, P, "y_true holds 2 classes but y_proba has 3 columns: pass labels="),
+    "labels without a column": (
+        [0, 1, 2, 3, 0, 1],
+        P,
+        "y_true holds 4 classes .* 3 columns: pass labels=",
+    ),
+    "columns without a label": (
+        BITS,
+        P,
+        "y_true holds 2 classes but y_proba has 3 columns: pass labels=",
+    ),
     "three labels, one column": (Y, POSITIVE, "y_true holds 3 classes but y_proba has one column"),
 }
 
@@ -91,10 +115,19 @@ BAD_Y = {
     "None among strings": (["a", "b", None, "c", "a", "c"], "y_true contains missing values"),
     "NaN among strings": (["a", "b", np.nan, "c", "a", "c"], "y_true contains missing values"),
     "pandas.NA in a list": ([0, 1, pd.NA, 2, 0, 2], "y_true contains missing values"),
-    "pandas.NA among integers": (pd.Series([0, 1, pd.NA, 2, 0, 2], dtype="Int64"), "y_true contains"),
-    "pandas.NA among strings": (pd.Series(["a", "b", pd.NA, "c", "a", "c"]), "y_true contains missing"),
+    "pandas.NA among integers": (
+        pd.Series([0, 1, pd.NA, 2, 0, 2], dtype="Int64"),
+        "y_true contains",
+    ),
+    "pandas.NA among strings": (
+        pd.Series(["a", "b", pd.NA, "c", "a", "c"]),
+        "y_true contains missing",
+    ),
     "NaT": (np.array(["2020-01-01", "NaT"] * 3, dtype="M8[ns]"), "y_true"),
-    "missing category": (pd.Categorical(["a", "b", None, "c", "a", "c"]), "y_true contains missing"),
+    "missing category": (
+        pd.Categorical(["a", "b", None, "c", "a", "c"]),
+        "y_true contains missing",
+    ),
     "polars null": (pl.Series(["a", "b", None, "c", "a", "c"]), "y_true contains missing values"),
     "polars null integer": (pl.Series([0, 1, None, 2, 0, 2]), "y_true contains NaN"),
     "mixed types in a list": ([0, 1, 1, "2", 0, 2], "y_true mixes labels"),
@@ -112,25 +145,70 @@ def test_bad_labels_of_samples(y, words):
 BAD_ARGUMENTS = {
     "duplicate": (Y, P, {"labels": [0, 1, 1]}, "labels holds a class twice"),
     "too few": (Y, P, {"labels": [0, 1]}, "labels lists 2 classes but y_proba has 3 columns"),
-    "too many": (Y, P, {"labels": [0, 1, 2, 3]}, "labels lists 4 classes but y_proba has 3 columns"),
+    "too many": (
+        Y,
+        P,
+        {"labels": [0, 1, 2, 3]},
+        "labels lists 4 classes but y_proba has 3 columns",
+    ),
     "a single one": (Y, P, {"labels": [0]}, "labels must list at least two classes"),
     "a string": (Y, P, {"labels": "abc"}, "labels must list at least two classes"),
     "2-D": (Y, P, {"labels": [[0, 1], [1, 2]]}, "labels must list"),
-    "foreign": (Y, P, {"labels": [0, 1, 5]}, r"y_true contains 2, .* none of the classes .*labels="),
+    "foreign": (
+        Y,
+        P,
+        {"labels": [0, 1, 5]},
+        r"y_true contains 2, .* none of the classes .*labels=",
+    ),
     "other type": (Y, P, {"labels": ["a", "b", "c"]}, "y_true contains 0, .* none of the classes"),
-    "unknown pos_label": (BITS, POSITIVE, {"pos_label": 7}, "pos_label=7 is not one of the classes"),
+    "unknown pos_label": (
+        BITS,
+        POSITIVE,
+        {"pos_label": 7},
+        "pos_label=7 is not one of the classes",
+    ),
     "pos_label with K = 3": (Y, P, {"pos_label": 1}, "pos_label is for binary problems.*classwise"),
     "single class": (["x"] * 6, POSITIVE, {}, "single class 'x'.* pass labels="),
     "single number": ([7] * 6, POSITIVE, {}, "single class 7"),
     "single class, two columns": (["x"] * 3, np.eye(2)[[0, 1, 0]], {}, "pass labels="),
-    "negative weight": (Y, P, {"sample_weight": [1, 1, -1, 1, 1, 1]}, "sample_weight .* not negative"),
-    "NaN weight": (Y, P, {"sample_weight": [1, 1, np.nan, 1, 1, 1]}, "sample_weight must be finite"),
-    "infinite weight": (Y, P, {"sample_weight": [1, np.inf, 1, 1, 1, 1]}, "sample_weight must be finite"),
+    "negative weight": (
+        Y,
+        P,
+        {"sample_weight": [1, 1, -1, 1, 1, 1]},
+        "sample_weight .* not negative",
+    ),
+    "NaN weight": (
+        Y,
+        P,
+        {"sample_weight": [1, 1, np.nan, 1, 1, 1]},
+        "sample_weight must be finite",
+    ),
+    "infinite weight": (
+        Y,
+        P,
+        {"sample_weight": [1, np.inf, 1, 1, 1, 1]},
+        "sample_weight must be finite",
+    ),
     "no weight at all": (Y, P, {"sample_weight": np.zeros(6)}, "sample_weight sums to zero"),
-    "too short": (Y, P, {"sample_weight": np.ones(5)}, r"sample_weight must have shape \(6,\).*\(5,\)"),
-    "matrix of weights": (Y, P, {"sample_weight": np.ones((6, 2))}, "sample_weight must have shape"),
+    "too short": (
+        Y,
+        P,
+        {"sample_weight": np.ones(5)},
+        r"sample_weight must have shape \(6,\).*\(5,\)",
+    ),
+    "matrix of weights": (
+        Y,
+        P,
+        {"sample_weight": np.ones((6, 2))},
+        "sample_weight must have shape",
+    ),
     "scalar weight": (Y, P, {"sample_weight": 2.0}, "sample_weight must have shape"),
-    "words as weights": (Y, P, {"sample_weight": ["a"] * 6}, "sample_weight must be an array of numbers"),
+    "words as weights": (
+        Y,
+        P,
+        {"sample_weight": ["a"] * 6},
+        "sample_weight must be an array of numbers",
+    ),
     "None as weights": (Y, P, {"sample_weight": [None] * 6}, "sample_weight must be"),
 }
 
@@ -171,7 +249,9 @@ SAME_LABELS = {
     "bytes": NAMES.astype("S"),
     "series": pd.Series(NAMES, index=list("fedcba")),
     "categorical": pd.Series(NAMES).astype("category"),
-    "categorical with an unused class": pd.Categorical(NAMES, categories=["ant", "bee", "cat", "dog"]),
+    "categorical with an unused class": pd.Categorical(
+        NAMES, categories=["ant", "bee", "cat", "dog"]
+    ),
     "nullable integers": pd.Series(Y, dtype="Int64"),
     "frame of one column": pd.DataFrame({"label": NAMES}),
     "polars": pl.Series(NAMES.tolist()),
@@ -224,7 +304,9 @@ def test_a_probability_rounded_above_one_is_no_nan(loss, notion):
     proba = np.random.default_rng(0).dirichlet(np.ones(3), 60).astype(np.float32)
     proba[0] = [np.nextafter(np.float32(1), np.float32(2)), 0, 0]
     assert proba[0, 0] > 1
-    error = proper_calibration_error(y, proba, loss=loss, notion=notion, smoother="binning", method="direct")
+    error = proper_calibration_error(
+        y, proba, loss=loss, notion=notion, smoother="binning", method="direct"
+    )
     proba[0, 0] = 1
     expected = proper_calibration_error(
         y, proba, loss=loss, notion=notion, smoother="binning", method="direct"

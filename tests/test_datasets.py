@@ -91,7 +91,7 @@ def test_tempered_truth_by_quadrature(label, score):
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_tempered_truth_by_draws(n_classes, within_standard_errors):
-    """The mean divergence of the posterior from the forecast, and for K > 2 no claim of a number."""
+    """The mean divergence of the posterior from the forecast; for K > 2 no number is claimed."""
     data = make_tempered_simplex(200_000, n_classes, random_state=5)
     for name, score in (("brier", Brier()), ("log", LogLoss())):
         if n_classes == 2:
@@ -149,8 +149,12 @@ def test_grouping_truth_by_draws(within_standard_errors):
     across = (data.X[:, 0] - data.X[:, 1]) / np.sqrt(2)
     q = s + (2 * expit(across) - 1) * np.minimum(s, 1 - s)
     np.testing.assert_allclose(data.posterior[:, 1], q, atol=1e-12)
-    within_standard_errors(Brier().divergence(data.posterior, data.y_proba), data.truth["grouping_brier"])
-    within_standard_errors(LogLoss().divergence(data.posterior, data.y_proba), data.truth["grouping_log"])
+    within_standard_errors(
+        Brier().divergence(data.posterior, data.y_proba), data.truth["grouping_brier"]
+    )
+    within_standard_errors(
+        LogLoss().divergence(data.posterior, data.y_proba), data.truth["grouping_log"]
+    )
     for low, high in ((0, 0.1), (0.1, 0.5), (0.5, 0.9), (0.9, 1)):
         rows = (s > low) & (s <= high)
         within_standard_errors(data.y[rows] - s[rows], 0)
@@ -168,7 +172,10 @@ def test_no_heterogeneity_no_grouping_loss():
         (lambda: make_tempered_simplex(10, 1), "n_classes must be at least 2"),
         (lambda: make_tempered_simplex(10, score_temperature=0), "must be positive"),
         (lambda: make_tempered_simplex(10, label_temperature=-1), "must be positive"),
-        (lambda: make_grouping_problem(10, heterogeneity=1.5), r"heterogeneity must be in \[0, 1\]"),
+        (
+            lambda: make_grouping_problem(10, heterogeneity=1.5),
+            r"heterogeneity must be in \[0, 1\]",
+        ),
     ],
 )
 def test_refusals(make, words):
@@ -178,6 +185,8 @@ def test_refusals(make, words):
 
 def test_extreme_temperatures_stay_on_the_simplex():
     """Logarithms do not underflow: rows are finite and sum to one."""
-    data = make_tempered_simplex(500, 3, label_temperature=0.02, score_temperature=0.1, random_state=0)
+    data = make_tempered_simplex(
+        500, 3, label_temperature=0.02, score_temperature=0.1, random_state=0
+    )
     assert np.isfinite(data.y_proba).all()
     np.testing.assert_allclose(data.y_proba.sum(axis=1), 1, rtol=1e-12)

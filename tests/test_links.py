@@ -11,7 +11,9 @@ from skcalib.links import BiasCorrectedTemperature
 
 def fit(forecast, y, weight=None):
     target = np.eye(forecast.shape[1])[y]
-    return BiasCorrectedTemperature().fit(forecast, target, np.ones(len(y)) if weight is None else weight)
+    return BiasCorrectedTemperature().fit(
+        forecast, target, np.ones(len(y)) if weight is None else weight
+    )
 
 
 def labels_from(posterior, seed):
@@ -56,7 +58,9 @@ def test_optimum_of_one_temperature():
     def loss(beta):
         return -np.mean(log_softmax(beta[0] * log_p, axis=1)[np.arange(1500), data.y])
 
-    assert link.inverse_temperature_ == pytest.approx(minimize(loss, [1.0], tol=1e-12).x[0], rel=1e-4)
+    assert link.inverse_temperature_ == pytest.approx(
+        minimize(loss, [1.0], tol=1e-12).x[0], rel=1e-4
+    )
 
 
 def test_biases_come_where_the_classes_ask_for_them():

@@ -49,7 +49,9 @@ def test_classwise_is_every_class_against_the_rest():
 def test_top_label_takes_the_first_of_equals():
     ((forecast, target),) = images(TopLabel())
     np.testing.assert_allclose(forecast[:, 1], [0.4, 0.4, 1])
-    np.testing.assert_array_equal(target[:, 1], [0, 0, 1])  # class 1 ties with class 0, which is first
+    np.testing.assert_array_equal(
+        target[:, 1], [0, 0, 1]
+    )  # class 1 ties with class 0, which is first
 
 
 def test_top_k_ranks_in_decreasing_order():

@@ -37,7 +37,9 @@ def test_brier_is_that_of_scikit_learn(binary):
 
 def test_multiclass_brier_is_a_sum_over_classes(multiclass):
     y, proba = multiclass
-    by_hand = sum((proba[i, k] - (y[i] == k)) ** 2 for i in range(len(y)) for k in range(3)) / len(y)
+    by_hand = sum((proba[i, k] - (y[i] == k)) ** 2 for i in range(len(y)) for k in range(3)) / len(
+        y
+    )
     assert Brier().loss(np.eye(3)[y], proba).mean() == pytest.approx(by_hand, rel=1e-13)
 
 
@@ -87,7 +89,9 @@ def test_schervish_mixture_of_thresholds(score, weight):
         missed = quad(lambda c: (1 - c) * weight(c), p, 1)[0]
         false_alarm = quad(lambda c: c * weight(c), 0, p)[0]
         assert score.loss(np.array([[0.0, 1.0]]), forecast)[0] == pytest.approx(missed, rel=1e-8)
-        assert score.loss(np.array([[1.0, 0.0]]), forecast)[0] == pytest.approx(false_alarm, rel=1e-8)
+        assert score.loss(np.array([[1.0, 0.0]]), forecast)[0] == pytest.approx(
+            false_alarm, rel=1e-8
+        )
 
 
 # --- exact 0 and 1 --------------------------------------------------------------------------------

@@ -26,7 +26,14 @@ from skcalib import (
 from skcalib.links import BiasCorrectedTemperature
 from skcalib.testing import check_smoother
 
-PARTITIONS = [UniformBins(), UniformBins(3), UniformBins(1), QuantileBins(), QuantileBins(4), LevelSets()]
+PARTITIONS = [
+    UniformBins(),
+    UniformBins(3),
+    UniformBins(1),
+    QuantileBins(),
+    QuantileBins(4),
+    LevelSets(),
+]
 LEAVE_ONE_OUT = [
     DirichletKernel(),
     DirichletKernel(0.05),
@@ -139,7 +146,9 @@ def test_an_integer_weight_is_a_repetition(smoother, binary):
     target = one_hot(y, 2)
     weighted = clone(smoother).fit(forecast, target, times.astype(float))
     repeated = clone(smoother).fit(np.repeat(forecast, times, 0), np.repeat(target, times, 0))
-    np.testing.assert_allclose(np.repeat(weighted.smooth(), times, 0), repeated.smooth(), atol=1e-12)
+    np.testing.assert_allclose(
+        np.repeat(weighted.smooth(), times, 0), repeated.smooth(), atol=1e-12
+    )
     np.testing.assert_allclose(weighted.predict(forecast), repeated.predict(forecast), atol=1e-12)
 
 
@@ -170,7 +179,9 @@ def test_a_weight_that_dwarfs_the_others():
 def test_new_forecasts_go_to_the_nearest_occupied_cell():
     p = np.array([0.05, 0.06, 0.95])
     fitted = UniformBins(10).fit(pairs(p), pairs(np.array([0.0, 1, 1])))
-    np.testing.assert_allclose(fitted.predict(pairs(np.array([0.3, 0.7, 0.0, 1.0])))[:, 1], [0.5, 1, 0.5, 1])
+    np.testing.assert_allclose(
+        fitted.predict(pairs(np.array([0.3, 0.7, 0.0, 1.0])))[:, 1], [0.5, 1, 0.5, 1]
+    )
 
 
 # --- isotonic -------------------------------------------------------------------------------------
@@ -183,7 +194,9 @@ def test_isotonic_is_that_of_scikit_learn(binary):
     reference = IsotonicRegression(out_of_bounds="clip").fit(forecast[:, 1], y, weight)
     np.testing.assert_allclose(fitted.smooth()[:, 1], reference.predict(forecast[:, 1]), atol=1e-12)
     grid = np.linspace(0, 1, 301)
-    np.testing.assert_allclose(fitted.predict(pairs(grid))[:, 1], reference.predict(grid), atol=1e-12)
+    np.testing.assert_allclose(
+        fitted.predict(pairs(grid))[:, 1], reference.predict(grid), atol=1e-12
+    )
     assert (np.diff(fitted.level_) > 0).all()
 
 
@@ -210,7 +223,9 @@ def test_isotonic_refuses_what_is_no_single_curve(multiclass, binary):
 
 def dirichlet_density(x, parameter):
     log_density = math.lgamma(sum(parameter)) - sum(math.lgamma(a) for a in parameter)
-    return math.exp(log_density + sum((a - 1) * math.log(v) for a, v in zip(parameter, x, strict=True)))
+    return math.exp(
+        log_density + sum((a - 1) * math.log(v) for a, v in zip(parameter, x, strict=True))
+    )
 
 
 def kernel_average(points, forecast, values, weight, bandwidth, *, leave_out):
@@ -312,7 +327,9 @@ def test_neighbours_by_sorting(n_classes):
     distance = pairwise_distances(forecast)
     for i in range(40):
         mates = [j for j in np.argsort(distance[i]) if j != i][:6]
-        assert fitted.smooth(values)[i] == pytest.approx(np.average(values[mates], weights=weight[mates]))
+        assert fitted.smooth(values)[i] == pytest.approx(
+            np.average(values[mates], weights=weight[mates])
+        )
     nearest = np.argsort(distance, axis=1)[:, :6]
     expected = [np.average(values[near], weights=weight[near]) for near in nearest]
     np.testing.assert_allclose(fitted.predict(forecast)[:, 0], expected)
@@ -351,7 +368,9 @@ def test_logit_by_loops(multiclass):
     y, forecast = multiclass
     fitted = LogitSmoother(cv=KFold(3)).fit(forecast, one_hot(y, 3))
     for train, test in KFold(3).split(forecast):
-        link = BiasCorrectedTemperature().fit(forecast[train], one_hot(y, 3)[train], np.ones(len(train)))
+        link = BiasCorrectedTemperature().fit(
+            forecast[train], one_hot(y, 3)[train], np.ones(len(train))
+        )
         np.testing.assert_allclose(fitted.smooth()[test], link.apply(forecast[test]), atol=1e-12)
     link = BiasCorrectedTemperature().fit(forecast, one_hot(y, 3), np.ones(len(y)))
     np.testing.assert_allclose(fitted.predict(forecast), link.apply(forecast), atol=1e-12)
@@ -363,7 +382,9 @@ def test_repeated_folds_are_averaged(multiclass):
     rows = CrossFitted(GaussianNB(), cv=cv).fit(forecast, one_hot(y, 3)).smooth()
     expected = np.zeros_like(rows)
     for train, test in cv.split(forecast):
-        expected[test] += GaussianNB().fit(forecast[train], y[train]).predict_proba(forecast[test]) / 2
+        expected[test] += (
+            GaussianNB().fit(forecast[train], y[train]).predict_proba(forecast[test]) / 2
+        )
     np.testing.assert_allclose(rows, expected, atol=1e-12)
 
 
@@ -391,7 +412,9 @@ def test_weights_reach_the_classifier(multiclass):
     fitted = CrossFitted(GaussianNB(), cv=KFold(3)).fit(forecast, one_hot(y, 3), weight)
     for train, test in KFold(3).split(forecast):
         model = GaussianNB().fit(forecast[train], y[train], weight[train])
-        np.testing.assert_allclose(fitted.smooth()[test], model.predict_proba(forecast[test]), atol=1e-9)
+        np.testing.assert_allclose(
+            fitted.smooth()[test], model.predict_proba(forecast[test]), atol=1e-9
+        )
     without = CrossFitted(KNeighborsClassifier()).fit(forecast, one_hot(y, 3), weight)
     with pytest.raises(ValueError, match="KNeighborsClassifier does not take sample_weight"):
         without.smooth()
@@ -425,10 +448,16 @@ F, T = pairs(P8), pairs(Y8)
         (lambda: NearestNeighborsSmoother("all").fit(F, T), "n_neighbors must be 'auto' or"),
         (lambda: CrossFitted(GaussianNB(), cv=1).fit(F, T).smooth(), "cv must be at least 2 folds"),
         (lambda: CrossFitted(LinearSVC()).fit(F, T).smooth(), "classifier with predict_proba"),
-        (lambda: CrossFitted(LinearRegression()).fit(F, T).smooth(), "classifier with predict_proba"),
+        (
+            lambda: CrossFitted(LinearRegression()).fit(F, T).smooth(),
+            "classifier with predict_proba",
+        ),
         (lambda: CrossFitted(GaussianNB()).fit(F, F), "smooths one-hot labels"),
         (lambda: CrossFitted(GaussianNB()).fit(F, T).smooth(P8), "smooths one-hot labels"),
-        (lambda: LogitSmoother().fit(F, np.eye(3)[np.zeros(8, int)]), "one forecast column per class"),
+        (
+            lambda: LogitSmoother().fit(F, np.eye(3)[np.zeros(8, int)]),
+            "one forecast column per class",
+        ),
         (lambda: UniformBins().fit(F, T[:-1]), "target as many rows"),
         (lambda: UniformBins().fit(P8, T), "forecast must have shape"),
         (lambda: UniformBins().fit(F, T, np.zeros(8)), "sample_weight must be positive"),
@@ -447,7 +476,9 @@ def test_refusals(use, words):
 
 
 @pytest.mark.parametrize(
-    "smoother", [*PARTITIONS, IsotonicSmoother(), *LEAVE_ONE_OUT, CrossFitted(GaussianNB())], ids=repr
+    "smoother",
+    [*PARTITIONS, IsotonicSmoother(), *LEAVE_ONE_OUT, CrossFitted(GaussianNB())],
+    ids=repr,
 )
 def test_two_samples_are_enough(smoother):
     """Each gets what the other one is."""

@@ -1,11 +1,20 @@
 """The tower of conditional expectations: legs add, the square commutes, debiasing is exact."""
 
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
 
-from skcalib import Brier, LevelSets, LogLoss, Lp, QuantileBins, Spherical, TotalVariation, UniformBins
+from skcalib import (
+    Brier,
+    LevelSets,
+    LogLoss,
+    Lp,
+    QuantileBins,
+    Spherical,
+    TotalVariation,
+    UniformBins,
+)
 from skcalib.tower import (
     debiased_calibration,
     debiased_leg,
@@ -63,7 +72,7 @@ def test_pythagoras_along_nested_partitions(score, n_classes, seed):
     partitions = [fine, fine % 20, fine % 5, 0 * fine]
     assert all(np.bincount(cells).min() >= 1 for cells in partitions)
     points = [y, *(cell_means(y, cells, weight) for cells in partitions)]
-    legs = [expected_divergence(score, a, b, weight) for a, b in zip(points, points[1:], strict=False)]
+    legs = [expected_divergence(score, a, b, weight) for a, b in pairwise(points)]
     whole = expected_divergence(score, y, points[-1], weight)
     assert min(legs) > 0
     assert sum(legs) == pytest.approx(whole, rel=1e-12)
@@ -142,7 +151,7 @@ def test_the_square_commutes(score, n_classes, seed):
 
 @pytest.mark.parametrize("score", SCORES, ids=repr)
 def test_the_errors_of_the_tower_add_up(score):
-    """Loss = calibration + refinement; refinement = grouping + irreducible = uncertainty - sharpness."""
+    """Loss = calibration + refinement, and the refinement is the sum of what it consists of."""
     world = DiscreteWorld(3, 0)
     loss = float(world.mass @ score.loss(world.Q, world.S))
     calibration = world.leg(score, world.C, world.S)
@@ -202,7 +211,9 @@ def test_debiased_leg_by_hand():
             mu, n_r = y[fine == r].mean(), np.sum(fine == r)
             expected += n_r / 120 * ((mu - c) ** 2 - mu * (1 - mu) / (n_r - 1))
         expected += n_b / 120 * c * (1 - c) / (n_b - 1)
-    assert debiased_leg(fine, coarse, one_hot(y.astype(int), 2)) == pytest.approx(expected, rel=1e-10)
+    assert debiased_leg(fine, coarse, one_hot(y.astype(int), 2)) == pytest.approx(
+        expected, rel=1e-10
+    )
     assert debiased_leg(fine, coarse, y[:, None]) == pytest.approx(expected, rel=1e-10)
 
 
@@ -212,7 +223,9 @@ def test_weights_scale_and_repeat_nothing():
     cells, forecast = rng.integers(4, size=60), rng.dirichlet(np.ones(2), 60)
     target, weight = one_hot(rng.integers(2, size=60), 2), rng.uniform(0.5, 2, 60)
     one = debiased_calibration(cells, forecast, target, weight)
-    assert debiased_calibration(cells, forecast, target, 5 * weight) == pytest.approx(one, rel=1e-11)
+    assert debiased_calibration(cells, forecast, target, 5 * weight) == pytest.approx(
+        one, rel=1e-11
+    )
     twice = debiased_calibration(cells, forecast, target, np.full(60, 2.0))
     assert twice == pytest.approx(debiased_calibration(cells, forecast, target), rel=1e-12)
 

@@ -12,21 +12,24 @@ class ReliabilityDisplay(FromData):
 
     **Curves** (``strategy``). "isotonic": the increasing curve of least squares, with no bins to
     choose (CORP, D21), linear between the scores. "quantile", "uniform": mean label against mean
-    forecast in bins of equal mass or width. "kernel": Beta-kernel regression (P24).
+    forecast in bins of equal mass or width. "kernel": Beta-kernel regression (P24), whose default
+    bandwidth suits the density of the forecasts and may be far from what suits the curve; pass
+    ``strategy=DirichletKernel(bandwidth)`` to choose it.
 
-    **Bands** (``band``), pointwise.
+    **Bands** (``band``), pointwise: the whole curve leaves them somewhere more often.
 
     - "consistency" lies around the diagonal, where the curve would be if the forecasts were
       calibrated: labels are drawn from the forecasts `n_resamples` times, the curve is fitted by
       the same rule, and the band lies between order statistics of these curves. Exact: under
-      calibration each point of the curve is inside with probability `confidence_level` or more at
-      every sample size.
+      calibration each point of the curve is inside with probability `confidence_level` or more,
+      at every sample size and with weights.
     - "confidence" lies around the curve, where the true C may be. For bins and for the kernel it
-      is the Clopper-Pearson interval at the effective size
-      :math:`(\sum w)^2 / \sum w^2` of the average. Of the bins it covers the mean of C in the bin;
-      for the kernel it covers the kernel's average of C, which is not C where C bends within a
-      bandwidth. For the isotonic curve, it holds the heights through which an increasing curve
-      passes with a deviance of at most the quantile of :math:`\chi^2_1` above the best.
+      is the Clopper-Pearson interval at the effective size :math:`(\sum w)^2 / \sum w^2` of the
+      average, for the kernel estimated from `n_resamples` random signs. It covers the mean of C
+      in the bin, and the kernel's average of C, which is not C where C bends within a bandwidth.
+      For the isotonic curve it holds the heights through which an increasing curve passes with a
+      deviance (likelihood ratio) of at most the quantile of :math:`\chi^2_1`; the weights are
+      scaled to sum to their effective size.
 
     Weights of samples are fixed: they enter the averages, a sample is one label whatever its
     weight, and unequal weights widen every band.
@@ -60,7 +63,28 @@ class ReliabilityDisplay(FromData):
 
     See Also
     --------
-    proper_calibration_error : The number in the legend.
+    proper_calibration_error : The number in the legend: default smoother, Brier score, "risk".
+
+    Notes
+    -----
+    Measured coverage of the isotonic confidence band of level 95 %, at nine quantiles of the
+    forecasts, in seven simulated worlds of 20 to 10,000 samples: on average over the quantiles 95
+    to 100 % in the six where C increases, with 89 % at the worst point; 92 to 95 % where C is
+    constant, with 75 to 87 % at the two ends. A percentile bootstrap that draws labels from the
+    fitted curve (as D21, with forecasts kept) covered 77 to 96 % on average at 1,000 samples, and
+    4 to 23 % at the ends in three of six worlds, which is why the band is none. Where C decreases
+    no increasing curve is right, and the band does not cover C.
+
+    Several thousand distinct scores are drawn at all knots of the isotonic curve and at some 400
+    scores more; every sample enters the curve and the bands. Isotonic curve and band take about a
+    second for 100,000 samples.
+
+    References
+    ----------
+    .. [1] Dimitriadis, Gneiting & Jordan (2021), Stable reliability diagrams for probabilistic
+       classifiers, PNAS 118 (D21).
+    .. [2] Banerjee & Wellner (2001), Likelihood ratio tests for monotone functions, Annals of
+       Statistics 29.
 
     Examples
     --------

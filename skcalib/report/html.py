@@ -3,6 +3,8 @@
 from html import escape
 from io import StringIO
 
+import numpy as np
+
 from skcalib.displays import ReliabilityDisplay
 from skcalib.report.wording import (
     LOSS_NAMES,
@@ -143,6 +145,8 @@ def _figure(report, notion, caption, n_panels):
         labels=problem.classes,
         notion=notion,
         confidence_level=report.confidence_level,
+        # A pointwise band needs enough resamples for its level.
+        n_resamples=max(200, int(np.ceil(4 / (1 - report.confidence_level)))),
         random_state=report.random_state,
         name=report.name,
         ax=axes[0] if n_panels == 1 else axes[:n_panels],

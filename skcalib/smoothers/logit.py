@@ -1,5 +1,9 @@
 """The default smoother: a cross-fitted parametric map on the logits."""
 
+import warnings
+
+from sklearn.exceptions import ConvergenceWarning
+
 from skcalib.links import BiasCorrectedTemperature
 from skcalib.smoothers.crossfit import OutOfFoldSmoother
 
@@ -40,7 +44,15 @@ class LogitSmoother(OutOfFoldSmoother):
         self.random_state = random_state
 
     def _fit_one(self, forecast, target, weight):
-        return BiasCorrectedTemperature().fit(forecast, target, weight).apply
+        link = BiasCorrectedTemperature().fit(forecast, target, weight)
+        if not link.converged_:
+            warnings.warn(
+                "The logit map of LogitSmoother did not converge: the forecasts may hold extreme "
+                "values. The estimate is still valid, but another smoother may see more.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return link.apply
 
     def _check_target(self, values):
         super()._check_target(values)

@@ -37,7 +37,9 @@ def need_probabilities(rows, found, *, tolerance=1e-9):
     """Every row is a probability vector."""
     need(np.isfinite(rows), f"{found} must be finite")
     need(rows >= -tolerance, f"{found} must not be negative, lowest is {np.min(rows):.3g}")
-    need_close(rows.sum(axis=1), np.ones(len(rows)), f"{found} must sum to one", tolerance=tolerance)
+    need_close(
+        rows.sum(axis=1), np.ones(len(rows)), f"{found} must sum to one", tolerance=tolerance
+    )
 
 
 def refuses(call):

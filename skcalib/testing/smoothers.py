@@ -153,7 +153,9 @@ def _inputs(smoother, world):
         fitted.smooth(values)
         fitted.smooth_held_out(values)
     fitted.predict(given[3])
-    for now, then in zip(given, (world.forecast, world.labels, world.weight, world.new), strict=True):
+    for now, then in zip(
+        given, (world.forecast, world.labels, world.weight, world.new), strict=True
+    ):
         need(np.array_equal(now, then), "forecasts, labels or weights have changed")
 
 
@@ -214,7 +216,9 @@ def _row_wise(smoother, world):
     """A row of predict depends on that forecast only."""
     fitted = _fit(smoother, world)
     rows, order = fitted.predict(world.new), np.arange(len(world.new))[::-1]
-    need_close(fitted.predict(world.new[order]), rows[order], "in another order", tolerance=TOLERANCE)
+    need_close(
+        fitted.predict(world.new[order]), rows[order], "in another order", tolerance=TOLERANCE
+    )
     need_close(fitted.predict(world.new[3:4]), rows[3:4], "a single row", tolerance=TOLERANCE)
 
 

@@ -1,0 +1,556 @@
+"""Proper calibration errors and their relatives: identities, invariances, refusals."""
+
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import brier_score_loss
+from sklearn.model_selection import KFold
+from sklearn.naive_bayes import GaussianNB
+
+from skcalib import (
+    Brier,
+    ClassGroups,
+    Classwise,
+    CrossFitted,
+    DawidSebastiani,
+    DirichletKernel,
+    IsotonicSmoother,
+    LevelSets,
+    LogitSmoother,
+    LogLoss,
+    NearestNeighborsSmoother,
+    ProperScore,
+    QuantileBins,
+    Spherical,
+    TopK,
+    TotalVariation,
+    UniformBins,
+    calibration_upper_bound,
+    proper_calibration_error,
+    refinement_loss,
+    root_brier_score,
+    score_decomposition,
+    sharpness,
+)
+from skcalib.datasets import make_grouping_problem, make_tempered_simplex
+from skcalib.notions import NOTIONS
+from skcalib.scores import SCORES
+
+METHODS = ["risk", "direct", "cross"]
+#: Smoothers whose refinement is their loss on labels that they have not seen.
+BY_LOSS = [
+    LogitSmoother(),
+    QuantileBins(5),
+    UniformBins(4),
+    LevelSets(),
+    NearestNeighborsSmoother(),
+    DirichletKernel(0.05, refinement="loss"),
+    CrossFitted(GaussianNB(), cv=3),
+]
+SMOOTHERS = [*BY_LOSS, DirichletKernel(0.05), DirichletKernel()]
+FINITE_LOG = [LogitSmoother(), DirichletKernel(0.3, refinement="loss"), DirichletKernel(0.05)]
+ALL = [proper_calibration_error, refinement_loss, sharpness, score_decomposition]
+
+
+class Quartic(ProperScore):
+    infimum = -1.0
+
+    def entropy(self, forecast):
+        return -np.sum(forecast**4, axis=-1)
+
+    def gradient(self, forecast):
+        return -4 * forecast**3
+
+
+def mean_loss(y, proba, score):
+    return score.loss(np.eye(proba.shape[1])[y], proba).mean()
+
+
+# --- identities -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("smoother", SMOOTHERS, ids=repr)
+@pytest.mark.parametrize("loss", ["brier", "spherical", Quartic()], ids=str)
+@pytest.mark.parametrize("notion", ["canonical", "classwise", "top_label", TopK(2)], ids=str)
+def test_loss_is_calibration_plus_refinement(smoother, loss, notion, multiclass):
+    """Exactly, with the same smoother and method="risk"."""
+    arguments = {"loss": loss, "notion": notion, "smoother": smoother}
+    calibration = proper_calibration_error(*multiclass, **arguments)
+    refinement = refinement_loss(*multiclass, **arguments)
+    terms = score_decomposition(*multiclass, **arguments)
+    assert calibration + refinement == pytest.approx(terms.loss, rel=1e-13)
+    assert (terms.calibration, terms.refinement) == (calibration, refinement)
+    assert terms.uncertainty - terms.sharpness == pytest.approx(refinement, rel=1e-13)
+    assert terms.sharpness == sharpness(*multiclass, **arguments)
+
+
+@pytest.mark.parametrize("smoother", FINITE_LOG, ids=repr)
+@pytest.mark.parametrize("notion", ["canonical", "classwise", "top_label"])
+def test_log_loss_is_calibration_plus_refinement(smoother, notion, multiclass):
+    arguments = {"loss": "log", "notion": notion, "smoother": smoother}
+    terms = score_decomposition(*multiclass, **arguments)
+    assert terms.calibration + terms.refinement == pytest.approx(terms.loss, rel=1e-13)
+    if notion == "canonical":
+        assert terms.loss == pytest.approx(mean_loss(*multiclass, LogLoss()), rel=1e-13)
+
+
+@pytest.mark.parametrize("smoother", BY_LOSS, ids=repr)
+@pytest.mark.parametrize("notion", ["canonical", "classwise", "top_label"])
+def test_cross_is_the_average_of_direct_and_risk(smoother, notion, multiclass):
+    weight = np.random.default_rng(0).uniform(0.5, 2, len(multiclass[0]))
+    risk, direct, cross = (
+        proper_calibration_error(
+            *multiclass, notion=notion, smoother=smoother, method=method, sample_weight=weight
+        )
+        for method in METHODS
+    )
+    assert cross == pytest.approx((direct + risk) / 2, rel=1e-12, abs=1e-15)
+    assert direct >= 0 and direct != pytest.approx(risk, rel=1e-3)
+
+
+def test_cross_is_the_product_with_the_residual(multiclass):
+    """c <Y - S, C - S>, whether the smoother reads its refinement as loss or as entropy."""
+    y, proba = multiclass
+    target = np.eye(3)[y]
+    kernel = DirichletKernel(0.05)
+    conditional = kernel.fit(proba, target).smooth_held_out()
+    expected = np.mean(np.sum((target - proba) * (conditional - proba), axis=1))
+    for refinement in ("entropy", "loss"):
+        kernel = DirichletKernel(0.05, refinement=refinement)
+        cross = proper_calibration_error(y, proba, smoother=kernel, method="cross")
+        assert cross == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("method", ["risk", "cross"])
+def test_decomposition_of_both_methods(method, multiclass):
+    terms = score_decomposition(*multiclass, smoother="binning", method=method)
+    assert terms.calibration == proper_calibration_error(
+        *multiclass, smoother="binning", method=method
+    )
+    assert terms.refinement == refinement_loss(*multiclass, smoother="binning", method=method)
+    assert terms.loss == pytest.approx(
+        terms.calibration + terms.uncertainty - terms.sharpness, rel=1e-13
+    )
+    assert all(type(value) is float for value in vars(terms).values())
+    with pytest.raises(FrozenInstanceError):
+        terms.loss = 0.0
+
+
+@pytest.mark.parametrize(
+    ("method", "name"),
+    [("cross", "brier"), *((m, s) for m in ("risk", "direct") for s in SCORES)],
+)
+def test_held_out_estimates_by_their_definition(method, name, multiclass):
+    """The three formulas of DESIGN, written out with a smoother that is fitted here."""
+    y, proba = multiclass
+    target, score = np.eye(3)[y], SCORES[name]()
+    conditional = LogitSmoother(cv=4).fit(proba, target).smooth_held_out()
+    expected = {
+        "direct": score.divergence(conditional, proba).mean(),
+        "risk": (score.loss(target, proba) - score.loss(target, conditional)).mean(),
+        "cross": np.sum((target - proba) * (conditional - proba), axis=1).mean(),
+    }
+    found = proper_calibration_error(
+        y, proba, loss=name, smoother=LogitSmoother(cv=4), method=method
+    )
+    assert found == pytest.approx(expected[method], rel=1e-12)
+    assert type(found) is float
+
+
+@pytest.mark.parametrize("name", ["brier", "log"])
+@pytest.mark.parametrize("method", ["risk", "direct"])
+def test_classwise_and_top_label_are_binary_problems(name, method, multiclass):
+    """Each with the binary convention of the score; the mean over classes."""
+    y, proba = multiclass
+    arguments = {"loss": name, "method": method, "smoother": DirichletKernel(0.1)}
+    classwise = proper_calibration_error(y, proba, notion="classwise", **arguments)
+    each = [proper_calibration_error(y == k, proba[:, k], **arguments) for k in range(3)]
+    assert classwise == pytest.approx(np.mean(each), rel=1e-9)
+    total = proper_calibration_error(y, proba, notion=Classwise("sum"), **arguments)
+    assert total == pytest.approx(np.sum(each), rel=1e-9)
+    top = proper_calibration_error(y, proba, notion="top_label", **arguments)
+    right = y == proba.argmax(axis=1)
+    assert top == pytest.approx(
+        proper_calibration_error(right, proba.max(axis=1), **arguments), rel=1e-9
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "object_"),
+    [
+        (None, LogitSmoother()),
+        ("kernel", DirichletKernel()),
+        ("isotonic", IsotonicSmoother()),
+        ("binning", QuantileBins()),
+        (GaussianNB(), CrossFitted(GaussianNB())),
+    ],
+    ids=str,
+)
+def test_names_of_smoothers(name, object_, binary):
+    """Names and classifiers are short for objects, and objects stay unfitted."""
+    found = [
+        proper_calibration_error(*binary, smoother=s, method="direct") for s in (name, object_)
+    ]
+    assert found[0] == found[1]
+    assert not hasattr(object_, "forecast_")
+    by_position = proper_calibration_error(*binary, smoother=object_, method="direct", loss=Brier())
+    assert by_position == found[0]
+
+
+# --- bounds ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", ["brier", "log", "spherical", Quartic()], ids=str)
+@pytest.mark.parametrize("notion", ["canonical", "classwise", "top_label"])
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_upper_bound_is_above_the_truth(loss, notion, n_classes):
+    """For this data set's own posterior, not only on average over labels."""
+    data = make_tempered_simplex(3000, n_classes, random_state=0)
+    score = SCORES[loss]() if isinstance(loss, str) else loss
+    problems = NOTIONS[notion]().problems(data.y_proba, data.posterior)
+    truth = np.mean([score.divergence(target, forecast).mean() for forecast, target in problems])
+    bound = calibration_upper_bound(data.y, data.y_proba, loss=loss, notion=notion)
+    assert bound > truth > 0
+    estimate = proper_calibration_error(data.y, data.y_proba, loss=loss, notion=notion)
+    assert bound > estimate
+
+
+def test_upper_bound_is_the_loss_above_its_infimum(multiclass):
+    for loss in (Brier(), LogLoss(), Spherical(), Quartic()):
+        expected = mean_loss(*multiclass, loss) - loss.infimum
+        assert calibration_upper_bound(*multiclass, loss=loss) == pytest.approx(expected, rel=1e-13)
+    summed = calibration_upper_bound(*multiclass, notion=Classwise("sum"))
+    mean = calibration_upper_bound(*multiclass, notion="classwise")
+    assert summed == pytest.approx(3 * mean, rel=1e-13)
+    # the K binary Brier scores sum to the multiclass one
+    assert summed == pytest.approx(calibration_upper_bound(*multiclass), rel=1e-12)
+
+
+def test_root_brier_score(binary, multiclass):
+    y, proba = binary
+    assert root_brier_score(y, proba) == pytest.approx(np.sqrt(brier_score_loss(y, proba[:, 1])))
+    assert root_brier_score(*multiclass) ** 2 == pytest.approx(mean_loss(*multiclass, Brier()))
+    weight = np.arange(1.0, len(y) + 1)
+    expected = np.sqrt(brier_score_loss(y, proba[:, 1], sample_weight=weight))
+    assert root_brier_score(y, proba, sample_weight=weight) == pytest.approx(expected)
+    assert root_brier_score([0, 1, 2], np.eye(3)) == 0
+    assert root_brier_score([1, 2, 0], np.eye(3)) == pytest.approx(np.sqrt(2))
+
+
+def test_root_brier_is_above_the_rooted_errors():
+    """RBS >= CE_2 >= CWCE_2 (G22, theorem 3), with the same sum over classes."""
+    data = make_tempered_simplex(5000, 3, random_state=0)
+    squared = np.mean(np.sum((data.posterior - data.y_proba) ** 2, axis=1))
+    classwise = np.sum(np.mean((data.posterior - data.y_proba) ** 2, axis=0))
+    assert root_brier_score(data.y, data.y_proba) >= np.sqrt(squared) >= np.sqrt(classwise) - 1e-12
+
+
+# --- exact 0 and 1 --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("smoother", [*SMOOTHERS, IsotonicSmoother()], ids=repr)
+@pytest.mark.parametrize("method", METHODS)
+def test_forecasts_of_exactly_zero_and_one(smoother, method):
+    """Half right, half wrong: the true Brier error is 1/4, the estimate finite."""
+    y = np.tile([0, 1, 0, 1], 30)
+    p = np.tile([0.0, 0.0, 1.0, 1.0], 30)
+    error = proper_calibration_error(y, p, smoother=smoother, method=method)
+    assert error == pytest.approx(0.25, abs=0.08)
+
+
+def test_an_infinite_log_loss_is_an_answer(binary):
+    y, proba = binary
+    wrong = proba.copy()
+    wrong[0] = wrong[0, ::-1]  # certain, and wrong
+    assert proper_calibration_error(y, wrong, loss="log") == np.inf
+    assert np.isfinite(proper_calibration_error(y, proba, loss="log"))
+    # an estimate of C above 0 where the forecast is 0 is infinitely far from it, label or not
+    assert proper_calibration_error(y, proba, loss="log", method="direct") == np.inf
+    assert calibration_upper_bound(y, wrong, loss="log") == np.inf
+    terms = score_decomposition(y, wrong, loss="log")
+    assert terms.loss == terms.calibration == np.inf
+    assert np.isfinite([terms.refinement, terms.sharpness, terms.uncertainty]).all()
+
+
+def test_an_infinite_loss_of_the_smoother_is_refused(binary):
+    for function in (proper_calibration_error, score_decomposition):
+        with pytest.raises(ValueError, match=r"smoother gives probability 0 .* default smoother"):
+            function(*binary, loss="log", smoother=LevelSets())
+    assert proper_calibration_error(*binary, loss="log", smoother=LevelSets(), method="direct") > 0
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_perfect_forecasts(method):
+    """Certain and right: no loss, no error, all uncertainty explained."""
+    y = np.tile([0, 1, 2], 20)
+    proba = np.eye(3)[y]
+    for smoother in (LevelSets(), "kernel", NearestNeighborsSmoother(5)):
+        error = proper_calibration_error(y, proba, smoother=smoother, method=method)
+        assert error == pytest.approx(0, abs=1e-12)
+    terms = score_decomposition(y, proba, loss="log", smoother="kernel")
+    assert terms.sharpness == pytest.approx(terms.uncertainty) and terms.loss == 0
+
+
+# --- small and lopsided data ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("function", ALL)
+def test_one_sample_is_refused_in_words(function):
+    with pytest.raises(ValueError, match="At least 2 samples are needed"):
+        function([1], [0.3])
+
+
+@pytest.mark.parametrize(
+    "smoother", [None, "kernel", "isotonic", "binning", LevelSets(), GaussianNB()]
+)
+@pytest.mark.parametrize("method", METHODS)
+def test_one_class_only(smoother, method):
+    """The calibrated score is 1 everywhere, so the error is the whole loss."""
+    p = np.linspace(0.1, 0.9, 60)
+    error = proper_calibration_error(np.ones(60, int), p, smoother=smoother, method=method)
+    assert error == pytest.approx(np.mean((1 - p) ** 2), abs=1e-3)
+    assert sharpness(np.ones(60, int), p, smoother=smoother) == pytest.approx(0, abs=1e-3)
+
+
+@pytest.mark.parametrize("smoother", [None, "kernel", "binning", GaussianNB()], ids=str)
+def test_a_class_missing_from_y(smoother, multiclass):
+    y, proba = multiclass
+    rows = y != 2
+    error = proper_calibration_error(y[rows], proba[rows], labels=[0, 1, 2], smoother=smoother)
+    assert np.isfinite(error)
+    with pytest.raises(ValueError, match="y_true holds 2 classes but y_proba has 3 columns"):
+        proper_calibration_error(y[rows], proba[rows], smoother=smoother)
+
+
+@pytest.mark.parametrize("n_samples", [2, 3, 5])
+@pytest.mark.parametrize("smoother", [None, "kernel", "isotonic", "binning"])
+def test_a_handful_of_samples(n_samples, smoother):
+    y, p = np.arange(n_samples) % 2, np.linspace(0.2, 0.7, n_samples)
+    for method in METHODS:
+        assert np.isfinite(proper_calibration_error(y, p, smoother=smoother, method=method))
+
+
+# --- invariances ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("function", [proper_calibration_error, refinement_loss, sharpness])
+@pytest.mark.parametrize("smoother", [DirichletKernel(0.1), QuantileBins(4), LevelSets()], ids=repr)
+def test_neither_names_nor_order_matter(function, smoother, multiclass):
+    y, proba = multiclass
+    expected = function(y, proba, smoother=smoother)
+    names = np.array(["ant", "bee", "cat"])
+    assert function(names[y], pd.DataFrame(proba), smoother=smoother) == expected
+    order = [2, 0, 1]
+    for labels, y_named in ((order, y), (names[order], names[y])):
+        found = function(y_named, proba[:, order], smoother=smoother, labels=labels)
+        assert found == pytest.approx(expected, rel=1e-9)
+    rows = np.random.default_rng(0).permutation(len(y))
+    assert function(y[rows], proba[rows], smoother=smoother) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("smoother", [*SMOOTHERS, CrossFitted(LogisticRegression())], ids=repr)
+@pytest.mark.parametrize("method", METHODS)
+def test_weights(smoother, method, multiclass):
+    """Their scale does not matter, and weight zero is a row removed."""
+    y, proba = multiclass
+    weight = np.random.default_rng(0).uniform(0.2, 3, len(y))
+    arguments = {"smoother": smoother, "method": method}
+    expected = proper_calibration_error(y, proba, sample_weight=weight, **arguments)
+    scaled = proper_calibration_error(y, proba, sample_weight=100 * weight, **arguments)
+    assert scaled == pytest.approx(expected, rel=1e-4)
+    unweighted = proper_calibration_error(y, proba, **arguments)
+    assert unweighted != pytest.approx(expected, rel=1e-4)
+    weight[::3] = 0
+    removed = proper_calibration_error(
+        y[weight > 0], proba[weight > 0], sample_weight=weight[weight > 0], **arguments
+    )
+    assert proper_calibration_error(y, proba, sample_weight=weight, **arguments) == removed
+    ones = proper_calibration_error(y, proba, sample_weight=np.ones(len(y)), **arguments)
+    assert ones == unweighted
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_binary_columns_may_be_swapped(method, binary):
+    y, proba = binary
+    for smoother in (DirichletKernel(0.1), LevelSets(), LogitSmoother(cv=KFold(3))):
+        arguments = {"smoother": smoother, "method": method}
+        expected = proper_calibration_error(y, proba, **arguments)
+        found = proper_calibration_error(1 - y, proba[:, ::-1], **arguments)
+        assert found == pytest.approx(expected, rel=1e-6)
+        one_column = proper_calibration_error(y, proba[:, 1], **arguments)
+        assert one_column == pytest.approx(expected, rel=1e-9)
+
+
+# --- sharpness of representations -----------------------------------------------------------------
+
+
+@pytest.fixture
+def grouping():
+    data = make_grouping_problem(300, random_state=0)
+    assert np.ptp(data.X, axis=0).min() > 1 and set(data.y) == {0, 1}
+    return data
+
+
+@pytest.mark.parametrize(
+    "smoother", [DirichletKernel(0.02), GaussianNB(), NearestNeighborsSmoother(9)]
+)
+def test_sharpness_of_features_ignores_units(grouping, smoother):
+    """Shifts and positive scales of columns, names of classes, order of features."""
+    arguments = {"transform": "simplex", "smoother": smoother}
+    expected = sharpness(grouping.y, grouping.X, **arguments)
+    assert sharpness(grouping.y, 3 * grouping.X + [5, -2], **arguments) == pytest.approx(expected)
+    named = np.array(["no", "yes"])[grouping.y]
+    assert sharpness(named, pd.DataFrame(grouping.X), **arguments) == pytest.approx(expected)
+    if not isinstance(smoother, GaussianNB):
+        assert sharpness(grouping.y, grouping.X[:, ::-1], **arguments) == pytest.approx(expected)
+
+
+def test_sharpness_of_features_with_constant_columns(grouping):
+    """They tell nothing, whatever their value."""
+    found = [
+        sharpness(
+            grouping.y, np.column_stack([grouping.X, np.full(300, value)]), transform="simplex"
+        )
+        for value in (0.0, 0.1, 1e6)
+    ]
+    assert found[0] == pytest.approx(found[1]) == pytest.approx(found[2])
+
+
+def test_sharpness_of_features_by_its_definition(grouping):
+    z = (grouping.X - grouping.X.mean(axis=0)) / grouping.X.std(axis=0)
+    e = np.exp(np.column_stack([np.zeros(300), z]))
+    forecast = e / e.sum(axis=1, keepdims=True)
+    conditional = DirichletKernel().fit(forecast, np.eye(2)[grouping.y]).smooth_held_out()
+    uncertainty = Brier().entropy(np.eye(2)[grouping.y].mean(axis=0))
+    expected = uncertainty - Brier().entropy(conditional).mean()
+    assert sharpness(grouping.y, grouping.X, transform="simplex") == pytest.approx(
+        expected, rel=1e-9
+    )
+
+
+def test_sharpness_of_features_takes_weights_labels_and_one_column(grouping):
+    y, X = grouping.y, grouping.X
+    weight = np.random.default_rng(0).uniform(0.5, 2, 300)
+    weight[:50] = 0
+    expected = sharpness(y[50:], X[50:], transform="simplex", sample_weight=weight[50:])
+    found = sharpness(y, X, transform="simplex", sample_weight=weight)
+    assert found == pytest.approx(expected, rel=1e-9)
+    for labels in ([0, 1], [1, 0], [0, 1, 2]):
+        assert np.isfinite(sharpness(y, X, transform="simplex", labels=labels))
+    assert sharpness(y, X[:, 0], transform="simplex") == pytest.approx(
+        sharpness(y, X[:, :1], transform="simplex")
+    )
+    assert sharpness(np.zeros(300, int), X, transform="simplex") == 0.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"transform": "softmax"}, "transform must be None or 'simplex'"),
+        ({"transform": "simplex", "notion": "classwise"}, "notion='canonical' only"),
+        ({"transform": "simplex", "loss": "nll"}, "loss must be one of"),
+        ({"transform": "simplex", "method": "cross"}, "method='risk' only"),
+        ({"transform": "simplex", "smoother": "magic"}, "smoother must be one of"),
+        ({"transform": "simplex", "smoother": LogitSmoother()}, "one forecast column per class"),
+    ],
+)
+def test_refusals_of_sharpness(grouping, arguments, words):
+    with pytest.raises(ValueError, match=words):
+        sharpness(grouping.y, grouping.X, **arguments)
+
+
+# --- refusals -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("function", ALL)
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            {"loss": "nll"},
+            "loss must be one of 'brier', 'log', 'spherical' or a ProperScore, got 'nll'",
+        ),
+        ({"loss": Brier}, "loss must be one of"),
+        ({"loss": TotalVariation()}, "loss must be one of .* or a ProperScore"),
+        ({"loss": DawidSebastiani()}, "means and variances, not class probabilities"),
+        ({"notion": "marginal"}, "notion must be one of 'canonical', 'classwise', 'top_label'"),
+        ({"notion": TopK(7)}, r"TopK\(k=7\) needs at least 7 classes"),
+        ({"notion": ClassGroups([[0, 9]])}, "groups name columns"),
+        (
+            {"smoother": "kde"},
+            "smoother must be one of 'kernel', 'isotonic', 'binning' or a Smoother",
+        ),
+        ({"smoother": 15}, "smoother must be one of"),
+        ({"smoother": GaussianNB}, "smoother must be one of"),
+        ({"smoother": KFold()}, "smoother must be one of"),
+        ({"smoother": "isotonic"}, "IsotonicSmoother needs a problem of two columns"),
+        ({"method": "debiased"}, "method must be one of 'risk', 'direct', 'cross', got 'debiased'"),
+        ({"method": None}, "method must be one of"),
+        (
+            {"method": "cross", "loss": "log"},
+            "method='cross' needs a score that is a fixed quadratic",
+        ),
+        (
+            {"method": "cross", "loss": "spherical"},
+            r"method='cross' needs .* Spherical\(\) is none",
+        ),
+        ({"pos_label": 1}, "pos_label is for binary problems"),
+        ({"labels": [0, 1]}, "labels lists 2 classes but y_proba has 3 columns"),
+        ({"sample_weight": [-1] * 150}, "sample_weight must be finite and not negative"),
+    ],
+)
+def test_refusals(function, arguments, words, multiclass):
+    with pytest.raises(ValueError, match=words):
+        function(*multiclass, **arguments)
+
+
+def test_decomposition_refuses_what_does_not_add_up(multiclass):
+    with pytest.raises(ValueError, match="method='direct' estimates the calibration error alone"):
+        score_decomposition(*multiclass, method="direct")
+
+
+def test_upper_bound_refuses_a_score_without_an_infimum(multiclass):
+    class Burg(ProperScore):
+        def entropy(self, forecast):
+            return np.sum(np.log(forecast), axis=-1)
+
+        def gradient(self, forecast):
+            return 1 / forecast
+
+    with pytest.raises(ValueError, match=r"Burg\(\) has no lowest entropy"):
+        calibration_upper_bound(*multiclass, loss=Burg())
+    with pytest.raises(ValueError, match="means and variances"):
+        calibration_upper_bound(*multiclass, loss=DawidSebastiani())
+    with pytest.raises(ValueError, match="notion must be one of"):
+        calibration_upper_bound(*multiclass, notion="marginal")
+
+
+# --- nothing is modified --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("smoother", [None, "kernel", "binning", GaussianNB()], ids=str)
+@pytest.mark.parametrize("notion", ["canonical", "classwise", "top_label", TopK(2)], ids=str)
+def test_inputs_are_not_modified(smoother, notion, multiclass):
+    y, proba = (array.copy() for array in multiclass)
+    weight = np.random.default_rng(0).uniform(0, 2, len(y))
+    given = weight.copy()
+    for array in (y, proba, weight):
+        array.flags.writeable = False
+    for function in ALL:
+        function(y, proba, sample_weight=weight, smoother=smoother, notion=notion)
+    sharpness(y, proba, transform="simplex", sample_weight=weight)
+    for before, after in ((multiclass[0], y), (multiclass[1], proba), (given, weight)):
+        np.testing.assert_array_equal(before, after)
+
+
+def test_no_module_state(multiclass):
+    """The same call twice gives the same bits, and leaves numpy's global stream alone."""
+    np.random.seed(0)  # noqa: NPY002
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    for smoother in (None, "kernel", GaussianNB()):
+        one, two = (proper_calibration_error(*multiclass, smoother=smoother) for _ in range(2))
+        assert one == two
+    np.testing.assert_array_equal(before, np.random.get_state()[1])  # noqa: NPY002
