@@ -39,12 +39,25 @@ def check_problem(
     y = check_y(y_true)
     raw = check_features(y_proba, name=name, n_samples=len(y))
     classes = check_classes(y, raw.shape[1], labels=labels, pos_label=pos_label, name=name)
+    if labels is None:
+        _check_column_names(y_proba, classes, name)
     forecast, target = _check_simplex(raw, name), one_hot(y, classes)
     weight = check_weight(sample_weight, len(y))
     counts = weight > 0
     if not counts.all():  # a sample of weight zero is not there
         forecast, target, weight = forecast[counts], target[counts], weight[counts]
     return Problem(forecast, target, weight, classes)
+
+
+def _check_column_names(y_proba, classes, name):
+    """A data frame whose columns are the classes in another order would be read wrongly."""
+    columns = list(getattr(y_proba, "columns", ()))
+    expected = classes.tolist()
+    if columns != expected and sorted(map(str, columns)) == sorted(map(str, expected)):
+        raise ValueError(
+            f"The columns of {name} are named {columns}, but columns follow the sorted classes "
+            f"{expected}: pass labels= with the class of each column, or reorder them."
+        )
 
 
 def check_proba(y_proba, *, name="y_proba"):

@@ -147,7 +147,8 @@ def debiased_leg(fine, coarse, values, weight=None):
     r"""Brier leg :math:`E D(\bar V_{fine}, \bar V_{coarse})` between nested partitions, debiased.
 
     Plug-in minus b(fine; V) + b(coarse; V). With V the labels, `fine` the regions and `coarse`
-    the bins it is the debiased explained grouping loss (L23 prop. 4.3).
+    the bins it is the debiased explained grouping loss (L23 prop. 4.3). Unbiased for samples drawn
+    independently in each bin.
 
     Parameters
     ----------

@@ -296,6 +296,15 @@ def test_low_precision_is_accepted_as_it_is(dtype, precision):
     np.testing.assert_allclose(problem.forecast, exact.forecast, rtol=precision)
 
 
+def test_six_decimals_are_accepted_as_they_are():
+    """As are float32 probabilities that somebody has turned into float64."""
+    rng = np.random.default_rng(0)
+    proba = rng.dirichlet(np.ones(8), 500)
+    for rounded in (np.round(proba, 6), proba.astype(np.float32).astype(np.float64)):
+        assert np.abs(rounded.sum(axis=1) - 1).max() > 1e-8
+        np.testing.assert_array_equal(check_proba(rounded), rounded)
+
+
 @pytest.mark.parametrize("loss", ["brier", "log", "spherical"])
 @pytest.mark.parametrize("notion", ["canonical", "classwise", "top_label"])
 def test_a_probability_rounded_above_one_is_no_nan(loss, notion):
@@ -457,3 +466,14 @@ def test_every_simplex_point_is_accepted_unchanged(n_classes, seed):
 
 def test_weights_default_to_one():
     np.testing.assert_array_equal(check_weight(None, 3), np.ones(3))
+
+
+def test_frames_whose_columns_are_the_classes_in_another_order():
+    frame = pd.DataFrame({"b": [0.2, 0.7], "a": [0.8, 0.3]})
+    with pytest.raises(ValueError, match=r"columns of y_proba are named \['b', 'a'\]"):
+        check_problem(["a", "b"], frame)
+    turned = check_problem(["a", "b"], frame, labels=["b", "a"])
+    assert turned.target.tolist() == [[0, 1], [1, 0]]
+    plain = check_problem(["a", "b"], frame[["a", "b"]])
+    assert plain.target.tolist() == [[1, 0], [0, 1]]
+    check_problem(["a", "b"], frame.set_axis(["no", "yes"], axis=1))

@@ -22,6 +22,7 @@ LAYERS = {
     "skcalib.smoothers": 3,
     "skcalib.notions": 3,
     "skcalib.tower": 3,
+    "skcalib.trees": 3,
     "skcalib.errors": 4,
     "skcalib.intervals": 5,
     "skcalib.reading": 5,

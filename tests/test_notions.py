@@ -60,6 +60,13 @@ def test_top_k_ranks_in_decreasing_order():
     np.testing.assert_array_equal(target, [[0, 1, 0], [0, 1, 0], [1, 0, 0]])
 
 
+def test_top_k_keeps_the_order_of_equals():
+    forecast, labels = np.full((50, 50), 0.02), np.eye(50)
+    ((_, target),) = images(TopK(3), forecast, labels)
+    np.testing.assert_array_equal(target[:3, :3], np.eye(3))
+    assert target[3:, 3].all()
+
+
 def test_top_1_is_the_top_label_with_swapped_columns():
     for one, two in zip(images(TopK(1))[0], images(TopLabel())[0], strict=True):
         np.testing.assert_allclose(one, two[:, ::-1], atol=1e-15)

@@ -85,7 +85,7 @@ def test_dictionary_is_ready_for_json():
 
 
 class Reader(HTMLParser):
-    void = {"meta", "br", "img", "hr", "link"}
+    void = frozenset({"meta", "br", "img", "hr", "link"})
 
     def __init__(self):
         super().__init__()

@@ -312,6 +312,9 @@ def test_bandwidth_of_many_samples_comes_from_a_subsample():
         DirichletKernel(random_state=seed).fit(forecast, target).bandwidth_ for seed in (0, 0, 1)
     )
     assert one == two != three
+    rows = np.random.RandomState(0).choice(2500, 2000, replace=False)
+    of_rows = DirichletKernel().fit(forecast[rows], target[rows]).bandwidth_
+    assert one == pytest.approx(of_rows * (2500 / 2000) ** (-2 / 5), rel=1e-6)
     assert three == pytest.approx(one, rel=0.8)
 
 

@@ -5,6 +5,7 @@ from skcalib.smoothers.crossfit import CrossFitted, OutOfFoldSmoother
 from skcalib.smoothers.isotonic import IsotonicSmoother
 from skcalib.smoothers.kernel import DirichletKernel
 from skcalib.smoothers.logit import LogitSmoother
+from skcalib.smoothers.median import MedianCells
 from skcalib.smoothers.neighbors import NearestNeighborsSmoother
 from skcalib.smoothers.partition import LevelSets, PartitionSmoother, QuantileBins, UniformBins
 
@@ -14,6 +15,7 @@ __all__ = [
     "IsotonicSmoother",
     "LevelSets",
     "LogitSmoother",
+    "MedianCells",
     "NearestNeighborsSmoother",
     "OutOfFoldSmoother",
     "PartitionSmoother",

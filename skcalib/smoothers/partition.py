@@ -157,6 +157,7 @@ class QuantileBins(PartitionSmoother):
     Bin b is closed on the right by the order statistic of rank floor(n b / B) of its coordinate,
     so that bins hold equally many samples up to ties (F24). For K = 2 the bins cut the
     probability of the second column; for K > 2 the cells are products over all K coordinates.
+    Weights do not move the edges.
 
     Parameters
     ----------

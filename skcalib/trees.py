@@ -1,0 +1,204 @@
+"""A classification tree on histograms: the fast partitioner of level sets.
+
+Features are cut once into at most 255 bins, and all trees share the codes. A node then needs one
+`bincount` over (class, feature, bin), and the larger of two children gets its histogram by
+subtraction from the parent. The criterion is the Brier score in the node (Gini impurity).
+"""
+
+import heapq
+from dataclasses import dataclass, field
+
+import numpy as np
+
+_MISSING = 255  # code of missing values; they follow the larger values
+_BLOCK = 2_000_000  # codes of one block of rows: bounds the memory of a histogram
+
+
+@dataclass
+class FeatureBins:
+    """Quantile bins of each feature, learned from at most `subsample` rows.
+
+    Attributes
+    ----------
+    edges_ : list of arrays
+        Inner edges of each feature; a value on an edge belongs to the bin below it.
+    """
+
+    n_bins: int = 32
+    subsample: int = 10_000
+    edges_: list = field(default=None, init=False)
+
+    def fit(self, X, rng):
+        """Learn the edges from X (n, d); rows are drawn by the RandomState `rng`."""
+        rows = slice(None)
+        if len(X) > self.subsample:
+            rows = rng.choice(len(X), self.subsample, replace=False)
+        self.edges_ = [_edges(column, self.n_bins) for column in np.asarray(X[rows]).T]
+        return self
+
+    def transform(self, X):
+        """Codes (n, d), uint8."""
+        codes = np.empty(X.shape, dtype=np.uint8)
+        for j, edges in enumerate(self.edges_):
+            codes[:, j] = np.searchsorted(edges, X[:, j], side="left")
+            codes[np.isnan(X[:, j]), j] = _MISSING
+        return codes
+
+
+def _edges(column, n_bins):
+    values, counts = np.unique(column[~np.isnan(column)], return_counts=True)
+    if len(values) < 2:
+        return np.empty(0)
+    middles = values[:-1] + (values[1:] - values[:-1]) / 2
+    if len(values) <= n_bins:
+        return middles
+    rank = np.cumsum(counts)[:-1] / counts.sum()
+    cut = np.searchsorted(rank, np.arange(1, n_bins) / n_bins)
+    return middles[np.unique(np.minimum(cut, len(middles) - 1))]
+
+
+class HistogramTree:
+    """Best-first tree on the codes of `FeatureBins`.
+
+    Parameters
+    ----------
+    max_leaf_nodes : int
+        Leaves at the most; the split of largest gain comes first.
+    min_samples_leaf : int, default=1
+        Samples of the fit in each leaf at the least.
+
+    Attributes
+    ----------
+    feature_, threshold_, left_, right_ : arrays of shape (n_nodes,)
+        Splits; a leaf has feature -1. Codes up to the threshold go left.
+    leaf_ : array of shape (n_nodes,)
+        Number of each leaf, -1 for splits.
+    value_ : array of shape (n_leaves, C)
+        Class frequencies of the fit in each leaf.
+    """
+
+    def __init__(self, max_leaf_nodes, min_samples_leaf=1):
+        self.max_leaf_nodes = max_leaf_nodes
+        self.min_samples_leaf = min_samples_leaf
+
+    def fit(self, codes, labels, n_classes, weight=None):
+        """Grow on codes (n, d) and labels (n,) in 0 to n_classes - 1."""
+        self._codes, self._labels, self._weight = codes, labels, weight
+        self._n_classes, n_features = n_classes, codes.shape[1]
+        self._n_bins = int(codes[codes != _MISSING].max(initial=0)) + 2
+        self._offset = np.arange(n_features, dtype=np.int64) * self._n_bins
+        splits = [[-1, 0, -1, -1]]
+        rows = np.arange(len(codes))
+        histogram = self._histogram(rows)
+        self._nodes = {0: (rows, histogram)}
+        heap = []
+        self._propose(heap, 0)
+        n_leaves = 1
+        while heap and n_leaves < self.max_leaf_nodes:
+            _, node, feature, threshold = heapq.heappop(heap)
+            rows, histogram = self._nodes.pop(node)
+            goes_left = self._bin(codes[rows, feature]) <= threshold
+            children = rows[goes_left], rows[~goes_left]
+            small = int(len(children[0]) > len(children[1]))
+            part = self._histogram(children[small])
+            parts = (part, histogram - part) if small == 0 else (histogram - part, part)
+            names = len(splits), len(splits) + 1
+            splits[node] = [feature, threshold, *names]
+            splits += [[-1, 0, -1, -1], [-1, 0, -1, -1]]
+            for name, child_rows, child in zip(names, children, parts, strict=True):
+                self._nodes[name] = (child_rows, child)
+                self._propose(heap, name)
+            n_leaves += 1
+        self.feature_, self.threshold_, self.left_, self.right_ = np.array(splits).T
+        self.leaf_ = np.full(len(splits), -1)
+        leaves = sorted(self._nodes)
+        self.leaf_[leaves] = np.arange(len(leaves))
+        totals = np.array([self._nodes[leaf][1][:, 0].sum(axis=1) for leaf in leaves])
+        self.value_ = totals / totals.sum(axis=1, keepdims=True)
+        del self._codes, self._labels, self._weight, self._nodes
+        return self
+
+    def apply(self, codes):
+        """Leaf of each row of codes, 0 to n_leaves - 1."""
+        node = np.zeros(len(codes), dtype=np.int64)
+        active = np.arange(len(codes))
+        while len(active):
+            at = node[active]
+            active = active[self.feature_[at] >= 0]
+            at = node[active]
+            code = self._bin(codes[active, self.feature_[at]])
+            node[active] = np.where(code <= self.threshold_[at], self.left_[at], self.right_[at])
+        return self.leaf_[node]
+
+    def rules(self, edges, names):
+        """One sentence a leaf: the splits on its path, merged by feature."""
+        rules = {}
+        stack = [(0, {})]
+        while stack:
+            node, bounds = stack.pop()
+            feature = self.feature_[node]
+            if feature < 0:
+                rules[self.leaf_[node]] = _rule(bounds, edges, names)
+                continue
+            low, high = bounds.get(feature, (-1, None))
+            cut = self.threshold_[node]
+            stack.append((self.left_[node], {**bounds, feature: (low, cut)}))
+            stack.append((self.right_[node], {**bounds, feature: (cut, high)}))
+        return [rules[leaf] for leaf in range(len(rules))]
+
+    def _bin(self, codes):
+        return np.where(codes == _MISSING, self._n_bins - 1, codes)
+
+    def _histogram(self, rows):
+        """Weight by (class, feature, bin)."""
+        shape = (self._n_classes, len(self._offset), self._n_bins)
+        total = np.zeros(shape[0] * shape[1] * shape[2])
+        step = max(1, _BLOCK // shape[1])
+        for start in range(0, len(rows), step):
+            part = rows[start : start + step]
+            base = self._labels[part].astype(np.int64)[:, None] * (shape[1] * shape[2])
+            place = (self._bin(self._codes[part]) + self._offset + base).ravel()
+            weight = None if self._weight is None else np.repeat(self._weight[part], shape[1])
+            total += np.bincount(place, weight, minlength=len(total))
+        return total.reshape(shape)
+
+    def _propose(self, heap, node):
+        """Put the best split of a node on the heap, if there is one."""
+        rows, histogram = self._nodes[node]
+        if len(rows) < 2 * self.min_samples_leaf:
+            return
+        left = histogram.cumsum(axis=2)
+        total = left[:, :1, -1:]
+        left = left[:, :, :-1]
+        right = total - left
+        mass_left, mass_right = left.sum(axis=0), right.sum(axis=0)
+        least = self.min_samples_leaf if self._weight is None else 0
+        legal = (mass_left >= max(least, 1e-12)) & (mass_right >= max(least, 1e-12))
+        if not legal.any():
+            return
+        # The parent's own term is the same for all splits of the node.
+        gain = np.full(legal.shape, -np.inf)
+        gain[legal] = (left**2).sum(axis=0)[legal] / mass_left[legal]
+        gain[legal] += (right**2).sum(axis=0)[legal] / mass_right[legal]
+        best = int(gain.argmax())
+        rise = gain.flat[best] - float((total**2).sum() / total.sum())
+        if rise > 1e-9 * total.sum():
+            heapq.heappush(heap, (-rise, node, *divmod(best, gain.shape[1])))
+
+
+def _rule(bounds, edges, names):
+    parts = []
+    for feature, (low, high) in sorted(bounds.items()):
+        cuts, name = edges[feature], names[feature]
+        above = low >= 0
+        if above and low >= len(cuts):
+            parts.append(f"{name} is missing")
+        elif high is None:
+            parts.append(f"{name} > {cuts[low]:.4g}")
+        elif high >= len(cuts):  # everything but the missing values
+            parts.append(f"{name} > {cuts[low]:.4g}" if above else f"{name} is not missing")
+        elif above:
+            parts.append(f"{cuts[low]:.4g} < {name} <= {cuts[high]:.4g}")
+        else:
+            parts.append(f"{name} <= {cuts[high]:.4g}")
+    return " and ".join(parts) if parts else "all"
