@@ -1,99 +1,14 @@
-"""Estimators: fit, then read the attributes. They inspect and never train, so none has a score."""
+"""Estimators of calibration errors."""
 
 import numpy as np
-from sklearn import get_config
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
-from sklearn.utils import get_tags
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
-from sklearn.utils.validation import check_consistent_length, validate_data
+from sklearn.base import clone
+from sklearn.utils.validation import validate_data
 
-from skcalib._checks import check_problem, check_weight
-from skcalib._labels import check_y
+from skcalib._checks import check_problem
 from skcalib.errors._terms import check_smoother, proper_terms
 from skcalib.errors.proper import decompose
+from skcalib.inspector import ClassifierInspector
 from skcalib.intervals import check_confidence_level, mean_interval
-from skcalib.responses import held_out_proba
-
-
-class ClassifierInspector(MetaEstimatorMixin, BaseEstimator):
-    """Base class: turns (estimator, X, y) into held-out forecasts in all forms of use.
-
-    Subclasses have the parameters ``estimator, cv, response_method, n_jobs``.
-    """
-
-    def _forecasts(self, X, y, sample_weight, fit_params):
-        """Probabilities, labels, weights and classes of the samples that can be assessed."""
-        y = self._check_y(X, y)
-        if self.estimator is None:
-            return self._given_forecasts(X, y, sample_weight)
-        check_consistent_length(X, y)
-        weight = None if sample_weight is None else check_weight(sample_weight, len(y))
-        params, groups = ({}, None) if self.cv is None else self._route(weight, fit_params)
-        proba, self.classes_, tested = held_out_proba(
-            self.estimator,
-            X,
-            y,
-            cv=self.cv,
-            response_method=self.response_method,
-            n_jobs=self.n_jobs,
-            fit_params=params,
-            groups=groups,
-            owner=type(self).__name__,
-        )
-        validate_data(self, X, skip_check_array=True)  # remembers the features
-        return proba[tested], y[tested], None if weight is None else weight[tested]
-
-    def _check_y(self, X, y):
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None."
-            )
-        return check_y(y, name="y")
-
-    def _given_forecasts(self, X, y, sample_weight):
-        problem = check_problem(y, X, sample_weight=sample_weight, labels=self.labels, name="X")
-        self.classes_ = problem.classes
-        if np.ndim(X) == 2:
-            validate_data(self, X, skip_check_array=True)
-        return X, y, sample_weight
-
-    def _route(self, sample_weight, fit_params):
-        """Parameters of the classifier's fit, and groups for the splitter."""
-        fit_params = dict(fit_params)
-        groups = fit_params.pop("groups", None)
-        if sample_weight is not None:
-            fit_params["sample_weight"] = sample_weight
-        if not fit_params:
-            return {}, groups
-        if get_config()["enable_metadata_routing"]:
-            return process_routing(self, "fit", **fit_params).estimator.fit, groups
-        return fit_params, groups
-
-    def get_metadata_routing(self):
-        """Routing: `fit` passes its metadata on to the `fit` of the wrapped classifier.
-
-        Returns
-        -------
-        MetadataRouter
-            The routing information.
-        """
-        router = MetadataRouter(owner=self).add_self_request(self)
-        if self.estimator is not None:
-            router.add(
-                estimator=self.estimator,
-                method_mapping=MethodMapping().add(caller="fit", callee="fit"),
-            )
-        return router
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        if self.estimator is not None:
-            wrapped = get_tags(self.estimator).input_tags
-            tags.input_tags.sparse = wrapped.sparse
-            tags.input_tags.allow_nan = wrapped.allow_nan
-            tags.input_tags.positive_only = wrapped.positive_only
-        return tags
 
 
 class CalibrationErrorEstimator(ClassifierInspector):
@@ -229,7 +144,7 @@ class CalibrationErrorEstimator(ClassifierInspector):
             The fitted estimator.
         """
         check_confidence_level(self.confidence_level)
-        proba, y, weight = self._forecasts(X, y, sample_weight, fit_params)
+        proba, y, weight, _ = self._forecasts(X, y, sample_weight, fit_params)
         problem = check_problem(y, proba, sample_weight=weight, labels=self.classes_, name="X")
         terms = proper_terms(
             problem,
@@ -253,6 +168,13 @@ class CalibrationErrorEstimator(ClassifierInspector):
             self.confidence_interval_ = (interval.low, interval.high)
             self.standard_error_ = interval.standard_error
         return self
+
+    def _given_forecasts(self, X, y, sample_weight):
+        problem = check_problem(y, X, sample_weight=sample_weight, labels=self.labels, name="X")
+        self.classes_ = problem.classes
+        if np.ndim(X) == 2:
+            validate_data(self, X, skip_check_array=True)
+        return X, y, sample_weight, slice(None)
 
     def _seeded_smoother(self):
         named = self.smoother is None or isinstance(self.smoother, str)

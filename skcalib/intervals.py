@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import beta
 from scipy.stats import t as student
 
 from skcalib.tower import weighted_mean
@@ -70,3 +71,15 @@ def mean_interval(values, weight=None, confidence_level=0.95, *, estimate=None):
     error = float(np.sqrt(np.sum((share * (values - mean)) ** 2) * size / (size - 1)))
     reach = float(student.ppf(0.5 + confidence_level / 2, size - 1)) * error
     return MeanInterval(estimate, estimate - reach, estimate + reach, error)
+
+
+def clopper_pearson(mean, size, confidence_level):
+    """Exact binomial interval of a mean of `size` labels; `size` need not be whole."""
+    tail = (1 - confidence_level) / 2
+    hits = np.clip(mean, 0, 1) * size
+    misses = size - hits
+    # Next to no hit counts as none: the limit is 0 there, and the beta quantile would underflow.
+    some_hits, some_misses = hits > 1e-4, misses > 1e-4
+    low = beta.ppf(tail, np.where(some_hits, hits, 1), misses + 1)
+    high = beta.ppf(1 - tail, hits + 1, np.where(some_misses, misses, 1))
+    return np.where(some_hits, low, 0.0), np.where(some_misses, high, 1.0)

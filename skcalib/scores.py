@@ -83,15 +83,6 @@ class ProperScore(Divergence):
         """Gradient of the entropy H at each forecast, shape (n, K)."""
         raise NotImplementedError
 
-    def curvature(self, forecast):
-        """Diagonal of the Hessian of -H, shape (n, K), where the Hessian is diagonal; else None.
-
-        Declared by scores whose plug-in divergences can be debiased: half of the curvature times
-        the variance is the bias of -H at an average, exactly for Brier and to second order
-        otherwise.
-        """
-        return None
-
     def statistic(self, y):
         """What the forecast is the mean of: the one-hot label itself, unless overridden."""
         return y
@@ -150,9 +141,6 @@ class Brier(ProperScore):
     def gradient(self, forecast):
         return -2 * self._scale(forecast) * np.asarray(forecast)
 
-    def curvature(self, forecast):
-        return np.full(np.shape(forecast), 2 * self._scale(forecast))
-
     @staticmethod
     def _scale(forecast):
         return 0.5 if np.shape(forecast)[-1] == 2 else 1.0
@@ -180,10 +168,6 @@ class LogLoss(ProperScore):
     def gradient(self, forecast):
         with np.errstate(divide="ignore"):
             return -np.log(forecast) - 1
-
-    def curvature(self, forecast):
-        with np.errstate(divide="ignore"):
-            return 1 / np.asarray(forecast)
 
 
 class Spherical(ProperScore):

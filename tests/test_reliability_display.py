@@ -34,7 +34,8 @@ from skcalib import (
 )
 from skcalib.datasets import make_tempered_simplex
 from skcalib.displays import ReliabilityDisplay
-from skcalib.displays._bands import clopper_pearson, consistency_band, isotonic_interval
+from skcalib.displays._bands import consistency_band, isotonic_interval
+from skcalib.intervals import clopper_pearson
 from skcalib.displays._strategies import make_curve
 
 STRATEGIES = ("isotonic", "quantile", "uniform", "kernel")

@@ -80,7 +80,7 @@ def test_dawid_sebastiani_is_a_normal_likelihood():
         (LogLoss(), lambda c: 1 / (c * (1 - c))),
         (Spherical(), lambda c: (c**2 + (1 - c) ** 2) ** -1.5),
     ],
-    ids=repr,
+    ids=["brier", "log", "spherical"],
 )
 def test_schervish_mixture_of_thresholds(score, weight):
     """Every binary proper loss is a mixture of cost-weighted zero-one losses."""

@@ -15,6 +15,8 @@ from sphinx.errors import ExtensionError
 AS_OPERATOR = {r"\mathrm{": r"\operatorname{"}
 # Without a mathematical font a caret floats high above its letter; the modifier letter does not.
 CARET, HAT = "<mo>&#x0005E;</mo>", '<mo stretchy="false">&#x002C6;</mo>'
+# TeX sets thin spaces around a named function.
+LOG, THIN = "<mi>log</mi>", '<mspace width="0.17em"/>'
 
 
 def to_mathml(latex, display):
@@ -30,7 +32,7 @@ def to_mathml(latex, display):
         raise ExtensionError(f"cannot convert the formula {latex!r}: {error!r}") from error
     if "\\" in unescape(result):
         raise ExtensionError(f"latex2mathml does not know a command of the formula {latex!r}")
-    return result.replace(CARET, HAT)
+    return result.replace(CARET, HAT).replace(LOG, f"{THIN}{LOG}{THIN}")
 
 
 def visit_inline(translator, node):

@@ -2,7 +2,7 @@
 
 import numpy as np
 from scipy.special import rel_entr
-from scipy.stats import beta, chi2
+from scipy.stats import chi2
 from sklearn import config_context
 from sklearn.isotonic import isotonic_regression
 
@@ -39,18 +39,6 @@ def consistency_band(curve, probability, confidence_level, n_resamples, rng):
     # 1e-9: (B + 1)(1 - level) / 2 is meant to be whole for B = 199 and level .95, and is not quite.
     rank = int((n_resamples + 1) * (1 - confidence_level) / 2 + 1e-9)
     return curves[:, rank - 1], curves[:, n_resamples - rank]
-
-
-def clopper_pearson(mean, size, confidence_level):
-    """Exact binomial interval of a mean of `size` labels; `size` need not be whole."""
-    tail = (1 - confidence_level) / 2
-    hits = np.clip(mean, 0, 1) * size
-    misses = size - hits
-    # Next to no hit counts as none: the limit is 0 there, and the beta quantile would underflow.
-    some_hits, some_misses = hits > 1e-4, misses > 1e-4
-    low = beta.ppf(tail, np.where(some_hits, hits, 1), misses + 1)
-    high = beta.ppf(1 - tail, hits + 1, np.where(some_misses, misses, 1))
-    return np.where(some_hits, low, 0.0), np.where(some_misses, high, 1.0)
 
 
 def isotonic_interval(mean, mass, points, confidence_level):

@@ -9,7 +9,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.isotonic import isotonic_regression
 
-from skcalib.displays._bands import clopper_pearson, isotonic_interval
+from skcalib.displays._bands import isotonic_interval
+from skcalib.intervals import clopper_pearson
 from skcalib.smoothers import IsotonicSmoother
 from skcalib.smoothers.partition import PartitionSmoother
 

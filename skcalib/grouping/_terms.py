@@ -9,15 +9,20 @@ calibration curve :math:`\hat C(S)`,
     \text{induced} = \tfrac1n \sum_i D(\hat C(S_i), \bar C_{b(i)}) .
 
 **Bias.** A Bregman leg between nested partitions is a difference of two means of :math:`-H` at
-averages. At the average of n labels with frequencies p, :math:`-H` exceeds its value at the true
-mean by :math:`\frac12 \operatorname{tr}(\nabla^2(-H)\, \Sigma) / n` with
-:math:`\Sigma = diag(p) - p p^T`: exactly for Brier (L23 prop. 4.3), to second order for the log
-loss, where it is (K_+ - 1) / (2 n) for K_+ classes that occur; what is left is of order 1 / n^2.
+averages, and at an average of n labels :math:`-H` is too large, in expectation by
+:math:`\frac{1}{2n} \operatorname{tr}(\nabla^2(-H)\, \Sigma)` to first order. The jackknife
+estimates this bias for every score: with :math:`g` a function of the averages of a cell, here
+:math:`-H(\bar Y)` or :math:`D(\bar Y, \bar S)`,
 
-**Spread.** To first order the plug-in is the mean of the paired differences
-:math:`\psi_i = L(Y_i, C_b) - L(Y_i, R_j)`. Regions are small, so the noise of :math:`R_j` itself
-counts: it adds :math:`V_2 = \frac{1}{2 n^2} \sum_j \operatorname{tr}((\nabla^2(-H) \Sigma_j)^2)`
-to the variance, and twice that to the sample variance of :math:`\psi`.
+.. math:: \text{bias} = \tfrac{1}{n} \sum_{i \in cell} (n - 1) \bigl( g_{-i} - g \bigr) .
+
+For Brier this is prop. 4.3 of L23 to the letter, and exact. For other scores it removes the term of
+order 1/n and leaves 1/n^2, as long as regions hold several labels of each class that matters there;
+where a class is rare (n p < 1) no estimator sees it, and the log loss stays explained in excess.
+
+**Spread.** To first order the bound is the mean of :math:`L(Y_i, C_b) - L(Y_i, R_j) - induced_i`.
+The noise of small regions enters their sample variance with twice its weight, so the standard
+error is conservative where there is little to find.
 """
 
 from dataclasses import dataclass
@@ -29,15 +34,13 @@ from skcalib.tower import weighted_mean
 
 @dataclass(frozen=True)
 class PartitionTerms:
-    """Terms over the measured samples of one problem; ``variance`` is that of ``explained``."""
+    """Terms over the measured samples of one problem; ``variance`` is that of the bound."""
 
     plugin: float
     bias: float
     induced: float
     variance: float
-    calibration_plugin: float
-    calibration_bias: float
-    mean_loss: float
+    calibration: float
 
     @property
     def explained(self):
@@ -49,11 +52,6 @@ class PartitionTerms:
         """Lower bound of the grouping loss (L23 prop. 4.2)."""
         return self.explained - self.induced
 
-    @property
-    def calibration(self):
-        """Debiased calibration error of the binned forecast."""
-        return self.calibration_plugin - self.calibration_bias
-
 
 def partition_terms(score, bins, regions, forecast, target, curve, weight):
     """Terms for level sets `bins` and the regions nested in them.
@@ -61,9 +59,10 @@ def partition_terms(score, bins, regions, forecast, target, curve, weight):
     Parameters
     ----------
     score : ProperScore
-        With a declared `curvature`.
+        Any score on the simplex.
     bins, regions : array of int of shape (n,)
         Level set of each sample, and a number of its region that is unique over all level sets.
+        Regions of a single sample have no variance, and must not be passed.
     forecast, target, curve : array of shape (n, C)
         Forecasts, one-hot labels, and the calibration curve at each forecast.
     weight : array of shape (n,)
@@ -72,33 +71,34 @@ def partition_terms(score, bins, regions, forecast, target, curve, weight):
     Returns
     -------
     PartitionTerms
-        Regions of a single sample have no variance, and must not be passed.
+        In the units of the score.
     """
     fine, coarse = Cells(regions, weight), Cells(bins, weight)
     region_mean, bin_mean = fine.mean(target), coarse.mean(target)
-    plugin = weighted_mean(score.divergence(region_mean, bin_mean), weight)
-    fine_bias, noise = _bias_and_noise(score, fine, region_mean)
-    coarse_bias, _ = _bias_and_noise(score, coarse, bin_mean)
+
+    def peak(mean):
+        return -score.entropy(mean)
+
+    def error(means):
+        return score.divergence(means[:, :n_columns], means[:, n_columns:])
+
+    n_columns = target.shape[1]
     induced = score.divergence(curve, coarse.mean(curve))
     influence = score.loss(target, bin_mean) - score.loss(target, region_mean) - induced
     share = weight / weight.sum()
-    spread = np.sum((share * (influence - share @ influence)) ** 2)
-    forecast_mean = coarse.mean(forecast)
+    pairs = np.hstack([target, forecast])
     return PartitionTerms(
-        plugin=float(plugin),
-        bias=float(fine_bias - coarse_bias),
+        plugin=float(weighted_mean(score.divergence(region_mean, bin_mean), weight)),
+        bias=fine.jackknife_bias(peak, target) - coarse.jackknife_bias(peak, target),
         induced=float(weighted_mean(induced, weight)),
-        variance=float(max(spread - noise, noise)),
-        calibration_plugin=float(
-            weighted_mean(score.divergence(bin_mean, forecast_mean), weight)
-        ),
-        calibration_bias=_residual_bias(score, coarse, bin_mean, target - forecast),
-        mean_loss=float(weighted_mean(score.loss(target, forecast), weight)),
+        variance=float(np.sum((share * (influence - share @ influence)) ** 2)),
+        calibration=float(weighted_mean(error(coarse.mean(pairs)), weight))
+        - coarse.jackknife_bias(error, pairs),
     )
 
 
 class Cells:
-    """Weighted cells: means, and the effective number of samples in each sample's cell."""
+    """Weighted cells: their means, and the bias of functions of the means."""
 
     def __init__(self, cells, weight):
         self.cells = np.unique(cells, return_inverse=True)[1].ravel()
@@ -111,28 +111,17 @@ class Cells:
         sums = [np.bincount(self.cells, self.weight * column) for column in values.T]
         return (np.stack(sums, axis=1) / self.mass[:, None])[self.cells]
 
+    def jackknife_bias(self, function, values):
+        """Bias of the mean over samples of a function of the cell means.
 
-def _bias_and_noise(score, cells, mean):
-    """Bias of the plug-in by the variance of the cell means, and V_2 of the module's docstring."""
-    first = np.unique(cells.cells, return_index=True)[1]
-    p, size, share = mean[first], cells.size, cells.mass / cells.mass.sum()
-    several = size > 1 + 1e-9
-    inflate = np.divide(size, size - 1, out=np.zeros_like(size), where=several)
-    # Curvature times the variance of labels; a class that does not occur contributes nothing.
-    curvature = np.where(p > 0, score.curvature(np.where(p > 0, p, 1.0)), 0.0)
-    trace = np.sum(curvature * p * (1 - p), axis=1) * inflate
-    # tr((D (diag p - p p^T))^2) in closed form.
-    square = np.sum((curvature * p) ** 2 * (1 - 2 * p), axis=1)
-    square += np.sum(curvature * p**2, axis=1) ** 2
-    bias = np.sum(share * 0.5 * trace / size)
-    noise = np.sum(share**2 * 0.5 * np.maximum(square, 0) * inflate**2 / size**2)
-    return float(bias), float(noise)
-
-
-def _residual_bias(score, cells, mean, residual):
-    """Bias of D(C_b, S_b), by the variance of the residual: forecasts vary in a level set."""
-    spread = cells.mean((residual - cells.mean(residual)) ** 2)
-    curvature = np.where(mean > 0, score.curvature(np.where(mean > 0, mean, 1.0)), 0.0)
-    size = cells.size[cells.cells]
-    inverse = np.divide(1.0, size - 1, out=np.zeros_like(size), where=size > 1 + 1e-9)
-    return float(weighted_mean(0.5 * np.sum(curvature * spread, axis=1) * inverse, cells.weight))
+        Weights enter so that the changes of the means cancel in each cell; with equal weights it is
+        the formula of the module. Cells of a single sample contribute nothing.
+        """
+        mean, mass, weight = self.mean(values), self.mass[self.cells], self.weight
+        rest = mass - weight
+        several = rest > 1e-9 * mass
+        mean, rest, weight = mean[several], rest[several, None], weight[several, None]
+        others = mean - weight / rest * (values[several] - mean)
+        others = np.clip(others, 0.0, 1.0)  # rounding can leave the simplex by one unit
+        change = function(others) - function(mean)
+        return float(np.sum(rest[:, 0] * change) / self.mass.sum())

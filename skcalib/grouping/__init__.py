@@ -1,0 +1,5 @@
+"""The grouping loss: what calibration cannot see."""
+
+from skcalib.grouping.estimator import GroupingLossEstimator
+
+__all__ = ["GroupingLossEstimator"]

@@ -1,0 +1,205 @@
+"""One problem of a notion, from forecasts to the terms of its grouping loss."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.stats import norm
+from sklearn.base import clone
+
+from skcalib.grouping._regions import (
+    Partitioner,
+    Regions,
+    cut_level_sets,
+    level_sets,
+    merge_singletons,
+    stratified_half,
+)
+from skcalib.grouping._risk import risk_terms
+from skcalib.grouping._table import region_table
+from skcalib.grouping._terms import partition_terms
+from skcalib.grouping._tests import permutation_pvalue
+from skcalib.smoothers._base import check_folds
+from skcalib.tower import weighted_mean
+
+
+@dataclass(frozen=True)
+class GroupingFit:
+    """Terms of one problem, averaged over the two directions where halves were swapped."""
+
+    plugin: float
+    bias: float
+    induced: float
+    variance: float
+    lower_bound: float
+    calibration: float
+    mean_loss: float
+    pvalue: float
+    table: list
+    n_regions: int
+    n_measured: int
+    singletons: float
+    scale: float | None = None
+
+
+@dataclass(frozen=True)
+class GroupingProblem:
+    """One problem of a notion with what surrounds it; ``events`` names its columns."""
+
+    forecast: np.ndarray
+    target: np.ndarray
+    weight: np.ndarray
+    features: np.ndarray
+    events: list
+
+
+def fit_partition(problem, score, smoother, partitioner, options, seed):
+    """Partition bound: regions of one half, measured on the other."""
+    rng = np.random.RandomState(seed)
+    bins = level_sets(problem.forecast, options.n_bins, options.strategy)
+    cutter = Partitioner(partitioner, options.region_ratio, rng, options.feature_names)
+    prepared = cutter.prepare(problem.features)
+    half = stratified_half(problem.forecast, bins, options.test_size, rng)
+    results = [
+        _measure(problem, score, smoother, cutter, prepared, bins, measured, options, rng)
+        for measured in ((half, ~half) if options.swap else (half,))
+    ]
+    return results[0] if len(results) == 1 else _average(*results)
+
+
+def fit_given_regions(problem, score, smoother, regions, options, seed):
+    """Partition bound with regions that somebody else knows: all samples are measured."""
+    rng = np.random.RandomState(seed)
+    bins = level_sets(problem.forecast, options.n_bins, options.strategy)
+    _, region = np.unique(
+        np.column_stack([bins, np.unique(regions, return_inverse=True)[1]]),
+        axis=0,
+        return_inverse=True,
+    )
+    region = region.ravel()
+    names = np.array([str(r) for r in regions])
+    n_before = region.max() + 1
+    singletons = np.mean(np.bincount(region) == 1)
+    for level in range(bins.max() + 1):
+        here = bins == level
+        local_names, local = np.unique(region[here], return_inverse=True)
+        # Labels have no say: a region of one sample joins the largest of its level set.
+        size = np.bincount(local)[:, None].astype(float)
+        region[here] = local_names[merge_singletons(local, np.where(size == 1, size.max(), size))]
+    kept, first, region = np.unique(region, return_index=True, return_inverse=True)
+    rules = [f"region {names[k]}" for k in first]
+    curve = clone(smoother).fit(problem.forecast, problem.target, problem.weight).smooth_held_out()
+    cut = Regions(region.ravel(), rules, float(singletons), int(n_before))
+    measured = np.ones(len(bins), dtype=bool)
+    return _terms(problem, score, bins, measured, cut, curve, options, rng)
+
+
+def fit_risk(problem, score, smoother, model, options, seed):
+    """Risk bound: what a model of (score, features) saves on samples it has not seen."""
+    curve = clone(smoother).fit(problem.forecast, problem.target, problem.weight).smooth_held_out()
+    folds = check_folds(options.folds, problem.target, random_state=seed)
+    terms = risk_terms(
+        score,
+        problem.features,
+        problem.forecast,
+        problem.target,
+        curve,
+        problem.weight,
+        model=model,
+        folds=folds,
+        n_jobs=options.n_jobs,
+    )
+    weight = problem.weight / problem.weight.sum()
+    bound = float(weight @ terms.differences)
+    variance = float(np.sum((weight * (terms.differences - bound)) ** 2))
+    before, after = score.loss(problem.target, problem.forecast), score.loss(problem.target, curve)
+    # At a small scale the saving per scale is the slope of the loss towards the model. Folds learn
+    # from each other, which under the null doubles the variance of the mean.
+    slope = terms.slope
+    mean = float(weight @ slope)
+    error = float(np.sqrt(2 * np.sum((weight * (slope - mean)) ** 2)))
+    pvalue = float(norm.sf(mean / error)) if error > 0 else 1.0
+    return GroupingFit(
+        plugin=np.nan,
+        bias=np.nan,
+        induced=np.nan,
+        variance=variance,
+        lower_bound=bound,
+        calibration=float(weight @ (before - after)),
+        mean_loss=float(weight @ before),
+        pvalue=pvalue,
+        table=[],
+        n_regions=0,
+        n_measured=len(weight),
+        singletons=0.0,
+        scale=terms.scale,
+    )
+
+
+def _measure(problem, score, smoother, cutter, prepared, bins, measured, options, rng):
+    """Fit regions and curve on the other half; measure on `measured`."""
+    cut = cut_level_sets(cutter, prepared, problem.target, problem.weight, bins, measured)
+    fitting = ~measured
+    fitted = clone(smoother).fit(
+        problem.forecast[fitting], problem.target[fitting], problem.weight[fitting]
+    )
+    curve = fitted.predict(problem.forecast[measured])
+    return _terms(problem, score, bins, measured, cut, curve, options, rng)
+
+
+def _terms(problem, score, bins, measured, cut, curve, options, rng):
+    level, forecast, target = bins[measured], problem.forecast[measured], problem.target[measured]
+    weight, region = problem.weight[measured], cut.region
+    residual = target - curve
+    lonely = np.bincount(region)[region] == 1
+    if lonely.all():
+        raise ValueError(
+            "Every region holds a single sample: use fewer bins or a larger region_ratio."
+        )
+    if lonely.any():  # level sets of one sample: left out of all terms
+        keep = ~lonely
+        level, forecast, target, weight = level[keep], forecast[keep], target[keep], weight[keep]
+        residual, curve = residual[keep], curve[keep]
+        kept, region = np.unique(region[keep], return_inverse=True)
+        cut = replace(cut, region=region, rules=[cut.rules[k] for k in kept])
+    terms = partition_terms(score, level, region, forecast, target, curve, weight)
+    pvalue = np.nan
+    if options.n_permutations:
+        pvalue = permutation_pvalue(
+            level, region, forecast, residual, weight, options.n_permutations, rng
+        )
+    table = region_table(
+        problem.events, level, region, cut.rules, forecast, target, weight, options.confidence_level
+    )
+    return GroupingFit(
+        plugin=terms.plugin,
+        bias=terms.bias,
+        induced=terms.induced,
+        variance=terms.variance,
+        lower_bound=terms.lower_bound,
+        calibration=terms.calibration,
+        mean_loss=float(
+            weighted_mean(score.loss(problem.target, problem.forecast), problem.weight)
+        ),
+        pvalue=pvalue,
+        table=table,
+        n_regions=cut.n_before,
+        n_measured=int(measured.sum()),
+        singletons=cut.singletons,
+    )
+
+
+def _average(one, two):
+    """Both directions: means; the variance counts them as dependent, the p-value doubles."""
+    names = ("plugin", "bias", "induced", "lower_bound", "calibration", "mean_loss", "singletons")
+    means = {name: 0.5 * (getattr(one, name) + getattr(two, name)) for name in names}
+    spread = 0.25 * (np.sqrt(one.variance) + np.sqrt(two.variance)) ** 2
+    table = sorted(one.table + two.table, key=lambda region: -region.harm)
+    return replace(
+        one,
+        **means,
+        variance=float(spread),
+        pvalue=min(1.0, 2 * min(one.pvalue, two.pvalue)),
+        table=table,
+        n_regions=one.n_regions + two.n_regions,
+        n_measured=one.n_measured + two.n_measured,
+    )

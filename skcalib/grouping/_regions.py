@@ -1,0 +1,237 @@
+"""Level sets, halves and regions: who is compared with whom."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.base import clone
+from sklearn.cluster import KMeans
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import check_array
+
+from skcalib.smoothers import MedianCells, QuantileBins, UniformBins
+from skcalib.trees import FeatureBins, HistogramTree
+
+STRATEGIES = {"quantile": QuantileBins, "uniform": UniformBins}
+
+
+def check_features(X, *, allow_nan):
+    """Features as a dense matrix of numbers."""
+    if issparse(X):
+        raise ValueError(
+            "X is sparse: regions are cut from dense features. Pass a dense representation, for "
+            "example of sklearn.decomposition.TruncatedSVD."
+        )
+    if hasattr(X, "dtypes") and hasattr(X, "columns"):
+        kinds = zip(X.columns, X.dtypes, strict=True)
+        odd = [str(name) for name, kind in kinds if getattr(kind, "kind", "?") not in "biuf"]
+        odd = [name for name in odd if not _is_numeric(X[name])]
+        if odd:
+            raise ValueError(
+                f"X has columns that are no numbers ({', '.join(odd[:5])}): encode them first, for "
+                "example by sklearn.preprocessing.OrdinalEncoder."
+            )
+    return check_array(
+        X,
+        dtype=[np.float64, np.float32],
+        ensure_all_finite="allow-nan" if allow_nan else True,
+        input_name="X",
+    )
+
+
+def _is_numeric(column):
+    try:
+        return np.asarray(column, dtype=np.float64).ndim == 1 and column.dtype != object
+    except (TypeError, ValueError):
+        return False
+
+
+def level_sets(forecast, n_bins, strategy):
+    """Level set of each forecast; vectors of more than two columns are cut at medians."""
+    if not isinstance(strategy, str) or strategy not in STRATEGIES:
+        names = ", ".join(map(repr, STRATEGIES))
+        raise ValueError(f"strategy must be one of {names}, got {strategy!r}.")
+    if forecast.shape[1] == 2:
+        partition = STRATEGIES[strategy](n_bins)
+    elif strategy == "quantile":
+        partition = MedianCells(n_bins)
+    else:
+        raise ValueError(
+            "strategy='uniform' cuts one probability: with more than two columns use 'quantile', "
+            "or notion='classwise' or 'top_label'."
+        )
+    return partition.fit(forecast, forecast).cells_
+
+
+def stratified_half(forecast, bins, test_size, rng):
+    """Mask of the measured samples: every test_size-th in the order of level set and score."""
+    shuffled = rng.permutation(len(bins))
+    order = shuffled[np.lexsort((order_of(forecast)[shuffled], bins[shuffled]))]
+    ticks = np.floor(np.arange(len(bins) + 1) * test_size + rng.random_sample())
+    measured = np.empty(len(bins), dtype=bool)
+    measured[order] = np.diff(ticks) > 0
+    return measured
+
+
+def order_of(forecast):
+    """What samples are sorted by: the probability of two columns, the confidence of more."""
+    return forecast[:, 1] if forecast.shape[1] == 2 else forecast.max(axis=1)
+
+
+@dataclass(frozen=True)
+class Regions:
+    """Region of each measured sample, numbered over all level sets.
+
+    ``rules`` has one sentence for each region; ``singletons`` is the share of regions that held a
+    single sample before they were merged.
+    """
+
+    region: np.ndarray
+    rules: list
+    singletons: float
+    n_before: int
+
+
+class Partitioner:
+    """Cuts a level set: learns regions on one half of its samples and finds them on the other."""
+
+    def __init__(self, partitioner, region_ratio, rng, feature_names):
+        self.partitioner, self.region_ratio, self.rng = partitioner, region_ratio, rng
+        self.names = feature_names
+        self.kind = _kind(partitioner)
+        self.allows_nan = self.kind in ("tree", "stump") or (
+            self.kind == "estimator" and _allows_nan(partitioner)
+        )
+
+    def prepare(self, X):
+        """What all level sets share: codes for the trees, standardised features for k-means."""
+        if self.kind in ("tree", "stump"):
+            self._bins = FeatureBins().fit(X, self.rng)
+            return self._bins.transform(X)
+        return StandardScaler().fit_transform(X) if self.kind == "kmeans" else X
+
+    def cut(self, prepared, target, weight, fitting, measured):
+        """Regions (local numbers) of the rows `fitting` and `measured`, and their rules."""
+        labels = target.argmax(axis=1)
+        n_regions = max(1, len(measured) // self.region_ratio)
+        if self.kind in ("tree", "stump"):
+            stump = self.kind == "stump"
+            tree = HistogramTree(
+                2 if stump else n_regions,
+                # A balanced stump: no side below a third of the level set.
+                min_samples_leaf=max(1, len(fitting) // 3 if stump else self.region_ratio // 4),
+            )
+            equal = np.ptp(weight) == 0
+            tree.fit(
+                prepared[fitting],
+                labels[fitting],
+                target.shape[1],
+                None if equal else weight[fitting],
+            )
+            rules = tree.rules(self._bins.edges_, self.names)
+            return tree.apply(prepared[fitting]), tree.apply(prepared[measured]), rules
+        if self.kind == "kmeans":
+            n_clusters = min(n_regions, len(fitting))
+            model = KMeans(n_clusters, n_init=1, random_state=self.rng)
+        else:
+            model = clone(self.partitioner)
+        model.fit(prepared[fitting], labels[fitting])
+        return _numbered(model, prepared, fitting, measured)
+
+
+def _kind(partitioner):
+    if partitioner is None:
+        return "tree"
+    if isinstance(partitioner, str) and partitioner in ("stump", "kmeans"):
+        return partitioner
+    if hasattr(partitioner, "fit") and (
+        hasattr(partitioner, "apply") or hasattr(partitioner, "predict")
+    ):
+        return "estimator"
+    raise ValueError(
+        "partitioner must be None, 'stump', 'kmeans' or a scikit-learn estimator with apply or "
+        f"predict, got {partitioner!r}."
+    )
+
+
+def _allows_nan(estimator):
+    from sklearn.utils import get_tags
+
+    return get_tags(estimator).input_tags.allow_nan
+
+
+def _numbered(model, prepared, fitting, measured):
+    find = model.apply if hasattr(model, "apply") else model.predict
+    found = [np.asarray(find(prepared[rows])) for rows in (fitting, measured)]
+    if found[0].ndim != 1:
+        raise ValueError(
+            f"{type(model).__name__} gives several regions for each sample: use a single tree or "
+            "a clustering."
+        )
+    names, number = np.unique(np.concatenate(found), return_inverse=True)
+    if len(names) > 0.5 * len(number) and len(number) > 4:
+        raise ValueError(
+            f"{type(model).__name__} puts nearly every sample into a region of its own: use an "
+            "estimator that predicts few values, such as a tree or a clustering."
+        )
+    kind = type(model).__name__
+    return number[: len(fitting)], number[len(fitting) :], [f"{kind} region {k}" for k in names]
+
+
+def merge_singletons(region, likeness):
+    """Join each region of a single sample to the one of several samples that is most alike.
+
+    Parameters
+    ----------
+    region : array of int of shape (n,)
+        Regions of the measured samples of one level set.
+    likeness : array of shape (n_regions, C)
+        What regions are compared by: label frequencies on the *other* half, so that the measured
+        labels have no say.
+
+    Returns
+    -------
+    array of int of shape (n,)
+        Regions of two samples or more, unless the level set has only one.
+    """
+    counts = np.bincount(region, minlength=len(likeness))
+    single, several = np.flatnonzero(counts == 1), np.flatnonzero(counts > 1)
+    if len(single) == 0:
+        return region
+    target = np.arange(len(likeness))
+    if len(several) == 0:
+        target[single] = single[0]
+    else:
+        distance = np.sum((likeness[single, None, :] - likeness[None, several, :]) ** 2, axis=2)
+        target[single] = several[distance.argmin(axis=1)]
+    return target[region]
+
+
+def cut_level_sets(partitioner, prepared, target, weight, bins, measured):
+    """Regions of the measured samples over all level sets -> `Regions`."""
+    region = np.full(len(bins), -1)
+    rules, n_single, n_before = [], 0, 0
+    for level in range(bins.max() + 1):
+        here = bins == level
+        fitting, testing = np.flatnonzero(here & ~measured), np.flatnonzero(here & measured)
+        if len(testing) == 0:
+            continue
+        if len(fitting) == 0:
+            region[testing], rules = len(rules), [*rules, "all"]
+            n_before += 1
+            continue
+        fitted, found, names = partitioner.cut(prepared, target, weight, fitting, testing)
+        counts = np.bincount(found, minlength=len(names))
+        n_before += int(np.sum(counts > 0))
+        n_single += int(np.sum(counts == 1))
+        likeness = _frequencies(fitted, target[fitting], len(names))
+        region[testing] = len(rules) + merge_singletons(found, likeness)
+        rules = rules + list(names)
+    kept, compact = np.unique(region[measured], return_inverse=True)
+    return Regions(compact, [rules[k] for k in kept], n_single / max(n_before, 1), n_before)
+
+
+def _frequencies(region, target, n_regions):
+    counts = np.bincount(region, minlength=n_regions)[:, None]
+    sums = np.stack([np.bincount(region, column, n_regions) for column in target.T], axis=1)
+    return np.where(counts > 0, sums / np.maximum(counts, 1), target.mean(axis=0))

@@ -1,0 +1,394 @@
+"""The estimator of the grouping loss."""
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import norm
+from sklearn.utils import check_random_state, get_tags
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import validate_data
+
+from skcalib._checks import check_problem, check_proba, check_weight
+from skcalib.errors._terms import check_loss, check_notion, check_smoother
+from skcalib.grouping._fits import GroupingProblem, fit_given_regions, fit_partition, fit_risk
+from skcalib.grouping._regions import Partitioner, check_features
+from skcalib.grouping._risk import default_model
+from skcalib.inspector import ClassifierInspector
+from skcalib.intervals import check_confidence_level
+from skcalib.notions import Canonical, Classwise, TopLabel
+
+
+@dataclass(frozen=True)
+class _Options:
+    n_bins: int
+    strategy: str
+    region_ratio: int
+    test_size: float
+    swap: bool
+    n_permutations: int
+    folds: object
+    n_jobs: int | None
+    confidence_level: float
+    feature_names: list
+
+
+class GroupingLossEstimator(ClassifierInspector):
+    r"""Estimate a lower bound of the grouping loss: the error that calibration cannot see (L23).
+
+    A calibrated classifier can be wrong for every person: over-confident for one group,
+    under-confident for another, right on average. With Q = E[Y|X] and C = E[Y|S] the loss of the
+    score S splits into
+
+    .. math:: E\,L(Y, S) = \underbrace{E\,D(C, S)}_{calibration} +
+        \underbrace{E\,D(Q, C)}_{grouping} + \underbrace{E\,L(Y, Q)}_{irreducible} .
+
+    ``method="partition"`` cuts each level set of the score into regions of similar features, by a
+    partition learned on one half of the data, and measures the other half (L23 prop. 4.2-4.3):
+
+    .. math:: GL \ge \underbrace{E\,D(R, C_B) - bias}_{explained} -
+        \underbrace{E\,D(\hat C, \bar C_B)}_{induced\ by\ binning} ,
+
+    R being the label frequencies of the regions, :math:`C_B` those of the level sets. The bias
+    correction (a jackknife) is exact in expectation for Brier. For other scores it leaves a bias of
+    second order; the log loss is explained in excess where regions hold less than one label of a
+    rare class, so give it larger regions.
+    ``method="risk"`` cross-fits a model of (score, features) on top of the calibration curve and
+    reports the loss that it saves at its best scale.
+
+    Parameters
+    ----------
+    estimator : classifier or None, default=None
+        What produces the probabilities. None: pass ``y_proba`` to `fit`, and any representation
+        as X, such as the penultimate layer of a network. (Its own log-probabilities say little.)
+    loss : {"brier", "log", "spherical"} or ProperScore, default="brier"
+        The proper score.
+    notion : {"canonical", "classwise", "top_label"} or Notion, default="canonical"
+        Two classes: the positive class. Of a canonical problem of more classes, level sets are cells
+        of the simplex cut at medians.
+    partitioner : None, "stump", "kmeans" or estimator, default=None
+        None: a histogram tree. "stump": one balanced split, which is easy to name. Any
+        scikit-learn estimator with `apply` or `predict`. For "risk": a regressor, fitted to the
+        residual, or a classifier in place of the default gradient boosting.
+    n_bins : int, default=15
+        Level sets at the most; fewer where one would not hold a region of measured samples.
+    strategy : {"quantile", "uniform"}, default="quantile"
+        Level sets of equal mass or equal width.
+    region_ratio : int, default=12
+        Measured samples per region. Below 6 the bound is unreliable, and warned about.
+    smoother : None, {"kernel", "isotonic", "binning"}, Smoother or classifier, default=None
+        The continuous calibration curve, as in :func:`~skcalib.proper_calibration_error`; fitted
+        on the half that is not measured.
+    method : {"partition", "risk"}, default="partition"
+        See above.
+    test_size : float, default=0.5
+        Share of the samples that are measured, stratified by score.
+    swap : bool, default=False
+        Average over both roles of the halves.
+    n_permutations : int, default=200
+        Permutations of the test; 0 for none.
+    cv : None, int or splitter, default=None
+        None: the classifier is fitted and (X, y) held out. Else its out-of-fold probabilities; and
+        the folds of "risk" (5 by default).
+    confidence_level : float, default=0.95
+        Level of the intervals.
+    response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
+        Decision values become probabilities through the logistic function or the softmax.
+    labels : array-like of shape (n_classes,), default=None
+        With ``estimator=None``, the class of each column of `y_proba`.
+    n_jobs : int, default=None
+        Folds, and problems of the notion, in parallel.
+    random_state : int, RandomState instance or None, default=None
+        Halves, trees, permutations.
+
+    Attributes
+    ----------
+    grouping_loss_ : float
+        The lower bound; may be negative where there is nothing to find.
+    confidence_interval_ : tuple of float
+        Normal interval of the bound. It accounts for the measured samples, not for the partition.
+    standard_error_ : float
+        Standard error behind it.
+    pvalue_ : float
+        Of "no grouping loss". "partition": residuals are permuted among neighbours in the score;
+        several problems are combined by Bonferroni. "risk": one-sided normal test of the slope of
+        the loss towards the model, its variance doubled for the dependence between folds.
+    plugin_, bias_, explained_, induced_ : float
+        Terms of the bound, nan for "risk".
+    calibration_error_ : float
+        "partition": of the binned score, debiased by the variance of the residual. "risk": what the
+        cross-fitted calibration curve saves.
+    expected_loss_ : float
+        Mean loss of the score.
+    irreducible_bound_ : float
+        Upper bound of the irreducible loss: what calibration and grouping leave.
+    epistemic_bound_ : float
+        Lower bound of :math:`E\,D(Q, S)` (L23 cor. C.2): calibration plus grouping.
+    regions_ : list of Region
+        Who is affected, the largest harm first: event, level set, rule in feature names, samples,
+        mean score, mean outcome and its Clopper-Pearson interval. ``pandas.DataFrame(regions_)``
+        makes a table. Empty for "risk".
+    n_regions_ : int
+        Regions before single samples were merged into the region most like them.
+    scale_ : float
+        "risk": the best multiple of the residual model, averaged over the problems.
+    classes_ : array of shape (n_classes,)
+        Classes, in the order of the columns.
+    n_features_in_ : int
+        Number of features.
+
+    Notes
+    -----
+    An injective recalibration leaves the grouping loss unchanged (L23 lemma C.5). The classwise
+    standard error is the mean over classes, as if their errors moved together.
+
+    Examples
+    --------
+    >>> from skcalib import GroupingLossEstimator
+    >>> from skcalib.datasets import make_grouping_problem
+    >>> data = make_grouping_problem(10_000, random_state=0)
+    >>> estimator = GroupingLossEstimator(random_state=0).fit(data.X, data.y, y_proba=data.y_proba)
+    >>> round(estimator.grouping_loss_, 4), round(data.truth["grouping_brier"], 4)
+    (0.0049, 0.0059)
+    >>> estimator.pvalue_ < 0.01
+    True
+    """
+
+    def __init__(
+        self,
+        estimator=None,
+        *,
+        loss="brier",
+        notion="canonical",
+        partitioner=None,
+        n_bins=15,
+        strategy="quantile",
+        region_ratio=12,
+        smoother=None,
+        method="partition",
+        test_size=0.5,
+        swap=False,
+        n_permutations=200,
+        cv=None,
+        confidence_level=0.95,
+        response_method="auto",
+        labels=None,
+        n_jobs=None,
+        random_state=None,
+    ):
+        self.estimator = estimator
+        self.loss = loss
+        self.notion = notion
+        self.partitioner = partitioner
+        self.n_bins = n_bins
+        self.strategy = strategy
+        self.region_ratio = region_ratio
+        self.smoother = smoother
+        self.method = method
+        self.test_size = test_size
+        self.swap = swap
+        self.n_permutations = n_permutations
+        self.cv = cv
+        self.confidence_level = confidence_level
+        self.response_method = response_method
+        self.labels = labels
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X, y, sample_weight=None, *, y_proba=None, regions=None, **fit_params):
+        """Estimate the grouping loss on (X, y).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Features, dense numbers. Missing values are allowed where the partitioner, or the model
+            of "risk", takes them; the default ones do.
+        y : array-like of shape (n_samples,)
+            Labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the means, the curve and the trees; with `cv` also passed to the classifier.
+        y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), default=None
+            Probabilities, with ``estimator=None``.
+        regions : array-like of shape (n_samples,), default=None
+            Regions that are known beforehand, such as a clinic or an age group. All samples are
+            then measured. They must not have been found with these labels.
+        **fit_params : dict
+            With `cv`: further parameters of the classifier's `fit`, and ``groups`` for the
+            splitter. Routed as metadata where metadata routing is enabled.
+
+        Returns
+        -------
+        GroupingLossEstimator
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            For invalid input, and for features that are sparse or no numbers.
+        """
+        score = self._check_parameters()
+        self._y_proba = y_proba
+        proba, y, weight, tested = self._forecasts(X, y, sample_weight, fit_params)
+        del self._y_proba
+        seed = self._seed()
+        features = self._features(X)[tested]
+        regions = None if regions is None else _check_regions(regions, len(tested))[tested]
+        if weight is not None:  # a sample of weight zero is not there
+            there = np.asarray(weight) > 0
+            proba, y, weight, features = proba[there], y[there], weight[there], features[there]
+            regions = None if regions is None else regions[there]
+        problem = check_problem(y, proba, sample_weight=weight, labels=self.classes_)
+        notion = check_notion(self.notion)
+        options = self._options(len(y), regions is not None)
+        fits = Parallel(n_jobs=self.n_jobs)(
+            delayed(_fit_one)(
+                GroupingProblem(forecast, target, problem.weight, features, events),
+                score,
+                check_smoother(self.smoother),
+                self.partitioner,
+                regions,
+                options,
+                self.method,
+                seed + k,
+            )
+            for k, ((forecast, target), events) in enumerate(
+                zip(
+                    notion.problems(problem.forecast, problem.target),
+                    _events(notion, self.classes_),
+                    strict=False,
+                )
+            )
+        )
+        self._collect(fits, notion, options, score)
+        return self
+
+    def _check_parameters(self):
+        score = check_loss(self.loss)
+        check_confidence_level(self.confidence_level)
+        if self.method not in ("partition", "risk"):
+            raise ValueError(f"method must be 'partition' or 'risk', got {self.method!r}.")
+        if not 0 < self.test_size < 1:
+            raise ValueError(f"test_size must lie between 0 and 1, got {self.test_size!r}.")
+        for name, least in (("n_bins", 1), ("region_ratio", 2), ("n_permutations", 0)):
+            value = getattr(self, name)
+            if not isinstance(value, (int, np.integer)) or value < least:
+                raise ValueError(
+                    f"{name} must be a whole number of at least {least}, got {value!r}."
+                )
+        return score
+
+    def _given_forecasts(self, X, y, sample_weight):
+        if self._y_proba is None:
+            raise ValueError(
+                "GroupingLossEstimator without an estimator needs the probabilities: pass y_proba "
+                "to fit, next to the features X."
+            )
+        problem = check_problem(
+            y, self._y_proba, sample_weight=sample_weight, labels=self.labels
+        )
+        self.classes_ = problem.classes
+        weight = None if sample_weight is None else check_weight(sample_weight, len(y))
+        validate_data(self, X, skip_check_array=True)
+        return check_proba(self._y_proba), y, weight, np.ones(len(y), dtype=bool)
+
+    def _seed(self):
+        rng = check_random_state(self.random_state)
+        return int(rng.randint(2**31 - 1000))
+
+    def _features(self, X):
+        if self.method == "risk":
+            model = default_model(0) if self.partitioner is None else self.partitioner
+            if isinstance(model, str) or not hasattr(model, "fit"):
+                raise ValueError(
+                    f"With method='risk' the partitioner must be None, a regressor of the residual "
+                    f"or a classifier, got {model!r}."
+                )
+            return check_features(X, allow_nan=get_tags(model).input_tags.allow_nan)
+        allows_nan = Partitioner(self.partitioner, self.region_ratio, None, None).allows_nan
+        return check_features(X, allow_nan=allows_nan)
+
+    def _options(self, n_samples, given):
+        measured = n_samples if given else n_samples * self.test_size
+        names = getattr(self, "feature_names_in_", None)
+        if names is None:
+            names = [f"x{j}" for j in range(self.n_features_in_)]
+        return _Options(
+            n_bins=max(1, min(self.n_bins, int(measured // self.region_ratio))),
+            strategy=self.strategy,
+            region_ratio=self.region_ratio,
+            test_size=self.test_size,
+            swap=self.swap,
+            n_permutations=self.n_permutations,
+            folds=5 if self.cv is None or self.estimator is not None else self.cv,
+            n_jobs=None,
+            confidence_level=self.confidence_level,
+            feature_names=[str(name) for name in names],
+        )
+
+    def _collect(self, fits, notion, options, score):
+        share = 1 / len(fits) if notion.reduce == "mean" else 1.0
+
+        def total(name):
+            return float(share * sum(getattr(fit, name) for fit in fits))
+
+        self.plugin_, self.bias_, self.induced_ = map(total, ("plugin", "bias", "induced"))
+        self.explained_ = self.plugin_ - self.bias_
+        self.grouping_loss_ = total("lower_bound")
+        self.calibration_error_ = total("calibration")
+        self.expected_loss_ = total("mean_loss")
+        self.epistemic_bound_ = self.calibration_error_ + self.grouping_loss_
+        self.irreducible_bound_ = self.expected_loss_ - self.epistemic_bound_
+        self.standard_error_ = float(share * sum(np.sqrt(fit.variance) for fit in fits))
+        reach = norm.ppf(0.5 + self.confidence_level / 2) * self.standard_error_
+        self.confidence_interval_ = (self.grouping_loss_ - reach, self.grouping_loss_ + reach)
+        self.pvalue_ = float(min(1.0, len(fits) * min(fit.pvalue for fit in fits)))
+        self.regions_ = sorted(
+            (region for fit in fits for region in fit.table), key=lambda region: -region.harm
+        )
+        self.n_regions_ = sum(fit.n_regions for fit in fits)
+        if self.method == "risk":
+            self.scale_ = float(np.mean([fit.scale for fit in fits]))
+        else:
+            self._warn(fits)
+
+    def _warn(self, fits):
+        ratio = sum(fit.n_measured for fit in fits) / max(self.n_regions_, 1)
+        single = max(fit.singletons for fit in fits)
+        if ratio < 6 or single > 0.05:
+            warnings.warn(
+                f"The regions hold {ratio:.1f} measured samples on average, and {100 * single:.0f} "
+                "% of them a single one: the bound of the grouping loss is unreliable. Use more "
+                "samples, fewer bins or a larger region_ratio (about 12).",
+                UserWarning,
+                stacklevel=3,
+            )
+
+
+def _fit_one(problem, score, smoother, partitioner, regions, options, method, seed):
+    if method == "risk":
+        model = default_model(seed) if partitioner is None else partitioner
+        return fit_risk(problem, score, smoother, model, options, seed)
+    if regions is not None:
+        return fit_given_regions(problem, score, smoother, regions, options, seed)
+    return fit_partition(problem, score, smoother, partitioner, options, seed)
+
+
+def _check_regions(regions, n_samples):
+    regions = np.asarray(regions)
+    if regions.shape != (n_samples,):
+        raise ValueError(
+            f"regions must have shape ({n_samples},), one region per sample; got {regions.shape}."
+        )
+    return regions
+
+
+def _events(notion, classes):
+    """Names of the columns of each problem of the notion."""
+    names = [f"class {label}" for label in classes]
+    if isinstance(notion, Canonical):
+        return [names]
+    if isinstance(notion, Classwise):
+        return [["rest", name] for name in names]
+    if isinstance(notion, TopLabel):
+        return [["wrong", "top label"]]
+    return [[f"column {k}" for k in range(len(classes) + 1)]]
