@@ -13,6 +13,7 @@ from skcalib.errors import (
     sharpness,
 )
 from skcalib.estimators import CalibrationErrorEstimator
+from skcalib.grouping import GroupingLossEstimator
 from skcalib.notions import Canonical, ClassGroups, Classwise, Notion, TopK, TopLabel
 from skcalib.report import CalibrationReport
 from skcalib.scorers import get_scorer, get_scorer_names
@@ -47,6 +48,7 @@ __all__ = [
     "CrossFitted",
     "DawidSebastiani",
     "DirichletKernel",
+    "GroupingLossEstimator",
     "IsotonicSmoother",
     "LevelSets",
     "LogLoss",

@@ -1,4 +1,4 @@
-"""Scorers: calibration errors that plug into scikit-learn's searches and cross-validation."""
+"""Scorers: errors that plug into scikit-learn's searches and cross-validation."""
 
 from copy import deepcopy
 
@@ -6,17 +6,67 @@ from sklearn.utils.metadata_routing import MetadataRequest
 
 from skcalib._labels import check_y
 from skcalib.errors import proper_calibration_error
+from skcalib.grouping import GroupingLossEstimator
 from skcalib.responses import align_classes, classifier_proba
 
 
-class ProbaScorer:
-    r"""Scorer that reads the classes of the fitted classifier: ``scorer(estimator, X, y)``.
+class Scorer:
+    """Base class: ``scorer(estimator, X, y, *, sample_weight=None)``, higher is better.
+
+    Takes part in metadata routing, is asked for weights by searches where routing is off, and can
+    be pickled. Subclasses implement ``_value(estimator, X, y, sample_weight)``, an error or a
+    score.
+    """
+
+    greater_is_better = False
+
+    def __init__(self):
+        self._request = MetadataRequest(owner=self)
+        self._request.score.add_request(param="sample_weight", alias=None)
+
+    def __call__(self, estimator, X, y, *, sample_weight=None):
+        """Score of a fitted classifier on (X, y); higher is better."""
+        value = self._value(estimator, X, check_y(y, name="y"), sample_weight)
+        return value if self.greater_is_better else -value
+
+    def set_score_request(self, *, sample_weight):
+        """Request `sample_weight` in metadata routing: True, False, None or an alias.
+
+        Parameters
+        ----------
+        sample_weight : bool, None or str
+            The request.
+
+        Returns
+        -------
+        Scorer
+            The scorer itself.
+        """
+        self._request.score.add_request(param="sample_weight", alias=sample_weight)
+        return self
+
+    def get_metadata_routing(self):
+        """Metadata that the scorer requests.
+
+        Returns
+        -------
+        MetadataRequest
+            The request.
+        """
+        return self._request
+
+    def _accept_sample_weight(self):
+        """Asked by scikit-learn's searches where metadata routing is off."""
+        return True
+
+
+class ProbaScorer(Scorer):
+    r"""Scorer of a metric of probabilities that reads the classes of the fitted classifier.
 
     What ``make_scorer(metric, response_method="predict_proba")`` does, and two things it cannot:
     it knows the columns from ``estimator.classes_``, so a fold whose labels lack a class, string
     labels and both binary and multiclass problems just work; and a label that was never seen in
-    training counts as one of probability 0. It takes part in metadata routing
-    (``set_score_request(sample_weight=True)``) and can be pickled.
+    training counts as one of probability 0.
 
     Parameters
     ----------
@@ -43,50 +93,16 @@ class ProbaScorer:
     """
 
     def __init__(self, metric, *, greater_is_better=False, response_method="auto", **kwargs):
+        super().__init__()
         self.metric = metric
         self.greater_is_better = greater_is_better
         self.response_method = response_method
         self.kwargs = kwargs
-        self._request = MetadataRequest(owner=self)
-        self._request.score.add_request(param="sample_weight", alias=None)
 
-    def __call__(self, estimator, X, y, *, sample_weight=None):
-        """Score of a fitted classifier on (X, y); higher is better."""
-        y = check_y(y, name="y")
+    def _value(self, estimator, X, y, sample_weight):
         proba = classifier_proba(estimator, X, response_method=self.response_method)
         proba, classes = align_classes(proba, estimator.classes_, y)
-        value = self.metric(y, proba, labels=classes, sample_weight=sample_weight, **self.kwargs)
-        return value if self.greater_is_better else -value
-
-    def set_score_request(self, *, sample_weight):
-        """Request `sample_weight` in metadata routing: True, False, None or an alias.
-
-        Parameters
-        ----------
-        sample_weight : bool, None or str
-            The request.
-
-        Returns
-        -------
-        ProbaScorer
-            The scorer itself.
-        """
-        self._request.score.add_request(param="sample_weight", alias=sample_weight)
-        return self
-
-    def get_metadata_routing(self):
-        """Metadata that the scorer requests.
-
-        Returns
-        -------
-        MetadataRequest
-            The request.
-        """
-        return self._request
-
-    def _accept_sample_weight(self):
-        """Asked by scikit-learn's searches where metadata routing is off."""
-        return True
+        return self.metric(y, proba, labels=classes, sample_weight=sample_weight, **self.kwargs)
 
     def __repr__(self):
         options = "".join(f", {name}={value!r}" for name, value in self.kwargs.items())
@@ -94,12 +110,49 @@ class ProbaScorer:
         return f"{type(self).__name__}({sign}{self.metric.__name__}{options})"
 
 
+class GroupingScorer(Scorer):
+    """Scorer of the grouping loss, which needs the features: minus its lower bound.
+
+    Parameters
+    ----------
+    **kwargs
+        Arguments of :class:`~skcalib.GroupingLossEstimator`. The seed is 0 and there is no
+        permutation test unless you say otherwise.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from skcalib.datasets import make_grouping_problem
+    >>> from skcalib.scorers import GroupingScorer
+    >>> data = make_grouping_problem(12_000, random_state=0)
+    >>> classifier = LogisticRegression().fit(data.X[:2000], data.y[:2000])
+    >>> scorer = GroupingScorer(swap=True)
+    >>> bool(scorer(classifier, data.X[2000:], data.y[2000:]) < 0)
+    True
+    """
+
+    def __init__(self, **kwargs):
+        super().__init__()
+        self.kwargs = {"random_state": 0, "n_permutations": 0, **kwargs}
+
+    def _value(self, estimator, X, y, sample_weight):
+        inspector = GroupingLossEstimator(estimator, **self.kwargs)
+        return inspector.fit(X, y, sample_weight=sample_weight).grouping_loss_
+
+    def __repr__(self):
+        options = "".join(f", {name}={value!r}" for name, value in self.kwargs.items())
+        return f"{type(self).__name__}(neg grouping_loss{options})"
+
+
 neg_brier_calibration_error = ProbaScorer(proper_calibration_error, loss="brier")
 neg_log_calibration_error = ProbaScorer(proper_calibration_error, loss="log")
+
+neg_grouping_loss = GroupingScorer()
 
 _SCORERS = {
     "neg_brier_calibration_error": neg_brier_calibration_error,
     "neg_log_calibration_error": neg_log_calibration_error,
+    "neg_grouping_loss": neg_grouping_loss,
 }
 
 
@@ -119,7 +172,7 @@ def get_scorer(name):
 
     Returns
     -------
-    ProbaScorer
+    Scorer
         Higher is better: errors come with a minus sign.
 
     Raises
@@ -159,6 +212,6 @@ def get_scorer_names():
     --------
     >>> from skcalib import get_scorer_names
     >>> get_scorer_names()
-    ['neg_brier_calibration_error', 'neg_log_calibration_error']
+    ['neg_brier_calibration_error', 'neg_grouping_loss', 'neg_log_calibration_error']
     """
     return sorted(_SCORERS)

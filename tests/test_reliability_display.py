@@ -35,8 +35,8 @@ from skcalib import (
 from skcalib.datasets import make_tempered_simplex
 from skcalib.displays import ReliabilityDisplay
 from skcalib.displays._bands import consistency_band, isotonic_interval
-from skcalib.intervals import clopper_pearson
 from skcalib.displays._strategies import make_curve
+from skcalib.intervals import clopper_pearson
 
 STRATEGIES = ("isotonic", "quantile", "uniform", "kernel")
 draw = ReliabilityDisplay.from_predictions

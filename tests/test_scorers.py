@@ -10,7 +10,13 @@ from sklearn.metrics import make_scorer
 from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from sklearn.svm import LinearSVC
 
-from skcalib import get_scorer, get_scorer_names, proper_calibration_error, scorers
+from skcalib import (
+    GroupingLossEstimator,
+    get_scorer,
+    get_scorer_names,
+    proper_calibration_error,
+    scorers,
+)
 from skcalib.scorers import ProbaScorer
 
 NAMES = np.array(["ape", "bee", "cat"])
@@ -21,7 +27,23 @@ def data():
     return make_classification(300, n_classes=3, n_informative=5, flip_y=0.1, random_state=0)
 
 
-@pytest.mark.parametrize("name", get_scorer_names())
+CALIBRATION = [name for name in get_scorer_names() if name.endswith("calibration_error")]
+
+
+def test_grouping_loss_reads_the_features(data):
+    X, y = data
+    classifier = LogisticRegression().fit(X, y)
+    scorer = get_scorer("neg_grouping_loss")
+    expected = GroupingLossEstimator(classifier, n_permutations=0, random_state=0).fit(X, y)
+    assert scorer(classifier, X, y) == -expected.grouping_loss_
+    results = cross_validate(
+        LogisticRegression(), X, NAMES[y], scoring={"grouping": scorer, "loss": "neg_log_loss"}
+    )
+    assert np.isfinite(results["test_grouping"]).all()
+    assert "neg grouping_loss" in repr(scorer)
+
+
+@pytest.mark.parametrize("name", CALIBRATION)
 def test_value(name, data):
     X, y = data
     classifier = LogisticRegression().fit(X, y)
@@ -36,7 +58,7 @@ def test_value(name, data):
 def test_grid_search(data, labels, n_classes):
     X, y = data
     X, y = X[y < n_classes], labels[y[y < n_classes]]
-    scoring = {name: get_scorer(name) for name in get_scorer_names()} | {"loss": "neg_log_loss"}
+    scoring = {name: get_scorer(name) for name in CALIBRATION} | {"loss": "neg_log_loss"}
     search = GridSearchCV(
         LogisticRegression(), {"C": [0.01, 1.0]}, scoring=scoring, refit="loss", n_jobs=2
     ).fit(X, y)

@@ -85,7 +85,7 @@ def fit_given_regions(problem, score, smoother, regions, options, seed):
         # Labels have no say: a region of one sample joins the largest of its level set.
         size = np.bincount(local)[:, None].astype(float)
         region[here] = local_names[merge_singletons(local, np.where(size == 1, size.max(), size))]
-    kept, first, region = np.unique(region, return_index=True, return_inverse=True)
+    _, first, region = np.unique(region, return_index=True, return_inverse=True)
     rules = [f"region {names[k]}" for k in first]
     curve = clone(smoother).fit(problem.forecast, problem.target, problem.weight).smooth_held_out()
     cut = Regions(region.ravel(), rules, float(singletons), int(n_before))

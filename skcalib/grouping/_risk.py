@@ -17,7 +17,6 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib.tower import weighted_mean
 
-
 _NEAR_ZERO = 1e-4
 
 

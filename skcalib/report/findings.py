@@ -1,5 +1,6 @@
 """What a report finds out: numbers with intervals, before any wording or drawing."""
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,6 +8,7 @@ import numpy as np
 from skcalib.errors import ScoreDecomposition
 from skcalib.errors._terms import check_loss, check_notion, reduce_terms, smooth_notion
 from skcalib.errors.proper import decompose
+from skcalib.grouping import GroupingLossEstimator
 from skcalib.intervals import MeanInterval, mean_interval
 from skcalib.notions import TopLabel
 from skcalib.scores import Brier
@@ -31,6 +33,30 @@ class ErrorFinding:
 
 
 @dataclass(frozen=True)
+class GroupingFinding:
+    """Grouping loss of the confidence (for two classes: of the forecast), where features are given.
+
+    ``calibration`` and ``irreducible_bound`` complete the Brier score of the same problem;
+    ``regions`` are the worst of a balanced split of each level set. ``note`` says why there is no
+    estimate, or why it is weak.
+    """
+
+    grouping_loss: MeanInterval | None = None
+    pvalue: float | None = None
+    loss: float | None = None
+    calibration: float | None = None
+    irreducible_bound: float | None = None
+    regions: tuple = ()
+    note: str = ""
+    of_forecast: bool = False
+
+    @property
+    def detected(self):
+        """True where both the interval and the test find grouping loss."""
+        return self.grouping_loss is not None and self.grouping_loss.low > 0 and self.pvalue < 0.05
+
+
+@dataclass(frozen=True)
 class Findings:
     """Everything that a report says, as numbers.
 
@@ -46,6 +72,7 @@ class Findings:
     errors: tuple
     flexible: ErrorFinding
     root_brier_score: float
+    grouping: GroupingFinding | None = None
 
     def error(self, loss, notion):
         """The finding of that loss and notion."""
@@ -57,8 +84,8 @@ class Findings:
         return self.error("brier", "canonical" if self.n_classes == 2 else "top_label")
 
 
-def find(problem, *, confidence_level, random_state=0, n_jobs=None):
-    """`Problem` -> `Findings`."""
+def find(problem, *, features=None, confidence_level, random_state=0, n_jobs=None):
+    """`Problem`, and the features where there are any -> `Findings`."""
     n_classes = problem.forecast.shape[1]
     notions = ("canonical",) if n_classes == 2 else ("canonical", "top_label", "classwise")
 
@@ -83,11 +110,49 @@ def find(problem, *, confidence_level, random_state=0, n_jobs=None):
         errors=tuple(finding for name in notions for finding in look(name, smoother)),
         flexible=flexible,
         root_brier_score=float(np.sqrt(weighted_mean(brier, problem.weight))),
+        grouping=None
+        if features is None
+        else find_grouping(problem, features, confidence_level, random_state, n_jobs),
+    )
+
+
+def find_grouping(problem, features, confidence_level, random_state, n_jobs=None):
+    """Grouping loss of the confidence, and the worst regions of a split that can be named."""
+    common = {
+        "notion": "canonical" if problem.forecast.shape[1] == 2 else "top_label",
+        "labels": problem.classes,
+        "confidence_level": confidence_level,
+        "n_jobs": n_jobs,
+        "random_state": random_state,
+    }
+    y = problem.classes[problem.target.argmax(axis=1)]
+    data = {"sample_weight": problem.weight, "y_proba": problem.forecast}
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", UserWarning)
+            found = GroupingLossEstimator(swap=True, **common).fit(features, y, **data)
+            named = GroupingLossEstimator(
+                partitioner="stump", n_bins=5, swap=True, n_permutations=0, **common
+            ).fit(features, y, **data)
+    except ValueError as error:  # features that cannot be cut: the rest of the report stands
+        return GroupingFinding(note=str(error))
+    low, high = found.confidence_interval_
+    return GroupingFinding(
+        grouping_loss=MeanInterval(found.grouping_loss_, low, high, found.standard_error_),
+        pvalue=found.pvalue_,
+        loss=found.expected_loss_,
+        calibration=found.calibration_error_,
+        irreducible_bound=found.irreducible_bound_,
+        regions=tuple(region for region in named.regions_ if region.direction)[:N_REGIONS],
+        note=str(caught[0].message) if caught else "",
+        of_forecast=problem.forecast.shape[1] == 2,
     )
 
 
 #: Losses of a report, in the order of its table.
 LOSSES = ("brier", "log")
+#: Regions that a report names at the most.
+N_REGIONS = 3
 
 
 def _confidence(problem):

@@ -13,6 +13,7 @@ from skcalib.report.wording import (
     interval,
     is_miscalibrated,
     number,
+    pvalue,
     sentences,
 )
 
@@ -20,7 +21,7 @@ _MANY_CLASSES = 10  # beyond this a panel for each class says little
 
 _STYLE = """
 .skcalib { --ink: #1a1a1a; --soft: #5c5c5c; --line: #d8d8d8; --paper: #ffffff; --card: #f6f7f8;
-  --bad: #b3470b; --good: #1f6f5c; --rest: #9fb8cf;
+  --bad: #b3470b; --good: #1f6f5c; --rest: #9fb8cf; --hidden: #d9a400;
   color: var(--ink); background: var(--paper); max-width: 62rem; margin: 0 auto;
   padding: 1.2rem; font: 16px/1.5 system-ui, sans-serif; }
 .skcalib h1 { font-size: 1.5rem; margin: 0; line-height: 1.25; }
@@ -42,6 +43,7 @@ _STYLE = """
 .skcalib .bar span { display: block; }
 .skcalib .calibration { background: var(--bad); }
 .skcalib .refinement { background: var(--rest); }
+.skcalib .grouping { background: var(--hidden); }
 .skcalib .key { display: inline-block; width: .8rem; height: .8rem; margin: 0 .3rem 0 .9rem; }
 .skcalib .figures { display: flex; flex-wrap: wrap; gap: 1rem; }
 .skcalib figure { margin: 0; background: #ffffff; flex: 1 1 20rem; max-width: 32rem; }
@@ -50,7 +52,8 @@ _STYLE = """
 .skcalib figure svg { width: 100%; height: auto; display: block; }
 .skcalib figcaption { background: var(--paper); padding: .3rem 0; }
 @media (prefers-color-scheme: dark) { .skcalib { --ink: #e8e8e8; --soft: #b0b0b0; --line: #454545;
-  --paper: #16181b; --card: #212429; --bad: #f08a4b; --good: #58b89f; --rest: #55708c; }
+  --paper: #16181b; --card: #212429; --bad: #f08a4b; --good: #58b89f; --rest: #55708c;
+  --hidden: #e8c34a; }
   .skcalib figure svg { filter: invert(.9) hue-rotate(180deg); }
   .skcalib figure { background: var(--paper); } }
 @media print { .skcalib { max-width: none; font-size: 11pt; }
@@ -96,6 +99,7 @@ def render_body(report):
         "<h2>Where the loss comes from</h2>",
         _bars(findings),
         _table(report),
+        "" if findings.grouping is None else _grouping(findings.grouping),
         "<h2>How it was computed</h2>",
         f'<p class="soft">{escape(report.method_note)}</p>',
         "</main>",
@@ -182,6 +186,47 @@ def _bars(findings):
         "better features or a better model can</p>"
     )
     return "".join(bars) + key
+
+
+def _grouping(grouping):
+    """What calibration cannot see: the three parts of the Brier score, and who is affected."""
+    head = "<h2>What calibration cannot see</h2>"
+    if grouping.grouping_loss is None:
+        return f'{head}<p class="soft">Not estimated: {escape(grouping.note)}</p>'
+    error = grouping.grouping_loss.standard_error
+    parts = (max(grouping.calibration, 0), max(grouping.grouping_loss.estimate, 0))
+    shares = [100 * part / grouping.loss if grouping.loss else 0.0 for part in parts]
+    name = "forecast" if grouping.of_forecast else "confidence"
+    bar = (
+        f"<p style=\"margin-bottom:.2rem\">Brier score of the {name}: "
+        f"{number(grouping.loss, error)} = calibration {number(grouping.calibration, error)} + "
+        f"grouping, at least {interval(grouping.grouping_loss)}, {pvalue(grouping.pvalue)} + "
+        f"irreducible, at most {number(grouping.irreducible_bound, error)}</p>"
+        '<div class="bar" role="img" aria-label="parts of the Brier score">'
+        f'<span class="calibration" style="width:{shares[0]:.2f}%"></span>'
+        f'<span class="grouping" style="width:{shares[1]:.2f}%"></span>'
+        '<span class="refinement" style="flex:1"></span></div>'
+        '<p class="soft"><span class="key calibration" style="margin-left:0"></span>calibration'
+        '<span class="key grouping"></span>grouping (lower bound): the same score, different '
+        'groups<span class="key refinement"></span>the rest</p>'
+    )
+    rows = "".join(_region(region) for region in grouping.regions)
+    table = (
+        '<div class="scroll"><table><thead><tr><th>Where</th><th>samples</th><th>mean score</th>'
+        f"<th>outcome [interval]</th></tr></thead><tbody>{rows}</tbody></table></div>"
+        if rows
+        else ""
+    )
+    note = f'<p class="soft">{escape(grouping.note)}</p>' if grouping.note else ""
+    return head + bar + table + note
+
+
+def _region(found):
+    return (
+        f"<tr><td>{escape(found.rule)}</td><td>{found.n_samples:,}</td>"
+        f"<td>{found.mean_score:.3f}</td>"
+        f"<td>{found.mean_outcome:.3f} [{found.low:.3f}, {found.high:.3f}]</td></tr>"
+    )
 
 
 def _table(report):

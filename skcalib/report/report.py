@@ -4,6 +4,8 @@ from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 
+import numpy as np
+
 from skcalib._checks import check_problem, check_weight
 from skcalib._labels import check_y
 from skcalib._version import __version__
@@ -12,7 +14,7 @@ from skcalib.report.findings import find
 from skcalib.report.html import render_body, render_page
 from skcalib.report.text import render_text
 from skcalib.report.wording import headline, is_miscalibrated, sentences
-from skcalib.responses import held_out_proba
+from skcalib.responses import held_out_proba, take_rows
 
 #: Packages whose versions a report records.
 PACKAGES = ("scikit-learn", "numpy", "scipy", "matplotlib")
@@ -30,7 +32,9 @@ class CalibrationReport:
     (:func:`~skcalib.score_decomposition`). The calibration error is the "risk" estimate with the
     cross-fitted logit map (`LogitSmoother`): what a recalibration fitted on other folds saves, a
     lower bound in expectation, with a Student interval. A second look with cross-fitted isotonic
-    regression (`IsotonicSmoother`) sees curves that the map cannot follow. The verdict is
+    regression (`IsotonicSmoother`) sees curves that the map cannot follow. Where features are
+    given, the grouping loss of the confidence (:class:`~skcalib.GroupingLossEstimator`) says what
+    calibration cannot see, and for whom. The verdict is
     "miscalibrated" where an interval of the Brier calibration error lies above zero.
 
     Parameters
@@ -39,6 +43,8 @@ class CalibrationReport:
         Validated forecasts; use the class methods.
     name : str
         Name of the model.
+    features : array-like of shape (n_samples, n_features), default=None
+        Features, for the grouping loss.
     confidence_level : float, default=0.95
         Level of all intervals.
     random_state : int, default=0
@@ -67,7 +73,16 @@ class CalibrationReport:
     0.008
     """
 
-    def __init__(self, problem, *, name, confidence_level=0.95, random_state=0, n_jobs=None):
+    def __init__(
+        self,
+        problem,
+        *,
+        name,
+        features=None,
+        confidence_level=0.95,
+        random_state=0,
+        n_jobs=None,
+    ):
         check_confidence_level(confidence_level)
         self.problem = problem
         self.name = name
@@ -75,6 +90,7 @@ class CalibrationReport:
         self.random_state = random_state
         self.findings = find(
             problem,
+            features=features,
             confidence_level=confidence_level,
             random_state=random_state,
             n_jobs=n_jobs,
@@ -85,6 +101,7 @@ class CalibrationReport:
         cls,
         y_true,
         y_proba,
+        X=None,
         *,
         name="forecasts",
         sample_weight=None,
@@ -102,6 +119,8 @@ class CalibrationReport:
             Labels.
         y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
             Probability of the positive class, or of each class. Rows sum to one.
+        X : array-like of shape (n_samples, n_features), default=None
+            Features or any representation, for the grouping loss.
         name : str, default="forecasts"
             Name of the model.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -125,9 +144,13 @@ class CalibrationReport:
         problem = check_problem(
             y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
         )
+        if X is not None:
+            there = check_weight(sample_weight, len(np.asarray(y_true))) > 0
+            X = take_rows(X, np.flatnonzero(there))
         return cls(
             problem,
             name=name,
+            features=X,
             confidence_level=confidence_level,
             random_state=random_state,
             n_jobs=n_jobs,
@@ -196,6 +219,7 @@ class CalibrationReport:
         return cls(
             problem,
             name=type(estimator).__name__ if name is None else name,
+            features=take_rows(X, np.flatnonzero(tested & (weight > 0))),
             confidence_level=confidence_level,
             random_state=random_state,
             n_jobs=n_jobs,

@@ -2,7 +2,15 @@
 
 from textwrap import fill
 
-from skcalib.report.wording import LOSS_NAMES, NOTION_NAMES, headline, interval, number, sentences
+from skcalib.report.wording import (
+    LOSS_NAMES,
+    NOTION_NAMES,
+    headline,
+    interval,
+    number,
+    pvalue,
+    sentences,
+)
 
 _WIDTH = 92
 _INDENT = {"initial_indent": "  ", "subsequent_indent": "  "}
@@ -25,6 +33,7 @@ def render_text(report):
     lines += [_row(finding) for finding in findings.errors]
     lines += ["with isotonic regression instead:", _row(findings.flexible)]
     canonical = findings.error("brier", "canonical").terms
+    lines += [] if findings.grouping is None else _grouping(findings.grouping)
     lines += [
         "",
         f"Refinement = uncertainty - sharpness; Brier: {number(canonical.refinement)} = "
@@ -43,3 +52,21 @@ def _row(finding):
         f"{label:<36}{number(finding.terms.loss, error):>9}   "
         f"{interval(finding.calibration):<33}  {number(finding.terms.refinement, error):>10}"
     )
+
+
+def _grouping(grouping):
+    if grouping.grouping_loss is None:
+        return []
+    error = grouping.grouping_loss.standard_error
+    name = "forecast" if grouping.of_forecast else "confidence"
+    parts = (
+        f"Brier score of the {name}: {number(grouping.loss, error)} = calibration "
+        f"{number(grouping.calibration, error)} + grouping (at least) "
+        f"{interval(grouping.grouping_loss)}, {pvalue(grouping.pvalue)}, + irreducible (at most) "
+        f"{number(grouping.irreducible_bound, error)}."
+    )
+    return [
+        "",
+        fill(parts, _WIDTH),
+        *([fill(f"Note: {grouping.note}", _WIDTH)] if grouping.note else []),
+    ]

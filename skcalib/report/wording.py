@@ -57,7 +57,8 @@ def _direction(findings):
 
 def sentences(findings):
     """The verdict in full: is it real, how large, which way, and is it worth mending."""
-    return [_size(findings), _gap(findings), _gain(findings), _information(findings)]
+    told = [_size(findings), _gap(findings), _gain(findings), _information(findings)]
+    return told + ([] if findings.grouping is None else _grouping(findings.grouping))
 
 
 def _size(findings):
@@ -124,4 +125,36 @@ def _information(findings):
     return (
         f"Recalibrated, the forecasts explain {max(share, 0.0):.0f} % of the uncertainty of the "
         "labels (Brier score)."
+    )
+
+
+def _grouping(grouping):
+    """What calibration cannot see, and whom it concerns."""
+    if grouping.grouping_loss is None:
+        return [f"Grouping loss was not estimated: {grouping.note}"]
+    size = f"{interval(grouping.grouping_loss)}, {pvalue(grouping.pvalue)}"
+    if not grouping.detected:
+        return [
+            "The features do not tell groups that the same score treats differently (grouping "
+            f"loss at least {size})."
+        ]
+    told = [
+        "Beyond calibration: the same score means different things for different groups (grouping "
+        f"loss at least {size}). No recalibration removes that; a better model can."
+    ]
+    return told + [region(worst) for worst in grouping.regions]
+
+
+def pvalue(value):
+    """A p-value of a permutation test, which cannot be zero."""
+    return f"p = {value:.3f}" if value >= 0.001 else "p < 0.001"
+
+
+def region(found):
+    """One region in words."""
+    promises = "too much" if found.gap > 0 else "too little"
+    return (
+        f"Where {found.rule}, a score of {found.mean_score:.2f} promises {promises}: "
+        f"{found.mean_outcome:.2f} [{found.low:.2f}, {found.high:.2f}] came true "
+        f"({found.n_samples:,} samples)."
     )
