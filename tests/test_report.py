@@ -3,6 +3,7 @@ import re
 from html.parser import HTMLParser
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
@@ -13,7 +14,7 @@ from skcalib import (
     calibration_upper_bound,
     root_brier_score,
 )
-from skcalib.datasets import make_tempered_simplex
+from skcalib.datasets import make_grouping_problem, make_tempered_simplex
 
 
 def report(n_samples=2000, n_classes=2, temperature=0.6, **parameters):
@@ -144,6 +145,50 @@ def test_from_estimator():
     )
     assert crossed.findings.n_samples == 150 and crossed.name == "crossed"
     assert "<style>" in crossed._repr_html_()
+
+
+def test_grouping_loss_where_features_are_given(tmp_path):
+    data = make_grouping_problem(8000, random_state=0)
+    frame = pd.DataFrame(data.X, columns=["age", "dose"])
+    shown = CalibrationReport.from_predictions(data.y, data.y_proba, frame)
+    lines = shown.verdict.splitlines()
+    assert lines[0] == "Calibrated on average, and wrong for some groups."
+    assert any(line.startswith("Beyond calibration:") for line in lines)
+    assert any(line.startswith(("Where age", "Where dose")) for line in lines)
+    found = shown.findings.grouping
+    truth = data.truth["grouping_brier"]
+    assert 0.5 * truth < found.grouping_loss.estimate < 1.2 * truth
+    total = found.calibration + found.grouping_loss.estimate + found.irreducible_bound
+    assert total == pytest.approx(found.loss)
+    page = shown.to_html(tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "What calibration cannot see" in page and "age" in page
+    assert "grouping (at least)" in str(shown)
+    json.dumps(shown.to_dict())
+
+
+def test_no_grouping_loss_where_there_is_none():
+    data = make_grouping_problem(4000, heterogeneity=0.0, random_state=0)
+    shown = CalibrationReport.from_predictions(data.y, data.y_proba, data.X)
+    assert shown.verdict.splitlines()[0] == "No miscalibration found."
+    assert "The features do not tell groups" in shown.verdict
+
+
+def test_features_that_cannot_be_cut_do_not_stop_the_report(tmp_path):
+    data = make_tempered_simplex(300, 2, random_state=0)
+    frame = pd.DataFrame({"word": ["a", "b", "c"] * 100})
+    shown = CalibrationReport.from_predictions(data.y, data.y_proba, frame)
+    assert "Grouping loss was not estimated: X has columns that are no numbers" in shown.verdict
+    assert "Not estimated" in shown.to_html(tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+def test_features_follow_the_samples_that_count():
+    data = make_grouping_problem(2000, random_state=0)
+    weight = (np.arange(2000) % 2).astype(float)
+    one = CalibrationReport.from_predictions(
+        data.y, data.y_proba, data.X, sample_weight=weight
+    )
+    two = CalibrationReport.from_predictions(data.y[1::2], data.y_proba[1::2], data.X[1::2])
+    assert one.to_dict()["grouping"] == two.to_dict()["grouping"]
 
 
 def test_edges(tmp_path):

@@ -127,12 +127,15 @@ def find_grouping(problem, features, confidence_level, random_state, n_jobs=None
     }
     y = problem.classes[problem.target.argmax(axis=1)]
     data = {"sample_weight": problem.weight, "y_proba": problem.forecast}
+    n_permutations = int(np.clip(20_000_000 // len(y), 200, 999))
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
-            found = GroupingLossEstimator(swap=True, **common).fit(features, y, **data)
+            found = GroupingLossEstimator(
+                swap=True, n_permutations=n_permutations, **common
+            ).fit(features, y, **data)
             named = GroupingLossEstimator(
-                partitioner="stump", n_bins=5, swap=True, n_permutations=0, **common
+                partitioner="stump", n_bins=5, n_permutations=0, **common
             ).fit(features, y, **data)
     except ValueError as error:  # features that cannot be cut: the rest of the report stands
         return GroupingFinding(note=str(error))
