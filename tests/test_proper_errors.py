@@ -425,7 +425,7 @@ def test_sharpness_of_features_by_its_definition(grouping):
     forecast = e / e.sum(axis=1, keepdims=True)
     conditional = DirichletKernel().fit(forecast, np.eye(2)[grouping.y]).smooth_held_out()
     uncertainty = Brier().entropy(np.eye(2)[grouping.y].mean(axis=0))
-    expected = uncertainty - Brier().entropy(conditional).mean()
+    expected = uncertainty - Brier().loss(np.eye(2)[grouping.y], conditional).mean()
     assert sharpness(grouping.y, grouping.X, transform="simplex") == pytest.approx(
         expected, rel=1e-9
     )
