@@ -65,10 +65,10 @@ def check_proba(y_proba, *, name="y_proba"):
     return _check_simplex(_check_float_array(y_proba, name), name)
 
 
-def check_features(values, *, name, n_samples):
+def check_features(values, *, name, n_samples=None):
     """Any finite real array (n,) or (n, d) -> (n, d), with as many rows as there are labels."""
     array = _check_float_array(values, name)
-    if len(array) != n_samples:
+    if n_samples is not None and len(array) != n_samples:
         raise ValueError(
             f"y_true and {name} must have the same number of samples: y_true has {n_samples}, "
             f"{name} has {len(array)}."

@@ -121,3 +121,9 @@ def one_hot(y, classes):
             f"{classes.tolist()}: pass labels= with the class of each column."
         )
     return target
+
+
+def class_columns(y, classes):
+    """Labels (n,) and the classes of the K columns -> the column of each label, (n,)."""
+    distinct, which = np.unique(y, return_inverse=True)
+    return one_hot(distinct, classes).argmax(axis=1)[which.ravel()]

@@ -102,14 +102,26 @@ def _tempered_truth(label_temperature, score_temperature):
     return truth
 
 
-def make_grouping_problem(n_samples=1000, *, heterogeneity=1.0, random_state=None):
+#: Links of `make_grouping_problem`: odd functions bounded by 1.
+LINKS = {
+    "sigmoid": lambda t: 2 * expit(t) - 1,
+    "step": np.sign,
+    "ramp": lambda t: np.clip(t, -1, 1),
+    "sine": lambda t: np.sin(2 * t),
+    "wavelet": lambda t: t * np.exp((1 - t**2) / 2),
+}
+
+
+def make_grouping_problem(
+    n_samples=1000, *, heterogeneity=1.0, link="sigmoid", random_state=None
+):
     r"""A calibrated classifier that is wrong for everybody (L23, figure 4).
 
     :math:`X \sim N(0, \Sigma)` with 5.5 on the diagonal of :math:`\Sigma` and 4.5 beside it,
     :math:`S = \sigma(x_1 + x_2)` and
     :math:`Q = E[Y|X] = S + a\, \psi(t) \min(S, 1 - S)` with :math:`t = (x_1 - x_2) / \sqrt 2`,
-    :math:`\psi(t) = 2 \sigma(t) - 1` and the `heterogeneity` a. As :math:`\psi` is odd and t is
-    independent of S, S is calibrated; the grouping loss is the mean divergence of Q from S.
+    a link :math:`\psi` and the `heterogeneity` a. As :math:`\psi` is odd and t is independent of S,
+    S is calibrated; the grouping loss is the mean divergence of Q from S.
 
     Parameters
     ----------
@@ -117,6 +129,9 @@ def make_grouping_problem(n_samples=1000, *, heterogeneity=1.0, random_state=Non
         Number of samples.
     heterogeneity : float, default=1.0
         Strength a in [0, 1]; with 0 there is no grouping loss.
+    link : {"sigmoid", "step", "ramp", "sine", "wavelet"}, default="sigmoid"
+        The paper's :math:`\psi(t) = 2 \sigma(t) - 1`, or another odd function bounded by 1, chosen
+        here: the sign of t, t clipped to [-1, 1], sin(2t), :math:`t\, e^{(1 - t^2) / 2}`.
     random_state : int, RandomState instance or None, default=None
         Seed.
 
@@ -135,42 +150,55 @@ def make_grouping_problem(n_samples=1000, *, heterogeneity=1.0, random_state=Non
     """
     if not 0 <= heterogeneity <= 1:
         raise ValueError(f"heterogeneity must be in [0, 1], got {heterogeneity!r}.")
+    if not isinstance(link, str) or link not in LINKS:
+        names = ", ".join(map(repr, LINKS))
+        raise ValueError(f"link must be one of {names}, got {link!r}.")
     rng = check_random_state(random_state)
     # Along (1, 1) / sqrt 2 the variance is 10, along (1, -1) / sqrt 2 it is 1.
     along, across = np.sqrt(10) * rng.standard_normal(n_samples), rng.standard_normal(n_samples)
     X = np.column_stack([along + across, along - across]) / np.sqrt(2)
     score = expit(X.sum(axis=1))
-    posterior = _grouped(score, expit(-X.sum(axis=1)), across, heterogeneity)
+    shift = heterogeneity * LINKS[link](across)
+    posterior = _grouped(score, expit(-X.sum(axis=1)), shift)
     y_proba = np.column_stack([expit(-X.sum(axis=1)), score])
     return Bunch(
         X=X,
         y=_draw(posterior, rng),
         y_proba=y_proba,
         posterior=posterior,
-        truth={"brier": 0.0, "log": 0.0, **_grouping_truth(heterogeneity)},
+        truth={"brier": 0.0, "log": 0.0, **_grouping_truth(heterogeneity, LINKS[link])},
     )
 
 
-def _grouped(score, rest, across, heterogeneity):
-    shift = heterogeneity * (2 * expit(across) - 1) * np.minimum(score, rest)
-    return np.stack([rest - shift, score + shift], axis=-1)
+def _grouped(score, rest, shift):
+    shift = shift * np.minimum(score, rest)
+    # Two probabilities of one sum to more than one by rounding.
+    return np.clip(np.stack([rest - shift, score + shift], axis=-1), 0, 1)
 
 
-def _grouping_truth(heterogeneity):
+def _grouping_truth(heterogeneity, psi):
     """Gauss-Legendre quadrature over the two independent normal directions."""
-    node, node_weight = np.polynomial.legendre.leggauss(400)
-    # The score has a kink at 0; symmetry leaves the half line, and 12 deviations hold all mass.
-    z, z_weight = 6 * (node + 1), 6 * node_weight * 2 * norm.pdf(6 * (node + 1))
-    t, t_weight = 12 * node, 12 * node_weight * norm.pdf(12 * node)
+    # The score has a kink at 0, and the links at -1, 0 and 1. Symmetry leaves the half line of the
+    # score, and 12 deviations hold all mass.
+    z, z_weight = _normal_quadrature(0, 12)
+    t, t_weight = _normal_quadrature(-12, -1, 0, 1, 12)
     z, t = np.sqrt(20) * z[:, None], t[None, :]
     score, rest = expit(z), expit(-z)
     forecast = np.stack(np.broadcast_arrays(rest, score), axis=-1) + 0 * t[..., None]
-    posterior = _grouped(score, rest, t, heterogeneity)
-    mass = z_weight[:, None] * t_weight[None, :]
+    posterior = _grouped(score, rest, heterogeneity * psi(t))
+    mass = 2 * z_weight[:, None] * t_weight[None, :]
     return {
         f"grouping_{name}": float(np.sum(mass * divergence.divergence(posterior, forecast)))
         for name, divergence in (("brier", Brier()), ("log", LogLoss()))
     }
+
+
+def _normal_quadrature(*ends):
+    """Nodes, and weights of the standard normal density, piece by piece."""
+    node, weight = np.polynomial.legendre.leggauss(200)
+    low, high = np.array(ends[:-1])[:, None], np.array(ends[1:])[:, None]
+    nodes = ((low + high) / 2 + (high - low) / 2 * node).ravel()
+    return nodes, ((high - low) / 2 * weight).ravel() * norm.pdf(nodes)
 
 
 def _draw(posterior, rng):

@@ -13,28 +13,9 @@ divergence of :math:`-H`. Both are losses: they go down as the forecast improves
 """
 
 import numpy as np
-from scipy.special import entr
+from scipy.special import entr, log_softmax, softmax
 
-
-class Divergence:
-    """A distance between a target and a forecast; the base of every score.
-
-    A distance that is no proper score, such as `TotalVariation`, implements `divergence` alone.
-    """
-
-    def divergence(self, target, forecast):
-        """Distance of each forecast from its target, shape (n,)."""
-        raise NotImplementedError
-
-    def __repr__(self):
-        arguments = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
-        return f"{type(self).__name__}({arguments})"
-
-    def __eq__(self, other):
-        return type(self) is type(other) and vars(self) == vars(other)
-
-    def __hash__(self):
-        return hash((type(self), tuple(vars(self).items())))
+from skcalib.divergences import Divergence
 
 
 class ProperScore(Divergence):
@@ -107,6 +88,23 @@ class ProperScore(Divergence):
         slope = np.where(step == 0, 0.0, self.gradient(forecast))
         return self.entropy(forecast) + np.sum(slope * step, axis=-1)
 
+    def loss_gradient(self, target, forecast):
+        r"""Gradient of the loss in the forecast, shape (n, K).
+
+        It is :math:`\nabla^2 H(s)\, (q - s)`, the change of the gradient along the step to the
+        target; taken by differences inside the simplex unless a score knows it in closed form.
+        """
+        step, h = np.asarray(target) - forecast, 1e-4
+        near, far = (self.gradient(forecast + k * h * step) for k in (1, 2))
+        return (4 * near - far - 3 * self.gradient(forecast)) / (2 * h)
+
+    def logit_loss(self, target, logits):
+        """Loss of the forecasts softmax(logits) and its gradient in the logits."""
+        forecast = softmax(logits, axis=1)
+        gradient = self.loss_gradient(target, forecast)
+        gradient = gradient - np.sum(forecast * gradient, axis=1, keepdims=True)
+        return self.loss(target, forecast), forecast * gradient
+
     def divergence(self, target, forecast):
         """Bregman divergence D(target, forecast) = loss(target, forecast) - H(target), shape (n,).
 
@@ -141,6 +139,9 @@ class Brier(ProperScore):
     def gradient(self, forecast):
         return -2 * self._scale(forecast) * np.asarray(forecast)
 
+    def loss_gradient(self, target, forecast):
+        return 2 * self._scale(forecast) * (forecast - np.asarray(target))
+
     @staticmethod
     def _scale(forecast):
         return 0.5 if np.shape(forecast)[-1] == 2 else 1.0
@@ -168,6 +169,17 @@ class LogLoss(ProperScore):
     def gradient(self, forecast):
         with np.errstate(divide="ignore"):
             return -np.log(forecast) - 1
+
+    def loss_gradient(self, target, forecast):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.asarray(target) / forecast
+        return 1 - np.where(np.asarray(target) == 0, 0.0, ratio)
+
+    def logit_loss(self, target, logits):
+        # Through the logarithm of the forecast: a forecast that underflows costs a finite loss.
+        log_forecast = log_softmax(logits, axis=1)
+        mass = np.sum(target, axis=1, keepdims=True)
+        return -np.sum(target * log_forecast, axis=1), mass * np.exp(log_forecast) - target
 
 
 class Spherical(ProperScore):
@@ -227,54 +239,6 @@ class DawidSebastiani(ProperScore):
     @staticmethod
     def _variance(moments):
         return moments[..., 1] - np.square(moments[..., 0])
-
-
-class TotalVariation(Divergence):
-    r"""Total variation, half of the L1 distance: :math:`\frac12 \sum_k |q_k - s_k|`, in [0, 1].
-
-    For K = 2 it is :math:`|q_1 - s_1|`, the distance of the expected calibration error. It is a
-    distance and no proper score.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skcalib import TotalVariation
-    >>> TotalVariation().divergence(np.array([[0.5, 0.5]]), np.array([[0.2, 0.8]])).round(6)
-    array([0.3])
-    """
-
-    def divergence(self, target, forecast):
-        return 0.5 * np.sum(np.abs(np.asarray(target) - forecast), axis=-1)
-
-
-class Lp(Divergence):
-    r"""The p-th power of the Lp distance, :math:`c \sum_k |q_k - s_k|^p`.
-
-    Halved for K = 2 (:math:`c = 1/2`, else 1), so that the binary distance is :math:`|q - s|^p`.
-    ``Lp(2)`` agrees with the divergence of `Brier`. No root is taken.
-
-    Parameters
-    ----------
-    p : float, default=2
-        The power, at least 1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skcalib import Lp
-    >>> Lp(p=1).divergence(np.array([[0.5, 0.5]]), np.array([[0.2, 0.8]])).round(6)
-    array([0.3])
-    """
-
-    def __init__(self, p=2):
-        if not p >= 1:
-            raise ValueError(f"p must be at least 1, got {p!r}.")
-        self.p = p
-
-    def divergence(self, target, forecast):
-        distance = np.abs(np.asarray(target) - forecast)
-        scale = 0.5 if distance.shape[-1] == 2 else 1.0
-        return scale * np.sum(distance**self.p, axis=-1)
 
 
 #: Names at the door; objects inside.

@@ -22,11 +22,14 @@ class FeatureBins:
     ----------
     edges_ : list of arrays
         Inner edges of each feature; a value on an edge belongs to the bin below it.
+    missing_ : array of bool
+        Features with missing values among those that were last transformed.
     """
 
     n_bins: int = 32
     subsample: int = 10_000
     edges_: list = field(default=None, init=False)
+    missing_: np.ndarray = field(default=None, init=False)
 
     def fit(self, X, rng):
         """Learn the edges from X (n, d); rows are drawn by the RandomState `rng`."""
@@ -42,6 +45,7 @@ class FeatureBins:
         for j, edges in enumerate(self.edges_):
             codes[:, j] = np.searchsorted(edges, X[:, j], side="left")
             codes[np.isnan(X[:, j]), j] = _MISSING
+        self.missing_ = (codes == _MISSING).any(axis=0)
         return codes
 
 
@@ -113,7 +117,7 @@ class HistogramTree:
         self.leaf_ = np.full(len(splits), -1)
         leaves = sorted(self._nodes)
         self.leaf_[leaves] = np.arange(len(leaves))
-        totals = np.array([self._nodes[leaf][1][:, 0].sum(axis=1) for leaf in leaves])
+        totals = np.array([self._nodes[leaf][1][:n_classes, 0].sum(axis=1) for leaf in leaves])
         self.value_ = totals / totals.sum(axis=1, keepdims=True)
         del self._codes, self._labels, self._weight, self._nodes
         return self
@@ -130,15 +134,18 @@ class HistogramTree:
             node[active] = np.where(code <= self.threshold_[at], self.left_[at], self.right_[at])
         return self.leaf_[node]
 
-    def rules(self, edges, names):
-        """One sentence a leaf: the splits on its path, merged by feature."""
+    def rules(self, edges, names, missing):
+        """One sentence a leaf: the splits on its path, merged by feature.
+
+        `missing` tells of which features values are missing: they are above everything.
+        """
         rules = {}
         stack = [(0, {})]
         while stack:
             node, bounds = stack.pop()
             feature = self.feature_[node]
             if feature < 0:
-                rules[self.leaf_[node]] = _rule(bounds, edges, names)
+                rules[self.leaf_[node]] = _rule(bounds, edges, names, missing)
                 continue
             low, high = bounds.get(feature, (-1, None))
             cut = self.threshold_[node]
@@ -150,17 +157,20 @@ class HistogramTree:
         return np.where(codes == _MISSING, self._n_bins - 1, codes)
 
     def _histogram(self, rows):
-        """Weight by (class, feature, bin)."""
-        shape = (self._n_classes, len(self._offset), self._n_bins)
-        total = np.zeros(shape[0] * shape[1] * shape[2])
-        step = max(1, _BLOCK // shape[1])
+        """Weight by (class, feature, bin); with weights, one more layer counts samples."""
+        n_features, weighted = len(self._offset), self._weight is not None
+        layer = n_features * self._n_bins
+        total = np.zeros((self._n_classes + weighted) * layer)
+        step = max(1, _BLOCK // n_features)
         for start in range(0, len(rows), step):
             part = rows[start : start + step]
-            base = self._labels[part].astype(np.int64)[:, None] * (shape[1] * shape[2])
-            place = (self._bin(self._codes[part]) + self._offset + base).ravel()
-            weight = None if self._weight is None else np.repeat(self._weight[part], shape[1])
+            cell = self._bin(self._codes[part]) + self._offset
+            place = (cell + self._labels[part].astype(np.int64)[:, None] * layer).ravel()
+            weight = np.repeat(self._weight[part], n_features) if weighted else None
             total += np.bincount(place, weight, minlength=len(total))
-        return total.reshape(shape)
+            if weighted:
+                total[-layer:] += np.bincount(cell.ravel(), minlength=layer)
+        return total.reshape(-1, n_features, self._n_bins)
 
     def _propose(self, heap, node):
         """Put the best split of a node on the heap, if there is one."""
@@ -171,9 +181,15 @@ class HistogramTree:
         total = left[:, :1, -1:]
         left = left[:, :, :-1]
         right = total - left
-        mass_left, mass_right = left.sum(axis=0), right.sum(axis=0)
-        least = self.min_samples_leaf if self._weight is None else 0
-        legal = (mass_left >= max(least, 1e-12)) & (mass_right >= max(least, 1e-12))
+        if self._weight is None:
+            size_left, size_right = left.sum(axis=0), right.sum(axis=0)
+            mass_left, mass_right = size_left, size_right
+        else:
+            size_left, size_right = left[-1], right[-1]
+            left, right, total = left[:-1], right[:-1], total[:-1]
+            mass_left, mass_right = left.sum(axis=0), right.sum(axis=0)
+        least = max(self.min_samples_leaf, 1)
+        legal = (size_left >= least) & (size_right >= least)
         if not legal.any():
             return
         # The parent's own term is the same for all splits of the node.
@@ -186,7 +202,7 @@ class HistogramTree:
             heapq.heappush(heap, (-rise, node, *divmod(best, gain.shape[1])))
 
 
-def _rule(bounds, edges, names):
+def _rule(bounds, edges, names, missing):
     parts = []
     for feature, (low, high) in sorted(bounds.items()):
         cuts, name = edges[feature], names[feature]
@@ -194,7 +210,8 @@ def _rule(bounds, edges, names):
         if above and low >= len(cuts):
             parts.append(f"{name} is missing")
         elif high is None:
-            parts.append(f"{name} > {cuts[low]:.4g}")
+            above = f"{name} > {cuts[low]:.4g}"
+            parts.append(f"({above} or {name} is missing)" if missing[feature] else above)
         elif high >= len(cuts):  # everything but the missing values
             parts.append(f"{name} > {cuts[low]:.4g}" if above else f"{name} is not missing")
         elif above:

@@ -39,7 +39,7 @@ def test_verdict(n_classes, temperature, found, headline):
     shown = report(n_classes=n_classes, temperature=temperature)
     assert shown.miscalibrated is found
     assert shown.verdict.splitlines()[0] == headline
-    advice = "Recalibrate:" if found else "Leave it:"
+    advice = "Recalibrate by" if found else "Leave it:"
     assert any(line.startswith(advice) for line in shown.verdict.splitlines())
 
 

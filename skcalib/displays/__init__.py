@@ -1,5 +1,7 @@
 """Displays: figures in the manner of scikit-learn. matplotlib is imported only to draw."""
 
+from skcalib.displays.decomposition import DecompositionDisplay
+from skcalib.displays.grouping import GroupingDisplay
 from skcalib.displays.reliability import ReliabilityDisplay
 
-__all__ = ["ReliabilityDisplay"]
+__all__ = ["DecompositionDisplay", "GroupingDisplay", "ReliabilityDisplay"]

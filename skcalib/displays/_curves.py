@@ -61,9 +61,8 @@ def check_options(strategy, n_bins, notion, band, confidence_level, n_resamples)
         "uniform": lambda: UniformBins(n_bins),
         "kernel": DirichletKernel,
     }
-    notions = {"auto": lambda: None, "top_label": TopLabel, "classwise": Classwise}
     smoother = from_table(strategy, strategies, name="strategy", kind=Smoother)
-    notion = from_table(notion, notions, name="notion", kind=Notion)
+    notion = check_binary_notion(notion)
     if band not in BANDS:
         raise ValueError(f"band must be 'consistency', 'confidence' or None, got {band!r}.")
     check_confidence_level(confidence_level)
@@ -72,10 +71,21 @@ def check_options(strategy, n_bins, notion, band, confidence_level, n_resamples)
     return CurveOptions(smoother, notion, band, confidence_level, n_resamples)
 
 
+def check_binary_notion(notion):
+    """A notion, by its name or as an object; None means "auto"."""
+    notions = {"auto": lambda: None, "top_label": TopLabel, "classwise": Classwise}
+    return from_table(notion, notions, name="notion", kind=Notion)
+
+
 def reliability_curves(problem, pos_label, options, rng):
     """One `ReliabilityCurve` for each binary event of the notion."""
+    events = binary_problems(problem, pos_label, options.notion)
+    return [_one_curve(event, one, options, rng) for event, one in events]
+
+
+def binary_problems(problem, pos_label, notion):
+    """Each binary event of the notion and its `Problem`; a notion of None means "auto"."""
     n_classes = len(problem.classes)
-    notion = options.notion
     if notion is None:
         notion = Canonical() if n_classes == 2 else TopLabel()
     if isinstance(notion, Classwise) and n_classes > MAX_PANELS:
@@ -86,11 +96,16 @@ def reliability_curves(problem, pos_label, options, rng):
         )
     if isinstance(notion, Canonical):
         problem = _positive_last(problem, pos_label)
-    events = _events(notion, problem.classes)
-    pairs = notion.problems(problem.forecast, problem.target)
+    pairs = list(notion.problems(problem.forecast, problem.target))
+    columns = pairs[0][0].shape[1]
+    if columns != 2:
+        raise ValueError(
+            f"A calibration curve is drawn for a binary event, but the notion gives {columns} "
+            "columns: use notion='top_label' or 'classwise'."
+        )
     return [
-        _one_curve(event, replace(problem, forecast=forecast, target=target), options, rng)
-        for event, (forecast, target) in zip(events, pairs, strict=True)
+        (event, replace(problem, forecast=forecast, target=target))
+        for event, (forecast, target) in zip(_events(notion, problem.classes), pairs, strict=True)
     ]
 
 
@@ -112,11 +127,6 @@ def _events(notion, classes):
 
 def _one_curve(event, problem, options, rng):
     forecast, target, weight = problem.forecast, problem.target, problem.weight
-    if forecast.shape[1] != 2:
-        raise ValueError(
-            f"A reliability curve is drawn for a binary event, but the notion gives "
-            f"{forecast.shape[1]} columns: use notion='top_label' or 'classwise'."
-        )
     curve = make_curve(options.smoother, forecast, target, weight)
     level, resamples = options.confidence_level, options.n_resamples
     low = high = None
@@ -154,14 +164,21 @@ def legend_label(curves, name):
         spread = f"{np.mean(means):z.3f}, sd {np.std(means):.3f} over {len(means)} folds"
         parts.append(f"Brier calibration error\n{spread}")
     elif errors:
-        parts.append(f"Brier calibration error\n{_interval_text(errors[0])}")
+        parts.append(f"Brier calibration error\n{interval_text(errors[0])}")
     return "\n".join(parts) or None
 
 
-def _interval_text(error):
+def interval_text(error):
     """Three decimals, or more until the interval is three units of the last one wide."""
+    decimals = decimals_of(error)
     if not np.isfinite(error.high - error.low):
-        return f"{error.estimate:z.3f}"
-    width = max(error.high - error.low, 1e-6)
-    decimals = max(3, int(np.ceil(-np.log10(width / 3))))
+        return f"{error.estimate:z.{decimals}f}"
     return f"{error.estimate:z.{decimals}f} [{error.low:z.{decimals}f}, {error.high:z.{decimals}f}]"
+
+
+def decimals_of(error):
+    """How many decimals `interval_text` writes."""
+    width = error.high - error.low
+    if not np.isfinite(width):
+        return 3
+    return max(3, int(np.ceil(-np.log10(max(width, 1e-6) / 3))))

@@ -6,6 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cbook import normalize_kwargs
+from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.colors import to_hex
 from matplotlib.lines import Line2D
 
@@ -32,6 +33,29 @@ def panel_axes(ax, n_panels):
             f"ax must be {needed}, as there is one for each panel, or None for a new figure."
         )
     return axes
+
+
+def row_axes(n_rows):
+    """Axes of a new figure that is tall enough for some rows of bars."""
+    return plt.subplots(figsize=(6.6, 1.4 + 0.62 * n_rows), layout="constrained")[1]
+
+
+def make_room(axes, n_lines):
+    """A figure that is taller by some lines of text below each row of panels."""
+    rows = axes[0].get_subplotspec().get_gridspec().nrows
+    figure = axes[0].figure
+    figure.set_figheight(figure.get_figheight() + rows * (0.4 + 0.16 * n_lines))
+
+
+def one_or_all(artists):
+    """A single artist as itself, as in scikit-learn's displays."""
+    return artists[0] if len(artists) == 1 else artists or None
+
+
+def without_aliases(style, kind="line"):
+    """Arguments of an artist, None for none, so that the user's "lw" meets our "linewidth"."""
+    artists = {"line": Line2D, "points": PathCollection, "segments": LineCollection}
+    return normalize_kwargs(style, artists[kind])
 
 
 def next_color(ax):
@@ -86,6 +110,21 @@ def draw_scores(ax, scores, weight, *, color, **kwargs):
 
 def finish(ax, event, *, legend, brief):
     """Square axes with the labels of the event, and a legend of the given size in a free corner."""
+    square_axes(ax, event)
+    if legend:
+        entries = list(zip(*ax.get_legend_handles_labels(), strict=True))
+        if brief:  # bands and diagonals are explained in another panel
+            entries = [
+                (artist, text)
+                for artist, text in entries
+                if isinstance(artist, Line2D) and text != REFERENCE
+            ]
+        x, y = np.concatenate([line.get_xydata() for line in ax.lines]).T
+        draw_legend(ax, entries, emptier_corner(x, y), fontsize=legend)
+
+
+def square_axes(ax, event):
+    """Equal scales of forecast and outcome, with the labels of the event."""
     top_label = event == "top label"
     probability = f"Predicted probability of {event}" if event else "Predicted probability"
     ax.set(
@@ -95,23 +134,18 @@ def finish(ax, event, *, legend, brief):
         ylim=(-0.02, 1.02),
         aspect="equal",
     )
-    if legend:
-        entries = list(zip(*ax.get_legend_handles_labels(), strict=True))
-        entries.sort(key=lambda entry: entry[1] == REFERENCE)  # the diagonal last
-        if brief:  # bands and diagonals are explained in another panel
-            entries = [
-                (artist, text)
-                for artist, text in entries
-                if isinstance(artist, Line2D) and text != REFERENCE
-            ]
-        handles, labels = zip(*entries, strict=True) if entries else ((), ())
-        style = {"fontsize": legend, "framealpha": 0.85, "handlelength": 1.5}
-        ax.legend(handles, labels, loc=_emptier_corner(ax), **style)
 
 
-def _emptier_corner(ax):
-    """Above or below the diagonal, whichever the curves leave freer."""
-    x, y = np.concatenate([line.get_xydata() for line in ax.lines]).T
+def draw_legend(ax, entries, corner, **kwargs):
+    """Legend of (artist, text) pairs, the diagonal last."""
+    entries = sorted(entries, key=lambda entry: entry[1] == REFERENCE)
+    handles, labels = zip(*entries, strict=True) if entries else ((), ())
+    style = {"framealpha": 0.85, "handlelength": 1.5, **kwargs}
+    return ax.legend(handles, labels, loc=corner, **style)
+
+
+def emptier_corner(x, y):
+    """Above or below the diagonal, whichever the points leave freer."""
     above = np.min(1 - y[x < 0.5], initial=1)
     below = np.min(y[x > 0.5], initial=1)
     return "upper left" if above > below else "lower right"
@@ -129,8 +163,7 @@ class Styles:
 
 def draw_panel(ax, curves, *, event, label, band, styles, ref_line, histogram, legend, brief):
     """All curves of an event -> lists of lines, bands, diagonals and axes of histograms."""
-    # Without aliases, so that the user's "c" meets our "color".
-    curve_style, ref_style = (normalize_kwargs(s, Line2D) for s in (styles.curve, styles.ref_line))
+    curve_style, ref_style = without_aliases(styles.curve), without_aliases(styles.ref_line)
     band_style = styles.band or {}
     color = curve_style.get("color") or next_color(ax)
     diagonals = [draw_reference(ax, **ref_style)] if ref_line else []

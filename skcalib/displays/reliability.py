@@ -166,13 +166,8 @@ class ReliabilityDisplay(FromData):
             for panel, (event, curves) in zip(axes, panels.items(), strict=True)
         ]
         self.line_, self.band_, self.ref_line_, self.ax_hist_ = (
-            _one_or_all([artist for part in parts for artist in part])
+            draw.one_or_all([artist for part in parts for artist in part])
             for parts in zip(*artists, strict=True)
         )
-        self.ax_, self.figure_ = _one_or_all(axes), axes[0].figure
+        self.ax_, self.figure_ = draw.one_or_all(axes), axes[0].figure
         return self
-
-
-def _one_or_all(artists):
-    """A single artist as itself, as in scikit-learn's displays."""
-    return artists[0] if len(artists) == 1 else artists or None

@@ -1,5 +1,6 @@
 """The grouping loss: what calibration cannot see."""
 
+from skcalib.grouping._table import Region
 from skcalib.grouping.estimator import GroupingLossEstimator
 
-__all__ = ["GroupingLossEstimator"]
+__all__ = ["GroupingLossEstimator", "Region"]

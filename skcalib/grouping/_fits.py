@@ -17,7 +17,7 @@ from skcalib.grouping._regions import (
 from skcalib.grouping._risk import risk_terms
 from skcalib.grouping._table import region_table
 from skcalib.grouping._terms import partition_terms
-from skcalib.grouping._tests import permutation_pvalue
+from skcalib.grouping._tests import bonferroni, permutation_pvalue
 from skcalib.smoothers._base import check_folds
 from skcalib.tower import weighted_mean
 
@@ -33,6 +33,7 @@ class GroupingFit:
     lower_bound: float
     calibration: float
     mean_loss: float
+    refinement: float
     pvalue: float
     table: list
     n_regions: int
@@ -70,14 +71,12 @@ def fit_given_regions(problem, score, smoother, regions, options, seed):
     """Partition bound with regions that somebody else knows: all samples are measured."""
     rng = np.random.RandomState(seed)
     bins = level_sets(problem.forecast, options.n_bins, options.strategy)
-    _, region = np.unique(
-        np.column_stack([bins, np.unique(regions, return_inverse=True)[1]]),
-        axis=0,
-        return_inverse=True,
+    names, number = np.unique([str(name) for name in regions], return_inverse=True)
+    _, first, region = np.unique(
+        bins * len(names) + number, return_index=True, return_inverse=True
     )
-    region = region.ravel()
-    names = np.array([str(r) for r in regions])
-    n_before = region.max() + 1
+    rules = [f"region {names[k]}" for k in number[first]]
+    n_before = len(rules)
     singletons = np.mean(np.bincount(region) == 1)
     for level in range(bins.max() + 1):
         here = bins == level
@@ -85,10 +84,10 @@ def fit_given_regions(problem, score, smoother, regions, options, seed):
         # Labels have no say: a region of one sample joins the largest of its level set.
         size = np.bincount(local)[:, None].astype(float)
         region[here] = local_names[merge_singletons(local, np.where(size == 1, size.max(), size))]
-    _, first, region = np.unique(region, return_index=True, return_inverse=True)
-    rules = [f"region {names[k]}" for k in first]
+    kept, region = np.unique(region, return_inverse=True)
+    rules = [rules[k] for k in kept]
     curve = clone(smoother).fit(problem.forecast, problem.target, problem.weight).smooth_held_out()
-    cut = Regions(region.ravel(), rules, float(singletons), int(n_before))
+    cut = Regions(region, rules, float(singletons), n_before)
     measured = np.ones(len(bins), dtype=bool)
     return _terms(problem, score, bins, measured, cut, curve, options, rng)
 
@@ -126,6 +125,7 @@ def fit_risk(problem, score, smoother, model, options, seed):
         lower_bound=bound,
         calibration=float(weight @ (before - after)),
         mean_loss=float(weight @ before),
+        refinement=float(weight @ after),
         pvalue=pvalue,
         table=[],
         n_regions=0,
@@ -180,6 +180,7 @@ def _terms(problem, score, bins, measured, cut, curve, options, rng):
         mean_loss=float(
             weighted_mean(score.loss(problem.target, problem.forecast), problem.weight)
         ),
+        refinement=float(weighted_mean(score.loss(target, curve), weight)),
         pvalue=pvalue,
         table=table,
         n_regions=cut.n_before,
@@ -190,15 +191,19 @@ def _terms(problem, score, bins, measured, cut, curve, options, rng):
 
 def _average(one, two):
     """Both directions: means; the variance counts them as dependent, the p-value doubles."""
-    names = ("plugin", "bias", "induced", "lower_bound", "calibration", "mean_loss", "singletons")
+    names = ("plugin", "bias", "induced", "lower_bound", "calibration")
+    names += ("mean_loss", "refinement", "singletons")
     means = {name: 0.5 * (getattr(one, name) + getattr(two, name)) for name in names}
     spread = 0.25 * (np.sqrt(one.variance) + np.sqrt(two.variance)) ** 2
-    table = sorted(one.table + two.table, key=lambda region: -region.harm)
+    table = [
+        replace(region, share=0.5 * region.share, harm=0.5 * region.harm)
+        for region in one.table + two.table
+    ]
     return replace(
         one,
         **means,
         variance=float(spread),
-        pvalue=min(1.0, 2 * min(one.pvalue, two.pvalue)),
+        pvalue=bonferroni([one.pvalue, two.pvalue]),
         table=table,
         n_regions=one.n_regions + two.n_regions,
         n_measured=one.n_measured + two.n_measured,

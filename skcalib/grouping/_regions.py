@@ -1,13 +1,15 @@
 """Level sets, halves and regions: who is compared with whom."""
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import check_array
+from sklearn.utils import check_array, get_tags
 
 from skcalib.smoothers import MedianCells, QuantileBins, UniformBins
 from skcalib.trees import FeatureBins, HistogramTree
@@ -24,26 +26,32 @@ def check_features(X, *, allow_nan):
         )
     if hasattr(X, "dtypes") and hasattr(X, "columns"):
         kinds = zip(X.columns, X.dtypes, strict=True)
-        odd = [str(name) for name, kind in kinds if getattr(kind, "kind", "?") not in "biuf"]
-        odd = [name for name in odd if not _is_numeric(X[name])]
+        odd = [str(name) for name, kind in kinds if not _is_number(kind)]
         if odd:
             raise ValueError(
                 f"X has columns that are no numbers ({', '.join(odd[:5])}): encode them first, for "
                 "example by sklearn.preprocessing.OrdinalEncoder."
             )
-    return check_array(
-        X,
-        dtype=[np.float64, np.float32],
-        ensure_all_finite="allow-nan" if allow_nan else True,
-        input_name="X",
-    )
-
-
-def _is_numeric(column):
+    elif np.asarray(X).dtype.kind in "USmM":
+        raise ValueError("X holds strings or dates, no numbers: encode them first.")
     try:
-        return np.asarray(column, dtype=np.float64).ndim == 1 and column.dtype != object
-    except (TypeError, ValueError):
-        return False
+        return check_array(
+            X,
+            dtype=[np.float64, np.float32],
+            ensure_all_finite="allow-nan" if allow_nan else True,
+            input_name="X",
+        )
+    except ValueError as error:
+        if "could not convert string" in str(error):
+            raise ValueError(f"X holds strings, no numbers: encode them first ({error}).") from None
+        raise
+
+
+def _is_number(kind):
+    """Whether a column of this type, of pandas or polars, holds numbers or booleans."""
+    if hasattr(kind, "kind"):
+        return kind.kind in "biuf"
+    return str(kind) == "Boolean" or (hasattr(kind, "is_numeric") and kind.is_numeric())
 
 
 def level_sets(forecast, n_bins, strategy):
@@ -64,9 +72,14 @@ def level_sets(forecast, n_bins, strategy):
 
 
 def stratified_half(forecast, bins, test_size, rng):
-    """Mask of the measured samples: every test_size-th in the order of level set and score."""
+    """Mask of the measured samples: a share `test_size` of each few neighbours in the score.
+
+    Neighbours are shuffled: every test_size-th in the very order would leave two halves to draw.
+    """
     shuffled = rng.permutation(len(bins))
     order = shuffled[np.lexsort((order_of(forecast)[shuffled], bins[shuffled]))]
+    few = int(np.ceil(1 / min(test_size, 1 - test_size)))
+    order = order[np.argsort(np.arange(len(bins)) // few + rng.random_sample(len(bins)))]
     ticks = np.floor(np.arange(len(bins) + 1) * test_size + rng.random_sample())
     measured = np.empty(len(bins), dtype=bool)
     measured[order] = np.diff(ticks) > 0
@@ -99,9 +112,6 @@ class Partitioner:
         self.partitioner, self.region_ratio, self.rng = partitioner, region_ratio, rng
         self.names = feature_names
         self.kind = _kind(partitioner)
-        self.allows_nan = self.kind in ("tree", "stump") or (
-            self.kind == "estimator" and _allows_nan(partitioner)
-        )
 
     def prepare(self, X):
         """What all level sets share: codes for the trees, standardised features for k-means."""
@@ -119,7 +129,8 @@ class Partitioner:
             tree = HistogramTree(
                 2 if stump else n_regions,
                 # A balanced stump: no side below a third of the level set.
-                min_samples_leaf=max(1, len(fitting) // 3 if stump else self.region_ratio // 4),
+                # Else half of the ratio: with less, many regions hold a single measured sample.
+                min_samples_leaf=max(1, len(fitting) // 3 if stump else self.region_ratio // 2),
             )
             equal = np.ptp(weight) == 0
             tree.fit(
@@ -128,14 +139,19 @@ class Partitioner:
                 target.shape[1],
                 None if equal else weight[fitting],
             )
-            rules = tree.rules(self._bins.edges_, self.names)
+            rules = tree.rules(self._bins.edges_, self.names, self._bins.missing_)
             return tree.apply(prepared[fitting]), tree.apply(prepared[measured]), rules
         if self.kind == "kmeans":
             n_clusters = min(n_regions, len(fitting))
             model = KMeans(n_clusters, n_init=1, random_state=self.rng)
         else:
             model = clone(self.partitioner)
-        model.fit(prepared[fitting], labels[fitting])
+            if is_classifier(model) and np.ptp(labels[fitting]) == 0:  # nothing to tell apart
+                return np.zeros_like(fitting), np.zeros_like(measured), ["all"]
+        with warnings.catch_warnings():
+            # Fewer distinct points than clusters: fewer regions, which is right.
+            warnings.filterwarnings("ignore", "Number of distinct clusters", ConvergenceWarning)
+            model.fit(prepared[fitting], labels[fitting])
         return _numbered(model, prepared, fitting, measured)
 
 
@@ -144,9 +160,7 @@ def _kind(partitioner):
         return "tree"
     if isinstance(partitioner, str) and partitioner in ("stump", "kmeans"):
         return partitioner
-    if hasattr(partitioner, "fit") and (
-        hasattr(partitioner, "apply") or hasattr(partitioner, "predict")
-    ):
+    if _is_estimator(partitioner):
         return "estimator"
     raise ValueError(
         "partitioner must be None, 'stump', 'kmeans' or a scikit-learn estimator with apply or "
@@ -154,10 +168,16 @@ def _kind(partitioner):
     )
 
 
-def _allows_nan(estimator):
-    from sklearn.utils import get_tags
+def allows_nan(partitioner):
+    """Whether a partitioner takes missing values: our trees do, estimators say so in their tags."""
+    if partitioner is None or isinstance(partitioner, str):
+        return partitioner in (None, "stump")
+    return _is_estimator(partitioner) and get_tags(partitioner).input_tags.allow_nan
 
-    return get_tags(estimator).input_tags.allow_nan
+
+def _is_estimator(partitioner):
+    finds = hasattr(partitioner, "apply") or hasattr(partitioner, "predict")
+    return hasattr(partitioner, "fit") and finds and not isinstance(partitioner, type)
 
 
 def _numbered(model, prepared, fitting, measured):

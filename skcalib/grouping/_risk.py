@@ -4,7 +4,9 @@ For any model :math:`\hat R(S, X)` fitted on other folds,
 :math:`GL \ge E\, L(Y, C) - E\, L(Y, \hat R)`, and any point between :math:`\hat C` and
 :math:`\hat R` is a model too. With the residual model :math:`m = \hat R - \hat C` and the Brier
 score, :math:`\hat C + a m` saves :math:`2 a \langle Y - \hat C, m \rangle - a^2 \|m\|^2`, most at
-:math:`a = cross / direct`, where it saves :math:`cross^2 / direct`.
+:math:`a = cross / direct`, where it saves :math:`cross^2 / direct`. Each fold is scaled by what is
+best on the others: the best scale of all would never save less than nothing, and so lie above the
+truth where there is no grouping loss.
 """
 
 from dataclasses import dataclass
@@ -18,11 +20,13 @@ from sklearn.utils.parallel import Parallel, delayed
 from skcalib.tower import weighted_mean
 
 _NEAR_ZERO = 1e-4
+_LARGEST_SCALE = 3.0
+_LEAST_SHARE = 0.05  # of a probability of the curve
 
 
 @dataclass(frozen=True)
 class RiskTerms:
-    """Paired differences of the loss, whose weighted mean is the lower bound, and the scale a.
+    """Paired differences of the loss, whose weighted mean is the lower bound, and the mean scale.
 
     ``slope`` is the saving per unit of the scale near a = 0.
     """
@@ -52,50 +56,59 @@ def risk_terms(score, X, forecast, target, curve, weight, *, model, folds, n_job
     a column at a time, or a classifier of the label.
     """
     features = np.column_stack([forecast[:, 1:], X])
+    weight = weight / weight.mean()  # a penalty of the model must not depend on their scale
     fits = Parallel(n_jobs=n_jobs)(
         delayed(_refine)(model, features, target, curve, weight, train, test)
         for train, test in folds
     )
-    refined = np.empty_like(curve)
+    step = np.zeros_like(curve)  # where a splitter tests nobody
     for (_, test), part in zip(folds, fits, strict=True):
-        refined[test] = part
+        step[test] = part
+    scale = np.zeros(len(curve))
+    for _, test in folds:
+        others = np.setdiff1d(np.arange(len(curve)), test)
+        scale[test] = _best_scale(
+            score, target[others], curve[others], step[others], weight[others]
+        )
     before = score.loss(target, curve)
-
-    def after(scale):
-        return score.loss(target, curve + scale * (refined - curve))
-
-    def mean_loss(scale):
-        return float(weighted_mean(after(scale), weight))
-
-    top = _largest_scale(curve, refined)
-    found = minimize_scalar(mean_loss, bounds=(0.0, top), method="bounded")
-    candidates = (0.0, min(1.0, top), float(found.x))
-    scale = min(candidates, key=mean_loss)
     return RiskTerms(
-        differences=before - after(scale),
-        slope=(before - after(_NEAR_ZERO)) / _NEAR_ZERO,
-        scale=scale,
+        differences=before - score.loss(target, _refined(curve, step, scale[:, None])),
+        slope=(before - score.loss(target, _refined(curve, step, _NEAR_ZERO))) / _NEAR_ZERO,
+        scale=float(weighted_mean(scale, weight)),
     )
 
 
-def _largest_scale(curve, refined):
-    """Largest scale, at most 3, that keeps every model point in the simplex."""
-    step = refined - curve
-    room = np.where(step < 0, curve / np.where(step < 0, -step, 1.0), np.inf)
-    return float(min(3.0, room.min()))
+def _best_scale(score, target, curve, step, weight):
+    """Scale of the steps of the lowest loss, 0 to 3."""
+
+    def mean_loss(scale):
+        return float(weighted_mean(score.loss(target, _refined(curve, step, scale)), weight))
+
+    found = minimize_scalar(mean_loss, bounds=(0.0, _LARGEST_SCALE), method="bounded")
+    return min((0.0, 1.0, float(found.x)), key=mean_loss)
+
+
+def _refined(curve, step, scale):
+    """Steps from the curve that stay in the simplex; no probability falls to less than a twentieth.
+
+    Else the log loss of a single label could be infinite, and one sample near the border would hold
+    back the scale of all.
+    """
+    moved = np.maximum(curve + scale * step, _LEAST_SHARE * curve)
+    return moved / moved.sum(axis=1, keepdims=True)
 
 
 def _refine(model, features, target, curve, weight, train, test):
-    """Refined forecasts at the rows `test`, in the simplex."""
+    """Steps from the curve to what the model says at the rows `test`."""
     weighted = {} if np.ptp(weight) == 0 else {"sample_weight": weight[train]}
     if is_classifier(model):
         labels = target[train].argmax(axis=1)
         if len(np.unique(labels)) == 1:
-            return curve[test]
+            return np.zeros_like(curve[test])
         fitted = clone(model).fit(features[train], labels, **weighted)
         refined = np.zeros((len(test), target.shape[1]))
         refined[:, fitted.classes_] = fitted.predict_proba(features[test])
-        return refined
+        return refined - curve[test]
     residual = target[train] - curve[train]
     columns = range(1, target.shape[1]) if target.shape[1] == 2 else range(target.shape[1])
     step = np.zeros((len(test), target.shape[1]))
@@ -105,7 +118,4 @@ def _refine(model, features, target, curve, weight, train, test):
         )
     if target.shape[1] == 2:
         step[:, 0] = -step[:, 1]
-    # Onto the simplex: what falls below zero is zero, and the row is divided by its sum.
-    refined = np.maximum(curve[test] + step, 0.0)
-    total = refined.sum(axis=1, keepdims=True)
-    return np.where(total > 0, refined / np.where(total > 0, total, 1.0), curve[test])
+    return step

@@ -114,14 +114,27 @@ class Cells:
     def jackknife_bias(self, function, values):
         """Bias of the mean over samples of a function of the cell means.
 
-        Weights enter so that the changes of the means cancel in each cell; with equal weights it is
-        the formula of the module. Cells of a single sample contribute nothing.
+        Weights enter so that the changes of the means cancel in each cell, and each cell is scaled so
+        that squares are corrected exactly; with equal weights it is the formula of the module. Cells of a single sample contribute nothing, nor does a sample
+        without which the function is infinite: a divergence from a forecast of zero.
         """
         mean, mass, weight = self.mean(values), self.mass[self.cells], self.weight
         rest = mass - weight
         several = rest > 1e-9 * mass
+        scale = self._jackknife_scale(several)[several]
         mean, rest, weight = mean[several], rest[several, None], weight[several, None]
         others = mean - weight / rest * (values[several] - mean)
         others = np.clip(others, 0.0, 1.0)  # rounding can leave the simplex by one unit
-        change = function(others) - function(mean)
-        return float(np.sum(rest[:, 0] * change) / self.mass.sum())
+        before, after = function(mean), function(others)
+        finite = np.isfinite(before) & np.isfinite(after)
+        change = np.where(finite, after, 0.0) - np.where(finite, before, 0.0)
+        return float(np.sum(scale * rest[:, 0] * change) / self.mass.sum())
+
+    def _jackknife_scale(self, several):
+        """Variance of a weighted mean of labels of variance 1, over what the jackknife expects."""
+        share = self.weight / self.mass[self.cells]
+        squares = np.bincount(self.cells, share**2)
+        spread = share**2 / np.where(several, 1 - share, 1.0)
+        spread *= 1 - 2 * share + squares[self.cells]
+        expected = np.bincount(self.cells, np.where(several, spread, 0.0))
+        return (squares / np.where(expected > 0, expected, 1.0))[self.cells]

@@ -5,6 +5,11 @@ import numpy as np
 from skcalib.grouping._regions import order_of
 
 
+def bonferroni(pvalues):
+    """One p-value of several, whatever their dependence; nan where there was no test."""
+    return float(np.minimum(1.0, len(pvalues) * np.min(pvalues)))
+
+
 def permutation_pvalue(bins, regions, forecast, residual, weight, n_permutations, rng, width=20):
     r"""p-value of the null hypothesis E[Y|X] = E[Y|S].
 

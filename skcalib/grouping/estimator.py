@@ -1,19 +1,22 @@
 """The estimator of the grouping loss."""
 
+import numbers
 import warnings
 from dataclasses import dataclass
+from itertools import repeat
 
 import numpy as np
 from scipy.stats import norm
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_consistent_length, validate_data
 
 from skcalib._checks import check_proba, check_problem, check_weight
 from skcalib.errors._terms import check_loss, check_notion, check_smoother
 from skcalib.grouping._fits import GroupingProblem, fit_given_regions, fit_partition, fit_risk
-from skcalib.grouping._regions import Partitioner, check_features
+from skcalib.grouping._regions import allows_nan, check_features
 from skcalib.grouping._risk import default_model
+from skcalib.grouping._tests import bonferroni
 from skcalib.inspector import ClassifierInspector
 from skcalib.intervals import check_confidence_level
 from skcalib.notions import Canonical, Classwise, TopLabel
@@ -54,7 +57,7 @@ class GroupingLossEstimator(ClassifierInspector):
     second order; the log loss is explained in excess where regions hold less than one label of a
     rare class, so give it larger regions.
     ``method="risk"`` cross-fits a model of (score, features) on top of the calibration curve and
-    reports the loss that it saves at its best scale.
+    reports the loss that it saves; each fold is scaled by what is best on the others.
 
     Parameters
     ----------
@@ -71,7 +74,7 @@ class GroupingLossEstimator(ClassifierInspector):
         scikit-learn estimator with `apply` or `predict`. For "risk": a regressor, fitted to the
         residual, or a classifier in place of the default gradient boosting.
     n_bins : int, default=15
-        Level sets at the most; fewer where one would not hold a region of measured samples.
+        Level sets at the most; fewer where one would not hold three regions of measured samples.
     strategy : {"quantile", "uniform"}, default="quantile"
         Level sets of equal mass or equal width.
     region_ratio : int, default=12
@@ -86,7 +89,7 @@ class GroupingLossEstimator(ClassifierInspector):
     swap : bool, default=False
         Average over both roles of the halves.
     n_permutations : int, default=200
-        Permutations of the test; 0 for none.
+        Permutations of the test; 0 for none, and a p-value of nan.
     cv : None, int or splitter, default=None
         None: the classifier is fitted and (X, y) held out. Else its out-of-fold probabilities; and
         the folds of "risk" (5 by default).
@@ -131,7 +134,7 @@ class GroupingLossEstimator(ClassifierInspector):
     n_regions_ : int
         Regions before single samples were merged into the region most like them.
     scale_ : float
-        "risk": the best multiple of the residual model, averaged over the problems.
+        "risk": the best multiples of the residual model, averaged over folds and problems.
     classes_ : array of shape (n_classes,)
         Classes, in the order of the columns.
     n_features_in_ : int
@@ -227,9 +230,18 @@ class GroupingLossEstimator(ClassifierInspector):
             For invalid input, and for features that are sparse or no numbers.
         """
         score = self._check_parameters()
+        if self.estimator is not None and y_proba is not None:
+            raise ValueError(
+                "y_proba and an estimator were both given: drop y_proba, or set estimator=None to "
+                "assess these probabilities."
+            )
+        if self.method == "risk" and regions is not None:
+            raise ValueError("method='risk' has no regions: use 'partition' to measure given ones.")
         self._y_proba = y_proba
-        proba, y, weight, tested = self._forecasts(X, y, sample_weight, fit_params)
-        del self._y_proba
+        try:
+            proba, y, weight, tested = self._forecasts(X, y, sample_weight, fit_params)
+        finally:
+            del self._y_proba
         seed = self._seed()
         features = self._features(X)[tested]
         regions = None if regions is None else _check_regions(regions, len(tested))[tested]
@@ -255,7 +267,7 @@ class GroupingLossEstimator(ClassifierInspector):
                 zip(
                     notion.problems(problem.forecast, problem.target),
                     _events(notion, self.classes_),
-                    strict=False,
+                    strict=False,  # names of an unknown notion never end
                 )
             )
         )
@@ -267,7 +279,7 @@ class GroupingLossEstimator(ClassifierInspector):
         check_confidence_level(self.confidence_level)
         if self.method not in ("partition", "risk"):
             raise ValueError(f"method must be 'partition' or 'risk', got {self.method!r}.")
-        if not 0 < self.test_size < 1:
+        if not (isinstance(self.test_size, numbers.Real) and 0 < self.test_size < 1):
             raise ValueError(f"test_size must lie between 0 and 1, got {self.test_size!r}.")
         for name, least in (("n_bins", 1), ("region_ratio", 2), ("n_permutations", 0)):
             value = getattr(self, name)
@@ -286,10 +298,19 @@ class GroupingLossEstimator(ClassifierInspector):
         problem = check_problem(
             y, self._y_proba, sample_weight=sample_weight, labels=self.labels
         )
+        check_consistent_length(X, y)
         self.classes_ = problem.classes
         weight = None if sample_weight is None else check_weight(sample_weight, len(y))
         validate_data(self, X, skip_check_array=True)
         return check_proba(self._y_proba), y, weight, np.ones(len(y), dtype=bool)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = False
+        if self.estimator is None:
+            tags.input_tags.allow_nan = True
+        tags.input_tags.allow_nan &= self._allows_nan()
+        return tags
 
     def _seed(self):
         rng = check_random_state(self.random_state)
@@ -298,22 +319,30 @@ class GroupingLossEstimator(ClassifierInspector):
     def _features(self, X):
         if self.method == "risk":
             model = default_model(0) if self.partitioner is None else self.partitioner
-            if isinstance(model, str) or not hasattr(model, "fit"):
+            if not hasattr(model, "fit") or isinstance(model, type):
                 raise ValueError(
                     f"With method='risk' the partitioner must be None, a regressor of the residual "
                     f"or a classifier, got {model!r}."
                 )
-            return check_features(X, allow_nan=get_tags(model).input_tags.allow_nan)
-        allows_nan = Partitioner(self.partitioner, self.region_ratio, None, None).allows_nan
-        return check_features(X, allow_nan=allows_nan)
+        return check_features(X, allow_nan=self._allows_nan())
+
+    def _allows_nan(self):
+        """Whether the partitioner, or the model of "risk", takes missing values."""
+        if self.method == "risk":
+            model = default_model(0) if self.partitioner is None else self.partitioner
+            usable = hasattr(model, "fit") and not isinstance(model, type)
+            return usable and get_tags(model).input_tags.allow_nan
+        return allows_nan(self.partitioner)
 
     def _options(self, n_samples, given):
+        # A level set of a single region has nothing to compare.
+        least = self.region_ratio if given else 3 * self.region_ratio
         measured = n_samples if given else n_samples * self.test_size
         names = getattr(self, "feature_names_in_", None)
         if names is None:
             names = [f"x{j}" for j in range(self.n_features_in_)]
         return _Options(
-            n_bins=max(1, min(self.n_bins, int(measured // self.region_ratio))),
+            n_bins=max(1, min(self.n_bins, int(measured // least))),
             strategy=self.strategy,
             region_ratio=self.region_ratio,
             test_size=self.test_size,
@@ -338,10 +367,12 @@ class GroupingLossEstimator(ClassifierInspector):
         self.expected_loss_ = total("mean_loss")
         self.epistemic_bound_ = self.calibration_error_ + self.grouping_loss_
         self.irreducible_bound_ = self.expected_loss_ - self.epistemic_bound_
+        if np.isinf(self.expected_loss_):  # the difference of two infinities: by the curve instead
+            self.irreducible_bound_ = total("refinement") - self.grouping_loss_
         self.standard_error_ = float(share * sum(np.sqrt(fit.variance) for fit in fits))
-        reach = norm.ppf(0.5 + self.confidence_level / 2) * self.standard_error_
+        reach = float(norm.ppf(0.5 + self.confidence_level / 2)) * self.standard_error_
         self.confidence_interval_ = (self.grouping_loss_ - reach, self.grouping_loss_ + reach)
-        self.pvalue_ = float(min(1.0, len(fits) * min(fit.pvalue for fit in fits)))
+        self.pvalue_ = bonferroni([fit.pvalue for fit in fits])
         self.regions_ = sorted(
             (region for fit in fits for region in fit.table), key=lambda region: -region.harm
         )
@@ -360,7 +391,7 @@ class GroupingLossEstimator(ClassifierInspector):
                 "% of them a single one: the bound of the grouping loss is unreliable. Use more "
                 "samples, fewer bins or a larger region_ratio (about 12).",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
 
@@ -391,4 +422,4 @@ def _events(notion, classes):
         return [["rest", name] for name in names]
     if isinstance(notion, TopLabel):
         return [["wrong", "top label"]]
-    return [[f"column {k}" for k in range(len(classes) + 1)]]
+    return repeat([f"column {k}" for k in range(len(classes) + 1)])

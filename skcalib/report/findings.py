@@ -11,8 +11,11 @@ from skcalib.errors.proper import decompose
 from skcalib.grouping import GroupingLossEstimator
 from skcalib.intervals import MeanInterval, mean_interval
 from skcalib.notions import TopLabel
+from skcalib.recalibration import VectorScaling
 from skcalib.scores import Brier
+from skcalib.selection import RecalibratorSelection, default_candidates, select_recalibrator
 from skcalib.smoothers import IsotonicSmoother, LogitSmoother
+from skcalib.smoothers._base import check_folds
 from skcalib.tower import weighted_mean
 
 
@@ -72,6 +75,7 @@ class Findings:
     errors: tuple
     flexible: ErrorFinding
     root_brier_score: float
+    advice: RecalibratorSelection
     grouping: GroupingFinding | None = None
 
     def error(self, loss, notion):
@@ -110,10 +114,30 @@ def find(problem, *, features=None, confidence_level, random_state=0, n_jobs=Non
         errors=tuple(finding for name in notions for finding in look(name, smoother)),
         flexible=flexible,
         root_brier_score=float(np.sqrt(weighted_mean(brier, problem.weight))),
+        advice=find_recalibrator(problem, random_state, n_jobs),
         grouping=None
         if features is None
         else find_grouping(problem, features, confidence_level, random_state, n_jobs),
     )
+
+
+def find_recalibrator(problem, random_state, n_jobs=None):
+    """Which map lowers the log loss on samples that it has not seen; doing nothing included."""
+    n_samples, n_classes = problem.forecast.shape
+    candidates = default_candidates(n_classes)
+    if n_samples * n_classes > _LARGE:
+        candidates = [c for c in candidates if not isinstance(c, VectorScaling)]
+    folds = check_folds(5, problem.target, random_state=random_state)
+    record, _ = select_recalibrator(
+        candidates,
+        problem.forecast,
+        problem.classes[problem.target.argmax(axis=1)],
+        classes=problem.classes,
+        folds=[test for _, test in folds],
+        weight=problem.weight,
+        n_jobs=n_jobs,
+    )
+    return record
 
 
 def find_grouping(problem, features, confidence_level, random_state, n_jobs=None):
@@ -154,6 +178,8 @@ def find_grouping(problem, features, confidence_level, random_state, n_jobs=None
 
 #: Losses of a report, in the order of its table.
 LOSSES = ("brier", "log")
+#: Probabilities beyond which a report leaves out the candidates that take minutes.
+_LARGE = 300_000
 #: Regions that a report names at the most.
 N_REGIONS = 3
 

@@ -8,6 +8,16 @@ NOTION_NAMES = {
     "top_label": "top label",
     "classwise": "class by class (mean)",
 }
+RECALIBRATOR_NAMES = {
+    "TemperatureScaling": "temperature scaling (TemperatureScaling)",
+    "PlattScaling": "Platt scaling of the logit (PlattScaling)",
+    "BetaCalibration": "beta calibration (BetaCalibration)",
+    "BiasCorrectedTemperatureScaling": (
+        "temperature scaling with class biases (BiasCorrectedTemperatureScaling)"
+    ),
+    "VectorScaling": "vector scaling (VectorScaling)",
+    "IsotonicRecalibrator": "strictly increasing isotonic regression (IsotonicRecalibrator)",
+}
 
 
 def number(value, spread=None):
@@ -100,24 +110,25 @@ def _gap(findings):
 
 
 def _gain(findings):
-    """What the cross-fitted map saves, measured on samples that it has not seen."""
-    finding = findings.error("log", "canonical")
-    if not np.isfinite(finding.terms.loss):
-        finding = findings.error("brier", "canonical")
-        prefix = "The log loss is infinite: a label was given probability 0. "
-    else:
-        prefix = ""
-    loss = LOSS_NAMES[finding.loss].lower()
-    before, gain = finding.terms.loss, finding.calibration
-    if not finding.detected:
+    """Which map helps, by how much, measured on samples that it has not seen."""
+    advice = findings.advice
+    before, after = advice.losses[0], advice.losses[advice.names.index(advice.chosen)]
+    if advice.chosen == advice.names[0]:
         return (
-            f"{prefix}Leave it: a recalibration map fitted on other folds does not lower the "
-            f"{loss} beyond chance (change {interval(gain)})."
+            f"Leave it: no recalibration map lowers the log loss ({number(before)}) on samples "
+            "that it has not seen beyond one standard error."
         )
+    name = RECALIBRATOR_NAMES.get(advice.chosen, advice.chosen)
+    if not np.isfinite(before):
+        return (
+            "The log loss is infinite: a label was given probability 0. Recalibrate by "
+            f"{name}: on samples that it has not seen the log loss is then {number(after)}."
+        )
+    error = advice.gain.standard_error
     return (
-        f"{prefix}Recalibrate: a map on the logits, fitted on other folds, lowers the {loss} from "
-        f"{number(before, gain.standard_error)} by {interval(gain)}, "
-        f"{100 * gain.estimate / before:.1f} % of it."
+        f"Recalibrate by {name}: on samples that it has not seen it lowers the log loss from "
+        f"{number(before, error)} to {number(after, error)}, by {interval(advice.gain)} "
+        f"({100 * advice.gain.estimate / before:.1f} %)."
     )
 
 

@@ -1,11 +1,12 @@
-"""The laws of scores, smoothers and notions, as public checkers for those who add their own.
+"""The laws of scores, smoothers, notions and links, as public checkers for those who add their own.
 
 Each checker takes an instance and raises an `AssertionError` whose sentence names the law that is
 broken, with what was found. A law is a short function here; its first line is that sentence.
 """
 
+from skcalib.testing.links import check_link
 from skcalib.testing.notions import check_notion
 from skcalib.testing.scores import check_score
 from skcalib.testing.smoothers import check_smoother
 
-__all__ = ["check_notion", "check_score", "check_smoother"]
+__all__ = ["check_link", "check_notion", "check_score", "check_smoother"]

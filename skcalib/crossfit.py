@@ -1,0 +1,174 @@
+"""A classifier as a transformer: the next step learns from its out-of-fold probabilities."""
+
+import numpy as np
+from sklearn.base import TransformerMixin, clone
+from sklearn.utils.validation import check_is_fitted
+
+from skcalib.trainer import ClassifierTrainer
+
+
+class CrossFitProba(TransformerMixin, ClassifierTrainer):
+    r"""Turn a classifier into a transformer of its cross-fitted probabilities.
+
+    The first step of a Pipeline of recalibrators. What the next step learns from must not come
+    from a model that has seen the labels, so, as in scikit-learn's `TargetEncoder` and in
+    stacking, `fit_transform` differs from `transform`:
+
+    - ``fit_transform(X, y)`` returns :math:`\hat p^{(-f(i))}(x_i)`, where f(i) is the fold that
+      tests sample i and :math:`\hat p^{(-f)}` the classifier fitted without that fold;
+    - ``transform(X)`` returns :math:`\hat p(x)` of the classifier fitted on all samples.
+
+    Parameters
+    ----------
+    estimator : classifier, default=None
+        What produces the probabilities; cloned, never fitted in place. A
+        `sklearn.frozen.FrozenEstimator` is used as it is, and then the data of `fit_transform`
+        must be data that it has not seen. None is `LogisticRegression`.
+    cv : None, int or splitter, default=None
+        Folds; None means five, stratified. Repeated splitters average the predictions for each
+        sample. Each sample must be tested at least once.
+    response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
+        Decision values become probabilities through the logistic function or the softmax.
+    n_jobs : int, default=None
+        Folds in parallel.
+
+    Attributes
+    ----------
+    estimator_ : classifier
+        The classifier fitted on all samples, or the frozen one.
+    classes_ : array of shape (n_classes,)
+        Class of each column. A class that a fold lacks has probability 0 there.
+    n_features_in_ : int
+        Number of features seen in `fit`.
+    feature_names_in_ : array of shape (n_features_in_,)
+        Their names, if X has names.
+
+    See Also
+    --------
+    RecalibratedClassifierCV : The same in one object, also for folds that leave samples untested.
+
+    Notes
+    -----
+    Cost: one fit for each fold and one on all samples. A fitted classifier that is not frozen is
+    cloned, with a warning. Without metadata routing, `fit` and `fit_transform` pass ``groups`` to
+    the splitter and everything else, such as ``sample_weight``, to the classifier; in a Pipeline
+    write ``crossfitproba__sample_weight=...``.
+
+    Two of scikit-learn's checks, `check_transformer_general` and
+    `check_transformer_data_not_an_array`, demand that `fit_transform` equals `transform` and do
+    not apply.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from skcalib import CrossFitProba, PlattScaling
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = make_pipeline(CrossFitProba(GaussianNB()), PlattScaling()).fit(X, y)
+    >>> model.predict_proba(X).shape
+    (569, 2)
+    """
+
+    _fitting_methods = ("fit", "fit_transform")
+
+    def __init__(self, estimator=None, *, cv=None, response_method="auto", n_jobs=None):
+        self.estimator = estimator
+        self.cv = cv
+        self.response_method = response_method
+        self.n_jobs = n_jobs
+
+    def fit(self, X, y, **fit_params):
+        """Fit the classifier on all samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Features, in whatever form the classifier takes them.
+        y : array-like of shape (n_samples,)
+            Labels.
+        **fit_params : dict
+            Parameters of the classifier's `fit`.
+
+        Returns
+        -------
+        CrossFitProba
+            The fitted transformer.
+        """
+        y = self._check_data(X, y)
+        params, _ = self._route("fit", fit_params)
+        frozen = self._is_frozen()
+        self.estimator_ = (
+            self.estimator if frozen else clone(self._classifier()).fit(X, y, **params)
+        )
+        self.classes_ = self.estimator_.classes_
+        return self
+
+    def fit_transform(self, X, y=None, **fit_params):
+        """Fit the classifier on all samples, and return its out-of-fold probabilities.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Features, in whatever form the classifier takes them.
+        y : array-like of shape (n_samples,)
+            Labels.
+        **fit_params : dict
+            Parameters of the classifier's `fit`, and ``groups`` for the splitter.
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+            Rows sum to one.
+        """
+        y = self._check_data(X, y)
+        params, split_params = self._route("fit_transform", fit_params)
+        folds = [] if self._is_frozen() else self._folds(X, y, split_params)
+        n_tested = len(np.unique(np.concatenate([test for _, test in folds]))) if folds else len(y)
+        if n_tested < len(y):
+            raise ValueError(
+                f"The folds of cv leave {len(y) - n_tested} of {len(y)} samples untested, but a "
+                "transformer must return every row: use RecalibratedClassifierCV, which leaves "
+                "these samples out, or folds that test each sample."
+            )
+        ((self.estimator_, proba, _),) = self._held_out(X, y, folds, params)
+        self.classes_ = self.estimator_.classes_
+        return proba
+
+    def transform(self, X):
+        """Probabilities of the classifier that was fitted on all samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Features.
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+            Rows sum to one.
+        """
+        check_is_fitted(self)
+        self._check_new(X)
+        return self._aligned_proba(self.estimator_, X, self.classes_)
+
+    def get_feature_names_out(self, input_features=None):
+        """Names of the columns: ``crossfitproba_`` and the label.
+
+        Parameters
+        ----------
+        input_features : ignored
+            For the convention.
+
+        Returns
+        -------
+        array of str
+            One name for each class.
+        """
+        check_is_fitted(self)
+        return np.asarray([f"crossfitproba_{label}" for label in self.classes_], dtype=object)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        return tags

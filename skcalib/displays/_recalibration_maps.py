@@ -1,0 +1,373 @@
+"""From fitted recalibrators to the maps that `RecalibrationDisplay` draws, and their drawing."""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from skcalib._checks import check_proba
+from skcalib.crossfit import CrossFitProba
+from skcalib.displays._curves import MAX_PANELS
+from skcalib.plugging import align_columns, is_injective, recalibrated_proba
+from skcalib.recalibrated import RecalibratedClassifierCV
+from skcalib.responses import classifier_proba
+
+UNCHANGED = "Unchanged"
+_JUMP = 0.01  # neighbours on the grid that differ by more are looked at more closely
+
+
+@dataclass(frozen=True, eq=False)
+class RecalibrationMap:
+    """What one recalibrator does to the probability of one class.
+
+    ``before`` and ``after`` are a curve if ``joined``, else single forecasts. ``scores`` are all
+    given forecasts of the class, or None. ``declared`` says in words what the map declares.
+    """
+
+    name: str
+    event: str
+    before: np.ndarray
+    after: np.ndarray
+    joined: bool
+    scores: np.ndarray | None
+    declared: str
+
+
+# What is drawn
+
+
+def name_recalibrators(recalibrators):
+    """A dict as it is, or a sequence with the names of the classes -> pairs (name, object)."""
+    if isinstance(recalibrators, Mapping):
+        pairs = list(recalibrators.items())
+    elif isinstance(recalibrators, (list, tuple)):
+        pairs, times = [], {}
+        for recalibrator in recalibrators:
+            name = default_name(recalibrator)
+            times[name] = times.get(name, 0) + 1
+            number = f" ({times[name]})" if times[name] > 1 else ""
+            pairs.append((name + number, recalibrator))
+    else:
+        raise ValueError(
+            "recalibrators must be a list of recalibrators, or a dict of them by their names; for "
+            "a single one use from_recalibrator."
+        )
+    if not pairs:
+        raise ValueError("recalibrators is empty: there is no map to draw.")
+    return pairs
+
+
+def default_name(recalibrator):
+    """Class of a recalibrator; the classes of the steps of a Pipeline."""
+    steps = _steps(recalibrator)
+    return " → ".join(type(step).__name__ for step in steps) or type(recalibrator).__name__
+
+
+def given_maps(pairs, y_proba, classes, max_points):
+    """Maps of recalibrators that all see the same forecasts, or none."""
+    proba = None if y_proba is None else check_proba(y_proba)
+    known = [_known_classes(recalibrator, proba) for _, recalibrator in pairs]
+    for other in known[1:]:
+        if not np.array_equal(other, known[0]):
+            raise ValueError(
+                f"The recalibrators have different classes, {known[0].tolist()} and "
+                f"{other.tolist()}: draw them one by one."
+            )
+    for _, recalibrator in pairs:
+        _check_names(recalibrator, y_proba)
+    triples = [(name, recalibrator, proba) for name, recalibrator in pairs]
+    return recalibration_maps(triples, known[0], classes, max_points)
+
+
+def estimator_maps(estimator, X, name, classes, max_points):
+    """Maps inside of a classifier, at the probabilities that they get there."""
+    pairs, known = _inner(estimator, X)
+    name = default_name(pairs[0][0]) if name is None else name
+    triples = [(name, recalibrator, proba) for recalibrator, proba in pairs]
+    return recalibration_maps(triples, known, classes, max_points)
+
+
+def _inner(estimator, X):
+    """Pairs (recalibrator, its probabilities) of a classifier, and the classes of the columns."""
+    estimator = getattr(estimator, "best_estimator_", estimator)
+    if isinstance(estimator, Pipeline):
+        check_is_fitted(estimator)
+        for last, (_, step) in enumerate(estimator.steps, start=1):
+            if isinstance(step, CrossFitProba) and last < len(estimator.steps):
+                proba = check_proba(estimator[:last].transform(X))
+                return [(estimator[last:], proba)], step.classes_
+        if len(estimator.steps) > 1 and isinstance(estimator[-1], RecalibratedClassifierCV):
+            return _inner(estimator[-1], estimator[:-1].transform(X))
+    if not isinstance(estimator, RecalibratedClassifierCV):
+        raise ValueError(
+            "from_estimator takes a fitted RecalibratedClassifierCV, or a Pipeline of a "
+            f"CrossFitProba and recalibrators, got {type(estimator).__name__}: for a recalibrator "
+            "itself use from_recalibrator."
+        )
+    check_is_fitted(estimator)
+    pairs = []
+    for model, recalibrator in zip(estimator.estimators_, estimator.recalibrators_, strict=True):
+        proba = classifier_proba(model, X, response_method=estimator.response_method)
+        pairs.append((recalibrator, align_columns(proba, model.classes_, estimator.classes_)))
+    return pairs, estimator.classes_
+
+
+def recalibration_maps(triples, known, classes, max_points):
+    """Maps of (name, recalibrator, forecasts or None), one for each recalibrator and class."""
+    if len(known) < 2:
+        raise ValueError(
+            f"There is the single class {known[0]!r}: its probability is 1 everywhere, and there "
+            "is no map to draw."
+        )
+    if not isinstance(max_points, (int, np.integer)) or max_points < 1:
+        raise ValueError(f"max_points must be a whole number of at least 1, got {max_points!r}.")
+    columns = _columns(known, classes)
+    maps = []
+    for name, recalibrator, proba in triples:
+        apply = partial(_apply, recalibrator, known)
+        words = ", ".join(_declared(recalibrator))
+        if len(known) > 2:
+            rows = _thinned(proba, len(known), max_points)
+            forecast, answer = proba[rows], apply(proba[rows])
+            if len(rows) < len(proba):
+                words = f"{words}\n{len(rows):,} of {len(proba):,} forecasts".lstrip("\n")
+        for k in columns:
+            before, after = _trace(apply, k) if len(known) == 2 else (forecast[:, k], answer[:, k])
+            scores = None if proba is None else proba[:, k]
+            event = f"class {known[k]}"
+            maps.append(
+                RecalibrationMap(name, event, before, after, len(known) == 2, scores, words)
+            )
+    return maps
+
+
+def _known_classes(recalibrator, proba):
+    """Classes of a fitted recalibrator, and refusals of what is none or does not fit `proba`."""
+    name = type(recalibrator).__name__
+    if isinstance(recalibrator, RecalibratedClassifierCV) or any(
+        isinstance(step, CrossFitProba) for step in _steps(recalibrator)
+    ):
+        raise ValueError(
+            f"This {name} is a classifier of features, not a recalibrator: use from_estimator."
+        )
+    if isinstance(recalibrator, type) or not hasattr(recalibrator, "predict_proba"):
+        raise ValueError(
+            f"A fitted recalibrator is needed, an object with predict_proba(P), got "
+            f"{recalibrator!r}; a Pipeline may end in IdentityRecalibrator(), not in "
+            "'passthrough'."
+        )
+    if isinstance(recalibrator, BaseEstimator):
+        check_is_fitted(
+            recalibrator,
+            msg="This %(name)s is not fitted: fit it to held-out probabilities and labels first.",
+        )
+    fitted_columns = getattr(recalibrator, "n_features_in_", None)
+    known = getattr(recalibrator, "classes_", None)
+    if known is None:  # not one of ours
+        columns = fitted_columns if proba is None else proba.shape[1]
+        return np.arange(max(columns or 2, 2))
+    if fitted_columns not in (None, len(known)) and (fitted_columns, len(known)) != (1, 2):
+        raise ValueError(
+            f"{name} was fitted to {fitted_columns} columns, which are no probabilities of "
+            f"{len(known)} classes: a recalibrator maps probabilities."
+        )
+    if proba is not None and proba.shape[1] != len(known):
+        raise ValueError(
+            f"y_proba has {proba.shape[1]} columns, but {name} was fitted with {len(known)} "
+            "classes."
+        )
+    return np.asarray(known)
+
+
+def _check_names(recalibrator, y_proba):
+    """A frame must have its columns in the order that the recalibrator knows."""
+    given = list(getattr(y_proba, "columns", ()))
+    fitted = list(getattr(recalibrator, "feature_names_in_", ()))
+    if len(given) == len(fitted) and given != fitted:
+        raise ValueError(
+            f"The columns of y_proba are named {given}, but {type(recalibrator).__name__} was "
+            f"fitted to {fitted}."
+        )
+
+
+def _columns(known, classes):
+    """Positions of the classes to draw: by default the last of two, and all of several."""
+    if classes is None:
+        columns = [1] if len(known) == 2 else list(range(len(known)))
+    else:
+        position = {label: k for k, label in enumerate(known.tolist())}
+        asked = list(dict.fromkeys(np.ravel(classes).tolist()))
+        unknown = [label for label in asked if label not in position]
+        if unknown or not asked:
+            what = f"contains {unknown[0]!r}" if unknown else "is empty"
+            raise ValueError(f"classes {what}: the classes are {known.tolist()}.")
+        columns = [position[label] for label in asked]
+    if len(columns) > MAX_PANELS:
+        raise ValueError(
+            f"There is a panel for each class, and {len(columns)} are more than the {MAX_PANELS} "
+            "that one can read: choose some by classes=[...]."
+        )
+    return columns
+
+
+def _thinned(proba, n_classes, max_points):
+    """Rows of the forecasts that are drawn, evenly spread over the order that they came in."""
+    if proba is None:
+        raise ValueError(
+            f"The map of {n_classes} classes has no single curve, it is drawn at forecasts: pass "
+            "y_proba."
+        )
+    n_points = min(len(proba), max_points)
+    return np.linspace(0, len(proba) - 1, n_points).round().astype(int)
+
+
+def _apply(recalibrator, known, proba):
+    """Recalibrated probabilities, columns in the order of the classes."""
+    columns = getattr(recalibrator, "n_features_in_", len(known))
+    if _reads_logits(recalibrator):
+        # Certainty has no logit; a probability that double precision just holds stands for it.
+        given = np.log(np.maximum(proba, np.finfo(np.float64).tiny))
+        given = given[:, 1:] - given[:, :1] if columns == 1 else given
+    else:
+        given = proba[:, 1:] if columns == 1 else proba
+    with warnings.catch_warnings():  # it was fitted to a frame; the order of the names is checked
+        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+        return recalibrated_proba(recalibrator, given, known)
+
+
+def _reads_logits(recalibrator):
+    first = next(iter(_steps(recalibrator)), None)
+    return getattr(first, "input", "proba") == "logits"
+
+
+def _steps(recalibrator):
+    """A recalibrator by itself, or the steps of a Pipeline that do something."""
+    recalibrator = getattr(recalibrator, "best_estimator_", recalibrator)
+    if not isinstance(recalibrator, Pipeline):
+        return [recalibrator]
+    steps = [step for _, step in recalibrator.steps if step not in ("passthrough", None)]
+    return [inner for step in steps for inner in _steps(step)]
+
+
+def _declared(recalibrator):
+    """What a map declares, in words; nothing where it is silent. Pipelines: all of their steps."""
+    injective = is_injective(getattr(recalibrator, "best_estimator_", recalibrator))
+    if injective is not None:
+        yield "injective" if injective else "not injective"
+    steps = _steps(recalibrator)
+    if all(getattr(step, "preserves_order_", False) for step in steps):
+        yield "keeps the order of classes"
+    elif all(getattr(step, "preserves_argmax_", False) for step in steps):
+        yield "keeps the predicted class"
+    elif all(hasattr(step, "preserves_argmax_") for step in steps):
+        yield "may change the predicted class"
+
+
+def _trace(apply, k):
+    """The map of the probability of class k of two, on a grid that is fine at ends and jumps."""
+
+    def curve(p):
+        return apply(np.column_stack([p, 1 - p] if k == 0 else [1 - p, p]))[:, k]
+
+    ends = np.geomspace(1e-6, 0.01, 81)
+    grid = np.unique(np.concatenate([np.linspace(0, 1, 501), ends, 1 - ends]))
+    value = curve(grid)
+    low, high, at_low, at_high = grid[:-1], grid[1:], value[:-1], value[1:]
+    for _ in range(50):  # halve the intervals that hold a jump; a steep slope soon falls out
+        jump = np.abs(at_high - at_low) > _JUMP
+        low, high, at_low, at_high = (part[jump] for part in (low, high, at_low, at_high))
+        if len(low) == 0:
+            break
+        middle = (low + high) / 2
+        at_middle = curve(middle)
+        left = np.abs(at_middle - at_low) >= np.abs(at_high - at_middle)
+        low, at_low = np.where(left, low, middle), np.where(left, at_low, at_middle)
+        high, at_high = np.where(left, middle, high), np.where(left, at_middle, at_high)
+    before = np.concatenate([grid, low, high])
+    after = np.concatenate([value, at_low, at_high])
+    # Where both sides of a jump round to one point, the side of the lower scores comes first.
+    side = np.repeat([1, 0, 2], [len(grid), len(low), len(high)])
+    order = np.lexsort((side, before))
+    return before[order], after[order]
+
+
+# Drawing, on axes that callers bring
+
+
+@dataclass(frozen=True)
+class MapStyles:
+    """What the user wants of each kind of artist; a dict each."""
+
+    curve: dict
+    histogram: dict
+    ref_line: dict
+
+
+def draw_maps(ax, maps, *, names, styles, ref_line, histogram):
+    """Maps of one class -> lists of lines, diagonals and axes of histograms."""
+    from skcalib.displays import _plotting as draw  # matplotlib is imported here, not before
+
+    diagonals = [_draw_unchanged(ax, draw, styles.ref_line)] if ref_line else []
+    lines, colors = [], {}
+    for one in maps:
+        alike = [other for other in maps if other.name == one.name]
+        first = one.name not in colors
+        color = colors.setdefault(one.name, draw.next_color(ax))
+        style = {"color": color, "label": _label(alike, names) if first else None, "zorder": 3}
+        if one.joined:
+            # The folds of a cross-validation share a colour and one entry of the legend.
+            style |= {"linewidth": 1.6, "alpha": 1.0 if len(alike) == 1 else 0.6}
+        else:
+            style |= {"linestyle": "", "marker": ".", "markersize": 4, "markeredgewidth": 0}
+            style |= {"alpha": 0.4, "rasterized": True}
+        lines += ax.plot(one.before, one.after, **{**style, **styles.curve})
+    insets = []
+    scores = [one.scores for one in maps if one.scores is not None]
+    if histogram and scores:
+        scores = np.concatenate(scores)
+        color = lines[0].get_color() if len(colors) == 1 else "0.4"
+        style = {"color": color, **styles.histogram}
+        insets.append(draw.draw_scores(ax, scores, np.ones(len(scores)), **style))
+    draw.square_axes(ax, maps[0].event)
+    ax.set_ylabel("Recalibrated probability")
+    return lines, diagonals, insets
+
+
+def _draw_unchanged(ax, draw, style):
+    """The diagonal, once per axes, under its own name."""
+    for line in ax.lines:
+        if line.get_label() == UNCHANGED:
+            return line
+    return draw.draw_reference(ax, **{"label": UNCHANGED, **style})
+
+
+def _label(maps, names):
+    """Name and declarations; of several folds all that occur."""
+    name = names.get(maps[0].name, maps[0].name)
+    folds = f" ({len(maps)} folds)" if len(maps) > 1 else ""
+    words = " / ".join(dict.fromkeys(one.declared for one in maps))
+    return f"{name}{folds}\n{words}".strip("\n")
+
+
+def draw_names(axes, *, outside):
+    """Legend in the freer corner of the first panel, or below several panels in their figure."""
+    from skcalib.displays import _plotting as draw
+
+    entries = list(zip(*axes[0].get_legend_handles_labels(), strict=True))
+    entries.sort(key=lambda entry: entry[1] == UNCHANGED)
+    if outside:
+        handles, labels = zip(*entries, strict=True)
+        place = {"loc": "outside lower center", "ncols": 2, "fontsize": "small", "frameon": False}
+        legend = axes[0].figure.legend(handles, labels, markerscale=2.5, **place)
+    else:
+        x, y = np.concatenate([line.get_xydata() for line in axes[0].lines]).T
+        size = "small" if len(axes) == 1 and len(entries) < 4 else "x-small"
+        corner = draw.emptier_corner(x, y)
+        legend = draw.draw_legend(axes[0], entries, corner, fontsize=size, markerscale=2.5)
+    for handle in legend.legend_handles:
+        handle.set_alpha(1)

@@ -1,0 +1,231 @@
+"""What a recalibration gains, on data that it has not seen."""
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import t as student
+
+from skcalib._checks import check_problem
+from skcalib.errors._terms import check_loss
+from skcalib.intervals import check_confidence_level, mean_interval
+from skcalib.plugging import is_injective, recalibrated_proba
+from skcalib.tower import weighted_mean
+
+
+@dataclass(frozen=True)
+class CalibrationImprovement:
+    """Result of :func:`~skcalib.calibration_improvement`.
+
+    Attributes
+    ----------
+    estimate : float
+        Mean loss before minus mean loss after; positive where the map helps.
+    low, high : float
+        Confidence interval.
+    standard_error : float
+        Of the estimate.
+    pvalue : float
+        Two-sided, of no improvement.
+    loss_before, loss_after : float
+        The two mean losses.
+    injective : bool or None
+        Whether the map is injective, as far as it is known.
+    """
+
+    estimate: float
+    low: float
+    high: float
+    standard_error: float
+    pvalue: float
+    loss_before: float
+    loss_after: float
+    injective: bool | None
+
+
+def calibration_improvement(
+    y_true,
+    before,
+    after,
+    *,
+    loss="brier",
+    confidence_level=0.95,
+    injective=None,
+    sample_weight=None,
+    labels=None,
+    pos_label=None,
+):
+    r"""Improvement of a proper score by a recalibration, with interval and p-value.
+
+    On data that neither the classifier nor the map has seen, the mean paired difference
+
+    .. math:: \Delta = \frac{\sum_i w_i d_i}{\sum_i w_i} , \qquad
+        d_i = L(y_i, s_i) - L(y_i, g(s_i)) ,
+
+    with a Student interval, and the two-sided p-value of :math:`E\,d = 0`,
+    :math:`2 P(t_{m-1} > |\Delta| / se)`, where m is the effective number of samples: below 0.05
+    exactly where the 95 % interval excludes 0.
+
+    What it says about calibration (G22): with :math:`L = CE + \text{refinement}`,
+
+    .. math:: E\,d = \bigl[CE(s) - CE(g(s))\bigr] -
+        \bigl[E\,H(E[Y|g(s)]) - E\,H(E[Y|s])\bigr] ,
+
+    and the second bracket is never negative: a map can lose information but not add any. It is
+    zero where g is *injective*, because then g(s) tells as much as s. So the improvement of the
+    proper score **is** the improvement of the calibration error for an injective map, without any
+    estimate of a calibration error; for every other map it is a lower bound of it.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        Labels of held-out data.
+    before : array-like of shape (n_samples,) or (n_samples, n_classes)
+        Probabilities without the map.
+    after : array-like of the same kind, or fitted recalibrator
+        Probabilities with the map; or the map itself, or a Pipeline of maps, which is applied to
+        `before` and says whether it is injective (``injective_``).
+    loss : {"brier", "log", "spherical"} or ProperScore, default="brier"
+        The proper score.
+    confidence_level : float, default=0.95
+        Level of the interval.
+    injective : bool, default=None
+        Whether different forecasts stay different. None asks the recalibrator.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weights.
+    labels : array-like of shape (n_classes,), default=None
+        The class of each column; needed where `y_true` may lack a class. By default those of the
+        recalibrator, if `after` is one.
+    pos_label : label, default=None
+        The class that probabilities of shape (n_samples,) speak of.
+
+    Returns
+    -------
+    CalibrationImprovement
+        Record with ``estimate, low, high, standard_error, pvalue, loss_before, loss_after,
+        injective``. Under the log loss, labels that were impossible before, and no longer are,
+        make an improvement of infinity: estimate and interval are infinite and the p-value is 0;
+        the other way round, the same with minus infinity.
+
+    Raises
+    ------
+    ValueError
+        For invalid input, for fewer than four samples, and where infinite losses before meet
+        infinite losses after, whose difference means nothing.
+
+    Warns
+    -----
+    UserWarning
+        Unless the map is known to be injective: then the estimate is a lower bound of the
+        improvement of the calibration error.
+
+    See Also
+    --------
+    RecalibratedClassifierCV : Trains the map, and can choose it by itself.
+    proper_calibration_error : What is left to gain.
+
+    Notes
+    -----
+    The interval accounts for the sampling of the held-out data, not for the training of the map.
+    Held-out means held out: on the data that the map was fitted to, the estimate is optimistic.
+
+    Examples
+    --------
+    >>> from skcalib import TemperatureScaling, calibration_improvement
+    >>> from skcalib.datasets import make_tempered_simplex
+    >>> data = make_tempered_simplex(4000, 3, random_state=0)
+    >>> P, y = data.y_proba, data.y
+    >>> temperature = TemperatureScaling().fit(P[:2000], y[:2000])
+    >>> gain = calibration_improvement(y[2000:], P[2000:], temperature, loss="log")
+    >>> gain.low > 0 and gain.injective
+    True
+    """
+    check_confidence_level(confidence_level)
+    score = check_loss(loss)
+    is_map = hasattr(after, "predict_proba")
+    if is_map:
+        labels = getattr(after, "classes_", None) if labels is None else labels
+        injective = is_injective(after) if injective is None else injective
+    names = {"labels": labels, "pos_label": pos_label}
+    problem = check_problem(y_true, before, sample_weight=sample_weight, name="before", **names)
+    if is_map:
+        recalibrated = _apply(after, problem)
+    else:
+        recalibrated = _check_after(after, y_true, problem, sample_weight, names)
+    if len(problem.weight) < 4:
+        raise ValueError(
+            "calibration_improvement needs at least 4 samples of positive weight, got "
+            f"{len(problem.weight)}: a standard error of fewer says nothing."
+        )
+    losses = [score.loss(problem.target, s) for s in (problem.forecast, recalibrated)]
+    difference = _difference(*losses)
+    if injective is not True:
+        _warn(injective)
+    interval = mean_interval(difference, problem.weight, confidence_level)
+    return CalibrationImprovement(
+        interval.estimate,
+        interval.low,
+        interval.high,
+        interval.standard_error,
+        _pvalue(interval, problem.weight),
+        *(float(weighted_mean(loss, problem.weight)) for loss in losses),
+        injective,
+    )
+
+
+def _apply(recalibrator, problem):
+    known = getattr(recalibrator, "classes_", problem.classes)
+    if not np.array_equal(known, problem.classes):
+        raise ValueError(
+            f"The recalibrator was fitted to columns of the classes {np.asarray(known).tolist()}, "
+            f"but those of before are {problem.classes.tolist()}."
+        )
+    return recalibrated_proba(recalibrator, problem.forecast, problem.classes)
+
+
+def _check_after(after, y_true, problem, sample_weight, names):
+    other = check_problem(y_true, after, sample_weight=sample_weight, name="after", **names)
+    if other.forecast.shape != problem.forecast.shape:
+        raise ValueError(
+            f"before and after must speak of the same classes, but have {len(problem.classes)} and "
+            f"{len(other.classes)} columns."
+        )
+    if not np.array_equal(other.classes, problem.classes):  # one column here, two there
+        return other.forecast[:, ::-1]
+    return other.forecast
+
+
+def _difference(before, after):
+    """Paired differences; infinite in one direction at most."""
+    lost, gained = np.isinf(after), np.isinf(before)
+    if lost.any() and gained.any():
+        raise ValueError(
+            f"The losses are infinite for {np.sum(gained)} samples before and {np.sum(lost)} "
+            "after, because labels of probability 0 occurred, and inf - inf is no number: use "
+            "loss='brier', or probabilities that exclude nothing."
+        )
+    return before - after
+
+
+def _warn(injective):
+    what, advice = "is not", ""
+    if injective is None:
+        what = "may not be"
+        advice = " Pass the fitted recalibrator as after, or injective=True if you know that it is."
+    warnings.warn(
+        f"The map from before to after {what} injective, so the improvement of the score is a "
+        f"lower bound of the improvement of the calibration error.{advice}",
+        UserWarning,
+        stacklevel=3,
+    )
+
+
+def _pvalue(interval, weight):
+    """Two-sided, consistent with the interval."""
+    if interval.estimate == 0 or np.isinf(interval.standard_error):
+        return 1.0
+    if interval.standard_error == 0:  # the same difference everywhere, or an infinite one
+        return 0.0
+    share = weight / weight.sum()
+    degrees = 1 / np.sum(share**2) - 1
+    return float(2 * student.sf(abs(interval.estimate) / interval.standard_error, degrees))

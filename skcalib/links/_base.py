@@ -1,0 +1,130 @@
+r"""The link protocol: a parametric map of logits into logits, fitted under any proper score.
+
+A forecast s enters a link as its logits :math:`z = \log s` and leaves it as
+:math:`softmax(f_\theta(z))`. A link states where it starts (the identity map), how it maps, and how
+a cotangent of its output becomes a gradient in its parameters; one optimiser does the rest.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize
+
+
+class Link:
+    """Base class: implement `start`, `apply` and `vjp`; declare what the map preserves.
+
+    See Also
+    --------
+    skcalib.testing.check_link : The laws that every link obeys.
+    """
+
+    def prepare(self, logits):
+        """Learn what the map needs to know of the logits, such as knots; return self."""
+        return self
+
+    def start(self, n_classes):
+        """Parameters of the identity map, shape (P,)."""
+        raise NotImplementedError
+
+    def apply(self, theta, logits):
+        """Logits (n, K) -> logits (n, K)."""
+        raise NotImplementedError
+
+    def vjp(self, theta, logits, cotangent):
+        """Gradient in theta of the sum of cotangent * apply(theta, logits), shape (P,)."""
+        raise NotImplementedError
+
+    def bounds(self, n_classes):
+        """Pairs (low, high) for each parameter, or None."""
+        return None
+
+    def stiffness(self, n_classes):
+        """Relative strength of the shrinkage of each parameter towards `start`, shape (P,)."""
+        return np.zeros(len(self.start(n_classes)))
+
+    def injective(self, theta, n_classes):
+        """Whether different forecasts stay different."""
+        return False
+
+    def preserves_order(self, theta, n_classes):
+        """Whether the order of the classes in each row is kept."""
+        return False
+
+
+@dataclass(frozen=True)
+class LinkFit:
+    """Result of `fit_link`."""
+
+    theta: np.ndarray
+    n_iter: int
+    converged: bool
+    message: str
+
+
+def fit_link(
+    link,
+    score,
+    logits,
+    target,
+    weight,
+    *,
+    shrinkage=0.0,
+    start=None,
+    max_iter=1000,
+    tolerance=1e-9,
+    rounding=1e-13,
+):
+    r"""Minimise the mean loss plus :math:`\frac{\lambda}{2n} \sum_p c_p (\theta_p - start_p)^2`.
+
+    Parameters
+    ----------
+    link : Link
+        The map, prepared.
+    score : ProperScore
+        Its `logit_loss` is minimised.
+    logits, target : array of shape (n, K)
+        Calibration set.
+    weight : array of shape (n,)
+        Positive weights.
+    shrinkage : float, default=0.0
+        Strength lambda, in samples; c_p is the link's `stiffness`.
+    start : array, default=None
+        First parameters; the identity map by default.
+    max_iter : int, default=1000
+        Iterations at the most.
+    tolerance : float, default=1e-9
+        Stop where no component of the gradient is larger.
+    rounding : float, default=1e-13
+        Stop where a step lowers the value by less than this share of it.
+
+    Returns
+    -------
+    LinkFit
+        The best parameters found, never worse than `start`.
+    """
+    n_classes = logits.shape[1]
+    identity = link.start(n_classes)
+    first = identity if start is None else np.asarray(start, dtype=np.float64)
+    share = weight / weight.sum()
+    pull = shrinkage * link.stiffness(n_classes) / len(logits)
+
+    def objective(theta):
+        loss, slope = score.logit_loss(target, link.apply(theta, logits))
+        value = share @ loss + 0.5 * pull @ (theta - identity) ** 2
+        gradient = link.vjp(theta, logits, share[:, None] * slope) + pull * (theta - identity)
+        return value, gradient
+
+    found = minimize(
+        objective,
+        first,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=link.bounds(n_classes),
+        options={"maxiter": max_iter, "maxfun": 2 * max_iter, "gtol": tolerance, "ftol": rounding},
+    )
+    theta = found.x if found.fun <= objective(first)[0] else first
+
+    # The line search also stops where rounding hides the last decrease: that is an optimum.
+    converged = bool(found.success or np.abs(found.jac).max() < 1e-4)
+    return LinkFit(theta, int(found.nit), converged, str(found.message))

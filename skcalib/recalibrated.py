@@ -1,0 +1,260 @@
+"""A classifier and a recalibrator in one object, cross-fitted."""
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted
+
+from skcalib._checks import check_weight
+from skcalib._labels import unique_labels
+from skcalib.plugging import (
+    check_recalibrator,
+    fit_recalibrator,
+    recalibrated_proba,
+    warn_without_weight,
+)
+from skcalib.recalibration import TemperatureScaling
+from skcalib.selection import select_recalibrator
+from skcalib.trainer import ClassifierTrainer
+
+
+class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
+    r"""A classifier whose probabilities are recalibrated on data that it has not seen.
+
+    1. The classifier is cloned, fitted on the folds of (X, y), and predicts out of fold.
+    2. The recalibrator g is fitted to these probabilities and y.
+    3. The classifier is fitted anew on all samples; the answer is :math:`g(\hat p(x))`.
+
+    With ``ensemble=True`` the models of the folds are kept instead, each with a recalibrator of
+    its own, and the answer is :math:`\frac1F \sum_f g_f(\hat p^{(-f)}(x))`, as in scikit-learn's
+    `CalibratedClassifierCV`.
+
+    Parameters
+    ----------
+    estimator : classifier, default=None
+        What produces the probabilities; cloned, never fitted in place. With a
+        `sklearn.frozen.FrozenEstimator` there are no folds: it is used as it is, and (X, y) must
+        be data that it has not seen. None is `LogisticRegression`.
+    recalibrator : recalibrator, Pipeline of recalibrators or "auto", default=None
+        Any object with ``fit(P, y)`` and ``predict_proba(P)``, of this library or not. It is
+        cloned, and each of its parameters ``labels`` and ``*__labels`` is set to `classes_`. None
+        is `TemperatureScaling`. "auto" chooses by cross-validation among a short list that begins
+        with doing nothing, see the notes.
+    cv : None, int or splitter, default=None
+        Folds; None means five, stratified. Samples that no fold tests, as with `TimeSeriesSplit`,
+        are left out of step 2; repeated splitters average the predictions for each sample.
+    ensemble : bool, default=False
+        Keep the models of the folds. Has no effect on a frozen classifier.
+    response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
+        Decision values become probabilities through the logistic function or the softmax.
+    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
+        Decides for "auto", and is what its own candidates are fitted under.
+    candidates : list of recalibrators, default=None
+        What "auto" chooses from, *from simple to complex*. None is the short list of the notes.
+    n_jobs : int, default=None
+        Folds, and candidates, in parallel.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        Classes, in the order of the columns.
+    estimators_, recalibrators_ : list
+        Fitted classifiers and their recalibrators: one of each, or one for each fold.
+    estimator_, recalibrator_ : object
+        The classifier and its recalibrator, if there is one of each; else None.
+    selection_ : RecalibratorSelection or None
+        With "auto": ``names``, held-out ``losses``, ``differences`` from the best,
+        their ``standard_errors``, ``best``, ``chosen`` and ``gain``. Prints as a table.
+    n_features_in_ : int
+        Number of features seen in `fit`.
+    feature_names_in_ : array of shape (n_features_in_,)
+        Their names, if X has names.
+
+    See Also
+    --------
+    CrossFitProba : Steps 1 and 3 as a transformer, for Pipelines.
+    calibration_improvement : Is it worth it?
+
+    Notes
+    -----
+    **"auto"**: in the order of complexity, for two classes: `IdentityRecalibrator`,
+    `TemperatureScaling`, `PlattScaling`, `BetaCalibration`, `IsotonicRecalibrator` (strictly
+    increasing); for more: `IdentityRecalibrator`, `TemperatureScaling`, `VectorScaling` (shrunk
+    towards temperature), `IsotonicRecalibrator`. Each is fitted to the out-of-fold probabilities
+    of all test folds but one and judged on that one. Chosen is the first whose mean loss exceeds
+    the lowest by no more than one standard error of the paired difference.
+
+    **Weights** go to the recalibrator, in a Pipeline to each step that takes them, and to the
+    classifier if it takes them, likewise. Without metadata routing `fit` also takes ``groups`` for
+    the splitter; everything else goes to the `fit` of the classifier. With metadata routing the
+    classifier gets what it requests, and ``sample_weight`` must be requested of this object in
+    turn where another one calls it.
+
+    **Cost**: one fit of the classifier for each fold, and one more unless ``ensemble=True``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from skcalib import RecalibratedClassifierCV
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = RecalibratedClassifierCV(GaussianNB()).fit(X, y)
+    >>> bool(model.recalibrator_.temperature_ > 2)  # naive Bayes is over-confident
+    True
+    >>> auto = RecalibratedClassifierCV(GaussianNB(), "auto").fit(X, y)
+    >>> auto.selection_.names[0], auto.selection_.chosen != "IdentityRecalibrator"
+    ('IdentityRecalibrator', True)
+    """
+
+    def __init__(
+        self,
+        estimator=None,
+        recalibrator=None,
+        *,
+        cv=None,
+        ensemble=False,
+        response_method="auto",
+        loss="log",
+        candidates=None,
+        n_jobs=None,
+    ):
+        self.estimator = estimator
+        self.recalibrator = recalibrator
+        self.cv = cv
+        self.ensemble = ensemble
+        self.response_method = response_method
+        self.loss = loss
+        self.candidates = candidates
+        self.n_jobs = n_jobs
+
+    def fit(self, X, y, sample_weight=None, **fit_params):
+        """Fit classifier and recalibrator.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Features, in whatever form the classifier takes them.
+        y : array-like of shape (n_samples,)
+            Labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights.
+        **fit_params : dict
+            Parameters of the classifier's `fit`, and ``groups`` for the splitter.
+
+        Returns
+        -------
+        RecalibratedClassifierCV
+            The fitted classifier.
+        """
+        self._check_parameters()
+        y = self._check_data(X, y)
+        weight = None if sample_weight is None else check_weight(sample_weight, len(y))
+        params, split_params = self._route("fit", fit_params, weight)
+        auto, frozen = self._is_auto(), self._is_frozen()
+        self.classes_ = self.estimator.classes_ if frozen else unique_labels(y)
+        folds = self._folds(X, y, split_params) if auto or not frozen else []
+        held_out = self._held_out(X, y, folds, params, ensemble=self.ensemble)
+        self.selection_, recalibrator = None, self._recalibrator()
+        if auto:
+            self.selection_, recalibrator = self._select(held_out, y, weight, folds)
+        elif weight is not None:
+            warn_without_weight(recalibrator, "classifier")
+        self.estimators_ = [model for model, _, _ in held_out]
+        self.recalibrators_ = [
+            fit_recalibrator(recalibrator, proba, y[rows], _rows(weight, rows), self.classes_)
+            for _, proba, rows in held_out
+        ]
+        alone = len(held_out) == 1
+        self.estimator_ = self.estimators_[0] if alone else None
+        self.recalibrator_ = self.recalibrators_[0] if alone else None
+        return self
+
+    def predict_proba(self, X):
+        """Recalibrated probabilities.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Features.
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+            Rows sum to one.
+        """
+        check_is_fitted(self)
+        self._check_new(X)
+        pairs = zip(self.estimators_, self.recalibrators_, strict=True)
+        answers = [
+            recalibrated_proba(
+                recalibrator, self._aligned_proba(model, X, self.classes_), self.classes_
+            )
+            for model, recalibrator in pairs
+        ]
+        return sum(answers) / len(answers)
+
+    def predict(self, X):
+        """Class of largest recalibrated probability.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Features.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            Labels.
+        """
+        proba = self.predict_proba(X)
+        return self.classes_[proba.argmax(axis=1)]
+
+    def _is_auto(self):
+        return isinstance(self.recalibrator, str) and self.recalibrator == "auto"
+
+    def _recalibrator(self):
+        return TemperatureScaling() if self.recalibrator is None else self.recalibrator
+
+    def _check_parameters(self):
+        if not self._is_auto():
+            check_recalibrator(self._recalibrator())
+        if self.ensemble not in (True, False):
+            raise ValueError(f"ensemble must be True or False, got {self.ensemble!r}.")
+
+    def _select(self, held_out, y, weight, folds):
+        """Compare the candidates on all that was held out."""
+        total, times = np.zeros((len(y), len(self.classes_))), np.zeros((len(y), 1))
+        for _, proba, rows in held_out:
+            total[rows] += proba
+            times[rows] += 1
+        return select_recalibrator(
+            self.candidates,
+            total / np.maximum(times, 1),  # rows that no fold tests stay at 0 and are not used
+            y,
+            classes=self.classes_,
+            folds=[test for _, test in folds],
+            weight=weight,
+            loss=self.loss,
+            n_jobs=self.n_jobs,
+        )
+
+    def get_metadata_routing(self):
+        """Routing: as its parts request, and ``sample_weight`` for the recalibrator.
+
+        Returns
+        -------
+        MetadataRouter
+            The routing information.
+        """
+        return super().get_metadata_routing().add_self_request(self)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        wrapped = get_tags(self._classifier()).classifier_tags
+        if wrapped is not None:
+            tags.classifier_tags.multi_class = wrapped.multi_class
+        return tags
+
+
+def _rows(weight, rows):
+    return None if weight is None else weight[rows]

@@ -1,0 +1,222 @@
+"""Recalibrators: maps of the simplex into itself that are transformers and classifiers."""
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skcalib._checks import check_features, check_proba, check_weight
+from skcalib._labels import check_classes, check_y, class_columns
+from skcalib.errors._terms import check_loss
+from skcalib.tower import weighted_mean
+
+
+class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
+    """Base class of recalibrators: implement `_fit_map` and `_apply_map`.
+
+    ``_fit_map(forecast, target, weight)`` learns from arrays (n, K), (n, K), (n,) and sets the
+    declarations ``injective_``, ``preserves_argmax_`` and ``preserves_order_``;
+    ``_apply_map(forecast)`` maps forecasts (m, K). Constructors have the parameters ``input``,
+    ``loss`` and ``labels``.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        Classes, in the order of the columns.
+    injective_ : bool
+        Whether different forecasts stay different. Then no sharpness is lost, and the improvement
+        of a proper score is the improvement of its calibration error (G22).
+    preserves_argmax_ : bool
+        Whether the predicted class of every forecast is kept.
+    preserves_order_ : bool
+        Whether the order of all classes is kept, for every forecast.
+    loss_before_, loss_after_ : float
+        Mean loss on the calibration set without and with the map. The second is optimistic.
+
+    See Also
+    --------
+    skcalib.RecalibratedClassifierCV : A classifier with a recalibrator, cross-fitted.
+    """
+
+    def fit(self, X, y, sample_weight=None):
+        """Learn the map.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples,) or (n_samples, n_classes)
+            Probabilities of held-out samples, or logits with ``input="logits"``. One column speaks
+            of the positive class.
+        y : array-like of shape (n_samples,)
+            Labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights.
+
+        Returns
+        -------
+        Recalibrator
+            The fitted recalibrator.
+        """
+        score = check_loss(self.loss)
+        self._check_input()
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None."
+            )
+        y = check_y(y, name="y")
+        raw = check_features(X, name="X", n_samples=len(y))
+        self.classes_ = check_classes(y, raw.shape[1], labels=self.labels, name="X")
+        if np.ndim(X) == 2:
+            validate_data(self, X, reset=True, skip_check_array=True)
+        columns = class_columns(y, self.classes_)
+        weight = check_weight(sample_weight, len(y))
+        there = weight > 0
+        if not there.all():  # a sample of weight zero is not there
+            raw, columns, weight = raw[there], columns[there], weight[there]
+        self._learn_reading(raw)
+        self._learn(score, self._read(raw), columns, weight)
+        return self
+
+    def predict_proba(self, X):
+        """Recalibrated probabilities, shape (n_samples, n_classes).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples,) or (n_samples, n_classes)
+            Probabilities or logits, as in `fit`.
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+            Rows sum to one.
+        """
+        check_is_fitted(self)
+        if np.ndim(X) == 2:
+            validate_data(self, X, reset=False, skip_check_array=True)
+        forecast = self._read(X)
+        if forecast.shape[1] != len(self.classes_):
+            raise ValueError(
+                f"X has {forecast.shape[1]} columns, but {type(self).__name__} was fitted with "
+                f"{len(self.classes_)} classes."
+            )
+        return self._apply_map(forecast)
+
+    def predict(self, X):
+        """Class of largest recalibrated probability.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples,) or (n_samples, n_classes)
+            Probabilities or logits, as in `fit`.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            Labels.
+        """
+        proba = self.predict_proba(X)
+        return self.classes_[proba.argmax(axis=1)]
+
+    def transform(self, X):
+        """Recalibrated probabilities: the same as `predict_proba`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples,) or (n_samples, n_classes)
+            Probabilities or logits, as in `fit`.
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+            Rows sum to one.
+        """
+        return self.predict_proba(X)
+
+    def get_feature_names_out(self, input_features=None):
+        """Names of the columns: the class in lower case and the label.
+
+        Parameters
+        ----------
+        input_features : ignored
+            For the convention.
+
+        Returns
+        -------
+        array of str
+            One name for each class.
+        """
+        check_is_fitted(self)
+        prefix = type(self).__name__.lower()
+        return np.asarray([f"{prefix}_{label}" for label in self.classes_], dtype=object)
+
+    def _learn(self, score, forecast, columns, weight):
+        """Fit the map to forecasts and the columns of their labels, and measure the losses."""
+        target = np.eye(len(self.classes_))[columns]
+        self._fit_map(forecast, target, weight)
+        before, after = self._as_proba(forecast), self._apply_map(forecast)
+        self.loss_before_ = float(weighted_mean(score.loss(target, before), weight))
+        self.loss_after_ = float(weighted_mean(score.loss(target, after), weight))
+
+    def _fit_map(self, forecast, target, weight):
+        raise NotImplementedError
+
+    def _apply_map(self, forecast):
+        raise NotImplementedError
+
+    def _check_input(self):
+        if self.input not in ("proba", "logits"):
+            raise ValueError(f"input must be 'proba' or 'logits', got {self.input!r}.")
+
+    def _learn_reading(self, X):
+        """Learn what `_read` needs."""
+
+    def _read(self, X):
+        """What the map works on: probabilities, unless a subclass reads logits."""
+        if self.input == "logits":
+            return softmax_of(self._read_logits(X))
+        return check_proba(X, name="X")
+
+    def _read_logits(self, X):
+        """Logits (n, K); a single column is the logit of the positive class."""
+        logits = check_features(X, name="X")
+        return np.hstack([np.zeros_like(logits), logits]) if logits.shape[1] == 1 else logits
+
+    def _as_proba(self, forecast):
+        return forecast
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.positive_only = self.input == "proba"
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+def softmax_of(logits):
+    """softmax over columns, float64."""
+    z = np.asarray(logits, dtype=np.float64)
+    e = np.exp(z - z.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+class LogitRecalibrator(Recalibrator):
+    """Base class of maps of logits.
+
+    Probabilities enter as their logarithms; those of exactly 0 with half of the smallest positive
+    probability of the calibration set (``detection_limit_``), as values below a limit of detection
+    usually do. No other value is touched. Both ``loss_before_`` and ``loss_after_`` are measured
+    with the limit.
+    """
+
+    def _learn_reading(self, X):
+        if self.input == "proba":
+            forecast = check_proba(X, name="X")
+            smallest = forecast[forecast > 0].min()
+            self.detection_limit_ = float(max(0.5 * smallest, np.finfo(np.float64).tiny))
+
+    def _read(self, X):
+        if self.input == "logits":
+            return self._read_logits(X)
+        forecast = check_proba(X, name="X")
+        return np.log(np.where(forecast == 0, self.detection_limit_, forecast))
+
+    def _as_proba(self, forecast):
+        return softmax_of(forecast)

@@ -1,0 +1,305 @@
+"""Recalibrators of one probability, class by class: parametric curves of the logit."""
+
+import warnings
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from skcalib.errors._terms import check_loss
+from skcalib.links import BetaMap, PlattMap, QuadraticMap, fit_link
+from skcalib.notions import Classwise
+from skcalib.recalibration._base import Recalibrator, softmax_of
+
+
+class OneVsRestRecalibrator(Recalibrator):
+    """Base class: one map for each class against the rest, and rows divided by their sum.
+
+    For two classes one map of the second column serves both. Subclasses implement
+    ``_fit_one(forecast, target, weight)``, which returns a map from forecasts of two columns
+    (rest, class) to the probability of the class, and declare for that map ``_one_injective`` and
+    ``_one_keeps_order``.
+    """
+
+    def _fit_map(self, forecast, target, weight):
+        problems = list(Classwise().problems(forecast, target))
+        if len(problems) == 2:
+            problems = problems[1:]
+        self._maps = [self._fit_one(f, t, weight) for f, t in problems]
+        binary = len(self._maps) == 1
+        # Beyond two classes the division by the sum mixes the maps, and nothing can be promised.
+        self.injective_ = binary and self._one_injective(self._maps[0])
+        self.preserves_order_ = binary and self._one_keeps_order(self._maps[0])
+        self.preserves_argmax_ = self.preserves_order_
+
+    def _apply_map(self, forecast):
+        problems = [f for f, _ in Classwise().problems(forecast, forecast)]
+        if len(problems) == 2:
+            p = np.clip(self._maps[0](problems[1]), 0.0, 1.0)
+            return np.column_stack([1 - p, p])
+        maps = zip(self._maps, problems, strict=True)
+        p = np.stack([np.clip(one(f), 0.0, 1.0) for one, f in maps], axis=1)
+        total = p.sum(axis=1, keepdims=True)
+        # Where every class is told "no", the forecast stands as it was.
+        return np.where(total > 0, p / np.where(total > 0, total, 1.0), forecast)
+
+    def _fit_one(self, forecast, target, weight):
+        raise NotImplementedError
+
+    def _one_injective(self, one):
+        return False
+
+    def _one_keeps_order(self, one):
+        return False
+
+
+class BinaryLinkRecalibrator(OneVsRestRecalibrator):
+    """Base class: a `BinaryMap` of the logit, fitted under the loss; ``_link()`` makes it.
+
+    Where the labels are separable, or all the same, the best parameters are infinite: then the map
+    is shrunk towards the identity with the weight of a hundredth of a sample, and a
+    `ConvergenceWarning` says so, unless it is the map of one class among several without a label.
+    """
+
+    #: Weak shrinkage towards the identity, in samples: keeps separable fits finite.
+    _weak = 1e-2
+
+    def _link(self):
+        raise NotImplementedError
+
+    def _fit_one(self, forecast, target, weight):
+        positive = forecast[forecast > 0]
+        limit = max(0.5 * positive.min(), np.finfo(np.float64).tiny)
+        link, score = self._link(), check_loss(self.loss)
+        logits, target = _log(forecast, limit), self._targets(target, weight)
+        fit = fit_link(link, score, logits, target, weight, tolerance=1e-10)
+        separable = not fit.converged or _says_nothing(link, fit.theta, logits, weight)
+        if separable:
+            softened = _Softened(link, self._weak)
+            fit = fit_link(softened, score, logits, target, weight, shrinkage=1.0)
+        return _LinkMap(link, fit.theta, limit, fit.n_iter, separable)
+
+    def _targets(self, target, weight):
+        return target
+
+    def _fit_map(self, forecast, target, weight):
+        super()._fit_map(forecast, target, weight)
+        labelled = target.any(axis=0)
+        if len(self._maps) == 1 or labelled.sum() == 1:
+            labelled[:] = True
+        # That a class among several has no label is no failure: its map is shrunk in silence.
+        pairs = zip(self._maps, labelled[-len(self._maps) :], strict=True)
+        separable = sum(one.separable and there for one, there in pairs)
+        if separable:
+            warnings.warn(
+                f"{type(self).__name__}: in {separable} of {len(self._maps)} problems the labels "
+                "are separable by the score, or all the same, and the best parameters are "
+                f"infinite. The map was shrunk towards the identity with the weight of "
+                f"{self._weak:g} samples, which keeps them finite.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        self.n_iter_ = max(one.n_iter for one in self._maps)
+        self._publish(np.array([one.theta for one in self._maps]))
+
+    def _publish(self, theta):
+        """Set the public names of what was fitted from parameters (n_maps, P)."""
+
+    def _one_injective(self, one):
+        return one.link.injective(one.theta, 2)
+
+    def _one_keeps_order(self, one):
+        return one.link.preserves_order(one.theta, 2)
+
+
+class _LinkMap:
+    """A fitted map of two columns to the probability of the second."""
+
+    def __init__(self, link, theta, limit, n_iter, separable):
+        self.link, self.theta, self.limit = link, theta, limit
+        self.n_iter, self.separable = n_iter, separable
+
+    def __call__(self, forecast):
+        return softmax_of(self.link.apply(self.theta, _log(forecast, self.limit)))[:, 1]
+
+
+class _Softened:
+    """A link whose parameters are all pulled a little to the identity."""
+
+    def __init__(self, link, strength):
+        self._link, self._strength = link, strength
+
+    def stiffness(self, n_classes):
+        return np.full(len(self._link.start(n_classes)), self._strength)
+
+    def __getattr__(self, name):
+        return getattr(self._link, name)
+
+
+def _says_nothing(link, theta, logits, weight):
+    """Whether the samples say less about some direction of the parameters than a weak prior.
+
+    So it is where labels are separable, at least but for ties, by what the parameters multiply:
+    the fit moves on until the samples that could hold it back are certain. Directions in which
+    the features do not vary at all do not count.
+    """
+    basis, sizes, _ = np.linalg.svd(link.features(logits), full_matrices=False)
+    basis = basis[:, sizes > 1e-10 * sizes[0]] * np.sqrt(len(basis))
+    p = softmax_of(link.apply(theta, logits))[:, 1]
+    spread = p * (1 - p) * weight * (len(weight) / weight.sum())
+    return bool(np.linalg.eigvalsh(basis.T @ (spread[:, None] * basis))[0] < 1e-3)
+
+
+def _log(forecast, limit):
+    return np.log(np.where(forecast == 0, limit, forecast))
+
+
+class PlattScaling(BinaryLinkRecalibrator):
+    r"""Platt scaling on logits: :math:`\sigma(a\, logit(s) + b)`, for each class against the rest.
+
+    Of the *logit*: Platt's map of the probability itself fits worse on most tasks. For two classes
+    injective where a is not 0; a bias b moves the threshold, so the predicted class may change.
+
+    Parameters
+    ----------
+    input : {"proba", "logits"}, default="proba"
+        What X holds.
+    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
+        What is minimised.
+    labels : array-like of shape (n_classes,), default=None
+        The class of each column, needed where y may lack a class.
+    smooth_targets : bool, default=False
+        Platt's targets (n_+ + 1) / (n_+ + 2) and 1 / (n_- + 2) in place of 1 and 0.
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_maps,)
+        Slopes a; one map for two classes, else one for each class.
+    intercept_ : array of shape (n_maps,)
+        Intercepts b.
+    n_iter_ : int
+        Iterations of the longest fit.
+
+    Examples
+    --------
+    >>> from skcalib import PlattScaling
+    >>> from skcalib.datasets import make_tempered_simplex
+    >>> data = make_tempered_simplex(20_000, 2, random_state=0)
+    >>> PlattScaling().fit(data.y_proba, data.y).coef_.round(1)
+    array([0.6])
+    """
+
+    def __init__(self, *, input="proba", loss="log", labels=None, smooth_targets=False):
+        self.input = input
+        self.loss = loss
+        self.labels = labels
+        self.smooth_targets = smooth_targets
+
+    def _link(self):
+        return PlattMap()
+
+    def _targets(self, target, weight):
+        if not self.smooth_targets:
+            return target
+        counts = (weight * (len(weight) / weight.sum())) @ target
+        high, low = (counts + 1) / (counts + 2), 1 / (counts + 2)
+        right = np.where(target[:, 1] == 1, high[1], low[0])
+        return np.column_stack([1 - right, right])
+
+    def _publish(self, theta):
+        self.coef_, self.intercept_ = theta.T
+
+
+class BetaCalibration(BinaryLinkRecalibrator):
+    r"""Beta calibration: :math:`\sigma(a \log s - b \log(1 - s) + c)` with a, b >= 0 (Kull 2017).
+
+    For each class against the rest. The identity is a member of the family. For two classes
+    injective unless a = b = 0.
+
+    Parameters
+    ----------
+    input : {"proba", "logits"}, default="proba"
+        What X holds.
+    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
+        What is minimised.
+    labels : array-like of shape (n_classes,), default=None
+        The class of each column, needed where y may lack a class.
+    parameters : {"abm", "am", "ab"}, default="abm"
+        All three parameters; b = a; or c = 0.
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_maps, 2)
+        a and b of each map.
+    intercept_ : array of shape (n_maps,)
+        c of each map.
+    n_iter_ : int
+        Iterations of the longest fit.
+
+    Examples
+    --------
+    >>> from skcalib import BetaCalibration
+    >>> from skcalib.datasets import make_tempered_simplex
+    >>> data = make_tempered_simplex(20_000, 2, random_state=0)
+    >>> BetaCalibration(parameters="am").fit(data.y_proba, data.y).coef_.round(1)
+    array([[0.6, 0.6]])
+    """
+
+    def __init__(self, *, input="proba", loss="log", labels=None, parameters="abm"):
+        self.input = input
+        self.loss = loss
+        self.labels = labels
+        self.parameters = parameters
+
+    def _link(self):
+        if self.parameters not in ("abm", "am", "ab"):
+            raise ValueError(f"parameters must be 'abm', 'am' or 'ab', got {self.parameters!r}.")
+        return BetaMap(self.parameters)
+
+    def _publish(self, theta):
+        self.coef_ = np.array([self._link().slopes(one) for one in theta])
+        self.intercept_ = np.zeros(len(theta)) if self.parameters == "ab" else theta[:, -1]
+
+
+class QuadraticScaling(BinaryLinkRecalibrator):
+    r"""Quadratic scaling: :math:`\sigma(a\, l^2 + b\, l + c)` of the logit l, class by class.
+
+    One parameter more than `PlattScaling`, for curves that bend. A parabola turns somewhere, so
+    the map is not injective unless a = 0.
+
+    Parameters
+    ----------
+    input : {"proba", "logits"}, default="proba"
+        What X holds.
+    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
+        What is minimised.
+    labels : array-like of shape (n_classes,), default=None
+        The class of each column, needed where y may lack a class.
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_maps, 2)
+        b and a of each map: the linear and the quadratic coefficient.
+    intercept_ : array of shape (n_maps,)
+        c of each map.
+    n_iter_ : int
+        Iterations of the longest fit.
+
+    Examples
+    --------
+    >>> from skcalib import QuadraticScaling
+    >>> from skcalib.datasets import make_tempered_simplex
+    >>> data = make_tempered_simplex(2000, 2, random_state=0)
+    >>> QuadraticScaling().fit(data.y_proba, data.y).coef_.shape
+    (1, 2)
+    """
+
+    def __init__(self, *, input="proba", loss="log", labels=None):
+        self.input = input
+        self.loss = loss
+        self.labels = labels
+
+    def _link(self):
+        return QuadraticMap()
+
+    def _publish(self, theta):
+        self.coef_, self.intercept_ = theta[:, [0, 2]], theta[:, 1]

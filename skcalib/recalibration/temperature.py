@@ -1,0 +1,236 @@
+"""Temperature scaling, and the ensemble of it with the forecast and the uniform distribution."""
+
+import warnings
+from itertools import combinations
+
+import numpy as np
+from scipy.optimize import minimize, minimize_scalar
+from sklearn.exceptions import ConvergenceWarning
+
+from skcalib.errors._terms import check_loss
+from skcalib.links.temperature import mean_log_loss, optimal_inverse_temperature
+from skcalib.recalibration._base import LogitRecalibrator, softmax_of
+from skcalib.scores import Brier, LogLoss
+from skcalib.tower import weighted_mean
+
+_LOW, _HIGH = 1e-4, 1e4  # inverse temperatures of the search
+
+
+class TemperatureScaling(LogitRecalibrator):
+    r"""Temperature scaling: :math:`s \mapsto softmax(\log s / T)`, one temperature for all classes.
+
+    The optimum of the loss over T in [1e-4, 1e4], exact to about 1e-10: by Halley's method for the
+    log loss, which is convex in 1/T, and by a scalar search otherwise. If the labels do not depend
+    on the scores the optimum is T = infinity, and if they are separable T = 0: then the end of the
+    interval is the answer, and a `ConvergenceWarning` says so. Injective; keeps the order of the
+    classes.
+
+    Parameters
+    ----------
+    input : {"proba", "logits"}, default="proba"
+        What X holds. A single column of logits is the logit of the positive class, so the
+        temperature refers to the difference of the two logits.
+    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
+        What is minimised.
+    labels : array-like of shape (n_classes,), default=None
+        The class of each column, needed where y may lack a class.
+
+    Attributes
+    ----------
+    temperature_ : float
+        The temperature; above 1 for over-confident forecasts.
+    n_iter_ : int
+        Passes over the data, or evaluations of the loss.
+    detection_limit_ : float
+        What stands for probabilities of exactly 0.
+
+    Examples
+    --------
+    >>> from skcalib import TemperatureScaling
+    >>> from skcalib.datasets import make_tempered_simplex
+    >>> data = make_tempered_simplex(20_000, 3, score_temperature=0.5, random_state=0)
+    >>> round(TemperatureScaling().fit(data.y_proba, data.y).temperature_, 1)
+    2.0
+    """
+
+    def __init__(self, *, input="proba", loss="log", labels=None):
+        self.input = input
+        self.loss = loss
+        self.labels = labels
+
+    def _learn(self, score, logits, columns, weight):
+        if not isinstance(score, LogLoss):
+            super()._learn(score, logits, columns, weight)
+            return
+        # Blocks of the logits as they are: no array of n_samples x n_classes is made.
+        beta, self.n_iter_ = optimal_inverse_temperature(
+            logits, columns, weight, low=_LOW, high=_HIGH
+        )
+        self._declare(beta)
+        self.loss_before_ = mean_log_loss(logits, columns, weight, 1.0)
+        self.loss_after_ = mean_log_loss(logits, columns, weight, beta)
+
+    def _fit_map(self, logits, target, weight):
+        beta, self.n_iter_ = fit_temperature(check_loss(self.loss), logits, target, weight)
+        self._declare(beta)
+
+    def _declare(self, beta):
+        self.temperature_ = 1 / beta
+        warn_at_the_ends(beta)
+        self.injective_ = self.preserves_argmax_ = self.preserves_order_ = True
+
+    def _apply_map(self, logits):
+        return softmax_of(logits.astype(np.float64) / self.temperature_)
+
+
+def fit_temperature(score, logits, target, weight, *, low=_LOW, high=_HIGH):
+    """Optimal inverse temperature in [low, high], and the number of passes over the data."""
+    if isinstance(score, LogLoss):
+        return optimal_inverse_temperature(
+            logits, target.argmax(axis=1), weight, low=low, high=high
+        )
+    logits = logits.astype(np.float64)
+    if not np.ptp(logits, axis=1).any():
+        return 1.0, 1  # every forecast is uniform: all temperatures are alike
+
+    def mean_loss(log_beta):
+        return weighted_mean(score.loss(target, softmax_of(np.exp(log_beta) * logits)), weight)
+
+    # Other losses are not convex in the temperature: a grid brackets the best valley.
+    grid = np.linspace(np.log(low), np.log(high), 41)
+    values = [mean_loss(g) for g in grid]
+    best = int(np.argmin(values))
+    if values[-1] == values[best]:  # it falls until rounding makes it level: the end is best
+        return float(high), len(grid)
+    bracket = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
+    found = minimize_scalar(mean_loss, bounds=bracket, method="bounded", options={"xatol": 1e-10})
+    log_beta = found.x if found.fun <= values[best] else grid[best]
+    return float(np.exp(log_beta)), len(grid) + int(found.nfev)
+
+
+def warn_at_the_ends(beta):
+    """Say what happened where the optimal inverse temperature is an end of the search."""
+    if _LOW * 1.001 < beta < _HIGH / 1.001:
+        return
+    cause, optimum, end = (
+        ("are separable by the scores", "0", "smallest")
+        if beta > 1
+        else ("do not follow the scores", "infinite", "largest")
+    )
+    warnings.warn(
+        f"The labels {cause}, and the optimal temperature is {optimum}: the temperature is the "
+        f"{end} of the search, {1 / beta:g}.",
+        ConvergenceWarning,
+        stacklevel=4,
+    )
+
+
+class EnsembleTemperatureScaling(LogitRecalibrator):
+    r"""Ensemble temperature scaling: :math:`w_1\, softmax(\log s / T) + w_2\, s + w_3 / K`.
+
+    The temperature first, on [0.05, 5], then the weights on the simplex, both by the same loss
+    (Zhang, Kailkhura and Han 2020; G22). The weights minimise exactly: by enumerating the faces of
+    the simplex for Brier, by a convex search otherwise. An end of the interval of temperatures is a
+    regular answer. Injective unless all weight is on the uniform distribution; keeps the order of
+    the classes.
+
+    Parameters
+    ----------
+    input : {"proba", "logits"}, default="proba"
+        What X holds.
+    loss : {"brier", "log", "spherical"} or ProperScore, default="brier"
+        What is minimised.
+    labels : array-like of shape (n_classes,), default=None
+        The class of each column, needed where y may lack a class.
+
+    Attributes
+    ----------
+    temperature_ : float
+        The temperature.
+    weights_ : array of shape (3,)
+        Weights of the tempered forecast, the forecast and the uniform distribution.
+    n_iter_ : int
+        Evaluations of the loss for the temperature.
+
+    Examples
+    --------
+    >>> from skcalib import EnsembleTemperatureScaling
+    >>> from skcalib.datasets import make_tempered_simplex
+    >>> data = make_tempered_simplex(2000, 3, random_state=0)
+    >>> scaling = EnsembleTemperatureScaling().fit(data.y_proba, data.y)
+    >>> scaling.loss_after_ < scaling.loss_before_
+    True
+    """
+
+    def __init__(self, *, input="proba", loss="brier", labels=None):
+        self.input = input
+        self.loss = loss
+        self.labels = labels
+
+    def _fit_map(self, logits, target, weight):
+        score = check_loss(self.loss)
+        beta, self.n_iter_ = fit_temperature(score, logits, target, weight, low=0.2, high=20.0)
+        self.temperature_ = 1 / beta
+        parts = self._parts(logits)
+        fit = _brier_weights if isinstance(score, Brier) else _convex_weights
+        self.weights_ = fit(score, parts, target, weight)
+        kept = bool(self.weights_[:2].sum() > 1e-9)  # below it all forecasts round to uniform
+        self.injective_ = self.preserves_argmax_ = self.preserves_order_ = kept
+
+    def _parts(self, logits):
+        logits = logits.astype(np.float64)
+        n_classes = logits.shape[1]
+        tempered, raw = softmax_of(logits / self.temperature_), softmax_of(logits)
+        return np.stack([tempered, raw, np.full(raw.shape, 1 / n_classes)])
+
+    def _apply_map(self, logits):
+        return np.tensordot(self.weights_, self._parts(logits), axes=1)
+
+
+def _brier_weights(score, parts, target, weight):
+    """The best point of each face of the simplex of three weights; the best of them."""
+    share = weight / weight.sum()
+    gram = np.einsum("ink,jnk,n->ij", parts, parts, share, optimize=True)
+    reach = np.einsum("ink,nk,n->i", parts, target, share)
+    best, lowest = None, np.inf
+    for size in (1, 2, 3):
+        for face in map(list, combinations(range(3), size)):
+            # Lagrange conditions of the quadratic on the plane where the weights sum to one.
+            system = np.zeros((size + 1, size + 1))
+            system[:size, :size], system[:size, size], system[size, :size] = (
+                gram[np.ix_(face, face)],
+                1.0,
+                1.0,
+            )
+            solution = np.linalg.lstsq(system, np.append(reach[face], 1.0), rcond=None)[0]
+            point = np.zeros(3)
+            point[face] = solution[:size]
+            if point.min() < -1e-12:
+                continue
+            point = np.maximum(point, 0) / np.maximum(point, 0).sum()
+            value = point @ gram @ point - 2 * reach @ point
+            if value < lowest - 1e-15:
+                best, lowest = point, value
+    return best
+
+
+def _convex_weights(score, parts, target, weight):
+    def mean_loss(weights):
+        forecast = np.tensordot(weights, parts, axes=1)
+        return float(weighted_mean(score.loss(target, forecast), weight))
+
+    def gradient(weights):
+        slope = score.loss_gradient(target, np.tensordot(weights, parts, axes=1))
+        return np.einsum("ink,nk,n->i", parts, slope, weight / weight.sum())
+
+    found = minimize(
+        mean_loss,
+        np.array([0.8, 0.1, 0.1]),
+        jac=gradient,
+        method="SLSQP",
+        bounds=[(0, 1)] * 3,
+        constraints={"type": "eq", "fun": lambda w: w.sum() - 1, "jac": lambda w: np.ones(3)},
+        options={"ftol": 1e-14, "maxiter": 500},
+    )
+    corners = [np.maximum(found.x, 0) / np.maximum(found.x, 0).sum(), *np.eye(3)]
+    return min(corners, key=mean_loss)

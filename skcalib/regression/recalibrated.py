@@ -1,0 +1,260 @@
+"""Regressors with recalibrated variances."""
+
+import inspect
+import warnings
+
+import numpy as np
+from sklearn import get_config
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import BayesianRidge
+from sklearn.model_selection import check_cv
+from sklearn.utils import check_array, column_or_1d, get_tags
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.validation import (
+    check_consistent_length,
+    check_is_fitted,
+    validate_data,
+)
+
+from skcalib._checks import check_weight
+from skcalib.regression._folds import out_of_fold_moments, predict_moments
+from skcalib.regression.scaling import VarianceScaling
+
+
+class RecalibratedRegressorCV(RegressorMixin, MetaEstimatorMixin, BaseEstimator):
+    r"""Regressor whose standard deviations are recalibrated on out-of-fold forecasts.
+
+    `fit` clones the regressor on the folds of (X, y), collects the out-of-fold means and variances,
+    fits the recalibrator to them, and refits the regressor on all samples. `predict` passes its
+    mean and variance through the recalibrator. No sample is used to judge a forecast that has seen
+    it: on its own training data a regressor looks more accurate than it is.
+
+    Parameters
+    ----------
+    estimator : regressor, default=None
+        A regressor with ``predict(X, return_std=True)``, such as `GaussianProcessRegressor`,
+        `BayesianRidge`, `ARDRegression` or a pipeline that ends in one. None: `BayesianRidge`. A
+        `FrozenEstimator` is used as it is: then (X, y) must be data that it has not seen, and
+        there are no folds.
+    recalibrator : recalibrator, default=None
+        None: :class:`~skcalib.regression.VarianceScaling`. Anything with ``fit(mean_and_var, y)``
+        and ``transform(mean_and_var)``, from an array of two columns, mean and variance, to
+        another one.
+    cv : int, splitter or iterable, default=None
+        Folds; None: 5. An integer means consecutive folds, as everywhere in scikit-learn: pass
+        ``KFold(5, shuffle=True, random_state=0)`` where the rows are sorted. Splitters need not
+        test every sample (`TimeSeriesSplit`) and may test it several times (`RepeatedKFold`):
+        every forecast that was made counts once.
+    n_jobs : int, default=None
+        Folds in parallel.
+
+    Attributes
+    ----------
+    estimator_ : regressor
+        The regressor, refitted on all samples; the frozen one itself.
+    recalibrator_ : recalibrator
+        The fitted recalibrator.
+    n_features_in_ : int
+        Number of features seen in `fit`.
+    feature_names_in_ : array of shape (n_features_in_,)
+        Their names, where X has names that are strings.
+
+    See Also
+    --------
+    skcalib.regression.variance_reliability : Were the standard deviations right?
+
+    Notes
+    -----
+    ``score`` is the :math:`R^2` of the mean, as for every regressor of scikit-learn; it does not
+    see the variance. Measure that by :func:`~skcalib.regression.dawid_sebastiani_score` on new
+    data.
+
+    Out-of-fold forecasts come from regressors that have seen fewer samples than the refitted one.
+    Their errors are a little larger, and so are the recalibrated standard deviations.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process import GaussianProcessRegressor
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from skcalib.regression import RecalibratedRegressorCV, dawid_sebastiani_score
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(0, 6, (300, 1))
+    >>> y = np.sin(X[:, 0]) + 0.5 * rng.standard_normal(300)
+    >>> process = GaussianProcessRegressor(RBF(), alpha=0.25, optimizer=None)
+    >>> model = RecalibratedRegressorCV(process).fit(X[:200], y[:200])
+    >>> # the std of a process is that of the curve alone; the variance of the noise is 0.25
+    >>> print(f"{model.recalibrator_.intercept_:.3f}")
+    0.265
+    >>> for regressor in (model.estimator_, model):
+    ...     mean, std = regressor.predict(X[200:], return_std=True)
+    ...     print(f"{dawid_sebastiani_score(y[200:], mean, std**2):.2f}")
+    19.54
+    -0.51
+    """
+
+    def __init__(self, estimator=None, recalibrator=None, *, cv=None, n_jobs=None):
+        self.estimator = estimator
+        self.recalibrator = recalibrator
+        self.cv = cv
+        self.n_jobs = n_jobs
+
+    def fit(self, X, y, sample_weight=None, **fit_params):
+        """Fit the regressor and the recalibrator.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Features, in whatever form the regressor takes them.
+        y : array-like of shape (n_samples,)
+            Outcomes.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights for the regressor and the recalibrator. A regressor that takes none, such as
+            `GaussianProcessRegressor`, is fitted without them, with a warning.
+        **fit_params : dict
+            Further parameters of the regressor's `fit`, sliced by fold where they have one entry
+            per sample, and ``groups`` for the splitter. Routed as metadata where metadata routing
+            is enabled.
+
+        Returns
+        -------
+        RecalibratedRegressorCV
+            The fitted regressor.
+        """
+        if y is None:
+            raise ValueError(
+                "RecalibratedRegressorCV requires y to be passed, but the target y is None."
+            )
+        y = column_or_1d(y, warn=True)
+        y = check_array(y, ensure_2d=False, dtype=[np.float64, np.float32], input_name="y")
+        check_consistent_length(X, y)
+        estimator = self._estimator()
+        _check_returns_std(estimator)
+        weight = None if sample_weight is None else check_weight(sample_weight, len(y))
+        if isinstance(estimator, FrozenEstimator):
+            self.estimator_ = _check_frozen(estimator)
+            moments, rows = predict_moments(estimator, X), np.arange(len(y))
+        else:
+            self._warn_if_fitted(estimator)
+            params, split_params = self._route(estimator, weight, fit_params)
+            folds = list(check_cv(self.cv, y, classifier=False).split(X, y, **split_params))
+            moments, rows = out_of_fold_moments(
+                estimator, X, y, folds=folds, params=params, n_jobs=self.n_jobs
+            )
+            self.estimator_ = clone(estimator).fit(X, y, **params)
+        recalibrator = VarianceScaling() if self.recalibrator is None else clone(self.recalibrator)
+        weights = {} if weight is None else {"sample_weight": weight[rows]}
+        self.recalibrator_ = recalibrator.fit(moments, y[rows], **weights)
+        validate_data(self, X, skip_check_array=True)  # remembers the features
+        return self
+
+    def predict(self, X, return_std=False):
+        """Means, and recalibrated standard deviations.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Features.
+        return_std : bool, default=False
+            Whether to return the standard deviations too.
+
+        Returns
+        -------
+        mean : array of shape (n_samples,)
+            Forecast means.
+        std : array of shape (n_samples,)
+            Recalibrated standard deviations, with ``return_std=True``.
+        """
+        check_is_fitted(self)
+        if not return_std and getattr(self.recalibrator_, "preserves_mean_", False):
+            return self.estimator_.predict(X)
+        moments = self.recalibrator_.transform(predict_moments(self.estimator_, X))
+        mean, variance = np.asarray(moments, dtype=np.float64).T
+        return (mean, np.sqrt(variance)) if return_std else mean
+
+    def get_metadata_routing(self):
+        """Routing: `fit` passes its metadata on to the `fit` of the regressor and to the splitter.
+
+        Returns
+        -------
+        MetadataRouter
+            The routing information.
+        """
+        router = MetadataRouter(owner=self).add_self_request(self)
+        to_split = MethodMapping().add(caller="fit", callee="split")
+        router.add(splitter=self.cv, method_mapping=to_split)
+        if not isinstance(self.estimator, FrozenEstimator):
+            to_fit = MethodMapping().add(caller="fit", callee="fit")
+            router.add(estimator=self._estimator(), method_mapping=to_fit)
+        return router
+
+    def _warn_if_fitted(self, estimator):
+        if not hasattr(estimator, "n_features_in_"):  # a process is never unfitted for scikit-learn
+            return
+        warnings.warn(
+            f"The fitted {type(estimator).__name__} is cloned and fitted again: wrap it in "
+            "sklearn.frozen.FrozenEstimator to keep it, and pass data that it has not seen.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+    def _estimator(self):
+        if self.estimator is not None:
+            return self.estimator
+        default = BayesianRidge()
+        if get_config()["enable_metadata_routing"]:
+            default.set_fit_request(sample_weight=True)
+        return default
+
+    def _route(self, estimator, weight, fit_params):
+        """Parameters of the regressor's fit, and of the splitter."""
+        params = dict(fit_params) if weight is None else {"sample_weight": weight, **fit_params}
+        if get_config()["enable_metadata_routing"]:
+            routed = process_routing(self, "fit", **params)
+            return routed.estimator.fit, routed.splitter.split
+        split_params = {"groups": params.pop("groups")} if "groups" in params else {}
+        if weight is not None and not _takes(estimator.fit, "sample_weight"):
+            warnings.warn(
+                f"{type(estimator).__name__} does not take sample_weight: the weights are used for "
+                "the recalibration only.",
+                UserWarning,
+                stacklevel=3,
+            )
+            del params["sample_weight"]
+        return params, split_params
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        wrapped = get_tags(self._estimator()).input_tags
+        tags.input_tags.sparse = wrapped.sparse
+        tags.input_tags.allow_nan = wrapped.allow_nan
+        tags.input_tags.positive_only = wrapped.positive_only
+        return tags
+
+
+def _check_returns_std(estimator):
+    """Refuse regressors without standard deviations, read from the signature of `predict`."""
+    if not (hasattr(estimator, "predict") and _takes(estimator.predict, "return_std")):
+        raise ValueError(
+            "RecalibratedRegressorCV needs a regressor with predict(X, return_std=True), such as "
+            f"BayesianRidge or GaussianProcessRegressor; got {estimator!r}."
+        )
+
+
+def _takes(method, name):
+    """Whether a method has a parameter of this name, or passes any keyword on."""
+    parameters = inspect.signature(method).parameters
+    return name in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+
+
+def _check_frozen(estimator):
+    try:
+        check_is_fitted(estimator)
+    except NotFittedError as error:
+        raise NotFittedError(
+            "FrozenEstimator holds a regressor that is not fitted: fit it on other data first, or "
+            "pass it without FrozenEstimator and it is fitted here."
+        ) from error
+    return estimator

@@ -1,0 +1,227 @@
+"""Recalibrate the variance of a regressor by an affine map."""
+
+import warnings
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skcalib.regression._moments import Moments, check_moments, check_numbers
+from skcalib.regression._profile import fit_variance_map
+from skcalib.regression.scores import mean_score
+
+
+class VarianceScaling(TransformerMixin, BaseEstimator):
+    r"""Platt scaling of the variance, :math:`v \mapsto w v + b` with :math:`w, b \ge 0` (G22).
+
+    Forecasts are pairs of a mean and a variance. The means are kept; w and b minimise the mean
+    Dawid-Sebastiani score of held-out samples,
+
+    .. math:: \frac{1}{n} \sum_i \left( \frac{(y_i - \mu_i)^2}{w v_i + b} + \log(w v_i + b) \right).
+
+    **The scale is right on the calibration set.** Along the ray :math:`s (w, b)` the score is
+    :math:`A / s + \log s` up to a constant, with A the mean of :math:`(y - \mu)^2 / (w v + b)`,
+    and the ray stays in the feasible set. So :math:`s = A`: at *every* optimum, inside or on the
+    boundary, the mean of :math:`(y - \mu)^2 / (w v + b)` is exactly 1.
+
+    With the best scale put in, one parameter is left, the ratio b / w in [0, infinity], and the
+    optimum is found on that interval: all changes of sign of the analytic derivative on a fine
+    grid, each by bracketing, and the two ends. The score is not convex, so this is what makes the
+    optimum the global one.
+
+    Parameters
+    ----------
+    fit_intercept : bool, default=True
+        False fixes b = 0: the variance is rescaled by w, the mean of
+        :math:`(y - \mu)^2 / v`.
+
+    Attributes
+    ----------
+    coef_ : float
+        The slope w.
+    intercept_ : float
+        The intercept b.
+    loss_before_, loss_after_ : float
+        Mean Dawid-Sebastiani score of the calibration set with the variances as they were and as
+        they are now. The map leaves variances alone where w = 1 and b = 0, so the score never
+        grows.
+    n_iter_ : int
+        Iterations of the bracketing; 0 where the optimum has a closed form.
+    converged_ : bool
+        Whether an optimum was found. If not, a `ConvergenceWarning` says why.
+    injective_ : bool
+        True if w > 0. Then the variances keep their order, and by the theorem of G22 the expected
+        improvement of the score is the improvement of its calibration error. With w = 0 all
+        samples get the same variance: the map is calibrated and has lost what the variances knew.
+    preserves_mean_ : bool
+        True: the means are kept.
+    n_features_in_ : int
+        Two.
+
+    See Also
+    --------
+    skcalib.regression.RecalibratedRegressorCV : Fits the map on out-of-fold forecasts.
+    skcalib.regression.variance_reliability : Whether the variances were right, bin by bin.
+
+    Notes
+    -----
+    Where w and b cannot be told apart, since all variances are equal, b is 0. Where every residual
+    is zero the score has no minimum (the variance would go to zero): w = 1, b = 0 and a
+    `ConvergenceWarning`. The cost is a few dozen passes over the data.
+
+    References
+    ----------
+    .. [1] Gruber & Buettner (2022), Better uncertainty calibration via proper scores for
+       classification and beyond, NeurIPS (G22).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skcalib.regression import VarianceScaling
+    >>> rng = np.random.default_rng(0)
+    >>> variance = rng.uniform(1, 3, 5000)
+    >>> y = np.sqrt(2 * variance + 1) * rng.standard_normal(5000)  # true variance: 2 v + 1
+    >>> mean_and_var = np.column_stack([np.zeros(5000), variance])
+    >>> scaling = VarianceScaling().fit(mean_and_var, y)
+    >>> print(f"{scaling.coef_:.1f} v + {scaling.intercept_:.1f}")
+    1.9 v + 1.3
+    >>> recalibrated = scaling.transform(mean_and_var)
+    >>> print(f"{np.mean((y - recalibrated[:, 0]) ** 2 / recalibrated[:, 1]):.9f}")
+    1.000000000
+    """
+
+    def __init__(self, *, fit_intercept=True):
+        self.fit_intercept = fit_intercept
+
+    def fit(self, mean_and_var, y, sample_weight=None):
+        """Fit the map to held-out forecasts and their outcomes.
+
+        Parameters
+        ----------
+        mean_and_var : array-like of shape (n_samples, 2)
+            Forecast mean and variance (not the standard deviation), in this order. Variances must
+            be positive.
+        y : array-like of shape (n_samples,)
+            Outcomes.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the score; only their proportions matter, and a sample of weight zero is
+            not there.
+
+        Returns
+        -------
+        VarianceScaling
+            The fitted map.
+        """
+        if y is None:
+            raise ValueError("VarianceScaling requires y to be passed, but the target y is None.")
+        mean, variance = self._columns(mean_and_var, reset=True)
+        name = "y_var, the second column of mean_and_var,"
+        moments = check_moments(y, mean, variance, sample_weight, name="y", var_name=name)
+        self.coef_, self.intercept_, self.n_iter_, self.converged_ = 1.0, 0.0, 0, True
+        squared = np.square(moments.residual)
+        if not squared.any():
+            self._warn(
+                "all residuals are zero, so the Dawid-Sebastiani score has no minimum (the "
+                "variances would go to zero). They are left as they are"
+            )
+        else:
+            (self.coef_, self.intercept_), self.n_iter_, self.converged_ = fit_variance_map(
+                squared, moments.variance, moments.weight, fit_intercept=self.fit_intercept
+            )
+            if not self.converged_:
+                self._warn(f"no optimum was reached in {self.n_iter_} iterations")
+        self.injective_, self.preserves_mean_ = self.coef_ > 0, True
+        self.loss_before_ = mean_score(moments)
+        after = self._map(moments.variance)
+        self.loss_after_ = mean_score(Moments(moments.residual, after, moments.weight))
+        return self
+
+    def transform(self, mean_and_var):
+        """Recalibrated means and variances.
+
+        Parameters
+        ----------
+        mean_and_var : array-like of shape (n_samples, 2)
+            Forecast mean and variance. A variance of zero is mapped as any other.
+
+        Returns
+        -------
+        array of shape (n_samples, 2)
+            The mean as it was, and the recalibrated variance.
+        """
+        return np.column_stack(self._recalibrate(mean_and_var))
+
+    def predict(self, mean_and_var, return_std=False):
+        """Means, and recalibrated standard deviations, as scikit-learn's regressors return them.
+
+        Parameters
+        ----------
+        mean_and_var : array-like of shape (n_samples, 2)
+            Forecast mean and variance.
+        return_std : bool, default=False
+            Whether to return the standard deviations too.
+
+        Returns
+        -------
+        mean : array of shape (n_samples,)
+            The mean as it was.
+        std : array of shape (n_samples,)
+            Square root of the recalibrated variance, with ``return_std=True``.
+        """
+        mean, variance = self._recalibrate(mean_and_var)
+        return (mean, np.sqrt(variance)) if return_std else mean
+
+    def get_feature_names_out(self, input_features=None):
+        """Names of the columns of `transform`.
+
+        Parameters
+        ----------
+        input_features : array-like of str, default=None
+            Ignored.
+
+        Returns
+        -------
+        array of shape (2,)
+            "mean" and "variance".
+        """
+        check_is_fitted(self)
+        return np.array(["mean", "variance"], dtype=object)
+
+    def _columns(self, mean_and_var, *, reset):
+        """Validated means and variances."""
+        if np.ndim(mean_and_var) != 2 or np.shape(mean_and_var)[1] != 2:
+            raise ValueError(
+                "mean_and_var must have two columns, the mean and the variance, got shape "
+                f"{np.shape(mean_and_var)}: np.column_stack([mean, std**2]) makes it from the "
+                "output of predict(X, return_std=True)."
+            )
+        columns = [str(column) for column in getattr(mean_and_var, "columns", ())]
+        if columns[1:] == ["mean"] or columns[:1] in (["var"], ["variance"]):
+            raise ValueError(
+                f"The columns of mean_and_var are named {columns}, but the mean comes first and "
+                "the variance second: reorder them."
+            )
+        array = validate_data(
+            self, mean_and_var, reset=reset, dtype=np.float64, ensure_all_finite=False
+        )
+        return check_numbers(array[:, 0], "y_mean"), check_numbers(array[:, 1], "y_var")
+
+    def _recalibrate(self, mean_and_var):
+        """Means and recalibrated variances."""
+        check_is_fitted(self)
+        mean, variance = self._columns(mean_and_var, reset=False)
+        if variance.min() < 0:
+            raise ValueError(
+                "y_var, the second column of mean_and_var, must not be negative, but row "
+                f"{int(variance.argmin())} holds {variance.min():g}."
+            )
+        return mean, self._map(variance)
+
+    def _map(self, variance):
+        return self.coef_ * variance + self.intercept_
+
+    def _warn(self, reason):
+        self.converged_ = False
+        message = f"VarianceScaling did not converge: {reason}."
+        warnings.warn(message, ConvergenceWarning, stacklevel=3)

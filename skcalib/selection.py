@@ -1,0 +1,198 @@
+"""Choose a recalibrator by cross-validation; doing nothing is a candidate."""
+
+import warnings
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.parallel import Parallel, delayed
+
+from skcalib._labels import one_hot
+from skcalib.errors._terms import check_loss
+from skcalib.intervals import MeanInterval, mean_interval
+from skcalib.plugging import check_recalibrator, fit_recalibrator, recalibrated_proba
+from skcalib.recalibration import (
+    BetaCalibration,
+    BiasCorrectedTemperatureScaling,
+    IdentityRecalibrator,
+    IsotonicRecalibrator,
+    PlattScaling,
+    TemperatureScaling,
+    VectorScaling,
+)
+from skcalib.tower import weighted_mean
+
+
+@dataclass(frozen=True)
+class RecalibratorSelection:
+    """What the selector saw, candidates from simple to complex.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Names of the candidates.
+    losses : tuple of float
+        Mean held-out loss of each.
+    differences : tuple of float
+        By how much each is worse than the best.
+    standard_errors : tuple of float
+        Standard error of each paired difference; 0 for the best.
+    best : str
+        The candidate of lowest loss.
+    chosen : str
+        The first candidate whose difference is no larger than its standard error.
+    gain : MeanInterval
+        Mean held-out loss of the first candidate, by default of doing nothing, minus that of the
+        chosen one, with a 95 % interval. A little optimistic, because the choice was made on the
+        same samples.
+    """
+
+    names: tuple
+    losses: tuple
+    differences: tuple
+    standard_errors: tuple
+    best: str
+    chosen: str
+    gain: MeanInterval
+
+    def __str__(self):
+        width = max(map(len, self.names))
+        rows = [f"{'':{width}}  held-out loss  worse than best by"]
+        columns = (self.names, self.losses, self.differences, self.standard_errors)
+        for name, loss, worse, error in zip(*columns, strict=True):
+            row = f"{name:{width}}  {loss:13.5f}  {worse:9.5f} ± {error:.5f}"
+            rows.append(row + ("  chosen" if name == self.chosen else ""))
+        return "\n".join(rows)
+
+
+def default_candidates(n_classes, loss="log"):
+    """The short list of ``recalibrator="auto"``, from simple to complex, fitted under `loss`.
+
+    Two classes: nothing, temperature, Platt, beta, strictly increasing isotonic (1 to n
+    parameters). More: nothing, temperature, bias-corrected temperature, vector scaling shrunk
+    towards temperature by cross-validation, one-vs-rest isotonic.
+    """
+    binary = (PlattScaling, BetaCalibration)
+    between = binary if n_classes == 2 else (BiasCorrectedTemperatureScaling, VectorScaling)
+    return [
+        IdentityRecalibrator(loss=loss),
+        TemperatureScaling(loss=loss),
+        *(kind(loss=loss) for kind in between),
+        IsotonicRecalibrator(loss=loss, strict=True),
+    ]
+
+
+def select_recalibrator(
+    candidates, proba, y, *, classes, folds, weight=None, loss="log", n_jobs=None
+):
+    r"""Held-out loss of every candidate, and the one-standard-error rule.
+
+    Each candidate c is fitted on the samples outside of a test fold and judged on the fold. With
+    :math:`\ell_i(c)` the loss of sample i (averaged if several folds test it) and b the candidate
+    of lowest mean, the first c in the list is chosen with
+
+    .. math:: \bar\ell(c) - \bar\ell(b) \le se\bigl(\ell_i(c) - \ell_i(b)\bigr) .
+
+    The errors are *paired*: candidates that nearly agree are told apart although the losses
+    themselves vary a lot. So the complex map must earn its place.
+
+    Parameters
+    ----------
+    candidates : list of recalibrators, or None
+        From simple to complex; None is `default_candidates`.
+    proba : array of shape (n, K)
+        Forecasts of a model that has not seen the samples.
+    y : array of shape (n,)
+        Labels.
+    classes : array of shape (K,)
+        Class of each column.
+    folds : list of index arrays
+        Test sets; samples that are in none are not used.
+    weight : array of shape (n,), optional
+        Weights of fits and of means.
+    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
+        What decides. Candidates of infinite mean loss are never chosen.
+    n_jobs : int, optional
+        Fits in parallel.
+
+    Returns
+    -------
+    record : RecalibratorSelection
+        The comparison.
+    chosen : recalibrator
+        The candidate, not fitted.
+    """
+    score = check_loss(loss)
+    if candidates is None:
+        candidates = default_candidates(len(classes), loss)
+    names = _check_candidates(candidates)
+    used = np.unique(np.concatenate(folds)) if folds else np.empty(0, dtype=int)
+    folds = [test for test in folds if 0 < len(test) < len(used)]
+    if len(folds) < 2:
+        raise ValueError(
+            "recalibrator='auto' compares candidates on the test folds of cv and needs at least "
+            "two of them: choose another cv, or a recalibrator."
+        )
+    jobs = [(candidate, test) for candidate in candidates for test in folds]
+    parts = Parallel(n_jobs=n_jobs)(
+        delayed(_held_out_loss)(candidate, proba, y, weight, classes, score, used, test)
+        for candidate, test in jobs
+    )
+    times = np.bincount(np.concatenate(folds), minlength=len(y))
+    counts = times > 0 if weight is None else (times > 0) & (weight > 0)
+    losses = np.zeros((len(candidates), len(y)))
+    for (k, test), part in zip(np.ndindex(len(candidates), len(folds)), parts, strict=True):
+        losses[k, folds[test]] += part
+    losses = losses[:, counts] / times[counts]
+    record = one_standard_error(names, losses, None if weight is None else weight[counts])
+    return record, candidates[names.index(record.chosen)]
+
+
+def one_standard_error(names, losses, weight=None):
+    """Losses (m, n) of candidates from simple to complex -> `RecalibratorSelection`."""
+    means = np.array([weighted_mean(row, weight) for row in losses])
+    best = int(np.argmin(means))
+    if np.isinf(means[best]):
+        raise ValueError(
+            "Every candidate gives probability 0 to a label that it has not seen, so all log "
+            "losses are infinite: add a candidate such as TemperatureScaling(), or choose by "
+            "loss='brier'."
+        )
+    intervals = [mean_interval(row - losses[best], weight) for row in losses]
+    within = [interval.estimate <= interval.standard_error for interval in intervals]
+    chosen = within.index(True)
+    return RecalibratorSelection(
+        tuple(names),
+        tuple(means.tolist()),
+        tuple(interval.estimate for interval in intervals),
+        tuple(interval.standard_error for interval in intervals),
+        names[best],
+        names[chosen],
+        mean_interval(losses[0] - losses[chosen], weight),
+    )
+
+
+def _held_out_loss(candidate, proba, y, weight, classes, score, used, test):
+    train = np.setdiff1d(used, test)
+    with warnings.catch_warnings():
+        # If the chosen one does not converge either, its final fit will say so.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fitted = fit_recalibrator(
+            candidate, proba[train], y[train], None if weight is None else weight[train], classes
+        )
+    forecast = recalibrated_proba(fitted, proba[test], classes)
+    return score.loss(one_hot(y[test], classes), forecast)
+
+
+def _check_candidates(candidates):
+    """Names of the candidates: their classes, numbered where one occurs again."""
+    if len(candidates) == 0:
+        raise ValueError("candidates is empty: at least one recalibrator is needed.")
+    for candidate in candidates:
+        check_recalibrator(candidate)
+    kinds, seen, names = [type(c).__name__ for c in candidates], Counter(), []
+    for kind in kinds:
+        seen[kind] += 1
+        names.append(f"{kind}-{seen[kind]}" if kinds.count(kind) > 1 else kind)
+    return names

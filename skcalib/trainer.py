@@ -1,0 +1,184 @@
+"""The base of estimators that train a classifier and cross-fit its probabilities."""
+
+import warnings
+
+import numpy as np
+from sklearn import get_config
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import check_cv
+from sklearn.utils import get_tags, indexable
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
+
+from skcalib._labels import check_y, unique_labels
+from skcalib.plugging import align_columns, warn_without_weight, weight_params
+from skcalib.responses import classifier_proba, held_out_proba, is_fitted, take_rows
+
+
+class ClassifierTrainer(MetaEstimatorMixin, BaseEstimator):
+    """Base class: one rule for which classifier is trained, on what, and with which metadata.
+
+    A `FrozenEstimator` is used as it is, and the data are held out. Everything else is cloned.
+    Subclasses have the parameters ``estimator, cv, response_method, n_jobs``, and list in
+    ``_fitting_methods`` the methods that take metadata.
+    """
+
+    _fitting_methods = ("fit",)
+
+    def _classifier(self):
+        if self.estimator is not None:
+            return self.estimator
+        default = LogisticRegression()
+        if get_config()["enable_metadata_routing"]:
+            default.set_fit_request(sample_weight=True)
+        return default
+
+    def _is_frozen(self):
+        return isinstance(self.estimator, FrozenEstimator)
+
+    def _check_data(self, X, y):
+        """Labels as an array; remembers the features of X."""
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None."
+            )
+        y = column_or_1d(y, warn=True)
+        with np.errstate(invalid="ignore"):  # it casts infinity to an integer before it refuses it
+            check_classification_targets(y)
+        y = check_y(y, name="y")
+        check_consistent_length(X, y)
+        self._check_classifier()
+        validate_data(self, X, skip_check_array=True)
+        return y
+
+    def _check_classifier(self):
+        """A frozen classifier must be fitted; any other must not need to be."""
+        if self._is_frozen():
+            if not is_fitted(self.estimator):
+                raise NotFittedError(
+                    f"{type(self).__name__} was given a FrozenEstimator of a classifier that is "
+                    "not fitted: fit it on other data before freezing it."
+                )
+        elif self.estimator is not None and is_fitted(self.estimator):
+            warnings.warn(
+                f"The fitted {type(self.estimator).__name__} is cloned and fitted anew, out of "
+                "fold. To use it as it is, with (X, y) as held-out data, wrap it in "
+                "sklearn.frozen.FrozenEstimator.",
+                UserWarning,
+                stacklevel=4,  # the caller of fit
+            )
+
+    def _check_new(self, X):
+        """Compare the features with those of `fit`; the classifier judges data of one dimension."""
+        if getattr(X, "ndim", 2) != 1:
+            validate_data(self, X, reset=False, skip_check_array=True)
+
+    def _folds(self, X, y, split_params):
+        """Pairs (train, test), drawn once so that all that follows sees the same folds."""
+        splitter = check_cv(self.cv, y, classifier=True)
+        return list(splitter.split(X, y, **split_params))
+
+    def _held_out(self, X, y, folds, params, *, ensemble=False):
+        """Triples (fitted classifier, held-out probabilities, their rows): one, or one per fold."""
+        if self._is_frozen():
+            return [self._use_frozen(X, y)]
+        if ensemble:
+            return self._fit_folds(X, y, folds, params)
+        return [self._cross_fit(X, y, folds, params)]
+
+    def _use_frozen(self, X, y):
+        classes = self.estimator.classes_
+        unknown = np.setdiff1d(y, classes)
+        if len(unknown):
+            raise ValueError(
+                f"y contains {unknown.tolist()[0]!r}, which the frozen classifier has never seen, "
+                f"its classes are {classes.tolist()}: no map of its probabilities can predict it."
+            )
+        return self.estimator, self._aligned_proba(self.estimator, X, classes), np.arange(len(y))
+
+    def _cross_fit(self, X, y, folds, params):
+        proba, _, tested = held_out_proba(
+            self._classifier(),
+            X,
+            y,
+            cv=folds,
+            response_method=self.response_method,
+            n_jobs=self.n_jobs,
+            fit_params=params,
+        )
+        model = clone(self._classifier()).fit(X, y, **params)
+        rows = np.flatnonzero(tested)
+        return model, proba[rows], rows
+
+    def _fit_folds(self, X, y, folds, params):
+        classes = unique_labels(y)
+        (X,) = indexable(X)
+        models = Parallel(n_jobs=self.n_jobs)(
+            delayed(_fit_rows)(self._classifier(), X, y, train, params) for train, _ in folds
+        )
+        return [
+            (model, self._aligned_proba(model, take_rows(X, test), classes), test)
+            for model, (_, test) in zip(models, folds, strict=True)
+        ]
+
+    def _aligned_proba(self, model, X, classes):
+        """Probabilities of a fitted classifier, one column for each of `classes`."""
+        proba = classifier_proba(model, X, response_method=self.response_method)
+        return align_columns(proba, model.classes_, classes)
+
+    def _route(self, caller, params, weight=None):
+        """Metadata -> (parameters of the classifier's fit, parameters of the splitter).
+
+        Without metadata routing `weight` goes wherever the classifier takes weights.
+        """
+        if get_config()["enable_metadata_routing"]:
+            metadata = params if weight is None else {"sample_weight": weight, **params}
+            routed = process_routing(self, caller, **metadata)
+            fit_params = {} if self._is_frozen() else routed.estimator.fit
+            return fit_params, routed.splitter.split
+        params = dict(params)
+        groups = params.pop("groups", None)
+        if weight is not None and not self._is_frozen():
+            warn_without_weight(self._classifier(), "recalibrator")
+            params = {**weight_params(self._classifier(), weight), **params}
+        return params, {} if groups is None else {"groups": groups}
+
+    def get_metadata_routing(self):
+        """Routing: metadata of `fit` go to the `fit` of the classifier and to the splitter.
+
+        Returns
+        -------
+        MetadataRouter
+            The routing information.
+        """
+        to_fit, to_split = MethodMapping(), MethodMapping()
+        for method in self._fitting_methods:
+            to_fit.add(caller=method, callee="fit")
+            to_split.add(caller=method, callee="split")
+        router = MetadataRouter(owner=self).add(splitter=self.cv, method_mapping=to_split)
+        if not self._is_frozen():
+            router.add(estimator=self._classifier(), method_mapping=to_fit)
+        return router
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        wrapped = get_tags(self._classifier())
+        tags.input_tags.sparse = wrapped.input_tags.sparse
+        tags.input_tags.allow_nan = wrapped.input_tags.allow_nan
+        tags.input_tags.positive_only = wrapped.input_tags.positive_only
+        return tags
+
+
+def _fit_rows(estimator, X, y, rows, params):
+    """Fit a clone to some of the samples, with their part of what has one entry for each."""
+    part = {
+        name: take_rows(value, rows) if np.shape(value)[:1] == y.shape else value
+        for name, value in params.items()
+    }
+    return clone(estimator).fit(take_rows(X, rows), y[rows], **part)

@@ -1,0 +1,283 @@
+"""A classifier as a transformer, and the pipelines that begin with it."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from scipy.sparse import csr_array
+from scipy.special import expit
+from sklearn.base import clone, is_classifier
+from sklearn.datasets import make_classification
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import NotFittedError, UnsetMetadataPassedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.metrics import get_scorer, log_loss
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    KFold,
+    LeaveOneGroupOut,
+    RepeatedStratifiedKFold,
+    StratifiedKFold,
+    TimeSeriesSplit,
+    cross_val_predict,
+)
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import LinearSVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from skcalib.crossfit import CrossFitProba
+from skcalib.recalibration import (
+    IdentityRecalibrator,
+    IsotonicRecalibrator,
+    PlattScaling,
+    TemperatureScaling,
+    VectorScaling,
+)
+
+NAMES = np.array(["ape", "bee", "cat"])
+DIFFERS = "fit_transform is cross-fitted and differs from transform by design"
+EXEMPT = {
+    "check_transformer_general": DIFFERS,
+    "check_transformer_data_not_an_array": DIFFERS,
+}
+
+
+@parametrize_with_checks([CrossFitProba()])
+def test_scikit_learn_checks(estimator, check):
+    name = getattr(check, "func", check).__name__
+    if name in EXEMPT:
+        with pytest.raises(AssertionError, match="fit_transform and transform outcomes"):
+            check(estimator)
+    else:
+        check(estimator)
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, y = make_classification(
+        400, n_classes=3, n_informative=6, class_sep=0.7, flip_y=0.1, random_state=0
+    )
+    assert np.bincount(y).min() > 100
+    return X[:250], y[:250], X[250:], y[250:]
+
+
+def test_fit_transform_is_out_of_fold_and_transform_is_not(data):
+    X, y, X_new, _ = data
+    crossfit = CrossFitProba(GaussianNB(), cv=4)
+    expected = cross_val_predict(GaussianNB(), X, y, cv=4, method="predict_proba")
+    np.testing.assert_allclose(crossfit.fit_transform(X, y), expected, rtol=1e-12)
+    on_all = GaussianNB().fit(X, y)
+    np.testing.assert_array_equal(crossfit.transform(X_new), on_all.predict_proba(X_new))
+    np.testing.assert_array_equal(
+        crossfit.transform(X), clone(crossfit).fit(X, y).transform(X)
+    )
+    assert crossfit.classes_.tolist() == [0, 1, 2]
+    assert crossfit.n_features_in_ == X.shape[1]
+
+
+def test_the_pipeline_of_the_issue_is_a_classifier(data):
+    X, y, X_new, y_new = data
+    forest = RandomForestClassifier(25, random_state=0)
+    model = make_pipeline(CrossFitProba(forest), TemperatureScaling(), IsotonicRecalibrator())
+    assert is_classifier(model)
+    P = model.fit(X, NAMES[y]).predict_proba(X_new)
+    np.testing.assert_allclose(P.sum(axis=1), 1)
+    assert set(model.predict(X_new)) <= set(NAMES) and model.classes_.tolist() == NAMES.tolist()
+    assert model.score(X_new, NAMES[y_new]) > 0.4  # chance is a third
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict_proba(X_new), P)
+    by_hand = TemperatureScaling().fit(CrossFitProba(forest).fit_transform(X, y), y)
+    assert model[1].temperature_ == pytest.approx(by_hand.temperature_)
+
+
+def test_cross_fitting_pays(data):
+    """A forest recalibrated on its own training data believes that it is always right."""
+    X, y, X_new, y_new = data
+    forest = RandomForestClassifier(25, min_samples_leaf=2, random_state=0)
+    model = make_pipeline(CrossFitProba(forest), TemperatureScaling()).fit(X, y)
+    fitted = forest.fit(X, y)
+    in_sample = TemperatureScaling().fit(fitted.predict_proba(X), y)
+    wrong = in_sample.predict_proba(fitted.predict_proba(X_new))
+    assert log_loss(y_new, wrong) > 1.5 * log_loss(y_new, model.predict_proba(X_new))
+
+
+def test_grid_search_swaps_recalibrators_and_tunes(data):
+    X, y, *_ = data
+    frame = pd.DataFrame(X).add_prefix("feature")
+    model = make_pipeline(
+        CrossFitProba(GaussianNB(), cv=3), TemperatureScaling(), IdentityRecalibrator()
+    ).set_output(transform="pandas")
+    grid = [
+        {
+            "temperaturescaling": [TemperatureScaling(), PlattScaling()],
+            "crossfitproba__estimator__var_smoothing": [1e-9, 0.1],
+        },
+        {
+            "temperaturescaling": ["passthrough", VectorScaling(shrinkage=10)],
+            "identityrecalibrator": [IsotonicRecalibrator()],
+            "identityrecalibrator__strict": [True, False],
+        },
+    ]
+    results = []
+    for jobs in (1, 2):
+        search = GridSearchCV(
+            model, grid, scoring="neg_log_loss", cv=3, n_jobs=jobs, error_score="raise"
+        )
+        results.append(search.fit(frame, pd.Series(NAMES[y])).cv_results_["mean_test_score"])
+    assert len(results[0]) == 8
+    assert np.isfinite(results[0]).all() and len(set(results[0])) > 4
+    np.testing.assert_array_equal(*results)
+    assert search.classes_.tolist() == NAMES.tolist()
+    assert search.predict_proba(frame).shape == (len(y), 3)
+
+
+def test_pandas_output_and_names(data):
+    X, y, *_ = data
+    crossfit = CrossFitProba(GaussianNB()).set_output(transform="pandas")
+    names = ["crossfitproba_ape", "crossfitproba_bee", "crossfitproba_cat"]
+    for frame in (crossfit.fit_transform(X, NAMES[y]), crossfit.transform(X)):
+        assert isinstance(frame, pd.DataFrame) and frame.columns.tolist() == names
+    assert crossfit.get_feature_names_out().tolist() == names
+    frame = pd.DataFrame(X).add_prefix("feature")
+    assert crossfit.fit(frame, y).feature_names_in_[0] == "feature0"
+    with pytest.raises(ValueError, match="feature names"):
+        crossfit.transform(frame.iloc[:, ::-1])
+
+
+def test_folds_that_lack_a_class(data):
+    X, y, *_ = data
+    order = np.argsort(y, kind="stable")
+    X, y = X[order], NAMES[y[order]]
+    crossfit = CrossFitProba(GaussianNB(), cv=KFold(4))
+    P = crossfit.fit_transform(X, y)
+    assert P.shape == (len(y), 3)
+    assert (P[: len(y) // 4, 0] < 1).any()
+    without = CrossFitProba(GaussianNB(), cv=LeaveOneGroupOut()).fit_transform(X, y, groups=y)
+    for k, name in enumerate(NAMES):  # the class of the left-out group is unknown to its model
+        assert np.all(without[y == name, k] == 0)
+    np.testing.assert_allclose(without.sum(axis=1), 1)
+
+
+def test_frozen_classifiers_are_used_as_they_are(data):
+    X, y, X_new, y_new = data
+    classifier = GaussianNB().fit(X, y)
+    crossfit = clone(CrossFitProba(FrozenEstimator(classifier), cv=3))
+    expected = classifier.predict_proba(X_new)
+    np.testing.assert_array_equal(crossfit.fit_transform(X_new, y_new), expected)
+    np.testing.assert_array_equal(crossfit.fit(X_new, y_new).transform(X_new), expected)
+    # a calibration set that lacks a class, as long as the recalibrator knows the classes
+    two = y_new < 2
+    model = make_pipeline(crossfit, TemperatureScaling(labels=[0, 1, 2]))
+    assert model.fit(X_new[two], y_new[two]).predict_proba(X_new).shape == expected.shape
+    with pytest.raises(ValueError, match=r"y contains 2, which the frozen classifier has never"):
+        short = FrozenEstimator(GaussianNB().fit(X[y < 2], y[y < 2]))
+        CrossFitProba(short).fit_transform(X_new, y_new)
+    with pytest.raises(NotFittedError, match="not fitted: fit it on other data"):
+        CrossFitProba(FrozenEstimator(GaussianNB())).fit(X, y)
+
+
+def test_fitted_classifiers_are_cloned_with_a_warning(data):
+    X, y, X_new, y_new = data
+    classifier = GaussianNB().fit(X, y)
+    for method in ("fit", "fit_transform"):
+        with pytest.warns(UserWarning, match="The fitted GaussianNB is cloned.*FrozenEstimator"):
+            getattr(CrossFitProba(classifier), method)(X_new, y_new)
+    fitted_pipeline = make_pipeline(GaussianNB()).fit(X, y)
+    with pytest.warns(UserWarning, match="The fitted Pipeline is cloned"):
+        CrossFitProba(fitted_pipeline).fit(X_new, y_new)
+
+
+def test_decision_values_and_sparse_features(data):
+    X, y, *_ = data
+    X, y = X[y < 2], y[y < 2]
+    crossfit = CrossFitProba(LinearSVC(random_state=0))
+    P = crossfit.fit_transform(csr_array(X), y)
+    margin = cross_val_predict(LinearSVC(random_state=0), X, y, method="decision_function")
+    np.testing.assert_allclose(P[:, 1], expit(margin), atol=1e-3)
+    with pytest.raises(ValueError, match="has no predict_proba"):
+        CrossFitProba(LinearSVC(), response_method="predict_proba").fit_transform(X, y)
+    with pytest.raises(ValueError, match="response_method must be one of"):
+        CrossFitProba(GaussianNB(), response_method="predict").fit_transform(X, y)
+
+
+def test_splitters(data):
+    X, y, *_ = data
+    repeated = RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0)
+    P = CrossFitProba(GaussianNB(), cv=repeated).fit_transform(X, y)
+    np.testing.assert_allclose(P.sum(axis=1), 1)
+    folds = list(repeated.split(X, y))
+    halves = [
+        CrossFitProba(GaussianNB(), cv=part).fit_transform(X, y) for part in (folds[:3], folds[3:])
+    ]
+    np.testing.assert_allclose(P, np.mean(halves, axis=0))
+    with pytest.raises(ValueError, match=r"leave 64 of 250 samples untested.*Recalibrated"):
+        CrossFitProba(GaussianNB(), cv=TimeSeriesSplit(3)).fit_transform(X, y)
+    with pytest.raises(ValueError, match="y to be passed"):
+        CrossFitProba().fit_transform(X)
+    with pytest.raises(ValueError, match="one class"):
+        CrossFitProba(GaussianNB()).fit_transform(X, np.zeros(len(y)))
+    with pytest.raises(ValueError, match="classifier with predict_proba"):
+        CrossFitProba(LinearRegression()).fit_transform(X, y)
+
+
+def test_jobs_agree(data):
+    X, y, *_ = data
+    forest = RandomForestClassifier(5, random_state=0)
+    one, two = (CrossFitProba(forest, n_jobs=jobs).fit_transform(X, y) for jobs in (1, 2))
+    np.testing.assert_array_equal(one, two)
+
+
+def test_weights_and_groups_without_routing(data):
+    X, y, *_ = data
+    rng = np.random.default_rng(0)
+    weight, groups = rng.integers(0, 3, len(y)).astype(float), rng.integers(6, size=len(y))
+    classifier = GaussianNB()
+    P = CrossFitProba(classifier, cv=3).fit_transform(X, y, sample_weight=weight)
+    for train, test in StratifiedKFold(3).split(X, y):
+        fold = GaussianNB().fit(X[train], y[train], weight[train])
+        np.testing.assert_allclose(P[test], fold.predict_proba(X[test]))
+    model = make_pipeline(CrossFitProba(classifier, cv=GroupKFold(3)), TemperatureScaling())
+    model.fit(
+        X,
+        y,
+        crossfitproba__sample_weight=weight,
+        crossfitproba__groups=groups,
+        temperaturescaling__sample_weight=weight,
+    )
+    on_all = GaussianNB().fit(X, y, weight)
+    np.testing.assert_array_equal(model[0].transform(X), on_all.predict_proba(X))
+
+
+def test_weights_and_groups_by_routing(data):
+    X, y, *_ = data
+    rng = np.random.default_rng(0)
+    weight, groups = rng.random(len(y)), rng.integers(6, size=len(y))
+    plain = CrossFitProba(GaussianNB(), cv=GroupKFold(3))
+    expected = plain.fit_transform(X, y, sample_weight=weight, groups=groups)
+    temperature = TemperatureScaling().fit(expected, y, weight).temperature_
+    with sklearn.config_context(enable_metadata_routing=True):
+        asked = GaussianNB().set_fit_request(sample_weight=True)
+        crossfit = CrossFitProba(asked, cv=GroupKFold(3))
+        P = crossfit.fit_transform(X, y, sample_weight=weight, groups=groups)
+        np.testing.assert_array_equal(P, expected)
+        scaling = TemperatureScaling().set_fit_request(sample_weight=True)
+        model = make_pipeline(crossfit, scaling)
+        model.fit(X, y, sample_weight=weight, groups=groups)
+        assert model[-1].temperature_ == temperature
+        search = GridSearchCV(
+            model,
+            {"crossfitproba__estimator__var_smoothing": [1e-9, 0.1]},
+            scoring=get_scorer("neg_log_loss").set_score_request(sample_weight=True),
+            error_score="raise",
+        )
+        assert search.fit(X, y, sample_weight=weight, groups=groups).best_score_ < 0
+        with pytest.raises(UnsetMetadataPassedError, match="sample_weight"):
+            CrossFitProba(GaussianNB()).fit(X, y, sample_weight=weight)
+        CrossFitProba().fit(X, y, sample_weight=weight)  # the default asks for them
+        frozen = CrossFitProba(FrozenEstimator(LogisticRegression().fit(X, y)))
+        assert frozen.fit_transform(X, y).shape == (len(y), 3)

@@ -1,0 +1,388 @@
+"""Bars of the decomposition: lengths, whiskers, texts, the doors, what is refused."""
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import BaseEstimator
+from sklearn.datasets import load_iris
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_predict
+from sklearn.naive_bayes import GaussianNB
+
+from skcalib import (
+    Brier,
+    CalibrationErrorEstimator,
+    DecompositionDisplay,
+    GroupingLossEstimator,
+)
+from skcalib.datasets import make_grouping_problem, make_tempered_simplex
+from skcalib.displays._terms import LossTerms
+from skcalib.intervals import MeanInterval
+
+draw = DecompositionDisplay.from_predictions
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def problem():
+    """Two models: one is calibrated and grouped, the other is over-confident besides."""
+    data = make_grouping_problem(1500, random_state=0)
+    odds = (data.y_proba[:, 1] / data.y_proba[:, 0]) ** 3
+    return data.X, data.y, {"calibrated": data.y_proba[:, 1], "confident": odds / (1 + odds)}
+
+
+def terms_by_hand(name, loss, calibration, grouping):
+    low_high = [
+        None if part is None else MeanInterval(part, part - 0.01, part + 0.01, 0.005)
+        for part in (calibration, grouping)
+    ]
+    return LossTerms(name, loss, *low_high)
+
+
+# The numbers
+
+
+@pytest.mark.parametrize("loss", ["brier", "log", "spherical"])
+def test_lengths_are_the_estimates_and_sum_to_the_loss(problem, loss):
+    X, y, proba = problem
+    display = draw(y, proba, X, loss=loss)
+    for k, p in enumerate(proba.values()):
+        calibration = CalibrationErrorEstimator(loss=loss).fit(p, y)
+        grouping = GroupingLossEstimator(loss=loss, random_state=0).fit(X, y, y_proba=p)
+        lengths = {name: bars[k].get_width() for name, bars in display.bars_.items()}
+        assert_allclose(lengths["calibration"], calibration.calibration_error_)
+        assert_allclose(lengths["grouping"], grouping.grouping_loss_)
+        assert_allclose(sum(lengths.values()), calibration.expected_loss_)
+        assert_allclose(grouping.expected_loss_, calibration.expected_loss_)
+        assert_allclose(display.loss_.get_segments()[k][:, 0], calibration.expected_loss_)
+        term = display.terms[k]
+        interval = (term.calibration.low, term.calibration.high)
+        assert_allclose(interval, calibration.confidence_interval_)
+        assert_allclose((term.grouping.low, term.grouping.high), grouping.confidence_interval_)
+
+
+def test_the_over_confident_model_has_the_calibration_error(problem):
+    X, y, proba = problem
+    calibrated, confident = draw(y, proba, X).terms
+    assert calibrated.calibration.low < 1e-3 < confident.calibration.low
+    assert confident.rest == pytest.approx(calibrated.rest, rel=0.1)
+
+
+def test_without_features_the_rest_is_the_refinement(problem):
+    X, y, proba = problem
+    for display in (draw(y, proba), draw(y, proba, X, grouping=None)):
+        assert list(display.bars_) == ["calibration", "rest"]
+        refinement = CalibrationErrorEstimator().fit(proba["confident"], y).refinement_
+        assert_allclose(display.bars_["rest"][1].get_width(), refinement)
+        texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+        assert texts == ["Calibration", "Refinement", "Loss", "95 % interval"]
+        assert "refinement" in str(display.terms[0]) and "grouping" not in str(display.terms[0])
+
+
+def test_bars_are_stacked_without_gap_or_overlap(problem):
+    X, y, proba = problem
+    display = draw(y, proba, X)
+    for k, term in enumerate(display.terms):
+        assert term.grouping.estimate > 0  # the interesting case is in the next test
+        right = max(term.calibration.estimate, 0)
+        grouping, rest = display.bars_["grouping"][k], display.bars_["rest"][k]
+        assert_allclose(grouping.get_x(), right)
+        assert_allclose(rest.get_x(), grouping.get_x() + grouping.get_width())
+
+
+@pytest.mark.parametrize(
+    ("calibration", "grouping", "starts"),
+    [
+        (0.02, 0.03, (0, 0.02, 0.05)),
+        (-0.02, 0.03, (0, 0, 0.03)),
+        (0.02, -0.03, (0, 0, 0.02)),
+        (-0.02, -0.03, (0, -0.02, 0)),
+        (0.02, None, (0, 0.02)),
+    ],
+)
+def test_negative_estimates_lie_to_the_left_of_zero(calibration, grouping, starts):
+    display = DecompositionDisplay([terms_by_hand("m", 0.2, calibration, grouping)]).plot()
+    bars = {name: bar[0] for name, bar in display.bars_.items()}
+    drawn = {"calibration": calibration, "grouping": grouping or 0.0}
+    drawn["rest"] = 0.2 - sum(drawn.values())
+    for (name, bar), start in zip(bars.items(), starts, strict=True):
+        assert_allclose(bar.get_width(), drawn[name])
+        assert_allclose(bar.get_x(), start)
+    assert_allclose(sum(bar.get_width() for bar in bars.values()), 0.2)
+    for name, start in zip(display.whiskers_, starts, strict=False):
+        point, _, (reach,) = display.whiskers_[name]
+        end = start + drawn[name]
+        assert_allclose(point.get_xdata(), [end])
+        assert_allclose(reach.get_segments()[0][:, 0], [end - 0.01, end + 0.01])
+    low, high = display.ax_.get_xlim()
+    assert low <= min(0, calibration - 0.01) and high > 0.2
+
+
+def test_a_model_without_grouping_beside_one_that_has_it():
+    terms = [terms_by_hand("a", 0.2, 0.02, 0.05), terms_by_hand("b", 0.1, 0.01, None)]
+    display = DecompositionDisplay(terms).plot()
+    assert_allclose([bar.get_width() for bar in display.bars_["grouping"]], [0.05, 0])
+    assert len(display.whiskers_["grouping"][0].get_xdata()) == 1
+
+
+def test_an_infinite_interval_has_no_whisker():
+    term = LossTerms("m", 0.2, MeanInterval(0.02, -np.inf, np.inf, np.inf), None)
+    display = DecompositionDisplay([term]).plot()
+    assert np.isfinite(display.ax_.get_xlim()).all()
+    assert str(term) == "calibration 0.020, refinement 0.180"
+
+
+def test_text_has_every_number():
+    term = terms_by_hand("m", 0.2, -0.02, 0.03)
+    expected = "calibration -0.020 [-0.030, -0.010], grouping ≥ 0.030 [0.020, 0.040], rest ≤ 0.190"
+    assert str(term) == expected
+    texts = [text.get_text() for text in DecompositionDisplay([term]).plot().ax_.texts]
+    assert texts == ["0.200", expected]
+
+
+@pytest.mark.parametrize("notion", ["canonical", "classwise", "top_label"])
+def test_notions_of_three_classes(notion):
+    data = make_tempered_simplex(400, 3, random_state=0)
+    X = np.random.default_rng(0).standard_normal((400, 2))
+    options = dict(n_bins=4, region_ratio=20)
+    settings = GroupingLossEstimator(**options)
+    display = draw(data.y, data.y_proba, X, notion=notion, grouping=settings)
+    calibration = CalibrationErrorEstimator(notion=notion).fit(data.y_proba, data.y)
+    grouping = GroupingLossEstimator(notion=notion, random_state=0, **options).fit(
+        X, data.y, y_proba=data.y_proba
+    )
+    assert_allclose(display.bars_["calibration"][0].get_width(), calibration.calibration_error_)
+    assert_allclose(display.bars_["grouping"][0].get_width(), grouping.grouping_loss_)
+    names = {"classwise": ", one class against the rest", "top_label": " of the top label"}
+    assert display.ax_.get_xlabel() == "Brier score" + names.get(notion, "")
+
+
+def test_grouping_by_risk_and_by_an_estimator(problem):
+    X, y, proba = problem
+    p = proba["calibrated"]
+    expected = GroupingLossEstimator(method="risk", random_state=0).fit(X, y, y_proba=p)
+    display = draw(y, p, X, grouping="risk")
+    assert_allclose(display.bars_["grouping"][0].get_width(), expected.grouping_loss_)
+    mine = GroupingLossEstimator(LogisticRegression(), n_bins=5, cv=3, random_state=7)
+    expected = GroupingLossEstimator(n_bins=5, random_state=0).fit(X, y, y_proba=p)
+    display = draw(y, p, X, grouping=mine)
+    assert_allclose(display.bars_["grouping"][0].get_width(), expected.grouping_loss_)
+    assert mine.get_params()["cv"] == 3 and not hasattr(mine, "grouping_loss_")
+
+
+def test_all_models_have_the_same_halves_under_a_generator(problem):
+    X, y, proba = problem
+    p = proba["calibrated"]
+    rng = np.random.RandomState(3)
+    one, two = draw(y, {"a": p, "b": p}, X, random_state=rng).terms
+    assert one.grouping == two.grouping and one.calibration == two.calibration
+
+
+def test_weights(problem):
+    X, y, proba = problem
+    weight = np.where(np.arange(len(y)) < 900, 2.0, 0.0)
+    weighted = draw(y, proba["confident"], X, sample_weight=weight).terms[0]
+    part = draw(y[:900], proba["confident"][:900], X[:900]).terms[0]
+    assert_allclose(weighted.loss, part.loss)
+    assert_allclose(weighted.calibration.estimate, part.calibration.estimate, atol=1e-6)
+    assert_allclose(weighted.grouping.estimate, part.grouping.estimate, atol=2e-3)
+
+
+# The picture
+
+
+def test_rows_labels_and_legend(problem):
+    X, y, proba = problem
+    display = draw(y, proba, X, loss="log", confidence_level=0.9)
+    assert display.figure_ is display.ax_.figure
+    assert display.ax_.get_xlabel() == "Log loss in nats"
+    assert [tick.get_text() for tick in display.ax_.get_yticklabels()] == list(proba)
+    bottom, top = display.ax_.get_ylim()
+    assert bottom > top  # the first model is on top
+    texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert texts == [
+        "Calibration",
+        "Grouping (at least)",
+        "Rest: irreducible (at most)",
+        "Loss",
+        "90 % interval",
+    ]
+
+
+def test_narrow_axes_leave_the_numbers_out(problem):
+    X, y, proba = problem
+    figure, ax = plt.subplots(figsize=(3.4, 2.4), layout="constrained")
+    display = draw(y, proba, X, ax=ax)
+    figure.canvas.draw()
+    assert display.ax_ is ax and len(ax.texts) == len(proba)  # the losses only
+    assert ax.get_window_extent().width > 0.5 * figure.bbox.width
+    for text in ax.get_legend().get_texts():
+        assert text.get_window_extent().x1 <= figure.bbox.x1
+    assert len(display.plot(values=True).ax_.texts) == 2 * len(proba)
+
+
+def test_everything_is_inside_the_figure(problem):
+    X, y, proba = problem
+    figure = draw(y, proba, X).figure_
+    figure.canvas.draw()
+    ax = figure.axes[0]
+    for artist in (*ax.texts, *ax.get_yticklabels(), *ax.get_legend().get_texts(), ax.xaxis.label):
+        box = artist.get_window_extent()
+        assert box.x0 >= 0 and box.y0 >= 0
+        assert box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1
+
+
+def test_parts_can_be_left_out_and_styled(problem):
+    X, y, proba = problem
+    display = draw(y, proba, X, legend=False, values=False)
+    assert display.ax_.get_legend() is None and len(display.ax_.texts) == len(proba)
+    styled = display.plot(
+        bar_kwargs={"height": 0.3, "lw": 1, "ec": "black"},
+        whisker_kwargs={"capsize": 6, "c": "red"},
+    )
+    assert styled.bars_["rest"][0].get_height() == 0.3
+    assert styled.whiskers_["calibration"][0].get_color() == "red"
+
+
+# The doors
+
+
+def iris():
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    return X, y.map({0: "a", 1: "b", 2: "c"})
+
+
+def few():
+    return GroupingLossEstimator(n_bins=3)
+
+
+def test_from_estimators_out_of_fold():
+    X, y = iris()
+    models = {"Bayes": GaussianNB(), "Logistic": LogisticRegression(C=0.01)}
+    display = DecompositionDisplay.from_estimators(models, X, y, cv=3, grouping=few())
+    proba = {
+        name: cross_val_predict(model, X, y, cv=3, method="predict_proba")
+        for name, model in models.items()
+    }
+    assert display.terms == draw(y, proba, X, grouping=few()).terms
+    assert not hasattr(models["Bayes"], "classes_")
+
+
+def test_from_estimator_is_one_of_from_estimators():
+    X, y = iris()
+    model = GaussianNB().fit(X, y)
+    one = DecompositionDisplay.from_estimator(model, X, y, grouping=few())
+    expected = DecompositionDisplay.from_estimators({"GaussianNB": model}, X, y, grouping=few())
+    assert one.terms == expected.terms and one.terms[0].name == "GaussianNB"
+    named = DecompositionDisplay.from_estimator(model, X, y, name="Bayes", grouping=None)
+    assert named.terms[0].name == "Bayes" and named.terms[0].grouping is None
+
+
+class Refuses(BaseEstimator):
+    """A classifier that cannot be weighted."""
+
+    def fit(self, X, y):
+        raise AssertionError("never reached")
+
+
+def test_weights_reach_the_classifiers_out_of_fold():
+    X, y = iris()
+    weight = 1.0 + np.arange(150) % 2
+    with pytest.raises(TypeError, match="sample_weight"):
+        DecompositionDisplay.from_estimator(Refuses(), X, y, cv=3, sample_weight=weight)
+    weighted = DecompositionDisplay.from_estimator(
+        GaussianNB(), X, y, cv=3, sample_weight=weight, grouping=None
+    )
+    proba = cross_val_predict(
+        GaussianNB(), X, y, cv=3, method="predict_proba", params={"sample_weight": weight}
+    )
+    assert (
+        weighted.terms[0].loss
+        == draw(y, proba, sample_weight=weight, name="GaussianNB").terms[0].loss
+    )
+
+
+def test_labels_and_frames():
+    y = pd.Series(["no", "yes", "yes", "no"] * 30)
+    p = np.tile([0.2, 0.9, 0.6, 0.4], 30)
+    frame = pd.DataFrame({"no": 1 - p, "yes": p})
+    one = draw(y, frame).terms[0]
+    assert one.loss == pytest.approx(np.mean((p - (y == "yes")) ** 2))
+    assert draw(y, p).terms[0] == one
+    turned = draw(y, 1 - p, pos_label="no").terms[0]
+    assert_allclose(turned.loss, one.loss)
+    assert_allclose(turned.calibration.estimate, one.calibration.estimate, atol=1e-6)
+
+
+# What is hard, and what is refused
+
+
+def test_small_and_certain():
+    display = draw([0, 1, 1], [0.2, 0.7, 0.9])
+    assert np.isfinite(display.bars_["rest"][0].get_width())
+    certain = draw([0, 1] * 20, [0.0, 1.0] * 20, np.arange(40.0)[:, None])
+    certain.figure_.canvas.draw()
+    assert_allclose(certain.terms[0].loss, 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"loss": "hinge"}, "loss must be one of 'brier', 'log', 'spherical'"),
+        ({"notion": "each"}, "notion must be one of"),
+        ({"grouping": "tree"}, "grouping must be 'partition', 'risk', a GroupingLossEstimator"),
+        ({"grouping": GaussianNB()}, "grouping must be 'partition', 'risk'"),
+        ({"confidence_level": 95}, "confidence_level must lie strictly between 0 and 1"),
+        ({"X": np.zeros((7, 2))}, "inconsistent numbers of samples|same number"),
+        ({"ax": "axes"}, "ax must be a matplotlib Axes"),
+    ],
+)
+def test_refusals(problem, options, words):
+    X, y, proba = problem
+    with pytest.raises(ValueError, match=words):
+        draw(y, proba, **{"X": X, **options})
+
+
+def test_an_infinite_loss_has_no_bar():
+    with pytest.raises(ValueError, match="The loss of sure is infinite.*use loss='brier'"):
+        draw([0, 1, 1, 0] * 10, {"sure": [0.0, 1.0, 0.0, 1.0] * 10}, loss="log")
+
+
+def test_estimators_are_a_dict_of_fitted_classifiers():
+    X, y = iris()
+    with pytest.raises(ValueError, match="must be a dict of classifiers by their names"):
+        DecompositionDisplay.from_estimators([GaussianNB()], X, y)
+    with pytest.raises(NotFittedError, match="needs a fitted classifier"):
+        DecompositionDisplay.from_estimators({"Bayes": GaussianNB()}, X, y)
+
+
+def test_features_that_are_no_numbers_are_refused_unless_grouping_is_none(problem):
+    _, y, proba = problem
+    words = pd.DataFrame({"word": ["a", "b", "c"] * 500})
+    with pytest.raises(ValueError, match="columns that are no numbers"):
+        draw(y, proba, words)
+    assert draw(y, proba, words, grouping=None).terms[0].grouping is None
+
+
+def test_nothing_passed_in_is_modified(problem):
+    X, y, proba = problem
+    kept = X.copy(), y.copy(), {name: p.copy() for name, p in proba.items()}
+    weight, style = np.ones(len(y)), {"height": 0.2}
+    draw(y, proba, X, sample_weight=weight, bar_kwargs=style, loss=Brier())
+    assert_array_equal(X, kept[0])
+    assert_array_equal(y, kept[1])
+    for name, p in proba.items():
+        assert_array_equal(p, kept[2][name])
+    assert style == {"height": 0.2} and np.all(weight == 1)

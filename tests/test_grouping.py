@@ -1,0 +1,1108 @@
+"""The grouping loss: golden values, worlds small enough to compute by hand, and the estimator."""
+
+import json
+import pickle
+import warnings
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.cluster import KMeans
+from sklearn.datasets import make_classification
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+)
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.model_selection import GroupKFold, TimeSeriesSplit
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from sklearn.utils import get_tags
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from test_trees import rule_holds
+
+from skcalib import (
+    Brier,
+    ClassGroups,
+    Classwise,
+    GroupingLossEstimator,
+    LevelSets,
+    LogLoss,
+    Notion,
+    Spherical,
+    TopK,
+)
+from skcalib.datasets import LINKS, make_grouping_problem
+from skcalib.grouping._regions import (
+    Partitioner,
+    cut_level_sets,
+    level_sets,
+    merge_singletons,
+    stratified_half,
+)
+from skcalib.grouping._terms import Cells, partition_terms
+from skcalib.intervals import clopper_pearson
+from skcalib.smoothers import MedianCells
+from skcalib.testing import check_smoother
+from skcalib.tower import debiased_calibration, debiased_leg, expected_divergence, partition_bias
+
+GOLDEN = Path(__file__).parents[2] / "shared" / "golden"
+needs_golden = pytest.mark.skipif(
+    not (GOLDEN / "gl_sim_n2000.npz").exists(), reason=f"the golden values are not at {GOLDEN}"
+)
+
+
+def pairs(p):
+    p = np.asarray(p, dtype=float)
+    return np.column_stack([1 - p, p])
+
+
+def fast(**parameters):
+    """An estimator without the permutation test."""
+    return GroupingLossEstimator(**{"n_permutations": 0, "random_state": 0, **parameters})
+
+
+# --- the terms ------------------------------------------------------------------------------------
+
+
+def terms_by_loops(bins, regions, y):
+    """L23 prop. 4.3 as it is printed, for binary labels: plug-in and bias of the explained term."""
+    n, plugin, bias = len(y), 0.0, 0.0
+    for s in sorted(set(bins)):
+        of_bin = [i for i in range(n) if bins[i] == s]
+        n_s = len(of_bin)
+        c = sum(y[i] for i in of_bin) / n_s
+        for j in sorted({regions[i] for i in of_bin}):
+            of_region = [i for i in of_bin if regions[i] == j]
+            n_j = len(of_region)
+            mu = sum(y[i] for i in of_region) / n_j
+            plugin += n_s / n * n_j / n_s * (mu - c) ** 2
+            if n_j > 1:
+                bias += n_s / n * n_j / n_s * mu * (1 - mu) / (n_j - 1)
+        bias -= n_s / n * c * (1 - c) / (n_s - 1)
+    return plugin, bias
+
+
+HAND = {
+    "bins": [0] * 7 + [1] * 6,
+    "regions": [0, 0, 0, 1, 1, 1, 1, 2, 2, 3, 3, 3, 3],
+    "y": [0, 0, 1, 1, 1, 0, 1, 0, 0, 1, 1, 1, 0],
+}
+
+
+def test_terms_of_thirteen_samples():
+    """By loops, and by hand: n (plug-in - bias) in elevenths."""
+    bins, regions, y = (np.array(HAND[name]) for name in ("bins", "regions", "y"))
+    score = np.linspace(0.1, 0.9, 13)
+    terms = partition_terms(
+        Brier(), bins, regions, pairs(score), pairs(y), pairs(score), np.ones(13)
+    )
+    plugin, bias = terms_by_loops(**HAND)
+    assert terms.plugin == pytest.approx(plugin, abs=1e-15)
+    assert terms.bias == pytest.approx(bias, abs=1e-15)
+    # Bin 0: c = 4/7, means 1/3 and 3/4; bin 1: c = 1/2, means 0 and 3/4.
+    f = Fraction
+    of_bins = (f(4, 7), f(1, 2))
+    by_hand = (
+        3 * (f(1, 3) - of_bins[0]) ** 2
+        + 4 * (f(3, 4) - of_bins[0]) ** 2
+        + 2 * of_bins[1] ** 2
+        + 4 * (f(3, 4) - of_bins[1]) ** 2
+    )
+    assert terms.plugin == pytest.approx(float(by_hand / 13), abs=1e-15)
+    off = 3 * f(2, 9) / 2 + 2 * (4 * f(3, 16) / 3) - 7 * f(12, 49) / 6 - 6 * f(1, 4) / 5
+    assert terms.bias == pytest.approx(float(off / 13), abs=1e-15)
+    induced = sum(score[bins == b].var() * np.mean(bins == b) for b in (0, 1))
+    assert terms.induced == pytest.approx(induced, abs=1e-15)
+    assert terms.explained == terms.plugin - terms.bias
+    assert terms.lower_bound == terms.explained - terms.induced
+
+
+@pytest.fixture(scope="module")
+def golden():
+    rows = json.loads((GOLDEN / "golden.json").read_text(encoding="utf-8"))
+    values = {row["quantity"]: row["value"] for row in rows if row["input"] == "gl_sim_n2000"}
+    data = np.load(GOLDEN / "gl_sim_n2000.npz")
+    return data, values
+
+
+@needs_golden
+def test_golden_rows(golden):
+    data, values = golden
+    assert len(values) == 4
+    test = data["is_test"]
+    bins, regions = data["bin"][test], 1000 * data["bin"][test] + data["region"][test]
+    score, target = pairs(data["score"]), pairs(data["y"])
+    parts = (bins, regions, score[test], target[test], score[test], np.ones(test.sum()))
+    terms = partition_terms(Brier(), *parts)
+    assert terms.plugin == pytest.approx(values["GL_plugin"], abs=1e-10)
+    assert terms.bias == pytest.approx(values["GL_bias"], abs=1e-10)
+    assert terms.explained == pytest.approx(values["GL_explained_debiased"], abs=1e-10)
+    # The induced row is over both halves; the scores are calibrated, so they are the curve.
+    whole = partition_terms(
+        Brier(), data["bin"], data["bin"], score, target, score, np.ones(len(test))
+    )
+    assert whole.induced == pytest.approx(values["GL_induced_oracleC"], abs=1e-10)
+
+
+@needs_golden
+def test_golden_level_sets(golden):
+    data, _ = golden
+    np.testing.assert_array_equal(level_sets(pairs(data["score"]), 10, "uniform"), data["bin"])
+
+
+@needs_golden
+def test_golden_regions_through_the_estimator(golden):
+    """Given regions of the measured half: plug-in and bias, with the curve of the scores' own."""
+    data, values = golden
+    test = data["is_test"]
+    estimator = fast(n_bins=10, strategy="uniform").fit(
+        data["X"][test],
+        data["y"][test],
+        y_proba=data["score"][test],
+        regions=data["region"][test],
+    )
+    assert estimator.plugin_ == pytest.approx(values["GL_plugin"], abs=1e-10)
+    assert estimator.bias_ == pytest.approx(values["GL_bias"], abs=1e-10)
+
+
+def random_cells(seed, n_classes=2, n_samples=200):
+    rng = np.random.default_rng(seed)
+    bins = np.sort(rng.integers(0, 3, n_samples))
+    regions = 4 * bins + rng.integers(0, 4, n_samples)
+    mean = rng.dirichlet(np.ones(n_classes), 12)[regions]
+    y = (mean.cumsum(axis=1)[:, :-1] < rng.random((n_samples, 1))).sum(axis=1)
+    forecast = rng.dirichlet(np.ones(n_classes), n_samples)
+    assert np.bincount(regions).min() > 1 and len(set(y)) == n_classes
+    return bins, regions, forecast, np.eye(n_classes)[y]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_brier_jackknife_is_the_exact_correction(n_classes, weighted):
+    """The jackknife, the tower's debiased leg and prop. 4.3 are the same number."""
+    bins, regions, forecast, target = random_cells(0, n_classes)
+    weight = np.random.default_rng(1).uniform(0.5, 2, len(bins)) if weighted else np.ones(len(bins))
+    terms = partition_terms(Brier(), bins, regions, forecast, target, forecast, weight)
+    if not weighted:
+        leg = debiased_leg(regions, bins, target)
+        assert terms.explained == pytest.approx(leg, abs=1e-14)
+        assert terms.calibration == pytest.approx(
+            debiased_calibration(bins, forecast, target), abs=1e-14
+        )
+        # Each class is a binary problem; two classes are one, or twice a half.
+        loops = [terms_by_loops(bins, regions, column) for column in target.T]
+        scale = 0.5 if n_classes == 2 else 1.0
+        assert terms.plugin == pytest.approx(scale * sum(a for a, _ in loops), abs=1e-14)
+        assert terms.bias == pytest.approx(scale * sum(b for _, b in loops), abs=1e-14)
+    bias = partition_bias(regions, target, weight) - partition_bias(bins, target, weight)
+    # With weights the jackknife sees that labels of large weight vary differently.
+    assert terms.bias == pytest.approx(bias, rel=0.1 if weighted else 1e-9)
+
+
+def test_weighted_correction_is_exact_in_expectation():
+    """All 2^6 labels of one cell with fixed weights: the mean squared frequency, corrected."""
+    weight = np.array([0.2, 0.5, 1, 2, 3, 0.7])
+    labels = np.indices((2,) * 6).reshape(6, -1).T
+    for q in (0.1, 0.4, 0.5):
+        chance = np.prod(np.where(labels == 1, q, 1 - q), axis=1)
+        cells = Cells(np.zeros(6, dtype=int), weight)
+        corrected = [
+            cells.mean(pairs(y))[0, 1] ** 2
+            - cells.jackknife_bias(lambda m: m[:, 1] ** 2, pairs(y))
+            for y in labels
+        ]
+        assert chance @ corrected == pytest.approx(q**2, abs=1e-14)
+
+
+@pytest.mark.parametrize("score", [Brier(), LogLoss(), Spherical()], ids=repr)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_scale_of_weights_does_not_matter_to_the_terms(score, n_classes):
+    bins, regions, forecast, target = random_cells(1, n_classes)
+    weight = np.random.default_rng(0).uniform(0.2, 3, len(bins))
+    parts = bins, regions, forecast, target, forecast
+    one, other = (partition_terms(score, *parts, w) for w in (weight, 1e-7 * weight))
+    for name in ("plugin", "bias", "induced", "variance", "calibration", "lower_bound"):
+        assert getattr(one, name) == pytest.approx(getattr(other, name), rel=1e-9), name
+
+
+@pytest.mark.parametrize("score", [Brier(), LogLoss(), Spherical()], ids=repr)
+def test_explained_is_a_difference_of_entropies(score):
+    """Pythagoras: what regions explain is the entropy that they take from the level sets."""
+    bins, regions, forecast, target = random_cells(2, 3)
+    terms = partition_terms(
+        score, bins, regions, forecast, target, forecast, np.ones(len(bins))
+    )
+    region_mean, bin_mean = (Cells(c, np.ones(len(bins))).mean(target) for c in (regions, bins))
+    expected = score.entropy(bin_mean).mean() - score.entropy(region_mean).mean()
+    assert terms.plugin == pytest.approx(expected, rel=1e-12)
+    assert terms.induced == pytest.approx(
+        expected_divergence(score, forecast, Cells(bins, np.ones(len(bins))).mean(forecast))
+    )
+
+
+def test_jackknife_by_leaving_one_out():
+    """(n_j - 1) (mean of g without one - g), cell by cell, for a score that is not quadratic."""
+    bins, regions, forecast, target = random_cells(3, 3)
+    score, total = LogLoss(), 0.0
+    for cells, sign in ((regions, 1), (bins, -1)):
+        for cell in np.unique(cells):
+            y = target[cells == cell]
+            g = -score.entropy(y.mean(axis=0))
+            left = [-score.entropy(np.delete(y, i, axis=0).mean(axis=0)) for i in range(len(y))]
+            total += sign * (len(y) - 1) * (np.mean(left) - g) * len(y) / len(bins)
+    terms = partition_terms(
+        score, bins, regions, forecast, target, forecast, np.ones(len(bins))
+    )
+    assert terms.bias == pytest.approx(total, rel=1e-9)
+
+
+def test_two_pure_regions_explain_all_of_the_log_loss():
+    """The plug-in is ln 2 and never NaN; the correction is that of a coin with n tosses."""
+    for n in (4, 10, 100):
+        y, bins = np.repeat([0, 1], n // 2), np.zeros(n, dtype=int)
+        half = np.full(n, 0.5)
+        with np.errstate(all="raise"):
+            terms = partition_terms(
+                LogLoss(), bins, y, pairs(half), pairs(y), pairs(half), np.ones(n)
+            )
+        assert terms.plugin == pytest.approx(np.log(2), abs=1e-15)
+        assert terms.induced == 0
+        assert np.isfinite(terms.bias) and np.isfinite(terms.variance)
+        left = np.array([n // 2 - 1, n // 2]) / (n - 1)
+        coin = (n - 1) * (np.log(2) + np.sum(left * np.log(left)))
+        assert terms.bias == pytest.approx(-coin, rel=1e-9)
+
+
+def test_two_pure_regions_through_the_estimator():
+    """A feature that is the label, behind a constant score."""
+    y = np.arange(400) % 2
+    X = np.column_stack([y, np.arange(400) // 2 % 7])
+    for parameters in ({}, {"partitioner": "stump"}, {"partitioner": DecisionTreeClassifier()}):
+        estimator = fast(loss="log", **parameters).fit(X, y, y_proba=np.full(400, 0.5))
+        outcome = sum(r.share * r.mean_outcome for r in estimator.regions_)
+        coin = LogLoss().entropy(np.array([1 - outcome, outcome]))
+        assert estimator.plugin_ == pytest.approx(coin)
+        assert estimator.plugin_ == pytest.approx(np.log(2), abs=1e-3)
+        assert estimator.grouping_loss_ == pytest.approx(np.log(2), abs=0.01)
+        assert estimator.irreducible_bound_ == pytest.approx(0, abs=0.01)
+        assert {region.mean_outcome for region in estimator.regions_} == {0.0, 1.0}
+    given = fast(loss="log").fit(X, y, y_proba=np.full(400, 0.5), regions=y)
+    assert given.plugin_ == pytest.approx(np.log(2), abs=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["brier", "log", "spherical"])
+@pytest.mark.parametrize("method", ["partition", "risk"])
+def test_forecasts_of_exactly_zero(loss, method):
+    """An infinite log loss is an answer; nothing is NaN, and no bound of what is left is lost."""
+    data = make_grouping_problem(2000, random_state=0)
+    p = np.where(data.y_proba[:, 1] < 0.2, 0.0, data.y_proba[:, 1])
+    estimator = fast(loss=loss, method=method).fit(data.X, data.y, y_proba=p)
+    infinite = loss == "log"
+    assert np.isinf(estimator.expected_loss_) == infinite
+    assert np.isinf(estimator.calibration_error_) == infinite
+    assert np.isinf(estimator.epistemic_bound_) == infinite
+    for name in ("grouping_loss_", "standard_error_", "irreducible_bound_"):
+        assert np.isfinite(getattr(estimator, name)), name
+    assert 0 < estimator.irreducible_bound_ < 0.5
+
+
+# --- worlds that are computed by hand -------------------------------------------------------------
+
+
+class World:
+    """Three classes, two forecasts, two regions behind each; frequencies are exactly the posterior.
+
+    Counts of each class in each cell are fixed, so that nothing is random.
+    """
+
+    forecast = np.array([[0.6, 0.3, 0.1], [0.2, 0.3, 0.5]])
+    counts = np.array([[[30, 8, 2], [18, 12, 10]], [[4, 16, 20], [12, 4, 24]]])
+
+    def __init__(self):
+        level, region, label = (a.ravel() for a in np.indices(self.counts.shape))
+        each = self.counts.ravel()
+        order = np.random.default_rng(0).permutation(each.sum())
+        self.level, self.region, self.y = (
+            np.repeat(a, each)[order] for a in (level, region, label)
+        )
+        self.X = np.column_stack([self.region, self.level]).astype(float)
+        self.y_proba = self.forecast[self.level]
+
+    def problems(self, notion):
+        """(forecast (2, C), counts (2, 2, C)) of each problem of a notion."""
+        if notion == "canonical":
+            return [(self.forecast, self.counts)]
+        if notion == "classwise":
+            columns = [(self.forecast[:, k], self.counts[..., k]) for k in range(3)]
+        else:
+            top = self.forecast.argmax(axis=1)
+            hits = np.stack([self.counts[b, :, top[b]] for b in (0, 1)])
+            columns = [(self.forecast.max(axis=1), hits)]
+        size = self.counts.sum(axis=2)
+        found = [(pairs(p), np.stack([size - c, c], axis=-1)) for p, c in columns]
+        # Class 1 has one forecast at both levels: one level set.
+        merged = [(p[:1], c.sum(axis=0, keepdims=True)) for p, c in found]
+        return [m if np.ptp(f[0][:, 1]) == 0 else f for f, m in zip(found, merged, strict=True)]
+
+
+def exact_terms(score, forecast, counts):
+    """Terms of the world, cell by cell: plug-in, bias, induced and calibration."""
+    n = counts.sum()
+    plugin = bias = induced = calibration = 0.0
+    for s, of_level in zip(forecast, counts, strict=True):
+        level = of_level.sum(axis=0)
+        c = level / level.sum()
+        for j in of_level:
+            plugin += j.sum() / n * score.divergence(j / j.sum(), c)
+            bias += leave_one_out(lambda q: -score.entropy(q), j) / n
+        bias -= leave_one_out(lambda q: -score.entropy(q), level) / n
+        calibration += level.sum() / n * score.divergence(c, s)
+        calibration -= leave_one_out(lambda q, s=s: score.divergence(q, s), level) / n
+        # The held-out curve of exact level sets: the frequencies of the others.
+        for k, times in enumerate(level):
+            others = (level - np.eye(len(level))[k]) / (level.sum() - 1)
+            induced += times / n * score.divergence(others, c)
+    return plugin, bias, induced, calibration
+
+
+def leave_one_out(function, counts):
+    size = counts.sum()
+    total = 0.0
+    for k, times in enumerate(counts):
+        if times:
+            others = (counts - np.eye(len(counts))[k]) / (size - 1)
+            total += times * (function(others) - function(counts / size))
+    return (size - 1) * total
+
+
+@pytest.mark.parametrize("score", [Brier(), LogLoss(), Spherical()], ids=repr)
+@pytest.mark.parametrize("notion", ["canonical", "classwise", "top_label"])
+def test_discrete_world(notion, score):
+    """Given regions: every number of every notion, computed cell by cell."""
+    world = World()
+    estimator = fast(loss=score, notion=notion, n_bins=2, smoother=LevelSets())
+    estimator.fit(world.X, world.y, y_proba=world.y_proba, regions=world.region)
+    problems = world.problems(notion)
+    expected = np.mean([exact_terms(score, *problem) for problem in problems], axis=0)
+    found = [
+        getattr(estimator, name)
+        for name in ("plugin_", "bias_", "induced_", "calibration_error_")
+    ]
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-14)
+    plugin, bias, induced, calibration = expected
+    assert estimator.explained_ == pytest.approx(plugin - bias)
+    assert estimator.grouping_loss_ == pytest.approx(plugin - bias - induced)
+    assert estimator.epistemic_bound_ == pytest.approx(calibration + estimator.grouping_loss_)
+    loss = np.mean(
+        [
+            sum(
+                counts[b, :, k].sum() * score.loss(np.eye(counts.shape[2])[k], forecast[b])
+                for b in range(len(forecast))
+                for k in range(counts.shape[2])
+            )
+            for forecast, counts in problems
+        ]
+    ) / len(world.y)
+    assert estimator.expected_loss_ == pytest.approx(loss)
+    assert estimator.irreducible_bound_ == pytest.approx(loss - estimator.epistemic_bound_)
+
+
+def test_discrete_world_in_plain_numbers():
+    """Canonical Brier, by hand: level 0 has (.6, .25, .15) from (.75, .2, .05), (.45, .3, .25)."""
+    world = World()
+    estimator = fast(n_bins=2, smoother=LevelSets())
+    estimator.fit(world.X, world.y, y_proba=world.y_proba, regions=world.region)
+    level_0 = 0.15**2 + 0.05**2 + 0.1**2  # both regions are as far from the mean of the level
+    level_1 = 0.1**2 + 0.15**2 + 0.05**2  # (.2, .25, .55) from (.1, .4, .5), (.3, .1, .6)
+    assert estimator.plugin_ == pytest.approx((level_0 + level_1) / 2)
+    classwise = fast(n_bins=2, notion="classwise", smoother=LevelSets())
+    classwise.fit(world.X, world.y, y_proba=world.y_proba, regions=world.region)
+    # A third of the sum over classes; class 1 has one forecast, so one level set of both.
+    one = np.mean((np.array([0.2, 0.3, 0.4, 0.1]) - 0.25) ** 2)
+    others = (0.15**2 + 0.1**2 + 0.1**2 + 0.05**2) / 2
+    merged = fast(n_bins=2, notion=Classwise(reduce="sum"), smoother=LevelSets())
+    merged.fit(world.X, world.y, y_proba=world.y_proba, regions=2 * world.level + world.region)
+    assert merged.plugin_ == pytest.approx(others + one)
+    assert 3 * classwise.plugin_ == pytest.approx(others + (0.05**2 + 0.0**2) / 1)
+
+
+def test_the_tree_finds_the_regions_of_the_world():
+    """Four equal halves of a larger world: the regions found are the given ones."""
+    world = World()
+    rows = np.tile(np.arange(len(world.y)), 10)
+    X, y, proba = world.X[rows], world.y[rows], world.y_proba[rows]
+    estimator = fast(n_bins=2, region_ratio=100).fit(X, y, y_proba=proba)
+    assert {region.rule for region in estimator.regions_} == {"x0 <= 0.5", "x0 > 0.5"}
+    assert len(estimator.regions_) == 4
+
+
+def test_level_sets_of_the_world():
+    world = World()
+    for notion, strategy in (("canonical", "quantile"), ("top", "quantile"), ("top", "uniform")):
+        forecast = world.y_proba if notion == "canonical" else pairs(world.y_proba.max(axis=1))
+        cells = level_sets(forecast, 2, strategy)
+        if strategy == "quantile":
+            assert len({(a, b) for a, b in zip(cells, world.level, strict=True)}) == 2
+        else:  # .5 belongs to the lower half, .6 to the upper one
+            np.testing.assert_array_equal(cells, 1 - world.level)
+
+
+# --- regions --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_grouping_problem(3000, random_state=0)
+
+
+def test_halves_are_stratified_and_random():
+    rng = np.random.default_rng(0)
+    p = np.round(rng.beta(0.3, 0.3, 1001), 3)
+    bins = level_sets(pairs(p), 10, "quantile")
+    halves = set()
+    for test_size in (0.5, 0.3, 0.8):
+        for seed in range(5):
+            half = stratified_half(pairs(p), bins, test_size, np.random.RandomState(seed))
+            halves.add(tuple(half))
+            assert abs(half.sum() - 1001 * test_size) <= 1
+            shares = np.bincount(bins, half) / np.bincount(bins)
+            np.testing.assert_allclose(shares, test_size, atol=0.05)
+            assert abs(p[half].mean() - p.mean()) < 0.005
+    assert len(halves) == 15
+
+
+def test_single_samples_join_the_region_most_like_theirs():
+    region = np.array([0, 0, 1, 2, 2, 2, 3])
+    likeness = np.array([[0.9, 0.1], [0.2, 0.8], [0.1, 0.9], [0.7, 0.3]])
+    np.testing.assert_array_equal(merge_singletons(region, likeness), [0, 0, 2, 2, 2, 2, 0])
+    alone = merge_singletons(np.array([0, 1, 2]), likeness[:3])
+    assert len(set(alone)) == 1
+    together = np.array([0, 0, 1, 1])
+    assert merge_singletons(together, likeness) is together
+
+
+def test_records_of_regions_are_consistent(data):
+    for parameters in ({}, {"swap": True}, {"notion": "classwise"}, {"partitioner": "kmeans"}):
+        estimator = fast(**parameters).fit(data.X, data.y, y_proba=data.y_proba)
+        table = estimator.regions_
+        events = {region.event for region in table}
+        n_measured = {"swap": 3000, "notion": 3000}.get(next(iter(parameters), ""), 1500)
+        assert sum(region.n_samples for region in table) == n_measured
+        assert sum(region.share for region in table) == pytest.approx(len(events))
+        harms = [region.harm for region in table]
+        assert harms == sorted(harms, reverse=True)
+        # The expected harm is the calibration error between regions: both terms of the bound, up to
+        # forecasts that differ in a region.
+        found = sum(harms) / len(events)
+        assert found == pytest.approx(
+            estimator.explained_ + estimator.calibration_error_, abs=0.003
+        )
+        for region in table:
+            assert region.n_samples >= 2
+            assert 0 <= region.low <= region.mean_outcome <= region.high <= 1
+            assert region.gap == pytest.approx(region.mean_score - region.mean_outcome)
+            held = region.low <= region.mean_score <= region.high
+            sides = {True: {""}, False: {"over-confident" if region.gap > 0 else "under-confident"}}
+            assert region.direction in sides[held]
+        frame = pd.DataFrame(table)
+        assert len(frame) == len(table) and "rule" in frame
+
+
+def test_records_by_hand(data):
+    """One region of the table, from the samples of a given region."""
+    regions = np.where(data.X[:, 0] > data.X[:, 1], "north", "south")
+    estimator = fast(n_bins=3, confidence_level=0.9).fit(
+        data.X, data.y, y_proba=data.y_proba, regions=regions
+    )
+    bins = level_sets(data.y_proba, 3, "quantile")
+    assert len(estimator.regions_) == 6
+    for record in estimator.regions_:
+        name = record.rule.removeprefix("region ")
+        here = (bins == record.level_set) & (regions == name)
+        outcome, size = data.y[here].mean(), here.sum()
+        assert record.n_samples == size and record.event == "class 1"
+        assert record.share == pytest.approx(size / 3000)
+        assert record.mean_score == pytest.approx(data.y_proba[here, 1].mean())
+        assert record.mean_outcome == pytest.approx(outcome)
+        interval = np.array(clopper_pearson(outcome, size, 0.9))
+        np.testing.assert_allclose((record.low, record.high), interval)
+        noise = outcome * (1 - outcome) / (size - 1)
+        assert record.harm == pytest.approx(record.share * (record.gap**2 - noise))
+    most = estimator.regions_[0]
+    south = most.rule == "region south"
+    assert most.direction == ("over-confident" if south else "under-confident")
+
+
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("partitioner", [None, "stump"])
+def test_rules_are_true_on_the_data(data, partitioner, missing):
+    """Each row of a level set fits one rule, and the rows of a rule are those of its record."""
+    X = np.round(data.X)  # few values, so that four digits are exact
+    if missing:
+        X[::9, 0] = np.nan
+    frame = pd.DataFrame(X, columns=["age", "dose"])
+    estimator = fast(partitioner=partitioner, region_ratio=40, n_bins=8)
+    estimator.fit(frame, data.y, y_proba=data.y_proba)
+    bins = level_sets(data.y_proba, 8, "quantile")
+    for level in range(8):
+        times = np.zeros(len(frame), dtype=int)
+        for record in (r for r in estimator.regions_ if r.level_set == level):
+            here = (bins == level) & rule_holds(record.rule, frame)
+            times += here
+            assert record.n_samples <= here.sum()
+            assert record.n_samples == pytest.approx(here.sum() / 2, abs=20)
+        np.testing.assert_array_equal(times[bins == level], 1)
+
+
+def test_rules_hold_on_exactly_the_measured_samples(data):
+    """Nearer to the ground than the estimator: with the mask of the measured half."""
+    frame = pd.DataFrame(np.round(data.X), columns=["age", "dose"])
+    rng = np.random.RandomState(0)
+    bins = level_sets(data.y_proba, 5, "quantile")
+    half = stratified_half(data.y_proba, bins, 0.5, rng)
+    cutter = Partitioner(None, 60, rng, list(frame))
+    prepared = cutter.prepare(frame.to_numpy())
+    cut = cut_level_sets(cutter, prepared, pairs(data.y), np.ones(3000), bins, half)
+    assert cut.singletons == 0 and len(cut.rules) == cut.n_before == cut.region.max() + 1
+    measured = frame[half]
+    for k, rule in enumerate(cut.rules):
+        level = bins[half][cut.region == k]
+        assert len(set(level)) == 1
+        expected = rule_holds(rule, measured) & (bins[half] == level[0])
+        np.testing.assert_array_equal(cut.region == k, expected)
+
+
+def test_given_regions_of_one_sample_join_the_largest():
+    """And the name of the larger one stays, wherever the single sample stands."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 60)
+    names = np.array(["lonely"] + ["big"] * 40 + ["small"] * 19)
+    estimator = fast(n_bins=1)
+    with pytest.warns(UserWarning, match="33 % of them a single one"):
+        estimator.fit(rng.random((60, 1)), y, y_proba=np.full(60, 0.5), regions=names)
+    found = {region.rule: region.n_samples for region in estimator.regions_}
+    assert found == {"region big": 41, "region small": 19}
+    assert estimator.n_regions_ == 3
+
+
+@pytest.mark.parametrize(
+    "regions",
+    [
+        np.arange(3000) % 4,
+        np.array(["a", "b", "c", "d"])[np.arange(3000) % 4],
+        np.array([None, "b", 3, 4.5], dtype=object)[np.arange(3000) % 4],
+        pd.Series(np.arange(3000) % 4).astype("category"),
+        (np.arange(3000) % 4).tolist(),
+    ],
+    ids=["int", "str", "mixed", "categorical", "list"],
+)
+def test_regions_may_have_any_names(data, regions):
+    expected = fast(n_bins=5).fit(
+        data.X, data.y, y_proba=data.y_proba, regions=np.arange(3000) % 4
+    )
+    found = fast(n_bins=5).fit(data.X, data.y, y_proba=data.y_proba, regions=regions)
+    assert found.grouping_loss_ == pytest.approx(expected.grouping_loss_, abs=1e-12)
+    assert len(found.regions_) == 20
+
+
+# --- partitioners ---------------------------------------------------------------------------------
+
+PARTITIONERS = [
+    None,
+    "stump",
+    "kmeans",
+    DecisionTreeClassifier(max_leaf_nodes=6, min_samples_leaf=10, random_state=0),
+    DecisionTreeRegressor(max_leaf_nodes=6, min_samples_leaf=10, random_state=0),
+    KMeans(6, n_init=1, random_state=0),
+    LogisticRegression(),
+]
+
+
+@pytest.mark.parametrize("partitioner", PARTITIONERS, ids=lambda p: repr(p)[:24])
+def test_partitioners(data, partitioner):
+    estimator = fast(partitioner=partitioner, n_bins=10).fit(data.X, data.y, y_proba=data.y_proba)
+    assert np.isfinite(estimator.grouping_loss_)
+    assert estimator.grouping_loss_ < 3 * data.truth["grouping_brier"]
+    assert estimator.plugin_ > estimator.explained_
+    if partitioner == "stump":
+        assert len(estimator.regions_) <= 20
+        sizes = [region.n_samples for region in estimator.regions_]
+        assert min(sizes) > 150 / 4
+    if isinstance(partitioner, KMeans):
+        assert all(region.rule.startswith("KMeans region") for region in estimator.regions_)
+
+
+def test_a_fitted_partitioner_is_used_as_it_is(data):
+    north = DecisionTreeClassifier(max_leaf_nodes=2).fit(
+        data.X @ [[1], [-1]], data.X[:, 0] > data.X[:, 1]
+    )
+    X = data.X @ [[1], [-1]]
+    estimator = fast(partitioner=FrozenEstimator(north), n_bins=5)
+    estimator.fit(X, data.y, y_proba=data.y_proba)
+    given = fast(n_bins=5).fit(X, data.y, y_proba=data.y_proba, regions=X[:, 0] > 0)
+    assert len(estimator.regions_) == len(given.regions_) == 10
+    assert estimator.grouping_loss_ == pytest.approx(given.grouping_loss_, abs=0.004)
+
+
+def test_fewer_points_than_clusters_is_no_reason_to_warn(data):
+    estimator = fast(partitioner="kmeans", region_ratio=30)
+    estimator.fit(np.sign(data.X), data.y, y_proba=data.y_proba)
+    assert len(estimator.regions_) < 60
+
+
+@pytest.mark.parametrize(
+    ("partitioner", "words"),
+    [
+        (RandomForestClassifier(3), "RandomForestClassifier gives several regions for each sample"),
+        (GradientBoostingClassifier(n_estimators=3), "gives several regions for each sample"),
+        (LinearRegression(), "puts nearly every sample into a region of its own"),
+        ("tree", "partitioner must be None, 'stump', 'kmeans' or a scikit-learn estimator"),
+        (DecisionTreeClassifier, "partitioner must be None, 'stump'"),
+        (7, "partitioner must be None, 'stump'"),
+    ],
+    ids=lambda p: repr(p)[:24],
+)
+def test_partitioners_that_are_refused(data, partitioner, words):
+    with pytest.raises(ValueError, match=words):
+        fast(partitioner=partitioner).fit(data.X, data.y, y_proba=data.y_proba)
+
+
+def test_small_regions_are_warned_about(data):
+    with pytest.warns(UserWarning, match=r"single one.*larger region_ratio \(about 12\)") as record:
+        fast(region_ratio=3).fit(data.X, data.y, y_proba=data.y_proba)
+    assert record[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fast().fit(data.X, data.y, y_proba=data.y_proba)
+
+
+# --- features -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("column", "kind"),
+    [
+        (np.array(["x", "y", "z"])[np.arange(3000) % 3], "str"),
+        (pd.Categorical(np.array(["x", "y", "z"])[np.arange(3000) % 3]), "category"),
+        (pd.Categorical(np.arange(3000) % 3), "category"),
+        (pd.Series(np.arange(3000) % 3, dtype=object), "object"),
+        (pd.Timestamp("2020-02-02"), "date"),
+    ],
+    ids=["str", "categorical", "categories of numbers", "object", "date"],
+)
+@pytest.mark.parametrize("method", ["partition", "risk"])
+def test_columns_that_are_no_numbers_are_refused(data, column, kind, method):
+    frame = pd.DataFrame(data.X, columns=["a", "b"]).assign(ward=column)
+    with pytest.raises(ValueError, match=r"columns that are no numbers \(ward\): encode them"):
+        fast(method=method).fit(frame, data.y, y_proba=data.y_proba)
+
+
+def test_other_features_that_are_refused(data):
+    proba = {"y_proba": data.y_proba}
+    strings = data.X.astype(object)
+    strings[5, 0] = "five"
+    infinite = data.X.copy()
+    infinite[5, 0] = np.inf
+    for X, words in (
+        (csr_array(data.X), "X is sparse: regions are cut from dense features"),
+        (strings, "X holds strings, no numbers: encode them first"),
+        (data.X.astype(str), "X holds strings or dates, no numbers"),
+        (infinite, "contains infinity"),
+        (data.X[:, 0], "Expected 2D array"),
+        (data.X[:-5], r"inconsistent numbers of samples: \[2995, 3000\]"),
+    ):
+        for method in ("partition", "risk"):
+            with pytest.raises(ValueError, match=words):
+                fast(method=method).fit(X, data.y, **proba)
+    classifier = LogisticRegression().fit(data.X, data.y)
+    with pytest.raises(ValueError, match="X is sparse"):
+        fast(estimator=classifier).fit(csr_array(data.X), data.y)
+
+
+def test_kinds_of_numbers(data):
+    """Booleans, nullable integers and float32 are numbers; a frame is its values."""
+    X = np.column_stack([np.round(data.X), data.X[:, 0] > 0])
+    plain = fast().fit(X, data.y, y_proba=data.y_proba)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).astype(
+        {"a": "Int64", "b": "float32", "c": "bool"}
+    )
+    polars = pytest.importorskip("polars")
+    for same in (frame, polars.from_pandas(frame), X.astype(np.float32), X.astype(object)):
+        found = fast().fit(same, data.y, y_proba=data.y_proba)
+        assert found.grouping_loss_ == pytest.approx(plain.grouping_loss_, rel=1e-12)
+    assert {word[0] for r in found.regions_ for word in r.rule.split()} & {"x"}
+
+
+def test_missing_values_follow_the_tags(data):
+    X = data.X.copy()
+    X[::7, 0] = np.nan
+    proba = {"y_proba": data.y_proba}
+    tree = DecisionTreeClassifier(max_leaf_nodes=6, min_samples_leaf=10)
+    for takes in (None, "stump", tree):
+        estimator = fast(partitioner=takes)
+        assert get_tags(estimator).input_tags.allow_nan
+        assert np.isfinite(estimator.fit(X, data.y, **proba).grouping_loss_)
+    for refuses in ("kmeans", KMeans(4, n_init=1), LinearRegression()):
+        estimator = fast(partitioner=refuses)
+        assert not get_tags(estimator).input_tags.allow_nan
+        with pytest.raises(ValueError, match="contains NaN"):
+            estimator.fit(X, data.y, **proba)
+    assert np.isfinite(fast(method="risk").fit(X, data.y, **proba).grouping_loss_)
+    with pytest.raises(ValueError, match="contains NaN"):
+        fast(method="risk", partitioner=Ridge()).fit(X, data.y, **proba)
+    # The classifier has a say too.
+    for inner, allowed in ((LogisticRegression(), False), (HistGradientBoostingClassifier(), True)):
+        assert get_tags(fast(estimator=inner)).input_tags.allow_nan == allowed
+        assert not get_tags(fast(estimator=inner)).input_tags.sparse
+
+
+def test_missing_values_can_be_what_matters():
+    """The outcome depends on whether a value is there at all; so do the rules."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 2))
+    gone = rng.random(2000) < 0.4
+    X[gone, 1] = np.nan
+    y = rng.random(2000) < np.where(gone, 0.9, 0.2333)
+    estimator = fast(n_bins=1, partitioner="stump").fit(X, y, y_proba=np.full(2000, 0.5))
+    assert {r.rule for r in estimator.regions_} == {"x1 is missing", "x1 is not missing"}
+    assert estimator.grouping_loss_ == pytest.approx(0.4 * 0.6 * (0.9 - 0.2333) ** 2, abs=0.02)
+
+
+# --- the estimator --------------------------------------------------------------------------------
+
+
+@parametrize_with_checks(
+    [
+        GroupingLossEstimator(LogisticRegression(), cv=3, n_permutations=20),
+        GroupingLossEstimator(LogisticRegression(), cv=3, method="risk", partitioner=Ridge()),
+    ]
+)
+@pytest.mark.filterwarnings("ignore:The regions hold")  # a dozen samples, and rightly so
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def test_no_score_method():
+    assert not hasattr(GroupingLossEstimator(), "score")
+
+
+@pytest.mark.parametrize("method", ["partition", "risk"])
+def test_clone_pickle_and_repr(data, method):
+    estimator = fast(method=method, partitioner=None if method == "partition" else Ridge())
+    assert repr(clone(estimator)) == repr(estimator)
+    fitted = clone(estimator).fit(data.X, data.y, y_proba=data.y_proba)
+    again = pickle.loads(pickle.dumps(fitted))
+    assert again.grouping_loss_ == fitted.grouping_loss_ and again.regions_ == fitted.regions_
+    assert not hasattr(clone(fitted), "grouping_loss_")
+    assert clone(fitted).fit(data.X, data.y, y_proba=data.y_proba).grouping_loss_ == (
+        fitted.grouping_loss_
+    )
+    assert not [name for name in vars(fitted) if name.startswith("_")]
+
+
+@pytest.mark.parametrize("method", ["partition", "risk"])
+def test_jobs_and_seeds(data, method):
+    def fit(**parameters):
+        estimator = GroupingLossEstimator(
+            method=method, notion="classwise", n_permutations=20, **parameters
+        )
+        return estimator.fit(data.X, data.y, y_proba=data.y_proba)
+
+    one, two = fit(n_jobs=1, random_state=3), fit(n_jobs=2, random_state=3)
+    for name in ("grouping_loss_", "pvalue_", "standard_error_"):
+        assert getattr(one, name) == getattr(two, name)
+    assert one.regions_ == two.regions_
+    other = fit(random_state=4)
+    assert other.grouping_loss_ != one.grouping_loss_
+    state = [fit(random_state=np.random.RandomState(5)).grouping_loss_ for _ in range(2)]
+    assert state[0] == state[1] == fit(random_state=5).grouping_loss_
+
+
+def test_inputs_are_not_modified(data):
+    arrays = [data.X.copy(), data.y.copy(), data.y_proba.copy(), np.ones(3000)]
+    kept = [array.copy() for array in arrays]
+    X, y, proba, weight = arrays
+    for parameters in ({}, {"partitioner": "kmeans"}, {"method": "risk"}):
+        fast(**parameters).fit(X, y, weight, y_proba=proba)
+    fast().fit(X, y, weight, y_proba=proba, regions=np.arange(3000) % 4)
+    for before, after in zip(kept, arrays, strict=True):
+        np.testing.assert_array_equal(before, after)
+
+
+def test_classifiers_fitted_frozen_and_cross_validated():
+    X, y = make_classification(1200, n_informative=6, flip_y=0.1, random_state=0)
+    classifier = LogisticRegression().fit(X[:400], y[:400])
+    X_new, y_new = X[400:], y[400:]
+    held_out = fast(estimator=classifier).fit(X_new, y_new)
+    frozen = clone(fast(estimator=FrozenEstimator(classifier))).fit(X_new, y_new)
+    direct = fast().fit(X_new, y_new, y_proba=classifier.predict_proba(X_new))
+    assert held_out.grouping_loss_ == frozen.grouping_loss_ == direct.grouping_loss_
+    crossed = fast(estimator=classifier, cv=3).fit(X_new, y_new)
+    assert crossed.grouping_loss_ != direct.grouping_loss_
+    assert crossed.n_features_in_ == 20 and crossed.classes_.tolist() == [0, 1]
+    groups = np.arange(len(y)) % 7
+    grouped = fast(estimator=LogisticRegression(), cv=GroupKFold(3)).fit(X, y, groups=groups)
+    assert np.isfinite(grouped.grouping_loss_)
+    later = fast(estimator=LogisticRegression(), cv=TimeSeriesSplit(3)).fit(X, y)
+    assert sum(region.n_samples for region in later.regions_) == 450  # half of three quarters
+
+
+def test_string_labels_and_frames(data):
+    names = np.array(["ill", "well"])
+    frame = pd.DataFrame(data.X, columns=["age", "dose"])
+    plain = fast(estimator=LogisticRegression(), cv=3).fit(data.X, data.y)
+    named = fast(estimator=LogisticRegression(), cv=3).fit(frame, pd.Series(names[data.y]))
+    assert named.grouping_loss_ == pytest.approx(plain.grouping_loss_, rel=1e-9)
+    assert named.classes_.tolist() == ["ill", "well"]
+    assert named.feature_names_in_.tolist() == ["age", "dose"]
+    assert {region.event for region in named.regions_} == {"class well"}
+    assert all("x0" not in r.rule and "x1" not in r.rule for r in named.regions_)
+    assert any("age" in region.rule for region in named.regions_)
+    proba = fast().fit(data.X, names[data.y], y_proba=data.y_proba)
+    numbers = fast().fit(data.X, data.y, y_proba=data.y_proba)
+    column = fast().fit(data.X, data.y, y_proba=data.y_proba[:, 1])
+    assert proba.grouping_loss_ == numbers.grouping_loss_
+    assert column.grouping_loss_ == pytest.approx(numbers.grouping_loss_, rel=1e-9)
+
+
+@pytest.mark.parametrize("parameters", [{}, {"method": "risk"}, {"swap": True}], ids=repr)
+def test_zero_weights_remove_samples(data, parameters):
+    """Bit by bit: bins, halves, trees, curve and permutations are those of the rows that count."""
+    keep = np.arange(3000) % 4 > 0
+    estimator = GroupingLossEstimator(n_permutations=20, random_state=0, **parameters)
+    weighted = clone(estimator).fit(
+        data.X, data.y, sample_weight=2.0 * keep, y_proba=data.y_proba
+    )
+    removed = clone(estimator).fit(data.X[keep], data.y[keep], y_proba=data.y_proba[keep])
+    for name in ("grouping_loss_", "standard_error_", "calibration_error_", "pvalue_"):
+        assert getattr(weighted, name) == pytest.approx(getattr(removed, name), rel=1e-9), name
+    assert len(weighted.regions_) == len(removed.regions_)
+    regions = np.arange(3000) % 3
+    weighted = fast().fit(
+        data.X, data.y, sample_weight=1.0 * keep, y_proba=data.y_proba, regions=regions
+    ) if not parameters else weighted
+    if not parameters:
+        removed = fast().fit(
+            data.X[keep], data.y[keep], y_proba=data.y_proba[keep], regions=regions[keep]
+        )
+        assert weighted.grouping_loss_ == pytest.approx(removed.grouping_loss_, rel=1e-12)
+
+
+@pytest.mark.parametrize("parameters", [{}, {"method": "risk", "partitioner": Ridge()}], ids=repr)
+@pytest.mark.parametrize("loss", ["brier", "log"])
+def test_scale_of_weights_does_not_matter(data, parameters, loss):
+    weight = np.random.default_rng(0).uniform(0.2, 3, 3000)
+    estimator = GroupingLossEstimator(loss=loss, n_permutations=20, random_state=0, **parameters)
+    one, other = (
+        clone(estimator).fit(data.X, data.y, sample_weight=w, y_proba=data.y_proba)
+        for w in (weight, 1000 * weight)
+    )
+    for name in ("grouping_loss_", "standard_error_", "calibration_error_", "pvalue_"):
+        assert getattr(one, name) == pytest.approx(getattr(other, name), rel=1e-6), name
+    plain = clone(estimator).fit(data.X, data.y, y_proba=data.y_proba)
+    assert plain.grouping_loss_ != one.grouping_loss_
+
+
+def test_swap_is_the_mean_of_both_directions(data):
+    one = GroupingLossEstimator(swap=True, n_permutations=50, random_state=0)
+    one.fit(data.X, data.y, y_proba=data.y_proba)
+    half = GroupingLossEstimator(n_permutations=50, random_state=0)
+    half.fit(data.X, data.y, y_proba=data.y_proba)
+    assert sum(r.n_samples for r in one.regions_) == 3000
+    assert sum(r.share for r in one.regions_) == pytest.approx(1)
+    assert sum(r.harm for r in one.regions_) < 2 * sum(r.harm for r in half.regions_)
+    assert one.n_regions_ == pytest.approx(2 * half.n_regions_, rel=0.1)
+    assert one.grouping_loss_ != half.grouping_loss_
+    # The first direction is the one that is measured without swapping.
+    rules = {(r.level_set, r.rule, r.n_samples, r.mean_outcome) for r in one.regions_}
+    assert {(r.level_set, r.rule, r.n_samples, r.mean_outcome) for r in half.regions_} <= rules
+    assert one.pvalue_ >= half.pvalue_
+
+
+def test_attributes_add_up(data):
+    for parameters in ({}, {"loss": "log"}, {"notion": "classwise"}, {"swap": True}):
+        e = fast(**parameters).fit(data.X, data.y, y_proba=data.y_proba)
+        assert e.explained_ == pytest.approx(e.plugin_ - e.bias_)
+        assert e.grouping_loss_ == pytest.approx(e.explained_ - e.induced_)
+        assert e.epistemic_bound_ == pytest.approx(e.calibration_error_ + e.grouping_loss_)
+        assert e.irreducible_bound_ == pytest.approx(e.expected_loss_ - e.epistemic_bound_)
+        low, high = e.confidence_interval_
+        assert type(low) is type(high) is float
+        assert low + high == pytest.approx(2 * e.grouping_loss_)
+        assert high - low == pytest.approx(2 * 1.959964 * e.standard_error_)
+        wide = clone(e).set_params(confidence_level=0.99).fit(data.X, data.y, y_proba=data.y_proba)
+        assert wide.confidence_interval_[0] < low and wide.grouping_loss_ == e.grouping_loss_
+        assert np.isnan(e.pvalue_)
+    risk = fast(method="risk").fit(data.X, data.y, y_proba=data.y_proba)
+    assert np.isnan([risk.plugin_, risk.bias_, risk.explained_, risk.induced_]).all()
+    assert risk.regions_ == [] and risk.n_regions_ == 0 and 0 <= risk.scale_ <= 3
+    assert risk.irreducible_bound_ == pytest.approx(risk.expected_loss_ - risk.epistemic_bound_)
+
+
+class Twice(Notion):
+    """The whole problem, two times: a notion that the estimator has never heard of."""
+
+    reduce = "sum"
+
+    def problems(self, forecast, target):
+        yield forecast, target
+        yield forecast, target
+
+
+def test_notions(data):
+    """Two classes are one problem however they are looked at; every problem of a notion counts."""
+
+    def bound(notion):
+        e = fast(notion=notion, smoother="isotonic").fit(data.X, data.y, y_proba=data.y_proba)
+        return e.explained_, e.regions_
+
+    canonical, regions = bound("canonical")
+    assert bound(TopK(2))[0] != canonical
+    swapped, _ = bound(ClassGroups([[0]]))
+    assert swapped == pytest.approx(canonical, rel=1e-9)
+    assert bound(Classwise())[0] == pytest.approx(bound(Classwise("sum"))[0] / 2)
+    total, twice = bound(Twice())
+    assert len(twice) == pytest.approx(2 * len(regions), rel=0.1)
+    assert total == pytest.approx(2 * canonical, rel=0.7) and total != canonical
+    assert {region.event for region in twice} == {"column 1"}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "fit", "words"),
+    [
+        ({}, {"y_proba": None}, "without an estimator needs the probabilities: pass y_proba"),
+        ({"method": "exact"}, {}, "method must be 'partition' or 'risk'"),
+        ({"strategy": "kmeans"}, {}, "strategy must be one of 'quantile', 'uniform'"),
+        ({"test_size": 1.0}, {}, "test_size must lie between 0 and 1"),
+        ({"test_size": "half"}, {}, "test_size must lie between 0 and 1"),
+        ({"n_bins": 0}, {}, "n_bins must be a whole number of at least 1"),
+        ({"region_ratio": 1}, {}, "region_ratio must be a whole number of at least 2"),
+        ({"n_permutations": -1}, {}, "n_permutations must be a whole number of at least 0"),
+        ({"confidence_level": 95}, {}, "confidence_level"),
+        ({"loss": "hinge"}, {}, "loss must be one of"),
+        ({"notion": "pairwise"}, {}, "notion must be one of"),
+        ({"smoother": "spline"}, {}, "smoother"),
+        ({"estimator": LogisticRegression().fit([[0, 0], [1, 1]], [0, 1])}, {}, "both given"),
+        ({}, {"regions": np.zeros(7)}, r"regions must have shape \(3000,\), one region per sample"),
+        ({"method": "risk"}, {"regions": np.zeros(3000)}, "method='risk' has no regions"),
+        ({"method": "risk", "partitioner": "stump"}, {}, "With method='risk' the partitioner must"),
+        ({"method": "risk", "partitioner": Ridge}, {}, "With method='risk' the partitioner must"),
+    ],
+)
+def test_refusals(data, parameters, fit, words):
+    with pytest.raises(ValueError, match=words):
+        fast(**parameters).fit(data.X, data.y, **{"y_proba": data.y_proba, **fit})
+
+
+def test_uniform_level_sets_of_vectors_are_refused():
+    world = World()
+    with pytest.raises(ValueError, match="strategy='uniform' cuts one probability"):
+        fast(strategy="uniform").fit(world.X, world.y, y_proba=world.y_proba)
+
+
+def test_a_handful_of_samples():
+    """Small data get fewer level sets, a warning, and numbers."""
+    data = make_grouping_problem(40, random_state=0)
+    assert np.isfinite(fast().fit(data.X, data.y, y_proba=data.y_proba).grouping_loss_)
+    with pytest.warns(UserWarning, match="unreliable"):
+        small = fast().fit(data.X[:8], data.y[:8], y_proba=data.y_proba[:8])
+    assert np.isfinite(small.grouping_loss_)
+    with pytest.raises(ValueError, match="Every region holds a single sample"):
+        fast().fit(data.X[:2], [0, 1], y_proba=data.y_proba[:2])
+
+
+# --- the second bound -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        None,
+        DecisionTreeRegressor(max_leaf_nodes=8),
+        HistGradientBoostingClassifier(max_iter=40, max_leaf_nodes=4, learning_rate=0.1),
+    ],
+    ids=lambda p: repr(p)[:24],
+)
+@pytest.mark.parametrize("loss", ["brier", "log"])
+def test_models_of_the_second_bound(loss, model):
+    data = make_grouping_problem(4000, link="step", random_state=0)
+    estimator = fast(method="risk", loss=loss, partitioner=model)
+    estimator.fit(data.X, data.y, y_proba=data.y_proba)
+    truth = data.truth[f"grouping_{loss}"]
+    assert 0.5 * truth < estimator.grouping_loss_ < 1.15 * truth
+    assert estimator.pvalue_ < 1e-6
+
+
+def test_second_bound_of_many_classes():
+    world = World()
+    rows = np.tile(np.arange(len(world.y)), 20)
+    for notion in ("canonical", "classwise", "top_label"):
+        estimator = fast(method="risk", notion=notion, smoother=LevelSets())
+        estimator.fit(world.X[rows], world.y[rows], y_proba=world.y_proba[rows])
+        exact = np.mean([exact_terms(Brier(), *p)[0] for p in world.problems(notion)])
+        if notion == "classwise":  # class 1 has one forecast for both levels, all four cells differ
+            exact += (np.mean((np.array([0.2, 0.3, 0.4, 0.1]) - 0.25) ** 2) - 0.05**2) / 3
+        assert estimator.grouping_loss_ == pytest.approx(exact, rel=0.1)
+
+
+def test_second_bound_with_folds_that_miss_samples(data):
+    """What nobody tests stays at the curve: fewer savings, but still a bound."""
+    whole = fast(method="risk", cv=3).fit(data.X, data.y, y_proba=data.y_proba)
+    parts = fast(method="risk", cv=TimeSeriesSplit(3)).fit(data.X, data.y, y_proba=data.y_proba)
+    assert parts.grouping_loss_ < whole.grouping_loss_ + 0.002
+    assert np.isfinite(parts.grouping_loss_)
+
+
+def test_second_bound_can_be_negative():
+    """Each fold is scaled by the others: where there is nothing, half of the bounds are below 0."""
+    found = []
+    for seed in range(8):
+        data = make_grouping_problem(400, heterogeneity=0.0, random_state=seed)
+        tree = DecisionTreeRegressor(max_leaf_nodes=4, min_samples_leaf=20, random_state=0)
+        estimator = fast(method="risk", partitioner=tree)
+        found.append(estimator.fit(data.X, data.y, y_proba=data.y_proba).grouping_loss_)
+    assert min(found) < 0
+
+
+# --- what it stands on ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_cells", [1, 4, 15])
+def test_median_cells_are_a_smoother(n_cells):
+    check_smoother(MedianCells(n_cells))
+
+
+def test_median_cells():
+    forecast = np.random.default_rng(0).dirichlet([1, 2, 3, 4], 1000)
+    cells = MedianCells(16).fit(forecast, forecast).cells_
+    assert len(set(cells)) == 16
+    assert np.bincount(cells).max() < 5 * np.bincount(cells).min()
+    ties = np.repeat(np.eye(3), [50, 30, 20], axis=0)
+    assert len(set(MedianCells(9).fit(ties, ties).cells_)) == 3
+    with pytest.raises(ValueError, match="n_cells must be a whole number"):
+        MedianCells(0).fit(forecast, forecast)
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_links_are_odd_and_bounded_and_their_truth_is_right(link, within_standard_errors):
+    t = np.linspace(-8, 8, 1601)
+    psi = LINKS[link](t)
+    np.testing.assert_allclose(psi, -psi[::-1], atol=1e-12)
+    assert 0.9 < np.abs(psi).max() <= 1
+    data = make_grouping_problem(100_000, link=link, random_state=0)
+    for name, score in (("brier", Brier()), ("log", LogLoss())):
+        draws = score.divergence(data.posterior, data.y_proba)
+        within_standard_errors(draws, data.truth[f"grouping_{name}"])
+    within_standard_errors(data.y - data.y_proba[:, 1], 0)
+    assert data.posterior.min() >= 0 and data.posterior.max() <= 1
+
+
+def test_links_that_are_refused():
+    with pytest.raises(ValueError, match="link must be one of 'sigmoid', 'step'"):
+        make_grouping_problem(10, link="cosine")

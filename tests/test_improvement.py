@@ -1,0 +1,215 @@
+"""The paired difference of a proper score, and when it speaks of calibration."""
+
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import kstest, ttest_1samp
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+
+from skcalib.datasets import make_tempered_simplex
+from skcalib.improvement import calibration_improvement
+from skcalib.recalibration import (
+    HistogramBinning,
+    IdentityRecalibrator,
+    LabelFrequency,
+    PlattScaling,
+    TemperatureScaling,
+)
+from skcalib.scores import Brier, LogLoss
+
+LOSSES = {"brier": Brier(), "log": LogLoss()}
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_tempered_simplex(1000, 2, random_state=0)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_it_is_the_one_sample_t_test(data, loss):
+    gain = calibration_improvement(
+        data.y, data.y_proba, data.posterior, loss=loss, injective=True
+    )
+    target = np.eye(2)[data.y]
+    before = LOSSES[loss].loss(target, data.y_proba)
+    after = LOSSES[loss].loss(target, data.posterior)
+    expected = ttest_1samp(before - after, 0)
+    assert gain.estimate == pytest.approx(np.mean(before - after))
+    assert gain.pvalue == pytest.approx(expected.pvalue, rel=1e-9)
+    interval = expected.confidence_interval(0.95)
+    assert (gain.low, gain.high) == pytest.approx((interval.low, interval.high))
+    assert gain.loss_before == pytest.approx(before.mean())
+    assert gain.loss_after == pytest.approx(after.mean())
+    assert gain.injective is True
+    by_object = calibration_improvement(
+        data.y, data.y_proba, data.posterior, loss=LOSSES[loss], injective=True
+    )
+    assert by_object == gain
+    narrow = calibration_improvement(
+        data.y, data.y_proba, data.posterior, loss=loss, injective=True, confidence_level=0.5
+    )
+    assert gain.low < narrow.low < narrow.high < gain.high
+    with pytest.raises(FrozenInstanceError):
+        gain.estimate = 0.0
+
+
+def test_pvalue_agrees_with_the_interval_and_with_the_sign(data):
+    forth = calibration_improvement(data.y, data.y_proba, data.posterior, injective=True)
+    back = calibration_improvement(data.y, data.posterior, data.y_proba, injective=True)
+    assert back.estimate == -forth.estimate and back.pvalue == forth.pvalue
+    edge = calibration_improvement(
+        data.y,
+        data.y_proba,
+        data.posterior,
+        injective=True,
+        confidence_level=1 - forth.pvalue,
+    )
+    assert edge.low == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_an_injective_map_gains_its_calibration_error(loss, within_standard_errors):
+    """G22: the map from forecast to posterior is injective and removes the whole error."""
+    draws = []
+    for seed in range(60):
+        data = make_tempered_simplex(500, 2, random_state=seed)
+        gain = calibration_improvement(
+            data.y, data.y_proba, data.posterior, loss=loss, injective=True
+        )
+        draws.append(gain.estimate)
+    within_standard_errors(draws, data.truth[loss])
+
+
+def test_a_map_that_is_not_injective_gains_less(within_standard_errors):
+    """The label frequency is calibrated too; what is missing is the sharpness that it lost."""
+    data = make_tempered_simplex(100_000, 2, random_state=0)
+    half = len(data.y) // 2
+    lossy = LabelFrequency().fit(data.y_proba[:half], data.y[:half])
+    with pytest.warns(UserWarning, match=r"is not injective.*lower bound"):
+        gain = calibration_improvement(data.y[half:], data.y_proba[half:], lossy)
+    assert gain.injective is False
+    assert gain.high < data.truth["brier"]
+    frequencies = lossy.predict_proba(data.y_proba)[:, 1]
+    top = data.y_proba[:, 1] > 0.5
+    assert data.y[top].mean() == pytest.approx(frequencies[top].mean(), abs=0.01)  # calibrated
+
+
+def test_pvalues_are_uniform_without_improvement():
+    """Two forecasts that are wrong by the same amount on either side."""
+    rng = np.random.default_rng(0)
+    pvalues = []
+    for _ in range(400):
+        p = rng.uniform(0.3, 0.7, 100)
+        y = (rng.random(100) < p).astype(int)
+        y[:2] = 0, 1
+        shift = 0.1 * rng.choice([-1, 1], 100)
+        gain = calibration_improvement(y, p + shift, p - shift, injective=True)
+        pvalues.append(gain.pvalue)
+    assert kstest(pvalues, "uniform").pvalue > 0.01
+
+
+def test_declarations_decide_about_the_warning(data):
+    P, y = data.y_proba, data.y
+    temperature = TemperatureScaling().fit(P, y)
+    chain = make_pipeline(TemperatureScaling(), "passthrough", PlattScaling()).fit(P, y)
+    for known in (temperature, chain):
+        gain = calibration_improvement(y, P, known)
+        assert gain.injective is True
+        assert gain == calibration_improvement(y, P, known.predict_proba(P), injective=True)
+    lossy_chain = make_pipeline(TemperatureScaling(), HistogramBinning()).fit(P, y)
+    for lossy in (HistogramBinning().fit(P, y), lossy_chain):
+        with pytest.warns(UserWarning, match="from before to after is not injective") as caught:
+            assert calibration_improvement(y, P, lossy).injective is False
+        assert caught[0].filename == __file__
+        assert calibration_improvement(y, P, lossy, injective=True).injective is True
+    third_party = LogisticRegression().fit(P, y)
+    for unknown in (third_party, third_party.predict_proba(P), make_pipeline(third_party)):
+        with pytest.warns(UserWarning, match="may not be injective.*Pass the fitted recalibrator"):
+            assert calibration_improvement(y, P, unknown).injective is None
+    with pytest.warns(UserWarning, match="is not injective"):
+        calibration_improvement(y, P, data.posterior, injective=False)
+
+
+def test_nothing_changes_nothing(data):
+    for after in (data.y_proba, IdentityRecalibrator().fit(data.y_proba, data.y)):
+        gain = calibration_improvement(data.y, data.y_proba, after, injective=True)
+        assert (gain.estimate, gain.low, gain.high, gain.pvalue) == (0, 0, 0, 1)
+
+
+def test_weights_average(data):
+    weight = np.random.default_rng(0).integers(0, 3, len(data.y)).astype(float)
+    arguments = (data.y, data.y_proba, data.posterior)
+    there = weight > 0
+    weighted = calibration_improvement(*arguments, injective=True, sample_weight=weight)
+    without = calibration_improvement(
+        *(a[there] for a in arguments), injective=True, sample_weight=7 * weight[there]
+    )
+    assert weighted.estimate == pytest.approx(without.estimate)
+    assert weighted.pvalue == pytest.approx(without.pvalue)
+    ones = calibration_improvement(*arguments, injective=True, sample_weight=np.ones(len(data.y)))
+    assert ones == calibration_improvement(*arguments, injective=True)
+    # all weight on one sample: no spread is known, and nothing is significant
+    alone = np.where(np.arange(len(data.y)) == 5, 1.0, 1e-300)
+    single = calibration_improvement(*arguments, injective=True, sample_weight=alone)
+    assert (single.low, single.high, single.pvalue) == (-np.inf, np.inf, 1.0)
+
+
+def test_labels_and_shapes(data):
+    names = np.array(["no", "yes"])[data.y]
+    arrays = calibration_improvement(data.y, data.y_proba, data.posterior, injective=True)
+    p, q = data.y_proba[:, 1], data.posterior[:, 1]
+    frame = pd.DataFrame(data.y_proba, columns=["no", "yes"])
+    for before, after, options in (
+        (p, q, {}),
+        (data.y_proba, q, {}),
+        (1 - p, 1 - q, {"pos_label": "no"}),
+        (1 - p, data.posterior, {"pos_label": "no"}),
+        (frame, data.posterior, {}),
+    ):
+        gain = calibration_improvement(names, before, after, injective=True, **options)
+        assert gain.estimate == pytest.approx(arrays.estimate, rel=1e-9)
+        assert gain.pvalue == pytest.approx(arrays.pvalue, rel=1e-9)
+    named = TemperatureScaling().fit(data.y_proba, names)
+    rest = names == "yes"  # the recalibrator knows the class that is missing here
+    gain = calibration_improvement(names[rest], data.y_proba[rest], named)
+    assert np.isfinite(gain.estimate)
+    with pytest.raises(ValueError, match=r"fitted to columns of the classes \['no', 'yes'\]"):
+        calibration_improvement(data.y, data.y_proba, named, labels=[0, 1])
+    three = make_tempered_simplex(len(data.y), 3, random_state=0)
+    with pytest.raises(ValueError, match="y_true holds 2 classes but after has 3 columns"):
+        calibration_improvement(data.y, data.y_proba, three.y_proba, injective=True)
+
+
+def test_infinite_losses():
+    y = np.array([0, 1, 0, 1, 0])
+    certain = np.array([1.0, 0.5, 0.5, 0.5, 0.0])  # the first label was impossible
+    open_minded = np.full(5, 0.5)
+    gain = calibration_improvement(y, certain, open_minded, loss="log", injective=True)
+    assert (gain.estimate, gain.low, gain.high, gain.pvalue) == (np.inf, np.inf, np.inf, 0)
+    assert gain.loss_before == np.inf and np.isfinite(gain.loss_after)
+    harm = calibration_improvement(y, open_minded, certain, loss="log", injective=True)
+    assert (harm.estimate, harm.low, harm.high, harm.pvalue) == (-np.inf, -np.inf, -np.inf, 0)
+    other = np.array([0.5, 0.5, 1.0, 0.5, 0.5])
+    for after in (certain, other):
+        with pytest.raises(ValueError, match=r"infinite for 1 samples before and 1 after.*brier"):
+            calibration_improvement(y, certain, after, loss="log", injective=True)
+    assert np.isfinite(calibration_improvement(y, certain, other, injective=True).estimate)
+
+
+def test_errors_are_sentences(data):
+    P, y = data.y_proba, data.y
+    with pytest.raises(ValueError, match="at least 4 samples of positive weight, got 3"):
+        calibration_improvement(y[:3], P[:3], P[:3], labels=[0, 1], injective=True)
+    with pytest.raises(ValueError, match="confidence_level must lie"):
+        calibration_improvement(y, P, P, confidence_level=95)
+    with pytest.raises(ValueError, match="loss must be one of"):
+        calibration_improvement(y, P, P, loss="ece")
+    with pytest.raises(ValueError, match="Each row of after must sum to 1"):
+        calibration_improvement(y, P, 0.9 * P)
+    with pytest.raises(ValueError, match="Each row of before must sum to 1"):
+        calibration_improvement(y, 0.9 * P, P)
+    with pytest.raises(ValueError, match="same number of samples"):
+        calibration_improvement(y, P, P[1:])

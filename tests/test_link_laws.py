@@ -1,0 +1,268 @@
+"""Links obey their laws; the checker rejects planted defects, by name."""
+
+import numpy as np
+import pytest
+
+from skcalib.links import (
+    BetaMap,
+    DirichletMap,
+    Link,
+    MatrixMap,
+    MonotoneNetwork,
+    MonotonePieces,
+    PlattMap,
+    QuadraticMap,
+    TemperatureMap,
+    VectorMap,
+    fit_link,
+)
+from skcalib.scores import Brier, LogLoss, Spherical
+from skcalib.testing import check_link
+
+LINKS = [
+    TemperatureMap(),
+    VectorMap(),
+    MatrixMap(),
+    DirichletMap(),
+    MonotonePieces(),
+    MonotonePieces(n_pieces=3),
+    MonotoneNetwork(),
+    MonotoneNetwork(hidden=3, n_grid=20, seed=1),
+    PlattMap(),
+    BetaMap(),
+    BetaMap("am"),
+    BetaMap("ab"),
+    QuadraticMap(),
+]
+names = [type(link).__name__ + str(i) for i, link in enumerate(LINKS)]
+
+
+@pytest.mark.parametrize("link", LINKS, ids=names)
+def test_laws(link):
+    check_link(link)
+    check_link(link, n_classes=(2,), random_state=7)
+
+
+def test_binary_maps_refuse_more_than_two_columns():
+    for link in (PlattMap(), BetaMap(), QuadraticMap()):
+        with pytest.raises(ValueError, match="two columns, got 3 classes"):
+            link.start(3)
+    with pytest.raises(AssertionError, match="refuses every number of classes"):
+        check_link(PlattMap(), n_classes=(3, 4))
+
+
+# --- planted defects ------------------------------------------------------------------------------
+
+
+class NotTheIdentity(TemperatureMap):
+    def start(self, n_classes):
+        return np.array([1.1])
+
+
+class RandomStart(VectorMap):
+    def start(self, n_classes):
+        return super().start(n_classes) * (1 + 1e-9 * np.random.default_rng().random())
+
+
+class StartOutOfBounds(TemperatureMap):
+    def bounds(self, n_classes):
+        return [(2.0, None)]
+
+
+class WrongGradient(VectorMap):
+    def vjp(self, theta, logits, cotangent):
+        return super().vjp(theta, logits, cotangent) * np.append(1.0, np.full(len(theta) - 1, 0.99))
+
+
+class FoldsInSecret(QuadraticMap):
+    def injective(self, theta, n_classes):
+        return True
+
+
+class MixesSignsInSecret(VectorMap):
+    """Slopes of both signs: the Jacobian vanishes on a surface that crosses the simplex."""
+
+    def injective(self, theta, n_classes):
+        return True
+
+
+class ForgetsInSecret(TemperatureMap):
+    def apply(self, theta, logits):
+        return np.where(theta[0] == 1, logits, 0.0)
+
+    def vjp(self, theta, logits, cotangent):
+        return np.zeros(1)
+
+
+class ReordersInSecret(VectorMap):
+    def preserves_order(self, theta, n_classes):
+        return True
+
+
+class UntiesInSecret(ReordersInSecret):
+    """Only ties are broken: the shift is far below the gaps of other pairs."""
+
+    def apply(self, theta, logits):
+        tied = logits[:, :1] == logits[:, 1:2]
+        return theta[0] * logits + 1e-6 * tied * np.arange(logits.shape[1])
+
+    def vjp(self, theta, logits, cotangent):
+        return np.append(np.sum(cotangent * logits), np.zeros(len(theta) - 1))
+
+    def injective(self, theta, n_classes):
+        return False
+
+    def bounds(self, n_classes):
+        return [(0.1, None)] + [(None, None)] * (2 * n_classes)
+
+
+class NoPreparation(TemperatureMap):
+    def prepare(self, logits):
+        return None
+
+
+class CentresInPlace(TemperatureMap):
+    def apply(self, theta, logits):
+        logits -= logits.mean(axis=1, keepdims=True)
+        return theta[0] * logits
+
+
+class PreparesInPlace(TemperatureMap):
+    def prepare(self, logits):
+        logits -= logits.max()
+        return self
+
+
+class CentresColumns(TemperatureMap):
+    """What a row becomes depends on the others."""
+
+    def apply(self, theta, logits):
+        return logits + (theta[0] - 1) * logits.mean(axis=0)
+
+    def vjp(self, theta, logits, cotangent):
+        return np.array([cotangent.sum(axis=0) @ logits.mean(axis=0)])
+
+    injective = preserves_order = Link.injective
+
+
+class StiffnessOfOneNumber(VectorMap):
+    def stiffness(self, n_classes):
+        return np.ones(1)
+
+
+class NegativeStiffness(VectorMap):
+    def stiffness(self, n_classes):
+        return -np.ones(1 + 2 * n_classes)
+
+
+class LosesAColumn(TemperatureMap):
+    def apply(self, theta, logits):
+        return (theta[0] * logits)[:, :1] if theta[0] != 1 else logits
+
+
+class DeclaresANumber(TemperatureMap):
+    def preserves_order(self, theta, n_classes):
+        return np.bool_(theta[0] > 0)
+
+
+class ForgetsWhenCopied(MonotonePieces):
+    def __getstate__(self):
+        return {"n_pieces": self.n_pieces, "knots_": self.knots_ + 1.0, "_shift": 1.0}
+
+    def apply(self, theta, logits):
+        return super().apply(theta, logits) * (2 if hasattr(self, "_shift") else 1)
+
+
+@pytest.mark.parametrize(
+    ("link", "law"),
+    [
+        (object(), "is a Link"),
+        (NotTheIdentity(), "identity"),
+        (RandomStart(), "call to call"),
+        (StartOutOfBounds(), "bounds .2.0, None. exclude"),
+        (WrongGradient(), "central differences"),
+        (FoldsInSecret(), "the map folds"),
+        (MixesSignsInSecret(), "the map folds"),
+        (ForgetsInSecret(), "constant"),
+        (ReordersInSecret(), "change places"),
+        (UntiesInSecret(), "tied"),
+        (NoPreparation(), "prepare does not return self"),
+        (CentresInPlace(), "modif"),
+        (PreparesInPlace(), "prepare modified"),
+        (CentresColumns(), "some of the rows"),
+        (StiffnessOfOneNumber(), "Stiffness has the shape"),
+        (NegativeStiffness(), "not negative"),
+        (LosesAColumn(), "became"),
+        (DeclaresANumber(), "not a bool"),
+        (ForgetsWhenCopied(), "copy"),
+    ],
+    ids=lambda value: type(value).__name__ if not isinstance(value, str) else None,
+)
+def test_planted_defects_are_found(link, law):
+    with pytest.raises(AssertionError, match=law):
+        check_link(link, n_classes=(2, 3) if not isinstance(link, QuadraticMap) else (2,))
+
+
+def test_injectivity_of_affine_maps_is_exact():
+    """One sign of the slopes, or of W^-1 1, is what a collision needs; a collision is exhibited."""
+    link = VectorMap()
+    assert link.injective(np.array([1.0, 0, 0.5, 2, 0, 0, 0]), 3)
+    mixed = np.array([0.0, 1, 1, -1, 0, 0, 0])
+    assert not link.injective(mixed, 3)
+    # logits that move by (1, 1, -1) c map to logits that move by c alike
+    move = np.array([1.0, 1.0, -1.0])
+    first = np.array([0.1, 0.1, 0.8])
+    # .2 e^c + .8 e^-c = 1 has the roots e^c = 1 and e^c = 4
+    a = np.log(first)
+    b = a + np.log(4) * move
+    np.testing.assert_allclose(np.exp(b), [0.4, 0.4, 0.2])
+    images = link.apply(mixed, np.array([a, b]))
+    gap = images[1] - images[0]
+    np.testing.assert_allclose(gap, gap.mean(), atol=1e-12)
+    assert MatrixMap().injective(np.append(1.0, np.zeros(12)), 3)
+    assert not MatrixMap().injective(np.zeros(13), 3)
+
+
+# --- the one routine that fits them ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("score", [LogLoss(), Brier(), Spherical()], ids=repr)
+@pytest.mark.parametrize("link", [VectorMap(), MonotonePieces(4), TemperatureMap()])
+def test_fit_reaches_a_stationary_point(link, score, multiclass):
+    y, proba = multiclass
+    keep = proba.min(axis=1) > 0
+    logits, target = np.log(proba[keep]), np.eye(3)[y[keep]]
+    weight = np.random.default_rng(0).uniform(0.5, 2, len(target))
+    link.prepare(logits)
+
+    def objective(theta):
+        loss = score.loss(target, np.exp(log_softmax(link.apply(theta, logits))))
+        pull = 5.0 * link.stiffness(3) / len(target)
+        return weight @ loss / weight.sum() + 0.5 * pull @ (theta - link.start(3)) ** 2
+
+    fit = fit_link(link, score, logits, target, weight, shrinkage=5.0)
+    assert fit.converged and fit.n_iter > 0
+    lowest = objective(fit.theta)
+    assert lowest <= objective(link.start(3))
+    bounds = link.bounds(3) or [(None, None)] * len(fit.theta)
+    for p, (low, _) in enumerate(bounds):
+        step = np.zeros_like(fit.theta)
+        step[p] = 1e-3
+        assert objective(fit.theta + step) >= lowest - 1e-12
+        if low is None or fit.theta[p] - 1e-3 > low:
+            assert objective(fit.theta - step) >= lowest - 1e-12
+
+
+def log_softmax(z):
+    z = z - z.max(axis=1, keepdims=True)
+    return z - np.log(np.exp(z).sum(axis=1, keepdims=True))
+
+
+def test_a_fit_that_is_cut_short_says_so_and_is_no_worse_than_its_start(multiclass):
+    y, proba = multiclass
+    logits, target = np.log(np.maximum(proba, 1e-3)), np.eye(3)[y]
+    link, weight = MatrixMap(), np.ones(len(y))
+    fit = fit_link(link, LogLoss(), logits, target, weight, max_iter=1)
+    assert not fit.converged and fit.n_iter == 1 and "LIMIT" in fit.message
+    start = np.mean(LogLoss().logit_loss(target, logits)[0])
+    assert np.mean(LogLoss().logit_loss(target, link.apply(fit.theta, logits))[0]) <= start

@@ -1,0 +1,543 @@
+"""Any recalibrator around any classifier, and the choice among several."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import make_classification
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import NotFittedError, UnsetMetadataPassedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    LeaveOneGroupOut,
+    PredefinedSplit,
+    RepeatedStratifiedKFold,
+    StratifiedKFold,
+    TimeSeriesSplit,
+    cross_val_predict,
+    cross_validate,
+)
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from skcalib.datasets import make_tempered_simplex
+from skcalib.recalibrated import RecalibratedClassifierCV
+from skcalib.recalibration import (
+    BetaCalibration,
+    HistogramBinning,
+    IdentityRecalibrator,
+    IsotonicRecalibrator,
+    KernelRecalibrator,
+    LabelFrequency,
+    MatrixScaling,
+    PlattScaling,
+    QuadraticScaling,
+    TemperatureScaling,
+    VectorScaling,
+)
+from skcalib.selection import default_candidates, one_standard_error, select_recalibrator
+
+NAMES = np.array(["ape", "bee", "cat"])
+
+
+class Halfway:
+    """A third-party recalibrator: no base class, no get_params, no weights, fit returns None."""
+
+    def __init__(self, share=0.5):
+        self.share = share
+
+    def fit(self, P, y):
+        self.classes_, counts = np.unique(y, return_counts=True)
+        self.base_rates = counts / len(y)
+
+    def predict_proba(self, P):
+        P = np.asarray(P)[:, : len(self.classes_)]
+        P = P / P.sum(axis=1, keepdims=True)
+        return (1 - self.share) * P + self.share * self.base_rates
+
+
+class Broken(Halfway):
+    """Gives rows that do not sum to one."""
+
+    def predict_proba(self, P):
+        return 0.5 * np.asarray(P)
+
+
+# The checks draw labels at random, and no temperature fits those: the warning says just that.
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@parametrize_with_checks(
+    [RecalibratedClassifierCV(), RecalibratedClassifierCV(ensemble=True, cv=3)]
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, y = make_classification(
+        420, n_classes=3, n_informative=6, class_sep=0.7, flip_y=0.1, random_state=0
+    )
+    assert np.bincount(y).min() > 100
+    return X[:270], y[:270], X[270:], y[270:]
+
+
+def log_probabilities():
+    """scikit-learn's own parts as a recalibrator."""
+    return make_pipeline(
+        FunctionTransformer(lambda P: np.log(np.maximum(P, 1e-12))), LogisticRegression()
+    )
+
+
+def test_the_three_steps_by_hand(data):
+    X, y, X_new, _ = data
+    model = RecalibratedClassifierCV(GaussianNB(), cv=4).fit(X, y)
+    out_of_fold = cross_val_predict(GaussianNB(), X, y, cv=4, method="predict_proba")
+    expected = TemperatureScaling().fit(out_of_fold, y)
+    assert model.recalibrator_.temperature_ == pytest.approx(expected.temperature_, rel=1e-9)
+    P = expected.predict_proba(GaussianNB().fit(X, y).predict_proba(X_new))
+    np.testing.assert_allclose(model.predict_proba(X_new), P, rtol=1e-9)
+    np.testing.assert_array_equal(model.predict(X_new), P.argmax(axis=1))
+    assert model.selection_ is None and len(model.estimators_) == len(model.recalibrators_) == 1
+
+
+def test_ensemble_by_hand_and_like_scikit_learn(data):
+    X, y, X_new, _ = data
+    model = RecalibratedClassifierCV(GaussianNB(), HistogramBinning(n_bins=4), ensemble=True)
+    model.fit(X, NAMES[y])
+    answers = []
+    for train, test in StratifiedKFold(5).split(X, y):
+        fold = GaussianNB().fit(X[train], y[train])
+        binning = HistogramBinning(n_bins=4).fit(fold.predict_proba(X[test]), y[test])
+        answers.append(binning.predict_proba(fold.predict_proba(X_new)))
+    np.testing.assert_allclose(model.predict_proba(X_new), np.mean(answers, axis=0))
+    assert len(model.recalibrators_) == 5 and model.recalibrator_ is model.estimator_ is None
+    two, two_new = y < 2, X_new
+    ours = RecalibratedClassifierCV(GaussianNB(), IsotonicRecalibrator(), ensemble=True)
+    theirs = CalibratedClassifierCV(GaussianNB(), method="isotonic", ensemble=True)
+    gap = np.abs(
+        ours.fit(X[two], y[two]).predict_proba(two_new)
+        - theirs.fit(X[two], y[two]).predict_proba(two_new)
+    )
+    assert np.median(gap) < 0.02  # between the steps they interpolate
+
+
+def test_it_helps(data):
+    X, y, X_new, y_new = data
+    forest = RandomForestClassifier(30, min_samples_leaf=2, random_state=0)
+    before = log_loss(y_new, GaussianNB().fit(X, y).predict_proba(X_new))
+    model = RecalibratedClassifierCV(GaussianNB()).fit(X, y)
+    assert log_loss(y_new, model.predict_proba(X_new)) < before
+    assert RecalibratedClassifierCV(forest).fit(X, y).score(X_new, y_new) > 0.4
+
+
+@pytest.mark.parametrize("ensemble", [False, True])
+@pytest.mark.parametrize(
+    "recalibrator",
+    [
+        IdentityRecalibrator(),
+        VectorScaling(shrinkage=10),
+        LabelFrequency(),
+        KernelRecalibrator(bandwidth=0.1),
+        make_pipeline(TemperatureScaling(), IsotonicRecalibrator()),
+        make_pipeline("passthrough", PlattScaling()),
+        log_probabilities(),
+        Halfway(),
+        GridSearchCV(MatrixScaling(), {"shrinkage": [1.0, 100.0]}, scoring="neg_log_loss", cv=3),
+        "auto",
+    ],
+    ids=lambda recalibrator: type(recalibrator).__name__,
+)
+def test_any_recalibrator(data, recalibrator, ensemble):
+    X, y, X_new, _ = data
+    model = RecalibratedClassifierCV(GaussianNB(), recalibrator, cv=3, ensemble=ensemble)
+    P = model.fit(X, NAMES[y]).predict_proba(X_new)
+    assert P.shape == (len(X_new), 3) and P.min() >= 0
+    np.testing.assert_allclose(P.sum(axis=1), 1)
+    assert model.classes_.tolist() == NAMES.tolist()
+    assert set(model.predict(X_new)) <= set(NAMES)
+
+
+def test_recalibrators_are_copied_not_fitted(data):
+    X, y, *_ = data
+    ours, theirs = PlattScaling(), Halfway()
+    for recalibrator in (ours, theirs):
+        RecalibratedClassifierCV(GaussianNB(), recalibrator).fit(X, y)
+    assert vars(theirs) == {"share": 0.5}
+    assert vars(ours) == vars(PlattScaling())
+
+
+def test_what_is_no_recalibrator_is_refused(data):
+    X, y, X_new, _ = data
+    for wrong in (StandardScaler(), "platt", TemperatureScaling, make_pipeline("passthrough")):
+        with pytest.raises(ValueError, match=r"must have fit\(P, y\) and predict_proba\(P\)"):
+            RecalibratedClassifierCV(GaussianNB(), wrong).fit(X, y)
+    with pytest.raises(ValueError, match=r"Each row of Broken.predict_proba\(P\) must sum to 1"):
+        RecalibratedClassifierCV(GaussianNB(), Broken()).fit(X, y).predict_proba(X_new)
+    with pytest.raises(ValueError, match="ensemble must be True or False"):
+        RecalibratedClassifierCV(GaussianNB(), ensemble="auto").fit(X, y)
+    with pytest.raises(ValueError, match="candidates is empty"):
+        RecalibratedClassifierCV(GaussianNB(), "auto", candidates=[]).fit(X, y)
+    with pytest.raises(NotFittedError):
+        RecalibratedClassifierCV(GaussianNB()).predict(X)
+
+
+def test_frozen_classifiers(data):
+    X, y, X_new, y_new = data
+    classifier = GaussianNB().fit(X, NAMES[y])
+    model = clone(RecalibratedClassifierCV(FrozenEstimator(classifier), ensemble=True))
+    model.fit(X_new, NAMES[y_new])
+    expected = TemperatureScaling().fit(classifier.predict_proba(X_new), y_new)
+    assert model.recalibrator_.temperature_ == expected.temperature_
+    assert model.estimator_.estimator is classifier
+    with pytest.raises(ValueError, match=r"y contains 'cat', which the frozen classifier"):
+        short = GaussianNB().fit(X[y < 2], NAMES[y[y < 2]])
+        RecalibratedClassifierCV(FrozenEstimator(short)).fit(X_new, NAMES[y_new])
+    with pytest.raises(NotFittedError, match="not fitted: fit it on other data"):
+        RecalibratedClassifierCV(FrozenEstimator(GaussianNB())).fit(X, y)
+    with pytest.warns(UserWarning, match="FrozenEstimator"):
+        RecalibratedClassifierCV(classifier).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "recalibrator",
+    [
+        None,
+        BetaCalibration(labels=["will", "be", "replaced"]),
+        make_pipeline(TemperatureScaling(), make_pipeline(MatrixScaling(shrinkage=10))),
+        QuadraticScaling(),
+        HistogramBinning(n_bins=5),
+        Halfway(),
+        log_probabilities(),
+        "auto",
+    ],
+    ids=lambda recalibrator: type(recalibrator).__name__,
+)
+def test_calibration_sets_that_lack_a_class(data, recalibrator):
+    X, y, X_new, y_new = data
+    classifier = GaussianNB().fit(X, NAMES[y])
+    there = y_new != 1
+    model = RecalibratedClassifierCV(FrozenEstimator(classifier), recalibrator)
+    P = model.fit(X_new[there], NAMES[y_new[there]]).predict_proba(X_new)
+    assert P.shape == (len(X_new), 3) and model.classes_.tolist() == NAMES.tolist()
+    np.testing.assert_allclose(P.sum(axis=1), 1)
+    if isinstance(recalibrator, Halfway):
+        assert np.all(P[:, 1] == 0)  # it takes no labels and has never heard of this class
+
+
+def test_folds_that_lack_a_class(data):
+    X, y, X_new, _ = data
+    order = np.argsort(y, kind="stable")
+    X, y = X[order], NAMES[y[order]]
+    for ensemble in (False, True):
+        model = RecalibratedClassifierCV(
+            GaussianNB(), HistogramBinning(n_bins=5), cv=TimeSeriesSplit(6), ensemble=ensemble
+        )
+        P = model.fit(X, y).predict_proba(X_new)
+        assert P.shape == (len(X_new), 3) and np.isfinite(P).all()
+
+
+@pytest.mark.parametrize("recalibrator", [None, "auto"])
+@pytest.mark.parametrize("ensemble", [False, True])
+@pytest.mark.parametrize(
+    "cv", [RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0), TimeSeriesSplit(3)]
+)
+def test_repeated_and_partial_splitters(data, cv, ensemble, recalibrator):
+    X, y, X_new, _ = data
+    model = RecalibratedClassifierCV(GaussianNB(), recalibrator, cv=cv, ensemble=ensemble)
+    assert np.isfinite(model.fit(X, y).predict_proba(X_new)).all()
+    assert len(model.estimators_) == (cv.get_n_splits() if ensemble else 1)
+    one_shot = (fold for fold in list(cv.split(X, y)))
+    again = RecalibratedClassifierCV(
+        GaussianNB(), recalibrator, cv=one_shot, ensemble=ensemble
+    ).fit(X, y)
+    np.testing.assert_array_equal(again.predict_proba(X_new), model.predict_proba(X_new))
+
+
+def test_string_labels_frames_sparse_and_decision_values(data):
+    X, y, X_new, y_new = data
+    frame = pd.DataFrame(X).add_prefix("feature")
+    plain = RecalibratedClassifierCV(GaussianNB()).fit(X, y)
+    named = RecalibratedClassifierCV(GaussianNB()).fit(frame, pd.Series(NAMES[y]))
+    new = pd.DataFrame(X_new).add_prefix("feature")
+    np.testing.assert_allclose(named.predict_proba(new), plain.predict_proba(X_new))
+    assert named.feature_names_in_[0] == "feature0"
+    with pytest.raises(ValueError, match="feature names"):
+        named.predict_proba(new.iloc[:, ::-1])
+    with sklearn.config_context(transform_output="pandas"):
+        chain = make_pipeline(TemperatureScaling(), IsotonicRecalibrator())
+        model = RecalibratedClassifierCV(GaussianNB(), chain).fit(frame, NAMES[y])
+        assert isinstance(model.predict_proba(new), np.ndarray)
+    machine = RecalibratedClassifierCV(LinearSVC(random_state=0)).fit(csr_array(X), y)
+    assert machine.score(csr_array(X_new), y_new) > 0.4
+
+
+def test_pickles_jobs_and_refits(data):
+    X, y, X_new, _ = data
+    forest = RandomForestClassifier(5, random_state=0)
+    candidates = [TemperatureScaling(), IsotonicRecalibrator(strict=True)]
+    for ensemble in (False, True):
+        one, two = (
+            RecalibratedClassifierCV(
+                forest, "auto", candidates=candidates, cv=3, n_jobs=jobs, ensemble=ensemble
+            ).fit(X, y)
+            for jobs in (1, 2)
+        )
+        np.testing.assert_array_equal(one.predict_proba(X_new), two.predict_proba(X_new))
+        assert one.selection_ == two.selection_
+        again = pickle.loads(pickle.dumps(one))
+        np.testing.assert_array_equal(again.predict_proba(X_new), one.predict_proba(X_new))
+        assert again.selection_ == one.selection_
+    one.set_params(recalibrator=None).fit(X, y)
+    assert one.selection_ is None
+    assert "RecalibratedClassifierCV" in one._repr_html_()
+
+
+def test_grid_search_tunes_nested_parameters(data):
+    X, y, *_ = data
+    model = RecalibratedClassifierCV(
+        GaussianNB(), make_pipeline(TemperatureScaling(), IdentityRecalibrator()), cv=3
+    )
+    grid = [
+        {
+            "estimator__var_smoothing": [1e-9, 0.1],
+            "recalibrator__identityrecalibrator": [IdentityRecalibrator(), PlattScaling()],
+            "ensemble": [True, False],
+        },
+        {"recalibrator": ["auto", LabelFrequency()]},
+        {"recalibrator": [VectorScaling()], "recalibrator__shrinkage": [1.0, 1e4]},
+    ]
+    search = GridSearchCV(
+        model, grid, scoring="neg_log_loss", cv=3, n_jobs=2, error_score="raise"
+    ).fit(X, NAMES[y])
+    scores = search.cv_results_["mean_test_score"]
+    assert len(scores) == 12 and np.isfinite(scores).all() and len(set(scores)) > 8
+    assert search.classes_.tolist() == NAMES.tolist()
+
+
+def test_weights_without_routing(data):
+    X, y, X_new, _ = data
+    weight = np.random.default_rng(0).integers(0, 4, len(y)).astype(float)
+    folds = list(StratifiedKFold(3).split(X, y))
+    chain = make_pipeline(TemperatureScaling(), "passthrough", PlattScaling())
+    model = RecalibratedClassifierCV(GaussianNB(), chain, cv=folds)
+    model.fit(X, y, sample_weight=weight)
+    # the same, with repetition in place of weights
+    rows = np.repeat(np.arange(len(y)), weight.astype(int))
+    repeated = [
+        (np.flatnonzero(np.isin(rows, train)), np.flatnonzero(np.isin(rows, test)))
+        for train, test in folds
+    ]
+    again = clone(model).set_params(cv=repeated).fit(X[rows], y[rows])
+    np.testing.assert_allclose(
+        model.predict_proba(X_new), again.predict_proba(X_new), atol=1e-5
+    )
+    unweighted = clone(model).fit(X, y)
+    assert np.abs(model.predict_proba(X_new) - unweighted.predict_proba(X_new)).max() > 0.01
+
+
+def test_weights_go_where_they_are_taken(data):
+    X, y, X_new, _ = data
+    weight = np.random.default_rng(0).random(len(y))
+    scaled = make_pipeline(StandardScaler(), GaussianNB())
+    model = RecalibratedClassifierCV(scaled, IdentityRecalibrator()).fit(X, y, sample_weight=weight)
+    expected = clone(scaled).fit(
+        X, y, standardscaler__sample_weight=weight, gaussiannb__sample_weight=weight
+    )
+    np.testing.assert_allclose(model.predict_proba(X_new), expected.predict_proba(X_new))
+    # parameters of the caller win
+    model.fit(X, y, sample_weight=weight, gaussiannb__sample_weight=np.ones(len(y)))
+    assert np.abs(model.predict_proba(X_new) - expected.predict_proba(X_new)).max() > 0.01
+    search = GridSearchCV(GaussianNB(), {"var_smoothing": [1e-9]}, cv=3)
+    model = RecalibratedClassifierCV(search, IdentityRecalibrator(), ensemble=True)
+    model.fit(X, y, sample_weight=weight)
+    with pytest.warns(UserWarning, match="KNeighborsClassifier takes no sample_weight.*recal"):
+        neighbors = RecalibratedClassifierCV(KNeighborsClassifier(20), PlattScaling())
+        neighbors.fit(X, y, sample_weight=weight)
+    plain = clone(neighbors).fit(X, y)
+    assert np.any(neighbors.recalibrator_.coef_ != plain.recalibrator_.coef_)
+    with pytest.warns(UserWarning, match="Halfway takes no sample_weight.*classifier only"):
+        RecalibratedClassifierCV(GaussianNB(), Halfway()).fit(X, y, sample_weight=weight)
+    with pytest.raises(ValueError, match="sample_weight must be finite"):
+        RecalibratedClassifierCV().fit(X, y, sample_weight=-weight)
+
+
+def test_weights_and_groups_by_routing(data):
+    X, y, X_new, _ = data
+    rng = np.random.default_rng(0)
+    weight, groups = rng.random(len(y)), rng.integers(6, size=len(y))
+    chain = make_pipeline(TemperatureScaling(), IsotonicRecalibrator())
+    for ensemble in (False, True):
+        plain = RecalibratedClassifierCV(
+            GaussianNB(), chain, cv=GroupKFold(3), ensemble=ensemble
+        ).fit(X, y, sample_weight=weight, groups=groups)
+        with sklearn.config_context(enable_metadata_routing=True):
+            asked = GaussianNB().set_fit_request(sample_weight=True)
+            routed = clone(plain).set_params(estimator=asked)
+            routed.fit(X, y, sample_weight=weight, groups=groups)
+            np.testing.assert_array_equal(
+                routed.predict_proba(X_new), plain.predict_proba(X_new)
+            )
+    with sklearn.config_context(enable_metadata_routing=True):
+        RecalibratedClassifierCV().fit(X, y, sample_weight=weight)
+        with pytest.raises(UnsetMetadataPassedError, match="sample_weight"):
+            RecalibratedClassifierCV(GaussianNB()).fit(X, y, sample_weight=weight)
+        refused = GaussianNB().set_fit_request(sample_weight=False)
+        only = RecalibratedClassifierCV(refused).fit(X, y, sample_weight=weight)
+        np.testing.assert_array_equal(only.estimator_.theta_, GaussianNB().fit(X, y).theta_)
+        unweighted = RecalibratedClassifierCV(GaussianNB()).fit(X, y)
+        assert only.recalibrator_.temperature_ != unweighted.recalibrator_.temperature_
+        frozen = RecalibratedClassifierCV(FrozenEstimator(GaussianNB().fit(X, y)))
+        frozen.fit(X, y, sample_weight=weight)
+        requested = routed.set_fit_request(sample_weight=True).set_score_request(
+            sample_weight=True
+        )
+        results = cross_validate(
+            requested,
+            X,
+            y,
+            params={"sample_weight": weight, "groups": groups},
+            error_score="raise",
+            cv=GroupKFold(3),
+        )
+        assert np.isfinite(results["test_score"]).all()
+
+
+# The selector
+
+
+def chosen(P, y, candidates=None, n_folds=5, **options):
+    folds = np.array_split(np.random.default_rng(0).permutation(len(y)), n_folds)
+    classes = np.arange(P.shape[1])
+    return select_recalibrator(candidates, P, y, classes=classes, folds=folds, **options)
+
+
+def test_leave_it_and_recalibrate_it():
+    for n_classes, repetitions in ((2, 10), (3, 4)):
+        left = 0
+        for seed in range(repetitions):
+            good = make_tempered_simplex(300, n_classes, score_temperature=0.9, random_state=seed)
+            left += chosen(good.posterior, good.y)[0].chosen == "IdentityRecalibrator"
+        assert left >= 0.7 * repetitions
+        bad = make_tempered_simplex(2000, n_classes, score_temperature=0.4, random_state=0)
+        for loss in ("log", "brier"):
+            record, recalibrator = chosen(bad.y_proba, bad.y, loss=loss)
+            assert record.chosen == "TemperatureScaling"  # the true map, and simpler than others
+            assert recalibrator.loss == loss
+            assert record.gain.low > 0
+            assert record.gain.estimate == pytest.approx(record.losses[0] - record.losses[1])
+
+
+def test_complex_maps_are_chosen_where_they_earn_it():
+    rng = np.random.default_rng(0)
+    p = rng.random(3000)
+    y = (rng.random(3000) < np.where(p < 0.5, 0.2, 0.9)).astype(int)
+    record, recalibrator = chosen(np.column_stack([1 - p, p]), y)
+    assert record.chosen == record.best == "IsotonicRecalibrator" and recalibrator.strict
+    biased = make_tempered_simplex(3000, 3, random_state=0)
+    P = biased.posterior * [1.0, 3.0, 9.0]
+    record, _ = chosen(P / P.sum(axis=1, keepdims=True), biased.y)
+    assert record.chosen == "BiasCorrectedTemperatureScaling"
+
+
+def test_the_short_lists_begin_with_doing_nothing():
+    for n_classes in (2, 3):
+        kinds = [type(candidate) for candidate in default_candidates(n_classes)]
+        assert kinds[:2] == [IdentityRecalibrator, TemperatureScaling]
+        assert kinds[-1] is IsotonicRecalibrator
+    assert all(candidate.loss == "brier" for candidate in default_candidates(2, "brier"))
+
+
+def test_the_rule_of_one_standard_error():
+    rng = np.random.default_rng(0)
+    best = rng.random(400)
+    noise = rng.normal(size=400)
+    noise -= noise.mean()
+    error = np.sqrt(np.sum(noise**2) / 400 / 399)
+    rows = [best + noise + 1.01 * error, best + noise + 0.99 * error, best]
+    record = one_standard_error(["a", "b", "c"], np.array(rows))
+    assert (record.best, record.chosen) == ("c", "b")
+    assert record.standard_errors == pytest.approx([error, error, 0])
+    assert record.differences == pytest.approx([1.01 * error, 0.99 * error, 0])
+    assert str(record).splitlines()[2].endswith("chosen")
+    weight = rng.integers(1, 3, 400).astype(float)
+    weighted = one_standard_error(["a", "b", "c"], np.array(rows), weight)
+    assert weighted.losses[2] == pytest.approx(np.average(best, weights=weight))
+
+
+def test_held_out_losses_are_held_out():
+    data = make_tempered_simplex(90, 2, random_state=0)
+    y = data.y.copy()
+    before, _ = chosen(data.y_proba, y, [LabelFrequency(), IdentityRecalibrator()], loss="brier")
+    # by hand: frequencies of the other folds
+    folds = np.array_split(np.random.default_rng(0).permutation(90), 5)
+    losses = np.empty(90)
+    for test in folds:
+        train = np.setdiff1d(np.arange(90), test)
+        fitted = LabelFrequency().fit(data.y_proba[train], y[train])
+        losses[test] = (fitted.predict_proba(data.y_proba[test])[:, 1] - y[test]) ** 2
+    assert before.losses[0] == pytest.approx(losses.mean())
+    assert before.losses[1] == pytest.approx(np.mean((data.y_proba[:, 1] - y) ** 2))
+
+
+def test_infinite_losses_are_never_chosen():
+    rng = np.random.default_rng(0)
+    p = np.round(rng.random(200), 1)
+    y = (rng.random(200) < 0.25 + 0.5 * p).astype(int)
+    P = np.column_stack([1 - p, p])
+    assert np.any(P[np.arange(200), y] == 0)
+    record, _ = chosen(P, y)
+    assert record.losses[0] == np.inf and record.chosen != "IdentityRecalibrator"
+    assert record.gain.estimate == np.inf
+    with pytest.raises(ValueError, match="Every candidate gives probability 0"):
+        chosen(P, y, [IdentityRecalibrator()])
+    assert chosen(P, y, [IdentityRecalibrator()], loss="brier")[0].chosen
+
+
+def test_candidates_of_ones_own(data):
+    X, y, X_new, _ = data
+    candidates = [
+        IdentityRecalibrator(),
+        Halfway(0.01),
+        Halfway(0.5),
+        make_pipeline(TemperatureScaling(), PlattScaling()),
+    ]
+    model = RecalibratedClassifierCV(GaussianNB(), "auto", candidates=candidates).fit(X, y)
+    names = ("IdentityRecalibrator", "Halfway-1", "Halfway-2", "Pipeline")
+    assert model.selection_.names == names and model.selection_.chosen in names
+    weight = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
+    weighted = clone(model).fit(X, y, sample_weight=weight)
+    assert weighted.selection_.losses != model.selection_.losses
+    assert np.isfinite(weighted.predict_proba(X_new)).all()
+
+
+def test_auto_follows_the_folds(data):
+    X, y, *_ = data
+    groups = np.arange(len(y)) % 4
+    model = RecalibratedClassifierCV(GaussianNB(), "auto", cv=LeaveOneGroupOut())
+    P = cross_val_predict(
+        GaussianNB(), X, y, groups=groups, cv=LeaveOneGroupOut(), method="predict_proba"
+    )
+    expected, _ = select_recalibrator(
+        None, P, y, classes=np.arange(3), folds=[np.flatnonzero(groups == g) for g in range(4)]
+    )
+    assert model.fit(X, y, groups=groups).selection_.losses == pytest.approx(expected.losses)
+    frozen = RecalibratedClassifierCV(
+        FrozenEstimator(GaussianNB().fit(X, y)), "auto", cv=LeaveOneGroupOut()
+    )
+    assert frozen.fit(X, y, groups=groups).selection_ is not None
+    one_fold = PredefinedSplit(np.where(groups == 0, 0, -1))
+    with pytest.raises(ValueError, match="needs at least two of them"):
+        RecalibratedClassifierCV(GaussianNB(), "auto", cv=one_fold).fit(X, y)

@@ -1,0 +1,266 @@
+"""The histogram tree against exact greedy search, and its rules against the rows they name."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skcalib import trees
+from skcalib.trees import FeatureBins, HistogramTree
+
+NAMES = ["a", "b", "c", "d"]
+
+
+def rule_holds(rule, frame):
+    """Rows of a frame for which the text of a rule is true: a reader's understanding of it."""
+    true = np.ones(len(frame), dtype=bool)
+    for part in rule.split(" and ") if rule != "all" else ():
+        either = np.zeros(len(frame), dtype=bool)
+        for piece in part.strip("()").split(" or "):
+            either |= piece_holds(piece.split(), frame)
+        true &= either
+    return true
+
+
+def piece_holds(words, frame):
+    match words:
+        case [name, "is", "missing"]:
+            return frame[name].isna().to_numpy()
+        case [name, "is", "not", "missing"]:
+            return frame[name].notna().to_numpy()
+        case [name, "<=", cut]:
+            return (frame[name] <= float(cut)).to_numpy()
+        case [name, ">", cut]:
+            return (frame[name] > float(cut)).to_numpy()
+        case [low, "<", name, "<=", high]:
+            return ((frame[name] > float(low)) & (frame[name] <= float(high))).to_numpy()
+    raise AssertionError(f"a rule that no reader would understand: {words}")
+
+
+def impurity_drop(labels, weight, left, n_classes):
+    """Sum of squared class weights over the mass, of two children minus their parent."""
+
+    def peak(rows):
+        sums = np.array([weight[rows & (labels == k)].sum() for k in range(n_classes)])
+        return np.sum(sums**2) / weight[rows].sum()
+
+    return peak(left[0]) + peak(left[1]) - peak(left[0] | left[1])
+
+
+def greedy_leaves(X, labels, weight, max_leaf_nodes, min_samples_leaf):
+    """Leaves of the exact best-first tree, by trying every split of every leaf anew each time.
+
+    Missing values lie above all others. Returns masks of rows and the drops in the order of splits.
+    """
+    n_classes = labels.max() + 1
+    X = np.where(np.isnan(X), np.inf, X)
+    leaves, drops = [np.ones(len(X), dtype=bool)], []
+    while len(leaves) < max_leaf_nodes:
+        found = []
+        for k, rows in enumerate(leaves):
+            for j in range(X.shape[1]):
+                for cut in np.unique(X[rows, j])[:-1]:
+                    parts = rows & (X[:, j] <= cut), rows & (X[:, j] > cut)
+                    if min(part.sum() for part in parts) >= min_samples_leaf:
+                        drop = impurity_drop(labels, weight, parts, n_classes)
+                        found.append((drop, k, parts))
+        found = [split for split in found if split[0] > 1e-9 * weight.sum()]
+        if not found:
+            break
+        drop, k, parts = max(found, key=lambda split: split[0])
+        others = [split[0] for split in found if not np.array_equal(split[2], parts)]
+        assert drop > max(others, default=0) + 1e-9, "a tie: choose other data"
+        leaves[k : k + 1] = parts
+        drops.append(drop)
+    return leaves, drops
+
+
+def make_codes(seed, *, n_samples=500, n_classes=2, missing=0.0):
+    """Few-valued features, labels that depend on them, bins and codes."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, [3, 5, 8, 10], size=(n_samples, 4)).astype(float)
+    lean = 1 / (1 + np.exp(-(X[:, 1] - 2) * (X[:, 2] - 3) / 4))
+    labels = rng.binomial(n_classes - 1, 0.1 + 0.8 * lean)
+    X[rng.random(X.shape) < missing] = np.nan
+    assert set(labels) == set(range(n_classes)) and np.nanstd(X, axis=0).min() > 0
+    bins = FeatureBins().fit(X, np.random.RandomState(0))
+    return X, labels, bins, bins.transform(X)
+
+
+def same_partition(leaf, masks):
+    numbers = np.argmax(masks, axis=0)
+    pairs = {(a, b) for a, b in zip(leaf, numbers, strict=True)}
+    return len(pairs) == len(set(leaf)) == len(masks)
+
+
+# --- bins of features -----------------------------------------------------------------------------
+
+
+def test_few_values_have_bins_of_their_own():
+    X = np.array([[3.0, 7.0], [1.0, 7.0], [2.0, 7.0], [np.nan, np.nan], [1.0, 7.0]])
+    bins = FeatureBins().fit(X, np.random.RandomState(0))
+    np.testing.assert_array_equal(bins.edges_[0], [1.5, 2.5])
+    assert len(bins.edges_[1]) == 0
+    codes = bins.transform(X)
+    assert codes.dtype == np.uint8
+    np.testing.assert_array_equal(codes, [[2, 0], [0, 0], [1, 0], [255, 255], [0, 0]])
+    assert bins.missing_.tolist() == [True, True]
+    assert FeatureBins().fit(X[:3], None).transform(X[:3]).max() == 2
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_many_values_are_cut_into_equal_masses(dtype):
+    X = np.random.default_rng(0).exponential(size=(8000, 2)).astype(dtype)
+    bins = FeatureBins(n_bins=16).fit(X, np.random.RandomState(0))
+    codes = bins.transform(X)
+    for j in range(2):
+        np.testing.assert_allclose(np.bincount(codes[:, j]), 500, atol=2)
+        order = np.argsort(X[:, j])
+        assert (np.diff(codes[order, j].astype(int)) >= 0).all()
+    assert not bins.missing_.any()
+
+
+def test_a_value_on_an_edge_belongs_below_it():
+    bins = FeatureBins().fit(np.array([[0.0], [1.0]]), None)
+    codes = bins.transform(np.array([[-5.0], [0.5], [np.nextafter(0.5, 1)], [9.0]]))
+    np.testing.assert_array_equal(codes.ravel(), [0, 0, 1, 1])
+
+
+def test_edges_are_learned_from_some_rows_only():
+    X = np.random.default_rng(0).normal(size=(2000, 1))
+    few = FeatureBins(n_bins=8, subsample=500)
+    first, again, other = (few.fit(X, np.random.RandomState(s)).edges_[0] for s in (0, 0, 1))
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+    share = np.bincount(few.transform(X).ravel()) / len(X)
+    np.testing.assert_allclose(share, 1 / 8, atol=0.06)
+
+
+# --- the tree -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("max_leaf_nodes", [1, 2, 3, 5, 9])
+@pytest.mark.parametrize(("n_classes", "missing"), [(2, 0.0), (3, 0.0), (2, 0.15)])
+def test_tree_is_the_exact_greedy_one(n_classes, missing, max_leaf_nodes):
+    X, labels, _, codes = make_codes(1, n_classes=n_classes, missing=missing)
+    masks, _ = greedy_leaves(X, labels, np.ones(len(X)), max_leaf_nodes, 1)
+    tree = HistogramTree(max_leaf_nodes).fit(codes, labels, n_classes)
+    assert same_partition(tree.apply(codes), masks)
+    assert len(tree.value_) == len(masks) == max_leaf_nodes
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("min_samples_leaf", [1, 7, 30, 80])
+def test_leaves_hold_enough_samples(min_samples_leaf, weighted):
+    """Samples, not weight: with weights the counts are kept beside them."""
+    X, labels, _, codes = make_codes(2)
+    weight = np.random.default_rng(5).uniform(0.001, 5, len(X))
+    masks, _ = greedy_leaves(
+        X, labels, weight if weighted else np.ones(len(X)), 8, min_samples_leaf
+    )
+    tree = HistogramTree(8, min_samples_leaf)
+    tree.fit(codes, labels, 2, weight if weighted else None)
+    assert same_partition(tree.apply(codes), masks)
+    assert np.bincount(tree.apply(codes)).min() >= min_samples_leaf
+
+
+def test_best_first():
+    """One more leaf splits one leaf of the tree before it, and the drops fall in total order."""
+    X, labels, _, codes = make_codes(3)
+    _, drops = greedy_leaves(X, labels, np.ones(len(X)), 12, 1)
+    before, left_over = np.zeros(len(X), dtype=int), []
+    for k in range(2, 13):
+        tree = HistogramTree(k).fit(codes, labels, 2)
+        leaf = tree.apply(codes)
+        assert [len(set(before[leaf == m])) for m in range(k)] == [1] * k
+        before = leaf
+        left_over.append(np.sum((labels - tree.value_[leaf, 1]) ** 2))
+    # For two classes the drop of the sum of squares is twice that of the residual.
+    np.testing.assert_allclose(-np.diff(left_over), np.array(drops[1:]) / 2, rtol=1e-9)
+
+
+def test_values_are_frequencies():
+    X, labels, _, codes = make_codes(4, n_classes=3)
+    weight = np.random.default_rng(0).uniform(0.5, 2, len(X))
+    tree = HistogramTree(6).fit(codes, labels, 3, weight)
+    leaf = tree.apply(codes)
+    for k, value in enumerate(tree.value_):
+        here = leaf == k
+        expected = np.bincount(labels[here], weight[here], 3) / weight[here].sum()
+        np.testing.assert_allclose(value, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_integer_weights_are_repetitions():
+    _, labels, _, codes = make_codes(5)
+    weight = np.random.default_rng(0).integers(1, 4, len(labels))
+    rows = np.repeat(np.arange(len(labels)), weight)
+    weighted = HistogramTree(9).fit(codes, labels, 2, weight.astype(float))
+    repeated = HistogramTree(9).fit(codes[rows], labels[rows], 2)
+    np.testing.assert_array_equal(weighted.apply(codes), repeated.apply(codes))
+    np.testing.assert_allclose(weighted.value_, repeated.value_, rtol=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e-20, 1e20])
+def test_scale_of_weights_does_not_matter(scale):
+    _, labels, _, codes = make_codes(6)
+    weight = np.random.default_rng(0).uniform(0.5, 2, len(labels))
+    one, other = (HistogramTree(9, 5).fit(codes, labels, 2, w) for w in (weight, scale * weight))
+    np.testing.assert_array_equal(one.apply(codes), other.apply(codes))
+
+
+def test_nothing_to_split():
+    _, labels, bins, codes = make_codes(7)
+    pure = HistogramTree(9).fit(codes, np.zeros_like(labels), 2)
+    flat = HistogramTree(9).fit(np.zeros_like(codes), labels, 2)
+    small = HistogramTree(9, 300).fit(codes, labels, 2)
+    for tree in (pure, flat, small):
+        assert len(tree.value_) == 1 and (tree.apply(codes) == 0).all()
+        assert tree.rules(bins.edges_, NAMES, bins.missing_) == ["all"]
+
+
+def test_blocks_of_rows_do_not_matter(monkeypatch):
+    _, labels, _, codes = make_codes(8)
+    whole = HistogramTree(9).fit(codes, labels, 2)
+    monkeypatch.setattr(trees, "_BLOCK", 100)
+    blocks = HistogramTree(9).fit(codes, labels, 2)
+    np.testing.assert_array_equal(whole.apply(codes), blocks.apply(codes))
+
+
+def test_inputs_are_not_modified():
+    X, labels, bins, codes = make_codes(9, missing=0.1)
+    kept = [a.copy() for a in (X, labels, codes)]
+    bins.transform(X)
+    HistogramTree(9).fit(codes, labels, 2).apply(codes)
+    for before, after in zip(kept, (X, labels, codes), strict=True):
+        np.testing.assert_array_equal(before, after)
+
+
+# --- rules ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.02, 0.3])
+@pytest.mark.parametrize("seed", range(5))
+def test_rules_name_exactly_the_rows_of_their_leaves(seed, missing):
+    """Also for rows that the fit has not seen, and values beyond the ones it has."""
+    X, labels, bins, codes = make_codes(10 + seed, missing=missing)
+    half = len(X) // 2
+    tree = HistogramTree(12).fit(codes[:half], labels[:half], 2)
+    leaf, rules = tree.apply(codes), tree.rules(bins.edges_, NAMES, bins.missing_)
+    frame = pd.DataFrame(X, columns=NAMES)
+    assert len(rules) == 12 and len(set(rules)) == 12
+    for k, rule in enumerate(rules):
+        np.testing.assert_array_equal(rule_holds(rule, frame), leaf == k, err_msg=rule)
+
+
+def test_missing_values_are_a_reason_to_split():
+    X = np.array([[0.0], [1.0], [2.0], [np.nan], [np.nan], [np.nan]])
+    bins = FeatureBins().fit(X, None)
+    codes = bins.transform(X)
+    tree = HistogramTree(2).fit(codes, np.array([0, 0, 0, 1, 1, 1]), 2)
+    rules = tree.rules(bins.edges_, ["age"], bins.missing_)
+    assert rules == ["age is not missing", "age is missing"]
+    np.testing.assert_array_equal(tree.apply(codes), [0, 0, 0, 1, 1, 1])
+    later = HistogramTree(2).fit(codes, np.array([0, 1, 1, 1, 1, 1]), 2)
+    assert later.rules(bins.edges_, ["age"], bins.missing_) == [
+        "age <= 0.5",
+        "(age > 0.5 or age is missing)",
+    ]
