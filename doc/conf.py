@@ -41,7 +41,9 @@ numpydoc_validation_checks = {"GL08", "SS01", "SS03", "PR01", "PR02", "RT01", "R
 numpydoc_validation_exclude = {
     r"\.[A-Z]\w*\.\w+$",  # methods: short, or explained by their class
     r"skcalib\.(Notion|Smoother)$",  # abstract: examples/extend shows how to derive from them
-    r"skcalib\.ScoreDecomposition$",  # a record: score_decomposition says what it holds
+    # Records: the function or estimator that returns them says what they hold.
+    r"skcalib\.(ScoreDecomposition|CalibrationImprovement|RecalibratorSelection)$",
+    r"skcalib\.(Region|VarianceReliability)$",
 }
 
 html_theme = "pydata_sphinx_theme"
@@ -83,8 +85,8 @@ def changelog(app, docname, source):
     lines = [".. _whats_new:", "", ".. currentmodule:: skcalib", ""]
     for line in (HERE.parent / "CHANGELOG.md").read_text(encoding="utf-8").splitlines():
         marks, _, title = line.partition(" ")
-        if marks in ("#", "##"):
-            lines += [title, {"#": "=", "##": "-"}[marks] * len(title)]
+        if marks in ("#", "##", "###"):
+            lines += [title, {"#": "=", "##": "-", "###": "~"}[marks] * len(title)]
         else:
             lines.append(line)
     source[0] = "\n".join(lines)
