@@ -3,7 +3,12 @@
 from skcalib import datasets
 from skcalib._version import __version__
 from skcalib.crossfit import CrossFitProba
-from skcalib.displays import DecompositionDisplay, GroupingDisplay, ReliabilityDisplay
+from skcalib.displays import (
+    DecompositionDisplay,
+    GroupingDisplay,
+    RecalibrationDisplay,
+    ReliabilityDisplay,
+)
 from skcalib.divergences import Lp, TotalVariation
 from skcalib.errors import (
     ScoreDecomposition,
@@ -104,6 +109,7 @@ __all__ = [
     "QuantileBins",
     "RecalibratedClassifierCV",
     "RecalibratedRegressorCV",
+    "RecalibrationDisplay",
     "RecalibratorSelection",
     "Region",
     "ReliabilityDisplay",

@@ -11,7 +11,7 @@ from scipy.stats import binom, kstest
 from sklearn.isotonic import IsotonicRegression
 from sklearn.tree import DecisionTreeRegressor
 
-from skcalib import Brier, GroupingLossEstimator, LogLoss, proper_calibration_error
+from skcalib import GroupingLossEstimator, LogLoss, proper_calibration_error
 from skcalib.datasets import LINKS, make_grouping_problem
 from skcalib.grouping._terms import Cells, partition_terms
 
@@ -85,7 +85,7 @@ def test_plug_in_of_equal_width_bins_and_an_exact_tree():
 @pytest.mark.parametrize("loss", ["brier", "log"])
 def test_nothing_is_found_where_nothing_is(loss):
     """The debiased term lies between 0 and the induced term; the bound is not above 0."""
-    fits, truth = simulate(60, 5000, heterogeneity=0.0, loss=loss)
+    fits, truth = simulate(40, 4000, heterogeneity=0.0, loss=loss)
     assert truth == 0
     explained, induced = values(fits, "explained_"), values(fits, "induced_")
     assert errors_above(explained, 0) > -2
@@ -94,10 +94,10 @@ def test_nothing_is_found_where_nothing_is(loss):
     assert values(fits, "plugin_").mean() > 3 * abs(explained.mean())
 
 
-@pytest.mark.parametrize("n_samples", [400, 2000])
+@pytest.mark.parametrize("n_samples", [400, pytest.param(2000, marks=pytest.mark.slow)])
 def test_second_bound_is_not_above_nothing(n_samples):
     """Scaled by the other folds; the best scale of all folds was 3 standard errors above 0."""
-    fits, _ = simulate(60, n_samples, heterogeneity=0.0, method="risk")
+    fits, _ = simulate(50, n_samples, heterogeneity=0.0, method="risk")
     assert errors_above(values(fits, "grouping_loss_"), 0) < 2
 
 
@@ -200,13 +200,15 @@ def pvalues_are_not_too_small(pvalues):
     return kstest(pvalues, "uniform", alternative="greater").pvalue > 0.01
 
 
+@pytest.mark.filterwarnings("ignore:The regions hold")
 @pytest.mark.parametrize("method", ["partition", "risk"])
 def test_pvalues_of_small_samples(method):
-    fits, _ = simulate(60, 400, heterogeneity=0.0, method=method, n_permutations=59)
+    fits, _ = simulate(40, 400, heterogeneity=0.0, method=method, n_permutations=59)
     assert pvalues_are_not_too_small(values(fits, "pvalue_"))
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The regions hold")
 @pytest.mark.parametrize("forecast", FORECASTS)
 @pytest.mark.parametrize(
     "parameters",
@@ -232,6 +234,7 @@ def test_power(method):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The regions hold")
 @pytest.mark.parametrize("link", ["sigmoid", "step"])
 @pytest.mark.parametrize("parameters", [{}, {"swap": True}, {"method": "risk"}], ids=repr)
 def test_level_of_the_lower_end(link, parameters):
@@ -263,9 +266,9 @@ def bias_of_the_entropy(p, n):
 def test_correction_of_the_log_loss_is_of_second_order(p, start, left):
     """The plug-in is too large by 1/(2n), the corrected one too small by `left` / n^2.
 
-    Found at n p = 6, 7 and 10, 20, ...: n * plug-in bias .52 ... .50; n^2 * what is left -.39, -.30,
-    -.27 (p = .5), -.44, -.36, -.33 (p = .3), -1.1, -.94 (p = .1). So 6 % of the bias is left in
-    regions of 12 with even odds, and 2.4 % in regions of 24.
+    Found for n doubled from `start`: n * plug-in bias .52 to .50; n^2 * what is left -.39, -.30,
+    -.27 (p = .5), -.44, -.36, -.33 (p = .3), -1.1, -.94, -.89 (p = .1). So 6 % of the bias is left
+    in regions of 12 with even odds, and 2.4 % in regions of 24.
     """
     plugin, corrected = np.array([bias_of_the_entropy(p, n) for n in (start, 2 * start)]).T
     n = np.array([start, 2 * start])
@@ -323,5 +326,3 @@ def test_explained_brier_is_unbiased_given_the_regions():
     explained, calibration = np.array(found).T
     assert abs(errors_above(explained, np.var(p))) < 4
     assert abs(errors_above(calibration, (p.mean() - 0.5) ** 2)) < 4
-    assert Brier().divergence(pairs(p), np.full((4, 2), p.mean()) * [0, 1] + [1 - p.mean(), 0]).mean(
-    ) == pytest.approx(np.var(p))

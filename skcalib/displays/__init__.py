@@ -2,6 +2,7 @@
 
 from skcalib.displays.decomposition import DecompositionDisplay
 from skcalib.displays.grouping import GroupingDisplay
+from skcalib.displays.recalibration import RecalibrationDisplay
 from skcalib.displays.reliability import ReliabilityDisplay
 
-__all__ = ["DecompositionDisplay", "GroupingDisplay", "ReliabilityDisplay"]
+__all__ = ["DecompositionDisplay", "GroupingDisplay", "RecalibrationDisplay", "ReliabilityDisplay"]

@@ -1,4 +1,4 @@
-"""From fitted recalibrators to the maps that `RecalibrationDisplay` draws, and their drawing."""
+"""From fitted recalibrators to the maps that `RecalibrationDisplay` draws."""
 
 import warnings
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from skcalib.recalibrated import RecalibratedClassifierCV
 from skcalib.responses import classifier_proba
 
 UNCHANGED = "Unchanged"
-_JUMP = 0.01  # neighbours on the grid that differ by more are looked at more closely
+_STEEP = 0.01  # neighbours on the grid that differ by more get a point between them
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,105 +269,23 @@ def _declared(recalibrator):
 
 
 def _trace(apply, k):
-    """The map of the probability of class k of two, on a grid that is fine at ends and jumps."""
+    """The map of the probability of class k of two, on a grid that is fine at ends and jumps.
+
+    Neighbours differ by at most 0.01, unless they lie on the two sides of a jump.
+    """
 
     def curve(p):
         return apply(np.column_stack([p, 1 - p] if k == 0 else [1 - p, p]))[:, k]
 
     ends = np.geomspace(1e-6, 0.01, 81)
-    grid = np.unique(np.concatenate([np.linspace(0, 1, 501), ends, 1 - ends]))
-    value = curve(grid)
-    low, high, at_low, at_high = grid[:-1], grid[1:], value[:-1], value[1:]
-    for _ in range(50):  # halve the intervals that hold a jump; a steep slope soon falls out
-        jump = np.abs(at_high - at_low) > _JUMP
-        low, high, at_low, at_high = (part[jump] for part in (low, high, at_low, at_high))
-        if len(low) == 0:
+    before = np.unique(np.concatenate([np.linspace(0, 1, 501), ends, 1 - ends]))
+    after = curve(before)
+    for _ in range(50):
+        steep = np.flatnonzero(np.abs(np.diff(after)) > _STEEP)
+        middle = (before[steep] + before[steep + 1]) / 2
+        inside = (middle > before[steep]) & (middle < before[steep + 1])
+        if not inside.any():
             break
-        middle = (low + high) / 2
-        at_middle = curve(middle)
-        left = np.abs(at_middle - at_low) >= np.abs(at_high - at_middle)
-        low, at_low = np.where(left, low, middle), np.where(left, at_low, at_middle)
-        high, at_high = np.where(left, middle, high), np.where(left, at_middle, at_high)
-    before = np.concatenate([grid, low, high])
-    after = np.concatenate([value, at_low, at_high])
-    # Where both sides of a jump round to one point, the side of the lower scores comes first.
-    side = np.repeat([1, 0, 2], [len(grid), len(low), len(high)])
-    order = np.lexsort((side, before))
-    return before[order], after[order]
-
-
-# Drawing, on axes that callers bring
-
-
-@dataclass(frozen=True)
-class MapStyles:
-    """What the user wants of each kind of artist; a dict each."""
-
-    curve: dict
-    histogram: dict
-    ref_line: dict
-
-
-def draw_maps(ax, maps, *, names, styles, ref_line, histogram):
-    """Maps of one class -> lists of lines, diagonals and axes of histograms."""
-    from skcalib.displays import _plotting as draw  # matplotlib is imported here, not before
-
-    diagonals = [_draw_unchanged(ax, draw, styles.ref_line)] if ref_line else []
-    lines, colors = [], {}
-    for one in maps:
-        alike = [other for other in maps if other.name == one.name]
-        first = one.name not in colors
-        color = colors.setdefault(one.name, draw.next_color(ax))
-        style = {"color": color, "label": _label(alike, names) if first else None, "zorder": 3}
-        if one.joined:
-            # The folds of a cross-validation share a colour and one entry of the legend.
-            style |= {"linewidth": 1.6, "alpha": 1.0 if len(alike) == 1 else 0.6}
-        else:
-            style |= {"linestyle": "", "marker": ".", "markersize": 4, "markeredgewidth": 0}
-            style |= {"alpha": 0.4, "rasterized": True}
-        lines += ax.plot(one.before, one.after, **{**style, **styles.curve})
-    insets = []
-    scores = [one.scores for one in maps if one.scores is not None]
-    if histogram and scores:
-        scores = np.concatenate(scores)
-        color = lines[0].get_color() if len(colors) == 1 else "0.4"
-        style = {"color": color, **styles.histogram}
-        insets.append(draw.draw_scores(ax, scores, np.ones(len(scores)), **style))
-    draw.square_axes(ax, maps[0].event)
-    ax.set_ylabel("Recalibrated probability")
-    return lines, diagonals, insets
-
-
-def _draw_unchanged(ax, draw, style):
-    """The diagonal, once per axes, under its own name."""
-    for line in ax.lines:
-        if line.get_label() == UNCHANGED:
-            return line
-    return draw.draw_reference(ax, **{"label": UNCHANGED, **style})
-
-
-def _label(maps, names):
-    """Name and declarations; of several folds all that occur."""
-    name = names.get(maps[0].name, maps[0].name)
-    folds = f" ({len(maps)} folds)" if len(maps) > 1 else ""
-    words = " / ".join(dict.fromkeys(one.declared for one in maps))
-    return f"{name}{folds}\n{words}".strip("\n")
-
-
-def draw_names(axes, *, outside):
-    """Legend in the freer corner of the first panel, or below several panels in their figure."""
-    from skcalib.displays import _plotting as draw
-
-    entries = list(zip(*axes[0].get_legend_handles_labels(), strict=True))
-    entries.sort(key=lambda entry: entry[1] == UNCHANGED)
-    if outside:
-        handles, labels = zip(*entries, strict=True)
-        place = {"loc": "outside lower center", "ncols": 2, "fontsize": "small", "frameon": False}
-        legend = axes[0].figure.legend(handles, labels, markerscale=2.5, **place)
-    else:
-        x, y = np.concatenate([line.get_xydata() for line in axes[0].lines]).T
-        size = "small" if len(axes) == 1 and len(entries) < 4 else "x-small"
-        corner = draw.emptier_corner(x, y)
-        legend = draw.draw_legend(axes[0], entries, corner, fontsize=size, markerscale=2.5)
-    for handle in legend.legend_handles:
-        handle.set_alpha(1)
+        place, middle = steep[inside] + 1, middle[inside]
+        before, after = np.insert(before, place, middle), np.insert(after, place, curve(middle))
+    return before, after

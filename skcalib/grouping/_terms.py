@@ -114,9 +114,10 @@ class Cells:
     def jackknife_bias(self, function, values):
         """Bias of the mean over samples of a function of the cell means.
 
-        Weights enter so that the changes of the means cancel in each cell, and each cell is scaled so
-        that squares are corrected exactly; with equal weights it is the formula of the module. Cells of a single sample contribute nothing, nor does a sample
-        without which the function is infinite: a divergence from a forecast of zero.
+        Weights enter so that the changes of the means cancel in each cell, and each cell is scaled
+        so that squares are corrected exactly; with equal weights it is the formula of the module.
+        Cells of a single sample contribute nothing, nor does a sample without which the function is
+        infinite: a divergence from a forecast of zero.
         """
         mean, mass, weight = self.mean(values), self.mass[self.cells], self.weight
         rest = mass - weight

@@ -150,9 +150,9 @@ class GroupingLossEstimator(ClassifierInspector):
     >>> from skcalib import GroupingLossEstimator
     >>> from skcalib.datasets import make_grouping_problem
     >>> data = make_grouping_problem(10_000, random_state=0)
-    >>> estimator = GroupingLossEstimator(random_state=0).fit(data.X, data.y, y_proba=data.y_proba)
+    >>> estimator = GroupingLossEstimator(random_state=1).fit(data.X, data.y, y_proba=data.y_proba)
     >>> round(estimator.grouping_loss_, 4), round(data.truth["grouping_brier"], 4)
-    (0.0057, 0.0059)
+    (0.0056, 0.0059)
     >>> estimator.pvalue_ < 0.01
     True
     """

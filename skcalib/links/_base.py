@@ -40,7 +40,10 @@ class Link:
         return None
 
     def stiffness(self, n_classes):
-        """Relative strength of the shrinkage of each parameter towards `start`, shape (P,)."""
+        """Relative strength of the shrinkage of each parameter towards `start`, shape (P,).
+
+        In units of the mean square of what the parameter does to a logit; 0 leaves it free.
+        """
         return np.zeros(len(self.start(n_classes)))
 
     def injective(self, theta, n_classes):
@@ -94,7 +97,8 @@ def fit_link(
     max_iter : int, default=1000
         Iterations at the most.
     tolerance : float, default=1e-9
-        Stop where no component of the gradient is larger.
+        Stop where no component of the gradient is larger, with parameters in units of the inverse
+        root of their stiffness.
     rounding : float, default=1e-13
         Stop where a step lowers the value by less than this share of it.
 
@@ -107,23 +111,32 @@ def fit_link(
     identity = link.start(n_classes)
     first = identity if start is None else np.asarray(start, dtype=np.float64)
     share = weight / weight.sum()
-    pull = shrinkage * link.stiffness(n_classes) / len(logits)
+    stiffness = link.stiffness(n_classes)
+    pull = shrinkage * stiffness / len(logits)
+    # Stiffness is what a parameter does to a logit, so in these units all of them matter alike.
+    free = np.max(stiffness, initial=0.0) or 1.0
+    unit = 1 / np.sqrt(np.where(stiffness > 0, stiffness, free))
+    bounds = link.bounds(n_classes)
+    if bounds is not None:
+        ends = [[np.nan if end is None else end for end in pair] for pair in bounds]
+        bounds = np.array(ends) / unit[:, None]
 
-    def objective(theta):
+    def objective(scaled):
+        theta = scaled * unit
         loss, slope = score.logit_loss(target, link.apply(theta, logits))
         value = share @ loss + 0.5 * pull @ (theta - identity) ** 2
         gradient = link.vjp(theta, logits, share[:, None] * slope) + pull * (theta - identity)
-        return value, gradient
+        return value, gradient * unit
 
     found = minimize(
         objective,
-        first,
+        first / unit,
         jac=True,
         method="L-BFGS-B",
-        bounds=link.bounds(n_classes),
+        bounds=bounds,
         options={"maxiter": max_iter, "maxfun": 2 * max_iter, "gtol": tolerance, "ftol": rounding},
     )
-    theta = found.x if found.fun <= objective(first)[0] else first
+    theta = found.x * unit if found.fun <= objective(first / unit)[0] else first
 
     # The line search also stops where rounding hides the last decrease: that is an optimum.
     converged = bool(found.success or np.abs(found.jac).max() < 1e-4)

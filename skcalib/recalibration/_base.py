@@ -2,7 +2,7 @@
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from skcalib._checks import check_features, check_proba, check_weight
 from skcalib._labels import check_classes, check_y, class_columns
@@ -61,7 +61,10 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
-        y = check_y(y, name="y")
+        labels = check_y(y, name="y")
+        if np.asarray(y).ndim == 2:
+            column_or_1d(y, warn=True)  # a column is taken, with scikit-learn's warning
+        y = labels
         raw = check_features(X, name="X", n_samples=len(y))
         self.classes_ = check_classes(y, raw.shape[1], labels=self.labels, name="X")
         if np.ndim(X) == 2:

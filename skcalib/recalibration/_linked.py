@@ -38,10 +38,10 @@ class LinkRecalibrator(LogitRecalibrator):
         score, n_classes = check_loss(self.loss), target.shape[1]
         self.shrinkage_ = self._strength(score, logits, target, weight)
         self._fitted = self._link().prepare(logits)
-        beta, _ = fit_temperature(score, logits, target, weight)
+        beta, passes = fit_temperature(score, logits, target, weight)
         first = self._tempered(self._fitted, n_classes, beta)
         if np.isinf(self.shrinkage_):
-            fit = LinkFit(first, 0, True, "temperature scaling")
+            fit = LinkFit(first, passes, True, "temperature scaling")
         else:
             fit = fit_link(
                 self._fitted,

@@ -168,7 +168,7 @@ class PlattScaling(BinaryLinkRecalibrator):
     labels : array-like of shape (n_classes,), default=None
         The class of each column, needed where y may lack a class.
     smooth_targets : bool, default=False
-        Platt's targets (n_+ + 1) / (n_+ + 2) and 1 / (n_- + 2) in place of 1 and 0.
+        Platt's targets :math:`(n_+ + 1) / (n_+ + 2)` and :math:`1 / (n_- + 2)` for 1 and 0.
 
     Attributes
     ----------

@@ -1,0 +1,293 @@
+"""Maps of fitted recalibrators."""
+
+from skcalib.displays._map_drawing import MapStyles, draw_maps, draw_names
+from skcalib.displays._recalibration_maps import (
+    default_name,
+    estimator_maps,
+    given_maps,
+    name_recalibrators,
+)
+
+
+class RecalibrationDisplay:
+    r"""The map of a fitted recalibrator: probability after against probability before.
+
+    Make one with `from_recalibrator`, `from_recalibrators` or `from_estimator`.
+
+    **Two classes**: a recalibrator is a function :math:`p \mapsto p'` of the probability of the
+    positive class, which is drawn as a curve over [0, 1], with ``input="logits"`` too. A jump of a
+    step function is a vertical line where it happens. On the diagonal nothing is changed. Above it
+    the recalibrator raises the probability; a flat piece forgets what the forecasts there were.
+
+    **More classes**: what a class gets depends on the probabilities of all. There is a panel for
+    each class with one point for each forecast, so forecasts are needed. Points that lie on a curve
+    show a function of the one probability, a cloud shows that the others matter. More than
+    `max_points` forecasts are thinned to as many, evenly in their order, and the legend says so.
+
+    The legend repeats what the recalibrator declares: whether it is injective, so that no sharpness
+    is lost, and whether it keeps the order of the classes. For a Pipeline it says what holds for
+    all of its steps. Recalibrators that declare nothing have their name alone.
+
+    Parameters
+    ----------
+    maps : list of RecalibrationMap
+        What is drawn: ``before`` and ``after``, with ``name``, ``event`` (the class), ``joined``
+        (whether they are a curve), ``scores`` (all forecasts of the class, or None) and
+        ``declared``. Maps of one event share a panel, maps of one name a colour.
+
+    Attributes
+    ----------
+    line_ : Line2D or list of Line2D
+        The curve, or the points; a list where there are several, panel by panel.
+    ref_line_ : Line2D, list of Line2D or None
+        The diagonal of each panel.
+    ax_ : Axes or list of Axes
+        The panel or panels.
+    ax_hist_ : Axes, list of Axes or None
+        The thin axes above, with the histogram of the forecasts before.
+    figure_ : Figure
+        The figure.
+
+    See Also
+    --------
+    ReliabilityDisplay : The curve that the map should have.
+    calibration_improvement : Whether the map is worth it.
+
+    Notes
+    -----
+    Probabilities of exactly 0 have no logarithm. Maps of the logit put half of the smallest
+    positive probability of their calibration set in its place, which may show as a short vertical
+    line at the border. A map of logits gets the logarithms of the probabilities, and for 0 that of
+    the smallest number that double precision holds.
+
+    Examples
+    --------
+    >>> from skcalib import IsotonicRecalibrator, PlattScaling, RecalibrationDisplay
+    >>> from skcalib.datasets import make_tempered_simplex
+    >>> data = make_tempered_simplex(2000, 2, random_state=0)
+    >>> platt = PlattScaling().fit(data.y_proba, data.y)
+    >>> display = RecalibrationDisplay.from_recalibrator(platt)
+    >>> print(display.line_.get_label())
+    PlattScaling
+    injective, may change the predicted class
+    """
+
+    def __init__(self, maps):
+        self.maps = list(maps)
+
+    @classmethod
+    def from_recalibrator(
+        cls,
+        recalibrator,
+        y_proba=None,
+        *,
+        classes=None,
+        max_points=3000,
+        name=None,
+        ax=None,
+        **plot_params,
+    ):
+        """Map of one recalibrator.
+
+        Parameters
+        ----------
+        recalibrator : recalibrator or Pipeline of recalibrators
+            Fitted; any object with ``predict_proba(P)``.
+        y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), default=None
+            Forecasts before recalibration, always probabilities, with ``input="logits"`` too.
+            Needed for more than two classes. For two they add the histogram.
+        classes : list of labels, default=None
+            The classes to draw, at most 25; by default the last of two, and all of several.
+        max_points : int, default=3000
+            Points of a panel at the most, for more than two classes: more forecasts are thinned.
+        name : str, default=None
+            Name in the legend; the class of the recalibrator by default.
+        ax : Axes or array of Axes, default=None
+            Where to draw.
+        **plot_params : dict
+            Further arguments of `plot`.
+
+        Returns
+        -------
+        RecalibrationDisplay
+            The display, drawn.
+
+        Raises
+        ------
+        ValueError
+            For what is no recalibrator, more than two classes without forecasts, forecasts of
+            other classes, unknown classes, and more than 25 panels.
+        NotFittedError
+            For a recalibrator that is not fitted.
+
+        Examples
+        --------
+        >>> from skcalib import RecalibrationDisplay, VectorScaling
+        >>> from skcalib.datasets import make_tempered_simplex
+        >>> data = make_tempered_simplex(1000, 3, random_state=0)
+        >>> scaling = VectorScaling(shrinkage=10).fit(data.y_proba, data.y)
+        >>> display = RecalibrationDisplay.from_recalibrator(scaling, data.y_proba)
+        >>> [one.event for one in display.maps]
+        ['class 0', 'class 1', 'class 2']
+        """
+        name = default_name(recalibrator) if name is None else name
+        maps = given_maps([(name, recalibrator)], y_proba, classes, max_points)
+        return cls(maps).plot(ax=ax, **plot_params)
+
+    @classmethod
+    def from_recalibrators(
+        cls, recalibrators, y_proba=None, *, classes=None, max_points=3000, ax=None, **plot_params
+    ):
+        """Maps of several recalibrators of the same forecasts, overlaid.
+
+        Parameters
+        ----------
+        recalibrators : dict of str to recalibrator, or list of recalibrators
+            Fitted, by their names or with the names of their classes.
+        y_proba, classes, max_points, ax, **plot_params
+            As in `from_recalibrator`.
+
+        Returns
+        -------
+        RecalibrationDisplay
+            The display, drawn.
+
+        Raises
+        ------
+        ValueError
+            As `from_recalibrator`, and for recalibrators of different classes.
+        NotFittedError
+            For a recalibrator that is not fitted.
+
+        Examples
+        --------
+        >>> from skcalib import IsotonicRecalibrator, RecalibrationDisplay, TemperatureScaling
+        >>> from skcalib.datasets import make_tempered_simplex
+        >>> data = make_tempered_simplex(2000, 2, random_state=0)
+        >>> several = [TemperatureScaling(), IsotonicRecalibrator()]
+        >>> fitted = [one.fit(data.y_proba, data.y) for one in several]
+        >>> display = RecalibrationDisplay.from_recalibrators(fitted, data.y_proba)
+        >>> [one.name for one in display.maps]
+        ['TemperatureScaling', 'IsotonicRecalibrator']
+        """
+        maps = given_maps(name_recalibrators(recalibrators), y_proba, classes, max_points)
+        return cls(maps).plot(ax=ax, **plot_params)
+
+    @classmethod
+    def from_estimator(
+        cls, estimator, X, *, classes=None, max_points=3000, name=None, ax=None, **plot_params
+    ):
+        """Map inside of a recalibrated classifier, at the probabilities of its inner classifier.
+
+        With ``ensemble=True`` each fold has a classifier and a map of its own. Their maps are
+        overlaid in one colour; the classifier averages over them.
+
+        Parameters
+        ----------
+        estimator : RecalibratedClassifierCV or Pipeline
+            Fitted; a Pipeline ends in one, or has a `CrossFitProba` and recalibrators after it.
+        X : array-like of shape (n_samples, n_features)
+            Features.
+        classes, max_points, name, ax, **plot_params
+            As in `from_recalibrator`.
+
+        Returns
+        -------
+        RecalibrationDisplay
+            The display, drawn.
+
+        Raises
+        ------
+        ValueError
+            As `from_recalibrator`, and for estimators without a recalibrator.
+        NotFittedError
+            For an estimator that is not fitted.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_breast_cancer
+        >>> from sklearn.naive_bayes import GaussianNB
+        >>> from skcalib import RecalibratedClassifierCV, RecalibrationDisplay
+        >>> X, y = load_breast_cancer(return_X_y=True)
+        >>> model = RecalibratedClassifierCV(GaussianNB()).fit(X[::2], y[::2])
+        >>> display = RecalibrationDisplay.from_estimator(model, X[1::2])
+        >>> print(display.line_.get_label())
+        TemperatureScaling
+        injective, keeps the order of classes
+        """
+        return cls(estimator_maps(estimator, X, name, classes, max_points)).plot(
+            ax=ax, **plot_params
+        )
+
+    def plot(
+        self,
+        ax=None,
+        *,
+        name=None,
+        ref_line=True,
+        histogram=True,
+        legend=True,
+        curve_kwargs=None,
+        hist_kwargs=None,
+        ref_line_kwargs=None,
+    ):
+        """Draw the map.
+
+        Parameters
+        ----------
+        ax : Axes or array of Axes, default=None
+            Where to draw; None makes a figure. Displays on the same Axes are overlaid. Several
+            panels need an array of Axes, one each.
+        name : str, default=None
+            Name in the legend, instead of the recalibrator's own; for a single one only.
+        ref_line, histogram, legend : bool, default=True
+            Whether to draw the diagonal, the histogram of the forecasts and the legend.
+        curve_kwargs, hist_kwargs, ref_line_kwargs : dict, default=None
+            Arguments for ``Axes.plot``, ``Axes.hist`` and ``Axes.plot``.
+
+        Returns
+        -------
+        RecalibrationDisplay
+            The display itself.
+
+        Raises
+        ------
+        ValueError
+            If `ax` cannot hold the panels, or a name is given for several recalibrators.
+        """
+        from skcalib.displays import _plotting as draw  # matplotlib is imported here, not before
+
+        panels = {}
+        for one in self.maps:
+            panels.setdefault(one.event, []).append(one)
+        names = list(dict.fromkeys(one.name for one in self.maps))
+        if name is not None and len(names) > 1:
+            raise ValueError(
+                f"name is for a single recalibrator, and there are {len(names)}: name them by a "
+                "dict in from_recalibrators."
+            )
+        axes = draw.panel_axes(ax, len(panels))
+        styles = MapStyles(
+            draw.without_aliases(curve_kwargs),
+            hist_kwargs or {},
+            draw.without_aliases(ref_line_kwargs),
+        )
+        artists = [
+            draw_maps(
+                panel,
+                maps,
+                names={} if name is None else {names[0]: name},
+                styles=styles,
+                ref_line=ref_line,
+                histogram=histogram,
+            )
+            for panel, maps in zip(axes, panels.values(), strict=True)
+        ]
+        if legend:
+            draw_names(axes, outside=ax is None and len(axes) > 1)
+        self.line_, self.ref_line_, self.ax_hist_ = (
+            draw.one_or_all([artist for part in parts for artist in part])
+            for parts in zip(*artists, strict=True)
+        )
+        self.ax_, self.figure_ = draw.one_or_all(axes), axes[0].figure
+        return self

@@ -1,0 +1,483 @@
+"""Maps of recalibrators: the curves, the points, the doors, what is said and what is refused."""
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import copy
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import make_forecasts
+from matplotlib.colors import to_hex
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skcalib import (
+    BetaCalibration,
+    CrossFitProba,
+    DiagonalOrderPreserving,
+    DirichletCalibration,
+    EnsembleTemperatureScaling,
+    HistogramBinning,
+    IdentityRecalibrator,
+    IsotonicRecalibrator,
+    KernelRecalibrator,
+    LabelFrequency,
+    MatrixScaling,
+    PlattScaling,
+    QuadraticScaling,
+    RecalibratedClassifierCV,
+    RecalibrationDisplay,
+    ReliabilityDisplay,
+    TemperatureScaling,
+    VectorScaling,
+)
+from skcalib.datasets import make_tempered_simplex
+from skcalib.displays._recalibration_maps import UNCHANGED
+
+draw = RecalibrationDisplay.from_recalibrator
+overlay = RecalibrationDisplay.from_recalibrators
+of_estimator = RecalibrationDisplay.from_estimator
+#: The last bit of a map may depend on the size of the batch.
+ROUNDING = {"rtol": 1e-12, "atol": 1e-15}
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def two():
+    data = make_tempered_simplex(600, 2, random_state=0)
+    return data.y, data.y_proba
+
+
+@pytest.fixture(scope="module")
+def three():
+    data = make_tempered_simplex(500, 3, random_state=1)
+    return data.y, data.y_proba
+
+
+def curve_of(recalibrator, p):
+    return recalibrator.predict_proba(np.column_stack([1 - p, p]))[:, 1]
+
+
+def texts(display):
+    legend = display.figure_.legends[0] if display.figure_.legends else display.ax_.get_legend()
+    return [text.get_text() for text in legend.get_texts()]
+
+
+class Halfway:
+    """A recalibrator that is not ours: half of the forecast, half of the base rate."""
+
+    def fit(self, P, y):
+        self.rate = np.bincount(y, minlength=np.shape(P)[1]) / len(y)
+        return self
+
+    def predict_proba(self, P):
+        return (np.asarray(P) + self.rate) / 2
+
+
+# Two classes: a curve
+
+
+@pytest.mark.parametrize(
+    "recalibrator",
+    [
+        IdentityRecalibrator(),
+        TemperatureScaling(),
+        EnsembleTemperatureScaling(),
+        PlattScaling(),
+        BetaCalibration(),
+        QuadraticScaling(),
+        VectorScaling(shrinkage=1),
+        MatrixScaling(shrinkage=1),
+        DirichletCalibration(shrinkage=1),
+        DiagonalOrderPreserving(),
+        IsotonicRecalibrator(),
+        IsotonicRecalibrator(strict=True),
+        HistogramBinning(n_bins=7),
+        KernelRecalibrator(bandwidth=0.01),
+        LabelFrequency(),
+        make_pipeline(TemperatureScaling(), "passthrough", IsotonicRecalibrator()),
+        Halfway(),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_the_curve_is_the_map(two, recalibrator):
+    y, proba = two
+    fitted = copy.deepcopy(recalibrator).fit(proba, y)
+    p, q = draw(fitted).line_.get_xydata().T
+    assert p[0] == 0 and p[-1] == 1 and np.all(np.diff(p) >= 0) and np.diff(p).max() < 0.0021
+    assert_allclose(q, curve_of(fitted, p), **ROUNDING)
+    between = np.random.default_rng(0).random(200)
+    assert_allclose(np.interp(between, p, q), curve_of(fitted, between), atol=0.01)
+
+
+@pytest.mark.parametrize(
+    "recalibrator", [TemperatureScaling, PlattScaling, VectorScaling, IsotonicRecalibrator]
+)
+@pytest.mark.parametrize("columns", [1, 2])
+def test_logits_are_drawn_over_the_probability(two, recalibrator, columns):
+    y, proba = two
+    logits = np.log(proba)
+    logits = logits[:, 1:] - logits[:, :1] if columns == 1 else logits + 3.0
+    fitted = recalibrator(input="logits").fit(logits, y)
+    line = draw(fitted, proba).line_
+    p, q = line.get_xydata()[1:-1].T
+    z = np.log(p) - np.log1p(-p)
+    given = z[:, None] if columns == 1 else np.column_stack([np.zeros_like(z), z])
+    assert_allclose(q, fitted.predict_proba(given)[:, 1], atol=1e-9)
+    assert np.isfinite(line.get_ydata()).all()  # at certainty too, which has no logit
+    assert_allclose(q, curve_of(recalibrator().fit(proba, y), p), atol=2e-3)
+
+
+def test_a_pipeline_reads_what_its_first_step_reads(two):
+    y, proba = two
+    pipe = make_pipeline(TemperatureScaling(input="logits"), PlattScaling())
+    pipe.fit(np.log(proba), y)
+    display = draw(make_pipeline("passthrough", pipe).fit(np.log(proba), y))
+    p, q = display.line_.get_xydata()[1:-1].T
+    assert_allclose(q, pipe.predict_proba(np.log(np.column_stack([1 - p, p])))[:, 1])
+    assert display.maps[0].name == "TemperatureScaling → PlattScaling"
+    assert display.maps[0].declared == "injective, may change the predicted class"
+
+
+def test_one_column_of_probabilities(two):
+    y, proba = two
+    one = PlattScaling().fit(proba[:, 1:], y)
+    assert one.n_features_in_ == 1
+    p, q = draw(one, proba).line_.get_xydata().T
+    assert_allclose(q, one.predict_proba(p[:, None])[:, 1], **ROUNDING)
+    assert_allclose(q, draw(PlattScaling().fit(proba[:, 1], y)).line_.get_ydata(), **ROUNDING)
+
+
+def test_a_jump_is_vertical_and_where_it_happens(two):
+    y, proba = two
+    binning = HistogramBinning(n_bins=5, strategy="uniform").fit(proba, y)
+    p, q = draw(binning).line_.get_xydata().T
+    jumps = np.flatnonzero(np.abs(np.diff(q)) > 0.01)
+    assert_allclose(p[jumps], [0.2, 0.4, 0.6, 0.8], atol=1e-12)
+    assert np.diff(p)[jumps].max() < 1e-12
+    assert np.abs(np.diff(q))[np.setdiff1d(np.arange(len(q) - 1), jumps)].max() == 0
+
+
+def test_the_first_class_of_two_is_the_mirror_image(two):
+    y, proba = two
+    fitted = BetaCalibration().fit(proba, np.where(y == 1, "yes", "no"))
+    first, last = draw(fitted, classes="no"), draw(fitted)
+    assert last.ax_.get_xlabel() == "Predicted probability of class yes"
+    assert first.ax_.get_xlabel() == "Predicted probability of class no"
+    p = np.linspace(0.01, 0.99, 50)
+    mirrored = 1 - np.interp(1 - p, *last.line_.get_xydata().T)
+    assert_allclose(np.interp(p, *first.line_.get_xydata().T), mirrored, atol=1e-4)
+    both = draw(fitted, classes=["yes", "no"])
+    assert [one.event for one in both.maps] == ["class yes", "class no"]
+
+
+def test_the_histogram_shows_the_forecasts_before(two):
+    y, proba = two
+    fitted = TemperatureScaling().fit(proba, y)
+    assert draw(fitted).ax_hist_ is None
+    assert draw(fitted, proba, histogram=False).ax_hist_ is None
+    inset = draw(fitted, proba, hist_kwargs={"histtype": "bar"}).ax_hist_
+    heights = [patch.get_height() for patch in inset.patches]
+    counts = np.histogram(proba[:, 1], np.linspace(0, 1, 41))[0]
+    assert_allclose(heights, counts / len(proba))
+    assert_array_equal(draw(fitted, proba[:, 1]).maps[0].scores, proba[:, 1])
+
+
+# Several recalibrators
+
+
+def test_overlays_have_names_and_colours(two):
+    y, proba = two
+    fitted = [one().fit(proba, y) for one in (TemperatureScaling, PlattScaling, HistogramBinning)]
+    display = overlay(dict(zip("abc", fitted, strict=True)), proba)
+    assert len({to_hex(line.get_color()) for line in display.line_}) == 3
+    for line, one in zip(display.line_, fitted, strict=True):
+        assert_allclose(line.get_ydata(), curve_of(one, line.get_xdata()), **ROUNDING)
+    assert texts(display) == [
+        "a\ninjective, keeps the order of classes",
+        "b\ninjective, may change the predicted class",
+        "c\nnot injective, may change the predicted class",
+        UNCHANGED,
+    ]
+    assert display.ax_hist_ is not None and display.ref_line_ in display.ax_.lines
+
+
+def test_a_list_is_named_after_its_classes(two):
+    y, proba = two
+    fitted = [one.fit(proba, y) for one in (PlattScaling(), PlattScaling(loss="brier"), Halfway())]
+    display = overlay(fitted)
+    assert [one.name for one in display.maps] == ["PlattScaling", "PlattScaling (2)", "Halfway"]
+    assert texts(display)[2] == "Halfway"  # it declares nothing
+
+
+def test_displays_on_the_same_axes(two):
+    y, proba = two
+    reliability = ReliabilityDisplay.from_predictions(y, proba, band=None)
+    first = draw(TemperatureScaling().fit(proba, y), proba, ax=reliability.ax_, ref_line=False)
+    second = draw(PlattScaling().fit(proba, y), ax=reliability.ax_)
+    third = draw(BetaCalibration().fit(proba, y), ax=reliability.ax_)
+    assert second.ref_line_ is third.ref_line_ and first.ref_line_ is None
+    lines = [reliability.line_, first.line_, second.line_, third.line_]
+    assert len({to_hex(line.get_color()) for line in lines}) == 4
+    assert first.ax_hist_ is reliability.ax_hist_
+
+
+def test_plot_again_with_other_styles(two):
+    y, proba = two
+    display = draw(TemperatureScaling().fit(proba, y), name="Mine")
+    assert texts(display)[0].startswith("Mine\n")
+    style = {"lw": 3, "c": "black"}
+    again = display.plot(name="Yours", curve_kwargs=style, ref_line_kwargs={"ls": "-"})
+    assert again is display and texts(display)[0].startswith("Yours\n")
+    assert display.line_.get_linewidth() == 3 and display.line_.get_color() == "black"
+    assert display.ref_line_.get_linestyle() == "-" and style == {"lw": 3, "c": "black"}
+    assert display.plot(legend=False).ax_.get_legend() is None
+    two_maps = overlay([IdentityRecalibrator().fit(proba, y), TemperatureScaling().fit(proba, y)])
+    with pytest.raises(ValueError, match="name is for a single recalibrator, and there are 2"):
+        two_maps.plot(name="Both")
+
+
+# More classes: points
+
+
+def test_a_panel_of_points_for_each_class(three):
+    y, proba = three
+    fitted = MatrixScaling(shrinkage=1).fit(proba, np.array(["x", "y", "z"])[y])
+    display = draw(fitted, proba)
+    after = fitted.predict_proba(proba)
+    assert [ax.get_xlabel()[-1] for ax in display.ax_] == ["x", "y", "z"]
+    for k, line in enumerate(display.line_):
+        assert_array_equal(line.get_xydata(), np.column_stack([proba[:, k], after[:, k]]))
+        assert line.get_linestyle() == "None"
+    assert len(display.ax_hist_) == len(display.ref_line_) == 3
+    assert texts(display) == [
+        "MatrixScaling\ninjective, may change the predicted class",
+        UNCHANGED,
+    ]
+
+
+def test_logits_of_several_classes(three):
+    y, proba = three
+    logits = np.log(proba) + 5.0
+    fitted = VectorScaling(input="logits", shrinkage=10).fit(logits, y)
+    for k, line in enumerate(draw(fitted, proba).line_):
+        assert_allclose(line.get_ydata(), fitted.predict_proba(logits)[:, k])
+        assert_array_equal(line.get_xdata(), proba[:, k])
+
+
+def test_panels_hold_several_recalibrators(three):
+    y, proba = three
+    fitted = [TemperatureScaling().fit(proba, y), IsotonicRecalibrator().fit(proba, y)]
+    display = overlay(fitted, proba, classes=[2, 0])
+    assert [one.event for one in display.maps] == ["class 2", "class 0"] * 2
+    assert [ax.get_xlabel()[-1] for ax in display.ax_] == ["2", "0"]
+    for lines in (display.line_[:2], display.line_[2:]):  # panel by panel, the same colours
+        assert [to_hex(line.get_color()) for line in lines] == ["#0072b2", "#d55e00"]
+    assert_array_equal(display.line_[1].get_ydata(), fitted[1].predict_proba(proba)[:, 2])
+
+
+def test_thinning_is_said(three):
+    y, proba = three
+    display = draw(TemperatureScaling().fit(proba, y), proba, max_points=100)
+    assert texts(display)[0].endswith("\n100 of 500 forecasts")
+    p = display.line_[1].get_xdata()
+    assert len(p) == 100 and p[0] == proba[0, 1] and p[-1] == proba[-1, 1]
+    assert set(p) <= set(proba[:, 1])
+    assert len(display.maps[0].scores) == 500  # the histogram has all
+    assert "forecasts" not in texts(draw(TemperatureScaling().fit(proba, y), proba))[0]
+    silent = draw(Halfway().fit(proba, y), proba, max_points=1)
+    assert texts(silent)[0] == "Halfway\n1 of 500 forecasts"
+
+
+def test_axes_of_the_user(three):
+    y, proba = three
+    fitted = TemperatureScaling().fit(proba, y)
+    _, axes = plt.subplots(1, 3)
+    display = draw(fitted, proba, ax=axes)
+    assert display.ax_ == list(axes) and not display.figure_.legends
+    assert axes[0].get_legend() is not None and axes[1].get_legend() is None
+    with pytest.raises(ValueError, match="ax must be an array of 3 Axes"):
+        draw(fitted, proba, ax=axes[0])
+
+
+def test_at_most_25_panels():
+    proba = np.random.default_rng(0).dirichlet(np.ones(26), 300)
+    y = proba.argmax(axis=1)
+    y[::2] = np.roll(y, 1)[::2]
+    fitted = TemperatureScaling().fit(proba, y)
+    with pytest.raises(ValueError, match="26 are more than the 25 .* classes="):
+        draw(fitted, proba)
+    assert len(draw(fitted, proba, classes=np.arange(0, 26, 6), legend=False).line_) == 5
+
+
+def test_certain_forecasts():
+    y, proba = make_forecasts(200, 3)
+    assert (proba == 0).any()
+    for options in ({}, {"input": "logits"}):
+        given = np.log(np.maximum(proba, 1e-300)) if options else proba
+        fitted = TemperatureScaling(**options).fit(given, y)
+        display = draw(fitted, proba)
+        assert all(np.isfinite(line.get_ydata()).all() for line in display.line_)
+
+
+# The door of classifiers
+
+
+@pytest.fixture(scope="module")
+def cancer():
+    X, y = load_breast_cancer(return_X_y=True)
+    return X[::2], y[::2], X[1::2]
+
+
+def test_from_estimator(cancer):
+    X, y, new = cancer
+    model = RecalibratedClassifierCV(GaussianNB(), BetaCalibration()).fit(X, y)
+    display = of_estimator(model, new, name="Bayes")
+    before = model.estimator_.predict_proba(new)
+    assert_array_equal(display.maps[0].scores, before[:, 1])
+    p, q = display.line_.get_xdata(), display.line_.get_ydata()
+    assert_allclose(q, curve_of(model.recalibrator_, p), **ROUNDING)
+    assert texts(display)[0].startswith("Bayes\n")
+
+
+def test_from_estimator_of_several_classes():
+    X, y = load_iris(return_X_y=True)
+    y = np.array(["a", "b", "c"])[y]
+    model = RecalibratedClassifierCV(GaussianNB(), TemperatureScaling()).fit(X, y)
+    display = of_estimator(model, X, classes=["b"])
+    points = np.column_stack(
+        [model.estimator_.predict_proba(X)[:, 1], model.predict_proba(X)[:, 1]]
+    )
+    assert_allclose(display.line_.get_xydata(), points)
+
+
+def test_folds_share_a_colour_and_an_entry(cancer):
+    X, y, new = cancer
+    model = RecalibratedClassifierCV(GaussianNB(), cv=3, ensemble=True).fit(X, y)
+    display = of_estimator(model, new)
+    assert len(display.line_) == 3
+    assert len({line.get_color() for line in display.line_}) == 1
+    for line, one in zip(display.line_, model.recalibrators_, strict=True):
+        assert_allclose(line.get_ydata(), curve_of(one, line.get_xdata()), **ROUNDING)
+    assert texts(display) == [
+        "TemperatureScaling (3 folds)\ninjective, keeps the order of classes",
+        UNCHANGED,
+    ]
+
+
+def test_recalibrators_after_cross_fitting(cancer):
+    X, y, new = cancer
+    pipe = make_pipeline(StandardScaler(), CrossFitProba(GaussianNB()), PlattScaling()).fit(X, y)
+    display = of_estimator(pipe, new)
+    p, q = display.line_.get_xdata(), display.line_.get_ydata()
+    assert_allclose(q, curve_of(pipe[-1], p), **ROUNDING)
+    assert_array_equal(display.maps[0].scores, pipe[:2].transform(new)[:, 1])
+    search = GridSearchCV(pipe, {"plattscaling": [PlattScaling()]}, cv=2).fit(X, y)
+    assert_array_equal(of_estimator(search, new).line_.get_ydata(), display.line_.get_ydata())
+    ended = make_pipeline(StandardScaler(), RecalibratedClassifierCV(GaussianNB())).fit(X, y)
+    inner = ended[-1].estimator_.predict_proba(ended[0].transform(new))
+    assert_array_equal(of_estimator(ended, new).maps[0].scores, inner[:, 1])
+
+
+def test_recalibrators_that_are_not_ours(three, cancer):
+    y, proba = three
+    display = draw(Halfway().fit(proba, y), proba)
+    rate = np.bincount(y) / len(y)
+    assert_allclose(display.line_[2].get_ydata(), (proba[:, 2] + rate[2]) / 2)
+    X, y, new = cancer
+    model = RecalibratedClassifierCV(GaussianNB(), LogisticRegression()).fit(X, y)
+    line = of_estimator(model, new).line_
+    assert_allclose(line.get_ydata(), curve_of(model.recalibrator_, line.get_xdata()), **ROUNDING)
+    assert line.get_label() == "LogisticRegression"
+
+
+def test_frames(three):
+    y, proba = three
+    frame = pd.DataFrame(proba, columns=["a", "b", "c"])
+    fitted = TemperatureScaling().fit(frame, y)
+    for given in (frame, proba):
+        assert_allclose(draw(fitted, given).line_[0].get_xdata(), proba[:, 0])
+    with pytest.raises(ValueError, match="columns of y_proba are named"):
+        draw(fitted, frame[["b", "a", "c"]])
+
+
+def test_an_isotonic_curve_that_only_keeps_the_prediction_says_so():
+    frequency = LabelFrequency().fit([0.1, 0.2, 0.8, 0.9], [0, 0, 1, 1])
+    assert frequency.preserves_argmax_
+    assert draw(frequency).maps[0].declared == "not injective, keeps the predicted class"
+
+
+# What is refused, and what is left alone
+
+
+def test_refusals(two, three):
+    y, proba = two
+    labels, several = three
+    platt = PlattScaling().fit(proba, y)
+    vector = VectorScaling(shrinkage=10).fit(several, labels)
+    for call, words in [
+        (lambda: draw(vector), "The map of 3 classes has no single curve.*pass y_proba"),
+        (lambda: draw(vector, proba), "y_proba has 2 columns, but VectorScaling was fitted with 3"),
+        (lambda: draw(platt, several), "y_proba has 3 columns, but PlattScaling was fitted with 2"),
+        (lambda: draw(vector, np.log(several)), "probabilities are expected"),
+        (lambda: draw(vector, several, classes=[0, 7]), r"classes contains 7: the classes are \[0"),
+        (lambda: draw(vector, several, classes=[]), "classes is empty"),
+        (lambda: draw(vector, several, max_points=0), "max_points must be a whole number"),
+        (lambda: overlay([]), "recalibrators is empty"),
+        (lambda: overlay(platt), "must be a list of recalibrators, or a dict"),
+        (lambda: overlay([platt, vector]), r"different classes, \[0, 1\] and \[0, 1, 2\]"),
+        (lambda: draw(PlattScaling), "A fitted recalibrator is needed"),
+        (lambda: draw("platt"), "A fitted recalibrator is needed"),
+        (lambda: draw(platt, ax="axes"), "ax must be a matplotlib Axes"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            call()
+
+
+def test_what_is_not_fitted(two, cancer):
+    for one in (PlattScaling(), make_pipeline(TemperatureScaling(), PlattScaling())):
+        with pytest.raises(NotFittedError, match="is not fitted: fit it to held-out"):
+            draw(one)
+    for one in (RecalibratedClassifierCV(), make_pipeline(CrossFitProba(), PlattScaling())):
+        with pytest.raises(NotFittedError, match="not fitted"):
+            of_estimator(one, cancer[2])
+
+
+def test_a_classifier_at_the_wrong_door(cancer):
+    X, y, new = cancer
+    bayes = GaussianNB().fit(X, y)
+    with pytest.raises(ValueError, match="from_estimator takes a fitted RecalibratedClassifierCV"):
+        of_estimator(bayes, new)
+    with pytest.raises(ValueError, match="GaussianNB was fitted to 30 columns"):
+        draw(bayes)
+    for one in (
+        RecalibratedClassifierCV(GaussianNB()),
+        make_pipeline(CrossFitProba(GaussianNB()), PlattScaling()),
+    ):
+        with pytest.raises(ValueError, match="classifier of features.*use from_estimator"):
+            draw(one.fit(X, y))
+
+
+def test_nothing_passed_in_is_modified(three):
+    y, proba = three
+    fitted = DiagonalOrderPreserving().fit(proba, y)
+    kept, state = proba.copy(), copy.deepcopy(vars(fitted))
+    draw(fitted, proba, classes=[1])
+    assert_array_equal(proba, kept)
+    assert vars(fitted).keys() == state.keys()
+    assert_array_equal(fitted._theta, state["_theta"])
