@@ -94,9 +94,20 @@ class ProperScore(Divergence):
         It is :math:`\nabla^2 H(s)\, (q - s)`, the change of the gradient along the step to the
         target; taken by differences inside the simplex unless a score knows it in closed form.
         """
-        step, h = np.asarray(target) - forecast, 1e-4
-        near, far = (self.gradient(forecast + k * h * step) for k in (1, 2))
-        return (4 * near - far - 3 * self.gradient(forecast)) / (2 * h)
+        step, start = np.asarray(target) - forecast, self.gradient(forecast)
+
+        def along(h):
+            near, far = (self.gradient(forecast + k * h * step) for k in (1, 2))
+            with np.errstate(invalid="ignore"):  # infinite slopes at 0, where no step is taken
+                rise = np.where(step == 0, 0.0, 4 * near - far - 3 * start)
+            return rise / (2 * h)
+
+        # A probability that grows from near zero may pass a bend: there the step is short beside
+        # it, and for the others still long beside rounding.
+        grows = (step > 0) & (forecast > 0) & (self.domain == "simplex")
+        own = np.where(grows, 1e-3 * forecast / np.where(grows, step, 1.0), np.inf)
+        short = np.minimum(own.min(axis=-1, keepdims=True), 1e-4)
+        return np.where(own < 1e-4, along(short), along(1e-4))
 
     def logit_loss(self, target, logits):
         """Loss of the forecasts softmax(logits) and its gradient in the logits."""

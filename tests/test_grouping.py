@@ -1106,3 +1106,26 @@ def test_links_are_odd_and_bounded_and_their_truth_is_right(link, within_standar
 def test_links_that_are_refused():
     with pytest.raises(ValueError, match="link must be one of 'sigmoid', 'step'"):
         make_grouping_problem(10, link="cosine")
+
+
+def test_bound_of_the_squared_error_without_a_curve():
+    """Mean over 40 data sets against E (Q - S)^2 = GL, known, for a score that is calibrated; and
+    an over-confident one, whose error is known from the posterior."""
+    bounds, truths = [], []
+    for seed in range(40):
+        data = make_grouping_problem(4000, random_state=seed)
+        logits = np.log(data.y_proba) * 1.3
+        proba = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+        fitted = GroupingLossEstimator(random_state=seed, n_permutations=0).fit(
+            data.X, data.y, y_proba=proba
+        )
+        bounds.append(fitted.binned_epistemic_bound_)
+        truths.append(np.mean((data.posterior - proba)[:, 1] ** 2))
+    bounds, truth = np.array(bounds), np.mean(truths)
+    error = bounds.std(ddof=1) / np.sqrt(len(bounds))
+    assert bounds.mean() <= truth + 2 * error
+    assert bounds.mean() >= 0.6 * truth
+    log = GroupingLossEstimator(loss="log", n_permutations=0, random_state=0).fit(
+        data.X, data.y, y_proba=proba
+    )
+    assert np.isnan(log.binned_epistemic_bound_)

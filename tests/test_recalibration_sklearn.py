@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skcalib._labels import check_y
 from skcalib.recalibration import (
     BetaCalibration,
+    BiasCorrectedTemperatureScaling,
     DiagonalOrderPreserving,
     DirichletCalibration,
     EnsembleTemperatureScaling,
@@ -78,6 +79,10 @@ class Temperature(Simplex, TemperatureScaling):
     pass
 
 
+class BiasCorrected(Simplex, BiasCorrectedTemperatureScaling):
+    pass
+
+
 class Ensemble(Simplex, EnsembleTemperatureScaling):
     pass
 
@@ -133,6 +138,7 @@ SEPARABLE = "its labels of a class are separable, and the weak prior that helps 
 RANKS = "bins, knots or a bandwidth come from the samples, and weights do not move them"
 EQUIVALENCE = "check_sample_weight_equivalence_on_dense_data"
 EXEMPT = {
+    BiasCorrected: {EQUIVALENCE: COUNTS},
     Platt: {EQUIVALENCE: SEPARABLE},
     Quadratic: {EQUIVALENCE: SEPARABLE},
     Vector: {EQUIVALENCE: COUNTS},
@@ -145,6 +151,7 @@ EXEMPT = {
 ESTIMATORS = [
     Identity(),
     Temperature(),
+    BiasCorrected(),
     Ensemble(),
     Platt(),
     Beta(),

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
+from scipy.special import softmax
 from scipy.stats import entropy, norm
 from sklearn.metrics import brier_score_loss, log_loss
 
@@ -92,6 +93,91 @@ def test_schervish_mixture_of_thresholds(score, weight):
         assert score.loss(np.array([[1.0, 0.0]]), forecast)[0] == pytest.approx(
             false_alarm, rel=1e-8
         )
+
+
+# --- gradients of the loss ------------------------------------------------------------------------
+
+
+class Quartic(ProperScore):
+    """A score of a user, without closed forms."""
+
+    infimum = -1.0
+
+    def entropy(self, forecast):
+        return -np.sum(forecast**4, axis=-1)
+
+    def gradient(self, forecast):
+        return -4 * forecast**3
+
+
+def points(n_classes, *, concentration=1.0, soft=False, n_samples=300):
+    rng = np.random.default_rng(n_classes)
+    s = rng.dirichlet(np.full(n_classes, concentration), n_samples)
+    labels = np.eye(n_classes)[rng.integers(n_classes, size=n_samples)]
+    return (0.9 * labels + 0.1 / n_classes if soft else labels), s
+
+
+@pytest.mark.parametrize("soft", [False, True])
+@pytest.mark.parametrize("n_classes", [2, 5])
+@pytest.mark.parametrize("score", [*PROPER, Quartic()], ids=repr)
+def test_loss_gradient_against_differences(score, n_classes, soft):
+    """Along the simplex; the direction that leaves it is free."""
+    q, s = points(n_classes, soft=soft)
+    s = 0.9 * s + 0.1 / n_classes
+    found = score.loss_gradient(q, s)
+    assert found.shape == s.shape
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        step = 1e-6 * (rng.dirichlet(np.ones(n_classes), len(s)) - s)
+        rise = score.loss(q, s + step) - score.loss(q, s - step)
+        np.testing.assert_allclose(
+            2 * np.sum(found * step, axis=1), rise, rtol=1e-6, atol=1e-6 * np.abs(rise).max()
+        )
+
+
+@pytest.mark.parametrize("soft", [False, True])
+@pytest.mark.parametrize("n_classes", [2, 5])
+@pytest.mark.parametrize("score", [*PROPER, Quartic()], ids=repr)
+def test_logit_loss_against_differences(score, n_classes, soft):
+    q, s = points(n_classes, soft=soft)
+    logits = 2 * np.log(s)
+    loss, gradient = score.logit_loss(q, logits)
+    forecast = softmax(logits, axis=1)
+    np.testing.assert_allclose(loss, score.loss(q, forecast), rtol=1e-9, atol=1e-12)
+    for k in range(n_classes):
+        step = 1e-5 * np.eye(n_classes)[k]
+        rise = score.logit_loss(q, logits + step)[0] - score.logit_loss(q, logits - step)[0]
+        np.testing.assert_allclose(gradient[:, k], rise / 2e-5, atol=1e-6)
+    np.testing.assert_allclose(gradient.sum(axis=1), 0, atol=1e-10)
+
+
+@pytest.mark.parametrize("concentration", [1.0, 0.2, 0.05])
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("score", [Brier(), LogLoss()], ids=repr)
+def test_generic_loss_gradient_against_closed_forms(score, n_classes, concentration):
+    """Also where the label was given a probability of 1e-15, and the logarithm bends."""
+    q, s = points(n_classes, concentration=concentration)
+    there = np.sum(q * s, axis=1) > 1e-200
+    q, s = q[there], s[there]
+    assert concentration > 0.1 or np.sum(q * s, axis=1).min() < 1e-12
+    closed, generic = score.loss_gradient(q, s), ProperScore.loss_gradient(score, q, s)
+
+    def in_logits(gradient):
+        return s * (gradient - np.sum(s * gradient, axis=1, keepdims=True))
+
+    np.testing.assert_allclose(in_logits(generic), in_logits(closed), atol=1e-5)
+
+
+@pytest.mark.parametrize("score", [*PROPER, Quartic()], ids=repr)
+def test_logit_loss_far_out(score):
+    """Forecasts that underflow: finite everywhere, and the log loss grows like the logit."""
+    logits = np.array([[0.0, 1000.0], [0.0, -1000.0], [3.0, 3.0], [0.0, 40.0]])
+    q = np.eye(2)[[0, 0, 1, 0]]
+    loss, gradient = score.logit_loss(q, logits)
+    assert np.isfinite(loss).all() and np.isfinite(gradient).all()
+    if score == LogLoss():
+        np.testing.assert_allclose(loss, [1000, 0, np.log(2), 40], atol=1e-12)
+        np.testing.assert_allclose(gradient[0], [-1, 1], atol=1e-12)
 
 
 # --- exact 0 and 1 --------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from skcalib.grouping._regions import (
     merge_singletons,
     stratified_half,
 )
-from skcalib.grouping._risk import risk_terms
+from skcalib.grouping._risk import default_model, risk_terms
 from skcalib.grouping._table import region_table
 from skcalib.grouping._terms import partition_terms
 from skcalib.grouping._tests import bonferroni, permutation_pvalue
@@ -34,6 +34,7 @@ class GroupingFit:
     calibration: float
     mean_loss: float
     refinement: float
+    correction: float
     pvalue: float
     table: list
     n_regions: int
@@ -126,6 +127,7 @@ def fit_risk(problem, score, smoother, model, options, seed):
         calibration=float(weight @ (before - after)),
         mean_loss=float(weight @ before),
         refinement=float(weight @ after),
+        correction=np.nan,
         pvalue=pvalue,
         table=[],
         n_regions=0,
@@ -181,6 +183,7 @@ def _terms(problem, score, bins, measured, cut, curve, options, rng):
             weighted_mean(score.loss(problem.target, problem.forecast), problem.weight)
         ),
         refinement=float(weighted_mean(score.loss(target, curve), weight)),
+        correction=terms.correction,
         pvalue=pvalue,
         table=table,
         n_regions=cut.n_before,
@@ -192,7 +195,7 @@ def _terms(problem, score, bins, measured, cut, curve, options, rng):
 def _average(one, two):
     """Both directions: means; the variance counts them as dependent, the p-value doubles."""
     names = ("plugin", "bias", "induced", "lower_bound", "calibration")
-    names += ("mean_loss", "refinement", "singletons")
+    names += ("mean_loss", "refinement", "correction", "singletons")
     means = {name: 0.5 * (getattr(one, name) + getattr(two, name)) for name in names}
     spread = 0.25 * (np.sqrt(one.variance) + np.sqrt(two.variance)) ** 2
     table = [
@@ -208,3 +211,13 @@ def _average(one, two):
         n_regions=one.n_regions + two.n_regions,
         n_measured=one.n_measured + two.n_measured,
     )
+
+
+def fit_problem(problem, score, smoother, partitioner, regions, options, method, seed):
+    """One problem by the method in use."""
+    if method == "risk":
+        model = default_model(seed) if partitioner is None else partitioner
+        return fit_risk(problem, score, smoother, model, options, seed)
+    if regions is not None:
+        return fit_given_regions(problem, score, smoother, regions, options, seed)
+    return fit_partition(problem, score, smoother, partitioner, options, seed)

@@ -41,6 +41,7 @@ class PartitionTerms:
     induced: float
     variance: float
     calibration: float
+    correction: float
 
     @property
     def explained(self):
@@ -94,7 +95,26 @@ def partition_terms(score, bins, regions, forecast, target, curve, weight):
         variance=float(np.sum((share * (influence - share @ influence)) ** 2)),
         calibration=float(weighted_mean(error(coarse.mean(pairs)), weight))
         - coarse.jackknife_bias(error, pairs),
+        correction=_binning_correction(score, coarse, forecast, target),
     )
+
+
+def _binning_correction(score, coarse, forecast, target):
+    r"""What binning adds to :math:`E\,D(Q, S)`, for quadratic scores; nan for others.
+
+    :math:`E\|Q - S\|^2 = CE(S_B) + GL(S_B) - E[2 cov(C, S | S_B) - var(S | S_B)]` exactly, and
+    cov(C, S | S_B) = cov(Y, S | S_B) needs no calibration curve (L23 theorem C.1, corollary C.2).
+    """
+    if not score.separable:
+        return np.nan
+    corners = np.eye(target.shape[1])
+    scale = score.divergence(corners[:1], corners[1:2])[0] / 2
+    of_score = forecast - coarse.mean(forecast)
+    of_label = target - coarse.mean(target)
+    size = coarse.size[coarse.cells]
+    unbiased = np.divide(size, size - 1, out=np.zeros_like(size), where=size > 1 + 1e-9)
+    moments = np.sum(2 * of_label * of_score - of_score**2, axis=1)
+    return float(scale * weighted_mean(unbiased * moments, coarse.weight))
 
 
 class Cells:

@@ -1,39 +1,18 @@
 """The estimator of the grouping loss."""
 
-import numbers
-import warnings
-from dataclasses import dataclass
-from itertools import repeat
-
 import numpy as np
-from scipy.stats import norm
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_consistent_length, validate_data
 
 from skcalib._checks import check_proba, check_problem, check_weight
-from skcalib.errors._terms import check_loss, check_notion, check_smoother
-from skcalib.grouping._fits import GroupingProblem, fit_given_regions, fit_partition, fit_risk
+from skcalib.errors._terms import check_notion, check_smoother
+from skcalib.grouping._collect import collect
+from skcalib.grouping._fits import GroupingProblem, fit_problem
+from skcalib.grouping._options import check_parameters, check_regions, events_of, make_options
 from skcalib.grouping._regions import allows_nan, check_features
 from skcalib.grouping._risk import default_model
-from skcalib.grouping._tests import bonferroni
 from skcalib.inspector import ClassifierInspector
-from skcalib.intervals import check_confidence_level
-from skcalib.notions import Canonical, Classwise, TopLabel
-
-
-@dataclass(frozen=True)
-class _Options:
-    n_bins: int
-    strategy: str
-    region_ratio: int
-    test_size: float
-    swap: bool
-    n_permutations: int
-    folds: object
-    n_jobs: int | None
-    confidence_level: float
-    feature_names: list
 
 
 class GroupingLossEstimator(ClassifierInspector):
@@ -126,7 +105,10 @@ class GroupingLossEstimator(ClassifierInspector):
     irreducible_bound_ : float
         Upper bound of the irreducible loss: what calibration and grouping leave.
     epistemic_bound_ : float
-        Lower bound of :math:`E\,D(Q, S)` (L23 cor. C.2): calibration plus grouping.
+        Lower bound of :math:`E\,D(Q, S)`: calibration plus grouping.
+    binned_epistemic_bound_ : float
+        The same bound without a calibration curve (L23 theorem C.1, corollary C.2): calibration
+        plus explained, minus :math:`E[2 cov(Y, S|S_B) - var(S|S_B)]`. nan unless quadratic.
     regions_ : list of Region
         Who is affected, the largest harm first: event, level set, rule in feature names, samples,
         mean score, mean outcome and its Clopper-Pearson interval. ``pandas.DataFrame(regions_)``
@@ -229,7 +211,7 @@ class GroupingLossEstimator(ClassifierInspector):
         ValueError
             For invalid input, and for features that are sparse or no numbers.
         """
-        score = self._check_parameters()
+        score = check_parameters(self)
         if self.estimator is not None and y_proba is not None:
             raise ValueError(
                 "y_proba and an estimator were both given: drop y_proba, or set estimator=None to "
@@ -244,16 +226,16 @@ class GroupingLossEstimator(ClassifierInspector):
             del self._y_proba
         seed = self._seed()
         features = self._features(X)[tested]
-        regions = None if regions is None else _check_regions(regions, len(tested))[tested]
+        regions = None if regions is None else check_regions(regions, len(tested))[tested]
         if weight is not None:  # a sample of weight zero is not there
             there = np.asarray(weight) > 0
             proba, y, weight, features = proba[there], y[there], weight[there], features[there]
             regions = None if regions is None else regions[there]
         problem = check_problem(y, proba, sample_weight=weight, labels=self.classes_)
         notion = check_notion(self.notion)
-        options = self._options(len(y), regions is not None)
+        options = make_options(self, len(y), regions is not None)
         fits = Parallel(n_jobs=self.n_jobs)(
-            delayed(_fit_one)(
+            delayed(fit_problem)(
                 GroupingProblem(forecast, target, problem.weight, features, events),
                 score,
                 check_smoother(self.smoother),
@@ -266,28 +248,13 @@ class GroupingLossEstimator(ClassifierInspector):
             for k, ((forecast, target), events) in enumerate(
                 zip(
                     notion.problems(problem.forecast, problem.target),
-                    _events(notion, self.classes_),
+                    events_of(notion, self.classes_),
                     strict=False,  # names of an unknown notion never end
                 )
             )
         )
-        self._collect(fits, notion, options, score)
+        collect(self, fits, notion)
         return self
-
-    def _check_parameters(self):
-        score = check_loss(self.loss)
-        check_confidence_level(self.confidence_level)
-        if self.method not in ("partition", "risk"):
-            raise ValueError(f"method must be 'partition' or 'risk', got {self.method!r}.")
-        if not (isinstance(self.test_size, numbers.Real) and 0 < self.test_size < 1):
-            raise ValueError(f"test_size must lie between 0 and 1, got {self.test_size!r}.")
-        for name, least in (("n_bins", 1), ("region_ratio", 2), ("n_permutations", 0)):
-            value = getattr(self, name)
-            if not isinstance(value, (int, np.integer)) or value < least:
-                raise ValueError(
-                    f"{name} must be a whole number of at least {least}, got {value!r}."
-                )
-        return score
 
     def _given_forecasts(self, X, y, sample_weight):
         if self._y_proba is None:
@@ -295,9 +262,7 @@ class GroupingLossEstimator(ClassifierInspector):
                 "GroupingLossEstimator without an estimator needs the probabilities: pass y_proba "
                 "to fit, next to the features X."
             )
-        problem = check_problem(
-            y, self._y_proba, sample_weight=sample_weight, labels=self.labels
-        )
+        problem = check_problem(y, self._y_proba, sample_weight=sample_weight, labels=self.labels)
         check_consistent_length(X, y)
         self.classes_ = problem.classes
         weight = None if sample_weight is None else check_weight(sample_weight, len(y))
@@ -333,93 +298,3 @@ class GroupingLossEstimator(ClassifierInspector):
             usable = hasattr(model, "fit") and not isinstance(model, type)
             return usable and get_tags(model).input_tags.allow_nan
         return allows_nan(self.partitioner)
-
-    def _options(self, n_samples, given):
-        # A level set of a single region has nothing to compare.
-        least = self.region_ratio if given else 3 * self.region_ratio
-        measured = n_samples if given else n_samples * self.test_size
-        names = getattr(self, "feature_names_in_", None)
-        if names is None:
-            names = [f"x{j}" for j in range(self.n_features_in_)]
-        return _Options(
-            n_bins=max(1, min(self.n_bins, int(measured // least))),
-            strategy=self.strategy,
-            region_ratio=self.region_ratio,
-            test_size=self.test_size,
-            swap=self.swap,
-            n_permutations=self.n_permutations,
-            folds=5 if self.cv is None or self.estimator is not None else self.cv,
-            n_jobs=None,
-            confidence_level=self.confidence_level,
-            feature_names=[str(name) for name in names],
-        )
-
-    def _collect(self, fits, notion, options, score):
-        share = 1 / len(fits) if notion.reduce == "mean" else 1.0
-
-        def total(name):
-            return float(share * sum(getattr(fit, name) for fit in fits))
-
-        self.plugin_, self.bias_, self.induced_ = map(total, ("plugin", "bias", "induced"))
-        self.explained_ = self.plugin_ - self.bias_
-        self.grouping_loss_ = total("lower_bound")
-        self.calibration_error_ = total("calibration")
-        self.expected_loss_ = total("mean_loss")
-        self.epistemic_bound_ = self.calibration_error_ + self.grouping_loss_
-        self.irreducible_bound_ = self.expected_loss_ - self.epistemic_bound_
-        if np.isinf(self.expected_loss_):  # the difference of two infinities: by the curve instead
-            self.irreducible_bound_ = total("refinement") - self.grouping_loss_
-        self.standard_error_ = float(share * sum(np.sqrt(fit.variance) for fit in fits))
-        reach = float(norm.ppf(0.5 + self.confidence_level / 2)) * self.standard_error_
-        self.confidence_interval_ = (self.grouping_loss_ - reach, self.grouping_loss_ + reach)
-        self.pvalue_ = bonferroni([fit.pvalue for fit in fits])
-        self.regions_ = sorted(
-            (region for fit in fits for region in fit.table), key=lambda region: -region.harm
-        )
-        self.n_regions_ = sum(fit.n_regions for fit in fits)
-        if self.method == "risk":
-            self.scale_ = float(np.mean([fit.scale for fit in fits]))
-        else:
-            self._warn(fits)
-
-    def _warn(self, fits):
-        ratio = sum(fit.n_measured for fit in fits) / max(self.n_regions_, 1)
-        single = max(fit.singletons for fit in fits)
-        if ratio < 6 or single > 0.05:
-            warnings.warn(
-                f"The regions hold {ratio:.1f} measured samples on average, and {100 * single:.0f} "
-                "% of them a single one: the bound of the grouping loss is unreliable. Use more "
-                "samples, fewer bins or a larger region_ratio (about 12).",
-                UserWarning,
-                stacklevel=4,
-            )
-
-
-def _fit_one(problem, score, smoother, partitioner, regions, options, method, seed):
-    if method == "risk":
-        model = default_model(seed) if partitioner is None else partitioner
-        return fit_risk(problem, score, smoother, model, options, seed)
-    if regions is not None:
-        return fit_given_regions(problem, score, smoother, regions, options, seed)
-    return fit_partition(problem, score, smoother, partitioner, options, seed)
-
-
-def _check_regions(regions, n_samples):
-    regions = np.asarray(regions)
-    if regions.shape != (n_samples,):
-        raise ValueError(
-            f"regions must have shape ({n_samples},), one region per sample; got {regions.shape}."
-        )
-    return regions
-
-
-def _events(notion, classes):
-    """Names of the columns of each problem of the notion."""
-    names = [f"class {label}" for label in classes]
-    if isinstance(notion, Canonical):
-        return [names]
-    if isinstance(notion, Classwise):
-        return [["rest", name] for name in names]
-    if isinstance(notion, TopLabel):
-        return [["wrong", "top label"]]
-    return repeat([f"column {k}" for k in range(len(classes) + 1)])

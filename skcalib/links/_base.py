@@ -118,7 +118,7 @@ def fit_link(
     unit = 1 / np.sqrt(np.where(stiffness > 0, stiffness, free))
     bounds = link.bounds(n_classes)
     if bounds is not None:
-        ends = [[np.nan if end is None else end for end in pair] for pair in bounds]
+        ends = [(-np.inf if a is None else a, np.inf if b is None else b) for a, b in bounds]
         bounds = np.array(ends) / unit[:, None]
 
     def objective(scaled):

@@ -1,8 +1,8 @@
 """Recalibrators: maps of the simplex that are transformers and classifiers."""
 
 from skcalib.recalibration._base import LogitRecalibrator, Recalibrator
-from skcalib.recalibration.diagonal import DiagonalOrderPreserving
 from skcalib.recalibration.bias_corrected import BiasCorrectedTemperatureScaling
+from skcalib.recalibration.diagonal import DiagonalOrderPreserving
 from skcalib.recalibration.one_vs_rest import (
     BetaCalibration,
     OneVsRestRecalibrator,

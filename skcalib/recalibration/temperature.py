@@ -100,7 +100,7 @@ def fit_temperature(score, logits, target, weight, *, low=_LOW, high=_HIGH):
     grid = np.linspace(np.log(low), np.log(high), 41)
     values = [mean_loss(g) for g in grid]
     best = int(np.argmin(values))
-    if values[-1] == values[best]:  # it falls until rounding makes it level: the end is best
+    if values[-1] <= values[best] + 1e-14:  # it falls until it is level: the end is best
         return float(high), len(grid)
     bracket = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
     found = minimize_scalar(mean_loss, bounds=bracket, method="bounded", options={"xatol": 1e-10})

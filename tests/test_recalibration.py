@@ -1,0 +1,1032 @@
+"""Recalibrators: optima, declared guarantees, conventions, and what happens at the edges."""
+
+import pickle
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import minimize, minimize_scalar
+from scipy.special import expit, log_softmax, logit, softmax
+from scipy.stats import beta
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, DataConversionWarning, NotFittedError
+from sklearn.isotonic import IsotonicRegression
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+from sklearn.pipeline import make_pipeline
+
+from skcalib.datasets import make_tempered_simplex
+from skcalib.links.temperature import mean_log_loss, optimal_inverse_temperature
+from skcalib.recalibration import (
+    BetaCalibration,
+    BiasCorrectedTemperatureScaling,
+    DiagonalOrderPreserving,
+    DirichletCalibration,
+    EnsembleTemperatureScaling,
+    HistogramBinning,
+    IdentityRecalibrator,
+    IsotonicRecalibrator,
+    KernelRecalibrator,
+    LabelFrequency,
+    MatrixScaling,
+    PlattScaling,
+    QuadraticScaling,
+    TemperatureScaling,
+    VectorScaling,
+)
+from skcalib.recalibration._linked import STRENGTHS, strongest_within_error
+from skcalib.scores import Brier, LogLoss, ProperScore, Spherical
+
+SCORES = {"log": LogLoss(), "brier": Brier(), "spherical": Spherical()}
+EVERY = [
+    IdentityRecalibrator(),
+    TemperatureScaling(),
+    TemperatureScaling(loss="brier"),
+    BiasCorrectedTemperatureScaling(),
+    EnsembleTemperatureScaling(),
+    EnsembleTemperatureScaling(loss="log"),
+    PlattScaling(),
+    PlattScaling(smooth_targets=True),
+    BetaCalibration(),
+    BetaCalibration(parameters="am"),
+    BetaCalibration(parameters="ab", loss="brier"),
+    QuadraticScaling(),
+    VectorScaling(),
+    VectorScaling(shrinkage=0, loss="brier"),
+    MatrixScaling(shrinkage=10),
+    DirichletCalibration(shrinkage=10),
+    DiagonalOrderPreserving(),
+    DiagonalOrderPreserving(variant="pieces"),
+    IsotonicRecalibrator(),
+    IsotonicRecalibrator(centered=True),
+    IsotonicRecalibrator(strict=True),
+    HistogramBinning(n_bins=5),
+    HistogramBinning(n_bins=5, strategy="uniform"),
+    KernelRecalibrator(bandwidth=0.05),
+    LabelFrequency(),
+]
+EVERY = [pytest.param(r, id=f"{i}-{type(r).__name__}") for i, r in enumerate(EVERY)]
+#: Maps that contain the identity, for two classes; one against the rest loses it beyond them.
+WITH_IDENTITY = [
+    TemperatureScaling,
+    EnsembleTemperatureScaling,
+    PlattScaling,
+    BetaCalibration,
+    QuadraticScaling,
+    VectorScaling,
+    MatrixScaling,
+    DirichletCalibration,
+    DiagonalOrderPreserving,
+]
+LINKED = WITH_IDENTITY[5:]
+every = pytest.mark.parametrize("recalibrator", EVERY)
+sizes = pytest.mark.parametrize("n_classes", [2, 3, 5])
+
+
+def draw(n_samples, n_classes, *, seed=0, temperature=0.6):
+    """Over-confident forecasts inside the simplex, labels of every class."""
+    data = make_tempered_simplex(
+        n_samples, n_classes, score_temperature=temperature, random_state=seed
+    )
+    y = data.y.copy()
+    y[:n_classes] = np.arange(n_classes)
+    assert data.y_proba.min() > 0 and len(np.unique(y)) == n_classes
+    return data.y_proba, y
+
+
+def spread(n_classes, n_samples=200, seed=1):
+    """New forecasts: anywhere, near corners, at corners, at the centre, and tied."""
+    rng = np.random.default_rng(seed)
+    rows = rng.dirichlet(np.ones(n_classes), n_samples)
+    near = rng.dirichlet(np.full(n_classes, 0.1), n_samples // 4)
+    tied = rows[:10].copy()
+    tied[:, :2] = tied[:, :2].mean(axis=1, keepdims=True)
+    centre = np.full((1, n_classes), 1 / n_classes)
+    return np.vstack([rows, near, np.eye(n_classes), centre, tied])
+
+
+def assert_almost_all_close(found, expected):
+    """Rounding may carry a forecast over the edge of a bin, and an optimum is a tolerance wide."""
+    close = np.abs(found - expected).max(axis=1) < 2e-3
+    assert np.mean(close) > 0.9
+
+
+def mean_loss(score, P, y, weight=None):
+    return np.average(score.loss(np.eye(P.shape[1])[y], P), weights=weight)
+
+
+# --- optima ---------------------------------------------------------------------------------------
+
+
+@sizes
+@pytest.mark.parametrize("loss", SCORES)
+def test_temperature_is_optimal(loss, n_classes):
+    P, y = draw(400, n_classes)
+    weight = np.random.default_rng(0).uniform(0.5, 2, len(y))
+
+    def objective(beta):
+        return mean_loss(SCORES[loss], softmax(beta * np.log(P), axis=1), y, weight)
+
+    best = minimize_scalar(objective, bounds=(0.1, 3), method="bounded", options={"xatol": 1e-11})
+    scaling = TemperatureScaling(loss=loss).fit(P, y, weight)
+    assert 1 / scaling.temperature_ == pytest.approx(best.x, rel=1e-6)
+    assert scaling.loss_after_ == pytest.approx(best.fun, rel=1e-12)
+    assert scaling.loss_before_ == pytest.approx(objective(1), rel=1e-12)
+
+
+def test_temperature_of_golden_data(golden):
+    for name, log, brier in (
+        ("bin500", 1.6533929635241729, 1.6963944650170946),
+        ("tri300", 1.7871186510762562, 1.8208102705137514),
+    ):
+        P, y = golden(name)
+        assert TemperatureScaling().fit(P, y).temperature_ == pytest.approx(log, rel=1e-9)
+        scaling = TemperatureScaling(loss="brier").fit(P, y)
+        assert scaling.temperature_ == pytest.approx(brier, rel=1e-6)
+
+
+def test_ensemble_of_golden_data(golden):
+    """Their squared error is a mean over columns; Brier is their sum, halved for two."""
+    rows = [
+        ("bin500", 0.19638757156952028, 0.5740162250631731, 1),
+        ("tri300", 0.1984094577266867, 0.9851393807757302, 3),
+    ]
+    for name, squared, log, factor in rows:
+        P, y = golden(name)
+        scaling = EnsembleTemperatureScaling().fit(P, y)
+        assert scaling.loss_after_ == pytest.approx(factor * squared, abs=1e-8)
+        scaling = EnsembleTemperatureScaling(loss="log").fit(P, y)
+        assert scaling.loss_after_ == pytest.approx(log, abs=1e-8)
+
+
+def test_platt_of_golden_data(golden):
+    P, y = golden("bin500")
+    scaling = PlattScaling(smooth_targets=True).fit(P[:250], y[:250])
+    assert scaling.coef_[0] == pytest.approx(0.565158468909948, abs=1e-5)
+    assert scaling.intercept_[0] == pytest.approx(0.4854713831841712, abs=1e-5)
+
+
+@pytest.fixture
+def golden():
+    folder = Path(__file__).parents[2] / "shared" / "golden"
+    if not folder.exists():
+        pytest.skip(f"the golden values are not at {folder}")
+
+    def read(name):
+        with np.load(folder / f"{name}.npz") as file:
+            return file["probs"], file["y"]
+
+    return read
+
+
+@pytest.mark.parametrize("loss", SCORES)
+@sizes
+def test_ensemble_weights_are_optimal(loss, n_classes):
+    """Against a grid over the simplex of weights, at the temperature that was found."""
+    P, y = draw(300, n_classes, seed=4)
+    P = 0.5 * P + 0.5 * np.roll(P, 1, axis=0)  # noise: the uniform distribution gets weight
+    scaling = EnsembleTemperatureScaling(loss=loss).fit(P, y)
+    tempered = softmax(np.log(P) / scaling.temperature_, axis=1)
+    grid = [(a, b, 1 - a - b) for a in np.linspace(0, 1, 41) for b in np.linspace(0, 1 - a, 41)]
+    values = [mean_loss(SCORES[loss], a * tempered + b * P + c / n_classes, y) for a, b, c in grid]
+    assert scaling.loss_after_ <= min(values) + 1e-9
+    assert scaling.weights_.min() >= 0 and scaling.weights_.sum() == pytest.approx(1, abs=1e-12)
+    expected = np.tensordot(scaling.weights_, [tempered, P, np.full(P.shape, 1 / n_classes)], 1)
+    np.testing.assert_allclose(scaling.predict_proba(P), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_maps_of_one_logit_are_logistic_regressions(weighted):
+    """Of the features of each map, without a penalty, as scikit-learn fits them."""
+    P, y = draw(800, 2, seed=2)
+    weight = np.random.default_rng(0).uniform(0.5, 2, len(y)) if weighted else None
+    z = logit(P[:, 1])
+    for recalibrator, features, intercept in (
+        (PlattScaling(), z[:, None], True),
+        (QuadraticScaling(), np.column_stack([z, z**2]), True),
+        (BetaCalibration(), np.log(P[:, ::-1]) * [1, -1], True),
+        (BetaCalibration(parameters="ab"), np.log(P[:, ::-1]) * [1, -1], False),
+        (BetaCalibration(parameters="am"), z[:, None], True),
+    ):
+        model = LogisticRegression(C=np.inf, fit_intercept=intercept, tol=1e-10, max_iter=10_000)
+        model.fit(features, y, weight)
+        fitted = recalibrator.fit(P, y, weight)
+        coef = np.ravel(fitted.coef_)[: features.shape[1]]
+        assert model.coef_.min() > 0 or isinstance(recalibrator, QuadraticScaling)
+        np.testing.assert_allclose(coef, model.coef_[0], atol=1e-5)
+        np.testing.assert_allclose(fitted.intercept_, model.intercept_, atol=1e-5)
+        p = fitted.predict_proba(P)[:, 1]
+        np.testing.assert_allclose(p, model.predict_proba(features)[:, 1], atol=1e-6)
+
+
+def test_beta_keeps_its_slopes_from_falling_below_zero():
+    p = np.linspace(0.05, 0.95, 200)
+    y = (np.random.default_rng(0).random(200) < 1 - p).astype(int)
+    fitted = BetaCalibration().fit(p, y)
+    np.testing.assert_array_equal(fitted.coef_, 0)
+    assert not fitted.injective_ and not fitted.preserves_order_
+    np.testing.assert_allclose(fitted.predict_proba(p)[:, 1], y.mean(), atol=1e-6)
+
+
+@pytest.mark.parametrize("loss", ["brier", "spherical"])
+@pytest.mark.parametrize("cls", [PlattScaling, BetaCalibration, QuadraticScaling])
+def test_other_losses_of_maps_of_one_logit(cls, loss):
+    P, y = draw(300, 2, seed=3)
+    fitted = cls(loss=loss).fit(P, y)
+    z = logit(P[:, 1])
+    columns = {
+        PlattScaling: [z, np.ones_like(z)],
+        BetaCalibration: [np.log(P[:, 1]), -np.log(P[:, 0]), np.ones_like(z)],
+        QuadraticScaling: [z, np.ones_like(z), z**2],
+    }[cls]
+
+    def objective(theta):
+        p = expit(np.column_stack(columns) @ theta)
+        return mean_loss(SCORES[loss], np.column_stack([1 - p, p]), y)
+
+    found = minimize(objective, np.full(len(columns), 0.3), method="Nelder-Mead", tol=1e-12)
+    assert fitted.loss_after_ <= found.fun + 1e-9
+
+
+def test_one_against_the_rest_is_divided_by_the_sum():
+    P, y = draw(500, 3)
+    fitted = PlattScaling().fit(P, y)
+    columns = []
+    for k in range(3):
+        one = PlattScaling().fit(P[:, k], y == k)
+        assert one.coef_[0] == pytest.approx(fitted.coef_[k], rel=1e-6)
+        columns.append(one.predict_proba(P[:, k])[:, 1])
+    p = np.stack(columns, axis=1)
+    np.testing.assert_allclose(fitted.predict_proba(P), p / p.sum(axis=1, keepdims=True), rtol=1e-6)
+
+
+@pytest.mark.parametrize("cls", [MatrixScaling, DirichletCalibration])
+def test_matrix_scaling_without_shrinkage_is_multinomial_regression(cls):
+    P, y = draw(600, 3, seed=5)
+    fitted = cls(shrinkage=0, max_iter=5000, tol=1e-9).fit(P, y)
+    model = LogisticRegression(C=np.inf, tol=1e-9, max_iter=10_000).fit(np.log(P), y)
+    new = softmax(np.log(spread(3)[:200]), axis=1)
+    expected = model.predict_proba(np.log(new))
+    np.testing.assert_allclose(fitted.predict_proba(new), expected, atol=2e-4)
+    assert fitted.coef_.shape == (3, 3) and fitted.intercept_.shape == (3,)
+    image = softmax(np.log(new) @ fitted.coef_.T + fitted.intercept_, axis=1)
+    np.testing.assert_allclose(fitted.predict_proba(new), image, atol=1e-12)
+
+
+def test_vector_scaling_without_shrinkage():
+    P, y = draw(600, 3, seed=5)
+    fitted = VectorScaling(shrinkage=0, max_iter=5000, tol=1e-9).fit(P, y)
+
+    def objective(theta):
+        z = theta[:3] * np.log(P) + np.append(theta[3:], 0)
+        return mean_loss(LogLoss(), softmax(z, axis=1), y)
+
+    found = minimize(objective, np.append(np.ones(3), np.zeros(2)), tol=1e-12)
+    assert fitted.loss_after_ == pytest.approx(found.fun, abs=1e-9)
+    np.testing.assert_allclose(fitted.coef_, found.x[:3], atol=1e-3)
+    image = softmax(fitted.coef_ * np.log(P) + fitted.intercept_, axis=1)
+    np.testing.assert_allclose(fitted.predict_proba(P), image, atol=1e-12)
+
+
+class Quartic(ProperScore):
+    """A score of a user, without closed forms."""
+
+    infimum = -1.0
+
+    def entropy(self, forecast):
+        return -np.sum(forecast**4, axis=-1)
+
+    def gradient(self, forecast):
+        return -4 * forecast**3
+
+
+@pytest.mark.parametrize("cls", WITH_IDENTITY)
+@pytest.mark.parametrize("loss", [*SCORES, Quartic()], ids=str)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_loss_falls_where_the_map_contains_the_identity(cls, loss, seed):
+    for n_classes in (2,) if cls in WITH_IDENTITY[2:5] else (2, 4):
+        P, y = draw(150, n_classes, seed=seed)
+        fitted = cls(loss=loss).fit(P, y)
+        assert fitted.loss_after_ <= fitted.loss_before_ + 1e-12
+        score = SCORES.get(loss, loss) if isinstance(loss, str) else loss
+        after = mean_loss(score, fitted.predict_proba(P), y)
+        assert fitted.loss_after_ == pytest.approx(after, rel=1e-9)
+        assert fitted.loss_before_ == pytest.approx(mean_loss(score, P, y), rel=1e-9)
+
+
+# --- shrinkage ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cls", [VectorScaling, MatrixScaling])
+def test_shrinkage_goes_from_temperature_scaling_to_the_whole_map(cls):
+    P, y = draw(300, 4, seed=1)
+    temperature = TemperatureScaling().fit(P, y)
+    fits = [cls(shrinkage=s).fit(P, y) for s in (np.inf, 1e6, 100, 1, 0)]
+    assert fits[0].n_iter_ > 0 and fits[0].preserves_order_ and fits[0].injective_
+    np.testing.assert_allclose(fits[0].predict_proba(P), temperature.predict_proba(P), atol=1e-12)
+    np.testing.assert_allclose(fits[1].predict_proba(P), temperature.predict_proba(P), atol=1e-3)
+    losses = [fit.loss_after_ for fit in fits]
+    assert losses == sorted(losses, reverse=True) and losses[0] > losses[-1] + 1e-3
+    off_diagonal = [np.abs(np.diff(np.ravel(fit.coef_))).max() for fit in fits[:2]]
+    assert cls is MatrixScaling or off_diagonal[0] == 0
+
+
+def test_dirichlet_shrinks_all_but_the_diagonal():
+    P, y = draw(400, 3, seed=2)
+    y = np.where((y == 0) & (np.random.default_rng(0).random(400) < 0.5), 1, y)
+    fitted = DirichletCalibration(shrinkage=1e7).fit(P, y)
+    off = fitted.coef_[~np.eye(3, dtype=bool)]
+    assert np.abs(off).max() < 1e-3 and np.abs(fitted.intercept_).max() < 1e-3
+    assert np.ptp(np.diag(fitted.coef_)) > 0.05
+
+
+def test_auto_shrinkage_is_strong_where_the_truth_is_a_temperature():
+    strengths = []
+    for seed in range(8):
+        P, y = draw(300, 4, seed=seed)
+        strengths.append(VectorScaling().fit(P, y).shrinkage_)
+        assert strengths[-1] in STRENGTHS
+    assert np.median(strengths) == np.inf
+
+
+def test_auto_shrinkage_is_weak_where_classes_are_biased():
+    P, y = draw(2000, 4)
+    rng = np.random.default_rng(1)
+    biased = softmax(np.log(P) + [1.0, -1.0, 0.0, 0.0], axis=1)
+    y = (biased.cumsum(axis=1)[:, :-1] < rng.random((2000, 1))).sum(axis=1)
+    fitted = VectorScaling().fit(P, y)
+    assert fitted.shrinkage_ <= 100
+    np.testing.assert_allclose(
+        fitted.intercept_ - fitted.intercept_.mean(), [1, -1, 0, 0], atol=0.35
+    )
+    assert VectorScaling().fit(P[:8], y[:8]).shrinkage_ == np.inf  # too few to choose
+
+
+def test_the_one_standard_error_rule():
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=200)
+    best = np.zeros(200)
+    losses = np.stack([best + 5 + noise, best + 0.05 + noise, best + 0.01 + noise, best])
+    assert strongest_within_error(losses, np.ones(200)) == 1
+    assert strongest_within_error(losses[[0, 3]], np.ones(200)) == 1
+    assert strongest_within_error(np.zeros((3, 5)), np.ones(5)) == 0
+
+
+# --- DIAG -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("variant", ["network", "pieces"])
+@pytest.mark.parametrize("loss", SCORES)
+def test_diag_is_never_above_temperature_in_training(variant, loss):
+    for seed in range(6):
+        n_classes = 2 + seed % 4
+        P, y = draw(60 + 40 * seed, n_classes, seed=seed, temperature=[0.5, 1.5][seed % 2])
+        diag = DiagonalOrderPreserving(variant=variant, loss=loss).fit(P, y)
+        temperature = TemperatureScaling(loss=loss).fit(P, y)
+        assert diag.loss_after_ <= temperature.loss_after_ + 1e-12
+        new = spread(n_classes)
+        assert np.array_equal(diag.predict(new), new.argmax(axis=1))
+
+
+@pytest.mark.parametrize("variant", ["network", "pieces"])
+def test_diag_learns_what_a_temperature_cannot(variant):
+    """Labels that follow softmax(g(log s)), g with a bend."""
+    rng = np.random.default_rng(0)
+    P = rng.dirichlet(np.ones(4), 4000)
+    z = np.log(P)
+    Q = softmax(np.where(z < -1.5, 0.1 * (z + 1.5), 2 * (z + 1.5)), axis=1)
+    y = (Q.cumsum(axis=1)[:, :-1] < rng.random((4000, 1))).sum(axis=1)
+    diag = DiagonalOrderPreserving(variant=variant).fit(P, y)
+    temperature = TemperatureScaling().fit(P, y)
+    divergence = [np.mean(LogLoss().divergence(Q, r.predict_proba(P))) for r in (diag, temperature)]
+    assert divergence[0] < 0.2 * divergence[1]
+    steps = np.diff(diag.transform_logits(np.linspace(-12, 0, 500)))
+    assert steps.min() > 0
+    assert diag.transform_logits(np.zeros((2, 3))).shape == (2, 3)
+
+
+# --- smoothers ------------------------------------------------------------------------------------
+
+
+def test_isotonic_is_that_of_scikit_learn():
+    P, y = draw(300, 2)
+    weight = np.random.default_rng(0).uniform(0.5, 2, 300)
+    p = P[:, 1]
+    expected = IsotonicRegression(out_of_bounds="clip").fit(p, y, weight)
+    fitted = IsotonicRecalibrator().fit(P, y, weight)
+    np.testing.assert_allclose(fitted.predict_proba(P)[:, 1], expected.predict(p), atol=1e-12)
+    new = np.linspace(0, 1, 301)
+    np.testing.assert_allclose(fitted.predict_proba(new)[:, 1], expected.predict(new), atol=1e-12)
+
+
+def test_centred_isotonic_passes_through_the_centres():
+    P, y = draw(300, 2)
+    p, curve = P[:, 1], IsotonicRegression(out_of_bounds="clip").fit(P[:, 1], y).predict(P[:, 1])
+    fitted = IsotonicRecalibrator(centered=True).fit(P, y)
+    for level in np.unique(curve):
+        centre = p[curve == level].mean()
+        assert fitted.predict_proba([centre])[0, 1] == pytest.approx(level, abs=1e-12)
+    assert (np.diff(fitted.predict_proba(np.sort(p))[:, 1]) >= 0).all()
+    assert not fitted.injective_
+
+
+def test_strict_isotonic_is_strictly_increasing_and_never_certain():
+    P, y = draw(300, 2)
+    fitted = IsotonicRecalibrator(strict=True).fit(P, y)
+    grid = np.linspace(0, 1, 2001)
+    found = fitted.predict_proba(grid)[:, 1]
+    assert (np.diff(found) > 0).all() and fitted.injective_
+    assert found[0] == 0 and found[-1] == 1 and found[1] > 0 and found[-2] < 1
+    plain = IsotonicRecalibrator(centered=True).fit(P, y).predict_proba(grid)[:, 1]
+    np.testing.assert_allclose(found, plain, atol=1.01 / 301)
+
+
+@pytest.mark.parametrize("strategy", ["uniform", "quantile"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_histogram_binning_is_the_equation_of_f24(strategy, weighted):
+    P, y = draw(97, 2, seed=6)
+    P[:5] = [0.4, 0.6]  # a tie, on an edge of ten uniform bins
+    weight = np.random.default_rng(0).integers(1, 4, 97).astype(float) if weighted else np.ones(97)
+    n_bins, f = 10, P[:, 1]
+    if strategy == "uniform":
+        edges = [i / n_bins for i in range(1, n_bins)]
+    else:
+        ranked = sorted(f)
+        edges = [ranked[97 * b // n_bins - 1] for b in range(1, n_bins)]
+    expected = []
+    for value in f:
+        bin_ = sum(value > edge for edge in edges)
+        inside = [i for i in range(97) if sum(f[i] > edge for edge in edges) == bin_]
+        mass = sum(weight[i] for i in inside)
+        expected.append(sum(weight[i] * y[i] for i in inside) / mass)
+    fitted = HistogramBinning(n_bins=n_bins, strategy=strategy).fit(P, y, weight)
+    np.testing.assert_allclose(fitted.predict_proba(P)[:, 1], expected, atol=1e-12)
+
+
+def test_kernel_recalibrator_is_a_ratio_of_beta_densities():
+    P, y = draw(60, 2)
+    h = 0.05
+    fitted = KernelRecalibrator(bandwidth=h).fit(P, y)
+    for x in (0.05, 0.4, 0.97):
+        k = [beta.pdf(x, p / h + 1, (1 - p) / h + 1) for p in P[:, 1]]
+        assert fitted.predict_proba([x])[0, 1] == pytest.approx(np.average(y, weights=k), rel=1e-9)
+
+
+def test_label_frequency_by_loops():
+    P, y = draw(200, 3)
+    fitted = LabelFrequency().fit(P, y)
+    top = P.argmax(axis=1)
+    for k in range(3):
+        frequencies = np.bincount(y[top == k], minlength=3) / np.sum(top == k)
+        np.testing.assert_allclose(fitted.frequencies_[k], frequencies, atol=1e-12)
+        np.testing.assert_allclose(fitted.predict_proba(np.eye(3)[[k]])[0], frequencies)
+    lone = LabelFrequency(labels=[0, 1, 2]).fit([[0.8, 0.1, 0.1], [0.6, 0.4, 0]], [0, 1])
+    np.testing.assert_array_equal(lone.frequencies_, np.tile([0.5, 0.5, 0], (3, 1)))
+    assert not lone.preserves_argmax_
+
+
+# --- declared guarantees --------------------------------------------------------------------------
+
+
+@every
+@sizes
+def test_declared_guarantees_hold(recalibrator, n_classes):
+    for seed in range(3):
+        P, y = draw(150, n_classes, seed=seed, temperature=[0.6, 1.6, 1.0][seed])
+        fitted = clone(recalibrator).fit(P, y)
+        before = spread(n_classes, seed=seed)
+        after = fitted.predict_proba(before)
+        declared = fitted.injective_, fitted.preserves_argmax_, fitted.preserves_order_
+        assert all(isinstance(value, bool) for value in declared)
+        assert fitted.preserves_argmax_ or not fitted.preserves_order_
+        if fitted.preserves_order_:
+            step = before[:, :, None] - before[:, None, :]
+            image = after[:, :, None] - after[:, None, :]
+            assert (np.sign(step) * image >= -1e-15).all()
+        if fitted.preserves_argmax_:
+            top = before.argmax(axis=1)
+            assert (np.take_along_axis(after, top[:, None], 1)[:, 0] >= after.max(axis=1)).all()
+            assert np.array_equal(fitted.predict(before), fitted.classes_[top])
+        if fitted.injective_:
+            inside = before.min(axis=1) > 1e-6
+            apart = np.abs(before[inside][:, None] - before[inside][None]).max(axis=2) > 1e-3
+            images = np.abs(after[inside][:, None] - after[inside][None]).max(axis=2)
+            assert images[apart].min() > 0
+
+
+def test_what_is_declared():
+    """Families whose promises do not depend on the data, and those whose do."""
+    P, y = draw(300, 3)
+    always = [TemperatureScaling(), DiagonalOrderPreserving(), IdentityRecalibrator()]
+    for r in [*always, EnsembleTemperatureScaling(), DiagonalOrderPreserving(variant="pieces")]:
+        r.fit(P, y)
+        assert r.injective_ and r.preserves_argmax_ and r.preserves_order_
+    never = [HistogramBinning(), IsotonicRecalibrator(), KernelRecalibrator(), LabelFrequency()]
+    for r in [*never, PlattScaling(), IsotonicRecalibrator(strict=True)]:
+        assert not r.fit(P, y).injective_ and not r.preserves_order_
+    P, y = draw(300, 2)
+    for r in [PlattScaling(), BetaCalibration(), IsotonicRecalibrator(strict=True)]:
+        assert r.fit(P, y).injective_ and not r.preserves_argmax_
+    assert not QuadraticScaling().fit(P, y).injective_
+    assert VectorScaling(shrinkage=10).fit(P, y).injective_
+
+
+def test_vector_scaling_with_slopes_of_both_signs_is_not_declared_injective():
+    rng = np.random.default_rng(0)
+    P = rng.dirichlet(np.ones(3), 3000)
+    Q = softmax(np.log(P) * [1.0, 1.0, -1.0], axis=1)
+    y = (Q.cumsum(axis=1)[:, :-1] < rng.random((3000, 1))).sum(axis=1)
+    fitted = VectorScaling(shrinkage=0).fit(P, y)
+    assert fitted.coef_[0] > 0 > fitted.coef_[2] and not fitted.injective_
+    assert not MatrixScaling(shrinkage=0.1).fit(P, y).injective_
+
+
+# --- conventions ----------------------------------------------------------------------------------
+
+
+@every
+@sizes
+def test_every_answer_is_a_forecast(recalibrator, n_classes, forecasts):
+    """Fitted on and applied to probabilities with exact zeros and ones."""
+    y, P = forecasts(150, n_classes)
+    fitted = clone(recalibrator).fit(P, y)
+    for rows in (fitted.predict_proba(P), fitted.predict_proba(spread(n_classes))):
+        assert rows.dtype == np.float64 and np.isfinite(rows).all()
+        assert rows.min() >= 0 and rows.max() <= 1
+        np.testing.assert_allclose(rows.sum(axis=1), 1, rtol=0, atol=1e-12)
+    one = fitted.predict_proba(P[3:4])
+    np.testing.assert_allclose(one, fitted.predict_proba(P)[3:4], atol=1e-12)
+
+
+@every
+def test_conventions(recalibrator):
+    P, y = draw(150, 3)
+    before = P.copy(), y.copy()
+    weight = np.full(150, 2.0)
+    params = repr(recalibrator)
+    fitted = clone(recalibrator)
+    with pytest.raises(NotFittedError):
+        fitted.predict_proba(P)
+    assert fitted.fit(P, y, sample_weight=weight) is fitted
+    rows = fitted.predict_proba(P)
+    np.testing.assert_array_equal(fitted.transform(P), rows)
+    np.testing.assert_array_equal(clone(fitted).fit_transform(P, y, sample_weight=weight), rows)
+    np.testing.assert_array_equal(fitted.predict(P), rows.argmax(axis=1))
+    assert fitted.n_features_in_ == 3 and list(fitted.classes_) == [0, 1, 2]
+    assert fitted.score(P, y) == np.mean(rows.argmax(axis=1) == y)
+    prefix = type(recalibrator).__name__.lower()
+    assert list(fitted.get_feature_names_out()) == [f"{prefix}_{k}" for k in range(3)]
+    assert repr(fitted) == params == repr(clone(fitted))
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(fitted)).predict_proba(P), rows)
+    assert len(pickle.dumps(fitted)) < 60_000
+    np.testing.assert_array_equal(P, before[0])
+    np.testing.assert_array_equal(y, before[1])
+    np.testing.assert_array_equal(weight, 2)
+    assert np.isfinite(fitted.loss_before_)
+
+
+@every
+def test_names_of_classes_do_not_matter(recalibrator):
+    P, y = draw(150, 3)
+    plain = clone(recalibrator).fit(P, y)
+    names = np.array(["ash", "birch", "oak"])
+    named = clone(recalibrator).fit(P, names[y])
+    np.testing.assert_array_equal(named.predict_proba(P), plain.predict_proba(P))
+    np.testing.assert_array_equal(named.predict(P), names[plain.predict(P)])
+    assert named.get_feature_names_out()[1].endswith("_birch")
+    order = np.array([2, 0, 1])
+    turned = clone(recalibrator).set_params(labels=names[order])
+    turned.fit(P[:, order], names[y])
+    assert list(turned.classes_) == ["oak", "ash", "birch"]
+    np.testing.assert_allclose(
+        turned.predict_proba(P[:, order]), plain.predict_proba(P)[:, order], atol=2e-3
+    )
+
+
+@every
+def test_a_class_that_y_lacks(recalibrator):
+    P, y = draw(150, 4)
+    keep = y != 2
+    fitted = clone(recalibrator).set_params(labels=[0, 1, 2, 3])
+    if getattr(fitted, "shrinkage", None) == 0:
+        with pytest.warns(ConvergenceWarning, match="Some classes have no label"):
+            fitted.fit(P[keep], y[keep])
+    else:
+        fitted.fit(P[keep], y[keep])
+    rows = fitted.predict_proba(P)
+    assert rows.shape == (150, 4) and np.isfinite(rows).all()
+    with pytest.raises(ValueError, match="pass labels="):
+        clone(recalibrator).fit(P[keep], y[keep])
+
+
+@every
+def test_precision_and_containers(recalibrator):
+    P, y = draw(150, 3)
+    rows = clone(recalibrator).fit(P, y).predict_proba(P)
+    narrow = clone(recalibrator).fit(P.astype(np.float32), y)
+    assert narrow.predict_proba(P.astype(np.float32)).dtype == np.float64
+    assert_almost_all_close(narrow.predict_proba(P), rows)
+    frame = pd.DataFrame(P, columns=["a", "b", "c"], index=np.arange(150)[::-1])
+    framed = clone(recalibrator).set_output(transform="pandas")
+    out = framed.fit(frame, pd.Series(y)).transform(frame)
+    assert list(framed.feature_names_in_) == ["a", "b", "c"]
+    assert list(out.columns) == list(framed.get_feature_names_out())
+    np.testing.assert_array_equal(out.index, frame.index)
+    np.testing.assert_array_equal(out.to_numpy(), rows)
+    np.testing.assert_array_equal(clone(recalibrator).fit(P.tolist(), list(y)).transform(P), rows)
+
+
+@every
+def test_one_column_is_the_positive_class(recalibrator):
+    P, y = draw(150, 2)
+    two = clone(recalibrator).fit(P, y)
+    for p in (P[:, 1], P[:, 1:], list(P[:, 1])):
+        one = clone(recalibrator).fit(p, y)
+        np.testing.assert_allclose(one.predict_proba(p), two.predict_proba(P), atol=1e-9)
+    np.testing.assert_allclose(two.predict_proba(P[:, 1]), two.predict_proba(P), atol=1e-9)
+
+
+@every
+@sizes
+def test_logits_are_another_way_to_write_forecasts(recalibrator, n_classes):
+    """Whatever is added to a row of logits; one column is the logit of the positive class."""
+    P, y = draw(150, n_classes)
+    rows = clone(recalibrator).fit(P, y).predict_proba(P)
+    shift = np.random.default_rng(0).normal(size=(150, 1)) * 3
+    fitted = clone(recalibrator).set_params(input="logits").fit(np.log(P) + shift, y)
+    assert_almost_all_close(fitted.predict_proba(np.log(P) - shift), rows)
+    if n_classes == 2:
+        z = logit(P[:, 1])
+        for column in (z, z[:, None]):
+            fitted = clone(recalibrator).set_params(input="logits").fit(column, y)
+            assert_almost_all_close(fitted.predict_proba(column), rows)
+
+
+def test_a_temperature_of_one_column_is_that_of_the_logit():
+    P, y = draw(500, 2)
+    z = logit(P[:, 1])
+    scaling = TemperatureScaling(input="logits").fit(z, y)
+    assert scaling.temperature_ == pytest.approx(TemperatureScaling().fit(P, y).temperature_)
+    np.testing.assert_allclose(scaling.predict_proba(z)[:, 1], expit(z / scaling.temperature_))
+
+
+# --- weights --------------------------------------------------------------------------------------
+
+
+@every
+@sizes
+def test_weights(recalibrator, n_classes):
+    """Zero is not there, even if it held the smallest probability; scale does not matter."""
+    P, y = draw(150, n_classes)
+    weight = np.random.default_rng(0).integers(1, 4, 150).astype(float)
+    rows = clone(recalibrator).fit(P, y, weight).predict_proba(P)
+    scaled = clone(recalibrator).fit(P, y, 0.01 * weight).predict_proba(P)
+    np.testing.assert_allclose(scaled, rows, atol=2e-3)
+    more = np.vstack([P, np.eye(n_classes), np.full((1, n_classes), 1e-9)])
+    more[-1, 0] = 1 - 1e-9 * (n_classes - 1)
+    labels = np.append(y, np.arange(n_classes + 1) % n_classes)
+    padded = np.append(weight, np.zeros(n_classes + 1))
+    removed = clone(recalibrator).fit(more, labels, padded)
+    np.testing.assert_allclose(removed.predict_proba(P), rows, atol=1e-12)
+    if hasattr(removed, "detection_limit_"):
+        assert removed.detection_limit_ == P.min() / 2
+
+
+REPEATED = [
+    TemperatureScaling(),
+    TemperatureScaling(loss="brier"),
+    EnsembleTemperatureScaling(),
+    PlattScaling(),
+    PlattScaling(smooth_targets=True),
+    BetaCalibration(),
+    QuadraticScaling(loss="spherical"),
+    VectorScaling(shrinkage=0),
+    MatrixScaling(shrinkage=0, max_iter=3000),
+    IsotonicRecalibrator(),
+    IsotonicRecalibrator(centered=True),
+    HistogramBinning(n_bins=4, strategy="uniform"),
+    KernelRecalibrator(bandwidth=0.05),
+    LabelFrequency(),
+]
+
+
+@pytest.mark.parametrize("recalibrator", REPEATED, ids=lambda r: type(r).__name__)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_integer_weights_are_repetitions(recalibrator, n_classes):
+    """Where nothing counts samples: no shrinkage, no ranks, no folds."""
+    P, y = draw(150, n_classes)
+    times = np.random.default_rng(0).integers(1, 4, 150)
+    weighted = clone(recalibrator).fit(P, y, times).predict_proba(P)
+    if recalibrator.get_params().get("smooth_targets"):
+        times = np.full(150, 1)  # Platt's targets count samples, so weights only average
+        weighted = clone(recalibrator).fit(P, y, times + 2).predict_proba(P)
+    P_more, y_more = np.repeat(P, times, axis=0), np.repeat(y, times)
+    repeated = clone(recalibrator).fit(P_more, y_more).predict_proba(P)
+    np.testing.assert_allclose(weighted, repeated, atol=2e-4)
+    once = clone(recalibrator).fit(P, y).predict_proba(P)
+    assert times.max() == 1 or np.abs(weighted - once).max() > 1e-3
+
+
+# --- the edges ------------------------------------------------------------------------------------
+
+
+def separable(n_classes, seed=0):
+    P = np.random.default_rng(seed).dirichlet(np.ones(n_classes), 120)
+    return P, P.argmax(axis=1)
+
+
+@pytest.mark.parametrize("loss", SCORES)
+@sizes
+def test_separable_labels_have_temperature_zero(loss, n_classes):
+    P, y = separable(n_classes)
+    with pytest.warns(ConvergenceWarning, match="separable.*the smallest of the search, 0.0001"):
+        scaling = TemperatureScaling(loss=loss).fit(P, y)
+    assert scaling.temperature_ == pytest.approx(1e-4)
+    rows = scaling.predict_proba(P)
+    assert np.isfinite(rows).all() and scaling.loss_after_ < 1e-6
+
+
+def test_separable_labels_with_a_narrow_margin():
+    """The slope shrinks like an exponential there: the search must not stop on its way."""
+    p = np.linspace(0.1, 0.9, 20)
+    for dtype in (np.float64, np.float32):
+        with pytest.warns(ConvergenceWarning, match="separable"):
+            scaling = TemperatureScaling(input="logits").fit(logit(p).astype(dtype), p > 0.5)
+        assert scaling.temperature_ == pytest.approx(1e-4) and scaling.n_iter_ < 40
+
+
+@pytest.mark.parametrize("loss", SCORES)
+@sizes
+def test_labels_against_the_scores_have_an_infinite_temperature(loss, n_classes):
+    P = separable(n_classes)[0]
+    with pytest.warns(ConvergenceWarning, match="do not follow.*the largest of the search, 10000"):
+        scaling = TemperatureScaling(loss=loss).fit(P, P.argmin(axis=1))
+    assert scaling.temperature_ == pytest.approx(1e4, rel=1e-6)
+    np.testing.assert_allclose(scaling.predict_proba(P), 1 / n_classes, atol=1e-3)
+
+
+def test_labels_without_any_relation_to_the_scores():
+    """Every label once for each forecast: the optimum is T = infinity, exactly."""
+    P = np.repeat(separable(3)[0], 3, axis=0)
+    y = np.tile(np.arange(3), 120)
+    with pytest.warns(ConvergenceWarning, match="do not follow"):
+        TemperatureScaling().fit(P, y)
+    ensemble = EnsembleTemperatureScaling().fit(P, y)
+    assert not ensemble.injective_ or ensemble.weights_[2] < 1 - 1e-9
+    np.testing.assert_allclose(ensemble.predict_proba(P), 1 / 3, atol=1e-3)
+    for cls in (VectorScaling, MatrixScaling):  # an interior optimum: nothing to warn of
+        fitted = cls(shrinkage=1).fit(P, y)
+        np.testing.assert_allclose(fitted.predict_proba(P), 1 / 3, atol=1e-3)
+
+
+def test_uniform_forecasts_leave_the_temperature_alone():
+    P, y = np.full((30, 3), 1 / 3), np.arange(30) % 3
+    for loss in SCORES:
+        scaling = TemperatureScaling(loss=loss).fit(P, y)
+        assert scaling.temperature_ == 1
+    np.testing.assert_allclose(MatrixScaling().fit(P, y).predict_proba(P), 1 / 3, atol=1e-6)
+
+
+@pytest.mark.parametrize("cls", [PlattScaling, BetaCalibration, QuadraticScaling])
+@pytest.mark.parametrize("loss", SCORES)
+def test_perfect_separation_of_maps_of_one_logit(cls, loss):
+    p = np.linspace(0.1, 0.9, 40)
+    for y in (p > 0.5, p > 0.12, np.round(p, 8) >= np.round(p[7], 8)):
+        with pytest.warns(ConvergenceWarning, match="1 of 1 problems .* separable .* finite"):
+            fitted = cls(loss=loss).fit(p, y)
+        rows = fitted.predict_proba(p)
+        assert np.isfinite(rows).all() and np.abs(fitted.coef_).max() < 1e5
+        assert np.mean(fitted.predict(p) == y) > 0.97 and fitted.loss_after_ < fitted.loss_before_
+
+
+def test_separation_up_to_a_tie_is_separation():
+    p = np.array([0.2, 0.3, 0.5, 0.5, 0.6, 0.8] * 5)
+    y = np.array([0, 0, 0, 1, 1, 1] * 5)
+    with pytest.warns(ConvergenceWarning, match="separable"):
+        fitted = PlattScaling().fit(p, y)
+    assert np.isfinite(fitted.coef_).all()
+    y[0] = 1
+    fitted = PlattScaling().fit(p, y)  # one label on the other side: finite, and no warning
+    assert 0 < fitted.coef_[0] < 50
+
+
+def test_an_interval_is_separable_for_a_parabola_only():
+    p = np.linspace(0.05, 0.95, 61)
+    y = (np.abs(p - 0.5) < 0.2).astype(int)
+    with pytest.warns(ConvergenceWarning, match="separable"):
+        QuadraticScaling().fit(p, y)
+    PlattScaling().fit(p, y)
+    BetaCalibration().fit(p, y)
+
+
+@pytest.mark.parametrize("cls", [VectorScaling, MatrixScaling, DirichletCalibration])
+def test_perfect_separation_of_affine_maps(cls):
+    P = separable(3)[0]
+    y = (np.log(P) + [0.5, 0.0, -0.5]).argmax(axis=1)  # separable, but not by a temperature
+    with pytest.warns(ConvergenceWarning, match=r"(separable|stopped).*shrinkage='auto' avoids it"):
+        fitted = cls(shrinkage=0).fit(P, y)
+    assert np.isfinite(fitted.coef_).all() and np.isfinite(fitted.intercept_).all()
+    assert fitted.loss_after_ < 0.05
+    fitted = cls().fit(P, y)
+    assert np.isfinite(fitted.predict_proba(P)).all() and np.abs(fitted.coef_).max() < 1e3
+    with pytest.warns(ConvergenceWarning, match="separable"):
+        cls().fit(P, P.argmax(axis=1))
+
+
+@pytest.mark.parametrize("variant", ["network", "pieces"])
+def test_perfect_separation_of_diag(variant):
+    P, y = separable(3)
+    with pytest.warns(ConvergenceWarning, match="separable"):
+        fitted = DiagonalOrderPreserving(variant=variant).fit(P, y)
+    assert np.isfinite(fitted.predict_proba(P)).all()
+
+
+@every
+@pytest.mark.parametrize("n_samples", [1, 2, 5])
+def test_few_samples_give_an_answer_or_a_sentence(recalibrator, n_samples):
+    P = separable(3)[0][:n_samples]
+    y = np.arange(n_samples) % 3
+    fitted = clone(recalibrator).set_params(labels=[0, 1, 2])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fitted.fit(P, y)
+    rows = fitted.predict_proba(spread(3))
+    assert np.isfinite(rows).all()
+    np.testing.assert_allclose(rows.sum(axis=1), 1, atol=1e-12)
+
+
+def test_a_kernel_cannot_choose_its_bandwidth_from_one_sample():
+    with pytest.raises(ValueError, match="At least 2 samples"):
+        KernelRecalibrator().fit([0.3], [1])
+
+
+@every
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_single_class(recalibrator, n_classes):
+    P = separable(n_classes)[0]
+    fitted = clone(recalibrator).set_params(labels=np.arange(n_classes))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fitted.fit(P, np.ones(len(P), dtype=int))
+    rows = fitted.predict_proba(P)
+    assert np.isfinite(rows).all()
+    if not isinstance(recalibrator, IdentityRecalibrator):
+        assert mean_loss(Brier(), rows, np.ones(len(P), int)) < mean_loss(
+            Brier(), P, np.ones(len(P), int)
+        )
+
+
+@pytest.mark.parametrize("cls", [PlattScaling, BetaCalibration, QuadraticScaling])
+def test_a_single_class_of_two_is_said(cls):
+    with pytest.warns(ConvergenceWarning, match="or all the same"):
+        cls().fit([0.2, 0.3, 0.9], [1, 1, 1])
+
+
+@every
+def test_corners_only(recalibrator):
+    """Every probability is 0 or 1; a third of the labels are elsewhere."""
+    rng = np.random.default_rng(0)
+    top = rng.integers(3, size=300)
+    y = np.where(rng.random(300) < 0.3, (top + rng.integers(1, 3, size=300)) % 3, top)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fitted = clone(recalibrator).fit(np.eye(3)[top], y)
+    rows = fitted.predict_proba(np.vstack([np.eye(3), np.full((1, 3), 1 / 3)]))
+    assert np.isfinite(rows).all()
+    if not isinstance(recalibrator, IdentityRecalibrator):
+        assert np.array_equal(rows[:3].argmax(axis=1), np.arange(3))
+        np.testing.assert_allclose(rows[:3].max(axis=1), 0.7, atol=0.12)
+
+
+def test_the_limit_of_detection():
+    P = np.array([[0.0, 1.0], [0.2, 0.8], [0.04, 0.96], [0.9, 0.1]])
+    scaling = TemperatureScaling().fit(P, [1, 0, 1, 0])
+    assert scaling.detection_limit_ == 0.02
+    expected = softmax(np.log([[0.02, 1.0]]) / scaling.temperature_, axis=1)
+    np.testing.assert_allclose(scaling.predict_proba([[0.0, 1.0]]), expected)
+
+
+def test_tiny_probabilities_and_large_logits():
+    P = np.array([[1e-300, 1.0], [1.0, 0.0], [0.5, 0.5], [0.3, 0.7]])
+    for recalibrator in (TemperatureScaling(), VectorScaling(), PlattScaling()):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            assert np.isfinite(recalibrator.fit(P, [1, 0, 1, 0]).predict_proba(P)).all()
+    z = np.array([[1e4, 0.0], [0.0, 1e4], [1.0, -1.0], [0.0, 700.0]])
+    scaling = TemperatureScaling(input="logits").fit(z, [0, 1, 1, 0])
+    assert scaling.temperature_ > 100 and np.isfinite(scaling.predict_proba(z)).all()
+
+
+# --- pipelines ------------------------------------------------------------------------------------
+
+
+def test_a_pipeline_of_recalibrators_is_a_classifier():
+    P, y = draw(400, 3)
+    names = np.array(["a", "b", "c"])
+    chain = make_pipeline(TemperatureScaling(), VectorScaling(), IsotonicRecalibrator(strict=True))
+    chain.fit(P, names[y])
+    by_hand = P
+    for step in (TemperatureScaling(), VectorScaling(), IsotonicRecalibrator(strict=True)):
+        by_hand = step.fit(by_hand, names[y]).transform(by_hand)
+    np.testing.assert_array_equal(chain.predict_proba(P), by_hand)
+    assert list(chain.classes_) == ["a", "b", "c"]
+    assert log_loss(y, chain.predict_proba(P)) < log_loss(y, P)
+    framed = make_pipeline(TemperatureScaling(), PlattScaling()).set_output(transform="pandas")
+    frame = pd.DataFrame(P, columns=list("abc"))
+    out = framed.fit(frame, names[y]).transform(frame)
+    assert list(out.columns) == ["plattscaling_a", "plattscaling_b", "plattscaling_c"]
+    weight = np.random.default_rng(0).uniform(0.5, 2, 400)
+    weighted = clone(chain).fit(
+        P, y, temperaturescaling__sample_weight=weight, vectorscaling__sample_weight=weight
+    )
+    assert np.abs(weighted.predict_proba(P) - by_hand).max() > 1e-4
+
+
+# --- errors, by their words -----------------------------------------------------------------------
+
+
+@every
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"loss": "hinge"}, "loss must be one of 'brier', 'log', 'spherical'"),
+        ({"input": "scores"}, "input must be 'proba' or 'logits', got 'scores'"),
+        ({"labels": [0, 1]}, "labels lists 2 classes but X has 3 columns"),
+        ({"labels": [0, 1, 1]}, "labels holds a class twice"),
+        ({"labels": [0, 1, 7]}, "2, which is none of the classes"),
+    ],
+)
+def test_parameters_are_refused(recalibrator, change, words):
+    P, y = draw(60, 3)
+    with pytest.raises(ValueError, match=words):
+        clone(recalibrator).set_params(**change).fit(P, y)
+
+
+@pytest.mark.parametrize(
+    ("recalibrator", "words"),
+    [
+        (VectorScaling(shrinkage="much"), "shrinkage must be 'auto' or a number"),
+        (MatrixScaling(shrinkage=-1), "shrinkage must be 'auto' or a number that is not negative"),
+        (VectorScaling(shrinkage=np.nan), "got nan"),
+        (VectorScaling(shrinkage=None), "got None"),
+        (DiagonalOrderPreserving(variant="deep"), "variant must be 'network' or 'pieces'"),
+        (BetaCalibration(parameters="a"), "parameters must be 'abm', 'am' or 'ab', got 'a'"),
+        (HistogramBinning(strategy="width"), "strategy must be 'quantile' or 'uniform'"),
+        (HistogramBinning(n_bins=0), "n_bins must be a whole number of at least 1"),
+        (KernelRecalibrator(bandwidth=0), "bandwidth must be positive"),
+    ],
+)
+def test_own_parameters_are_refused(recalibrator, words):
+    with pytest.raises(ValueError, match=words):
+        recalibrator.fit(*draw(60, 3))
+
+
+@pytest.mark.parametrize("recalibrator", [TemperatureScaling(), IsotonicRecalibrator()])
+def test_data_are_refused(recalibrator):
+    P, y = draw(60, 3)
+    for X, labels, weight, words in (
+        (np.log(P), y, None, "outside .0, 1.: probabilities are expected"),
+        (2 * P, y, None, "outside|must sum to 1"),
+        (P[:50], y, None, "same number of samples"),
+        (np.where(P > 0.9, np.nan, P), y, None, "X contains NaN"),
+        (P, np.where(y == 0, np.nan, y), None, "y contains NaN"),
+        (P, y, -np.ones(60), "not negative"),
+        (P, y, np.zeros(60), "sums to zero"),
+        (P, y, np.ones(59), "one weight per sample"),
+        (P, None, None, "requires y to be passed"),
+        (P[:0], y[:0], None, "empty"),
+        (P, P, None, "one label per sample"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            clone(recalibrator).fit(X, labels, weight)
+    fitted = clone(recalibrator).fit(P, y)
+    with pytest.raises(ValueError, match="2 features, but|has 2 columns"):
+        fitted.predict_proba(P[:, :2] / P[:, :2].sum(axis=1, keepdims=True))
+    with pytest.raises(ValueError, match="X has 2 columns, but .* fitted with 3 classes"):
+        fitted.predict_proba(P[:, 0])
+
+
+def test_logits_must_be_finite():
+    with pytest.raises(ValueError, match="X contains infinity"):
+        TemperatureScaling(input="logits").fit([[0.0, np.inf], [1.0, 0.0]], [0, 1])
+
+
+def test_a_column_vector_of_labels_is_taken_with_a_warning():
+    P, y = draw(60, 3)
+    with pytest.warns(DataConversionWarning, match="column-vector y"):
+        TemperatureScaling().fit(P, y[:, None])
+
+
+def test_log_softmax_agrees_with_the_losses_of_blocks():
+    """The blocks of the temperature search against one softmax of everything."""
+    rng = np.random.default_rng(0)
+    logits, y = rng.normal(size=(9000, 40)) * 3, rng.integers(40, size=9000)
+    logits[np.arange(9000), y] += 4
+    weight = rng.uniform(0.5, 2, 9000)
+    expected = -np.average(log_softmax(0.7 * logits, axis=1)[np.arange(9000), y], weights=weight)
+    assert mean_log_loss(logits, y, weight, 0.7) == pytest.approx(expected, rel=1e-12)
+    wide, _ = optimal_inverse_temperature(logits, y, weight)
+    narrow, _ = optimal_inverse_temperature(logits.astype(np.float32), y, weight)
+    assert narrow == pytest.approx(wide, rel=1e-7)
