@@ -94,20 +94,20 @@ class ProperScore(Divergence):
         It is :math:`\nabla^2 H(s)\, (q - s)`, the change of the gradient along the step to the
         target; taken by differences inside the simplex unless a score knows it in closed form.
         """
-        step, start = np.asarray(target) - forecast, self.gradient(forecast)
-
-        def along(h):
-            near, far = (self.gradient(forecast + k * h * step) for k in (1, 2))
-            with np.errstate(invalid="ignore"):  # infinite slopes at 0, where no step is taken
-                rise = np.where(step == 0, 0.0, 4 * near - far - 3 * start)
-            return rise / (2 * h)
-
+        step = np.asarray(target) - forecast
         # A probability that grows from near zero may pass a bend: there the step is short beside
         # it, and for the others still long beside rounding.
         grows = (step > 0) & (forecast > 0) & (self.domain == "simplex")
         own = np.where(grows, 1e-3 * forecast / np.where(grows, step, 1.0), np.inf)
-        short = np.minimum(own.min(axis=-1, keepdims=True), 1e-4)
-        return np.where(own < 1e-4, along(short), along(1e-4))
+        short = np.clip(own.min(axis=-1, keepdims=True), np.finfo(np.float64).tiny, 1e-4)
+        slopes = (self._gradient_change(forecast, step, h) for h in (short, 1e-4))
+        return np.where(own < 1e-4, *slopes)
+
+    def _gradient_change(self, forecast, step, h):
+        """Derivative of the gradient along `step`, from points 0, h and 2 h on the way."""
+        here, near, far = (self.gradient(forecast + k * h * step) for k in (0, 1, 2))
+        with np.errstate(invalid="ignore"):  # infinite slopes at 0, where no step is taken
+            return np.where(step == 0, 0.0, 4 * near - far - 3 * here) / (2 * h)
 
     def logit_loss(self, target, logits):
         """Loss of the forecasts softmax(logits) and its gradient in the logits."""

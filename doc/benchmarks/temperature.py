@@ -5,6 +5,7 @@
 The log loss is convex in the inverse temperature, and one blocked pass over the logits gives its
 first three derivatives; Halley's method, started from 2,000 rows, then needs two or three passes.
 The reference is the root of the derivative in float64, found by bracketing and nothing of ours.
+Needs scikit-learn 1.8 or newer.
 """
 
 import argparse

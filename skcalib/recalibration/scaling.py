@@ -147,8 +147,8 @@ class MatrixScaling(LinkRecalibrator):
 class DirichletCalibration(MatrixScaling):
     r"""Dirichlet calibration: :math:`softmax(W \log s + b)` with off-diagonal shrinkage (ODIR).
 
-    The map of Kull and others (2019): that of `MatrixScaling`, on log-probabilities, with a free
-    diagonal; off-diagonal entries and biases are shrunk towards zero.
+    The map of Kull and others (2019): that of `MatrixScaling` with a free diagonal; off-diagonal
+    entries and biases are shrunk towards zero.
 
     Parameters
     ----------
@@ -178,6 +178,20 @@ class DirichletCalibration(MatrixScaling):
     >>> DirichletCalibration(shrinkage=10).fit(data.y_proba, data.y).shrinkage_
     10.0
     """
+
+    def __init__(
+        self,
+        *,
+        input="proba",
+        loss="log",
+        labels=None,
+        shrinkage="auto",
+        max_iter=500,
+        tol=1e-6,
+    ):
+        super().__init__(
+            input=input, loss=loss, labels=labels, shrinkage=shrinkage, max_iter=max_iter, tol=tol
+        )
 
     def _link(self):
         return DirichletMap()
