@@ -24,8 +24,9 @@ class DiagonalOrderPreserving(LinkRecalibrator):
     variant : {"network", "pieces"}, default="network"
         g' is the exponential of a small network, or a step function between quantiles of the
         logits, whose fit is convex under the log loss.
-    shrinkage : float, default=1.0
+    shrinkage : float or "auto", default=1.0
         Strength, in samples, of the pull of the network's parameters towards temperature scaling.
+        "auto" chooses it by cross-validation, as for `VectorScaling`.
     max_iter : int, default=1000
         Iterations at the most.
     tol : float, default=1e-5
