@@ -349,7 +349,8 @@ def test_swapped_halves_give_the_regions_of_both(problem):
 def test_the_name_of_a_wrapped_classifier():
     X, y = iris()
     estimator = GroupingLossEstimator(
-        LogisticRegression(C=0.01), cv=3, notion="top_label", n_bins=3, partitioner="stump"
+        LogisticRegression(C=0.01), cv=3, notion="top_label", n_bins=3, partitioner="stump",
+        random_state=0,
     )
     display = GroupingDisplay.from_grouping_estimator(estimator.fit(X, y))
     assert display.name == "LogisticRegression"
@@ -419,7 +420,7 @@ def test_estimators_that_have_no_picture(problem):
     with pytest.raises(ValueError, match="method='risk', which has no regions"):
         make(stump(problem, method="risk", partitioner=None))
     data = make_tempered_simplex(200, 3, random_state=0)
-    several = GroupingLossEstimator(notion="classwise", n_bins=3)
+    several = GroupingLossEstimator(notion="classwise", n_bins=3, random_state=0)
     with pytest.raises(ValueError, match="several events .*notion='classwise'"):
         make(several.fit(X[:200], data.y, y_proba=data.y_proba))
     with pytest.raises(NotFittedError):

@@ -150,8 +150,8 @@ def _grouping(grouping):
     size = f"{interval(grouping.grouping_loss)}, {pvalue(grouping.pvalue)}"
     if not grouping.detected:
         return [
-            "The features do not tell groups that the same score treats differently (grouping "
-            f"loss at least {size})."
+            "The features do not tell groups that the same score treats differently (lower bound "
+            f"of the grouping loss: {size})."
         ]
     told = [
         "Beyond calibration: the same score means different things for different groups (grouping "
