@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skcalib._checks import check_proba
 from skcalib._labels import unique_labels
+from skcalib.plugging import align_columns
 
 RESPONSE_METHODS = ("auto", "predict_proba", "decision_function")
 
@@ -130,15 +131,18 @@ def held_out_proba(
 
 
 def _fold_proba(estimator, X, y, train, test, classes, response_method, fit_params):
+    model = fit_rows(estimator, X, y, train, fit_params)
+    proba = classifier_proba(model, take_rows(X, test), response_method=response_method)
+    return align_columns(proba, model.classes_, classes)
+
+
+def fit_rows(estimator, X, y, rows, fit_params):
+    """A clone fitted on some rows; parameters that go with the samples follow them."""
     params = {
-        name: take_rows(value, train) if _per_sample(value, len(y)) else value
+        name: take_rows(value, rows) if _per_sample(value, len(y)) else value
         for name, value in (fit_params or {}).items()
     }
-    model = clone(estimator).fit(take_rows(X, train), y[train], **params)
-    proba = classifier_proba(model, take_rows(X, test), response_method=response_method)
-    aligned = np.zeros((len(proba), len(classes)))
-    aligned[:, np.searchsorted(classes, model.classes_)] = proba
-    return aligned
+    return clone(estimator).fit(take_rows(X, rows), y[rows], **params)
 
 
 def take_rows(values, index):

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d, vali
 
 from skcalib._labels import check_y, unique_labels
 from skcalib.plugging import align_columns, warn_without_weight, weight_params
-from skcalib.responses import classifier_proba, held_out_proba, is_fitted, take_rows
+from skcalib.responses import classifier_proba, fit_rows, held_out_proba, is_fitted, take_rows
 
 
 class ClassifierTrainer(MetaEstimatorMixin, BaseEstimator):
@@ -119,7 +119,7 @@ class ClassifierTrainer(MetaEstimatorMixin, BaseEstimator):
         classes = unique_labels(y)
         (X,) = indexable(X)
         models = Parallel(n_jobs=self.n_jobs)(
-            delayed(_fit_rows)(self._classifier(), X, y, train, params) for train, _ in folds
+            delayed(fit_rows)(self._classifier(), X, y, train, params) for train, _ in folds
         )
         return [
             (model, self._aligned_proba(model, take_rows(X, test), classes), test)
@@ -173,12 +173,3 @@ class ClassifierTrainer(MetaEstimatorMixin, BaseEstimator):
         tags.input_tags.allow_nan = wrapped.input_tags.allow_nan
         tags.input_tags.positive_only = wrapped.input_tags.positive_only
         return tags
-
-
-def _fit_rows(estimator, X, y, rows, params):
-    """Fit a clone to some of the samples, with their part of what has one entry for each."""
-    part = {
-        name: take_rows(value, rows) if np.shape(value)[:1] == y.shape else value
-        for name, value in params.items()
-    }
-    return clone(estimator).fit(take_rows(X, rows), y[rows], **part)

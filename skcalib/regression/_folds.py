@@ -3,11 +3,10 @@
 from numbers import Real
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils import indexable
 from sklearn.utils.parallel import Parallel, delayed
 
-from skcalib.responses import take_rows
+from skcalib.responses import fit_rows, take_rows
 
 
 def predict_moments(estimator, X):
@@ -29,9 +28,5 @@ def out_of_fold_moments(estimator, X, y, *, folds, params, n_jobs):
 
 
 def _fold_moments(estimator, X, y, train, test, params):
-    per_fold = {
-        name: take_rows(value, train) if np.shape(value)[:1] == (len(y),) else value
-        for name, value in params.items()
-    }
-    model = clone(estimator).fit(take_rows(X, train), y[train], **per_fold)
+    model = fit_rows(estimator, X, y, train, params)
     return predict_moments(model, take_rows(X, test))
