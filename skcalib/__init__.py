@@ -2,6 +2,7 @@
 
 from skcalib import datasets
 from skcalib._version import __version__
+from skcalib.bounds import ece_bias_bound, optimal_n_bins
 from skcalib.crossfit import CrossFitProba
 from skcalib.displays import (
     DecompositionDisplay,
@@ -20,8 +21,16 @@ from skcalib.errors import (
     sharpness,
 )
 from skcalib.estimators import CalibrationErrorEstimator
+from skcalib.generalization import ece_generalization_bound
 from skcalib.grouping import GroupingLossEstimator, Region
+from skcalib.hypothesis import (
+    CalibrationTest,
+    cumulative_test,
+    hosmer_lemeshow_test,
+    spiegelhalter_test,
+)
 from skcalib.improvement import CalibrationImprovement, calibration_improvement
+from skcalib.integrated_index import integrated_calibration_index
 from skcalib.notions import Canonical, ClassGroups, Classwise, Notion, TopK, TopLabel
 from skcalib.recalibrated import RecalibratedClassifierCV
 from skcalib.recalibration import (
@@ -58,6 +67,7 @@ from skcalib.scores import (
     Spherical,
 )
 from skcalib.selection import RecalibratorSelection
+from skcalib.slopes import CalibrationInterceptSlope, calibration_intercept_slope
 from skcalib.smoothers import (
     CrossFitted,
     DirichletKernel,
@@ -69,6 +79,11 @@ from skcalib.smoothers import (
     Smoother,
     UniformBins,
 )
+from skcalib.supersample import (
+    InformationEstimate,
+    SupersampleEvaluation,
+    evaluate_supersample,
+)
 
 __all__ = [
     "BetaCalibration",
@@ -76,7 +91,9 @@ __all__ = [
     "Brier",
     "CalibrationErrorEstimator",
     "CalibrationImprovement",
+    "CalibrationInterceptSlope",
     "CalibrationReport",
+    "CalibrationTest",
     "Canonical",
     "ClassGroups",
     "Classwise",
@@ -92,6 +109,7 @@ __all__ = [
     "GroupingLossEstimator",
     "HistogramBinning",
     "IdentityRecalibrator",
+    "InformationEstimate",
     "IsotonicRecalibrator",
     "IsotonicSmoother",
     "KernelRecalibrator",
@@ -116,6 +134,7 @@ __all__ = [
     "ScoreDecomposition",
     "Smoother",
     "Spherical",
+    "SupersampleEvaluation",
     "TemperatureScaling",
     "TopK",
     "TopLabel",
@@ -126,15 +145,24 @@ __all__ = [
     "VectorScaling",
     "__version__",
     "calibration_improvement",
+    "calibration_intercept_slope",
     "calibration_upper_bound",
+    "cumulative_test",
     "datasets",
     "dawid_sebastiani_score",
+    "ece_bias_bound",
+    "ece_generalization_bound",
+    "evaluate_supersample",
     "get_scorer",
     "get_scorer_names",
+    "hosmer_lemeshow_test",
+    "integrated_calibration_index",
+    "optimal_n_bins",
     "proper_calibration_error",
     "refinement_loss",
     "root_brier_score",
     "score_decomposition",
     "sharpness",
+    "spiegelhalter_test",
     "variance_reliability",
 ]

@@ -423,7 +423,8 @@ def test_sharpness_of_features_by_its_definition(grouping):
     z = (grouping.X - grouping.X.mean(axis=0)) / grouping.X.std(axis=0)
     e = np.exp(np.column_stack([np.zeros(300), z]))
     forecast = e / e.sum(axis=1, keepdims=True)
-    conditional = DirichletKernel().fit(forecast, np.eye(2)[grouping.y]).smooth_held_out()
+    kernel = DirichletKernel("risk", "loss").fit(forecast, np.eye(2)[grouping.y])
+    conditional = kernel.smooth_held_out()
     uncertainty = Brier().entropy(np.eye(2)[grouping.y].mean(axis=0))
     expected = uncertainty - Brier().loss(np.eye(2)[grouping.y], conditional).mean()
     assert sharpness(grouping.y, grouping.X, transform="simplex") == pytest.approx(

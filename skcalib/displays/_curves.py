@@ -59,7 +59,7 @@ def check_options(strategy, n_bins, notion, band, confidence_level, n_resamples)
         "isotonic": IsotonicSmoother,
         "quantile": lambda: QuantileBins(n_bins),
         "uniform": lambda: UniformBins(n_bins),
-        "kernel": DirichletKernel,
+        "kernel": lambda: DirichletKernel("risk", "loss"),
     }
     smoother = from_table(strategy, strategies, name="strategy", kind=Smoother)
     notion = check_binary_notion(notion)

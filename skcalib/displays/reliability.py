@@ -12,8 +12,8 @@ class ReliabilityDisplay(FromData):
 
     **Curves** (``strategy``). "isotonic": the increasing curve of least squares, with no bins to
     choose (CORP, D21), linear between the scores. "quantile", "uniform": mean label against mean
-    forecast in bins of equal mass or width. "kernel": Beta-kernel regression (P24), whose default
-    bandwidth suits the density of the forecasts and may be far from what suits the curve; pass
+    forecast in bins of equal mass or width. "kernel": Beta-kernel regression (P24) with the
+    bandwidth of the least cross-validated Brier score; pass
     ``strategy=DirichletKernel(bandwidth)`` to choose it.
 
     **Bands** (``band``), pointwise: the whole curve leaves them somewhere more often.

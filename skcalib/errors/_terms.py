@@ -97,7 +97,7 @@ def proper_terms(problem, *, loss, notion, smoother, method, n_jobs=None):
     score = check_loss(loss)
     notion = check_notion(notion)
     check_method(method, score)
-    smoother = check_smoother(smoother)
+    smoother = check_smoother(smoother).for_loss(score)
     smoothed = smooth_notion(problem, notion=notion, smoother=smoother, n_jobs=n_jobs)
     return reduce_terms(smoothed, score=score, notion=notion, method=method)
 

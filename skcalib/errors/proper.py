@@ -194,8 +194,8 @@ def sharpness(
         As in :func:`proper_calibration_error`; for refinement as in :func:`refinement_loss`. With
         ``transform="simplex"``, `y_proba` is any real array of shape (n_samples, n_features),
         `labels` lists the classes in any order, `notion` must be "canonical", `method` must be
-        "risk" and the default smoother is ``DirichletKernel(refinement="loss")``: the entropy
-        form is optimistic where a kernel overfits, and more so in more dimensions.
+        "risk" and the default smoother is ``DirichletKernel("risk", refinement="loss")``: the
+        entropy form is optimistic where a kernel overfits, and more so in more dimensions.
     transform : {None, "simplex"}, default=None
         None for probabilities; "simplex" for any representation.
 
@@ -250,7 +250,8 @@ def _representation_sharpness(
             "sharpness of a representation exists for method='risk' only: there is no forecast "
             "that the other methods could compare with."
         )
-    smoother = DirichletKernel(refinement="loss") if smoother is None else check_smoother(smoother)
+    chosen = check_smoother(DirichletKernel("risk", "loss") if smoother is None else smoother)
+    smoother = chosen.for_loss(score)
     if target.shape[1] < 2:
         return 0.0  # one class: no uncertainty to explain
     target, weight, features = target[counts], weight[counts], features[counts]

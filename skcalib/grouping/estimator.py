@@ -238,7 +238,7 @@ class GroupingLossEstimator(ClassifierInspector):
             delayed(fit_problem)(
                 GroupingProblem(forecast, target, problem.weight, features, events),
                 score,
-                check_smoother(self.smoother),
+                check_smoother(self.smoother).for_loss(score),
                 self.partitioner,
                 regions,
                 options,

@@ -146,8 +146,8 @@ class KernelRecalibrator(SmootherRecalibrator):
         What ``loss_before_`` and ``loss_after_`` are measured in.
     labels : array-like of shape (n_classes,), default=None
         The class of each column, needed where y may lack a class.
-    bandwidth : "loo" or float, default="loo"
-        As in `DirichletKernel`.
+    bandwidth : {"risk", "loo", "scott"}, float or callable, default="risk"
+        As in `DirichletKernel`. "risk" minimises the leave-one-out `loss` of the map.
 
     Examples
     --------
@@ -159,11 +159,11 @@ class KernelRecalibrator(SmootherRecalibrator):
     True
     """
 
-    def __init__(self, *, input="proba", loss="log", labels=None, bandwidth="loo"):
+    def __init__(self, *, input="proba", loss="log", labels=None, bandwidth="risk"):
         self.input = input
         self.loss = loss
         self.labels = labels
         self.bandwidth = bandwidth
 
     def _smoother(self):
-        return DirichletKernel(self.bandwidth)
+        return DirichletKernel(self.bandwidth, loss=self.loss)

@@ -34,6 +34,10 @@ class Smoother(BaseEstimator):
     projection = False
     refinement = "loss"
 
+    def for_loss(self, score):
+        """The smoother to use under a proper score: itself, unless one of its choices needs it."""
+        return self
+
     def fit(self, forecast, target, sample_weight=None):
         """Learn from forecasts (n, K) and target values (n, C); return self."""
         raise NotImplementedError

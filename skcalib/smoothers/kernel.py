@@ -8,24 +8,28 @@ Weights of forecast :math:`s_j` at the point :math:`x` (P24 eq. 12) are Dirichle
     k(x, s_j) = \operatorname{Dir}(x;\, s_j / h + 1), \qquad
     \log k(x, s_j) = \langle \log x, s_j / h \rangle + c_j , \qquad
     c_j = \log \Gamma(K + \tfrac1h \textstyle\sum_k s_{jk})
-          - \sum_k \log \Gamma(s_{jk} / h + 1),
+          - \sum_k \log \Gamma(s_{jk} / h + 1).
 
-so a block of rows costs one matrix product and one exponential. The kernel is not symmetric.
+The kernel is not symmetric. Two columns go through the near-linear `_beta` engine, more through
+the blocked exact `_canonical` one.
 """
 
 import numpy as np
-from scipy.optimize import minimize_scalar
-from scipy.special import gammaln
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib.smoothers._base import Smoother
+from skcalib._checks import from_table
+from skcalib.scores import SCORES, Brier, ProperScore
+from skcalib.smoothers._bandwidth import search_bandwidth
+from skcalib.smoothers._base import Smoother, check_folds
+from skcalib.smoothers._beta import beta_average, beta_log_likelihoods
+from skcalib.smoothers._canonical import canonical_average, canonical_log_likelihoods
+from skcalib.smoothers._emptiness import warn_of_emptiness
 
-# Forecasts of exactly 0 stand for the smallest positive number: log 0 would turn weights that
-# belong together (0 against 0) into indeterminate ones.
-_TINY = np.finfo(np.float64).tiny
-_ROWS = 64  # rows of a block; a block of 64 x n stays small and keeps the product efficient
-_SUBSAMPLE = 2000  # rows that choose the bandwidth
+CRITERIA = ("loo", "risk", "scott")
+_MANY_CLASSES = 5  # from here on kernels on the simplex run out of neighbours
+_SELECTION_FOLDS = 5
 
 
 class DirichletKernel(Smoother):
@@ -33,28 +37,49 @@ class DirichletKernel(Smoother):
 
     :math:`\hat C(s_i) = \sum_{j \ne i} k(s_i, s_j) Y_j / \sum_{j \ne i} k(s_i, s_j)`, where
     :math:`k(\cdot, s_j)` is the Dirichlet density with parameter :math:`s_j / h + 1`. For two
-    columns it is the Beta kernel. Computed in log space, exactly, by blocks of rows: time
-    O(n^2 K), memory O(n). Consistent as h goes to 0 and :math:`n h^{(K-1)/2}` to infinity;
-    beyond five classes or so no affordable n is large enough, prefer `LogitSmoother` or a
-    classwise notion there.
+    columns it is the Beta kernel, summed in near-linear time; for more columns all pairs are summed
+    by blocks, O(n^2 K) time and O(n K) memory. Consistent as h goes to 0 and
+    :math:`n h^{(K-1)/2}` to infinity.
+
+    From five classes on no affordable n is large enough to estimate :math:`E[Y|S]` this way:
+    `fit` counts the neighbours that an average rests on and warns where even a calibrated forecast
+    would look miscalibrated. Prefer `LogitSmoother`, or the classwise or top-label notion, there.
 
     Parameters
     ----------
-    bandwidth : "loo" or float, default="loo"
-        The bandwidth h > 0. "loo" maximises the leave-one-out log likelihood of the forecasts on
-        [1e-5, 1]; from more than 2,000 forecasts a random subsample of 2,000 chooses it, and
-        the choice is rescaled by (n / 2000)^(-2 / (K + 3)).
+    bandwidth : {"loo", "risk", "scott"}, float or callable, default="loo"
+        The bandwidth h > 0.
+
+        - "loo" maximises the leave-one-out log likelihood of the *forecasts* on [1e-5, 1], as in
+          P24. Labels play no part; ties in the forecasts pull it towards 0.
+        - "risk" minimises the leave-one-out loss of :math:`\hat C`, cross-validated for the
+          labels: the criterion that matters for an error. `smooth_held_out` then chooses it for
+          each of five folds from the others, so that no label takes part in its own estimate.
+        - "scott" is a rule, :math:`n^{-2/(K+3)} \sum_k V[S_k] / \sum_k E[S_k (1 - S_k)]`: the
+          spread of a kernel is that of the forecasts, shrunk at the optimal rate.
+        - A callable gets (n_samples, n_columns) and returns a number.
+
+        From more than 2,000 forecasts (1,000 of two columns) a random subsample of so many, m,
+        brackets the choice of the first two, rescaled by (n / m)^(-2 / (K + 3)), and at most ten
+        evaluations on all rows follow.
     refinement : {"entropy", "loss"}, default="entropy"
         How refinement and the method "risk" of :func:`~skcalib.proper_calibration_error` read
         :math:`\hat C`: its mean entropy, as in P24 eq. 14-15, or its mean loss on the labels that
         it left out, which makes "risk" a lower bound in expectation.
+    loss : {"brier", "log", "spherical"}, ProperScore or None, default=None
+        The loss of ``bandwidth="risk"``. None is the loss in use, or "brier" where there is none.
     random_state : int, RandomState instance or None, default=0
-        Draws the subsample.
+        Draws the subsample and the folds.
+    n_jobs : int or None, default=None
+        Threads over blocks of rows, for more than two columns.
 
     Attributes
     ----------
     bandwidth_ : float
         The bandwidth in use.
+    bandwidth_search_ : BandwidthSearch or None
+        The curve of the criterion, if one was searched: ``bandwidths``, ``costs`` (minus the mean
+        log likelihood, or the mean loss), ``bandwidth``, ``criterion``, ``n_samples``.
 
     Examples
     --------
@@ -67,26 +92,30 @@ class DirichletKernel(Smoother):
     (0.033, 0.037)
     """
 
-    def __init__(self, bandwidth="loo", refinement="entropy", random_state=0):
+    def __init__(
+        self, bandwidth="loo", refinement="entropy", loss=None, random_state=0, n_jobs=None
+    ):
         self.bandwidth = bandwidth
         self.refinement = refinement
+        self.loss = loss
         self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def for_loss(self, score):
+        """The same kernel; one that chooses its bandwidth by the risk takes this loss."""
+        adapts = isinstance(self.bandwidth, str) and self.bandwidth == "risk" and self.loss is None
+        return clone(self).set_params(loss=score) if adapts else self
 
     def fit(self, forecast, target, sample_weight=None):
         """Store the data points and choose the bandwidth."""
         self._store(forecast, target, sample_weight)
         if self.refinement not in ("entropy", "loss"):
             raise ValueError(f"refinement must be 'entropy' or 'loss', got {self.refinement!r}.")
-        if isinstance(self.bandwidth, str):
-            if self.bandwidth != "loo":
-                raise ValueError(
-                    f"bandwidth must be 'loo' or a positive number, got {self.bandwidth!r}."
-                )
-            self.bandwidth_ = self._choose_bandwidth()
-        else:
-            self.bandwidth_ = float(self.bandwidth)
-            if not 0 < self.bandwidth_ < np.inf:
-                raise ValueError(f"bandwidth must be positive and finite, got {self.bandwidth!r}.")
+        self.bandwidth_search_ = None
+        self.bandwidth_ = self._choose_bandwidth()
+        if self.forecast_.shape[1] >= _MANY_CLASSES and len(self.forecast_) > 1:
+            rng = check_random_state(self.random_state)
+            warn_of_emptiness(self.forecast_, self.weight_, self.bandwidth_, rng)
         return self
 
     def smooth(self, values=None):
@@ -95,17 +124,33 @@ class DirichletKernel(Smoother):
         self._need_two()
         values = self._values(values)
         flat = values.reshape(len(values), -1)
-        return self._average(self.forecast_, flat, leave_out=True)[0].reshape(values.shape)
+        return self._leave_one_out(flat, self.bandwidth_).reshape(values.shape)
 
     def smooth_held_out(self, values=None):
-        """Identical to `smooth`, which leaves each sample out."""
-        return self.smooth(values)
+        """As `smooth`, with a bandwidth that the sample's own label had no part in."""
+        if not self._by_risk():
+            return self.smooth(values)
+        check_is_fitted(self)
+        self._need_two()
+        values = self._values(values)
+        flat = values.reshape(len(values), -1)
+        averages = np.empty_like(flat)
+        # Folds must not be stratified: labels would take part in who goes where.
+        folds = check_folds(_SELECTION_FOLDS, flat[:, :1] * 0, random_state=self.random_state)
+        chosen = [self._part(train)._search(full=False).bandwidth for train, _ in folds]
+        for bandwidth in set(chosen):  # folds that agree share their sums
+            smoothed = self._leave_one_out(flat, bandwidth)
+            for (_, test), own in zip(folds, chosen, strict=True):
+                if own == bandwidth:
+                    averages[test] = smoothed[test]
+        return averages.reshape(values.shape)
 
     def predict(self, forecast):
         """Weighted mean of the fitted target at new forecasts."""
         check_is_fitted(self)
         target = self.target_.reshape(len(self.target_), -1)
-        return self._average(np.asarray(forecast, dtype=np.float64), target)[0]
+        points = np.asarray(forecast, dtype=np.float64)
+        return self._average(points, target, self.bandwidth_)
 
     def log_likelihood(self):
         """Leave-one-out log likelihood of the forecasts under their kernel density estimate.
@@ -113,56 +158,96 @@ class DirichletKernel(Smoother):
         The sum over i of the log of the mean over j != i of k(s_i, s_j).
         """
         check_is_fitted(self)
-        return self._log_likelihood(self.bandwidth_)
+        return float(self._log_likelihoods([self.bandwidth_])[0])
 
-    def _log_likelihood(self, bandwidth):
-        nothing = np.empty((len(self.forecast_), 0))
-        log_mass = self._average(self.forecast_, nothing, True, bandwidth)[1]
-        # The weight of all others, as a sum: a difference would cancel beside a heavy sample.
-        before, after = np.cumsum(self.weight_), np.cumsum(self.weight_[::-1])[::-1]
-        rest = np.append(0.0, before[:-1]) + np.append(after[1:], 0.0)
-        return float(self.weight_ @ (log_mass - np.log(rest)))
+    def _by_risk(self):
+        return isinstance(self.bandwidth, str) and self.bandwidth == "risk"
 
     def _choose_bandwidth(self):
-        self._need_two()
+        if isinstance(self.bandwidth, str):
+            if self.bandwidth not in CRITERIA:
+                raise ValueError(
+                    "bandwidth must be 'loo', 'risk', 'scott', a positive number or a function of "
+                    f"(n_samples, n_columns), got {self.bandwidth!r}."
+                )
+            if self.bandwidth == "scott":
+                return self._scott()
+            self._need_two()
+            self.bandwidth_search_ = self._search()
+            return self.bandwidth_search_.bandwidth
+        given = self.bandwidth
+        bandwidth = float(given(*self.forecast_.shape) if callable(given) else given)
+        if not 0 < bandwidth < np.inf:
+            raise ValueError(f"bandwidth must be positive and finite, got {bandwidth!r}.")
+        return bandwidth
+
+    def _scott(self):
         n_samples, n_columns = self.forecast_.shape
-        sample, factor = self, 1.0
-        if n_samples > _SUBSAMPLE:
+        share = self.weight_ / self.weight_.sum()
+        mean = share @ self.forecast_
+        spread = np.sum(share @ (self.forecast_ - mean) ** 2)
+        scale = np.sum(share @ (self.forecast_ * (1 - self.forecast_)))
+        if scale == 0:  # every forecast is certain: any bandwidth separates them
+            return 1e-5
+        return float(np.clip(n_samples ** (-2 / (n_columns + 3)) * spread / scale, 1e-5, 1))
+
+    def _part(self, rows):
+        """The same kernel on some of its samples, its bandwidth not chosen yet."""
+        part = clone(self)
+        part._store(self.forecast_[rows], self.target_[rows], self.weight_[rows])
+        return part
+
+    def _search(self, full=True):
+        n_samples, n_columns = self.forecast_.shape
+        n_subsample = 1000 if n_columns == 2 else 2000
+        subsample_cost, shrink = None, 1.0
+        if n_samples > n_subsample:
             rng = check_random_state(self.random_state)
-            rows = rng.choice(n_samples, _SUBSAMPLE, replace=False)
-            sample = DirichletKernel(1.0)
-            sample._store(self.forecast_[rows], self.target_[rows], self.weight_[rows])
-            factor = (n_samples / _SUBSAMPLE) ** (-2 / (n_columns + 3))
+            few = self._part(rng.choice(n_samples, n_subsample, replace=False))
+            subsample_cost = few._cost()
+            shrink = (n_samples / n_subsample) ** (-2 / (n_columns + 3))
+        return search_bandwidth(
+            self._cost(),
+            criterion="risk" if self._by_risk() else "likelihood",
+            n_samples=n_samples,
+            subsample_cost=subsample_cost,
+            n_subsample=n_subsample,
+            shrink=shrink,
+            full=full,
+        )
 
-        def cost(log_bandwidth):
-            return -sample._log_likelihood(10.0**log_bandwidth)
+    def _cost(self):
+        """A function from bandwidths to what is minimised."""
+        total = self.weight_.sum()
+        if not self._by_risk():
+            return lambda bandwidths: -self._log_likelihoods(bandwidths) / total
+        score = from_table(
+            Brier() if self.loss is None else self.loss, SCORES, name="loss", kind=ProperScore
+        )
+        target = self.target_.reshape(len(self.target_), -1)
+        # The only sample of its class is given probability 0 by all others at any bandwidth.
+        weight = self.weight_ * (np.sum(target > 0, axis=0) > 1)[np.argmax(target, axis=1)]
 
-        # The likelihood was unimodal on every network tried; a coarse grid brackets its maximum.
-        grid = np.linspace(-5, 0, 11)
-        best = int(np.argmin([cost(g) for g in grid]))
-        bracket = (grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)])
-        found = minimize_scalar(cost, bounds=bracket, method="bounded", options={"xatol": 1e-3})
-        log_bandwidth = found.x if found.fun <= cost(grid[best]) else grid[best]
-        return float(max(10.0**log_bandwidth * factor, 1e-5))
+        def risk(bandwidth):
+            losses = score.loss(target, self._leave_one_out(target, bandwidth))
+            return float(weight[weight > 0] @ losses[weight > 0] / total)
 
-    def _average(self, points, values, leave_out=False, bandwidth=None):
-        """Kernel averages of `values` at `points`, and the log of the total kernel weight."""
-        bandwidth = self.bandwidth_ if bandwidth is None else bandwidth
-        scaled = self.forecast_ / bandwidth
-        n_columns = scaled.shape[1]
-        constant = gammaln(n_columns + scaled.sum(axis=1)) - gammaln(scaled + 1).sum(axis=1)
-        constant += np.log(self.weight_)
-        averages = np.empty((len(points), values.shape[1]))
-        log_mass = np.empty(len(points))
-        for start in range(0, len(points), _ROWS):
-            rows = slice(start, start + _ROWS)
-            log_kernel = np.log(np.maximum(points[rows], _TINY)) @ scaled.T + constant
-            if leave_out:
-                here = np.arange(len(log_kernel))
-                log_kernel[here, start + here] = -np.inf
-            peak = log_kernel.max(axis=1, keepdims=True)
-            kernel = np.exp(log_kernel - peak)
-            mass = kernel.sum(axis=1, keepdims=True)
-            averages[rows] = kernel @ values / mass
-            log_mass[rows] = (peak + np.log(mass))[:, 0]
-        return averages, log_mass
+        return lambda bandwidths: np.array([risk(h) for h in bandwidths])
+
+    def _average(self, points, values, bandwidth):
+        data = (points, self.forecast_, self.weight_, values, bandwidth)
+        if self.forecast_.shape[1] == 2:
+            return beta_average(*data)
+        return canonical_average(*data, n_jobs=self.n_jobs)[0]
+
+    def _leave_one_out(self, values, bandwidth):
+        data = (self.forecast_, self.forecast_, self.weight_, values, bandwidth)
+        if self.forecast_.shape[1] == 2:
+            return beta_average(*data, leave_out=True)
+        return canonical_average(*data, leave_out=True, n_jobs=self.n_jobs)[0]
+
+    def _log_likelihoods(self, bandwidths):
+        data = (self.forecast_, self.weight_, bandwidths)
+        if self.forecast_.shape[1] == 2:
+            return beta_log_likelihoods(*data)
+        return canonical_log_likelihoods(*data, n_jobs=self.n_jobs)

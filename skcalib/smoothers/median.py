@@ -37,9 +37,7 @@ class MedianCells(PartitionSmoother):
 
     def _fit_cells(self, forecast):
         if not isinstance(self.n_cells, (int, np.integer)) or self.n_cells < 1:
-            raise ValueError(
-                f"n_cells must be a whole number of at least 1, got {self.n_cells!r}."
-            )
+            raise ValueError(f"n_cells must be a whole number of at least 1, got {self.n_cells!r}.")
         members = [np.arange(len(forecast))]
         best = [_widest(forecast)]
         self.cuts_ = []

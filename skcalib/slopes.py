@@ -1,0 +1,201 @@
+"""Calibration in the large, and intercept and slope of the logistic recalibration."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit
+from scipy.stats import t as student
+
+from skcalib._checks import check_problem
+from skcalib.intervals import MeanInterval, check_confidence_level
+from skcalib.tower import weighted_mean
+
+
+@dataclass(frozen=True)
+class CalibrationInterceptSlope:
+    """Result of :func:`calibration_intercept_slope`: three estimates with their intervals.
+
+    Attributes
+    ----------
+    in_the_large : MeanInterval
+        Intercept of the model whose slope is 1; 0 if the mean forecast fits.
+    intercept, slope : MeanInterval
+        Of the model with both; 0 and 1 for a calibrated forecast.
+    """
+
+    in_the_large: MeanInterval
+    intercept: MeanInterval
+    slope: MeanInterval
+
+
+def calibration_intercept_slope(
+    y_true,
+    y_proba,
+    *,
+    confidence_level=0.95,
+    sample_weight=None,
+    labels=None,
+    pos_label=None,
+):
+    r"""Calibration in the large, and intercept and slope of the logistic recalibration (Cox 1958).
+
+    Maximum likelihood in the models
+
+    .. math::
+
+        \operatorname{logit} P(Y = 1 | f) = a_0 + \operatorname{logit} f, \qquad
+        \operatorname{logit} P(Y = 1 | f) = a + b \operatorname{logit} f .
+
+    :math:`a_0`, the calibration in the large, is positive if events are more frequent than
+    forecast. A slope b below 1 means that the forecasts are too extreme (over-confident), above 1
+    too timid; the intercept a is the log odds where the forecast is one half. A calibrated
+    forecast has (0; 0, 1), but so have forecasts that are wrong in a way that is not
+    linear in the logit.
+
+    Intervals are those of Student's distribution with m - d degrees of freedom and the *sandwich*
+    covariance :math:`H^{-1} M H^{-1} m / (m - d)`, with H the Hessian of the loss, M the sum of
+    the squared weighted gradients, d = 1 or 2 parameters and the effective size
+    :math:`m = (\sum w)^2 / \sum w^2`. They are right for weights, and where the model is wrong.
+
+    A forecast of exactly 0 or 1 that came true fits every intercept and every positive slope, so it
+    carries no information and is left out of the fits.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        Labels of two classes.
+    y_proba : array-like of shape (n_samples,) or (n_samples, 2)
+        Probability of the positive class, or of both.
+    confidence_level : float, default=0.95
+        Level of the two-sided intervals.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Importance weights: a weight of 2 is not two samples.
+    labels : array-like of shape (2,), default=None
+        The class of each column of `y_proba`.
+    pos_label : label, default=None
+        The class that a `y_proba` of shape (n_samples,) speaks of; by default the last in order.
+
+    Returns
+    -------
+    CalibrationInterceptSlope
+        Estimates in units of the logit (the slope has none), each with interval and standard
+        error.
+
+    Raises
+    ------
+    ValueError
+        If there is no finite maximum: a single class among the uncertain forecasts, equal
+        forecasts, forecasts that separate the classes, or a forecast of exactly 0 for the
+        class that occurred. For more than two classes.
+
+    See Also
+    --------
+    PlattScaling : The same model as a recalibrator.
+    integrated_calibration_index : Distance of the forecast from a smooth calibration curve.
+
+    References
+    ----------
+    .. [1] D. R. Cox. Two further applications of a model for binary regression. Biometrika 45,
+       1958.
+    .. [2] B. Van Calster et al. Calibration: the Achilles heel of predictive analytics. BMC
+       Medicine 17, 2019.
+
+    Examples
+    --------
+    >>> from skcalib import calibration_intercept_slope
+    >>> from skcalib.datasets import make_tempered_simplex
+    >>> data = make_tempered_simplex(2000, random_state=0)  # true slope 0.6
+    >>> slope = calibration_intercept_slope(data.y, data.y_proba).slope
+    >>> round(slope.estimate, 2), round(slope.low, 2), round(slope.high, 2)
+    (0.6, 0.55, 0.65)
+    """
+    check_confidence_level(confidence_level)
+    problem = check_problem(
+        y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
+    )
+    x, y, weight = _uncertain_logits(problem)
+    _need_a_maximum(x, y)
+    one, scale = np.ones(len(x)), float(np.sqrt(weighted_mean(x**2, weight)))
+    (in_the_large,) = _logistic_fit(one[:, None], x, y, weight, confidence_level)
+    columns = np.column_stack([one, x / scale])  # of one size, for the optimiser
+    intercept, slope = _logistic_fit(columns, 0.0, y, weight, confidence_level)
+    slope = MeanInterval(
+        slope.estimate / scale, slope.low / scale, slope.high / scale, slope.standard_error / scale
+    )
+    return CalibrationInterceptSlope(in_the_large, intercept, slope)
+
+
+def _uncertain_logits(problem):
+    """Logits, labels in {0, 1} and weights of the forecasts that are neither 0 nor 1."""
+    forecast, target = problem.forecast, problem.target
+    if forecast.shape[1] > 2:
+        raise ValueError(
+            f"The calibration slope is for two classes, but y_proba has {forecast.shape[1]} "
+            "columns: pass one class against the rest, (y_true == c, y_proba[:, c]), or whether "
+            "the prediction was right and its confidence."
+        )
+    impossible = int(np.sum((target == 1) & (forecast == 0)))
+    if impossible:
+        raise ValueError(
+            f"y_proba is exactly 0 for the class that occurred in {impossible} samples, so the "
+            "likelihood is 0 for every intercept and positive slope: use forecasts in double "
+            "precision, or integrated_calibration_index."
+        )
+    uncertain = (forecast > 0).all(axis=1)
+    log_odds = np.log(forecast[uncertain, 1]) - np.log(forecast[uncertain, 0])
+    return log_odds, target[uncertain, 1], problem.weight[uncertain]
+
+
+def _need_a_maximum(x, y):
+    """Refuse data whose likelihood has no unique finite maximum."""
+    ones, zeros = x[y == 1], x[y == 0]
+    if len(ones) == 0 or len(zeros) == 0:
+        why = "all labels of forecasts other than 0 and 1 are of one class"
+    elif np.ptp(x) == 0:
+        why = "all forecasts are equal, so they have no slope"
+    elif ones.min() >= zeros.max() or ones.max() <= zeros.min():
+        why = "the forecasts separate the two classes, so the slope is infinite"
+    else:
+        return
+    raise ValueError(
+        f"The calibration intercept and slope have no finite estimate: {why}. More samples are "
+        "needed."
+    )
+
+
+def _logistic_fit(columns, offset, y, weight, confidence_level):
+    """Intervals of the coefficients of a logistic regression."""
+    share, sign = weight / weight.sum(), 2 * y - 1
+
+    def loss(theta):
+        return share @ np.logaddexp(0, -sign * (offset + columns @ theta))
+
+    def gradient(theta):
+        return columns.T @ (share * (expit(offset + columns @ theta) - y))
+
+    def hessian(theta):
+        eta = offset + columns @ theta
+        return (columns.T * (share * expit(eta) * expit(-eta))) @ columns
+
+    start = np.zeros(columns.shape[1])
+    theta = minimize(
+        loss,
+        start,
+        jac=gradient,
+        hess=hessian,
+        method="trust-exact",
+        options={"gtol": 1e-10, "maxiter": 1000},
+    ).x
+    size = 1 / np.sum(share**2)
+    freedom = size - len(theta)
+    if freedom < 1e-9:
+        return [MeanInterval(float(value), -np.inf, np.inf, np.inf) for value in theta]
+    scores = columns * (share * (expit(offset + columns @ theta) - y))[:, None]
+    inverse = np.linalg.inv(hessian(theta))
+    variance = np.diag(inverse @ (scores.T @ scores) @ inverse) * size / freedom
+    quantile = float(student.ppf(0.5 + confidence_level / 2, freedom))
+    return [
+        MeanInterval(value, value - quantile * error, value + quantile * error, error)
+        for value, error in zip(theta.tolist(), np.sqrt(variance).tolist(), strict=True)
+    ]

@@ -1,0 +1,222 @@
+r"""Sums of Beta kernels in near-linear time: the Dirichlet kernel of two columns.
+
+A sum of kernels over n sources at m points, each relative to the kernel of the point on itself, is
+taken through the panels of `_beta_plan`: sort sources and points; Chebyshev moments of the sources
+in each panel, O(n) products; one small matrix for each panel; Chebyshev series at the points, O(m)
+products. The sum without the point's own term is the sum minus its weight, since the kernel of a
+point on itself counts exactly 1.
+
+Where what is left is less than 1 % of the own weight, or one part in 10^5 of all the weight within
+reach, the difference would lose digits. There are few such isolated points, and their sums are
+exact: the log kernel is concave in the source, so what counts is one interval of the sorted
+distinct sources, found by bisection.
+
+Rows are divided by their sum, which may be off one by rounding; only their logits enter.
+"""
+
+import numpy as np
+
+from skcalib.smoothers._beta_plan import DEGREE, TINY, log_ratio, make_plan, split
+from skcalib.smoothers._canonical import canonical_average, canonical_log_likelihoods
+
+_PAIRS = 1_100_000  # up to here the sum over all pairs is faster
+_CHUNK = 16_384  # points whose Chebyshev polynomials are held at a time
+_OWN, _NEAR = 1e-2, 1e-5  # thresholds of isolation
+_NEGLIGIBLE = 44.0  # log of what a source may be smaller than the largest
+_ENTRIES = 1 << 20  # pairs of isolated points and sources held at a time
+
+
+def beta_average(points, forecast, weight, values, bandwidth, *, leave_out=False):
+    r"""Averages :math:`\sum_j w_j k(x_i, s_j) v_j / \sum_j w_j k(x_i, s_j)`, shape (m, C).
+
+    Points (m, 2), forecast (n, 2), weight (n,), values (n, C). With ``leave_out`` the points are
+    the forecasts and :math:`j = i` is excluded.
+    """
+    if len(points) * len(forecast) <= _PAIRS:
+        points, forecast = _normalised(points), _normalised(forecast)
+        return canonical_average(points, forecast, weight, values, bandwidth, leave_out=leave_out)[
+            0
+        ]
+    sources = Sources(forecast, weight, values)
+    if leave_out:
+        return sources.averages(sources.leave_one_out(bandwidth)[0], sources.order)
+    t = logits(points)
+    order = np.argsort(t, kind="stable")
+    return sources.averages(sources.sums_at(t[order], bandwidth)[0], order)
+
+
+def beta_log_likelihoods(forecast, weight, bandwidths):
+    """Leave-one-out log likelihoods of the forecasts for several bandwidths."""
+    if len(forecast) ** 2 <= _PAIRS:
+        return canonical_log_likelihoods(_normalised(forecast), weight, bandwidths)
+    sources = Sources(forecast, weight, np.empty((len(forecast), 0)))
+    weight = sources.mass[:, 0]
+    before, after = np.cumsum(weight), np.cumsum(weight[::-1])[::-1]
+    # The weight of all others, as a sum: a difference would cancel beside a heavy sample.
+    log_rest = np.log(np.append(0.0, before[:-1]) + np.append(after[1:], 0.0))
+
+    def log_likelihood(bandwidth):
+        sums, log_scale = sources.leave_one_out(bandwidth)
+        return weight @ (np.log(sums[:, 0]) + log_scale - log_rest)
+
+    return np.array([log_likelihood(bandwidth) for bandwidth in bandwidths])
+
+
+def logits(forecast):
+    """log x_1 - log x_0, where 0 stands for the smallest positive number."""
+    low, high = np.log(np.maximum(np.asarray(forecast, dtype=np.float64), TINY)).T
+    return high - low
+
+
+def _normalised(forecast):
+    return forecast / forecast.sum(axis=1, keepdims=True)
+
+
+class Sources:
+    """Sorted sources with their weights and weighted values, ready for any bandwidth."""
+
+    def __init__(self, forecast, weight, values):
+        t = logits(forecast)
+        self.order = np.argsort(t, kind="stable")
+        self.t = t[self.order]
+        # Columns that add up to one, as one-hot targets do, need one sum less.
+        self.complementary = values.shape[1] > 1 and bool(np.all(values.sum(axis=1) == 1))
+        n_used = values.shape[1] - self.complementary
+        self.mass = np.empty((len(t), n_used + 1))
+        self.mass[:, 0] = weight[self.order]
+        for k in range(n_used):
+            np.multiply(self.mass[:, 0], values[self.order, k], out=self.mass[:, k + 1])
+
+    def averages(self, sums, order):
+        """Sums at sorted points -> averages in the order that the points had."""
+        averages = np.empty((len(sums), self.mass.shape[1] - 1 + self.complementary))
+        for k in range(1, self.mass.shape[1]):
+            averages[order, k - 1] = sums[:, k] / sums[:, 0]
+        if self.complementary:
+            averages[:, -1] = 1 - averages[:, :-1].sum(axis=1)
+        return averages
+
+    def leave_one_out(self, bandwidth):
+        """Sums of mass times rho over all other samples, sorted, and the log of their unit."""
+        plan = make_plan(float(bandwidth))
+        sums, log_scale, floor = self._sums(plan, self.t)
+        sums -= self.mass
+        np.maximum(floor, _OWN * self.mass[:, 0], out=floor)
+        return self._with_isolated(plan, self.t, sums, log_scale, floor, leave_out=True)
+
+    def sums_at(self, t, bandwidth):
+        """Sums of mass times rho at sorted logits, and the log of their unit."""
+        plan = make_plan(float(bandwidth))
+        sums, log_scale, floor = self._sums(plan, t)
+        np.maximum(floor, _OWN * self.mass[:, 0].min(), out=floor)
+        return self._with_isolated(plan, t, sums, log_scale, floor, leave_out=False)
+
+    def _sums(self, plan, t):
+        """Sums by the panels, the log of their unit, and what part of the reach is."""
+        moments = np.zeros((len(plan.a_edges) - 1, DEGREE, self.mass.shape[1]))
+        for start in range(0, len(self.t), _CHUNK):
+            chunk = slice(start, start + _CHUNK)
+            a, mass = split(self.t[chunk], plan.total)[0], self.mass[chunk]
+            for panel, rows, polynomials in _panels(plan.a_edges, a):
+                moments[panel] += polynomials @ mass[rows]
+        reach = np.concatenate([[0.0], np.cumsum(moments[:, 0, 0])])
+        reach = _NEAR * (reach[plan.last] - reach[plan.first])
+        series = np.concatenate([plan.transfer(moments), plan.log_self[:, :, None]], axis=2)
+        values, floor = np.empty((len(t), series.shape[2])), np.empty(len(t))
+        for start in range(0, len(t), _CHUNK):
+            chunk = slice(start, start + _CHUNK)
+            for panel, rows, polynomials in _panels(plan.t_edges, t[chunk]):
+                np.matmul(polynomials.T, series[panel], out=values[chunk][rows])
+                floor[chunk][rows] = reach[panel]
+        return values[:, :-1], values[:, -1], floor
+
+    def _with_isolated(self, plan, t, sums, log_scale, floor, *, leave_out):
+        isolated = np.flatnonzero(~(sums[:, 0] > floor))
+        if len(isolated):
+            rows = isolated if leave_out else None
+            sums[isolated], log_peak = self._exact(t[isolated], plan.total, rows)
+            log_scale[isolated] += log_peak
+        return sums, log_scale
+
+    def _exact(self, t, total, rows):
+        """Sums of mass times rho / exp(log_peak), and log_peak; sample rows[i] is left out."""
+        level_t, first, size = np.unique(self.t, return_index=True, return_counts=True)
+        level_mass = np.add.reduceat(self.mass, first, axis=0)
+        a, b = split(level_t, total)
+        own = None if rows is None else np.searchsorted(level_t, t)
+        alone = None if rows is None else size[own] == 1
+        low, high, log_peak = _intervals(t, a, b, level_t, own, alone)
+        sums, lengths = np.empty((len(t), self.mass.shape[1])), high - low
+        ends = np.cumsum(lengths)
+        done = 0
+        while done < len(t):
+            reached = ends[done - 1] if done else 0
+            upto = max(done + 1, int(np.searchsorted(ends, reached + _ENTRIES, "right")))
+            part = slice(done, upto)
+            sizes = lengths[part]
+            starts = np.cumsum(sizes) - sizes
+            level = np.arange(sizes.sum()) - np.repeat(starts - low[part], sizes)
+            log_rho = log_ratio(np.repeat(t[part], sizes), a[level], b[level])
+            # Above the peak lies only the level of a sample that is left out, without mass.
+            rho = np.exp(np.clip(log_rho - np.repeat(log_peak[part], sizes), -700, 0))
+            mass = level_mass[level]
+            if rows is not None:
+                here = np.flatnonzero(level == np.repeat(own[part], sizes))
+                which = np.repeat(np.arange(done, upto), sizes)[here]
+                mass[here] = [self._others(first[own[i]], size[own[i]], rows[i]) for i in which]
+            sums[part] = np.add.reduceat(rho[:, None] * mass, starts, axis=0)
+            done = upto
+        return sums, log_peak
+
+    def _others(self, first, size, row):
+        """Mass of a level without one of its samples: a sum, where a difference would cancel."""
+        before, after = self.mass[first:row], self.mass[row + 1 : first + size]
+        return before.sum(axis=0) + after.sum(axis=0)
+
+
+def _intervals(t, a, b, level_t, own, alone):
+    """Interval [low, high) of the levels that count at each t, and the log of the largest rho."""
+    n_levels = len(level_t)
+    right = np.searchsorted(level_t, t, "left")
+    left = right - 1
+    if own is not None:  # a level that holds the sample alone is not there
+        right = np.where(alone, own + 1, right)
+    candidates = np.stack([np.clip(left, 0, n_levels - 1), np.clip(right, 0, n_levels - 1)])
+    log_rho = log_ratio(t, a[candidates], b[candidates])
+    log_rho[0, left < 0] = -np.inf
+    log_rho[1, right >= n_levels] = -np.inf
+    log_peak = log_rho.max(axis=0)
+    least = log_peak - _NEGLIGIBLE - np.log(n_levels)
+
+    def bisect(inside, outside):
+        """The last level within reach; `inside` is one, `outside` is none."""
+        while np.any(np.abs(outside - inside) > 1):
+            middle = (inside + outside) // 2
+            level = np.clip(middle, 0, n_levels - 1)
+            near = (log_ratio(t, a[level], b[level]) >= least) & (middle >= 0) & (middle < n_levels)
+            inside, outside = np.where(near, middle, inside), np.where(near, outside, middle)
+        return inside
+
+    peak = np.where(log_rho[0] >= log_rho[1], left, right)
+    low = bisect(peak, np.full_like(peak, -1))
+    high = bisect(peak, np.full_like(peak, n_levels)) + 1
+    return low, high, log_peak
+
+
+def _panels(edges, x):
+    """(panel, rows, Chebyshev polynomials at those rows) of sorted positions x."""
+    cuts = np.searchsorted(x, edges[1:-1])
+    bounds = np.concatenate([[0], cuts, [len(x)]])
+    panels = np.flatnonzero(np.diff(bounds))
+    counts = np.diff(bounds)[panels]
+    centre, half = 0.5 * (edges[1:] + edges[:-1]), 0.5 * np.diff(edges)
+    z = (x - np.repeat(centre[panels], counts)) / np.repeat(half[panels], counts)
+    polynomials = np.empty((DEGREE, len(x)))
+    polynomials[0], polynomials[1] = 1, z
+    z *= 2
+    for k in range(2, DEGREE):
+        np.multiply(z, polynomials[k - 1], out=polynomials[k])
+        polynomials[k] -= polynomials[k - 2]
+    for panel in panels:
+        rows = slice(bounds[panel], bounds[panel + 1])
+        yield panel, rows, polynomials[:, rows]

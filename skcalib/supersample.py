@@ -1,0 +1,300 @@
+"""Refits on halves of a supersample: the gap between training and test error, seen (F24)."""
+
+from dataclasses import dataclass, field
+from math import log
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import check_random_state, indexable
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import check_consistent_length
+
+from skcalib._labels import check_classes, check_y, one_hot, unique_labels
+from skcalib.bounds import LOG2, check_count, look_up, optimal_n_bins
+from skcalib.notions import Canonical, TopLabel
+from skcalib.plugging import align_columns
+from skcalib.responses import classifier_proba, fit_rows, take_rows
+from skcalib.smoothers import QuantileBins, UniformBins
+
+STRATEGIES = {"uniform": UniformBins, "quantile": QuantileBins}
+NOTE = (
+    "A plug-in estimate from k draws cannot exceed ln k, whatever the information is, and is no "
+    "upper bound of it: an estimate near ln k says only that k draws do not suffice."
+)
+
+
+@dataclass(frozen=True)
+class InformationEstimate:
+    """Plug-in estimate of a conditional mutual information, with what limits it, in nats.
+
+    Attributes
+    ----------
+    estimate : float
+        Mean over supersamples of the mutual information of the observed draws.
+    ceiling : float
+        ln k for k draws per supersample: no estimate can be larger.
+    maximum : float
+        n ln 2: the information itself cannot be larger.
+    note : str
+        What this means.
+    """
+
+    estimate: float
+    ceiling: float
+    maximum: float
+    note: str = field(default=NOTE, repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class SupersampleEvaluation:
+    """What :func:`evaluate_supersample` measured: S supersamples of n pairs, k draws each.
+
+    Attributes
+    ----------
+    train_error, test_error : array of shape (S, k)
+        ECE on the n samples that the classifier was trained on, and on the other n.
+    selection : array of int of shape (S, k, n)
+        U: the sample of each pair, 0 or 1, that was trained on.
+    rows : array of int of shape (S, n, 2)
+        Row of X of each sample of each pair.
+    forecast, target : array of shape (S, k, n, 2)
+        Probability of the positive class and whether it came true, or confidence and whether the
+        prediction was right, for all samples of the supersample. ``target - forecast`` is the
+        residual that the ECE adds up.
+    n_bins : int
+        Number of bins.
+    ecmi, fcmi : InformationEstimate
+        Information of the residuals, and of the forecasts, about U. They are equal where the label
+        tells the one from the other, as for two classes.
+    """
+
+    train_error: np.ndarray = field(repr=False)
+    test_error: np.ndarray = field(repr=False)
+    selection: np.ndarray = field(repr=False)
+    rows: np.ndarray = field(repr=False)
+    forecast: np.ndarray = field(repr=False)
+    target: np.ndarray = field(repr=False)
+    n_bins: int
+    ecmi: InformationEstimate
+    fcmi: InformationEstimate
+
+    @property
+    def gap(self):
+        """Test error minus training error of each draw, shape (S, k)."""
+        return self.test_error - self.train_error
+
+
+def evaluate_supersample(
+    estimator,
+    X,
+    y,
+    *,
+    n_supersamples=5,
+    n_draws=10,
+    n_pairs=None,
+    n_bins="auto",
+    strategy="uniform",
+    response_method="auto",
+    pos_label=None,
+    random_state=None,
+    n_jobs=None,
+    verbose=0,
+):
+    r"""Train on random halves of supersamples, and evaluate the ECE on both halves (F24).
+
+    A supersample is n pairs of rows, drawn without replacement from the data. A draw chooses one
+    row of each pair at random (U), trains a clone of the classifier on these n rows, and evaluates
+    it on all 2 n. The mean of :math:`|ECE(test) - ECE(train)|` over draws and supersamples
+    estimates what :func:`ece_generalization_bound` bounds. The supersamples are independent only
+    if the data are many times larger than 2 n: otherwise they share rows, and the spread between
+    supersamples is too small.
+
+    The ECE is that of F24: the probability of the positive class for two classes, the confidence of
+    the top label for more, with the bins of each half.
+
+    Parameters
+    ----------
+    estimator : classifier
+        Cloned for every draw. A `random_state` of None, in it or in what it wraps, is replaced by
+        drawn seeds.
+    X : array-like, data frame or sparse matrix of shape (n_samples, ...)
+        Features.
+    y : array-like of shape (n_samples,)
+        Labels.
+    n_supersamples, n_draws : int, default=5 and 10
+        S and k: S k classifiers are trained.
+    n_pairs : int, default=None
+        Pairs n of a supersample, the size of each training set; by default half of the data.
+    n_bins : int or "auto", default="auto"
+        Bins; "auto" is :func:`optimal_n_bins` of n.
+    strategy : {"uniform", "quantile"}, default="uniform"
+        Bins of equal width or of equal mass.
+    response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
+        How probabilities are asked for.
+    pos_label : label, default=None
+        The positive one of two classes; by default the last in order.
+    random_state : int, RandomState instance or None, default=None
+        Draws supersamples, choices and seeds.
+    n_jobs : int, default=None
+        Trainings in parallel; the result does not depend on it.
+    verbose : int, default=0
+        Passed to joblib.
+
+    Returns
+    -------
+    SupersampleEvaluation
+        Arrays of errors, choices and forecasts, and plug-in estimates of the information. The
+        arrays of forecasts take 32 S k n bytes.
+
+    Raises
+    ------
+    ValueError
+        If the data hold fewer than 2 n rows or a single class, a training half holds a single
+        class, or an argument is out of its range.
+
+    See Also
+    --------
+    ece_generalization_bound : The bound on the gap.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> from skcalib import evaluate_supersample
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> result = evaluate_supersample(
+    ...     DecisionTreeClassifier(), X, y, n_supersamples=2, n_draws=4, random_state=0)
+    >>> bool(result.train_error.max() == 0 and result.test_error.min() > 0.03)
+    True
+    >>> round(result.fcmi.estimate, 3), round(result.fcmi.ceiling, 3), round(result.fcmi.maximum)
+    (1.386, 1.386, 197)
+    """
+    (X,) = indexable(X)
+    check_classification_targets(y)
+    y = check_y(y, name="y")
+    check_consistent_length(X, y)
+    classes = _check_two_classes(y, pos_label)
+    n_supersamples = check_count(n_supersamples, "n_supersamples")
+    n_draws = check_count(n_draws, "n_draws")
+    n_pairs = _check_pairs(n_pairs, len(y))
+    if isinstance(n_bins, str) and n_bins == "auto":
+        n_bins = optimal_n_bins(n_pairs)
+    n_bins = check_count(n_bins, "n_bins", kind="'auto' or a whole number")
+    bins = look_up(strategy, STRATEGIES, "strategy")(n_bins)
+
+    # All that is random is drawn before the work is shared out.
+    rng, shape = check_random_state(random_state), (n_supersamples, n_draws)
+    rows = np.stack([rng.permutation(len(y))[: 2 * n_pairs] for _ in range(n_supersamples)])
+    rows = rows.reshape(n_supersamples, n_pairs, 2)
+    selection = rng.randint(2, size=(*shape, n_pairs))
+    seeds = rng.randint(np.iinfo(np.int32).max, size=shape)
+    draws = Parallel(n_jobs=n_jobs, verbose=verbose)(
+        delayed(_evaluate_draw)(
+            _with_seeds(estimator, seeds[s, d]),
+            X,
+            y,
+            rows[s],
+            selection[s, d],
+            classes=classes,
+            bins=bins,
+            response_method=response_method,
+        )
+        for s, d in np.ndindex(shape)
+    )
+    forecast, target, train_error, test_error = (
+        np.reshape(part, (*shape, *np.shape(part[0]))) for part in zip(*draws, strict=True)
+    )
+    return SupersampleEvaluation(
+        train_error=train_error,
+        test_error=test_error,
+        selection=selection,
+        rows=rows,
+        forecast=forecast,
+        target=target,
+        n_bins=n_bins,
+        ecmi=_information(target - forecast, selection),
+        fcmi=_information(forecast, selection),
+    )
+
+
+def _check_two_classes(y, pos_label):
+    """Classes of the columns, the positive one last."""
+    n_classes = len(unique_labels(y))
+    if n_classes < 2:
+        raise ValueError(
+            f"y holds one class, {y.tolist()[0]!r}: no classifier can be trained on it."
+        )
+    return check_classes(y, 1 if n_classes == 2 else n_classes, pos_label=pos_label, name="y")
+
+
+def _check_pairs(n_pairs, n_samples):
+    """Half of the data by default."""
+    if n_pairs is None:
+        n_pairs = n_samples // 2
+    if check_count(n_pairs, "n_pairs") > n_samples // 2:
+        raise ValueError(
+            f"n_pairs={n_pairs} pairs need {2 * n_pairs} rows, but X has {n_samples}: use at most "
+            f"{n_samples // 2} pairs."
+        )
+    return int(n_pairs)
+
+
+def _with_seeds(estimator, seed):
+    """A clone whose open random states are seeded, so that the order of trainings is no matter."""
+    seeded, rng = clone(estimator), np.random.RandomState(seed)
+    names = sorted(
+        name
+        for name, value in seeded.get_params(deep=True).items()
+        if name.split("__")[-1] == "random_state" and value is None
+    )
+    seeds = {name: rng.randint(np.iinfo(np.int32).max) for name in names}
+    return seeded.set_params(**seeds) if seeds else seeded
+
+
+def _evaluate_draw(estimator, X, y, rows, selection, *, classes, bins, response_method):
+    """Train on the chosen row of each pair -> forecast, target (n, 2), train and test error."""
+    train = rows[np.arange(len(rows)), selection]
+    if len(np.unique(y[train])) < 2:
+        raise ValueError(
+            f"A training half of {len(train)} rows holds the single class "
+            f"{y[train].tolist()[0]!r}: use more pairs (n_pairs=), or more data of the rare class."
+        )
+    model = fit_rows(estimator, X, y, train, None)
+    proba = classifier_proba(model, take_rows(X, rows.ravel()), response_method=response_method)
+    proba = align_columns(proba, model.classes_, classes)
+    notion = Canonical() if len(classes) == 2 else TopLabel()
+    pair = next(iter(notion.problems(proba, one_hot(y[rows.ravel()], classes))))
+    forecast, target = (array[:, 1].reshape(rows.shape) for array in pair)
+    errors = (
+        _binned_error(
+            np.take_along_axis(forecast, column[:, None], axis=1),
+            np.take_along_axis(target, column[:, None], axis=1),
+            bins,
+        )
+        for column in (selection, 1 - selection)
+    )
+    return forecast, target, *errors
+
+
+def _binned_error(forecast, target, bins):
+    """ECE of (n, 1) probabilities of the positive class."""
+    cells = clone(bins).fit(np.hstack([1 - forecast, forecast]), target).cells_
+    return np.abs(np.bincount(cells, (target - forecast).ravel())).sum() / len(cells)
+
+
+def _information(values, selection):
+    """Mean over supersamples of the plug-in information of values (S, k, n, 2) about U."""
+    n_supersamples, n_draws, n_pairs = selection.shape
+    nats = [
+        _entropy(flat) + _entropy(chosen) - _entropy(np.hstack([flat, chosen]))
+        for flat, chosen in zip(values.reshape(n_supersamples, n_draws, -1), selection, strict=True)
+    ]
+    # A difference of equal entropies may be a rounding below zero.
+    return InformationEstimate(max(float(np.mean(nats)), 0.0), log(n_draws), n_pairs * LOG2)
+
+
+def _entropy(rows):
+    """Entropy in nats of the empirical distribution of the rows."""
+    share = np.unique(rows, axis=0, return_counts=True)[1] / len(rows)
+    return float(-np.sum(share * np.log(share)))

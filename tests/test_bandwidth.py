@@ -1,0 +1,211 @@
+"""Bandwidths of kernels: the search, its criteria, and the warning where no bandwidth helps."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.special import softmax
+
+from skcalib import (
+    Brier,
+    DirichletKernel,
+    KernelRecalibrator,
+    LogLoss,
+    proper_calibration_error,
+    refinement_loss,
+)
+from skcalib.datasets import make_tempered_simplex
+from skcalib.smoothers._bandwidth import MOST_EVALUATIONS, search_bandwidth
+from skcalib.testing import check_smoother
+
+GRID = np.r_[np.logspace(-5, -1, 50), np.linspace(0.2, 1, 5)]  # of the published code
+
+
+def one_hot(y, n_classes):
+    return np.eye(n_classes)[y]
+
+
+def problem(n_samples, n_classes, seed=0):
+    data = make_tempered_simplex(n_samples, n_classes, random_state=seed)
+    forecast = data.y_proba
+    if forecast.ndim == 1:
+        forecast = np.column_stack([1 - forecast, forecast])
+    return forecast, one_hot(data.y, n_classes)
+
+
+class Counted:
+    """A smooth cost of the log bandwidth that counts its evaluations."""
+
+    def __init__(self, centre, skew=0.0):
+        self.centre, self.skew, self.tried = centre, skew, []
+
+    def __call__(self, bandwidths):
+        self.tried.extend(bandwidths)
+        x = np.log10(bandwidths) - self.centre
+        return (1 + self.skew * np.tanh(x)) * x**2 / (1 + 0.1 * x**2)
+
+
+@pytest.mark.parametrize("skew", [0, 0.5])
+@pytest.mark.parametrize("centre", [-4.93, -3.21, -2.0, -0.61, -0.04])
+@pytest.mark.parametrize("shift", [-0.7, -0.1, 0.0, 0.3, 0.8])
+def test_few_full_evaluations_beat_a_grid(centre, shift, skew):
+    """The subsample points `shift` decades beside the truth."""
+    full, part = Counted(centre, skew), Counted(np.clip(centre + shift, -5, 0))
+    found = search_bandwidth(full, criterion="risk", n_samples=10_000, subsample_cost=part)
+    assert len(full.tried) <= MOST_EVALUATIONS
+    assert full([found.bandwidth]) <= full(GRID).min() + 1e-4
+    assert found.n_samples == 10_000
+    assert found.bandwidth == found.bandwidths[np.argmin(found.costs)]
+    assert np.all(np.diff(found.bandwidths) > 0)
+
+
+def test_search_at_the_ends_and_with_infinite_costs():
+    decreasing = search_bandwidth(lambda h: h, criterion="likelihood", n_samples=10)
+    assert decreasing.bandwidth == pytest.approx(1e-5)
+    nothing = search_bandwidth(lambda h: np.full(len(h), np.inf), criterion="risk", n_samples=10)
+    assert nothing.bandwidth == 1
+    steep = search_bandwidth(
+        lambda h: np.where(h < 0.05, np.inf, np.log(h / 0.1) ** 2), criterion="risk", n_samples=10
+    )
+    assert steep.bandwidth == pytest.approx(0.1, rel=0.05)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_likelihood_of_many_samples_in_ten_evaluations(n_classes):
+    """PERFORMANCE goal 5, on 2,500 samples."""
+    forecast, target = problem(2500, n_classes)
+    kernel = DirichletKernel().fit(forecast, target)
+    search = kernel.bandwidth_search_
+    assert search.criterion == "likelihood" and search.n_samples == 2500
+    assert len(search.bandwidths) <= MOST_EVALUATIONS
+    grid = kernel._log_likelihoods(GRID)
+    assert kernel.log_likelihood() >= grid.max()
+    assert kernel.log_likelihood() == pytest.approx(-search.costs.min() * 2500)
+
+
+def test_same_seed_same_subsample():
+    forecast, target = problem(2300, 2)
+    one, two = (DirichletKernel(random_state=s).fit(forecast, target) for s in (0, 0))
+    assert one.bandwidth_ == two.bandwidth_
+    three = DirichletKernel(random_state=1).fit(forecast, target)
+    assert three.bandwidth_ == pytest.approx(one.bandwidth_, rel=0.1)
+
+
+@pytest.mark.parametrize("loss", ["brier", "log"])
+@pytest.mark.parametrize("n_samples", [400, 2300])
+def test_the_risk_is_that_of_the_leave_one_out_estimate(loss, n_samples):
+    forecast, target = problem(n_samples, 3)
+    kernel = DirichletKernel("risk", "loss", loss).fit(forecast, target)
+    score = {"brier": Brier(), "log": LogLoss()}[loss]
+    risk = {h: score.loss(target, DirichletKernel(h).fit(forecast, target).smooth()).mean()
+            for h in (*GRID[::6], kernel.bandwidth_)}  # fmt: skip
+    assert kernel.bandwidth_search_.criterion == "risk"
+    assert risk[kernel.bandwidth_] == pytest.approx(kernel.bandwidth_search_.costs.min())
+    assert risk[kernel.bandwidth_] <= min(risk.values()) + 1e-4
+
+
+def test_the_loss_in_use_chooses_the_bandwidth():
+    forecast, target = problem(300, 2)
+    y = target[:, 1].astype(int)
+    asked = {}
+    for loss in ("brier", "log"):
+        value = refinement_loss(y, forecast, loss=loss, smoother=DirichletKernel("risk", "loss"))
+        named = DirichletKernel("risk", "loss", loss=loss)
+        assert value == refinement_loss(y, forecast, loss=loss, smoother=named)
+        asked[loss] = DirichletKernel("risk", loss=loss).fit(forecast, target).bandwidth_
+    assert asked["brier"] != asked["log"]
+    fixed = DirichletKernel(0.1)
+    assert fixed.for_loss(LogLoss()) is fixed
+    assert DirichletKernel("risk").for_loss(LogLoss()).loss == LogLoss()
+
+
+def test_the_risk_obeys_the_laws_of_smoothers():
+    """No label takes part in its own held-out estimate, by way of the bandwidth either."""
+    check_smoother(DirichletKernel("risk", refinement="loss"))
+    forecast, target = problem(60, 2)
+    kernel = DirichletKernel("risk", refinement="loss").fit(forecast, target)
+    before = kernel.smooth_held_out()
+    for row in (0, 17, 41):
+        other = target.copy()
+        other[row] = 1 - other[row]
+        again = DirichletKernel("risk", refinement="loss").fit(forecast, other)
+        np.testing.assert_allclose(again.smooth_held_out()[row], before[row], atol=1e-12)
+
+
+@pytest.mark.slow
+def test_the_risk_comes_closer_to_the_truth_than_the_likelihood():
+    """P24's simulation, K = 3, n = 1000: error of "risk" and "direct" against 200,000 samples."""
+    reference, _ = problem(200_000, 3, seed=99)
+    sharpened = softmax(0.6 * np.log(reference), axis=1)  # E[Y|S] of the simulation
+    truth = np.mean(np.sum((sharpened - reference) ** 2, axis=1))
+    miss = {(b, m): [] for b in ("loo", "risk") for m in ("risk", "direct")}
+    for seed in range(10):
+        forecast, target = problem(1000, 3, seed=seed)
+        for bandwidth, method in miss:
+            smoother = DirichletKernel(bandwidth, "loss")
+            error = proper_calibration_error(
+                target.argmax(axis=1), forecast, smoother=smoother, method=method
+            )
+            miss[bandwidth, method].append(error - truth)
+    size = {key: np.sqrt(np.mean(np.square(values))) for key, values in miss.items()}
+    for method in ("risk", "direct"):
+        assert size["risk", method] < 0.35 * size["loo", method]
+
+
+def test_a_class_of_one_sample_does_not_decide():
+    """All others give it probability 0 whatever the bandwidth: its log loss is left out."""
+    forecast, target = problem(100, 3)
+    target[:] = one_hot(np.arange(100) % 2, 3)
+    target[50] = [0, 0, 1]
+    kernel = DirichletKernel("risk", "loss", loss="log").fit(forecast, target)
+    assert np.isfinite(kernel.bandwidth_search_.costs[-1])
+
+
+def test_rules():
+    forecast, target = problem(500, 3)
+    scott = DirichletKernel("scott").fit(forecast, target)
+    spread = forecast.var(axis=0).sum() / (forecast * (1 - forecast)).mean(axis=0).sum()
+    assert scott.bandwidth_ == pytest.approx(500 ** (-1 / 3) * spread)
+    assert scott.bandwidth_search_ is None
+    given = DirichletKernel(lambda n_samples, n_columns: n_columns / n_samples)
+    assert given.fit(forecast, target).bandwidth_ == pytest.approx(3 / 500)
+    certain = one_hot(np.arange(6) % 3, 3)
+    assert DirichletKernel("scott").fit(certain, certain).bandwidth_ == 1e-5
+    assert DirichletKernel("scott").fit(forecast[:1], target[:1]).bandwidth_ == 1e-5
+
+
+@pytest.mark.parametrize("bandwidth", ["silverman", 0, -1.0, np.inf, np.nan, lambda n, k: 0.0])
+def test_bandwidths_that_are_none(bandwidth):
+    forecast, target = problem(20, 2)
+    with pytest.raises(ValueError, match="bandwidth must be"):
+        DirichletKernel(bandwidth).fit(forecast, target)
+    with pytest.raises(ValueError, match="loss must be one of"):
+        DirichletKernel("risk", loss="hinge").fit(forecast, target)
+
+
+def test_kernels_of_many_classes_warn():
+    forecast, target = problem(1000, 10)
+    with pytest.warns(UserWarning, match=r"rests on [23]\.\d* effective neighbours .* 10 columns"):
+        DirichletKernel().fit(forecast, target)
+    with pytest.warns(UserWarning, match="Use the default smoother, notion='classwise'"):
+        proper_calibration_error(target.argmax(axis=1), forecast, smoother="kernel")
+
+
+def test_no_warning_where_neighbours_are_many():
+    rng = np.random.default_rng(0)
+    four = problem(300, 4)
+    crowded = rng.dirichlet(np.full(6, 2000.0), 500), one_hot(rng.integers(6, size=500), 6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for forecast, target in (four, crowded):
+            DirichletKernel("scott" if forecast is four[0] else 0.05).fit(forecast, target)
+        DirichletKernel(0.1).fit(forecast[:1], target[:1])
+
+
+def test_the_recalibrator_takes_its_own_loss():
+    forecast, target = problem(400, 2)
+    y = target[:, 1].astype(int)
+    for loss in ("brier", "log"):
+        expected = DirichletKernel("risk", loss=loss).fit(forecast, target).predict(forecast)
+        fitted = KernelRecalibrator(loss=loss).fit(forecast, y)
+        np.testing.assert_allclose(fitted.predict_proba(forecast), expected)

@@ -1,0 +1,235 @@
+"""The near-linear sums of Beta kernels against sums over all pairs."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.special import gammaln, logsumexp
+
+from skcalib import DirichletKernel, proper_calibration_error
+from skcalib.smoothers import _beta
+from skcalib.smoothers._beta import Sources, beta_average, beta_log_likelihoods
+from skcalib.smoothers._beta_plan import log_gamma_rest, log_ratio, log_self, make_plan, split
+
+BANDWIDTHS = (10.0, 1.0, 0.1, 1e-2, 1e-3, 1e-4, 1e-5)
+
+
+def tolerance(bandwidth):
+    return 1e-9 if bandwidth >= 1e-3 else 1e-7
+
+
+def columns(p):
+    return np.column_stack([1 - p, p])
+
+
+def scores(name, n_samples, rng):
+    if name == "uniform":
+        return rng.random(n_samples)
+    if name == "u-shaped":
+        return rng.beta(0.1, 0.1, n_samples)
+    if name == "two points":
+        return rng.choice([0.2, 0.8], n_samples)
+    if name == "ties":
+        return np.round(rng.beta(0.5, 0.5, n_samples), 2)
+    if name == "confident":
+        return np.exp(-rng.exponential(8, n_samples))
+    p = rng.beta(0.3, 0.3, n_samples)
+    special = np.array([0, 1, 1e-30, 1e-300, 5e-324, 1 - 2**-53, 0.5, 0, 1])
+    p[: len(special)] = special
+    p[20:60], p[60:90] = 0, 1
+    return p
+
+
+NAMES = ("uniform", "u-shaped", "two points", "ties", "confident", "extreme")
+
+
+def exact(points, forecast, weight, values, bandwidth, own=None):
+    """Averages and log masses by all pairs, from Gamma functions; own[i] is left out of point i."""
+    tiny = np.finfo(np.float64).tiny
+    s = forecast / bandwidth
+    constant = gammaln(2 + s.sum(axis=1)) - gammaln(s + 1).sum(axis=1)
+    log_kernel = np.log(np.maximum(points, tiny)) @ s.T + constant + np.log(weight)
+    if own is not None:
+        log_kernel[np.arange(len(points)), own] = -np.inf
+    log_mass = logsumexp(log_kernel, axis=1)
+    return np.exp(log_kernel - log_mass[:, None]) @ values, log_mass
+
+
+def leave_one_out(forecast, weight, values, bandwidth):
+    """What the panels answer, however few samples there are."""
+    sources = Sources(forecast, weight, values)
+    sums, log_scale = sources.leave_one_out(bandwidth)
+    log_mass = np.empty(len(forecast))
+    log_mass[sources.order] = np.log(sums[:, 0]) + log_scale
+    return sources.averages(sums, sources.order), log_mass
+
+
+@pytest.mark.parametrize("n_samples", [2, 100, 3000, 20_000])
+@pytest.mark.parametrize("name", NAMES)
+def test_leave_one_out_against_all_pairs(name, n_samples):
+    rng = np.random.default_rng(0)
+    if name == "extreme" and n_samples < 100:
+        pytest.skip("needs room for its special values")
+    forecast = columns(scores(name, n_samples, rng))
+    values = rng.uniform(-1, 1, (n_samples, 2))
+    rows = np.unique(np.append(np.arange(min(n_samples, 95)), rng.choice(n_samples, 30)))
+    for weight in (np.ones(n_samples), 10.0 ** rng.uniform(-6, 6, n_samples)):
+        for bandwidth in BANDWIDTHS:
+            averages, log_mass = leave_one_out(forecast, weight, values, bandwidth)
+            expected, log_expected = exact(
+                forecast[rows], forecast, weight, values, bandwidth, own=rows
+            )
+            assert np.isfinite(averages).all() and np.isfinite(log_mass).all()
+            np.testing.assert_allclose(averages[rows], expected, rtol=0, atol=tolerance(bandwidth))
+            scale = np.maximum(1, np.abs(log_expected))
+            assert np.max(np.abs(log_mass[rows] - log_expected) / scale) < tolerance(bandwidth)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_new_points_against_all_pairs(name):
+    """Points far from all sources, where nothing but the nearest counts, included."""
+    rng = np.random.default_rng(1)
+    forecast = columns(scores(name, 2000, rng))
+    values, weight = rng.uniform(-1, 1, (2000, 1)), rng.uniform(0.5, 2, 2000)
+    p = np.concatenate([[0, 1, 1e-300, 0.5], rng.random(200), 10.0 ** rng.uniform(-30, -1, 50)])
+    for bandwidth in BANDWIDTHS:
+        averages = beta_average(columns(p), forecast, weight, values, bandwidth)
+        expected, _ = exact(columns(p), forecast, weight, values, bandwidth)
+        np.testing.assert_allclose(averages, expected, rtol=0, atol=tolerance(bandwidth))
+
+
+@pytest.mark.parametrize("name", ["cifar10_lenet5", "cifar100_wideresnet16x4"])
+def test_real_scores(name):
+    path = Path(__file__).parents[2] / "shared" / "data" / f"{name}.npz"
+    if not path.exists():
+        pytest.skip("needs ../shared/data")
+    data = np.load(path)
+    proba, y = data["predictions"], data["ground_truth"].ravel()
+    rng = np.random.default_rng(0)
+    for k in (0, 3, 9):
+        forecast = columns(proba[:, k].astype(np.float64))
+        target = np.column_stack([y != k, y == k]).astype(np.float64)
+        weight, rows = np.ones(len(y)), rng.choice(len(y), 100, replace=False)
+        for bandwidth in (0.1, 1e-2, 1e-3, 1e-5):
+            averages = beta_average(forecast, forecast, weight, target, bandwidth, leave_out=True)
+            expected, _ = exact(forecast[rows], forecast, weight, target, bandwidth, own=rows)
+            np.testing.assert_allclose(averages[rows], expected, rtol=0, atol=tolerance(bandwidth))
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    p=arrays(np.float64, st.integers(2, 40), elements=st.floats(0, 1)),
+    log_bandwidth=st.floats(-5, 1),
+    seed=st.integers(0, 99),
+)
+def test_any_scores(p, log_bandwidth, seed):
+    rng = np.random.default_rng(seed)
+    forecast, bandwidth = columns(p), 10.0**log_bandwidth
+    values, weight = rng.uniform(-1, 1, (len(p), 2)), 10.0 ** rng.uniform(-3, 3, len(p))
+    averages, log_mass = leave_one_out(forecast, weight, values, bandwidth)
+    rows = np.arange(len(p))
+    expected, log_expected = exact(forecast, forecast, weight, values, bandwidth, own=rows)
+    np.testing.assert_allclose(averages, expected, rtol=0, atol=tolerance(bandwidth))
+    np.testing.assert_allclose(log_mass, log_expected, rtol=1e-7, atol=1e-7)
+
+
+def test_a_sample_does_not_see_itself():
+    rng = np.random.default_rng(0)
+    forecast, weight = columns(scores("extreme", 1500, rng)), rng.uniform(0.1, 5, 1500)
+    values = rng.random((1500, 1))
+    before = beta_average(forecast, forecast, weight, values, 1e-3, leave_out=True)
+    for row in (0, 2, 100, 700, 1400):
+        other = values.copy()
+        other[row] += 1e3
+        after = beta_average(forecast, forecast, weight, other, 1e-3, leave_out=True)
+        assert after[row, 0] == pytest.approx(before[row, 0], abs=1e-8)
+        assert np.abs(after - before).max() > 0.1
+
+
+@pytest.mark.parametrize("bandwidth", BANDWIDTHS)
+def test_linear_and_constants(bandwidth):
+    rng = np.random.default_rng(0)
+    forecast, weight = columns(scores("u-shaped", 2000, rng)), rng.uniform(0.1, 5, 2000)
+    u, v = rng.random((2, 2000, 1))
+
+    def average(values):
+        return beta_average(forecast, forecast, weight, values, bandwidth, leave_out=True)
+
+    np.testing.assert_allclose(average(np.full((2000, 1), 0.7)), 0.7, rtol=1e-12)
+    np.testing.assert_allclose(average(2 * u - 3 * v), 2 * average(u) - 3 * average(v), atol=1e-8)
+    np.testing.assert_allclose(average(np.hstack([u, 1 - u]))[:, 1:], 1 - average(u), atol=1e-12)
+
+
+def test_order_of_rows_and_of_columns():
+    rng = np.random.default_rng(0)
+    forecast, weight = columns(scores("extreme", 2000, rng)), rng.uniform(0.1, 5, 2000)
+    target = np.eye(2)[rng.integers(2, size=2000)]
+    one = beta_average(forecast, forecast, weight, target, 1e-3, leave_out=True)
+    order = rng.permutation(2000)
+    two = beta_average(
+        forecast[order], forecast[order], weight[order], target[order], 1e-3, leave_out=True
+    )
+    np.testing.assert_allclose(two, one[order], atol=1e-9)
+    swapped = beta_average(
+        forecast[:, ::-1], forecast[:, ::-1], weight, target[:, ::-1], 1e-3, leave_out=True
+    )
+    np.testing.assert_allclose(swapped[:, ::-1], one, atol=1e-9)
+
+
+def test_few_pairs_take_the_exact_path_with_the_same_answer(monkeypatch):
+    rng = np.random.default_rng(0)
+    forecast, weight = columns(scores("extreme", 200, rng)), rng.uniform(0.1, 5, 200)
+    target = np.eye(2)[rng.integers(2, size=200)]
+    direct = beta_average(forecast, forecast, weight, target, 0.01, leave_out=True)
+    likelihood = beta_log_likelihoods(forecast, weight, [0.01, 0.1])
+    monkeypatch.setattr(_beta, "_PAIRS", 0)
+    panels = beta_average(forecast, forecast, weight, target, 0.01, leave_out=True)
+    np.testing.assert_allclose(panels, direct, atol=1e-10)
+    np.testing.assert_allclose(
+        beta_log_likelihoods(forecast, weight, [0.01, 0.1]), likelihood, rtol=1e-10
+    )
+
+
+def test_rows_that_miss_one_by_rounding():
+    rng = np.random.default_rng(0)
+    p = rng.random(1000)
+    forecast = columns(p)
+    off = forecast * (1 + 1e-6 * rng.standard_normal((1000, 1)))
+    weight, target = np.ones(1000), np.eye(2)[rng.integers(2, size=1000)]
+    one = beta_average(forecast, forecast, weight, target, 1e-4, leave_out=True)
+    two = beta_average(off, off, weight, target, 1e-4, leave_out=True)
+    np.testing.assert_allclose(two, one, atol=1e-7)
+
+
+def test_parts_of_the_plan():
+    z = np.array([0, 1e-300, 1e-5, 0.5, 3, 15.99, 16.01, 100, 1e5])
+    direct = gammaln(z + 1) - z * np.log(np.where(z > 0, z, 1)) + z
+    np.testing.assert_allclose(log_gamma_rest(z), direct, atol=5e-10, rtol=1e-12)
+    t, total = np.array([-700.0, -30, 0, 3, 30, 700]), 1000.0
+    a, b = split(t, total)
+    np.testing.assert_allclose(a / b, np.exp(t), rtol=1e-12)
+    np.testing.assert_allclose(log_ratio(t, a, b), 0, atol=1e-12)
+    x, s = 0.3, 0.32
+    density = gammaln(1002) - gammaln(321) - gammaln(681)
+    density += 320 * np.log(x) + 680 * np.log(1 - x)
+    t = np.log(x / (1 - x))
+    assert log_ratio(t, total * s, total * (1 - s)) + log_self(t, total) == pytest.approx(density)
+
+
+@pytest.mark.parametrize("bandwidth", [0.1, 1e-3, 1e-5])
+def test_number_of_panels_grows_as_the_root(bandwidth):
+    assert len(make_plan(bandwidth).first) < 40 + 3 * np.sqrt(1 / bandwidth)
+    assert make_plan(bandwidth) is make_plan(bandwidth)
+
+
+def test_a_million_forecasts_end_to_end():
+    """Binary, through the public function; the memory is measured in doc/benchmarks."""
+    rng = np.random.default_rng(0)
+    p = rng.beta(0.5, 0.5, 1_000_000)
+    y = rng.random(len(p)) < p
+    smoother = DirichletKernel(1e-3, refinement="loss")
+    error = proper_calibration_error(y, p, smoother=smoother, method="cross")
+    assert abs(error) < 2e-5

@@ -1,0 +1,384 @@
+"""Classical binary tests: levels and powers by simulation, laws, edges, refusals."""
+
+from dataclasses import FrozenInstanceError
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.integrate import trapezoid
+from scipy.special import expit, logit
+from scipy.stats import chi2, norm
+
+from skcalib import cumulative_test, hosmer_lemeshow_test, spiegelhalter_test
+from skcalib.hypothesis._binary import (
+    HosmerLemeshow,
+    KolmogorovSmirnov,
+    Kuiper,
+    Spiegelhalter,
+    brownian_maximum_sf,
+    brownian_range_sf,
+)
+from skcalib.smoothers import QuantileBins, UniformBins
+
+
+def kuiper(*arguments, **keywords):
+    return cumulative_test(*arguments, statistic="kuiper", **keywords)
+
+
+TESTS = {
+    "spiegelhalter": spiegelhalter_test,
+    "hosmer_lemeshow": hosmer_lemeshow_test,
+    "ks": cumulative_test,
+    "kuiper": kuiper,
+}
+every_test = pytest.mark.parametrize("test", TESTS.values(), ids=TESTS)
+
+
+def made(p, weight):
+    return {
+        "spiegelhalter": Spiegelhalter(p, weight),
+        "hosmer_lemeshow": HosmerLemeshow(p, weight, QuantileBins(10), 0),
+        "ks": KolmogorovSmirnov(p, weight),
+        "kuiper": Kuiper(p, weight),
+    }
+
+
+def draw(n_samples, seed=0, distort=None):
+    rng = np.random.default_rng(seed)
+    p = rng.random(n_samples)
+    return (rng.random(n_samples) < (p if distort is None else distort(p))).astype(int), p
+
+
+# --- statistics and laws --------------------------------------------------------------------------
+
+
+def test_spiegelhalter_by_hand():
+    y, p = draw(50)
+    z = np.sum((y - p) * (1 - 2 * p)) / np.sqrt(np.sum((1 - 2 * p) ** 2 * p * (1 - p)))
+    result = spiegelhalter_test(y, p)
+    assert result.statistic == pytest.approx(z)
+    assert result.pvalue == pytest.approx(2 * norm.sf(abs(z)))
+    brier, announced = np.mean((y - p) ** 2), np.mean(p * (1 - p))
+    assert result.estimate == pytest.approx(brier - announced)
+    assert result.method == "Spiegelhalter (asymptotic)"
+
+
+@pytest.mark.parametrize("ddof", [0, 2])
+def test_hosmer_lemeshow_by_hand(ddof):
+    y, p = draw(203)
+    order = np.argsort(p)
+    edges = 203 * np.arange(11) // 10
+    h = square = 0.0
+    for a, b in pairwise(edges):
+        rows = order[a:b]
+        mean = p[rows].mean()
+        h += (y[rows].sum() - p[rows].sum()) ** 2 / (len(rows) * mean * (1 - mean))
+        square += len(rows) / 203 * (y[rows].mean() - mean) ** 2
+    result = hosmer_lemeshow_test(y, p, ddof=ddof)
+    assert result.statistic == pytest.approx(h)
+    assert result.pvalue == pytest.approx(chi2.sf(h, 10 - ddof))
+    assert result.estimate == pytest.approx(square)
+    assert result.method == "Hosmer-Lemeshow, QuantileBins(n_bins=10) (asymptotic)"
+
+
+def test_cumulative_by_hand():
+    y, p = draw(60)
+    order = np.argsort(p)
+    curve = np.concatenate([[0], np.cumsum((y - p)[order])]) / 60
+    sigma = np.sqrt(np.sum(p * (1 - p))) / 60
+    ks, kp = cumulative_test(y, p), kuiper(y, p)
+    assert ks.estimate == pytest.approx(np.abs(curve).max())
+    assert ks.statistic == pytest.approx(np.abs(curve).max() / sigma)
+    assert kp.estimate == pytest.approx(np.ptp(curve))
+    assert kp.statistic == pytest.approx(np.ptp(curve) / sigma)
+    assert kp.estimate >= ks.estimate
+    assert ks.pvalue == pytest.approx(brownian_maximum_sf(ks.statistic))
+    assert kp.pvalue == pytest.approx(brownian_range_sf(kp.statistic))
+
+
+def test_laws_of_brownian_motion():
+    """Known quantiles, simulated frequencies, moments, and no negative tail."""
+    assert brownian_maximum_sf(2.241402727604947) == pytest.approx(0.05, abs=1e-6)
+    rng = np.random.default_rng(0)
+    steps = 1000
+    walk = rng.choice([-1.0, 1.0], size=(4000, steps)).cumsum(axis=1) / np.sqrt(steps)
+    largest = np.abs(walk).max(axis=1)
+    spread = np.maximum(walk.max(axis=1), 0) - np.minimum(walk.min(axis=1), 0)
+    shift = 0.58 / np.sqrt(steps)  # a walk overshoots less than the motion
+    for x in (0.7, 1.0, 1.5, 2.0):
+        assert np.mean(largest > x - shift) == pytest.approx(brownian_maximum_sf(x), abs=0.03)
+        assert np.mean(spread > x + 0.3 - 2 * shift) == pytest.approx(
+            brownian_range_sf(x + 0.3), abs=0.03
+        )
+    x = np.linspace(0, 60, 6001)
+    for law, mean in (
+        (brownian_maximum_sf, np.sqrt(np.pi / 2)),
+        (brownian_range_sf, 2 * np.sqrt(2 / np.pi)),
+    ):
+        tail = np.array([law(value) for value in x])
+        assert tail[0] == 1 and np.all(tail >= 0) and np.all(np.diff(tail) <= 1e-12)
+        assert trapezoid(tail, x) == pytest.approx(mean, rel=1e-4)
+
+
+@every_test
+def test_pvalues_are_never_negative(test):
+    """1 - cdf would give -7e-12 here."""
+    y, p = draw(100_000, distort=lambda p: p**3)
+    result = test(y, p)
+    assert 0 <= result.pvalue < 1e-12
+    assert test(y, p).pvalue == result.pvalue
+
+
+@pytest.mark.parametrize("sign", [0.7, 1.4])
+def test_spiegelhalter_is_two_sided(sign):
+    y, p = draw(2000, distort=lambda p: expit(sign * logit(p)))
+    result = spiegelhalter_test(y, p)
+    assert result.pvalue < 1e-3 and (result.statistic > 0) == (sign < 1)
+
+
+# --- level and power ------------------------------------------------------------------------------
+
+FORECASTS = {
+    "uniform": lambda rng, n: rng.random(n),
+    "beta(.5, .5)": lambda rng, n: rng.beta(0.5, 0.5, n),
+    "near 0 and 1": lambda rng, n: rng.beta(0.1, 0.1, n),
+    "rare": lambda rng, n: rng.beta(0.2, 10, n),
+    "nine values": lambda rng, n: rng.integers(1, 10, n) / 10,
+}
+#: Where the chi-square law of Hosmer and Lemeshow is known to fail.
+FAILS = {"beta(.5, .5)", "near 0 and 1", "rare"}
+
+
+def rejections(test, labelings, level=0.05):
+    return np.mean([test.pvalue(s) <= level for s in test.statistic(labelings)])
+
+
+@pytest.mark.parametrize("n_samples", [100, 1000])
+@pytest.mark.parametrize("name", FORECASTS)
+def test_level(name, n_samples):
+    """2,000 data sets of calibrated forecasts: the standard error of the level .05 is .005."""
+    rng, rates = np.random.default_rng(5), []
+    for _ in range(20):
+        p = FORECASTS[name](rng, n_samples)
+        labelings = (rng.random((100, n_samples)) < p).astype(float)
+        tests = made(p, np.ones(n_samples))
+        rates.append({key: rejections(test, labelings) for key, test in tests.items()})
+    level = {key: np.mean([rate[key] for rate in rates]) for key in TESTS}
+    assert 0.025 < level["spiegelhalter"] < 0.07
+    assert 0.01 < level["ks"] < 0.065 and 0.01 < level["kuiper"] < 0.065
+    if name not in FAILS:
+        assert 0.03 < level["hosmer_lemeshow"] < 0.075
+
+
+def test_level_of_hosmer_lemeshow_where_it_fails():
+    """At .01 for rare events: as documented, five times the level."""
+    rng, rates = np.random.default_rng(6), []
+    for _ in range(20):
+        p = FORECASTS["rare"](rng, 1000)
+        test = HosmerLemeshow(p, np.ones(1000), QuantileBins(10), 0)
+        rates.append(rejections(test, (rng.random((100, 1000)) < p).astype(float), 0.01))
+    assert np.mean(rates) > 0.03
+
+
+@pytest.mark.parametrize("n_samples", [3, 30, 100])
+@every_test
+def test_simulated_level_is_right_everywhere(test, n_samples):
+    """Of 400 data sets of rare events with ties; p-values are valid, discrete at n = 3."""
+    rng = np.random.default_rng(7)
+    pvalues = []
+    for seed in range(400):
+        p = np.round(rng.beta(0.5, 2, n_samples), 1)
+        y = (rng.random(n_samples) < p).astype(int)
+        result = test(y, p, n_resamples=99, random_state=seed, labels=[0, 1])
+        assert result.method.endswith("(simulated)") and 0.01 <= result.pvalue <= 1
+        pvalues.append(result.pvalue)
+    for level in (0.05, 0.2):
+        error = np.sqrt(level * (1 - level) / 400)
+        assert np.mean(np.array(pvalues) <= level) < level + 3.5 * error
+
+
+def test_level_with_weights():
+    rng = np.random.default_rng(8)
+    weight = rng.exponential(size=500) ** 2
+    p = rng.random(500)
+    labelings = (rng.random((2000, 500)) < p).astype(float)
+    for name, test in made(p, weight).items():
+        assert rejections(test, labelings) == pytest.approx(0.045, abs=0.025), name
+
+
+DISTORTIONS = {
+    "too high": lambda p: expit(logit(p) - 0.3),
+    "over-confident": lambda p: expit(0.7 * logit(p)),
+    "timid": lambda p: expit(1.4 * logit(p)),
+}
+#: Power at n = 1000 and level .05, as in the user guide.
+POWER = {
+    "too high": {"spiegelhalter": 0.05, "hosmer_lemeshow": 0.74, "ks": 0.96, "kuiper": 0.96},
+    "over-confident": {"spiegelhalter": 1.0, "hosmer_lemeshow": 0.97, "ks": 0.62, "kuiper": 0.75},
+    "timid": {"spiegelhalter": 1.0, "hosmer_lemeshow": 0.89, "ks": 0.51, "kuiper": 0.63},
+}
+
+
+@pytest.mark.parametrize("name", POWER)
+def test_power(name):
+    """1,000 data sets of uniform forecasts: the standard error of a power is at most .016."""
+    rng, rates = np.random.default_rng(9), []
+    for _ in range(25):
+        p = rng.random(1000)
+        labelings = (rng.random((40, 1000)) < DISTORTIONS[name](p)).astype(float)
+        tests = made(p, np.ones(1000))
+        rates.append({key: rejections(test, labelings) for key, test in tests.items()})
+    for key, expected in POWER[name].items():
+        assert np.mean([rate[key] for rate in rates]) == pytest.approx(expected, abs=0.06), key
+
+
+def test_asymptotic_and_simulated_agree():
+    for seed in range(3):
+        y, p = draw(1000, seed=seed, distort=lambda p: expit(0.85 * logit(p)))
+        for name, test in TESTS.items():
+            simulated = test(y, p, n_resamples=2000, random_state=0).pvalue
+            assert simulated == pytest.approx(test(y, p).pvalue, abs=0.06), name
+
+
+# --- edges ----------------------------------------------------------------------------------------
+
+
+@every_test
+def test_the_order_of_samples_and_of_ties_does_not_matter(test, binary):
+    y, proba = binary
+    order = np.random.default_rng(0).permutation(len(y))
+    one, two = test(y, proba), test(y[order], proba[order])
+    assert one.statistic == pytest.approx(two.statistic, rel=1e-12)
+    coarse = np.round(proba[:, 1], 1)
+    one, two = test(y, coarse), test(y[order], coarse[order])
+    assert one.statistic == pytest.approx(two.statistic, rel=1e-12)
+
+
+@every_test
+def test_swapping_the_classes_keeps_the_pvalue(test):
+    y, p = draw(300, distort=lambda p: p**1.2)
+    same, other = test(y, p), test(1 - y, 1 - p)
+    if test is hosmer_lemeshow_test:  # quantile bins are closed on the right
+        same, other = (test(*a, strategy="uniform") for a in ((y, p), (1 - y, 1 - p)))
+    if test is not cumulative_test:  # read from the other end, the curve has another maximum
+        assert same.pvalue == pytest.approx(other.pvalue, rel=1e-9)
+    assert test(1 - y, p, labels=[1, 0]).pvalue == pytest.approx(test(y, p).pvalue)
+
+
+@every_test
+def test_forecasts_of_exactly_zero_and_one(test):
+    right, p = np.array([0, 0, 1, 1, 1]), np.array([0.0, 0.0, 1.0, 1.0, 1.0])
+    result = test(right, p)
+    assert (result.statistic, result.pvalue, result.estimate) == (0, 1, 0)
+    wrong = test(1 - right, p)
+    assert np.isinf(wrong.statistic) and wrong.pvalue == 0 and wrong.estimate > 0
+    assert test(right, p, n_resamples=19).pvalue == 1
+    assert test(1 - right, p, n_resamples=19, random_state=0).pvalue == 1 / 20
+    y, p = draw(100)
+    mixed = test(np.append(y, [0, 1]), np.append(p, [0.0, 1.0]))
+    assert 0 < mixed.pvalue <= 1 and np.isfinite(mixed.statistic)
+
+
+def test_spiegelhalter_is_blind_at_one_half():
+    result = spiegelhalter_test([1, 1, 1, 1, 1], [0.5] * 5, labels=[0, 1])
+    assert (result.statistic, result.pvalue) == (0, 1)
+    assert cumulative_test([1, 1, 1, 1, 1], [0.5] * 5, labels=[0, 1]).statistic > 2
+
+
+@every_test
+def test_few_samples(test):
+    y, p = np.array([1, 0, 1]), np.array([0.9, 0.2, 0.4])
+    for n in (1, 2, 3):
+        with pytest.raises(ValueError, match=f"at least 4 samples, got {n}: pass n_resamples"):
+            test(y[:n], p[:n], labels=[0, 1])
+    # one sample with forecast .9: the label 0 is seen with probability .1
+    result = test([0], [0.9], labels=[0, 1], n_resamples=4999, random_state=0)
+    assert result.pvalue == pytest.approx(0.1, abs=0.02)
+    assert 0 < test([*y, 0], [*p, 0.3]).pvalue <= 1
+
+
+@every_test
+def test_one_class_present(test):
+    result = test(np.ones(50, dtype=int), np.linspace(0.4, 0.9, 50), labels=[0, 1])
+    assert 0 <= result.pvalue < 0.05
+    assert test(np.zeros(50, dtype=int), np.full(50, 1e-3), labels=[0, 1]).pvalue > 0.05
+
+
+@every_test
+def test_weights(test):
+    y, p = draw(200)
+    weight = np.random.default_rng(1).integers(0, 3, 200).astype(float)
+    result, scaled = (test(y, p, sample_weight=w) for w in (weight, 7 * weight))
+    kept = weight > 0
+    assert scaled.statistic == pytest.approx(result.statistic, rel=1e-12)
+    assert scaled.estimate == pytest.approx(result.estimate, rel=1e-12)
+    dropped = test(y[kept], p[kept], sample_weight=weight[kept])
+    assert dropped.pvalue == pytest.approx(result.pvalue, rel=1e-12)
+    repeated = test(np.repeat(y, weight.astype(int)), np.repeat(p, weight.astype(int)))
+    if test is not hosmer_lemeshow_test:  # whose quantile bins count samples
+        assert repeated.estimate == pytest.approx(result.estimate, rel=1e-9)
+
+
+@every_test
+def test_inputs_of_many_kinds(test):
+    y, p = draw(80)
+    same = test(y, p)
+    names = np.array(["no", "yes"])[y]
+    frame = pd.DataFrame({"no": 1 - p, "yes": p})
+    before = p.copy()
+    for other in (test(names, frame), test(y.tolist(), p.tolist()), test(y.astype(bool), p)):
+        assert other.pvalue == pytest.approx(same.pvalue, rel=1e-9)
+    assert test(y, p.astype(np.float32)).pvalue == pytest.approx(same.pvalue, rel=1e-3)
+    assert np.array_equal(p, before)
+    assert all(isinstance(value, float) for value in (same.statistic, same.pvalue, same.estimate))
+    with pytest.raises(FrozenInstanceError):
+        same.pvalue = 0.0
+
+
+@every_test
+def test_resampling_is_seeded(test):
+    y, p = draw(50)
+    one, two, other = (
+        test(y, p, n_resamples=500, random_state=s).pvalue for s in (0, np.random.RandomState(0), 1)
+    )
+    assert one == two and one != other
+
+
+def test_blocks_of_resamples_are_one_stream(monkeypatch):
+    y, p = draw(50)
+    whole = cumulative_test(y, p, n_resamples=500, random_state=0)
+    monkeypatch.setattr("skcalib.hypothesis._binary._BLOCK", 70)
+    assert cumulative_test(y, p, n_resamples=500, random_state=0) == whole
+
+
+@every_test
+def test_more_classes_are_refused(test, multiclass):
+    with pytest.raises(ValueError, match=r"is for two classes, .* 3 columns: use kernel_calib"):
+        test(*multiclass)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda y, p: cumulative_test(y, p, statistic="max"), "statistic must be one of 'ks', 'k"),
+        (lambda y, p: spiegelhalter_test(y, p, n_resamples=0), "n_resamples must be a whole"),
+        (lambda y, p: hosmer_lemeshow_test(y, p, n_bins=0), "n_bins must be a whole number"),
+        (lambda y, p: hosmer_lemeshow_test(y, p, strategy="equal"), "strategy must be one of"),
+        (lambda y, p: hosmer_lemeshow_test(y, p, ddof=-1), "ddof must be a whole number"),
+        (lambda y, p: hosmer_lemeshow_test(y, p, ddof=2, n_resamples=9), "fitted to the labels"),
+        (lambda y, p: hosmer_lemeshow_test(y, p, n_bins=2, ddof=2), "Only 2 bins hold forecasts"),
+    ],
+)
+def test_refusals(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(*draw(40))
+
+
+def test_hosmer_lemeshow_drops_bins_without_variance():
+    """Ten zeros that came true: 9 bins are left, and the statistic is that of the rest."""
+    y, p = draw(90)
+    bins = {"strategy": "uniform", "n_bins": 5}
+    certain = hosmer_lemeshow_test(np.append(y, [1] * 9), np.append(p, [1.0] * 9), **bins)
+    test = HosmerLemeshow(np.array([0.0, 0.0, 0.5, 0.7, 1.0]), np.ones(5), UniformBins(4), 0)
+    assert test.freedom == 2 and np.isfinite(certain.statistic)

@@ -1,0 +1,260 @@
+"""The scalar bounds of F24, against a simulation whose truth is known."""
+
+from itertools import pairwise
+from math import log, sqrt
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.special import expit, logit
+from scipy.stats import norm
+
+from skcalib import QuantileBins, UniformBins, ece_bias_bound, optimal_n_bins
+
+#: Intercept and slope of the forecast, its true calibration error and Lipschitz constant (F24).
+MODELS = {"bad": (0.5, -1.5, 0.07444, 1.522), "good": (0.2, -1.9, 0.02346, 1.142)}
+CALIBRATED = (0.0, -2.0, 0.0, 1.0)
+BINS = {"uniform": UniformBins, "quantile": QuantileBins}
+TERMS = ("statistical", "binning", "total")
+
+
+def draw(n_samples, intercept, slope, rng):
+    y = rng.integers(2, size=n_samples)
+    x = rng.normal(1 - 2.0 * y)
+    return y, expit(intercept + slope * x)
+
+
+def ece(y, p, n_bins, strategy):
+    cells = BINS[strategy](n_bins).fit(np.column_stack([1 - p, p]), y[:, None]).cells_
+    return np.abs(np.bincount(cells, y - p)).sum() / len(y)
+
+
+def curve(z, intercept, slope):
+    """E[Y | f = z]."""
+    return expit(-2 * (logit(z) - intercept) / slope)
+
+
+def mean_over(function, edges, intercept, slope):
+    """Integrals over the density of x between the edges in f."""
+    ends = np.sort((logit(edges) - intercept) / slope)
+    ends = np.clip(ends, -12, 12)
+
+    def integrand(x):
+        return function(expit(intercept + slope * x)) * (norm.pdf(x - 1) + norm.pdf(x + 1)) / 2
+
+    return np.array([quad(integrand, a, b, epsabs=1e-12)[0] for a, b in pairwise(ends)])
+
+
+def true_error(intercept, slope):
+    def gap(z):
+        return abs(curve(z, intercept, slope) - z)
+
+    return mean_over(gap, np.linspace(0, 1, 101), intercept, slope).sum()
+
+
+def binned_truth(edges, intercept, slope):
+    def gap(z):
+        return curve(z, intercept, slope) - z
+
+    return np.abs(mean_over(gap, edges, intercept, slope)).sum()
+
+
+# --- the formulas ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("lipschitz", "n_samples"), [(1.0, 1), (1.0, 3), (0.0, 50), (2.5, 10**7)])
+def test_optimal_n_bins_is_the_floor_of_the_minimiser(lipschitz, n_samples):
+    cube = 2 * n_samples * (1 + lipschitz) ** 2 / log(2)
+    n_bins = optimal_n_bins(n_samples, lipschitz)
+    assert isinstance(n_bins, int)
+    assert n_bins**3 <= cube < (n_bins + 1) ** 3
+
+
+@pytest.mark.parametrize("root", [7, 60, 999, 10_007])
+def test_optimal_n_bins_is_exact_at_perfect_cubes(root):
+    """A floating-point cube root of b ** 3 is often below b."""
+    lipschitz = (sqrt(root**3 * log(2) / 20) - 1) * (1 - 1e-14)
+    while 2 * 10 * (1 + lipschitz) ** 2 / log(2) < root**3:
+        assert optimal_n_bins(10, lipschitz) == root - 1
+        lipschitz = float(np.nextafter(lipschitz, np.inf))
+    assert optimal_n_bins(10, lipschitz) == root
+
+
+def test_optimal_n_bins_minimises_the_bound():
+    n_samples, best = 10_000, optimal_n_bins(10_000)
+    bounds = [ece_bias_bound(n_samples, b) for b in range(1, 5001)]
+    assert best <= 1 + int(np.argmin(bounds)) <= best + 1
+
+
+def test_optimal_n_bins_known_values():
+    assert [optimal_n_bins(n) for n in (100, 1000, 10_000, 100_000)] == [10, 22, 48, 104]
+    assert optimal_n_bins(np.int64(100), np.float32(1)) == 10
+    assert optimal_n_bins(1, 0) == 1
+
+
+@pytest.mark.parametrize("n_samples", [0, -1, 2.5, 10.0, "10", None, True])
+def test_optimal_n_bins_refuses_counts(n_samples):
+    with pytest.raises(ValueError, match="n_samples must be a whole number of at least 1"):
+        optimal_n_bins(n_samples)
+
+
+@pytest.mark.parametrize("lipschitz", [-0.1, np.nan, np.inf, "1", None, True])
+def test_bounds_refuse_lipschitz(lipschitz):
+    for call in (lambda: optimal_n_bins(10, lipschitz), lambda: bias(10, 2, lipschitz=lipschitz)):
+        with pytest.raises(ValueError, match="lipschitz must be the Lipschitz constant"):
+            call()
+
+
+def bias(n_samples, n_bins, **keywords):
+    return ece_bias_bound(n_samples, n_bins, **keywords)
+
+
+def test_bias_bound_is_the_formula():
+    n, B, L = 1234, 17, 1.3
+    r = sqrt(2 * B * log(2) / (n - B)) + 2 * B / (n - B)
+    expected = {
+        ("uniform", "statistical"): sqrt(2 * B * log(2) / n),
+        ("uniform", "binning"): (1 + L) / B,
+        ("uniform", "total"): (1 + L) / B + sqrt(2 * B * log(2) / n),
+        ("quantile", "statistical"): r,
+        ("quantile", "binning"): (1 + L) * (1 / B + r),
+        ("quantile", "total"): (1 + L) / B + (2 + L) * r,
+    }
+    for (strategy, term), value in expected.items():
+        assert bias(n, B, strategy=strategy, lipschitz=L, term=term) == pytest.approx(value, 1e-14)
+    assert bias(100, 15, strategy="quantile", term="statistical") == pytest.approx(
+        0.84755, abs=5e-6
+    )
+
+
+@pytest.mark.parametrize("strategy", BINS)
+@pytest.mark.parametrize("term", TERMS)
+def test_high_probability_grows_with_the_level_and_falls_with_samples(strategy, term):
+    arguments = {"strategy": strategy, "term": term}
+    levels = [bias(1000, 10, confidence_level=c, **arguments) for c in (0.5, 0.9, 0.99, 1 - 1e-9)]
+    assert np.all(np.diff(levels) >= 0)
+    assert (np.ptp(levels) > 0) != ((strategy, term) == ("uniform", "binning"))
+    sizes = [bias(n, 10, confidence_level=0.95, **arguments) for n in (20, 100, 10_000)]
+    assert np.all(np.diff(sizes) <= 0)
+
+
+def test_high_probability_is_tighter_than_bounded_differences():
+    n, B, delta = 500, 12, 0.05
+    mcdiarmid = bias(n, B, term="statistical") + sqrt(2 * log(1 / delta) / n)
+    assert (
+        bias(n, B, term="statistical")
+        < bias(n, B, term="statistical", confidence_level=1 - delta)
+        < mcdiarmid
+    )
+
+
+@pytest.mark.parametrize("strategy", BINS)
+def test_fewer_than_two_samples_per_bin_are_refused(strategy):
+    assert bias(30, 15, strategy=strategy) > 0
+    with pytest.raises(ValueError, match=r"n_samples=29 .* 2 \* n_bins=30: use at most 14 bins"):
+        bias(29, 15, strategy=strategy)
+    with pytest.raises(ValueError, match="two samples per bin"):
+        bias(1, 1, strategy=strategy)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"strategy": "mass"}, "strategy must be one of 'uniform', 'quantile', got 'mass'"),
+        ({"strategy": None}, "strategy must be one of"),
+        ({"term": "bias"}, "term must be one of 'total', 'statistical', 'binning', got 'bias'"),
+        ({"confidence_level": 1}, "confidence_level must lie strictly between 0 and 1"),
+        ({"confidence_level": 0.0}, "confidence_level must lie strictly between 0 and 1"),
+        ({"confidence_level": 95}, "confidence_level must lie strictly between 0 and 1"),
+        ({"confidence_level": "95%"}, "confidence_level must be a number in"),
+        ({"n_bins": 2.0}, "n_bins must be a whole number of at least 1"),
+        ({"n_bins": "auto"}, "n_bins must be a whole number"),
+    ],
+)
+def test_bias_bound_refusals(keywords, message):
+    with pytest.raises(ValueError, match=message):
+        ece_bias_bound(**{"n_samples": 100, "n_bins": 10, **keywords})
+
+
+# --- the simulation of F24 ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_truth_of_the_simulation(name):
+    intercept, slope, truth, lipschitz = MODELS[name]
+    assert true_error(intercept, slope) == pytest.approx(truth, abs=5e-6)
+    z = np.linspace(1e-6, 1 - 1e-6, 400_001)
+    steepest = np.max(np.diff(curve(z, intercept, slope)) / np.diff(z))
+    assert steepest == pytest.approx(lipschitz, abs=6e-4)
+
+
+@pytest.mark.parametrize("strategy", BINS)
+@pytest.mark.parametrize("model", [*MODELS.values(), CALIBRATED], ids=[*MODELS, "calibrated"])
+def test_the_bound_holds_at_every_size(strategy, model):
+    intercept, slope, truth, lipschitz = model
+    rng = np.random.default_rng(0)
+    for n in (100, 316, 1000, 3162, 10_000, 100_000):
+        n_bins = optimal_n_bins(n, lipschitz)
+        gaps = [
+            abs(ece(*draw(n, intercept, slope, rng), n_bins, strategy) - truth)
+            for _ in range(40 if n < 20_000 else 4)
+        ]
+        bound = ece_bias_bound(n, n_bins, strategy=strategy, lipschitz=lipschitz)
+        assert np.mean(gaps) < bound
+        if strategy == "uniform":  # every draw, as the bound is far above the spread
+            assert max(gaps) < bound
+
+
+@pytest.mark.parametrize(("n_samples", "n_bins"), [(60, 30), (200, 10), (1000, 22)])
+@pytest.mark.parametrize("strategy", BINS)
+def test_terms_hold_one_by_one(strategy, n_samples, n_bins):
+    """Against the binned truth by quadrature, in expectation and with high probability."""
+    intercept, slope, truth, lipschitz = MODELS["bad"]
+    rng = np.random.default_rng(n_bins)
+    gaps = np.empty((40, 3))
+    for i in range(len(gaps)):
+        y, p = draw(n_samples, intercept, slope, rng)
+        edges = np.linspace(0, 1, n_bins + 1)
+        if strategy == "quantile":
+            ranks = n_samples * np.arange(1, n_bins) // n_bins
+            edges = np.concatenate([[0], np.sort(p)[ranks - 1], [1]])
+        error, binned = ece(y, p, n_bins, strategy), binned_truth(edges, intercept, slope)
+        gaps[i] = abs(error - binned), abs(binned - truth), abs(error - truth)
+    arguments = {"strategy": strategy, "lipschitz": lipschitz}
+    for column, term in zip(gaps.T, TERMS, strict=True):
+        assert column.mean() < bias(n_samples, n_bins, term=term, **arguments)
+        high = bias(n_samples, n_bins, term=term, confidence_level=0.9, **arguments)
+        assert np.mean(column > high) <= 0.1
+
+
+@pytest.mark.parametrize("strategy", BINS)
+def test_high_probability_where_it_is_hardest(strategy):
+    """Labels that are fair coins and forecasts of one half have the largest variance."""
+    rng = np.random.default_rng(1)
+    n, B, level = 100, 5, 0.5
+    for centre in (0.5, 0.02):
+        errors = []
+        for _ in range(400):
+            p = centre + 0.01 * rng.uniform(-1, 1, n)
+            errors.append(ece((rng.random(n) < p).astype(int), p, B, strategy))
+        bound = bias(n, B, strategy=strategy, term="statistical", confidence_level=level)
+        assert np.mean(np.array(errors) <= bound) >= level
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", BINS)
+def test_rate_of_the_calibrated_model(strategy):
+    """The mean gap at the optimal number of bins falls like n ** (-1/3)."""
+    rng = np.random.default_rng(2)
+    sizes = np.unique(np.geomspace(100, 100_000, 13).astype(int))
+    gaps = [
+        np.mean(
+            [
+                ece(*draw(n, *CALIBRATED[:2], rng), optimal_n_bins(n), strategy)
+                for _ in range(max(40, 400_000 // n))
+            ]
+        )
+        for n in sizes
+    ]
+    slope = np.polyfit(np.log(sizes), np.log(gaps), 1)[0]
+    assert slope == pytest.approx(-1 / 3, abs=0.03)

@@ -1,0 +1,417 @@
+"""Exact sums of Dirichlet kernels: an oracle in extended precision, laws, and dropped sources."""
+
+import tracemalloc
+
+import joblib
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import gammaln
+from threadpoolctl import threadpool_info
+
+from skcalib.smoothers import _canonical
+from skcalib.smoothers._canonical import canonical_average, canonical_log_likelihoods
+from skcalib.smoothers._kernel_sums import Sources
+from skcalib.smoothers._tiles import Dropping, kd_tiles
+
+TINY = np.finfo(np.float64).tiny
+EPS = np.finfo(np.float64).eps
+KINDS = ("dirichlet", "confident", "tied", "exact", "one-hot")
+
+
+def make(kind, n_samples, n_classes, seed=0):
+    """Forecasts, one-hot labels drawn from them, and uneven weights."""
+    rng = np.random.default_rng(seed)
+    forecast = rng.dirichlet(np.full(n_classes, 0.5), n_samples)
+    if kind == "confident":
+        logits = 3 * rng.standard_normal((n_samples, n_classes))
+        logits[np.arange(n_samples), rng.integers(n_classes, size=n_samples)] += 12
+        forecast = np.exp(logits - logits.max(axis=1, keepdims=True))
+    elif kind == "tied":
+        forecast = forecast[rng.integers(min(3, n_samples), size=n_samples)]
+    elif kind == "exact":
+        forecast[forecast < 0.3 / n_classes] = 0
+        forecast[::7] = np.eye(n_classes)[rng.integers(n_classes, size=len(forecast[::7]))]
+    elif kind == "one-hot":
+        forecast = np.eye(n_classes)[rng.integers(n_classes, size=n_samples)]
+    forecast /= forecast.sum(axis=1, keepdims=True)
+    above = rng.random((n_samples, 1)) > forecast.cumsum(axis=1)[:, :-1]
+    target = np.eye(n_classes)[above.sum(axis=1)]
+    return forecast, target, rng.exponential(size=n_samples) + 1e-3
+
+
+def constants(forecast, weight, bandwidth):
+    """c_j in float64: their rounding is part of the definition."""
+    scaled = forecast / bandwidth
+    constant = gammaln(forecast.shape[1] + scaled.sum(axis=1)) - gammaln(scaled + 1).sum(axis=1)
+    return constant + np.log(weight)
+
+
+def oracle(points, forecast, weight, values, bandwidth, leave_out=False, rows=None):
+    """Row by row, all products and sums in extended precision; and the rounding of each row.
+
+    It is the largest term of a log kernel that counts, times the machine epsilon.
+    """
+    scaled = (forecast / bandwidth).astype(np.longdouble)
+    constant = constants(forecast, weight, bandwidth)
+    rows = np.arange(len(points)) if rows is None else rows
+    averages, log_mass = np.empty((len(rows), values.shape[1])), np.empty(len(rows))
+    rounding = np.empty(len(rows))
+    for r, i in enumerate(rows):
+        inner = scaled @ np.log(np.maximum(points[i], TINY)).astype(np.longdouble)
+        log_kernel = inner + constant
+        if leave_out:
+            log_kernel[i] = -np.inf
+        kernel = np.exp(log_kernel - log_kernel.max())
+        averages[r] = (kernel[:, None] * values).sum(axis=0) / kernel.sum()
+        log_mass[r] = log_kernel.max() + np.log(kernel.sum())
+        terms = (np.abs(inner) + np.abs(constant))[kernel > 1e-20]
+        rounding[r] = EPS * terms.max()
+    return averages, log_mass, rounding
+
+
+def assert_close(found, expected):
+    """1e-12, or what rounding permits where a log kernel has large terms."""
+    averages, log_mass, rounding = expected
+    assert np.all(np.abs(found[0] - averages) <= np.maximum(1e-12, rounding)[:, None])
+    room = np.maximum(1e-12, 8 * rounding + 4 * EPS * np.abs(log_mass))
+    assert np.all(np.abs(found[1] - log_mass) <= room)
+
+
+@pytest.fixture(params=["all", "dropping"])
+def drop(request, monkeypatch):
+    """Every test that asks for it runs twice: without and with tiles that drop sources."""
+    dropping = request.param == "dropping"
+    monkeypatch.setattr(_canonical, "worth_trying", lambda *_: dropping)
+    monkeypatch.setattr(Dropping, "pays", lambda *_: True)
+    return dropping
+
+
+@pytest.mark.parametrize("bandwidth", [1e-5, 1e-3, 0.02, 1.0, 10.0])
+@pytest.mark.parametrize("n_classes", [2, 3, 10, 100])
+@pytest.mark.parametrize("kind", KINDS)
+def test_agrees_with_the_oracle(kind, n_classes, bandwidth, drop):
+    forecast, target, weight = make(kind, 140, n_classes)
+    expected = oracle(forecast, forecast, weight, target, bandwidth, True)
+    found = canonical_average(forecast, forecast, weight, target, bandwidth, leave_out=True)
+    assert_close(found, expected)
+    points = make(kind, 30, n_classes, seed=1)[0]
+    values = np.random.default_rng(2).uniform(-1, 1, (140, 3))
+    for measured in (values, target):
+        found = canonical_average(points, forecast, weight, measured, bandwidth)
+        assert_close(found, oracle(points, forecast, weight, measured, bandwidth))
+
+
+@pytest.mark.parametrize("kind", ["dirichlet", "confident", "exact"])
+@pytest.mark.parametrize("n_samples", [2, 3, 63, 64, 65, 1023, 1024, 1025, 2100])
+def test_agrees_at_the_borders_of_blocks(n_samples, kind, drop):
+    forecast, target, weight = make(kind, n_samples, 3)
+    bandwidth = 1e-5 if kind == "exact" else 0.01
+    rows = np.unique(np.linspace(0, n_samples - 1, 40).astype(int))
+    for values in (target, forecast, target[:, :0]):
+        expected = oracle(forecast, forecast, weight, values, bandwidth, True, rows)
+        found = canonical_average(forecast, forecast, weight, values, bandwidth, leave_out=True)
+        assert_close((found[0][rows], found[1][rows]), expected)
+
+
+def test_what_float64_permits():
+    """Averages are far better than 1e-12 at moderate bandwidths, and near it at h = 1e-5."""
+    for kind, n_classes, bandwidth, limit in (
+        ("dirichlet", 10, 1e-2, 1e-13),
+        ("confident", 10, 1e-2, 1e-13),
+        ("tied", 10, 1e-5, 1e-11),
+        ("exact", 3, 1e-5, 1e-11),
+        ("tied", 100, 1e-5, 1e-10),
+    ):
+        forecast, target, weight = make(kind, 300, n_classes)
+        expected = oracle(forecast, forecast, weight, target, bandwidth, True)[0]
+        found = canonical_average(forecast, forecast, weight, target, bandwidth, leave_out=True)[0]
+        assert_allclose(found, expected, rtol=0, atol=limit)
+
+
+@pytest.mark.parametrize("n_samples", [1, 2])
+def test_few_sources(n_samples, drop):
+    forecast, target, weight = make("dirichlet", n_samples, 4)
+    averages, log_mass = canonical_average(forecast[:1], forecast[:1], weight[:1], target[:1], 0.1)
+    assert_array_equal(averages, target[:1])
+    scaled = forecast[0] / 0.1
+    assert_allclose(
+        log_mass, np.log(forecast[0]) @ scaled + constants(forecast, weight, 0.1)[0], rtol=1e-12
+    )
+
+
+def test_nothing_to_leave_out():
+    forecast, target, weight = make("dirichlet", 1, 3)
+    with pytest.raises(ValueError, match="At least 2 samples"):
+        canonical_average(forecast, forecast, weight, target, 0.1, leave_out=True)
+    with pytest.raises(ValueError, match="At least 2 samples"):
+        canonical_log_likelihoods(forecast, weight, [0.1])
+
+
+def test_no_points_and_no_values(drop):
+    forecast, target, weight = make("dirichlet", 20, 3)
+    averages, log_mass = canonical_average(forecast[:0], forecast, weight, target, 0.1)
+    assert averages.shape == (0, 3) and log_mass.shape == (0,)
+    averages, nothing = canonical_average(forecast, forecast, weight, target[:, :0], 0.1)
+    assert averages.shape == (20, 0)
+    assert_allclose(nothing, canonical_average(forecast, forecast, weight, target, 0.1)[1])
+
+
+def test_absent_classes_have_no_share(drop):
+    forecast, _, weight = make("dirichlet", 50, 5)
+    only = np.tile(np.eye(5)[3], (50, 1))
+    averages = canonical_average(forecast, forecast, weight, only, 0.1, leave_out=True)[0]
+    assert_array_equal(averages, only)
+
+
+def test_any_sequence_of_any_precision_and_nothing_is_modified():
+    forecast, target, weight = make("exact", 90, 3)
+    single = forecast.astype(np.float32)
+    arguments = [single, weight.astype(np.float32), target.astype(np.int8)]
+    before = [a.copy() for a in arguments]
+    found = canonical_average(single, *arguments, 0.05, leave_out=True)
+    double = [np.asarray(a, dtype=np.float64).tolist() for a in arguments]
+    expected = canonical_average(double[0], *double, 0.05, leave_out=True)
+    for a, b in zip(found, expected, strict=True):
+        assert a.dtype == np.float64
+        assert_array_equal(a, b)
+    for a, b in zip(arguments, before, strict=True):
+        assert_array_equal(a, b)
+
+
+# --- laws
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sample_does_not_see_its_own_value(kind, drop):
+    forecast, target, weight = make(kind, 120, 3)
+    changed = target.copy()
+    changed[7] = np.roll(target[7], 1)
+    for values, others in ((target, changed), (target - 0.3, changed - 0.3)):
+        a = canonical_average(forecast, forecast, weight, values, 0.02, leave_out=True)[0]
+        b = canonical_average(forecast, forecast, weight, others, 0.02, leave_out=True)[0]
+        assert_allclose(a[7], b[7], rtol=0, atol=1e-14)
+        # ... nor its own weight
+        heavy = np.where(np.arange(120) == 7, 1e6, weight)
+        c = canonical_average(forecast, forecast, heavy, values, 0.02, leave_out=True)[0]
+        assert_allclose(a[7], c[7], rtol=0, atol=1e-14)
+
+
+def test_linear_and_constants_are_reproduced(drop):
+    forecast, target, weight = make("confident", 150, 4)
+    values = np.random.default_rng(1).uniform(-1, 1, (150, 4))
+
+    def smooth(v):
+        return canonical_average(forecast, forecast, weight, v, 0.01, leave_out=True)[0]
+
+    combined = smooth(0.25 * target - 2 * values)
+    assert_allclose(combined, 0.25 * smooth(target) - 2 * smooth(values), rtol=0, atol=1e-13)
+    assert_allclose(smooth(np.full((150, 2), -1.7)), -1.7, rtol=1e-14)
+    assert_allclose(smooth(target).sum(axis=1), 1, rtol=1e-14)
+
+
+def test_one_hot_values_are_a_case_of_values(drop):
+    forecast, target, weight = make("dirichlet", 150, 4)
+    by_segment, mass = canonical_average(forecast, forecast, weight, target, 0.01)
+    padded, same = canonical_average(forecast, forecast, weight, np.hstack([target, target]), 0.01)
+    assert_allclose(padded, np.hstack([by_segment, by_segment]), rtol=0, atol=1e-14)
+    assert_allclose(mass, same, rtol=1e-14)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_order_of_rows_does_not_matter(kind, drop):
+    forecast, target, weight = make(kind, 300, 5)
+    order = np.random.default_rng(3).permutation(300)
+    a = canonical_average(forecast, forecast, weight, target, 0.005, leave_out=True)
+    b = canonical_average(
+        forecast[order], forecast[order], weight[order], target[order], 0.005, leave_out=True
+    )
+    for x, y in zip(a, b, strict=True):
+        assert_allclose(x[order], y, rtol=0, atol=1e-12 * max(1, np.abs(x).max()))
+
+
+def test_weights(drop):
+    """They scale out of averages; integer ones repeat sources."""
+    forecast, target, weight = make("dirichlet", 60, 3)
+    averages, log_mass = canonical_average(forecast, forecast, weight, target, 0.02)
+    for factor in (1e-200, 1e200):
+        scaled = canonical_average(forecast, forecast, factor * weight, target, 0.02)
+        assert_allclose(scaled[0], averages, rtol=1e-11)
+        assert_allclose(scaled[1], log_mass + np.log(factor), rtol=1e-12)
+    times = np.random.default_rng(0).integers(1, 4, 60)
+    a = canonical_average(forecast, forecast, times, target, 0.02)
+    many = np.repeat(np.arange(60), times)
+    b = canonical_average(forecast, forecast[many], np.ones(len(many)), target[many], 0.02)
+    for x, y in zip(a, b, strict=True):
+        assert_allclose(x, y, rtol=1e-12)
+
+
+@pytest.mark.parametrize("one_hot", [True, False])
+def test_threads_do_not_change_a_bit(one_hot, drop, monkeypatch):
+    monkeypatch.setattr(_canonical, "_TASK", 64)
+    forecast, target, weight = make("confident", 1500, 3)
+    values = target if one_hot else forecast
+    threads_before = [library["num_threads"] for library in threadpool_info()]
+
+    def run(n_jobs):
+        found = canonical_average(
+            forecast, forecast, weight, values, 0.01, leave_out=True, n_jobs=n_jobs
+        )
+        return *found, canonical_log_likelihoods(forecast, weight, [0.01, 0.1], n_jobs=n_jobs)
+
+    expected = run(1)
+    found = [run(2), run(3)]
+    with joblib.parallel_config(backend="threading", n_jobs=2):
+        found.append(run(None))
+    for result in found:
+        for a, b in zip(result, expected, strict=True):
+            assert_array_equal(a, b)
+    assert [library["num_threads"] for library in threadpool_info()] == threads_before
+
+
+def test_memory_is_that_of_blocks():
+    forecast, target, weight = make("dirichlet", 6000, 3)
+    tracemalloc.start()
+    try:
+        canonical_average(forecast, forecast, weight, target, 0.05, leave_out=True)
+        canonical_log_likelihoods(forecast, weight, [0.05, 0.1])
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 10e6  # a matrix of all pairs has 288 MB
+
+
+# --- likelihood
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+def test_log_likelihoods(kind, shared, drop, monkeypatch):
+    monkeypatch.setattr(_canonical, "_NARROW", 2 if shared else 3)
+    forecast, target, weight = make(kind, 1100 if kind == "confident" else 160, 3)
+    weight[0] = 1e8  # a difference of sums would forget the others
+    bandwidths = np.array([1e-4, 0.01, 0.3])
+    found = canonical_log_likelihoods(forecast, weight, bandwidths)
+    for h, value in zip(bandwidths, found, strict=True):
+        _, log_mass, rounding = oracle(forecast, forecast, weight, target, h, True)
+        rest = [np.delete(weight, i).sum() for i in range(len(weight))]
+        each = log_mass - np.log(rest)
+        room = weight @ (1e-12 + 8 * rounding + 1e-14 * np.abs(each))
+        assert abs(value - weight @ each) <= room
+        single = canonical_log_likelihoods(forecast, weight, [h])
+        assert abs(value - single[0]) <= room
+    assert canonical_log_likelihoods(forecast, weight, []).shape == (0,)
+
+
+# --- dropped sources
+
+
+def test_all_tiles_but_one_are_full_and_hold_every_row_once():
+    for n_samples, n_classes in ((1, 2), (31, 3), (64, 2), (1000, 4), (999, 10)):
+        for kind in KINDS:
+            tiles = kd_tiles(make(kind, n_samples, n_classes)[0], 32)
+            assert_array_equal(np.sort(np.concatenate(tiles)), np.arange(n_samples))
+            assert sorted(len(rows) for rows in tiles)[1:] == [32] * (len(tiles) - 1)
+    assert kd_tiles(np.empty((0, 2)), 32) == []
+
+
+@pytest.mark.parametrize("bandwidth", [1e-4, 1e-3, 0.02])
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_dropped_is_below_rounding(kind, bandwidth):
+    """Of every row and every class, or else it is underflow beside the whole row."""
+    forecast, target, weight = make(kind, 600, 4)
+    constant = constants(forecast, weight, bandwidth)
+    sources = Sources.sorted(
+        forecast / bandwidth, np.ones(1), constant[None], target.argmax(axis=1), 4
+    )
+    dropping = Dropping(sources.columns, sources.slopes, sources.constants, sources.edges)
+    log_points = np.log(np.maximum(forecast, TINY))
+    position = np.argsort(sources.order)
+    n_dropped = 0
+    for rows in kd_tiles(np.sqrt(forecast), 32):
+        dropped = np.ones(600, dtype=bool)
+        dropped[dropping.kept(log_points[rows], position[rows])] = False
+        n_dropped += dropped.sum() * len(rows)
+        log_kernel = log_points[rows] @ sources.columns.T + sources.constants[0]
+        log_kernel[np.arange(len(rows)), position[rows]] = -np.inf
+        for start, stop in zip(sources.edges[:-1], sources.edges[1:], strict=True):
+            largest = log_kernel[:, start:stop].max(axis=1)
+            limit = np.maximum(largest + np.log(1e-17 / 600), log_kernel.max(axis=1) - 690)
+            gone = log_kernel[:, start:stop][:, dropped[start:stop]]
+            assert np.all(gone <= limit[:, None] + 1e-9 / bandwidth * EPS)
+    if kind == "confident" and bandwidth < 0.01:
+        assert n_dropped > 0.5 * 600**2
+
+
+@pytest.mark.parametrize(
+    ("kind", "bandwidth"), [("confident", 1e-3), ("confident", 0.01), ("exact", 1e-3)]
+)
+def test_small_shares_survive(kind, bandwidth, monkeypatch):
+    """A log loss sees a share of 1e-100: dropping changes it by rounding only, never to 0."""
+    forecast, target, weight = make(kind, 3100, 4, seed=5)
+    shares = []
+    for dropping in (False, True):
+        monkeypatch.setattr(_canonical, "worth_trying", lambda *_, d=dropping: d)
+        monkeypatch.setattr(Dropping, "pays", lambda *_: True)
+        found = canonical_average(forecast, forecast, weight, target, bandwidth, leave_out=True)
+        shares.append(found[0])
+    assert np.any((shares[0] > 0) & (shares[0] < 1e-30))
+    assert_array_equal(shares[0] > 0, shares[1] > 0)
+    assert_allclose(*shares, rtol=1e-10)
+
+
+def test_dropping_is_chosen_where_it_pays(monkeypatch):
+    """Confident forecasts and small bandwidths; the result is that of all sources."""
+    chosen = []
+    real = Dropping.pays
+
+    def watched(*arguments):
+        chosen.append(bool(real(*arguments)))
+        return chosen[-1]
+
+    monkeypatch.setattr(Dropping, "pays", watched)
+    for kind, bandwidth, pays in (("confident", 1e-3, True), ("dirichlet", 0.5, False)):
+        forecast, target, weight = make(kind, 6100, 5)
+        found = canonical_average(forecast, forecast, weight, target, bandwidth, leave_out=True)
+        rows = np.arange(0, 6100, 300)
+        expected = oracle(forecast, forecast, weight, target, bandwidth, True, rows)
+        assert_close((found[0][rows], found[1][rows]), expected)
+        assert chosen.pop() is pays
+    canonical_average(forecast[:100], forecast, weight, target, 1e-3)
+    assert not chosen  # a hundred points are not worth a question
+
+
+# --- any data
+
+
+@st.composite
+def problems(draw):
+    """Forecasts with ties, zeros and ones; uneven weights; one-hot or any values."""
+    n_samples, n_classes = draw(st.integers(2, 90)), draw(st.integers(2, 6))
+    counts = draw(arrays(np.int64, (n_samples, n_classes), elements=st.integers(0, 4)))
+    counts[:, 0] += counts.sum(axis=1) == 0
+    forecast = counts / counts.sum(axis=1, keepdims=True)
+    weight = 10 ** draw(arrays(np.float64, n_samples, elements=st.floats(-6, 6)))
+    if draw(st.booleans()):
+        labels = draw(arrays(np.int64, n_samples, elements=st.integers(0, n_classes - 1)))
+        values = np.eye(n_classes)[labels]
+    else:
+        width = draw(st.integers(0, 3))
+        values = draw(arrays(np.float64, (n_samples, width), elements=st.floats(-1, 1)))
+    return forecast, weight, values, 10 ** draw(st.floats(-5, 1))
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(problem=problems(), leave_out=st.booleans(), dropping=st.booleans())
+def test_agrees_with_the_oracle_on_any_data(problem, leave_out, dropping):
+    forecast, weight, values, bandwidth = problem
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_canonical, "worth_trying", lambda *_: dropping)
+        patch.setattr(Dropping, "pays", lambda *_: True)
+        found = canonical_average(
+            forecast, forecast, weight, values, bandwidth, leave_out=leave_out
+        )
+    assert_close(found, oracle(forecast, forecast, weight, values, bandwidth, leave_out))

@@ -1,0 +1,316 @@
+"""Training error against test error: the bounds of F24, and the refits that show the gap."""
+
+from dataclasses import FrozenInstanceError, asdict, fields
+from math import log, sqrt
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy.sparse import csr_matrix
+from scipy.special import expit
+from sklearn.dummy import DummyClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+
+from skcalib import (
+    ece_bias_bound,
+    ece_generalization_bound,
+    evaluate_supersample,
+    optimal_n_bins,
+)
+
+# --- the formulas ---------------------------------------------------------------------------------
+
+
+def test_bounds_are_the_formulas():
+    n, B, L, e, f, d, c = 5000, 12, 1.4, 3.0, 7.0, 0.01, 2.5
+    ece = sqrt(8 * (e + B * log(2)) / n)
+    learned = sqrt(2 * (f + B * log(2)) / n)
+    cases = {
+        ("ece", "uniform"): ece,
+        ("ece", "quantile"): ece,
+        ("tce", "uniform"): (1 + L) / B + ece,
+        ("tce", "quantile"): (1 + L) / B + (1 + L) * learned + ece,
+        ("recalibrated_fresh", "uniform"): sqrt(2 * B * log(2) / (n - B)) + 2 * B / (n - B),
+        ("recalibrated_reused", "uniform"): 2 * learned,
+        ("metric_entropy", "uniform"): (1 + L) / B
+        + (2 + L) * d
+        + sqrt(8 * B * log(2 * np.exp(c)) / n),
+    }
+    for (bound, strategy), value in cases.items():
+        result = ece_generalization_bound(
+            n,
+            B,
+            bound=bound,
+            strategy=strategy,
+            lipschitz=L,
+            ecmi=e,
+            fcmi=f,
+            radius=d,
+            log_covering_number=c,
+        )
+        assert result == pytest.approx(value, rel=1e-13)
+
+
+def test_known_values():
+    assert ece_generalization_bound(100, 15, bound="recalibrated_fresh") == pytest.approx(
+        0.8476, abs=5e-5
+    )
+    # fresh samples: the statistical bias of quantile bins, formula and number
+    assert ece_generalization_bound(100, 15, bound="recalibrated_fresh") == ece_bias_bound(
+        100, 15, strategy="quantile", term="statistical"
+    )
+
+
+def test_information_makes_bounds_larger():
+    for bound in ("ece", "tce"):
+        small, large = (ece_generalization_bound(500, 8, bound=bound, ecmi=i) for i in (0, 300))
+        assert large > 2 * small or bound == "tce"
+        assert large > small
+    assert ece_generalization_bound(500, 8, ecmi=500 * log(2)) > 1  # it says nothing
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"bound": "ECE"}, "bound must be one of 'ece', 'tce', 'recalibrated_fresh'"),
+        ({"strategy": "width"}, "strategy must be one of 'uniform', 'quantile'"),
+        ({"n_bins": 51}, "two samples per bin"),
+        ({"ecmi": -1.0}, "ecmi must be information in nats"),
+        ({"fcmi": np.nan}, "fcmi must be information in nats"),
+        ({"ecmi": 69.4}, "ecmi=69.4 nats exceeds n ln 2 = 69.3147"),
+        ({"lipschitz": -1}, "lipschitz must be"),
+        ({"bound": "metric_entropy", "radius": -1}, "radius must be"),
+        ({"bound": "metric_entropy", "strategy": "quantile"}, "holds for uniform bins"),
+        ({"log_covering_number": "many"}, "log_covering_number must be a logarithm"),
+    ],
+)
+def test_bound_refusals(keywords, message):
+    with pytest.raises(ValueError, match=message):
+        ece_generalization_bound(**{"n_samples": 100, "n_bins": 10, **keywords})
+
+
+def test_fresh_histogram_binning_obeys_its_bound():
+    """The calibration error of binned frequencies, with the cell probabilities known."""
+    rng, n, B = np.random.default_rng(0), 100, 15
+    bound, errors = ece_generalization_bound(n, B, bound="recalibrated_fresh"), []
+    for _ in range(200):
+        p = np.sort(rng.random(n))  # uniform forecasts, E[Y|f] = f^2
+        y = rng.random(n) < p**2
+        ranks = n * np.arange(B + 1) // B
+        edges = np.concatenate([[0], p[ranks[1:-1] - 1], [1]])
+        means = np.add.reduceat(y.astype(float), ranks[:-1]) / np.diff(ranks)
+        truth = np.diff(edges**3) / 3 / np.diff(edges)
+        errors.append(np.sum(np.diff(edges) * np.abs(means - truth)))
+    assert 0.05 < np.mean(errors) < bound
+    assert max(errors) < bound
+
+
+# --- refits ---------------------------------------------------------------------------------------
+
+
+def make_data(n_samples, seed=0, n_features=3):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_samples, n_features))
+    y = (rng.random(n_samples) < expit(1.5 * X[:, 0])).astype(int)
+    assert 0.3 < y.mean() < 0.7
+    return X, y
+
+
+def test_arrays_belong_together():
+    X, y = make_data(120)
+    result = evaluate_supersample(
+        LogisticRegression(), X, y, n_supersamples=3, n_draws=4, n_pairs=50, random_state=0
+    )
+    assert result.n_bins == optimal_n_bins(50)
+    assert result.train_error.shape == result.test_error.shape == result.gap.shape == (3, 4)
+    assert result.selection.shape == (3, 4, 50) and result.rows.shape == (3, 50, 2)
+    assert result.forecast.shape == result.target.shape == (3, 4, 50, 2)
+    for s in range(3):
+        assert len(np.unique(result.rows[s])) == 100
+        for d in range(4):
+            assert np.array_equal(result.target[s, d], y[result.rows[s]])
+            train = result.rows[s][np.arange(50), result.selection[s, d]]
+            test = result.rows[s][np.arange(50), 1 - result.selection[s, d]]
+            model = LogisticRegression().fit(X[train], y[train])
+            proba = model.predict_proba(X[result.rows[s].ravel()])[:, 1].reshape(50, 2)
+            np.testing.assert_allclose(result.forecast[s, d], proba, rtol=1e-9)
+            for rows, error in ((train, result.train_error), (test, result.test_error)):
+                p = model.predict_proba(X[rows])[:, 1]
+                cells = np.searchsorted(np.arange(1, 8) / 8, p)
+                expected = np.abs(np.bincount(cells, y[rows] - p, 8)).sum() / 50
+                assert error[s, d] == pytest.approx(expected, rel=1e-9)
+    assert not np.array_equal(result.selection[0, 0], result.selection[0, 1])
+    assert 0.4 < result.selection.mean() < 0.6
+
+
+@pytest.mark.parametrize("strategy", ["uniform", "quantile"])
+def test_the_result_does_not_depend_on_n_jobs(strategy):
+    X, y = make_data(80)
+    forest = DecisionTreeClassifier(splitter="random", max_features=1)  # its random_state is open
+    arguments = {"n_supersamples": 2, "n_draws": 3, "strategy": strategy, "random_state": 3}
+    one, two, other = (
+        evaluate_supersample(forest, X, y, **{**arguments, **changes})
+        for changes in ({}, {"n_jobs": 2}, {"random_state": 4})
+    )
+    assert forest.random_state is None and not hasattr(forest, "tree_")
+    for entry in fields(one):
+        assert np.array_equal(getattr(one, entry.name), getattr(two, entry.name)), entry.name
+    assert not np.array_equal(one.forecast, other.forecast)
+
+
+def test_open_seeds_differ_between_refits_and_fixed_ones_stay():
+    """The same rows, the same choice: only the seed of the tree differs."""
+    X, y = make_data(60)
+    states = []
+
+    class Spy(DecisionTreeClassifier):
+        def fit(self, X, y):
+            states.append(self.random_state)
+            return super().fit(X, y)
+
+    for state in (None, 7):
+        evaluate_supersample(
+            make_pipeline(StandardScaler(), Spy(random_state=state)),
+            X,
+            y,
+            n_supersamples=1,
+            n_draws=3,
+            random_state=0,
+        )
+    assert len(set(states[:3])) == 3 and states[3:] == [7, 7, 7]
+
+
+def test_a_tree_remembers_and_a_frozen_classifier_does_not():
+    X, y = make_data(600)
+    tree = evaluate_supersample(DecisionTreeClassifier(), X, y, n_draws=8, random_state=0)
+    assert tree.train_error.max() == 0 and tree.test_error.min() > 0.1
+    assert tree.fcmi.estimate == pytest.approx(log(8))  # all draws differ: the ceiling
+    frozen = FrozenEstimator(LogisticRegression().fit(*make_data(600, seed=1)))
+    same = evaluate_supersample(frozen, X, y, n_draws=8, random_state=0)
+    assert same.fcmi.estimate == same.ecmi.estimate == 0
+    assert abs(same.gap.mean()) < 4 * same.gap.std() / sqrt(same.gap.size)
+
+
+def test_information_is_shown_with_its_limits():
+    X, y = make_data(100)
+    result = evaluate_supersample(LogisticRegression(), X, y, n_draws=6, random_state=0)
+    for information in (result.ecmi, result.fcmi):
+        assert information.ceiling == log(6)
+        assert information.maximum == pytest.approx(50 * log(2))
+        assert information.estimate <= information.ceiling + 1e-12
+        assert "cannot exceed ln k" in information.note and "no upper bound" in information.note
+    assert result.ecmi == result.fcmi  # two classes: the label tells one from the other
+    assert set(asdict(result.ecmi)) == {"estimate", "ceiling", "maximum", "note"}
+
+
+def test_information_of_a_known_channel():
+    """The prior of one pair: a constant classifier that tells how many ones it was trained on."""
+    X, y = np.zeros((2, 1)), np.array([0, 1])
+    X, y = np.repeat(X, 40, axis=0), np.repeat(y, 40)
+    result = evaluate_supersample(
+        DummyClassifier(strategy="prior"), X, y, n_supersamples=1, n_draws=200, random_state=0
+    )
+    counts = np.unique(result.forecast[0, :, 0, 0], return_counts=True)[1] / 200
+    assert result.fcmi.estimate == pytest.approx(-np.sum(counts * np.log(counts)))
+    assert result.fcmi.estimate < 0.6 * result.fcmi.ceiling
+
+
+@pytest.mark.parametrize("strategy", ["uniform", "quantile"])
+def test_the_gap_is_within_the_bound(strategy):
+    """With the information of a deterministic classifier at its maximum, and as estimated."""
+    X, y = make_data(4000)
+    result = evaluate_supersample(
+        LogisticRegression(), X, y, n_pairs=400, n_draws=5, strategy=strategy, random_state=0
+    )
+    gap = np.abs(result.gap).mean()
+    assert 0 < gap < ece_generalization_bound(400, result.n_bins, strategy=strategy)
+
+
+def test_more_than_two_classes_are_top_label():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    y = np.array(["a", "b", "c"])[X[:, :3].argmax(axis=1)]
+    result = evaluate_supersample(LogisticRegression(), X, y, n_draws=3, random_state=0)
+    assert result.forecast.min() >= 1 / 3 and set(np.unique(result.target)) == {0.0, 1.0}
+    accuracy = result.target.mean(axis=(2, 3))
+    assert accuracy.min() > 0.8
+    assert result.ecmi.estimate <= result.fcmi.estimate + 1e-12
+    with pytest.raises(ValueError, match="pos_label is for binary problems"):
+        evaluate_supersample(LogisticRegression(), X, y, pos_label="a")
+
+
+def test_inputs_of_many_kinds():
+    X, y = make_data(60)
+    names = np.array(["no", "yes"])[y]
+    arguments = {"n_supersamples": 2, "n_draws": 2, "random_state": 0}
+    plain = evaluate_supersample(LogisticRegression(), X, y, **arguments)
+    before = X.copy()
+    for features, labels in (
+        (pd.DataFrame(X), pd.Series(names)),
+        (pl.DataFrame(X), pl.Series(names)),
+        (csr_matrix(X), y),
+        (X.tolist(), names.tolist()),
+        (X, y.astype(bool)),
+    ):
+        other = evaluate_supersample(LogisticRegression(), features, labels, **arguments)
+        np.testing.assert_allclose(other.test_error, plain.test_error, rtol=1e-3)
+    assert np.array_equal(before, X)
+    swapped = evaluate_supersample(LogisticRegression(), X, names, pos_label="no", **arguments)
+    np.testing.assert_allclose(swapped.forecast, 1 - plain.forecast, rtol=1e-9)
+    assert np.array_equal(swapped.target, 1 - plain.target)
+    by_margin = evaluate_supersample(LinearSVC(), X, y, **arguments)
+    assert by_margin.forecast.min() > 0 and by_margin.forecast.max() < 1
+
+
+def test_a_class_missing_in_the_training_half():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    y = np.arange(60) % 2
+    y[:2] = 2  # rare: most training halves see one of them or none
+    result = evaluate_supersample(
+        LogisticRegression(), X, y, n_supersamples=2, n_draws=6, random_state=0
+    )
+    trained = np.take_along_axis(
+        y[result.rows][:, None].repeat(6, axis=1), result.selection[..., None], axis=-1
+    )
+    assert not np.all((trained == 2).any(axis=(2, 3)))
+    assert np.isfinite(result.test_error).all()
+
+
+def test_records_are_frozen_and_brief():
+    X, y = make_data(40)
+    result = evaluate_supersample(LogisticRegression(), X, y, n_draws=1, random_state=0)
+    with pytest.raises(FrozenInstanceError):
+        result.n_bins = 3
+    assert len(repr(result)) < 300
+    assert result.fcmi.estimate == result.fcmi.ceiling == 0  # one draw tells nothing
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"n_pairs": 21}, "n_pairs=21 pairs need 42 rows, but X has 40: use at most 20 pairs"),
+        ({"n_pairs": 0}, "n_pairs must be a whole number"),
+        ({"n_draws": 0}, "n_draws must be a whole number"),
+        ({"n_supersamples": 1.5}, "n_supersamples must be a whole number"),
+        ({"n_bins": "many"}, "n_bins must be 'auto' or a whole number"),
+        ({"strategy": "kmeans"}, "strategy must be one of"),
+        ({"response_method": "predict"}, "response_method must be one of"),
+        ({"y": np.zeros(40, dtype=int)}, "y holds one class, 0"),
+        ({"y": np.arange(40) == 0, "n_draws": 20}, "holds the single class False: use more pairs"),
+        ({"y": np.zeros(39)}, "inconsistent numbers of samples"),
+        ({"y": np.linspace(0, 1, 40)}, "continuous"),
+        ({"pos_label": 5}, "pos_label=5 is not one of the classes"),
+    ],
+)
+def test_supersample_refusals(keywords, message):
+    X, y = make_data(40)
+    arguments = {"y": y, "random_state": 0, **keywords}
+    with pytest.raises(ValueError, match=message):
+        evaluate_supersample(LogisticRegression(), X, **arguments)

@@ -1,0 +1,262 @@
+"""Calibration intercept and slope, and the integrated calibration index."""
+
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy.optimize import brentq
+from scipy.special import expit, logit
+from sklearn.linear_model import LogisticRegression
+
+from skcalib import (
+    Brier,
+    DirichletKernel,
+    LevelSets,
+    LogitSmoother,
+    TotalVariation,
+    calibration_intercept_slope,
+    integrated_calibration_index,
+)
+from skcalib.datasets import make_tempered_simplex
+
+
+def draw(n_samples, intercept=0.0, slope=1.0, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(0, 1.5, n_samples)
+    y = (rng.random(n_samples) < expit(intercept + slope * x)).astype(int)
+    return y, expit(x)
+
+
+# --- intercept and slope --------------------------------------------------------------------------
+
+
+def test_estimates_are_those_of_logistic_regression():
+    y, p = draw(400, 0.3, 0.7)
+    result = calibration_intercept_slope(y, p)
+    x = logit(p)
+    peer = LogisticRegression(C=np.inf, tol=1e-12, max_iter=1000).fit(x[:, None], y)
+    assert result.slope.estimate == pytest.approx(peer.coef_[0, 0], abs=1e-6)
+    assert result.intercept.estimate == pytest.approx(peer.intercept_[0], abs=1e-6)
+    root = brentq(lambda a: np.mean(y - expit(a + x)), -5, 5, xtol=1e-14)
+    assert result.in_the_large.estimate == pytest.approx(root, abs=1e-8)
+
+
+def test_standard_errors_are_the_sandwich():
+    """Against the inverse information, with which it agrees where the model is right."""
+    y, p = draw(20_000, 0.3, 0.7)
+    result = calibration_intercept_slope(y, p, confidence_level=0.9)
+    columns = np.column_stack([np.ones(len(p)), logit(p)])
+    fitted = expit(columns @ [result.intercept.estimate, result.slope.estimate])
+    information = (columns.T * (fitted * (1 - fitted))) @ columns
+    expected = np.sqrt(np.diag(np.linalg.inv(information)))
+    found = [result.intercept.standard_error, result.slope.standard_error]
+    np.testing.assert_allclose(found, expected, rtol=0.03)
+    for interval in (result.in_the_large, result.intercept, result.slope):
+        reach = 1.645 * interval.standard_error
+        assert interval.low == pytest.approx(interval.estimate - reach, rel=1e-3)
+        assert interval.high == pytest.approx(interval.estimate + reach, rel=1e-3)
+
+
+@pytest.mark.parametrize("truth", [(0.0, 1.0), (0.5, 0.7), (-1.0, 1.6)])
+def test_coverage(truth):
+    """Of 95 % intervals, over 500 data sets: the standard error of a share is .01."""
+    hits = []
+    for seed in range(500):
+        result = calibration_intercept_slope(*draw(200, *truth, seed=seed))
+        intervals = result.intercept, result.slope
+        hits.append([i.low <= t <= i.high for i, t in zip(intervals, truth, strict=True)])
+    assert np.all(np.abs(np.mean(hits, axis=0) - 0.95) < 0.03)
+
+
+def test_coverage_with_unequal_weights():
+    """The covariance of the unweighted likelihood would be too small by half."""
+    hits, rng = [], np.random.default_rng(0)
+    for seed in range(400):
+        y, p = draw(400, seed=seed)
+        weight = rng.exponential(size=400) ** 2
+        result = calibration_intercept_slope(y, p, sample_weight=weight)
+        hits.append([result.in_the_large.low <= 0 <= result.in_the_large.high])
+        hits[-1].append(result.slope.low <= 1 <= result.slope.high)
+    assert np.all(np.abs(np.mean(hits, axis=0) - 0.95) < 0.035)
+
+
+def test_weights_average():
+    y, p = draw(300)
+    weight = np.random.default_rng(1).integers(0, 4, 300)
+    result = calibration_intercept_slope(y, p, sample_weight=weight)
+    repeated = calibration_intercept_slope(np.repeat(y, weight), np.repeat(p, weight))
+    scaled = calibration_intercept_slope(y, p, sample_weight=1e-3 * weight)
+    for name in ("in_the_large", "intercept", "slope"):
+        one, two, three = (getattr(r, name) for r in (result, repeated, scaled))
+        assert one.estimate == pytest.approx(two.estimate, rel=1e-6)
+        assert one.standard_error > 1.1 * two.standard_error  # repetitions are no new samples
+        assert one.low == pytest.approx(three.low, rel=1e-6)
+
+
+def test_sign_of_the_slope_and_of_the_intercept():
+    data = make_tempered_simplex(5000, score_temperature=0.6, random_state=0)
+    assert calibration_intercept_slope(data.y, data.y_proba).slope.estimate == pytest.approx(
+        0.6, abs=0.05
+    )
+    y, p = draw(5000, 0.5)
+    assert calibration_intercept_slope(y, p).in_the_large.low > 0  # more events than forecast
+    swapped = calibration_intercept_slope(1 - y, 1 - p)
+    same = calibration_intercept_slope(y, p)
+    assert swapped.slope.estimate == pytest.approx(same.slope.estimate, rel=1e-7)
+    assert swapped.intercept.estimate == pytest.approx(-same.intercept.estimate, rel=1e-6)
+    assert calibration_intercept_slope(1 - y, p).slope.estimate < 0
+
+
+def test_certain_forecasts_that_came_true_carry_no_information():
+    y, p = draw(100)
+    same = calibration_intercept_slope(np.append(y, [0, 1, 1]), np.append(p, [0.0, 1.0, 1.0]))
+    assert same == calibration_intercept_slope(y, p)
+    with pytest.raises(ValueError, match=r"exactly 0 for the class that occurred in 2 samples"):
+        calibration_intercept_slope(np.append(y, [1, 0]), np.append(p, [0.0, 1.0]))
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e-3, 100.0])
+def test_logits_of_any_size(scale):
+    y, p = draw(300)
+    x = scale * logit(p)
+    proba = np.column_stack([expit(-x), expit(x)])
+    proba[expit(x) > 0.5, 1] = 1 - proba[expit(x) > 0.5, 0]
+    slope = calibration_intercept_slope(y, p).slope.estimate
+    if scale == 100:  # logits up to 300 on one side only: 1 - p is exact for p near 0
+        low = p < 0.5
+        y, x, proba = y[low], x[low], proba[low]
+        slope = calibration_intercept_slope(y, p[low]).slope.estimate
+    result = calibration_intercept_slope(y, proba)
+    assert result.slope.estimate == pytest.approx(slope / scale, rel=1e-4)
+    assert np.isfinite(result.in_the_large.estimate)
+
+
+@pytest.mark.parametrize(
+    ("y", "p", "message"),
+    [
+        ([1, 1, 1], [0.2, 0.5, 0.7], "of one class"),
+        ([1], [0.7], "of one class"),
+        ([0, 1, 1, 1], [0.5, 1.0, 0.7, 0.2], None),
+        ([0, 1, 1], [0.0, 0.7, 0.2], "all labels of forecasts other than 0 and 1 are of one"),
+        ([0, 1, 1], [0.3, 0.3, 0.3], "equal"),
+        ([0, 0, 1], [0.1, 0.3, 0.3], "separate the two classes"),
+        ([1, 1, 0], [0.1, 0.2, 0.3], "separate the two classes"),
+    ],
+)
+def test_no_finite_maximum(y, p, message):
+    if message is None:
+        assert np.isfinite(calibration_intercept_slope(y, p).slope.estimate)
+        return
+    with pytest.raises(ValueError, match=f"no finite estimate: .*{message}"):
+        calibration_intercept_slope(y, p, labels=[0, 1])
+
+
+def test_two_effective_samples_have_no_interval():
+    y, p = np.array([0, 1, 0]), np.array([0.3, 0.2, 0.1])
+    result = calibration_intercept_slope(y, p, sample_weight=[1, 1e-10, 1])
+    assert result.slope.low == -np.inf and result.slope.high == np.inf
+    assert np.isfinite(result.slope.estimate)
+
+
+def test_inputs_of_many_kinds():
+    y, p = draw(200)
+    same = calibration_intercept_slope(y, p)
+    names = np.array(["no", "yes"])[y]
+    frame = pd.DataFrame({"no": 1 - p, "yes": p})
+    for labels, forecasts in ((names, frame), (names, pl.Series(p)), (y.tolist(), p.tolist())):
+        other = calibration_intercept_slope(labels, forecasts)
+        assert other.slope.estimate == pytest.approx(same.slope.estimate, rel=1e-9)
+    single = calibration_intercept_slope(y, p.astype(np.float32))
+    assert single.slope.estimate == pytest.approx(same.slope.estimate, rel=1e-4)
+    other = calibration_intercept_slope(names, 1 - p, pos_label="no")
+    assert other.slope.estimate == pytest.approx(same.slope.estimate, rel=1e-7)
+    with pytest.raises(FrozenInstanceError):
+        same.slope = None
+
+
+def test_refusals(multiclass):
+    with pytest.raises(ValueError, match="for two classes, but y_proba has 3 columns"):
+        calibration_intercept_slope(*multiclass)
+    with pytest.raises(ValueError, match="confidence_level must lie"):
+        calibration_intercept_slope(*draw(20), confidence_level=95)
+
+
+# --- integrated calibration index -----------------------------------------------------------------
+
+
+def test_index_is_the_mean_distance(binary):
+    y, proba = binary
+    conditional = LogitSmoother().fit(proba, np.eye(2)[y]).smooth_held_out()
+    distance = np.abs(conditional - proba)[:, 1]
+    assert integrated_calibration_index(y, proba) == pytest.approx(distance.mean())
+    assert integrated_calibration_index(y, proba[:, 1]) == pytest.approx(distance.mean())
+    ranked = np.sort(distance)
+    for level, rank in ((0, 1), (0.5, 60), (0.9, 108), (0.901, 109), (1, 120)):
+        value = integrated_calibration_index(y, proba, quantile=level)
+        assert value == pytest.approx(ranked[rank - 1], rel=1e-12)
+
+
+@pytest.mark.parametrize("notion", ["canonical", "classwise", "top_label"])
+@pytest.mark.parametrize("smoother", [None, "kernel", "isotonic", "binning"])
+def test_index_of_many_classes(notion, smoother, multiclass):
+    if smoother == "isotonic" and notion == "canonical":
+        pytest.skip("isotonic regression needs two columns")
+    arguments = {"notion": notion, "smoother": smoother}
+    index = integrated_calibration_index(*multiclass, **arguments)
+    middle, most = (
+        integrated_calibration_index(*multiclass, quantile=q, **arguments) for q in (0.5, 1)
+    )
+    assert 0 < index < most <= 1 and 0 <= middle <= most
+
+
+def test_index_with_weights(binary):
+    y, proba = binary
+    weight = np.random.default_rng(0).integers(0, 3, len(y))
+    levels = LevelSets()  # of which repeated rows keep the means of
+    kept = weight > 0
+    distance = np.abs(
+        levels.fit(proba[kept], np.eye(2)[y[kept]], weight[kept]).smooth_held_out() - proba[kept]
+    )[:, 1]
+    arguments = {"smoother": LevelSets(), "sample_weight": weight}
+    index = integrated_calibration_index(y, proba, **arguments)
+    assert index == pytest.approx(np.average(distance, weights=weight[kept]))
+    repeated = np.sort(np.repeat(distance, weight[kept]))
+    for level in (0.25, 0.5, 0.9, 1.0):
+        value = integrated_calibration_index(y, proba, quantile=level, **arguments)
+        rank = int(np.ceil(level * len(repeated) - 1e-9))
+        assert value == pytest.approx(repeated[rank - 1], rel=1e-12)
+
+
+def test_index_finds_the_truth():
+    """Over 20 data sets; the truth by the posterior. The kernel is biased upward by its noise."""
+    default, kernel, truth = [], [], []
+    for seed in range(20):
+        data = make_tempered_simplex(1000, random_state=seed)
+        default.append(integrated_calibration_index(data.y, data.y_proba))
+        smoother = DirichletKernel(0.01)
+        kernel.append(integrated_calibration_index(data.y, data.y_proba, smoother=smoother))
+        truth.append(TotalVariation().divergence(data.posterior, data.y_proba).mean())
+    assert np.mean(default) == pytest.approx(np.mean(truth), rel=0.1)
+    assert np.mean(kernel) == pytest.approx(np.mean(truth), rel=0.25)
+
+
+def test_index_of_a_calibrated_forecast_is_small_and_positive():
+    values = []
+    for seed in range(20):
+        data = make_tempered_simplex(2000, score_temperature=1, random_state=seed)
+        values.append(integrated_calibration_index(data.y, data.y_proba))
+    assert min(values) > 0 and np.mean(values) < 0.02
+
+
+def test_index_refusals(binary):
+    for quantile in (-0.1, 1.1, "median"):
+        with pytest.raises(ValueError, match="quantile must be None or a number in"):
+            integrated_calibration_index(*binary, quantile=quantile)
+    with pytest.raises(ValueError, match="At least 2 samples"):
+        integrated_calibration_index([1], [0.5])
+    with pytest.raises(ValueError, match="smoother must be one of"):
+        integrated_calibration_index(*binary, smoother="loess")
+    with pytest.raises(ValueError, match="notion must be one of"):
+        integrated_calibration_index(*binary, notion=Brier())
