@@ -14,7 +14,15 @@ from scipy.special import expit, log_softmax, logit
 from scipy.stats import norm
 from sklearn.utils import Bunch, check_random_state
 
+from skcalib._simulators import make_logistic_scores, make_widmann
 from skcalib.scores import Brier, LogLoss
+
+__all__ = [
+    "make_grouping_problem",
+    "make_logistic_scores",
+    "make_tempered_simplex",
+    "make_widmann",
+]
 
 
 def make_tempered_simplex(
@@ -112,9 +120,7 @@ LINKS = {
 }
 
 
-def make_grouping_problem(
-    n_samples=1000, *, heterogeneity=1.0, link="sigmoid", random_state=None
-):
+def make_grouping_problem(n_samples=1000, *, heterogeneity=1.0, link="sigmoid", random_state=None):
     r"""A calibrated classifier that is wrong for everybody (L23, figure 4).
 
     :math:`X \sim N(0, \Sigma)` with 5.5 on the diagonal of :math:`\Sigma` and 4.5 beside it,

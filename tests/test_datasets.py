@@ -7,13 +7,21 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from skcalib import Brier, LogLoss
-from skcalib.datasets import make_grouping_problem, make_tempered_simplex
+from skcalib.datasets import (
+    make_grouping_problem,
+    make_logistic_scores,
+    make_tempered_simplex,
+    make_widmann,
+)
 
 MAKERS = [
     lambda n, seed: make_tempered_simplex(n, 2, random_state=seed),
     lambda n, seed: make_tempered_simplex(n, 5, score_temperature=1.4, random_state=seed),
     lambda n, seed: make_grouping_problem(n, random_state=seed),
     lambda n, seed: make_grouping_problem(n, heterogeneity=0.0, random_state=seed),
+    lambda n, seed: make_logistic_scores(n, random_state=seed),
+    lambda n, seed: make_widmann(n, model="M1", n_classes=3, random_state=seed),
+    lambda n, seed: make_widmann(n, model="M2", n_classes=3, random_state=seed),
 ]
 
 
@@ -190,3 +198,48 @@ def test_extreme_temperatures_stay_on_the_simplex():
     )
     assert np.isfinite(data.y_proba).all()
     np.testing.assert_allclose(data.y_proba.sum(axis=1), 1, rtol=1e-12)
+
+
+def test_truth_of_widmann_models(within_standard_errors):
+    """W19's closed forms, .45 and .7106418, and means over draws."""
+    for model, variation in (("M1", 0.0), ("M2", 0.45), ("M3", 0.7106418)):
+        data = make_widmann(100_000, model=model, random_state=0)
+        assert data.truth["total_variation"] == pytest.approx(variation, abs=1e-7)
+        difference = data.posterior - data.y_proba
+        if model == "M1":
+            assert data.truth["brier"] == 0 and np.all(difference == 0)
+            continue
+        within_standard_errors(0.5 * np.abs(difference).sum(axis=1), variation)
+        within_standard_errors(np.sum(difference**2, axis=1), data.truth["brier"])
+    binary = make_widmann(100_000, model="M3", n_classes=2, concentration=2.0, random_state=0)
+    halved = 0.5 * np.sum((binary.posterior - binary.y_proba) ** 2, axis=1)
+    within_standard_errors(halved, binary.truth["brier"])
+    np.testing.assert_allclose(data.posterior, 0.1)
+    labels = make_widmann(50_000, model="M2", random_state=1).y
+    assert np.mean(labels == 0) == pytest.approx(0.55, abs=0.01)
+
+
+def test_truth_of_logistic_scores(within_standard_errors):
+    """F24's constants, and means over draws."""
+    for b, tce, lipschitz in (((0.5, -1.5), 0.07444, 1.522), ((0.2, -1.9), 0.02346, 1.142)):
+        data = make_logistic_scores(200_000, *b, random_state=0)
+        assert data.truth["tce"] == pytest.approx(tce, abs=6e-6)
+        assert data.truth["lipschitz"] == pytest.approx(lipschitz, abs=6e-4)
+        gap = data.posterior - data.y_proba
+        within_standard_errors(np.abs(gap[:, 1]), data.truth["tce"])
+        within_standard_errors(gap[:, 1] ** 2, data.truth["brier"])
+        within_standard_errors(
+            LogLoss().divergence(data.posterior, data.y_proba), data.truth["log"]
+        )
+    calibrated = make_logistic_scores(100, 0, -2, random_state=0)
+    np.testing.assert_allclose(calibrated.posterior, calibrated.y_proba)
+    assert calibrated.truth["tce"] == 0 and calibrated.truth["lipschitz"] == pytest.approx(1)
+
+
+def test_refusals_of_published_models():
+    with pytest.raises(ValueError, match="model must be one of 'M1', 'M2', 'M3'"):
+        make_widmann(10, model="M4")
+    with pytest.raises(ValueError, match="n_classes must be at least 2"):
+        make_widmann(10, n_classes=1)
+    with pytest.raises(ValueError, match="slope must not be 0"):
+        make_logistic_scores(10, 0.5, 0)

@@ -17,6 +17,7 @@ LAYERS = {
     "skcalib._labels": 0,
     "skcalib._checks": 1,
     "skcalib.divergences": 1,
+    "skcalib._simulators": 1,
     "skcalib.bounds": 2,
     "skcalib.plugging": 2,
     "skcalib.scores": 2,

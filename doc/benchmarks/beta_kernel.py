@@ -1,0 +1,170 @@
+"""Goals 3, 4 and 5: near-linear Beta kernels, and the choice of a bandwidth.
+
+One run. Goal 3: classwise leave-one-out averages, n = 10,000 and K = 100, against a dense kernel in
+blocks and in logs, exact sums on a sample of rows. Goal 4: one binary problem of a million, against
+one sort of its scores; growth from 100,000; peak memory of a process of its own. Goal 5: the
+leave-one-out likelihood that the search reaches in at most ten evaluations, against a grid of 55.
+
+    python doc/benchmarks/beta_kernel.py [--quick]
+
+Fails below half of each goal.
+"""
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+from scipy.special import gammaln, logsumexp
+
+from skcalib import DirichletKernel
+from skcalib.datasets import make_tempered_simplex
+from skcalib.smoothers._bandwidth import MOST_EVALUATIONS
+from skcalib.smoothers._beta import beta_average
+
+RATIO, ERROR, MEGABYTES, EXPONENT, SORTS = 100.0, 1e-9, 300.0, 1.1, 5.0
+GRID = np.r_[np.logspace(-5, -1, 50), np.linspace(0.2, 1, 5)]
+
+
+def fastest(run, repeats=3):
+    times = []
+    for _ in range(repeats):
+        start = perf_counter()
+        run()
+        times.append(perf_counter() - start)
+    return min(times)
+
+
+def network(n_samples, n_classes):
+    """Forecasts of a confident network, and its labels."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(n_classes, size=n_samples)
+    logits = 2 * rng.standard_normal((n_samples, n_classes))
+    logits[np.arange(n_samples), y] += rng.normal(7, 4, n_samples)
+    p = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return p / p.sum(axis=1, keepdims=True), y
+
+
+def pairs(p):
+    return np.column_stack([1 - p, p])
+
+
+def dense(forecast, target, bandwidth, rows, block=64):
+    """Leave-one-out averages at some rows, by all pairs, in blocks and in the space of logs."""
+    s = forecast / bandwidth
+    constant = gammaln(2 + s.sum(axis=1)) - gammaln(s + 1).sum(axis=1)
+    log_forecast = np.log(np.maximum(forecast, np.finfo(float).tiny))
+    averages = np.empty((len(rows), target.shape[1]))
+    for start in range(0, len(rows), block):
+        part = rows[start : start + block]
+        log_kernel = log_forecast[part] @ s.T + constant
+        log_kernel[np.arange(len(part)), part] = -np.inf
+        log_kernel -= logsumexp(log_kernel, axis=1, keepdims=True)
+        averages[start : start + block] = np.exp(log_kernel) @ target
+    return averages
+
+
+def classwise(proba, y, bandwidth):
+    weight = np.ones(len(y))
+    problems = [(pairs(p), np.eye(2)[(y == k).astype(int)]) for k, p in enumerate(proba.T)]
+    time = fastest(
+        lambda: [beta_average(f, f, weight, t, bandwidth, leave_out=True) for f, t in problems]
+    )
+    rows, error = np.arange(0, len(y), max(1, len(y) // 640)), 0.0
+    start = perf_counter()
+    for f, t in problems[:3]:
+        expected = dense(f, t, bandwidth, rows)
+        found = beta_average(f, f, weight, t, bandwidth, leave_out=True)[rows]
+        error = max(error, np.abs(found - expected).max())
+    slow = (perf_counter() - start) / 3 * len(y) / len(rows) * len(problems)
+    return time, slow / time, error
+
+
+def binary(n_samples):
+    rng = np.random.default_rng(0)
+    p = rng.beta(0.5, 0.5, n_samples)
+    return pairs(p), np.eye(2)[(rng.random(n_samples) < p).astype(int)]
+
+
+def peak_memory():
+    """Peak of this process in megabytes; getrusage would count the parent's as well."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) / 1024
+
+
+def million(n_samples):
+    """Peak memory, in megabytes, over imports and input."""
+    before = peak_memory()
+    forecast, target = binary(n_samples)
+    weight = np.ones(n_samples)
+    beta_average(forecast, forecast, weight, target, 1e-3, leave_out=True)
+    given = (forecast.nbytes + target.nbytes + weight.nbytes) / 2**20
+    print(peak_memory() - before - given)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="a tenth of the samples")
+    parser.add_argument("--memory", type=int, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.memory:
+        million(arguments.memory)
+        return
+    scale = 10 if arguments.quick else 1
+    failures = []
+
+    def check(what, good):
+        if not good:
+            failures.append(what)
+
+    proba, y = network(10_000 // scale, 100)
+    for bandwidth in (0.1, 1e-2, 1e-3):
+        time, ratio, error = classwise(proba, y, bandwidth)
+        print(
+            f"goal 3  classwise {proba.shape}, h = {bandwidth:g}: {time:.2f} s, {ratio:.0f} "
+            f"times a blocked dense kernel, largest error {error:.1e}"
+        )
+        check("goal 3", error <= ERROR and ratio >= RATIO / 2 / scale)
+    n_samples = 1_000_000 // scale
+    for bandwidth in (1e-2, 1e-3, 1e-4):
+        times = {}
+        for n in (n_samples // 10, n_samples):
+            forecast, target = binary(n)
+            weight = np.ones(n)
+            times[n] = fastest(
+                lambda f=forecast, t=target, w=weight, h=bandwidth: beta_average(
+                    f, f, w, t, h, leave_out=True
+                )
+            )
+        sort = fastest(lambda f=forecast: np.argsort(f[:, 1]))
+        exponent = np.log10(times[n_samples] / times[n_samples // 10])
+        print(
+            f"goal 4  binary n = {n_samples:,}, h = {bandwidth:g}: {times[n_samples]:.3f} s, "
+            f"{times[n_samples] / sort:.1f} times one argsort of the scores, growth {exponent:.2f}"
+        )
+        check("goal 4", exponent <= EXPONENT + 0.1 and times[n_samples] < 2 * SORTS * sort * scale)
+    command = [sys.executable, __file__, "--memory", str(n_samples)]
+    memory = float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    print(f"goal 4  peak memory over imports and input: {memory:.0f} MB")
+    check("goal 4, memory", memory < 2 * MEGABYTES)
+    for n_classes in (2, 3):
+        data = make_tempered_simplex(10_000 // scale, n_classes, random_state=0)
+        forecast = pairs(data.y_proba) if data.y_proba.ndim == 1 else data.y_proba
+        kernel = DirichletKernel().fit(forecast, np.eye(n_classes)[data.y])
+        grid = kernel._log_likelihoods(GRID).max() / len(forecast)
+        found = -kernel.bandwidth_search_.costs.min()
+        n_evaluations = len(kernel.bandwidth_search_.bandwidths)
+        print(
+            f"goal 5  K = {n_classes}: h = {kernel.bandwidth_:.2e}, {n_evaluations} evaluations "
+            f"on all rows, mean log likelihood {found:.6f}, best of 55: {grid:.6f}"
+        )
+        many = n_evaluations > MOST_EVALUATIONS and scale == 1
+        check("goal 5", found >= grid - 1e-9 and not many)
+    if failures:
+        sys.exit("below half of " + ", ".join(sorted(set(failures))))
+
+
+if __name__ == "__main__":
+    main()
