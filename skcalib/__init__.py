@@ -12,13 +12,20 @@ from skcalib.displays import (
 )
 from skcalib.divergences import Lp, TotalVariation
 from skcalib.errors import (
+    CumulativeCurve,
+    ReliabilityBins,
     ScoreDecomposition,
+    calibration_error,
     calibration_upper_bound,
+    cumulative_curve,
+    ks_calibration_error,
     proper_calibration_error,
     refinement_loss,
+    reliability_bins,
     root_brier_score,
     score_decomposition,
     sharpness,
+    simplex_calibration_error,
 )
 from skcalib.estimators import CalibrationErrorEstimator
 from skcalib.generalization import ece_generalization_bound
@@ -31,6 +38,7 @@ from skcalib.hypothesis import (
 )
 from skcalib.improvement import CalibrationImprovement, calibration_improvement
 from skcalib.integrated_index import integrated_calibration_index
+from skcalib.kernels import GaussianKernel, Kernel, LaplacianKernel, MatrixKernel
 from skcalib.notions import Canonical, ClassGroups, Classwise, Notion, TopK, TopLabel
 from skcalib.recalibrated import RecalibratedClassifierCV
 from skcalib.recalibration import (
@@ -99,6 +107,7 @@ __all__ = [
     "Classwise",
     "CrossFitProba",
     "CrossFitted",
+    "CumulativeCurve",
     "DawidSebastiani",
     "DecompositionDisplay",
     "DiagonalOrderPreserving",
@@ -130,6 +139,7 @@ __all__ = [
     "RecalibrationDisplay",
     "RecalibratorSelection",
     "Region",
+    "ReliabilityBins",
     "ReliabilityDisplay",
     "ScoreDecomposition",
     "Smoother",
@@ -144,9 +154,11 @@ __all__ = [
     "VarianceScaling",
     "VectorScaling",
     "__version__",
+    "calibration_error",
     "calibration_improvement",
     "calibration_intercept_slope",
     "calibration_upper_bound",
+    "cumulative_curve",
     "cumulative_test",
     "datasets",
     "dawid_sebastiani_score",
@@ -157,12 +169,15 @@ __all__ = [
     "get_scorer_names",
     "hosmer_lemeshow_test",
     "integrated_calibration_index",
+    "ks_calibration_error",
     "optimal_n_bins",
     "proper_calibration_error",
     "refinement_loss",
+    "reliability_bins",
     "root_brier_score",
     "score_decomposition",
     "sharpness",
+    "simplex_calibration_error",
     "spiegelhalter_test",
     "variance_reliability",
 ]

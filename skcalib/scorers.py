@@ -5,7 +5,13 @@ from copy import deepcopy
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from skcalib._labels import check_y
-from skcalib.errors import proper_calibration_error
+from skcalib.errors import (
+    calibration_error,
+    kernel_calibration_error,
+    ks_calibration_error,
+    proper_calibration_error,
+    root_brier_score,
+)
 from skcalib.grouping import GroupingLossEstimator
 from skcalib.responses import align_classes, classifier_proba
 
@@ -146,12 +152,24 @@ class GroupingScorer(Scorer):
 
 neg_brier_calibration_error = ProbaScorer(proper_calibration_error, loss="brier")
 neg_log_calibration_error = ProbaScorer(proper_calibration_error, loss="log")
+neg_l1_calibration_error = ProbaScorer(calibration_error, norm="l1")
+neg_l2_calibration_error = ProbaScorer(calibration_error, norm="l2")
+neg_max_calibration_error = ProbaScorer(calibration_error, norm="max")
+neg_kernel_calibration_error = ProbaScorer(kernel_calibration_error)
+neg_ks_calibration_error = ProbaScorer(ks_calibration_error)
+neg_root_brier_score = ProbaScorer(root_brier_score)
 
 neg_grouping_loss = GroupingScorer()
 
 _SCORERS = {
     "neg_brier_calibration_error": neg_brier_calibration_error,
     "neg_log_calibration_error": neg_log_calibration_error,
+    "neg_l1_calibration_error": neg_l1_calibration_error,
+    "neg_l2_calibration_error": neg_l2_calibration_error,
+    "neg_max_calibration_error": neg_max_calibration_error,
+    "neg_kernel_calibration_error": neg_kernel_calibration_error,
+    "neg_ks_calibration_error": neg_ks_calibration_error,
+    "neg_root_brier_score": neg_root_brier_score,
     "neg_grouping_loss": neg_grouping_loss,
 }
 
@@ -211,7 +229,16 @@ def get_scorer_names():
     Examples
     --------
     >>> from skcalib import get_scorer_names
-    >>> get_scorer_names()
-    ['neg_brier_calibration_error', 'neg_grouping_loss', 'neg_log_calibration_error']
+    >>> for name in get_scorer_names():
+    ...     print(name)
+    neg_brier_calibration_error
+    neg_grouping_loss
+    neg_kernel_calibration_error
+    neg_ks_calibration_error
+    neg_l1_calibration_error
+    neg_l2_calibration_error
+    neg_log_calibration_error
+    neg_max_calibration_error
+    neg_root_brier_score
     """
     return sorted(_SCORERS)

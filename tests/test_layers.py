@@ -19,6 +19,7 @@ LAYERS = {
     "skcalib.divergences": 1,
     "skcalib._simulators": 1,
     "skcalib.bounds": 2,
+    "skcalib.kernels": 2,
     "skcalib.plugging": 2,
     "skcalib.scores": 2,
     "skcalib.links": 2,
@@ -70,13 +71,19 @@ INNER = {
     "skcalib.smoothers.isotonic": 2,
     "skcalib.smoothers.logit": 2,
     "skcalib.smoothers.median": 2,
+    "skcalib.errors._residual_kernel": 0,
     "skcalib.errors._terms": 0,
+    "skcalib.errors._bins": 0,
+    "skcalib.errors.binned": 1,
     "skcalib.errors.bounds": 1,
+    "skcalib.errors.cumulative": 1,
+    "skcalib.errors.general": 1,
+    "skcalib.errors.kernel_error": 1,
     "skcalib.errors.proper": 1,
 }
 #: Private modules that draw: matplotlib at their top, and imported inside functions only.
 DRAWING = ("skcalib.displays._plotting",)
-NUMPY_AND_SCIPY_ONLY = ("skcalib.divergences", "skcalib.scores", "skcalib.links", "skcalib.tower")
+NUMPY_AND_SCIPY_ONLY = ("skcalib.divergences", "skcalib.kernels", "skcalib.scores", "skcalib.links", "skcalib.tower")
 MAY_DRAW = ("skcalib.displays", "skcalib.report")
 
 

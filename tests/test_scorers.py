@@ -12,11 +12,15 @@ from sklearn.svm import LinearSVC
 
 from skcalib import (
     GroupingLossEstimator,
+    calibration_error,
     get_scorer,
     get_scorer_names,
+    ks_calibration_error,
     proper_calibration_error,
+    root_brier_score,
     scorers,
 )
+from skcalib.errors import kernel_calibration_error
 from skcalib.scorers import ProbaScorer
 
 NAMES = np.array(["ape", "bee", "cat"])
@@ -27,7 +31,21 @@ def data():
     return make_classification(300, n_classes=3, n_informative=5, flip_y=0.1, random_state=0)
 
 
-CALIBRATION = [name for name in get_scorer_names() if name.endswith("calibration_error")]
+METRICS = {
+    "neg_brier_calibration_error": (proper_calibration_error, {"loss": "brier"}),
+    "neg_log_calibration_error": (proper_calibration_error, {"loss": "log"}),
+    "neg_l1_calibration_error": (calibration_error, {"norm": "l1"}),
+    "neg_l2_calibration_error": (calibration_error, {"norm": "l2"}),
+    "neg_max_calibration_error": (calibration_error, {"norm": "max"}),
+    "neg_kernel_calibration_error": (kernel_calibration_error, {}),
+    "neg_ks_calibration_error": (ks_calibration_error, {}),
+    "neg_root_brier_score": (root_brier_score, {}),
+}
+CALIBRATION = sorted(METRICS)
+
+
+def test_every_name_is_tried():
+    assert get_scorer_names() == sorted([*METRICS, "neg_grouping_loss"])
 
 
 def test_grouping_loss_reads_the_features(data):
@@ -47,8 +65,8 @@ def test_grouping_loss_reads_the_features(data):
 def test_value(name, data):
     X, y = data
     classifier = LogisticRegression().fit(X, y)
-    loss = "log" if "log" in name else "brier"
-    expected = -proper_calibration_error(y, classifier.predict_proba(X), loss=loss)
+    metric, options = METRICS[name]
+    expected = -metric(y, classifier.predict_proba(X), **options)
     assert get_scorer(name)(classifier, X, y) == expected
     assert getattr(scorers, name)(classifier, X, y) == expected
 

@@ -6,10 +6,14 @@ from skcalib.hypothesis.binary import (
     hosmer_lemeshow_test,
     spiegelhalter_test,
 )
+from skcalib.hypothesis.distribution_free import distribution_free_bound
+from skcalib.hypothesis.kernel import kernel_calibration_test
 
 __all__ = [
     "CalibrationTest",
     "cumulative_test",
+    "distribution_free_bound",
     "hosmer_lemeshow_test",
+    "kernel_calibration_test",
     "spiegelhalter_test",
 ]

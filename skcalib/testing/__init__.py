@@ -4,9 +4,10 @@ Each checker takes an instance and raises an `AssertionError` whose sentence nam
 broken, with what was found. A law is a short function here; its first line is that sentence.
 """
 
+from skcalib.testing.kernels import check_kernel
 from skcalib.testing.links import check_link
 from skcalib.testing.notions import check_notion
 from skcalib.testing.scores import check_score
 from skcalib.testing.smoothers import check_smoother
 
-__all__ = ["check_link", "check_notion", "check_score", "check_smoother"]
+__all__ = ["check_kernel", "check_link", "check_notion", "check_score", "check_smoother"]

@@ -1,0 +1,241 @@
+"""The binned calibration errors: ECE and its relatives."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skcalib._checks import check_problem
+from skcalib.errors._bins import bin_sums, make_edges
+from skcalib.errors._terms import check_notion
+from skcalib.notions import Classwise
+
+NORMS = {"l1": 1, "l2": 2, "max": None}  # the power of a gap
+
+
+@dataclass(frozen=True)
+class ReliabilityBins:
+    """What a reliability diagram draws, one entry per bin that holds samples.
+
+    Attributes
+    ----------
+    edges : ndarray of shape (n_bins + 1,)
+        Edges of all bins, empty ones included: bin i is (edges[i], edges[i + 1]], the first with 0.
+    index : ndarray of shape (m,)
+        Numbers of the bins that hold samples.
+    mass : ndarray of shape (m,)
+        Sum of the weights, the number of samples where there are none.
+    mean_score, mean_label : ndarray of shape (m,)
+        Mean forecast and frequency of the event.
+    gap_variance : ndarray of shape (m,)
+        Estimated variance of ``mean_label - mean_score``; infinite for a sample that is alone.
+    """
+
+    edges: np.ndarray
+    index: np.ndarray
+    mass: np.ndarray
+    mean_score: np.ndarray
+    mean_label: np.ndarray
+    gap_variance: np.ndarray
+
+
+def calibration_error(
+    y_true,
+    y_proba,
+    *,
+    norm="l1",
+    squared=False,
+    notion="top_label",
+    n_bins="auto",
+    strategy="quantile",
+    debiased=False,
+    reduce="mean",
+    sample_weight=None,
+    labels=None,
+    pos_label=None,
+):
+    r"""Binned calibration error: the ECE and its relatives.
+
+    With bins :math:`I_b` of the score s (the confidence, or the probability of a class), their
+    share :math:`p_b` of the samples, mean score :math:`\bar s_b` and frequency of the event
+    :math:`\bar y_b`,
+
+    .. math::
+
+        \Big( \sum_b p_b |\bar y_b - \bar s_b|^p \Big)^{1/p}
+
+    with p = 1 ("l1"), 2 ("l2"), or the largest gap ("max"). It estimates the distance of
+    :math:`E[Y|S_B]` from :math:`S_B = E[S|B]`, the forecast averaged in its bin, which is at most
+    the true calibration error (TCE). **Biased upward**, most for calibrated forecasts and many
+    bins; :func:`ece_bias_bound` bounds the bias, ``debiased=True`` removes it for squared errors,
+    and :func:`proper_calibration_error` needs no bins.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        Labels of any type.
+    y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
+        Probability of the positive class, or of each class.
+    norm : {"l1", "l2", "max"}, default="l1"
+        How gaps are averaged.
+    squared : bool, default=False
+        Leave the root of "l2" out. Refused for the other norms.
+    notion : {"top_label", "classwise", "canonical"} or Notion, default="top_label"
+        "top_label": confidence against being right. "classwise": each class against the rest;
+        the power p is averaged over classes before the root is taken, and "max" is the largest gap
+        of all. "canonical" is the probability of the positive class, for two classes only; F24 and
+        scikit-learn's pending binary function mean this one.
+    n_bins : "auto", int or array-like of edges, default="auto"
+        "auto" is :func:`optimal_n_bins`, the number that minimises F24's bound of the bias. An
+        array lists the edges from 0 to 1.
+    strategy : {"quantile", "uniform"}, default="quantile"
+        Bins of equal mass, cut at order statistics so that ties stay together, or of equal width.
+    debiased : bool, default=False
+        Subtract from each squared gap the estimated variance of the mean *residual* in the bin,
+        :math:`\widehat{var}_b(Y - S) / n_b` (K19 subtract the variance of the label, which is exact
+        only where the forecast is constant in the bin). Only for "l2": for the other norms no
+        unbiased correction is known. Samples that are alone in a bin are left out. The estimate
+        may be negative; its root is then 0.
+    reduce : {"mean", "sum"}, default="mean"
+        Of the classes, for "classwise".
+    sample_weight : array-like of shape (n_samples,), optional
+        Weights. Whole numbers mean repetition, except in the debiasing, where weights only average.
+    labels : array-like of shape (n_classes,), optional
+        The class of each column.
+    pos_label : optional
+        The positive class of a one-dimensional `y_proba`.
+
+    Returns
+    -------
+    float
+        The error, in units of probability, or squared. Between 0 and 1, except for ``reduce="sum"``
+        and a debiased square, which may be negative.
+
+    Raises
+    ------
+    ValueError
+        If the combination does not exist (`debiased` or `squared` without "l2", canonical with
+        more than two classes) or the input is no problem.
+
+    See Also
+    --------
+    reliability_bins : The bins themselves.
+    simplex_calibration_error : Bins of the whole simplex.
+    proper_calibration_error : Without bins, with a truth that it converges to.
+
+    Notes
+    -----
+    ECE (Guo et al.): ``strategy="uniform", n_bins=15``. ACE: ``notion="classwise",
+    strategy="quantile"``. MCE: ``norm="max"``. RMSCE: ``norm="l2"``. TCE_p of G22, binned: the
+    top label and `norm`. CWCE_p: ``notion="classwise", reduce="sum"``. Bins are right-closed, zero
+    belongs to the first and one to the last; empty bins count nothing. Cost: O(n) for uniform
+    bins, a partition for quantile bins; O(n K) for classwise.
+
+    Examples
+    --------
+    >>> from skcalib import calibration_error
+    >>> from skcalib.datasets import make_tempered_simplex
+    >>> data = make_tempered_simplex(2000, 3, random_state=0)
+    >>> round(calibration_error(data.y, data.y_proba, strategy="uniform", n_bins=15), 3)
+    0.115
+    >>> round(calibration_error(data.y, data.y_proba, norm="l2", debiased=True), 3)
+    0.121
+    """
+    _check_options(norm, squared, debiased)
+    problem = check_problem(
+        y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
+    )
+    notion = Classwise(reduce) if notion == "classwise" else check_notion(notion)
+    powers = [_power(sums, norm, debiased) for sums in list_bins(problem, notion, n_bins, strategy)]
+    if norm == "max":
+        return max(powers)
+    power = sum(powers) / (len(powers) if notion.reduce == "mean" else 1)
+    return power if norm == "l1" or squared else float(np.sqrt(max(power, 0.0)))
+
+
+def _power(sums, norm, debiased):
+    """Mean power of the gaps of one problem, or the largest gap."""
+    occupied = sums.mass > 0
+    mass = sums.mass[occupied]
+    gap = np.abs(sums.label - sums.score)[occupied] / mass
+    if norm == "max":
+        return float(gap.max())
+    power = gap ** NORMS[norm]
+    if debiased:
+        variance = sums.mean_variance()[occupied]
+        usable = np.isfinite(variance)
+        if not usable.any():
+            raise ValueError("debiased=True needs bins of at least two samples: use fewer bins.")
+        power, mass = (power - variance)[usable], mass[usable]
+    return float(mass @ power / mass.sum())
+
+
+def reliability_bins(
+    y_true,
+    y_proba,
+    *,
+    notion="top_label",
+    n_bins="auto",
+    strategy="quantile",
+    sample_weight=None,
+    labels=None,
+    pos_label=None,
+):
+    """Mean score, frequency and mass of each bin, for each problem of a notion.
+
+    Parameters
+    ----------
+    y_true, y_proba, notion, n_bins, strategy, sample_weight, labels, pos_label
+        As in :func:`calibration_error`.
+
+    Returns
+    -------
+    list of ReliabilityBins
+        One record for "top_label" and "canonical", one per class for "classwise".
+
+    See Also
+    --------
+    calibration_error : The mean gap.
+
+    Examples
+    --------
+    >>> from skcalib import reliability_bins
+    >>> bins, = reliability_bins([0, 1, 1, 1], [0.2, 0.4, 0.6, 0.9], n_bins=2, notion="canonical")
+    >>> bins.edges.tolist(), bins.mean_score.round(2).tolist(), bins.mean_label.tolist()
+    ([0.0, 0.4, 1.0], [0.3, 0.75], [0.5, 1.0])
+    """
+    problem = check_problem(
+        y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
+    )
+    records = []
+    for one in list_bins(problem, check_notion(notion), n_bins, strategy):
+        index = np.flatnonzero(one.mass > 0)
+        mass = one.mass[index]
+        means = (one.score[index] / mass, one.label[index] / mass, one.mean_variance()[index])
+        records.append(ReliabilityBins(one.edges, index, mass, *means))
+    return records
+
+
+def list_bins(problem, notion, n_bins, strategy, *, spread=True):
+    """`BinSums` of the second column of each problem of a notion."""
+    for forecast, target in notion.problems(problem.forecast, problem.target):
+        if forecast.shape[1] != 2:
+            raise ValueError(
+                f"Bins of one score need two columns, and {notion!r} gives {forecast.shape[1]}: "
+                "use notion='top_label' or 'classwise', or simplex_calibration_error for bins of "
+                "the whole simplex."
+            )
+        score = np.ascontiguousarray(forecast[:, 1])
+        edges = make_edges(score, n_bins, strategy)
+        yield bin_sums(score, target[:, 1], problem.weight, edges, spread=spread)
+
+
+def _check_options(norm, squared, debiased):
+    if norm not in NORMS:
+        raise ValueError(f"norm must be 'l1', 'l2' or 'max', got {norm!r}.")
+    if squared and norm != "l2":
+        raise ValueError(f"squared=True leaves out the root of norm='l2'; {norm!r} has none.")
+    if debiased and norm != "l2":
+        raise ValueError(
+            f"debiased=True needs norm='l2': for {norm!r} no unbiased correction is known, because "
+            "the absolute value bends at zero. Use norm='l2', or proper_calibration_error."
+        )

@@ -1,0 +1,91 @@
+"""Calibration errors over bins of the whole simplex (W19)."""
+
+from skcalib._checks import check_problem, from_table
+from skcalib.divergences import Lp, TotalVariation
+from skcalib.scores import Brier
+from skcalib.smoothers import MedianCells, UniformBins
+from skcalib.smoothers.partition import PartitionSmoother
+from skcalib.tower import expected_divergence
+
+
+class _Divergence:
+    """What a distance must have: a method ``divergence(target, forecast)``."""
+
+
+DISTANCES = {
+    "total_variation": TotalVariation,
+    "squared_euclidean": Brier,
+    "cityblock": lambda: Lp(1),
+    "euclidean": lambda: Lp(2),
+}
+BINS = {"median": MedianCells, "uniform": lambda: UniformBins(10)}
+
+
+def simplex_calibration_error(
+    y_true,
+    y_proba,
+    *,
+    distance="total_variation",
+    bins="median",
+    sample_weight=None,
+    labels=None,
+    pos_label=None,
+):
+    r"""Expected calibration error of all classes at once, over bins of the simplex (W19, eq. 3).
+
+    :math:`\sum_b p_b\, d(\bar y_b, \bar s_b)`: the mean distance between the class frequencies and
+    the mean forecast of each bin, where bins are cells of the simplex. It sees every class, not
+    only the predicted one, and its cells run empty quickly as classes are added: with many
+    cells it is far above zero for calibrated forecasts too. :func:`kernel_calibration_error` has
+    neither bins nor that bias.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        Labels of any type.
+    y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
+        Probability of the positive class, or of each class.
+    distance : str or object with a method ``divergence``, default="total_variation"
+        "total_variation" (half of the sum of absolute differences), "squared_euclidean" (Brier's
+        divergence, halved for two classes), "cityblock", "euclidean"; or `TotalVariation`, `Lp`, a
+        proper score, or anything with ``divergence(target, forecast)``.
+    bins : {"median", "uniform"} or partition smoother, default="median"
+        "median" splits the cell of the largest variance at the median of its most variable
+        coordinate (data-dependent bins of W19); "uniform" cuts every coordinate into ten.
+        Other numbers by `UniformBins`, `QuantileBins`, `LevelSets`.
+    sample_weight : array-like of shape (n_samples,), optional
+        Weights; whole numbers mean repetition for bins that do not depend on the data.
+    labels : array-like of shape (n_classes,), optional
+        The class of each column.
+    pos_label : optional
+        The positive class of a one-dimensional `y_proba`.
+
+    Returns
+    -------
+    float
+        In units of the distance, not negative.
+
+    See Also
+    --------
+    calibration_error : Bins of one score.
+    kernel_calibration_error : All classes, without bins.
+
+    Examples
+    --------
+    >>> from skcalib import simplex_calibration_error
+    >>> from skcalib.datasets import make_widmann
+    >>> for model in ("M1", "M2"):
+    ...     data = make_widmann(2000, model=model, random_state=0)
+    ...     print(round(simplex_calibration_error(data.y, data.y_proba), 2))
+    0.08
+    0.45
+    """
+    problem = check_problem(
+        y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
+    )
+    if not (hasattr(distance, "divergence") and not isinstance(distance, type)):
+        distance = from_table(distance, DISTANCES, name="distance", kind=_Divergence)
+    cells = from_table(bins, BINS, name="bins", kind=PartitionSmoother)
+    cells = cells.fit(problem.forecast, problem.target, problem.weight)
+    target, forecast = cells.cell_means(), cells.cell_means(problem.forecast)
+    return expected_divergence(distance, target, forecast, cells.mass_)

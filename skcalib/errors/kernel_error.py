@@ -1,0 +1,327 @@
+"""The kernel calibration error and the error of mean embeddings at test locations."""
+
+from numbers import Integral
+
+import numpy as np
+
+from skcalib._checks import check_proba, check_problem, from_table
+from skcalib._labels import check_y, class_columns
+from skcalib.errors._residual_kernel import ResidualKernel
+from skcalib.errors._terms import check_notion
+from skcalib.kernels import KERNELS, Kernel, LaplacianKernel
+
+ESTIMATORS = ("biased", "unbiased", "linear", "block")
+_SMALL = 32  # block sizes up to which many blocks are evaluated at once
+
+
+def kernel_calibration_error(
+    y_true,
+    y_proba,
+    *,
+    kernel=None,
+    estimator="unbiased",
+    notion="canonical",
+    block_size=None,
+    sample_weight=None,
+    labels=None,
+    pos_label=None,
+    n_jobs=None,
+):
+    r"""Squared kernel calibration error (W19): residuals of like forecasts against each other.
+
+    .. math::
+
+        SKCE = E\, (e_Y - S)^\top k(S, S') (e_{Y'} - S') = E\, h
+
+    for two independent samples, the squared norm of the mean of :math:`k(S, \cdot)(e_Y - S)` in
+    the space of the kernel. With a characteristic kernel, such as the default, it is zero
+    if and only if E[Y|S] = S. Nothing is smoothed or binned, and many classes are no harder than
+    two. With :math:`h_{ij}` for samples i and j, the estimators are patterns of indices:
+
+    - ``"unbiased"``: mean of :math:`h_{ij}` over :math:`i \ne j`;
+    - ``"biased"``: mean over all pairs; it is ((n - 1) unbiased + mean :math:`h_{ii}`) / n, never
+      negative, and far above zero for calibrated forecasts in small samples;
+    - ``"block"``: the mean of the unbiased estimates of consecutive blocks of ``block_size``
+      samples; an incomplete last block is dropped;
+    - ``"linear"``: blocks of two, h of the first and second sample, the third and fourth, ...
+
+    "block" and "linear" depend on the order of the samples. The unit is that of the kernel: values
+    of different kernels or bandwidths cannot be compared, and the size alone says little. Ask :func:`kernel_calibration_test` whether it is real.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        Labels.
+    y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
+        Probability of the positive class, or of each class. Rows sum to one.
+    kernel : None, {"laplacian", "gaussian"} or Kernel, default=None
+        None is W19's :class:`LaplacianKernel`, on total variation with the median distance as
+        bandwidth. A bandwidth rule looks at the forecasts of each problem of the notion.
+    estimator : {"unbiased", "biased", "linear", "block"}, default="unbiased"
+        See above.
+    notion : {"canonical", "classwise", "top_label"} or Notion, default="canonical"
+        All classes at once; the mean over one-vs-rest problems; or the confidence against being
+        right. Problems have their two columns, so binary errors are twice those of
+        papers that take the residual of one column.
+    block_size : int, default=None
+        Samples of a block, for ``estimator="block"`` only; from 2 to n.
+    sample_weight : array-like of shape (n_samples,), default=None
+        A pair counts :math:`w_i w_j`, a block the sum of its pairs. Not repetitions: a repeated
+        sample would meet itself.
+    labels : array-like of shape (n_classes,), default=None
+        The class of each column of `y_proba`.
+    pos_label : label, default=None
+        The class that a `y_proba` of shape (n_samples,) speaks of; by default the last in order.
+    n_jobs : int, default=None
+        Number of threads; None means 1 or what :func:`joblib.parallel_config` says. The result
+        does not depend on it.
+
+    Returns
+    -------
+    float
+        The estimate, not rooted. At most 2 ``kernel.bound()`` in absolute value; all but "biased"
+        may be negative, as estimates of zero must be.
+
+    Raises
+    ------
+    ValueError
+        For invalid input; for a single sample unless "biased"; for a `block_size` that does not
+        fit.
+
+    See Also
+    --------
+    kernel_calibration_test : Is the error real?
+    unconditional_mean_embedding_error : In linear time, at given locations.
+    proper_calibration_error : In units of a loss.
+
+    Notes
+    -----
+    Time O(n^2 K) and memory O(n K) for "biased" and "unbiased", O(n B K) for blocks of size B.
+
+    The maximum mean calibration error of a classifier (MMCE, G22) is a recipe: the root of the
+    biased estimate for the top label with ``kernel=0.5 * LaplacianKernel(0.4)``. The factor
+    undoes the two columns.
+
+    References
+    ----------
+    .. [1] D. Widmann, F. Lindsten and D. Zachariah. Calibration tests in multi-class
+       classification: a unifying framework. NeurIPS 2019.
+
+    Examples
+    --------
+    >>> from skcalib import LaplacianKernel, kernel_calibration_error
+    >>> from skcalib.datasets import make_tempered_simplex
+    >>> data = make_tempered_simplex(500, 10, random_state=0)
+    >>> print(f"{kernel_calibration_error(data.y, data.y_proba):.4f}")
+    0.0046
+    >>> calibrated = make_tempered_simplex(500, 10, score_temperature=1, random_state=0)
+    >>> print(f"{kernel_calibration_error(calibrated.y, calibrated.y_proba):.4f}")
+    0.0000
+    >>> mmce = kernel_calibration_error(data.y, data.y_proba, notion="top_label",
+    ...                                 estimator="biased", kernel=0.5 * LaplacianKernel(0.4))
+    >>> print(f"{mmce ** 0.5:.3f}")
+    0.100
+    """
+    problem = check_problem(
+        y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
+    )
+    check_estimator(estimator, block_size, len(problem.weight))
+    h = ResidualKernel.of_problem(problem, check_kernel(kernel), check_notion(notion), n_jobs)
+    return estimate(h, estimator, block_size)
+
+
+def unconditional_mean_embedding_error(
+    y_true,
+    y_proba,
+    *,
+    locations,
+    location_labels=None,
+    kernel=None,
+    notion="canonical",
+    sample_weight=None,
+    labels=None,
+    pos_label=None,
+):
+    r"""Error of the mean embedding of the residuals at given locations (UCME), in linear time.
+
+    .. math::
+
+        UCME = \frac1J \sum_{j=1}^J \Big\| \frac1n \sum_i k(S_i, t_j) (e_{Y_i} - S_i) \Big\|^2
+
+    at the locations :math:`t_j` on the simplex; with labels :math:`l_j` of the locations the norm
+    is the component :math:`l_j` alone. It is zero for calibrated forecasts, and almost surely not
+    zero otherwise if the locations are drawn from a density and the kernel is analytic
+    (Gaussian) and characteristic.
+
+    Parameters
+    ----------
+    y_true, y_proba
+        As in :func:`kernel_calibration_error`.
+    locations : array-like of shape (n_locations,) or (n_locations, n_columns)
+        Points of the simplex, with as many columns as the forecasts of the notion; shape
+        (n_locations,) for two columns. They should not be chosen by looking at `y_true`.
+    location_labels : array-like of shape (n_locations,), default=None
+        The class whose component counts at each location; for "canonical" only.
+    kernel : None, {"laplacian", "gaussian"} or Kernel, default=None
+        As in :func:`kernel_calibration_error`.
+    notion : {"canonical", "top_label"} or Notion, default="canonical"
+        A notion with one problem.
+    sample_weight, labels, pos_label
+        As in :func:`kernel_calibration_error`. Weights average.
+
+    Returns
+    -------
+    float
+        The error, not rooted, at least 0. Biased upward by the variance of the means over n.
+
+    Raises
+    ------
+    ValueError
+        For invalid input, and for notions with several problems.
+
+    See Also
+    --------
+    kernel_calibration_test : With ``method="embedding"``, the test of this error.
+
+    Notes
+    -----
+    Time O(n J K).
+
+    References
+    ----------
+    .. [1] D. Widmann, F. Lindsten and D. Zachariah. Calibration tests beyond classification.
+       ICLR 2021.
+    .. [2] W. Jitkrittum, Z. Szabo, K. Chwialkowski and A. Gretton. Interpretable distribution
+       features with maximum testing power. NeurIPS 2016.
+
+    Examples
+    --------
+    >>> from skcalib import unconditional_mean_embedding_error
+    >>> from skcalib.datasets import make_tempered_simplex
+    >>> data = make_tempered_simplex(500, 3, random_state=0)
+    >>> corners = [[0.9, 0.05, 0.05], [0.05, 0.9, 0.05], [0.05, 0.05, 0.9]]
+    >>> error = unconditional_mean_embedding_error(data.y, data.y_proba, locations=corners)
+    >>> print(f"{error:.4f}")
+    0.0022
+    """
+    problem = check_problem(
+        y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
+    )
+    notion = check_notion(notion)
+    n_columns = one_problem(problem, notion)[0].shape[1]
+    points = check_locations(locations, n_columns)
+    component = _check_components(location_labels, problem, points, n_columns)
+    features = embedding(problem, check_kernel(kernel), notion, points, component)
+    means = features.mean(axis=0)
+    return float(np.mean(np.sum(means**2, axis=-1)))
+
+
+def one_problem(problem, notion):
+    """The only pair (forecast, target) of a notion."""
+    problems = list(notion.problems(problem.forecast, problem.target))
+    if len(problems) > 1:
+        raise ValueError(
+            f"{notion!r} has {len(problems)} problems, but locations belong to one: use "
+            "'canonical' or 'top_label'."
+        )
+    return problems[0]
+
+
+def check_locations(locations, n_columns):
+    """Points of the simplex with as many columns as the forecasts."""
+    points = check_proba(locations, name="locations")
+    if points.shape[1] != n_columns:
+        raise ValueError(
+            f"locations have {points.shape[1]} columns, but the forecasts have {n_columns}."
+        )
+    return points
+
+
+def embedding(problem, kernel, notion, points, component=None):
+    """Terms w_i k(S_i, t_j) (y_i - S_i) of the means, shape (n, J, K).
+
+    With a column `component[j]` for each location, shape (n, J, 1).
+    """
+    forecast, target = one_problem(problem, notion)
+    weight = problem.weight / problem.weight.mean()
+    residual = weight[:, None] * (target - forecast)
+    terms = 0.0
+    for scalar, matrix in kernel.for_data(forecast).terms(forecast.shape[1]):
+        left = residual if matrix is None else residual @ matrix
+        left = left[:, None, :] if component is None else left[:, component, None]
+        terms = terms + scalar(forecast, points)[:, :, None] * left
+    return terms
+
+
+def _check_components(location_labels, problem, points, n_columns):
+    """The column of the label of each location."""
+    if location_labels is None:
+        return None
+    if n_columns != len(problem.classes):
+        raise ValueError("location_labels name classes, and need notion='canonical'.")
+    component = class_columns(check_y(location_labels, name="location_labels"), problem.classes)
+    if len(component) != len(points):
+        raise ValueError(
+            f"There are {len(points)} locations, but {len(component)} location_labels."
+        )
+    return component
+
+
+def estimate(h, estimator, block_size=None):
+    """The estimate of one of the four estimators from the function h."""
+    if estimator in ("linear", "block"):
+        values, weight = block_estimates(h, 2 if estimator == "linear" else block_size)
+        return float(np.average(values, weights=weight))
+    n_samples, diagonal = len(h), h.diagonal().sum()
+    total = h.total()
+    if estimator == "biased":
+        return float(total / n_samples**2)
+    return float((total - diagonal) / pair_weight(h.weight))
+
+
+def block_estimates(h, block_size):
+    """Unbiased estimates of consecutive blocks, and their weights, two arrays."""
+    n_blocks = len(h) // block_size
+    starts = block_size * np.arange(n_blocks)
+    if block_size > _SMALL:
+        blocks = [h.take(slice(start, start + block_size)) for start in starts]
+        sums = np.array([block.total() - block.diagonal().sum() for block in blocks])
+    else:
+        i, j = np.triu_indices(block_size, 1)
+        sums = 2 * h.pairs(starts[:, None] + i, starts[:, None] + j).sum(axis=1)
+    weight = h.weight[: n_blocks * block_size].reshape(n_blocks, block_size)
+    weight = pair_weight(weight)
+    return sums / weight, weight
+
+
+def pair_weight(weight):
+    """Sum of the weights of pairs i != j along the last axis."""
+    return weight.sum(axis=-1) ** 2 - np.square(weight).sum(axis=-1)
+
+
+def check_kernel(kernel):
+    """None is the default; names and kernels pass."""
+    return (
+        LaplacianKernel()
+        if kernel is None
+        else from_table(kernel, KERNELS, name="kernel", kind=Kernel)
+    )
+
+
+def check_estimator(estimator, block_size, n_samples):
+    """One of the four estimators, with samples enough and a block size where it needs one."""
+    if estimator not in ESTIMATORS:
+        names = ", ".join(map(repr, ESTIMATORS))
+        raise ValueError(f"estimator must be one of {names}, got {estimator!r}.")
+    if estimator != "biased" and n_samples < 2:
+        raise ValueError(
+            f"estimator={estimator!r} needs at least two samples that count: use 'biased'."
+        )
+    if estimator != "block":
+        if block_size is not None:
+            raise ValueError(f"block_size is for estimator='block', not for {estimator!r}.")
+    elif not isinstance(block_size, Integral) or not 2 <= block_size <= n_samples:
+        raise ValueError(
+            f"estimator='block' needs a block_size, a whole number from 2 to the number of "
+            f"samples, {n_samples}; got {block_size!r}."
+        )

@@ -1,0 +1,84 @@
+r"""The law of a weighted sum of chi-square variables, to relative accuracy far into its tail."""
+
+import numpy as np
+from scipy.optimize import brentq
+
+_STEP = 0.1  # of the trapezoidal rule; the error falls like exp(-2 pi / step)
+_NODES = 32  # at a time
+_NEGLIGIBLE = 1e-15
+_UNDERFLOW = -750.0
+
+
+def chi_square_mixture_sf(x, weights):
+    r"""Probability that :math:`\sum_l \lambda_l Z_l^2` is at least x, for standard normal Z.
+
+    The inversion integral of the Laplace transform,
+
+    .. math::
+
+        P = \frac1{2 \pi i} \int \exp \varphi(s)\, ds, \qquad
+        \varphi(s) = -\tfrac12 \sum_l \log(1 - 2 \lambda_l s) - s x - \log s,
+
+    over a hyperbola that cuts the real axis at the saddle point of :math:`\varphi` between 0 and
+    :math:`1 / (2 \max \lambda)` and opens to the right, where the integrand vanishes. On it there
+    is no cancellation, so tails of 1e-100 have the same relative accuracy, about 1e-11, as
+    the middle. O(number of weights) for each of some 60 nodes.
+
+    Parameters
+    ----------
+    x : float
+        Where to evaluate.
+    weights : array-like of shape (m,)
+        The weights :math:`\lambda_l`; negative ones, which are roundings, count as 0.
+
+    Returns
+    -------
+    float
+        The probability; 1 for x <= 0. It may underflow to 0.
+    """
+    weights = np.asarray(weights, dtype=np.float64)
+    if x <= 0:
+        return 1.0
+    largest = weights.max(initial=0.0)
+    if largest <= 0:
+        return 0.0
+    # In units of the largest weight; those that are roundings beside it only cost time.
+    weights = weights[weights > 1e-14 * largest] / largest
+    x = x / largest
+    if -0.5 * np.log(1 - 0.5 * weights).sum() - 0.25 * x < _UNDERFLOW:  # Chernoff's bound
+        return 0.0
+    saddle = _saddle(x, weights)
+    rest = 1 - 2 * weights * saddle
+    second = np.sum(2 * (weights / rest) ** 2) + saddle**-2
+    third = np.sum(8 * (weights / rest) ** 3) - 2 * saddle**-3
+    height = second**-0.5
+    # Steepest descent near the saddle, but always open to the right.
+    width = max(third / (3 * second**2), 0.3 * height)
+    peak = _exponent(np.array([saddle + 0j]), x, weights).real[0]
+    total, start = 0.5 * height, 1  # the integrand at the saddle, half of a symmetric sum
+    while True:
+        angle = _STEP * np.arange(start, start + _NODES)
+        points = saddle + width * (np.cosh(angle) - 1) + 1j * height * np.sinh(angle)
+        slope = width * np.sinh(angle) + 1j * height * np.cosh(angle)
+        terms = np.exp(_exponent(points, x, weights) - peak) * slope / 1j
+        total += terms.sum().real
+        if np.abs(terms[-1]) < _NEGLIGIBLE * abs(total):
+            break
+        start += _NODES
+    return float(min(1.0, np.exp(peak) * _STEP * total / np.pi))
+
+
+def _exponent(s, x, weights):
+    return -0.5 * np.log(1 - 2 * np.multiply.outer(s, weights)).sum(axis=-1) - s * x - np.log(s)
+
+
+def _saddle(x, weights):
+    """Where the derivative of the exponent vanishes in (0, 1/2), for a largest weight of one."""
+
+    def slope(logit):
+        s = 0.5 / (1 + np.exp(-logit))
+        # 1 - 2 s is written so that it stays exact near the singularity.
+        gap = 1 / (1 + np.exp(logit))
+        return np.sum(weights / (1 - weights + weights * gap)) - x - 1 / s
+
+    return 0.5 / (1 + np.exp(-brentq(slope, -700, 700, xtol=1e-6)))

@@ -1,0 +1,362 @@
+"""The binned family: golden values, edges, weights, debiasing, bias, and what is refused."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skcalib import (
+    Lp,
+    TotalVariation,
+    UniformBins,
+    calibration_error,
+    cumulative_curve,
+    ks_calibration_error,
+    reliability_bins,
+    root_brier_score,
+    simplex_calibration_error,
+)
+from skcalib.datasets import make_logistic_scores, make_tempered_simplex
+from skcalib.errors._bins import bin_sums, make_edges, uniform_edges
+
+SHARED = Path(__file__).parents[2] / "shared"
+needs_golden = pytest.mark.skipif(not (SHARED / "golden").exists(), reason="needs ../shared/golden")
+
+
+def golden(name, quantity):
+    data = np.load(SHARED / "golden" / f"{name}.npz")
+    proba = data["probs"]
+    if proba.ndim == 1:
+        proba = np.column_stack([1 - proba, proba])
+    rows = json.loads((SHARED / "golden" / "golden.json").read_text())
+    rows = [r for r in rows if r["input"] == name and r["quantity"] == quantity]
+    return data["y"].ravel(), proba, [(r["params"], r["value"]) for r in rows]
+
+
+@needs_golden
+@pytest.mark.parametrize("name", ["bin500", "tri300"])
+def test_golden_top_label(name):
+    y, proba, rows = golden(name, "ece")
+    for params, value in rows:
+        ece = calibration_error(y, proba, strategy="uniform", n_bins=params["bins"])
+        assert ece == pytest.approx(value, rel=1e-9)
+    for quantity, options in (
+        ("tce2", {"norm": "l2", "strategy": "uniform"}),
+        ("tce2sq_debiased_unclipped", {"norm": "l2", "squared": True, "debiased": True}),
+    ):
+        y, proba, rows = golden(name, quantity)
+        for params, value in rows:
+            if "scheme" in params and "mass" not in params["scheme"]:
+                options = {**options, "strategy": "uniform"}
+            found = calibration_error(y, proba, n_bins=params["bins"], **options)
+            # Debiasing by the variance of the label, not of the residual: close, not equal.
+            tolerance = 0.25 if options.get("debiased") else 1e-9
+            assert found == pytest.approx(value, rel=tolerance)
+
+
+@needs_golden
+@pytest.mark.parametrize("name", ["bin500", "tri300"])
+def test_golden_both_schemes_of_f24(name):
+    for quantity, strategy in (("ece_uwb", "uniform"), ("ece_umb", "quantile")):
+        y, proba, rows = golden(name, quantity)
+        assert len(rows) >= 5
+        for params, value in rows:
+            notion = "top_label" if params["on"] == "toplabel" else "canonical"
+            found = calibration_error(
+                y, proba, strategy=strategy, n_bins=params["B"], notion=notion
+            )
+            assert found == pytest.approx(value, rel=1e-9)
+    y, proba, rows = golden(name, "umb_boundaries")
+    for params, value in rows:
+        notion = "top_label" if params["on"] == "toplabel" else "canonical"
+        (bins,) = reliability_bins(y, proba, n_bins=params["B"], notion=notion)
+        np.testing.assert_allclose(bins.edges[1:], value, rtol=1e-12)
+
+
+@needs_golden
+@pytest.mark.parametrize("name", ["bin500", "tri300"])
+def test_golden_classwise(name):
+    y, proba, rows = golden(name, "cwce_binned_mean_root")
+    for params, value in rows:
+        options = {"n_bins": params["bins"], "strategy": "uniform", "notion": "classwise"}
+        norm = f"l{params['p']}"
+        assert calibration_error(y, proba, norm=norm, **options) == pytest.approx(value, rel=1e-9)
+    y, proba, rows = golden(name, "cwce_binned_sum")
+    for params, value in rows:
+        options = {"n_bins": params["bins"], "strategy": "uniform", "notion": "classwise"}
+        squared = params["p"] == 2
+        found = calibration_error(
+            y, proba, norm=f"l{params['p']}", squared=squared, reduce="sum", **options
+        )
+        assert found == pytest.approx(value, rel=1e-9)
+
+
+@needs_golden
+def test_golden_binary():
+    y, proba, rows = golden("bin500", "binary_ce_p1")
+    for params, value in rows:
+        strategy = "uniform" if "width" in params["scheme"] else "quantile"
+        found = calibration_error(
+            y, proba, notion="canonical", n_bins=params["bins"], strategy=strategy
+        )
+        exact = strategy == "uniform" and "right" in params["scheme"] and params["p"] == 1
+        if exact:
+            assert found == pytest.approx(value, rel=1e-9)
+
+
+@needs_golden
+@pytest.mark.parametrize("name", ["bin500", "tri300"])
+def test_golden_kolmogorov_smirnov(name):
+    y, proba, rows = golden(name, "ks_ties_merged")
+    for _, value in rows:
+        assert ks_calibration_error(y, proba) == pytest.approx(value, rel=1e-9)
+
+
+def plain_error(y, p, edges, norm):
+    """A loop of masks over bins."""
+    gaps, shares = [], []
+    for i, (low, high) in enumerate(pairwise(edges)):
+        inside = (p > low) & (p <= high) if i else (p <= high)
+        if inside.any():
+            gaps.append(abs(y[inside].mean() - p[inside].mean()))
+            shares.append(inside.mean())
+    gaps, shares = np.array(gaps), np.array(shares)
+    return {"l1": shares @ gaps, "l2": np.sqrt(shares @ gaps**2), "max": gaps.max()}[norm]
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2", "max"])
+@pytest.mark.parametrize("strategy", ["uniform", "quantile"])
+@pytest.mark.parametrize("n_bins", [1, 7, 15, "auto", (0, 0.3, 0.31, 1)])
+def test_against_masks(norm, strategy, n_bins):
+    rng = np.random.default_rng(0)
+    p = np.round(rng.beta(0.5, 0.5, 900), 2)
+    y = (rng.random(900) < p**2).astype(int)
+    found = calibration_error(y, p, norm=norm, strategy=strategy, n_bins=n_bins, notion="canonical")
+    edges = make_edges(p, n_bins, strategy)
+    assert found == pytest.approx(plain_error(y, p, edges, norm), rel=1e-12)
+    if norm == "l2":
+        options = {"strategy": strategy, "n_bins": n_bins, "notion": "canonical"}
+        assert calibration_error(y, p, norm="l2", squared=True, **options) == pytest.approx(
+            found**2, rel=1e-12
+        )
+
+
+def test_bins_are_closed_on_the_right():
+    p = np.array([0.0, 0.1, 0.2, 0.3, 0.6, 0.7, 1.0])
+    sums = bin_sums(p, np.zeros(7), np.ones(7), uniform_edges(p, 10))
+    np.testing.assert_array_equal(sums.mass, [2, 1, 1, 0, 0, 1, 1, 0, 0, 1])
+    (bins,) = reliability_bins([0, 1], [0.0, 1.0], n_bins=4, strategy="uniform", notion="canonical")
+    assert bins.index.tolist() == [0, 3] and bins.mass.tolist() == [1, 1]
+
+
+def test_every_edge_belongs_to_the_bin_below():
+    for n_bins in range(1, 200):
+        edges = uniform_edges(None, n_bins)
+        sums = bin_sums(edges[1:], np.zeros(n_bins), np.ones(n_bins), edges)
+        np.testing.assert_array_equal(sums.mass, 1)
+
+
+def test_ties_are_not_split():
+    p = np.repeat([0.2, 0.4, 0.9], [50, 30, 20])
+    (bins,) = reliability_bins(np.arange(100) % 2, p, n_bins=10, notion="canonical")
+    assert bins.mass.tolist() == [50, 30, 20]
+    np.testing.assert_allclose(bins.mean_score, [0.2, 0.4, 0.9])
+
+
+@settings(max_examples=50, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 10**6), n_classes=st.integers(2, 4), n_samples=st.integers(1, 60))
+def test_laws(seed, n_classes, n_samples):
+    rng = np.random.default_rng(seed)
+    proba = rng.dirichlet(np.full(n_classes, 0.5), n_samples)
+    proba[rng.random(n_samples) < 0.2] = np.eye(n_classes)[rng.integers(n_classes)]
+    y = rng.integers(n_classes, size=n_samples)
+    weight = rng.integers(1, 4, n_samples)
+    labels = np.arange(n_classes)
+    for notion in ("top_label", "classwise"):
+        for strategy in ("uniform", "quantile"):
+            options = {"notion": notion, "strategy": strategy, "n_bins": 5, "labels": labels}
+            l1, l2, largest = (
+                calibration_error(y, proba, norm=norm, **options) for norm in ("l1", "l2", "max")
+            )
+            assert 0 <= l1 <= l2 + 1e-12 and l2 <= largest + 1e-12 and largest <= 1 + 1e-12
+            fixed = {**options, "n_bins": (0, 0.25, 0.4, 0.8, 1)}
+            repeated = calibration_error(
+                np.repeat(y, weight), np.repeat(proba, weight, axis=0), **fixed
+            )
+            weighted = calibration_error(y, proba, sample_weight=weight, **fixed)
+            assert weighted == pytest.approx(repeated, abs=1e-12)
+    largest_gap = ks_calibration_error(y, proba, labels=labels)
+    order = rng.permutation(n_samples)
+    assert ks_calibration_error(y[order], proba[order], labels=labels) == pytest.approx(largest_gap)
+    assert largest_gap <= root_brier_score(y, proba, labels=labels) * np.sqrt(2) + 1e-12
+
+
+def test_the_residual_is_what_debiasing_subtracts():
+    """DESIGN section 5: n = 60, four bins, truth .01132; 4 standard errors, 20,000 draws."""
+    rng = np.random.default_rng(0)
+    p = rng.random(60)
+    truth = np.clip(p + 0.1 * np.sin(7 * p), 0, 1)
+    edges = make_edges(p, 4, "quantile")
+    cell = np.searchsorted(edges[1:-1], p)
+    expected = sum(
+        np.mean(cell == c) * (truth[cell == c] - p[cell == c]).mean() ** 2 for c in range(4)
+    )
+    draws = []
+    for _ in range(4000):
+        y = (rng.random(60) < truth).astype(int)
+        draws.append(
+            calibration_error(
+                y, p, norm="l2", squared=True, debiased=True, n_bins=4, notion="canonical",
+                labels=[0, 1],
+            )
+        )  # fmt: skip
+    deviation = np.mean(draws) - expected
+    # For fixed forecasts the residual spreads by E[Y|S] - S inside a bin, too.
+    inside = sum(
+        np.mean(cell == c) * (truth - p)[cell == c].var(ddof=1) / np.sum(cell == c)
+        for c in range(4)
+    )
+    assert abs(deviation + inside) < 4 * np.std(draws) / np.sqrt(len(draws))
+    plain = calibration_error(y, p, norm="l2", squared=True, n_bins=4, notion="canonical")
+    assert plain > calibration_error(
+        y, p, norm="l2", squared=True, debiased=True, n_bins=4, notion="canonical"
+    )
+
+
+def test_bins_of_one_sample():
+    y, p = [0, 1, 1], [0.1, 0.9, 0.95]
+    options = {"norm": "l2", "debiased": True, "strategy": "uniform", "notion": "canonical"}
+    two = calibration_error(y, p, n_bins=2, squared=True, **options)
+    assert two == pytest.approx(0.075**2 - 0.05**2 / 4)  # the sample that is alone is left out
+    assert calibration_error([0, 1], [0.1, 0.2], n_bins=1, **options) >= 0
+    with pytest.raises(ValueError, match="bins of at least two samples"):
+        calibration_error(y, p, n_bins=100, **options)
+
+
+def test_the_root_of_a_negative_estimate_is_zero():
+    y, p = [0, 1, 0, 1], [0.5, 0.5, 0.5, 0.5]
+    options = {"norm": "l2", "debiased": True, "n_bins": 1, "notion": "canonical"}
+    assert calibration_error(y, p, squared=True, **options) == pytest.approx(-1 / 12)
+    assert calibration_error(y, p, **options) == 0
+
+
+def test_error_of_calibrated_forecasts_falls_with_the_sample():
+    """G22: ECE_15 of a calibrated model falls from .074 (n = 100) to .007 (n = 10,000)."""
+    for n_samples, expected, n_draws in ((100, 0.074, 300), (10_000, 0.007, 40)):
+        errors = []
+        for seed in range(n_draws):
+            rng = np.random.default_rng(seed)
+            confidence = rng.uniform(0.5, 1, n_samples)
+            y = (rng.random(n_samples) < confidence).astype(int)
+            errors.append(
+                calibration_error(
+                    y, confidence, strategy="uniform", n_bins=15, notion="canonical", labels=[0, 1]
+                )
+            )
+        assert np.mean(errors) == pytest.approx(expected, rel=0.35)
+
+
+def test_truth_of_f24():
+    data = make_logistic_scores(400_000, 0.5, -1.5, random_state=0)
+    for strategy in ("uniform", "quantile"):
+        error = calibration_error(data.y, data.y_proba, notion="canonical", strategy=strategy)
+        assert error == pytest.approx(data.truth["tce"], abs=0.003)
+
+
+def test_real_predictions_root_brier_is_stable_and_the_ece_is_not():
+    path = SHARED / "data" / "cifar10_lenet5.npz"
+    if not path.exists():
+        pytest.skip("needs ../shared/data")
+    data = np.load(path)
+    proba, y = data["predictions"].astype(np.float64), data["ground_truth"].ravel()
+    rng = np.random.default_rng(0)
+    options = {"strategy": "uniform", "n_bins": 15, "labels": np.arange(10)}
+    ece, rbs = [], []
+    for _ in range(200):
+        rows = rng.choice(len(y), 100, replace=False)
+        ece.append(calibration_error(y[rows], proba[rows], **options))
+        rbs.append(root_brier_score(y[rows], proba[rows], labels=np.arange(10)))
+    assert np.mean(ece) / calibration_error(y, proba, **options) > 1.25
+    assert 0.97 < np.mean(rbs) / root_brier_score(y, proba) < 1.03
+
+
+def test_errors_over_the_simplex():
+    data = make_tempered_simplex(600, 2, random_state=0)
+    for distance, norm in ((TotalVariation(), "l1"), ("total_variation", "l1")):
+        whole = simplex_calibration_error(
+            data.y, data.y_proba, distance=distance, bins=UniformBins(15)
+        )
+        one = calibration_error(
+            data.y, data.y_proba, norm=norm, strategy="uniform", n_bins=15, notion="canonical"
+        )
+        assert whole == pytest.approx(one, rel=1e-12)
+    three = make_tempered_simplex(600, 3, random_state=0)
+    half = simplex_calibration_error(three.y, three.y_proba)
+    city = simplex_calibration_error(three.y, three.y_proba, distance="cityblock")
+    assert city == pytest.approx(2 * half)
+    euclidean = simplex_calibration_error(
+        three.y, three.y_proba, distance="euclidean", bins="uniform"
+    )
+    assert euclidean == simplex_calibration_error(
+        three.y, three.y_proba, distance=Lp(2), bins=UniformBins(10)
+    )
+    with pytest.raises(ValueError, match="distance must be one of"):
+        simplex_calibration_error(three.y, three.y_proba, distance="hamming")
+    with pytest.raises(ValueError, match="bins must be one of"):
+        simplex_calibration_error(three.y, three.y_proba, bins=15)
+
+
+def test_cumulative_curve():
+    (curve,) = cumulative_curve(["b", "a", "b"], [0.5, 0.25, 0.25], notion="canonical")
+    np.testing.assert_allclose(curve.score, [0.25, 0.5])
+    np.testing.assert_allclose(curve.share, [2 / 3, 1])
+    np.testing.assert_allclose(curve.difference, [0.5 / 3, 1 / 3])
+    assert len(cumulative_curve([0, 1, 2], np.eye(3), notion="classwise")) == 3
+    with pytest.raises(ValueError, match="needs one score"):
+        ks_calibration_error([0, 1, 2], np.eye(3), notion="canonical")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"norm": "l3"}, "norm must be"),
+        ({"squared": True}, "squared=True leaves out the root"),
+        ({"debiased": True}, "debiased=True needs norm='l2'"),
+        ({"norm": "max", "debiased": True}, "no unbiased correction"),
+        ({"strategy": "kmeans"}, "strategy must be"),
+        ({"n_bins": 0}, "n_bins must be at least 1"),
+        ({"n_bins": 2.5}, "n_bins must be at least 1"),
+        ({"n_bins": "many"}, "n_bins must be 'auto'"),
+        ({"n_bins": [0, 0.5]}, "from 0 to 1"),
+        ({"n_bins": [0, 0.5, 0.5, 1]}, "from 0 to 1"),
+        ({"notion": "canonical"}, "need two columns"),
+        ({"notion": "classwise", "reduce": "max"}, "reduce must be"),
+    ],
+)
+def test_refusals(options, message):
+    with pytest.raises(ValueError, match=message):
+        calibration_error([0, 1, 2], np.eye(3), **options)
+
+
+def test_sums_of_chunks_merge_exactly():
+    rng = np.random.default_rng(0)
+    p, y, edges = rng.random(1000), rng.integers(2, size=1000), uniform_edges(None, 8)
+    whole = bin_sums(p, y, np.ones(1000), edges)
+    parts = [bin_sums(p[i], y[i], np.ones(len(i)), edges) for i in np.split(np.arange(1000), 4)]
+    merged = parts[0].merge(parts[1]).merge(parts[2]).merge(parts[3])
+    np.testing.assert_allclose(merged.mean_variance(), whole.mean_variance())
+    np.testing.assert_allclose(merged.label, whole.label)
+    with pytest.raises(ValueError, match="same edges"):
+        whole.merge(bin_sums(p, y, np.ones(1000), uniform_edges(None, 4)))
+
+
+def test_few_samples_and_one_class():
+    for y, p in (([1], [0.7]), ([1, 1], [1.0, 1.0]), ([0, 0], [0.0, 0.5])):
+        for notion in ("top_label", "canonical", "classwise"):
+            error = calibration_error(y, p, notion=notion, labels=[0, 1])
+            assert 0 <= error <= 1
+            assert 0 <= ks_calibration_error(y, p, notion=notion, labels=[0, 1]) <= 1
