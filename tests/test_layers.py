@@ -79,6 +79,7 @@ INNER = {
     "skcalib.errors.cumulative": 1,
     "skcalib.errors.general": 1,
     "skcalib.errors.kernel_error": 1,
+    "skcalib.errors.embedding_error": 2,
     "skcalib.errors.proper": 1,
 }
 #: Private modules that draw: matplotlib at their top, and imported inside functions only.

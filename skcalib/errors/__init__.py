@@ -3,11 +3,9 @@
 from skcalib.errors.binned import ReliabilityBins, calibration_error, reliability_bins
 from skcalib.errors.bounds import calibration_upper_bound, root_brier_score
 from skcalib.errors.cumulative import CumulativeCurve, cumulative_curve, ks_calibration_error
+from skcalib.errors.embedding_error import unconditional_mean_embedding_error
 from skcalib.errors.general import simplex_calibration_error
-from skcalib.errors.kernel_error import (
-    kernel_calibration_error,
-    unconditional_mean_embedding_error,
-)
+from skcalib.errors.kernel_error import kernel_calibration_error
 from skcalib.errors.proper import (
     ScoreDecomposition,
     proper_calibration_error,

@@ -1,11 +1,10 @@
-"""The kernel calibration error and the error of mean embeddings at test locations."""
+"""The kernel calibration error: four patterns of indices over one function of two samples."""
 
 from numbers import Integral
 
 import numpy as np
 
-from skcalib._checks import check_proba, check_problem, from_table
-from skcalib._labels import check_y, class_columns
+from skcalib._checks import check_problem, from_table
 from skcalib.errors._residual_kernel import ResidualKernel
 from skcalib.errors._terms import check_notion
 from skcalib.kernels import KERNELS, Kernel, LaplacianKernel
@@ -46,7 +45,8 @@ def kernel_calibration_error(
     - ``"linear"``: blocks of two, h of the first and second sample, the third and fourth, ...
 
     "block" and "linear" depend on the order of the samples. The unit is that of the kernel: values
-    of different kernels or bandwidths cannot be compared, and the size alone says little. Ask :func:`kernel_calibration_test` whether it is real.
+    of different kernels or bandwidths cannot be compared, and the size alone says little. Ask
+    :func:`kernel_calibration_test` whether it is real.
 
     Parameters
     ----------
@@ -111,16 +111,16 @@ def kernel_calibration_error(
     --------
     >>> from skcalib import LaplacianKernel, kernel_calibration_error
     >>> from skcalib.datasets import make_tempered_simplex
-    >>> data = make_tempered_simplex(500, 10, random_state=0)
-    >>> print(f"{kernel_calibration_error(data.y, data.y_proba):.4f}")
-    0.0046
-    >>> calibrated = make_tempered_simplex(500, 10, score_temperature=1, random_state=0)
-    >>> print(f"{kernel_calibration_error(calibrated.y, calibrated.y_proba):.4f}")
-    0.0000
+    >>> data = make_tempered_simplex(1000, 3, random_state=0)
+    >>> print(f"{kernel_calibration_error(data.y, data.y_proba):.5f}")
+    0.00214
+    >>> calibrated = make_tempered_simplex(1000, 3, score_temperature=1, random_state=0)
+    >>> print(f"{kernel_calibration_error(calibrated.y, calibrated.y_proba):.5f}")
+    -0.00007
     >>> mmce = kernel_calibration_error(data.y, data.y_proba, notion="top_label",
     ...                                 estimator="biased", kernel=0.5 * LaplacianKernel(0.4))
     >>> print(f"{mmce ** 0.5:.3f}")
-    0.100
+    0.087
     """
     problem = check_problem(
         y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
@@ -128,143 +128,6 @@ def kernel_calibration_error(
     check_estimator(estimator, block_size, len(problem.weight))
     h = ResidualKernel.of_problem(problem, check_kernel(kernel), check_notion(notion), n_jobs)
     return estimate(h, estimator, block_size)
-
-
-def unconditional_mean_embedding_error(
-    y_true,
-    y_proba,
-    *,
-    locations,
-    location_labels=None,
-    kernel=None,
-    notion="canonical",
-    sample_weight=None,
-    labels=None,
-    pos_label=None,
-):
-    r"""Error of the mean embedding of the residuals at given locations (UCME), in linear time.
-
-    .. math::
-
-        UCME = \frac1J \sum_{j=1}^J \Big\| \frac1n \sum_i k(S_i, t_j) (e_{Y_i} - S_i) \Big\|^2
-
-    at the locations :math:`t_j` on the simplex; with labels :math:`l_j` of the locations the norm
-    is the component :math:`l_j` alone. It is zero for calibrated forecasts, and almost surely not
-    zero otherwise if the locations are drawn from a density and the kernel is analytic
-    (Gaussian) and characteristic.
-
-    Parameters
-    ----------
-    y_true, y_proba
-        As in :func:`kernel_calibration_error`.
-    locations : array-like of shape (n_locations,) or (n_locations, n_columns)
-        Points of the simplex, with as many columns as the forecasts of the notion; shape
-        (n_locations,) for two columns. They should not be chosen by looking at `y_true`.
-    location_labels : array-like of shape (n_locations,), default=None
-        The class whose component counts at each location; for "canonical" only.
-    kernel : None, {"laplacian", "gaussian"} or Kernel, default=None
-        As in :func:`kernel_calibration_error`.
-    notion : {"canonical", "top_label"} or Notion, default="canonical"
-        A notion with one problem.
-    sample_weight, labels, pos_label
-        As in :func:`kernel_calibration_error`. Weights average.
-
-    Returns
-    -------
-    float
-        The error, not rooted, at least 0. Biased upward by the variance of the means over n.
-
-    Raises
-    ------
-    ValueError
-        For invalid input, and for notions with several problems.
-
-    See Also
-    --------
-    kernel_calibration_test : With ``method="embedding"``, the test of this error.
-
-    Notes
-    -----
-    Time O(n J K).
-
-    References
-    ----------
-    .. [1] D. Widmann, F. Lindsten and D. Zachariah. Calibration tests beyond classification.
-       ICLR 2021.
-    .. [2] W. Jitkrittum, Z. Szabo, K. Chwialkowski and A. Gretton. Interpretable distribution
-       features with maximum testing power. NeurIPS 2016.
-
-    Examples
-    --------
-    >>> from skcalib import unconditional_mean_embedding_error
-    >>> from skcalib.datasets import make_tempered_simplex
-    >>> data = make_tempered_simplex(500, 3, random_state=0)
-    >>> corners = [[0.9, 0.05, 0.05], [0.05, 0.9, 0.05], [0.05, 0.05, 0.9]]
-    >>> error = unconditional_mean_embedding_error(data.y, data.y_proba, locations=corners)
-    >>> print(f"{error:.4f}")
-    0.0022
-    """
-    problem = check_problem(
-        y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
-    )
-    notion = check_notion(notion)
-    n_columns = one_problem(problem, notion)[0].shape[1]
-    points = check_locations(locations, n_columns)
-    component = _check_components(location_labels, problem, points, n_columns)
-    features = embedding(problem, check_kernel(kernel), notion, points, component)
-    means = features.mean(axis=0)
-    return float(np.mean(np.sum(means**2, axis=-1)))
-
-
-def one_problem(problem, notion):
-    """The only pair (forecast, target) of a notion."""
-    problems = list(notion.problems(problem.forecast, problem.target))
-    if len(problems) > 1:
-        raise ValueError(
-            f"{notion!r} has {len(problems)} problems, but locations belong to one: use "
-            "'canonical' or 'top_label'."
-        )
-    return problems[0]
-
-
-def check_locations(locations, n_columns):
-    """Points of the simplex with as many columns as the forecasts."""
-    points = check_proba(locations, name="locations")
-    if points.shape[1] != n_columns:
-        raise ValueError(
-            f"locations have {points.shape[1]} columns, but the forecasts have {n_columns}."
-        )
-    return points
-
-
-def embedding(problem, kernel, notion, points, component=None):
-    """Terms w_i k(S_i, t_j) (y_i - S_i) of the means, shape (n, J, K).
-
-    With a column `component[j]` for each location, shape (n, J, 1).
-    """
-    forecast, target = one_problem(problem, notion)
-    weight = problem.weight / problem.weight.mean()
-    residual = weight[:, None] * (target - forecast)
-    terms = 0.0
-    for scalar, matrix in kernel.for_data(forecast).terms(forecast.shape[1]):
-        left = residual if matrix is None else residual @ matrix
-        left = left[:, None, :] if component is None else left[:, component, None]
-        terms = terms + scalar(forecast, points)[:, :, None] * left
-    return terms
-
-
-def _check_components(location_labels, problem, points, n_columns):
-    """The column of the label of each location."""
-    if location_labels is None:
-        return None
-    if n_columns != len(problem.classes):
-        raise ValueError("location_labels name classes, and need notion='canonical'.")
-    component = class_columns(check_y(location_labels, name="location_labels"), problem.classes)
-    if len(component) != len(points):
-        raise ValueError(
-            f"There are {len(points)} locations, but {len(component)} location_labels."
-        )
-    return component
 
 
 def estimate(h, estimator, block_size=None):

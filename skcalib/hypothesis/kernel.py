@@ -2,22 +2,20 @@
 
 import numpy as np
 from scipy.special import ndtr
-from scipy.stats import f as fisher
 from sklearn.utils import check_random_state
 
 from skcalib._checks import check_problem
 from skcalib.bounds import check_count
 from skcalib.errors._residual_kernel import ResidualKernel
 from skcalib.errors._terms import check_notion
+from skcalib.errors.embedding_error import Embedding, check_locations, one_problem
 from skcalib.errors.kernel_error import (
     block_estimates,
     check_estimator,
     check_kernel,
-    check_locations,
-    embedding,
-    one_problem,
     pair_weight,
 )
+from skcalib.hypothesis._mixture import chi_square_mixture_sf
 from skcalib.hypothesis._null_laws import NULL_LAWS, SMALLEST
 from skcalib.hypothesis._record import CalibrationTest
 from skcalib.hypothesis.distribution_free import bound_test, check_bounded
@@ -71,8 +69,10 @@ def kernel_calibration_test(
     ``"bound"`` (unbiased, biased, linear; the default of "biased")
        :func:`distribution_free_bound`: no approximation, little power.
     ``"embedding"`` (unbiased)
-       linear time: Hotelling's test that the J means :math:`\frac1n \sum_i k(S_i, t_j)
-       (e_{Y_i} - S_i)` of :func:`unconditional_mean_embedding_error` are zero, against Fisher's F.
+       linear time: n times :func:`unconditional_mean_embedding_error` against the mixture
+       :math:`\sum_l \lambda_l Z_l^2` with the eigenvalues of the covariance of the means, which
+       calibration determines from the forecasts. (Hotelling's test, which estimates it from the
+       residuals, rejected calibrated forecasts in 6 to 100 % of W19's data sets.)
 
     Measured rejections at .05 on W19's models (n = 250, ten classes): calibrated, half of
     the labels replaced, labels at random.
@@ -109,8 +109,8 @@ def kernel_calibration_test(
     CalibrationTest
         ``estimate`` is the squared kernel calibration error (of the mean embeddings for
         "embedding"); ``statistic`` is (n - 1) estimate for "spectral" and "multipliers", W19's for
-        "bootstrap", z for "asymptotic", the estimate for "bound", F for "embedding". The p-value
-        is at least 2e-308; far below 1e-3 read its order of magnitude only.
+        "bootstrap", z for "asymptotic", the estimate for "bound", n estimate for "embedding". The
+        p-value is at least 2e-308; far below 1e-3 read its order of magnitude only.
 
     Raises
     ------
@@ -141,9 +141,9 @@ def kernel_calibration_test(
     --------
     >>> from skcalib import kernel_calibration_test
     >>> from skcalib.datasets import make_tempered_simplex
-    >>> data = make_tempered_simplex(500, 10, random_state=0)
+    >>> data = make_tempered_simplex(1000, 3, random_state=0)
     >>> print(kernel_calibration_test(data.y, data.y_proba))
-    >>> calibrated = make_tempered_simplex(500, 10, score_temperature=1, random_state=0)
+    >>> calibrated = make_tempered_simplex(1000, 3, score_temperature=1, random_state=0)
     >>> print(kernel_calibration_test(calibrated.y, calibrated.y_proba))
     """
     problem = check_problem(
@@ -163,6 +163,16 @@ def kernel_calibration_test(
     h = ResidualKernel.of_problem(problem, kernel, notion, n_jobs)
     if method == "bound":
         return bound_test(h, kernel, notion, estimator)
+    if method == "asymptotic":
+        return _normal_test(h, estimator, block_size)
+    return _degenerate_test(h, method, n_resamples, rng)
+
+
+def run_test(h, estimator, method, block_size, n_resamples, rng):
+    """Test of a function h by a law that needs nothing but h."""
+    check_estimator(estimator, block_size, len(h))
+    method = _check_method(method, estimator)
+    _check_enough(len(h), estimator, block_size)
     if method == "asymptotic":
         return _normal_test(h, estimator, block_size)
     return _degenerate_test(h, method, n_resamples, rng)
@@ -212,43 +222,23 @@ def _normal_test(h, estimator, block_size):
 
 
 def _embedding_test(problem, kernel, notion, locations, rng):
-    features = _located(problem, kernel, notion, locations, rng)
-    means = features.mean(axis=0)
-    value = np.mean(np.sum(means**2, axis=-1))
-    statistic, pvalue = _hotelling(features.reshape(len(features), -1))
-    return _record(statistic, pvalue, value, "kernel, embedding")
+    where = _locations(one_problem(problem, notion)[0], locations, rng)
+    embedding = Embedding(problem, kernel, notion, *where)
+    value, n_locations = embedding.error(), len(embedding.points)
+    statistic = len(problem.weight) * value
+    weights = np.linalg.eigvalsh(embedding.null_covariance()) / n_locations
+    pvalue = chi_square_mixture_sf(statistic, weights)
+    return _record(statistic, pvalue, value, f"mean embedding at {n_locations} locations")
 
 
-def _located(problem, kernel, notion, locations, rng):
-    """Features at the locations; drawn ones are forecasts with a class drawn from each."""
-    forecast, _ = one_problem(problem, notion)
+def _locations(forecast, locations, rng):
+    """Points, and for drawn ones, which are forecasts, a class drawn from each."""
     if np.ndim(locations):
-        points = check_locations(locations, forecast.shape[1])
-        return embedding(problem, kernel, notion, points)
+        return check_locations(locations, forecast.shape[1]), None
     number = check_count(locations, "locations")
     points = forecast[rng.randint(len(forecast), size=number)]
     levels = points.cumsum(axis=1)
-    component = (levels < rng.random_sample((number, 1)) * levels[:, -1:]).sum(axis=1)
-    return embedding(problem, kernel, notion, points, component)
-
-
-def _hotelling(features):
-    """F statistic and p-value of zero means; directions in which nothing varies do not count."""
-    n_samples, mean = len(features), features.mean(axis=0)
-    values, vectors = np.linalg.eigh(np.cov(features, rowvar=False, ddof=1).reshape(2 * mean.shape))
-    varies = values > 1e-10 * values.max(initial=0)
-    rank = int(varies.sum())
-    if rank == 0:
-        return (0.0, 1.0) if not mean.any() else (np.inf, SMALLEST)
-    if n_samples <= rank:
-        raise ValueError(
-            f"Locations with {rank} means in all need more than {rank} samples, got {n_samples}: "
-            "use fewer locations."
-        )
-    along = vectors[:, varies].T @ mean
-    freedom = n_samples - rank
-    statistic = n_samples * np.sum(along**2 / values[varies]) * freedom / (rank * (n_samples - 1))
-    return statistic, fisher.sf(statistic, rank, freedom)
+    return points, (levels < rng.random_sample((number, 1)) * levels[:, -1:]).sum(axis=1)
 
 
 def _record(statistic, pvalue, value, method):

@@ -1,6 +1,7 @@
 """The protocol of kernels, and what sums, products and multiples of kernels are."""
 
 from dataclasses import dataclass
+from itertools import product
 from numbers import Real
 
 import numpy as np
@@ -178,11 +179,8 @@ class Product(Kernel):
         return Product(self.left.for_data(forecast), self.right.for_data(forecast))
 
     def terms(self, n_columns):
-        return tuple(
-            (Product(k, l), only_matrix(m, n))
-            for k, m in self.left.terms(n_columns)
-            for l, n in self.right.terms(n_columns)
-        )
+        pairs = product(self.left.terms(n_columns), self.right.terms(n_columns))
+        return tuple((Product(k1, k2), only_matrix(m1, m2)) for (k1, m1), (k2, m2) in pairs)
 
 
 def only_matrix(left, right):

@@ -12,6 +12,7 @@ from skcalib.kernels._distances import METRICS
 RULES = {"median": True, "median_pairs": False}
 # exp is ten times slower where its result is not a normal number; the difference is nil.
 _LOWEST = -700.0
+_STEEPEST = 1e300  # one over a bandwidth, or over its square, may overflow
 
 
 def median_distance(forecast, *, metric="total_variation", rule="median", max_samples=2000):
@@ -27,8 +28,8 @@ def median_distance(forecast, *, metric="total_variation", rule="median", max_sa
         "median" is W19's: the median of the full n x n matrix, zero diagonal included;
         "median_pairs" is the median over pairs i < j.
     max_samples : int or None, default=2000
-        Of more forecasts a random subset of this size is taken, always the same one; None for
-        all, in O(n^2) memory.
+        Of more forecasts a random subset of this size is taken, always the same one in whatever
+        order they come; None for all, in O(n^2) memory.
 
     Returns
     -------
@@ -47,7 +48,7 @@ def median_distance(forecast, *, metric="total_variation", rule="median", max_sa
     forecast = np.asarray(forecast, dtype=np.float64)
     if max_samples is not None and len(forecast) > max_samples:
         chosen = np.random.default_rng(0).choice(len(forecast), max_samples, replace=False)
-        forecast = forecast[chosen]
+        forecast = forecast[_any_order(forecast)[chosen]]
     distances = METRICS[metric].outer(forecast, forecast)
     if not RULES[rule]:
         distances = distances[np.triu_indices(len(forecast), 1)]
@@ -99,9 +100,7 @@ class DistanceKernel(Kernel):
         if not self._is_rule():
             return self
         arguments = {"metric": self.metric, "max_samples": self.max_samples}
-        return replace(
-            self, bandwidth=median_distance(forecast, rule=self.bandwidth, **arguments)
-        )
+        return replace(self, bandwidth=median_distance(forecast, rule=self.bandwidth, **arguments))
 
     def _values(self, distance, x, y):
         if self._is_rule():
@@ -111,7 +110,7 @@ class DistanceKernel(Kernel):
         x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
         self._check_columns(x.shape[-1])
         values = np.asarray(distance(x, y, squared=self.squared))
-        values *= self._slope()
+        values *= max(self._slope(), -_STEEPEST)
         np.maximum(values, _LOWEST, out=values)
         return np.exp(values, out=values)
 
@@ -186,7 +185,7 @@ class GaussianKernel(DistanceKernel):
     squared = True
 
     def _slope(self):
-        return -0.5 / self.bandwidth**2
+        return -0.5 / self.bandwidth / self.bandwidth
 
     def _check_columns(self, n_columns):
         if n_columns > 2 and self.metric == "total_variation":
@@ -194,6 +193,15 @@ class GaussianKernel(DistanceKernel):
                 "GaussianKernel(metric='total_variation') is not positive semi-definite for more "
                 "than two classes: use metric='euclidean', or LaplacianKernel."
             )
+
+
+def _any_order(forecast):
+    """An order of the rows that does not depend on the order in which they come.
+
+    It is that of their bytes, which has no meaning, and costs one sort for any number of columns.
+    """
+    rows = np.ascontiguousarray(forecast + 0.0)  # there is one zero
+    return np.argsort(rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel())
 
 
 def _is_positive(value):

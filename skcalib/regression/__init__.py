@@ -1,5 +1,9 @@
 """Regression: can you trust the variances of your regressor, and how to repair them."""
 
+from skcalib.regression.kernel_error import (
+    kernel_calibration_error_gaussian,
+    kernel_calibration_test_gaussian,
+)
 from skcalib.regression.recalibrated import RecalibratedRegressorCV
 from skcalib.regression.reliability import VarianceReliability, variance_reliability
 from skcalib.regression.scaling import VarianceScaling
@@ -10,5 +14,7 @@ __all__ = [
     "VarianceReliability",
     "VarianceScaling",
     "dawid_sebastiani_score",
+    "kernel_calibration_error_gaussian",
+    "kernel_calibration_test_gaussian",
     "variance_reliability",
 ]

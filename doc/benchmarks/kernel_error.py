@@ -1,0 +1,129 @@
+"""Goal 6: the kernel calibration error against a loop over rows, and what its test costs.
+
+One run, seconds of one core. n = 10,000 forecasts of K = 10 classes, both distances: the unbiased
+estimate against a loop that vectorises over the partners of one row at a time, its relative
+difference, and the time of the test's null law (eigenvalues of 1,000 rows and the tail of a
+mixture) in units of the estimate. The peak memory is that of a process of its own, its data
+included, for n = 10,000 and 50,000.
+
+    python doc/benchmarks/kernel_error.py [--quick]
+
+Half of each goal is asserted.
+"""
+
+import argparse
+import resource
+import subprocess
+import sys
+from math import fsum
+from time import process_time
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from skcalib import LaplacianKernel, kernel_calibration_error
+from skcalib._checks import check_problem
+from skcalib.errors._residual_kernel import ResidualKernel
+from skcalib.hypothesis._null_laws import spectral
+from skcalib.notions import Canonical
+
+RATIO, ERROR, MEGABYTES, LARGE_MEGABYTES, LAW = 5.0, 1e-12, 150.0, 300.0, 2.0
+BANDWIDTH = 0.5
+
+
+def make_data(n_samples, n_classes=10):
+    """Over-confident forecasts and labels."""
+    rng = np.random.default_rng(0)
+    posterior = rng.dirichlet(np.full(n_classes, 0.3), n_samples)
+    levels = posterior.cumsum(axis=1)
+    y = (levels[:, :-1] < rng.random((n_samples, 1))).sum(axis=1)
+    forecast = posterior**1.5
+    return y, forecast / forecast.sum(axis=1, keepdims=True)
+
+
+def row_loop(y, forecast, metric):
+    """The unbiased estimate, one row against all later ones."""
+    residual = np.eye(forecast.shape[1])[y] - forecast
+    sums = []
+    for i in range(len(y) - 1):
+        difference = forecast[i + 1 :] - forecast[i]
+        if metric == "euclidean":
+            distance = np.sqrt((difference**2).sum(axis=1))
+        else:
+            distance = 0.5 * np.abs(difference).sum(axis=1)
+        sums.append((np.exp(-distance / BANDWIDTH) * (residual[i + 1 :] @ residual[i])).sum())
+    return 2 * fsum(sums) / (len(y) * (len(y) - 1))
+
+
+def seconds(run, repeats=1):
+    """Shortest of some times, and the last result."""
+    times = []
+    for _ in range(repeats):
+        start = process_time()
+        result = run()
+        times.append(process_time() - start)
+    return min(times), result
+
+
+def peak_megabytes():
+    """The most memory that this process has had so far."""
+    unit = 2**20 if sys.platform == "darwin" else 2**10
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
+
+
+def measure_memory(n_samples):
+    """What a fresh process needs beyond its imports, its data and the median included."""
+    arguments = [sys.executable, __file__, "--memory", str(n_samples)]
+    return float(subprocess.run(arguments, capture_output=True, text=True, check=True).stdout)
+
+
+def compare(n_samples, metric):
+    """Print and return speed, difference and the cost of the null law, for one distance."""
+    y, forecast = make_data(n_samples)
+    kernel = LaplacianKernel(BANDWIDTH, metric)
+    ours, value = seconds(lambda: kernel_calibration_error(y, forecast, kernel=kernel), 5)
+    loop, expected = seconds(lambda: row_loop(y, forecast, metric))
+    h = ResidualKernel.of_problem(check_problem(y, forecast), kernel, Canonical())
+    total, diagonal = h.total(), h.diagonal()
+    rng = np.random.RandomState(0)
+    law, _ = seconds(lambda: spectral(h, total, diagonal, None, rng), 3)
+    error = abs(value / expected - 1)
+    print(f"{metric}, n = {n_samples:,}, K = 10: estimate {value:.3e}")
+    print(f"  skcalib      {ours:8.3f} s")
+    print(f"  row loop     {loop:8.3f} s{loop / ours:8.1f} x, relative difference {error:.1e}")
+    print(f"  null law     {law:8.3f} s{law / ours:8.2f} estimates")
+    return loop / ours, error, law / ours
+
+
+def main():
+    """Run, print, assert."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="n = 4,000, memory at 20,000")
+    parser.add_argument("--memory", type=int, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.memory:
+        before = peak_megabytes()
+        kernel_calibration_error(*make_data(arguments.memory))
+        print(peak_megabytes() - before)
+        return
+    small, large = (4000, 20_000) if arguments.quick else (10_000, 50_000)
+    # First: a process starts with the peak memory of the one that started it.
+    megabytes = [measure_memory(n) for n in (small, large)]
+    with threadpool_limits(1):
+        found = [compare(small, metric) for metric in ("euclidean", "total_variation")]
+    ratio, error, law = min(f[0] for f in found), max(f[1] for f in found), max(f[2] for f in found)
+    print(f"memory {megabytes[0]:.0f} MB (goal {MEGABYTES:g}); ", end="")
+    print(f"n = {large:,}: {megabytes[1]:.0f} MB (goal {LARGE_MEGABYTES:g})")
+    print(f"{ratio:.1f} times as fast as a row loop (goal {RATIO:g})")
+    print(f"null law: {law:.2f} estimates (goal {LAW:g})")
+    assert error <= ERROR, f"relative error {error:.1e}, goal {ERROR:g}"
+    assert ratio >= RATIO / 2, f"{ratio:.1f} times a row loop, below half of {RATIO:g}"
+    # With few samples the eigenvalues, whose cost does not depend on n, outweigh the estimate.
+    if not arguments.quick:
+        assert law <= 2 * LAW, f"null law {law:.2f} estimates, above twice {LAW:g}"
+    assert megabytes[0] <= 2 * MEGABYTES, f"{megabytes[0]:.0f} MB, above twice {MEGABYTES:g}"
+    assert megabytes[1] <= 2 * LARGE_MEGABYTES, f"{megabytes[1]:.0f} MB for n = {large:,}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""Two models on the same samples: which one is better calibrated?"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import t as student
+
+from skcalib._checks import check_problem
+from skcalib.errors._residual_kernel import ResidualKernel
+from skcalib.errors._terms import check_notion
+from skcalib.errors.kernel_error import block_estimates, check_estimator, check_kernel
+
+MIN_BLOCKS = 5
+
+
+@dataclass(frozen=True)
+class CalibrationComparison:
+    """Difference of two kernel calibration errors, first minus second.
+
+    Attributes
+    ----------
+    difference : float
+        Negative where the first model is better calibrated.
+    low, high : float
+        Confidence interval of the difference.
+    standard_error : float
+        Standard error of the difference.
+    pvalue : float
+        Two-sided p-value of the hypothesis that both errors are equal.
+    errors : tuple of two floats
+        The error of each model, by the same blocks and the same kernel.
+    n_blocks : int
+        Number of blocks.
+    """
+
+    difference: float
+    low: float
+    high: float
+    standard_error: float
+    pvalue: float
+    errors: tuple
+    n_blocks: int
+
+    def __str__(self):
+        if self.pvalue > 0.05:
+            return f"No difference in calibration can be seen: p = {self.pvalue:.3g}."
+        better = "first" if self.difference < 0 else "second"
+        return f"The {better} model is better calibrated: p = {self.pvalue:.3g}."
+
+
+def compare_calibration(
+    y_true,
+    first,
+    second,
+    *,
+    kernel=None,
+    notion="canonical",
+    block_size=None,
+    confidence_level=0.95,
+    sample_weight=None,
+    labels=None,
+    pos_label=None,
+    n_jobs=None,
+):
+    r"""Is the first model better calibrated than the second?
+
+    Both forecasts speak of the same samples. In each of B consecutive blocks the unbiased estimate
+    of :func:`~skcalib.kernel_calibration_error` is computed for both, with one kernel, whose
+    bandwidth comes from the forecasts of both together. The differences
+    :math:`d_b = SKCE_b(\text{first}) - SKCE_b(\text{second})` of the blocks are independent, so
+    their mean, which is unbiased, has Student's interval with B - 1 degrees of freedom. Samples
+    must be in random order.
+
+    A difference in calibration is no difference in quality: a constant forecast is calibrated. Look
+    at a proper score, too.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        Labels of any type.
+    first, second : array-like of shape (n_samples,) or (n_samples, n_classes)
+        Probabilities of the two models.
+    kernel : Kernel, str or None, default=None
+        As in :func:`~skcalib.kernel_calibration_error`.
+    notion : {"canonical", "classwise", "top_label"} or Notion, default="canonical"
+        Which calibration.
+    block_size : int, optional
+        Samples of a block; the root of the number of samples, rounded down, by default. Larger
+        blocks see smaller differences, and there must be at least five.
+    confidence_level : float, default=0.95
+        Level of the interval.
+    sample_weight : array-like of shape (n_samples,), optional
+        Weights; pairs weigh their product. Blocks count equally.
+    labels : array-like of shape (n_classes,), optional
+        The class of each column.
+    pos_label : optional
+        The positive class of one-dimensional probabilities.
+    n_jobs : int or None, default=None
+        Threads.
+
+    Returns
+    -------
+    CalibrationComparison
+        Difference, interval, p-value.
+
+    See Also
+    --------
+    kernel_calibration_test : Is one model calibrated?
+    calibration_improvement : What an injective map gained, by a proper score.
+
+    Examples
+    --------
+    >>> from skcalib import compare_calibration
+    >>> from skcalib.datasets import make_tempered_simplex
+    >>> data = make_tempered_simplex(2000, 3, random_state=0)
+    >>> print(compare_calibration(data.y, data.posterior, data.y_proba))
+    The first model is better calibrated: p = 1.12e-05.
+    """
+    options = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
+    problems = [
+        check_problem(y_true, proba, name=name, **options)
+        for name, proba in (("first", first), ("second", second))
+    ]
+    n_samples = len(problems[0].weight)
+    if not 0 < confidence_level < 1:
+        raise ValueError(
+            f"confidence_level must lie strictly between 0 and 1, got {confidence_level!r}."
+        )
+    block_size = max(2, int(np.sqrt(n_samples))) if block_size is None else block_size
+    check_estimator("block", block_size, n_samples)
+    n_blocks = n_samples // block_size
+    if n_blocks < MIN_BLOCKS:
+        raise ValueError(
+            f"A comparison needs at least {MIN_BLOCKS} blocks, and {n_samples} samples hold "
+            f"{n_blocks} of {block_size}: use smaller blocks or more samples."
+        )
+    notion, kernel = check_notion(notion), check_kernel(kernel)
+    both = np.concatenate([p.forecast for p in problems])
+    together = next(iter(notion.problems(both, both)))[0]
+    kernel = kernel.for_data(together)
+    blocks = [
+        block_estimates(ResidualKernel.of_problem(problem, kernel, notion, n_jobs), block_size)[0]
+        for problem in problems
+    ]
+    difference = blocks[0] - blocks[1]
+    mean = float(difference.mean())
+    error = float(difference.std(ddof=1) / np.sqrt(n_blocks))
+    reach = float(student.ppf(0.5 + confidence_level / 2, n_blocks - 1)) * error
+    if mean == 0:
+        pvalue = 1.0
+    else:
+        with np.errstate(divide="ignore"):
+            pvalue = float(2 * student.sf(np.abs(np.divide(mean, error)), n_blocks - 1))
+    pvalue = max(pvalue, float(np.finfo(np.float64).tiny))
+    errors = tuple(float(values.mean()) for values in blocks)
+    return CalibrationComparison(mean, mean - reach, mean + reach, error, pvalue, errors, n_blocks)

@@ -1,0 +1,259 @@
+r"""The kernel calibration error of Gaussian forecasts (Widmann et al. 2021).
+
+With a kernel on forecasts, the Laplacian of the Wasserstein distance of two normal distributions,
+and a Gaussian kernel on outcomes, every expectation over the forecasts has a closed form:
+
+.. math::
+
+    E\, k(Z, y') = \frac{\ell}{\sqrt{\ell^2 + v}} e^{-(y' - \mu)^2 / (2 (\ell^2 + v))}, \qquad
+    Z \sim N(\mu, v).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.spatial.distance import cdist, pdist
+from sklearn.utils import check_random_state
+
+from skcalib.bounds import check_count
+from skcalib.errors._residual_kernel import ResidualKernel
+from skcalib.errors.kernel_error import check_estimator, estimate
+from skcalib.hypothesis.kernel import run_test
+from skcalib.regression._moments import check_moments, check_numbers
+
+_SUBSAMPLE = 2000  # forecasts whose distances choose a bandwidth
+
+
+@dataclass(frozen=True)
+class GaussianPart:
+    """Function h of two samples, for the estimators of the kernel calibration error.
+
+    ``place`` holds mean and standard deviation, shape (n, 2): the Wasserstein distance of two
+    normal distributions is the Euclidean distance of these.
+    """
+
+    place: np.ndarray
+    outcome: np.ndarray
+    weight: np.ndarray
+    forecast_bandwidth: float
+    target_bandwidth: float
+
+    def take(self, rows):
+        """The part with some of its samples."""
+        bandwidths = self.forecast_bandwidth, self.target_bandwidth
+        return GaussianPart(self.place[rows], self.outcome[rows], self.weight[rows], *bandwidths)
+
+    def sum(self, i, j):
+        """Sum of h over a block."""
+        return float(self.block(i, j).sum())
+
+    def block(self, i, j):
+        """Values of h in a block."""
+        distance = cdist(self.place[i], self.place[j])
+        columns = (a[i][:, None] for a in (self.outcome, *self.place.T, self.weight))
+        rows = (a[j][None, :] for a in (self.outcome, *self.place.T, self.weight))
+        return self._values(distance, columns, rows)
+
+    def pairs(self, i, j):
+        """Values of h for samples i[m] and j[m]."""
+        distance = np.sqrt(np.sum((self.place[i] - self.place[j]) ** 2, axis=-1))
+        left = (a[i] for a in (self.outcome, *self.place.T, self.weight))
+        right = (a[j] for a in (self.outcome, *self.place.T, self.weight))
+        return self._values(distance, left, right)
+
+    def _values(self, distance, left, right):
+        (y, mean, deviation, weight), (other, m, d, w) = left, right
+        v, u = deviation**2, d**2
+        residual = self._mean_kernel(y - other, 0.0)
+        residual = residual - self._mean_kernel(mean - other, v) - self._mean_kernel(y - m, u)
+        residual = residual + self._mean_kernel(mean - m, v + u)
+        return weight * w * np.exp(-distance / self.forecast_bandwidth) * residual
+
+    def _mean_kernel(self, difference, variance):
+        """Gaussian kernel of two independent normal variables, averaged."""
+        square = self.target_bandwidth**2
+        width = square + variance
+        return np.sqrt(square / width) * np.exp(-0.5 * difference**2 / width)
+
+
+def kernel_calibration_error_gaussian(
+    y_true,
+    y_mean,
+    y_var,
+    *,
+    forecast_bandwidth="median",
+    target_bandwidth="auto",
+    estimator="unbiased",
+    block_size=None,
+    sample_weight=None,
+    n_jobs=None,
+):
+    r"""Squared kernel calibration error of Gaussian forecasts (Widmann et al. 2021).
+
+    Forecasts :math:`N(\mu, v)` are calibrated if the outcome, given the forecast, has that
+    distribution: its mean, its variance and its shape. With
+    :math:`k = e^{-W_2 / \nu}` on forecasts, :math:`\kappa = e^{-(y - y')^2 / (2 \ell^2)}` on
+    outcomes and independent draws :math:`Z_i \sim N(\mu_i, v_i)`,
+
+    .. math::
+
+        h_{ij} = k_{ij} \big[ \kappa(y_i, y_j) - E \kappa(Z_i, y_j) - E \kappa(y_i, Z_j)
+        + E \kappa(Z_i, Z_j) \big] .
+
+    The error is E h over independent pairs: zero for calibrated forecasts and positive for all
+    others. The estimators are those of :func:`~skcalib.kernel_calibration_error`.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        Outcomes.
+    y_mean, y_var : array-like of shape (n_samples,)
+        Means and positive variances of the forecasts.
+    forecast_bandwidth : "median" or float, default="median"
+        The scale :math:`\nu`: the median Wasserstein distance of two forecasts (of a subsample of
+        2,000), their mean distance if that is 0, and 1 if all forecasts are equal.
+    target_bandwidth : "auto" or float, default="auto"
+        The scale :math:`\ell`: the standard deviation that the forecasts give to the outcome,
+        :math:`\sqrt{\bar v + \widehat{var}(\mu)}`. It does not look at the outcomes.
+    estimator : {"unbiased", "biased", "linear", "block"}, default="unbiased"
+        As in :func:`~skcalib.kernel_calibration_error`.
+    block_size : int, optional
+        Samples of a block, for "block".
+    sample_weight : array-like of shape (n_samples,), optional
+        Weights; pairs weigh their product.
+    n_jobs : int or None, default=None
+        Threads.
+
+    Returns
+    -------
+    float
+        Without unit. "unbiased" may be negative. Cost O(n^2), or O(n) for "linear".
+
+    See Also
+    --------
+    kernel_calibration_test_gaussian : Is it real?
+    dawid_sebastiani_score : A proper score of mean and variance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skcalib.regression import kernel_calibration_error_gaussian
+    >>> rng = np.random.default_rng(0)
+    >>> mean, y = rng.normal(size=(2, 500))
+    >>> y += mean
+    >>> round(kernel_calibration_error_gaussian(y, mean, np.ones(500)), 4)
+    0.0003
+    >>> round(kernel_calibration_error_gaussian(y, mean, np.full(500, 0.25)), 4)
+    0.005
+    """
+    scales = forecast_bandwidth, target_bandwidth
+    h = _function(y_true, y_mean, y_var, scales, sample_weight, n_jobs)
+    check_estimator(estimator, block_size, len(h))
+    return estimate(h, estimator, block_size)
+
+
+def kernel_calibration_test_gaussian(
+    y_true,
+    y_mean,
+    y_var,
+    *,
+    forecast_bandwidth="median",
+    target_bandwidth="auto",
+    estimator="unbiased",
+    method="auto",
+    block_size=None,
+    n_resamples=1000,
+    random_state=None,
+    sample_weight=None,
+    n_jobs=None,
+):
+    """Test of calibration for Gaussian forecasts.
+
+    Parameters
+    ----------
+    y_true, y_mean, y_var, forecast_bandwidth, target_bandwidth, block_size, sample_weight, n_jobs
+        As in :func:`kernel_calibration_error_gaussian`.
+    estimator : {"unbiased", "linear", "block"}, default="unbiased"
+        Estimator of the error.
+    method : {"auto", "spectral", "multipliers", "bootstrap", "asymptotic"}, default="auto"
+        Law of the estimate under calibration, as in :func:`~skcalib.kernel_calibration_test`:
+        "spectral" for the unbiased estimator, "asymptotic" for the others.
+    n_resamples : int, default=1000
+        Draws of "multipliers" and "bootstrap".
+    random_state : int, RandomState instance or None, default=None
+        Seed.
+
+    Returns
+    -------
+    CalibrationTest
+        Statistic, p-value, estimate and method.
+
+    See Also
+    --------
+    kernel_calibration_error_gaussian : The estimate.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skcalib.regression import kernel_calibration_test_gaussian
+    >>> rng = np.random.default_rng(0)
+    >>> mean, y = rng.normal(size=(2, 500))
+    >>> y += mean
+    >>> kernel_calibration_test_gaussian(y, mean, np.ones(500)).rejects()
+    False
+    >>> kernel_calibration_test_gaussian(y, mean, np.full(500, 0.25)).rejects()
+    True
+    """
+    scales = forecast_bandwidth, target_bandwidth
+    h = _function(y_true, y_mean, y_var, scales, sample_weight, n_jobs)
+    if estimator == "biased" or method in ("bound", "embedding"):
+        raise ValueError(
+            "Gaussian forecasts are tested by estimator='unbiased', 'linear' or 'block', and not "
+            "by method='bound' or 'embedding'."
+        )
+    n_resamples = check_count(n_resamples, "n_resamples")
+    rng = check_random_state(random_state)
+    return run_test(h, estimator, method, block_size, n_resamples, rng)
+
+
+def _function(y_true, y_mean, y_var, scales, sample_weight, n_jobs):
+    moments = check_moments(y_true, y_mean, y_var, sample_weight)
+    counts = np.ones(len(np.ravel(y_mean)), dtype=bool)
+    if sample_weight is not None:
+        counts = np.asarray(sample_weight, dtype=np.float64).ravel() > 0
+    mean = check_numbers(y_mean, "y_mean")[counts]
+    # Kernels see differences only: a common shift would cost digits.
+    mean = mean - mean.mean()
+    place = np.column_stack([mean, np.sqrt(moments.variance)])
+    weight = moments.weight / moments.weight.mean()
+    part = GaussianPart(
+        place,
+        moments.residual + mean,
+        weight,
+        _scale(scales[0], "forecast_bandwidth", "median", lambda: _median(place)),
+        _scale(
+            scales[1],
+            "target_bandwidth",
+            "auto",
+            lambda: float(np.sqrt(moments.variance.mean() + mean.var())),
+        ),
+    )
+    return ResidualKernel([part], weight, n_jobs=n_jobs)
+
+
+def _scale(given, name, word, rule):
+    if isinstance(given, str) and given == word:
+        return rule()
+    if isinstance(given, (int, float, np.number)) and 0 < given < np.inf:
+        return float(given)
+    raise ValueError(f"{name} must be {word!r} or a positive number, got {given!r}.")
+
+
+def _median(place):
+    if len(place) > _SUBSAMPLE:
+        rows = np.random.RandomState(0).choice(len(place), _SUBSAMPLE, replace=False)
+        place = place[rows]
+    distance = pdist(place)
+    if len(distance) == 0 or distance.max() == 0:
+        return 1.0
+    return float(np.median(distance) or distance.mean())

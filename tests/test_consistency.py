@@ -1,0 +1,166 @@
+"""Consistency resampling and the comparison of two models."""
+
+import numpy as np
+import pytest
+
+from skcalib import (
+    CalibrationTest,
+    calibration_error,
+    compare_calibration,
+    consistency_test,
+    kernel_calibration_error,
+    ks_calibration_error,
+    proper_calibration_error,
+    root_brier_score,
+    simplex_calibration_error,
+)
+from skcalib.datasets import make_tempered_simplex, make_widmann
+
+METRICS = [
+    calibration_error,
+    ks_calibration_error,
+    kernel_calibration_error,
+    simplex_calibration_error,
+    proper_calibration_error,
+    root_brier_score,
+]
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("resample", [True, False])
+def test_any_error_of_the_library(metric, resample):
+    data = make_tempered_simplex(80, 3, random_state=0)
+    names = np.array(["c", "a", "b"])
+    arguments = {"n_resamples": 15, "resample_forecasts": resample, "random_state": 0}
+    test = consistency_test(names[data.y], data.y_proba, metric=metric, labels=names, **arguments)
+    assert isinstance(test, CalibrationTest)
+    assert test.estimate == metric(names[data.y], data.y_proba, labels=names)
+    assert test.pvalue * 16 == pytest.approx(round(test.pvalue * 16))
+    assert 1 / 16 <= test.pvalue <= 1
+    again = consistency_test(
+        names[data.y], data.y_proba, metric=metric, labels=names, n_jobs=2, **arguments
+    )
+    assert again == test
+
+
+def test_labels_at_the_given_forecasts_make_an_exact_test():
+    """Level .1 over 300 calibrated data sets, an error with a discrete law, ties and all."""
+    rng = np.random.default_rng(0)
+    pvalues = []
+    for seed in range(300):
+        p = rng.choice([0.1, 0.5, 0.9], 30)
+        y = (rng.random(30) < p).astype(int)
+        test = consistency_test(
+            y, p, metric=calibration_error, notion="canonical", n_bins=3, labels=[0, 1],
+            n_resamples=19, resample_forecasts=False, random_state=seed,
+        )  # fmt: skip
+        pvalues.append(test.pvalue)
+    for level in (0.05, 0.1, 0.5):
+        share = np.mean(np.array(pvalues) <= level + 1e-12)
+        assert share <= level + 3 * np.sqrt(level * (1 - level) / 300)
+
+
+def test_power_and_sentences():
+    wrong = make_widmann(250, model="M2", random_state=0)
+    test = consistency_test(
+        wrong.y, wrong.y_proba, n_resamples=99, random_state=0, resample_forecasts=False
+    )
+    assert test.pvalue == 0.01 and "labels drawn at the given forecasts" in str(test)
+    assert "consistency resampling" in consistency_test(wrong.y, wrong.y_proba).method
+
+
+@pytest.mark.slow
+def test_resampled_forecasts_reject_calibrated_ones():
+    """W19: nearly always, for bins of the simplex; with the forecasts kept, at the level."""
+    rejected = {True: 0, False: 0}
+    for seed in range(30):
+        data = make_widmann(250, model="M1", random_state=seed)
+        for resample in rejected:
+            test = consistency_test(
+                data.y, data.y_proba, metric=simplex_calibration_error, bins="uniform",
+                labels=range(10), n_resamples=39, resample_forecasts=resample, random_state=seed,
+            )  # fmt: skip
+            rejected[resample] += test.rejects()
+    assert rejected[True] >= 27
+    assert rejected[False] <= 6
+
+
+def test_weights_stay_with_their_samples():
+    data = make_tempered_simplex(60, 2, random_state=0)
+    weight = np.arange(60) % 3
+    some = weight > 0
+    options = {"n_resamples": 9, "random_state": 0, "resample_forecasts": False}
+    one = consistency_test(data.y, data.y_proba, sample_weight=weight, **options)
+    two = consistency_test(data.y[some], data.y_proba[some], sample_weight=weight[some], **options)
+    assert one == two
+
+
+def test_comparison_of_a_model_with_itself():
+    data = make_tempered_simplex(400, 3, random_state=0)
+    same = compare_calibration(data.y, data.y_proba, data.y_proba)
+    assert same.difference == 0 and same.pvalue == 1 and same.low == same.high == 0
+    assert "No difference" in str(same)
+
+
+def test_comparison_is_antisymmetric_and_uses_all_blocks():
+    data = make_tempered_simplex(900, 3, random_state=0)
+    one = compare_calibration(data.y, data.posterior, data.y_proba)
+    two = compare_calibration(data.y, data.y_proba, data.posterior)
+    assert one.difference == pytest.approx(-two.difference)
+    assert (one.low, one.high) == pytest.approx((-two.high, -two.low))
+    assert one.pvalue == pytest.approx(two.pvalue)
+    assert one.n_blocks == 30 and one.errors == pytest.approx(two.errors[::-1])
+    assert one.difference == pytest.approx(one.errors[0] - one.errors[1])
+    assert one.difference < 0 and "first model is better" in str(one)
+    assert "second model is better" in str(two)
+
+
+@pytest.mark.parametrize("notion", ["canonical", "top_label", "classwise"])
+def test_level_and_power_of_the_comparison(notion):
+    """Equal models are told apart in 5 % of 300 data sets; a calibrated one from M2 always."""
+    rejected = 0
+    for seed in range(300):
+        data = make_tempered_simplex(200, 3, random_state=seed)
+        # Two models that are equally wrong: each knows half of the classes' temperatures.
+        rng = np.random.default_rng(seed)
+        swap = rng.random(200) < 0.5
+        one = np.where(swap[:, None], data.y_proba, data.posterior)
+        two = np.where(swap[:, None], data.posterior, data.y_proba)
+        rejected += compare_calibration(data.y, one, two, notion=notion).pvalue <= 0.05
+    assert rejected <= 15 + 3 * np.sqrt(300 * 0.05 * 0.95)
+    wrong = make_widmann(500, model="M2", random_state=0)
+    right = wrong.posterior
+    assert compare_calibration(wrong.y, right, wrong.y_proba, notion=notion).pvalue < 1e-3
+
+
+def test_coverage_of_the_comparison():
+    """The interval holds the difference of two known errors: the mean over 400 data sets."""
+    results = [
+        compare_calibration(d.y, d.posterior, d.y_proba, kernel="laplacian", block_size=20)
+        for d in (make_tempered_simplex(400, 3, random_state=s) for s in range(300))
+    ]
+    truth = np.mean([r.difference for r in results])
+    covered = np.mean([r.low <= truth <= r.high for r in results])
+    assert 0.91 < covered < 0.985
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"block_size": 1}, "block_size"),
+        ({"block_size": 90}, "at least 5 blocks"),
+        ({"confidence_level": 1}, "confidence_level"),
+        ({"kernel": "cubic"}, "kernel must be"),
+    ],
+)
+def test_refusals_of_the_comparison(options, message):
+    data = make_tempered_simplex(100, 3, random_state=0)
+    with pytest.raises(ValueError, match=message):
+        compare_calibration(data.y, data.y_proba, data.posterior, **options)
+
+
+def test_refusals_of_consistency():
+    with pytest.raises(ValueError, match="metric must be a function"):
+        consistency_test([0, 1], [0.2, 0.7], metric="ece")
+    with pytest.raises(ValueError, match="n_resamples"):
+        consistency_test([0, 1], [0.2, 0.7], n_resamples=0)

@@ -1,0 +1,126 @@
+"""The kernel calibration error of Gaussian forecasts: quadrature, identities, level and power."""
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import norm
+
+from skcalib import kernel_calibration_error_gaussian, kernel_calibration_test_gaussian
+
+
+def sample(n_samples, seed, *, spread=1.0, shift=0.0):
+    """Calibrated forecasts, or with a wrong variance or mean."""
+    rng = np.random.default_rng(seed)
+    mean, variance = rng.normal(size=n_samples), rng.uniform(0.2, 2, n_samples)
+    y = rng.normal(mean, np.sqrt(variance))
+    return y, mean + shift, variance * spread
+
+
+def h_by_quadrature(i, j, y, mean, variance, nu, scale):
+    def kappa(a, b):
+        return np.exp(-((a - b) ** 2) / (2 * scale**2))
+
+    def average(function, m, v):
+        deviation = np.sqrt(v)
+        return quad(
+            lambda z: function(z) * norm.pdf(z, m, deviation), m - 9 * deviation, m + 9 * deviation
+        )[0]
+
+    both = average(
+        lambda z: average(lambda x: kappa(z, x), mean[j], variance[j]), mean[i], variance[i]
+    )
+    left = average(lambda z: kappa(z, y[j]), mean[i], variance[i])
+    right = average(lambda z: kappa(y[i], z), mean[j], variance[j])
+    deviations = np.sqrt(variance[[i, j]])
+    wasserstein = np.hypot(mean[i] - mean[j], deviations[0] - deviations[1])
+    return np.exp(-wasserstein / nu) * (kappa(y[i], y[j]) - left - right + both)
+
+
+def test_closed_forms_against_quadrature():
+    y, mean, variance = sample(6, 0, spread=0.5)
+    h = np.array(
+        [[h_by_quadrature(i, j, y, mean, variance, 0.7, 0.9) for j in range(6)] for i in range(6)]
+    )
+    options = {"forecast_bandwidth": 0.7, "target_bandwidth": 0.9}
+    off = h.sum() - np.trace(h)
+    found = {
+        name: kernel_calibration_error_gaussian(y, mean, variance, estimator=name, **options)
+        for name in ("biased", "unbiased", "linear")
+    }
+    assert found["biased"] == pytest.approx(h.mean(), rel=1e-7)
+    assert found["unbiased"] == pytest.approx(off / 30, rel=1e-7)
+    assert found["linear"] == pytest.approx(np.mean([h[0, 1], h[2, 3], h[4, 5]]), rel=1e-7)
+    block = kernel_calibration_error_gaussian(
+        y, mean, variance, estimator="block", block_size=6, **options
+    )
+    assert block == pytest.approx(found["unbiased"])
+    weight = np.array([1, 2, 1, 0, 1, 3.0])
+    weighted = kernel_calibration_error_gaussian(
+        y, mean, variance, estimator="biased", sample_weight=weight, **options
+    )
+    assert weighted == pytest.approx(weight @ h @ weight / weight.sum() ** 2, rel=1e-7)
+
+
+def test_units_and_origin_do_not_matter():
+    y, mean, variance = sample(200, 1, spread=0.5)
+    error = kernel_calibration_error_gaussian(y, mean, variance)
+    moved = kernel_calibration_error_gaussian(1e3 * y + 1e6, 1e3 * mean + 1e6, 1e6 * variance)
+    assert moved == pytest.approx(error, rel=1e-6)
+
+
+def test_unbiased_is_unbiased_for_calibrated_forecasts():
+    draws = [kernel_calibration_error_gaussian(*sample(60, seed)) for seed in range(300)]
+    assert abs(np.mean(draws)) < 4 * np.std(draws) / np.sqrt(len(draws))
+
+
+@pytest.mark.parametrize("method", ["spectral", "multipliers", "asymptotic"])
+def test_level_and_power(method):
+    options = {"estimator": "linear"} if method == "asymptotic" else {"n_resamples": 300}
+    rejected = {"calibrated": 0, "narrow": 0, "shifted": 0}
+    n_draws = 100
+    for seed in range(n_draws):
+        for name, wrong in (
+            ("calibrated", {}),
+            ("narrow", {"spread": 0.2}),
+            ("shifted", {"shift": 1.0}),
+        ):
+            data = sample(120, seed, **wrong)
+            test = kernel_calibration_test_gaussian(*data, method=method, random_state=0, **options)
+            assert 0 < test.pvalue <= 1
+            rejected[name] += test.rejects()
+    assert rejected["calibrated"] <= 0.05 * n_draws + 3 * np.sqrt(0.05 * 0.95 * n_draws)
+    least = 0.5 if method == "asymptotic" else 0.95
+    assert rejected["shifted"] > least * n_draws
+    assert rejected["narrow"] > (0.08 if method == "asymptotic" else 0.95) * n_draws
+
+
+def test_equal_forecasts_and_one_sample():
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=100)
+    assert abs(kernel_calibration_error_gaussian(y, np.zeros(100), np.ones(100))) < 0.02
+    assert kernel_calibration_error_gaussian([1.0], [0.0], [1.0], estimator="biased") > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"forecast_bandwidth": "mean"}, "forecast_bandwidth must be 'median' or a positive"),
+        ({"target_bandwidth": 0}, "target_bandwidth must be 'auto' or a positive"),
+        ({"estimator": "quadratic"}, "estimator must be one of"),
+        ({"estimator": "block"}, "needs a block_size"),
+    ],
+)
+def test_refusals(options, message):
+    with pytest.raises(ValueError, match=message):
+        kernel_calibration_error_gaussian(*sample(10, 0), **options)
+
+
+def test_refusals_of_the_test():
+    with pytest.raises(ValueError, match="tested by estimator='unbiased'"):
+        kernel_calibration_test_gaussian(*sample(10, 0), estimator="biased")
+    with pytest.raises(ValueError, match="tested by estimator='unbiased'"):
+        kernel_calibration_test_gaussian(*sample(10, 0), method="bound")
+    with pytest.raises(ValueError, match="at least 4 samples"):
+        kernel_calibration_test_gaussian(*sample(3, 0))
+    with pytest.raises(ValueError, match="must be positive"):
+        kernel_calibration_error_gaussian([1.0, 2], [1.0, 2], [1.0, 0])
