@@ -20,8 +20,8 @@ def chi_square_mixture_sf(x, weights):
         \varphi(s) = -\tfrac12 \sum_l \log(1 - 2 \lambda_l s) - s x - \log s,
 
     over a hyperbola that cuts the real axis at the saddle point of :math:`\varphi` between 0 and
-    :math:`1 / (2 \max \lambda)` and opens to the right, where the integrand vanishes. On it there
-    is no cancellation, so tails of 1e-100 have the same relative accuracy, about 1e-11, as
+    :math:`1 / (2 \max \lambda)` and opens to the right, where the integrand vanishes. There is no
+    cancellation on it, so tails of 1e-100 have the same relative accuracy, about 1e-11, as
     the middle. O(number of weights) for each of some 60 nodes.
 
     Parameters
@@ -29,21 +29,21 @@ def chi_square_mixture_sf(x, weights):
     x : float
         Where to evaluate.
     weights : array-like of shape (m,)
-        The weights :math:`\lambda_l`; negative ones, which are roundings, count as 0.
+        The weights :math:`\lambda_l`, of either sign.
 
     Returns
     -------
     float
-        The probability; 1 for x <= 0. It may underflow to 0.
+        The probability. It may underflow to 0.
     """
     weights = np.asarray(weights, dtype=np.float64)
-    if x <= 0:
-        return 1.0
+    if x < 0:
+        return 1 - chi_square_mixture_sf(-x, -weights)
     largest = weights.max(initial=0.0)
     if largest <= 0:
-        return 0.0
+        return float(x == 0 and not weights.any())
     # In units of the largest weight; those that are roundings beside it only cost time.
-    weights = weights[weights > 1e-14 * largest] / largest
+    weights = weights[np.abs(weights) > 1e-14 * largest] / largest
     x = x / largest
     if -0.5 * np.log(1 - 0.5 * weights).sum() - 0.25 * x < _UNDERFLOW:  # Chernoff's bound
         return 0.0

@@ -1,9 +1,15 @@
 r"""P-values of the unbiased kernel estimate under calibration, from the function h of a sample.
 
-For calibrated forecasts the estimate is a degenerate U-statistic: with independent standard normal
-:math:`Z_l` and the eigenvalues :math:`\lambda_l` of h,
-:math:`(n - 1)\, SKCE \to \sum_l \lambda_l (Z_l^2 - 1)`. Each function here has its own
-estimate of that law, and gives (statistic, p-value).
+For calibrated forecasts the estimate is a degenerate U-statistic. Its law is that of
+
+.. math::
+
+    \frac1n \sum_{i \ne j} h_{ij} Z_i Z_j = \sum_l \lambda_l Z_l^2
+
+with independent standard normal Z and the eigenvalues of h / n without its diagonal, which sum to
+zero. It has the variance of the statistic; with the diagonal in, which the textbook has, it is
+too wide by a term of order 1 / n, which matters: rejections of ten calibrated classes at .05
+fall to .021 for n = 100. Each function here gives (statistic, p-value).
 """
 
 import numpy as np
@@ -18,21 +24,21 @@ _ENTRIES = 1 << 22  # of the draws that are evaluated at a time
 def spectral(h, total, diagonal, n_resamples, rng):
     """Eigenvalues of at most 1,000 rows; the tail of the mixture by numerical inversion."""
     n_samples = len(h)
+    rows = h if n_samples <= _ROWS else h.take(rng.choice(n_samples, _ROWS, replace=False))
+    matrix = rows.matrix()
+    np.fill_diagonal(matrix, 0)
+    weights = np.linalg.eigvalsh(matrix) / len(rows)
     statistic = (total - diagonal.sum()) / n_samples
-    rows = h
-    if n_samples > _ROWS:
-        rows = h.take(rng.choice(n_samples, _ROWS, replace=False))
-    weights = np.maximum(np.linalg.eigvalsh(rows.matrix()) / len(rows), 0)
-    return statistic, chi_square_mixture_sf(statistic + weights.sum(), weights)
+    return statistic, chi_square_mixture_sf(statistic, weights)
 
 
 def multipliers(h, total, diagonal, n_resamples, rng):
-    """The same law over all rows by simulation: h with independent normal signs (e_i e_j)."""
+    """The same law from all rows, by simulation."""
     n_samples = len(h)
     statistic = (total - diagonal.sum()) / n_samples
     draws = (
-        np.einsum("ib,ib->b", signs, h.multiply(signs)) / n_samples - diagonal.mean()
-        for signs in _batches(n_samples, n_resamples, lambda size: rng.standard_normal(size))
+        (np.einsum("ib,ib->b", z, h.multiply(z)) - diagonal @ z**2) / n_samples
+        for z in _batches(n_samples, n_resamples, rng.standard_normal)
     )
     return statistic, _share(draws, statistic, n_resamples)
 

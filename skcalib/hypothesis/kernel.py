@@ -54,13 +54,12 @@ def kernel_calibration_test(
     estimate under the hypothesis is found by one of
 
     ``"spectral"`` (unbiased; the default)
-       :math:`(n - 1)\, SKCE \approx \sum_l \lambda_l (Z_l^2 - 1)` with independent standard normal
-       Z and the eigenvalues :math:`\lambda` of the matrix h / m of m = min(n, 1000) samples, drawn
-       at random if there are more. The tail is computed by numerical inversion, not by
-       simulation.
+       :math:`(n - 1)\, SKCE \approx \frac1m \sum_{i \ne j} h_{ij} Z_i Z_j` with independent standard
+       normal Z and m = min(n, 1000) samples, drawn at random if there are more. That is a mixture
+       of chi-square variables weighted by eigenvalues; its tail is found by numerical inversion,
+       not by simulation.
     ``"multipliers"`` (unbiased)
-       the same law from all samples, by `n_resamples` draws of
-       :math:`\frac1n \sum_{ij} h_{ij} (Z_i Z_j - \delta_{ij})`.
+       the same law with all samples, by `n_resamples` draws of Z.
     ``"bootstrap"`` (unbiased)
        the bootstrap of W19, `n_resamples` draws with replacement of the samples.
     ``"asymptotic"`` (linear, block; their default)

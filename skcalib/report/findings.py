@@ -9,6 +9,8 @@ from skcalib.errors import ScoreDecomposition
 from skcalib.errors._terms import check_loss, check_notion, reduce_terms, smooth_notion
 from skcalib.errors.proper import decompose
 from skcalib.grouping import GroupingLossEstimator
+from skcalib.hypothesis import CalibrationTest, kernel_calibration_test
+from skcalib.hypothesis.kernel import MIN_SAMPLES
 from skcalib.intervals import MeanInterval, mean_interval
 from skcalib.notions import TopLabel
 from skcalib.recalibration import VectorScaling
@@ -65,7 +67,8 @@ class Findings:
 
     ``errors`` holds the two losses under each notion with the default smoother; ``flexible`` is
     the Brier error of the confidence (for two classes: of the forecast) with cross-fitted isotonic
-    regression, which sees curves that the default smoother cannot.
+    regression, which sees curves that the default smoother cannot. ``test`` is the kernel test of
+    all classes at once, None where there are too few samples.
     """
 
     n_samples: int
@@ -76,6 +79,7 @@ class Findings:
     flexible: ErrorFinding
     root_brier_score: float
     advice: RecalibratorSelection
+    test: CalibrationTest | None = None
     grouping: GroupingFinding | None = None
 
     def error(self, loss, notion):
@@ -115,9 +119,31 @@ def find(problem, *, features=None, confidence_level, random_state=0, n_jobs=Non
         flexible=flexible,
         root_brier_score=float(np.sqrt(weighted_mean(brier, problem.weight))),
         advice=find_recalibrator(problem, random_state, n_jobs),
+        test=find_test(problem, random_state, n_jobs),
         grouping=None
         if features is None
         else find_grouping(problem, features, confidence_level, random_state, n_jobs),
+    )
+
+
+def find_test(problem, random_state, n_jobs=None):
+    """Kernel test of all classes at once, on a random part of large samples."""
+    n_samples, n_classes = problem.forecast.shape
+    if n_samples < MIN_SAMPLES:
+        return None
+    rows = np.arange(n_samples)
+    most = max(MIN_SAMPLES, int(np.sqrt(_PAIRS / n_classes)))
+    if n_samples > most:  # time grows as n^2 K
+        rows = np.random.RandomState(random_state).choice(n_samples, most, replace=False)
+    if np.ptp(problem.forecast[rows], axis=0).max() == 0:
+        return None  # equal forecasts have no distances; a kernel would have no scale
+    return kernel_calibration_test(
+        problem.classes[problem.target[rows].argmax(axis=1)],
+        problem.forecast[rows],
+        sample_weight=problem.weight[rows],
+        labels=problem.classes,
+        random_state=random_state,
+        n_jobs=n_jobs,
     )
 
 
@@ -155,9 +181,9 @@ def find_grouping(problem, features, confidence_level, random_state, n_jobs=None
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
-            found = GroupingLossEstimator(
-                swap=True, n_permutations=n_permutations, **common
-            ).fit(features, y, **data)
+            found = GroupingLossEstimator(swap=True, n_permutations=n_permutations, **common).fit(
+                features, y, **data
+            )
             named = GroupingLossEstimator(
                 partitioner="stump", n_bins=5, n_permutations=0, **common
             ).fit(features, y, **data)
@@ -180,6 +206,7 @@ def find_grouping(problem, features, confidence_level, random_state, n_jobs=None
 LOSSES = ("brier", "log")
 #: Probabilities beyond which a report leaves out the candidates that take minutes.
 _LARGE = 300_000
+_PAIRS = 1e9  # pairs of samples, times classes, that the kernel test may take
 #: Regions that a report names at the most.
 N_REGIONS = 3
 

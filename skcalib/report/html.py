@@ -198,7 +198,7 @@ def _grouping(grouping):
     shares = [100 * part / grouping.loss if grouping.loss else 0.0 for part in parts]
     name = "forecast" if grouping.of_forecast else "confidence"
     bar = (
-        f"<p style=\"margin-bottom:.2rem\">Brier score of the {name}: "
+        f'<p style="margin-bottom:.2rem">Brier score of the {name}: '
         f"{number(grouping.loss, error)} = calibration {number(grouping.calibration, error)} + "
         f"grouping, at least {interval(grouping.grouping_loss)}, {pvalue(grouping.pvalue)} + "
         f"irreducible, at most {number(grouping.irreducible_bound, error)}</p>"

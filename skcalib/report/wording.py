@@ -57,7 +57,13 @@ def headline(findings):
 def is_miscalibrated(findings):
     """True where a calibration error is above zero beyond its interval."""
     canonical = findings.error("brier", "canonical")
-    return canonical.detected or findings.confidence.detected or findings.flexible.detected
+    looks = (canonical, findings.confidence, findings.flexible)
+    return any(look.detected for look in looks) or _test_finds(findings)
+
+
+def _test_finds(findings):
+    """The kernel test counts for the verdict at the 1 % level: three other looks were taken."""
+    return findings.test is not None and findings.test.rejects(0.01)
 
 
 def _direction(findings):
@@ -69,7 +75,8 @@ def _direction(findings):
 
 def sentences(findings):
     """The verdict in full: is it real, how large, which way, and is it worth mending."""
-    told = [_size(findings), _gap(findings), _gain(findings), _information(findings)]
+    told = [_size(findings), *_test(findings), _gap(findings), _gain(findings)]
+    told.append(_information(findings))
     return told + ([] if findings.grouping is None else _grouping(findings.grouping))
 
 
@@ -86,6 +93,11 @@ def _size(findings):
             "would very probably have shown."
         )
     seen = [look.calibration for look in looks if look.detected]
+    if not seen and not findings.error("brier", "canonical").detected:
+        return (
+            f"No curve of {what.lower().removeprefix('the ')} that was fitted here is off beyond "
+            "its interval, but the test of the whole forecast finds that it is."
+        )
     if not seen:
         return (
             f"{what} passes on its own, but the probabilities of all classes taken together do not."
@@ -96,6 +108,18 @@ def _size(findings):
         f"{what} is off by about {points(middle)} (root mean square; interval "
         f"{points(low)} to {points(high)})."
     )
+
+
+def _test(findings):
+    """The kernel test in words."""
+    test = findings.test
+    if test is None:
+        return []
+    what = "the forecast" if findings.n_classes == 2 else "all classes at once"
+    said = f"Kernel test of {what}: {pvalue(test.pvalue)}."
+    if test.rejects():
+        return [f"{said} Calibrated forecasts would look as wrong as these that rarely."]
+    return [f"{said} Calibrated forecasts often look as wrong as these."]
 
 
 def _gap(findings):
