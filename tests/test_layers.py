@@ -84,7 +84,13 @@ INNER = {
 }
 #: Private modules that draw: matplotlib at their top, and imported inside functions only.
 DRAWING = ("skcalib.displays._plotting",)
-NUMPY_AND_SCIPY_ONLY = ("skcalib.divergences", "skcalib.kernels", "skcalib.scores", "skcalib.links", "skcalib.tower")
+NUMPY_AND_SCIPY_ONLY = (
+    "skcalib.divergences",
+    "skcalib.kernels",
+    "skcalib.scores",
+    "skcalib.links",
+    "skcalib.tower",
+)
 MAY_DRAW = ("skcalib.displays", "skcalib.report")
 
 

@@ -16,13 +16,14 @@ def chi_square_mixture_sf(x, weights):
 
     .. math::
 
-        P = \frac1{2 \pi i} \int \exp \varphi(s)\, ds, \qquad
-        \varphi(s) = -\tfrac12 \sum_l \log(1 - 2 \lambda_l s) - s x - \log s,
+        \frac1{2 \pi i} \int \exp \varphi(s)\, ds, \qquad
+        \varphi(s) = -\tfrac12 \sum_l \log(1 - 2 \lambda_l s) - s x - \log |s|,
 
-    over a hyperbola that cuts the real axis at the saddle point of :math:`\varphi` between 0 and
-    :math:`1 / (2 \max \lambda)` and opens to the right, where the integrand vanishes. There is no
-    cancellation on it, so tails of 1e-100 have the same relative accuracy, about 1e-11, as
-    the middle. O(number of weights) for each of some 60 nodes.
+    over a hyperbola that cuts the real axis at a saddle point of :math:`\varphi` and opens to the
+    right, where the integrand vanishes for x > 0. To the right of 0 it is the probability; to the
+    left, taken if x is below the mean, it is that of the complement. There is no cancellation,
+    so tails of 1e-100 have the same relative accuracy, about 1e-11, as the middle. O(number of
+    weights) for each of some 60 nodes.
 
     Parameters
     ----------
@@ -45,22 +46,31 @@ def chi_square_mixture_sf(x, weights):
     # In units of the largest weight; those that are roundings beside it only cost time.
     weights = weights[np.abs(weights) > 1e-14 * largest] / largest
     x = x / largest
-    if -0.5 * np.log(1 - 0.5 * weights).sum() - 0.25 * x < _UNDERFLOW:  # Chernoff's bound
-        return 0.0
-    saddle = _saddle(x, weights)
+    if x < 1e-100 and weights.min() > 0:
+        return 1.0
+    if x >= weights.sum():
+        return _tail(x, weights, 1)
+    return 1 - _tail(x, weights, -1)
+
+
+def _tail(x, weights, side):
+    """The integral over a hyperbola that passes 0 on the right (side 1) or on the left (-1)."""
+    if side > 0 and -0.5 * np.log(1 - 0.5 * weights).sum() - 0.25 * x < _UNDERFLOW:
+        return 0.0  # by Chernoff's bound
+    saddle = _saddle(x, weights, side)
     rest = 1 - 2 * weights * saddle
     second = np.sum(2 * (weights / rest) ** 2) + saddle**-2
     third = np.sum(8 * (weights / rest) ** 3) - 2 * saddle**-3
     height = second**-0.5
     # Steepest descent near the saddle, but always open to the right.
     width = max(third / (3 * second**2), 0.3 * height)
-    peak = _exponent(np.array([saddle + 0j]), x, weights).real[0]
+    peak = _exponent(np.array([saddle + 0j]), x, weights, side).real[0]
     total, start = 0.5 * height, 1  # the integrand at the saddle, half of a symmetric sum
     while True:
         angle = _STEP * np.arange(start, start + _NODES)
         points = saddle + width * (np.cosh(angle) - 1) + 1j * height * np.sinh(angle)
         slope = width * np.sinh(angle) + 1j * height * np.cosh(angle)
-        terms = np.exp(_exponent(points, x, weights) - peak) * slope / 1j
+        terms = np.exp(_exponent(points, x, weights, side) - peak) * slope / 1j
         total += terms.sum().real
         if np.abs(terms[-1]) < _NEGLIGIBLE * abs(total):
             break
@@ -68,17 +78,20 @@ def chi_square_mixture_sf(x, weights):
     return float(min(1.0, np.exp(peak) * _STEP * total / np.pi))
 
 
-def _exponent(s, x, weights):
-    return -0.5 * np.log(1 - 2 * np.multiply.outer(s, weights)).sum(axis=-1) - s * x - np.log(s)
+def _exponent(s, x, weights, side):
+    logs = np.log(1 - 2 * np.multiply.outer(s, weights)).sum(axis=-1)
+    return -0.5 * logs - s * x - np.log(side * s)
 
 
-def _saddle(x, weights):
-    """Where the derivative of the exponent vanishes in (0, 1/2), for a largest weight of one."""
+def _saddle(x, weights, side):
+    """Where the derivative of the exponent vanishes between 0 and the next singularity."""
+    ahead = side * weights
+    largest = ahead.max(initial=0.0)
 
-    def slope(logit):
-        s = 0.5 / (1 + np.exp(-logit))
-        # 1 - 2 s is written so that it stays exact near the singularity.
-        gap = 1 / (1 + np.exp(logit))
-        return np.sum(weights / (1 - weights + weights * gap)) - x - 1 / s
+    def slope(t):
+        # s = side / (q + 2 largest), so that 1 - 2 w s has no cancellation near the singularity
+        q = np.exp(-t)
+        scale = q + 2 * largest
+        return np.sum(weights * (scale / (q + 2 * (largest - ahead)))) - x - side * scale
 
-    return 0.5 / (1 + np.exp(-brentq(slope, -700, 700, xtol=1e-6)))
+    return side / (np.exp(-brentq(slope, -300, 300, xtol=1e-6)) + 2 * largest)

@@ -54,8 +54,8 @@ def kernel_calibration_test(
     estimate under the hypothesis is found by one of
 
     ``"spectral"`` (unbiased; the default)
-       :math:`(n - 1)\, SKCE \approx \frac1m \sum_{i \ne j} h_{ij} Z_i Z_j` with independent standard
-       normal Z and m = min(n, 1000) samples, drawn at random if there are more. That is a mixture
+       :math:`(n - 1)\, SKCE \approx \frac1m \sum_{i \ne j} h_{ij} Z_i Z_j` with independent
+       standard normal Z and m = min(n, 1000) samples, drawn at random if there are more. That is a mixture
        of chi-square variables weighted by eigenvalues; its tail is found by numerical inversion,
        not by simulation.
     ``"multipliers"`` (unbiased)
@@ -140,10 +140,12 @@ def kernel_calibration_test(
     --------
     >>> from skcalib import kernel_calibration_test
     >>> from skcalib.datasets import make_tempered_simplex
-    >>> data = make_tempered_simplex(1000, 3, random_state=0)
-    >>> print(kernel_calibration_test(data.y, data.y_proba))
-    >>> calibrated = make_tempered_simplex(1000, 3, score_temperature=1, random_state=0)
-    >>> print(kernel_calibration_test(calibrated.y, calibrated.y_proba))
+    >>> data = make_tempered_simplex(500, 10, random_state=0)
+    >>> kernel_calibration_test(data.y, data.y_proba, random_state=0).rejects()
+    True
+    >>> calibrated = make_tempered_simplex(500, 10, score_temperature=1, random_state=0)
+    >>> kernel_calibration_test(calibrated.y, calibrated.y_proba, random_state=0).rejects()
+    False
     """
     problem = check_problem(
         y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label

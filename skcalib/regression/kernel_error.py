@@ -144,7 +144,7 @@ def kernel_calibration_error_gaussian(
     >>> round(kernel_calibration_error_gaussian(y, mean, np.ones(500)), 4)
     0.0003
     >>> round(kernel_calibration_error_gaussian(y, mean, np.full(500, 0.25)), 4)
-    0.005
+    0.0083
     """
     scales = forecast_bandwidth, target_bandwidth
     h = _function(y_true, y_mean, y_var, scales, sample_weight, n_jobs)

@@ -1,0 +1,450 @@
+"""The kernel calibration error: a naive oracle, identities between estimators, golden values."""
+
+import json
+import tracemalloc
+from functools import cache
+from itertools import product
+from math import exp
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skcalib import (
+    ClassGroups,
+    Classwise,
+    GaussianKernel,
+    LaplacianKernel,
+    MatrixKernel,
+    TopK,
+    kernel_calibration_error,
+    unconditional_mean_embedding_error,
+)
+from skcalib._checks import check_problem
+from skcalib.datasets import make_widmann
+from skcalib.errors._residual_kernel import ResidualKernel
+from skcalib.errors.kernel_error import block_estimates
+from skcalib.kernels import median_distance
+from skcalib.notions import NOTIONS, Canonical
+
+GOLDEN = Path(__file__).parents[2] / "shared" / "golden"
+needs_golden = pytest.mark.skipif(
+    not (GOLDEN / "golden.json").exists(), reason=f"the golden values are not at {GOLDEN}"
+)
+ESTIMATORS = [("biased", None), ("unbiased", None), ("linear", None), ("block", 2), ("block", 5)]
+MATRIX = [[2.0, 1.0, 0.0], [1.0, 2.0, 0.0], [0.0, 0.0, 0.5]]
+
+
+def skce(data, estimator="unbiased", block_size=None, **arguments):
+    return kernel_calibration_error(*data, estimator=estimator, block_size=block_size, **arguments)
+
+
+def small(multiclass, n_samples=13):
+    """A few samples without a tie, every class present."""
+    y, proba = multiclass
+    assert len(np.unique(y[:n_samples])) == 3
+    return y[:n_samples], proba[:n_samples]
+
+
+# --- the oracle -----------------------------------------------------------------------------------
+
+
+def h_by_loops(data, bandwidth, matrix, weight):
+    """Four loops: two over samples, two over classes."""
+    y, proba = data
+    n, k = proba.shape
+    h = np.zeros((n, n))
+    for i, j in product(range(n), repeat=2):
+        distance = sum(abs(proba[i, c] - proba[j, c]) for c in range(k)) / 2
+        for a, b in product(range(k), repeat=2):
+            left, right = (y[i] == a) - proba[i, a], (y[j] == b) - proba[j, b]
+            h[i, j] += left * matrix[a][b] * exp(-distance / bandwidth) * right
+        h[i, j] *= weight[i] * weight[j]
+    return h
+
+
+def mean_by_loops(h, weight, estimator, block_size):
+    n = len(h)
+    if estimator == "biased":
+        pairs = list(product(range(n), repeat=2))
+    elif estimator == "unbiased":
+        pairs = [(i, j) for i, j in product(range(n), repeat=2) if i != j]
+    else:
+        size = 2 if estimator == "linear" else block_size
+        blocks = [range(s, s + size) for s in range(0, n - size + 1, size)]
+        pairs = [(i, j) for block in blocks for i, j in product(block, repeat=2) if i != j]
+    return sum(h[i, j] for i, j in pairs) / sum(weight[i] * weight[j] for i, j in pairs)
+
+
+@pytest.mark.parametrize(("estimator", "block_size"), ESTIMATORS)
+@pytest.mark.parametrize("matrix", [None, MATRIX], ids=["identity", "matrix"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_naive_loops(estimator, block_size, matrix, weighted, multiclass):
+    data = small(multiclass)
+    weight = np.random.default_rng(0).uniform(0.2, 3, 13) if weighted else np.ones(13)
+    h = h_by_loops(data, 0.3, np.eye(3) if matrix is None else matrix, weight)
+    expected = mean_by_loops(h, weight, estimator, block_size)
+    kernel = MatrixKernel(LaplacianKernel(0.3), matrix)
+    found = skce(data, estimator, block_size, kernel=kernel, sample_weight=weight)
+    assert found == pytest.approx(expected, rel=1e-12, abs=1e-15)
+
+
+@pytest.mark.parametrize("block_size", [2, 32, 33, 60, 149])
+def test_block_sizes_on_either_side_of_the_fast_path(block_size, multiclass):
+    """Blocks one by one, by the unbiased estimator; an incomplete last block is dropped."""
+    y, proba = multiclass
+    kernel = LaplacianKernel(0.3)
+    starts = range(0, 150 - block_size + 1, block_size)
+    blocks = [slice(start, start + block_size) for start in starts]
+    labels = np.arange(3)
+    each = [skce((y[b], proba[b]), kernel=kernel, labels=labels) for b in blocks]
+    found = skce(multiclass, "block", block_size, kernel=kernel)
+    assert found == pytest.approx(np.mean(each), rel=1e-12)
+
+
+# --- identities -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("notion", [*NOTIONS, Classwise("sum"), TopK(2), ClassGroups([[0, 1]])])
+@pytest.mark.parametrize("kernel", [None, GaussianKernel() + 2 * LaplacianKernel(0.1)], ids=repr)
+def test_estimators_are_patterns_of_one_function(notion, kernel, multiclass):
+    arguments = {"notion": notion, "kernel": kernel}
+    biased, unbiased, linear = (
+        skce(multiclass, e, **arguments) for e in ("biased", "unbiased", "linear")
+    )
+    n = len(multiclass[0])
+    h = ResidualKernel.of_problem(
+        check_problem(*multiclass),
+        LaplacianKernel() if kernel is None else kernel,
+        NOTIONS[notion]() if isinstance(notion, str) else notion,
+    )
+    matrix = h.matrix()
+    np.testing.assert_allclose(matrix, matrix.T, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(np.diag(matrix), h.diagonal(), rtol=1e-12, atol=1e-15)
+    assert biased == pytest.approx(matrix.mean(), rel=1e-11)
+    off = matrix.sum() - np.trace(matrix)
+    assert unbiased == pytest.approx(off / (n * (n - 1)), rel=1e-11)
+    pairs = np.arange(0, n - 1, 2)
+    assert linear == pytest.approx(matrix[pairs, pairs + 1].mean(), rel=1e-11)
+    assert biased == pytest.approx(((n - 1) * unbiased + np.trace(matrix) / n) / n, rel=1e-11)
+    assert skce(multiclass, "block", n, **arguments) == pytest.approx(unbiased, rel=1e-11)
+    assert skce(multiclass, "block", 2, **arguments) == pytest.approx(linear, rel=1e-13)
+    assert biased >= 0
+
+
+def test_products_with_many_columns(multiclass):
+    """H v in strips is H v; several blocks of rows, several parts."""
+    y, proba = (np.concatenate([a] * 4) for a in multiclass)
+    h = ResidualKernel.of_problem(check_problem(y, proba), LaplacianKernel(0.2), Classwise())
+    columns = np.random.default_rng(0).normal(size=(600, 3))
+    np.testing.assert_allclose(h.multiply(columns), h.matrix() @ columns, rtol=1e-10, atol=1e-12)
+    assert h.total() == pytest.approx(h.matrix().sum(), rel=1e-12)
+
+
+@pytest.mark.parametrize("notion", NOTIONS)
+def test_threads_do_not_change_a_bit(notion, forecasts):
+    data = forecasts(1500, 4)
+    assert skce(data, notion=notion, n_jobs=2) == skce(data, notion=notion)
+
+
+def test_classwise_is_the_mean_over_binary_problems(multiclass):
+    y, proba = multiclass
+    each = [skce((y == k, proba[:, k])) for k in range(3)]
+    assert skce(multiclass, notion="classwise") == pytest.approx(np.mean(each), rel=1e-11)
+    assert skce(multiclass, notion=Classwise("sum")) == pytest.approx(np.sum(each), rel=1e-11)
+
+
+def test_scaling_and_adding_kernels(multiclass):
+    one, two = LaplacianKernel(0.3), GaussianKernel(0.1)
+    values = [skce(multiclass, kernel=k) for k in (one, two, 2 * one + 3 * two)]
+    assert values[2] == pytest.approx(2 * values[0] + 3 * values[1], rel=1e-12)
+    assert skce(multiclass, kernel=0 * one) == 0
+
+
+def test_a_binary_kernel_of_one_column_is_half(binary):
+    y, proba = binary
+    only = MatrixKernel(LaplacianKernel(0.3), [[0, 0], [0, 1]])
+    assert 2 * skce(binary, kernel=only) == pytest.approx(
+        skce(binary, kernel=LaplacianKernel(0.3)), rel=1e-12
+    )
+    assert skce((y, proba[:, 1])) == skce(binary)
+
+
+def test_the_order_of_samples_and_classes(multiclass):
+    y, proba = multiclass
+    order = np.random.default_rng(0).permutation(len(y))
+    for estimator in ("biased", "unbiased"):
+        shuffled = skce((y[order], proba[order]), estimator)
+        assert shuffled == pytest.approx(skce(multiclass, estimator), rel=1e-11)
+        swapped = skce((y, proba[:, ::-1]), estimator, labels=[2, 1, 0])
+        assert swapped == pytest.approx(skce(multiclass, estimator), rel=1e-11)
+    assert skce((y[order], proba[order]), "linear") != pytest.approx(skce(multiclass, "linear"))
+
+
+def test_weights_scale_away_and_zero_means_absent(multiclass):
+    y, proba = multiclass
+    weight = np.random.default_rng(0).uniform(0.5, 2, len(y))
+    for estimator, block_size in ESTIMATORS:
+        found = skce(multiclass, estimator, block_size, sample_weight=weight)
+        scaled = skce(multiclass, estimator, block_size, sample_weight=7 * weight)
+        assert scaled == pytest.approx(found, rel=1e-11)
+        assert found != pytest.approx(skce(multiclass, estimator, block_size), rel=1e-3)
+        equal = skce(multiclass, estimator, block_size, sample_weight=np.full(len(y), 0.3))
+        assert equal == pytest.approx(skce(multiclass, estimator, block_size), rel=1e-11)
+        absent = np.where(np.arange(len(y)) % 3 == 0, 0.0, 1.0)
+        kept = (y[absent > 0], proba[absent > 0])
+        found = skce(multiclass, estimator, block_size, sample_weight=absent)
+        assert found == pytest.approx(skce(kept, estimator, block_size), rel=1e-12)
+
+
+def test_integer_weights_repeat_samples_for_biased(multiclass):
+    y, proba = small(multiclass)
+    weight = np.arange(13) % 3 + 1
+    repeated = (np.repeat(y, weight), np.repeat(proba, weight, axis=0))
+    kernel = LaplacianKernel(0.3)
+    found = skce((y, proba), "biased", kernel=kernel, sample_weight=weight)
+    assert found == pytest.approx(skce(repeated, "biased", kernel=kernel), rel=1e-12)
+
+
+# --- statistics -----------------------------------------------------------------------------------
+
+
+def test_unbiased_and_its_relatives_have_the_same_mean(within_standard_errors):
+    """A finite population whose SKCE is known: forecasts from four points, labels from a law."""
+    rng = np.random.default_rng(0)
+    points = np.array([[0.6, 0.3, 0.1], [0.2, 0.2, 0.6], [0.1, 0.8, 0.1], [1 / 3, 1 / 3, 1 / 3]])
+    law = np.array([[0.5, 0.3, 0.2], [0.2, 0.5, 0.3], [0.1, 0.8, 0.1], [0.4, 0.1, 0.5]])
+    kernel, share = LaplacianKernel(0.4), np.array([0.4, 0.3, 0.2, 0.1])
+    residual = share[:, None] * (law - points)
+    truth = np.sum(kernel(points, points) * (residual @ residual.T))
+    draws = {e: [] for e in ESTIMATORS[1:]}
+    for _ in range(600):
+        which = rng.choice(4, 30, p=share)
+        y = (law[which].cumsum(axis=1) < rng.random((30, 1))).sum(axis=1)
+        for key in draws:
+            draws[key].append(skce((y, points[which]), *key, kernel=kernel, labels=[0, 1, 2]))
+    for values in draws.values():
+        within_standard_errors(values, truth)
+    deviations = [
+        np.std(draws[key]) for key in (("linear", None), ("block", 5), ("unbiased", None))
+    ]
+    assert deviations == sorted(deviations, reverse=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("model", "biased", "unbiased"),
+    [("M1", 0.00179, 0.0), ("M2", 0.0998, 0.0966), ("M3", 0.0205, 0.0152)],
+)
+def test_means_of_the_published_simulations(model, biased, unbiased):
+    """W19: n = 250, ten classes; published means of 400 data sets, so both have errors."""
+    values = []
+    for seed in range(400):
+        data = make_widmann(250, model=model, random_state=seed)
+        pair = [
+            skce((data.y, data.y_proba), e, labels=np.arange(10)) for e in ("biased", "unbiased")
+        ]
+        values.append(pair)
+    errors = np.std(values, axis=0) / 20
+    gaps = np.abs(np.mean(values, axis=0) - (biased, unbiased))
+    assert np.all(gaps < 4 * np.sqrt(2) * errors + 1e-4)
+
+
+def test_memory_does_not_grow_with_the_square(forecasts):
+    data = forecasts(6000, 5)
+    tracemalloc.start()
+    skce(data, kernel=LaplacianKernel(0.3))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2e7  # a matrix of all pairs has 2.9e8
+
+
+# --- golden values --------------------------------------------------------------------------------
+
+
+@cache
+def golden_rows(name):
+    rows = json.loads((GOLDEN / "golden.json").read_text())
+    return [r for r in rows if r["input"] == name]
+
+
+@cache
+def golden_input(name):
+    with np.load(GOLDEN / f"{name}.npz") as file:
+        return file["y"], file["probs"]
+
+
+def ours(quantity, data, kernel):
+    """A published quantity by our functions, or None if it is no kernel error."""
+    _, kind, *rest = [*quantity.split("_"), ""]
+    names = {"b": "biased", "uq": "unbiased", "ul": "linear"}
+    if kind in names and rest == [""]:
+        return skce(data, names[kind], kernel=kernel)
+    if kind.startswith("block") and rest == [""]:
+        return skce(data, "block", int(kind[5:]), kernel=kernel)
+    h = ResidualKernel.of_problem(check_problem(*data), kernel, Canonical())
+    if quantity == "skce_ul_sigma":
+        return np.std(block_estimates(h, 2)[0], ddof=1)
+    if quantity.endswith("stderr"):
+        values = block_estimates(h, int(kind[5:]))[0]
+        return np.std(values, ddof=1) / np.sqrt(len(values))
+    if kind == "biased":
+        size = int(rest[0][5:])
+        values = block_estimates(h, size)[0]
+        diagonal = h.diagonal()[: size * len(values)].mean()
+        return ((size - 1) * values.mean() + diagonal) / size
+    return None
+
+
+@needs_golden
+@pytest.mark.parametrize("name", ["bin500", "tri300"])
+def test_published_errors(name):
+    """Both distances, every bandwidth and block size, relative 1e-9."""
+    data, seen = golden_input(name), 0
+    for row in golden_rows(name):
+        if not row["quantity"].startswith("skce"):
+            continue
+        kernel = LaplacianKernel(row["params"]["nu"], row["params"]["dist"])
+        found = ours(row["quantity"], data, kernel)
+        if found is not None:
+            assert found == pytest.approx(row["value"], rel=1e-9), row
+            seen += 1
+    assert seen >= 60
+
+
+@needs_golden
+@pytest.mark.parametrize("name", ["bin500", "tri300"])
+def test_published_medians_and_mmce(name):
+    data = golden_input(name)
+    for row in golden_rows(name):
+        if row["quantity"] == "median_distance":
+            rule = "median" if row["params"]["pairs"].startswith("all") else "median_pairs"
+            found = median_distance(data[1], metric=row["params"]["dist"], rule=rule)
+            assert found == pytest.approx(row["value"], rel=1e-12)
+            if rule == "median" and row["params"]["dist"] == "total_variation":
+                default, by_hand = skce(data), skce(data, kernel=LaplacianKernel(row["value"]))
+                assert default == pytest.approx(by_hand, rel=1e-10)
+        elif row["quantity"] == "mmce":
+            kernel = 0.5 * LaplacianKernel(0.4)
+            found = skce(data, "biased", kernel=kernel, notion="top_label") ** 0.5
+            assert found == pytest.approx(row["value"], rel=1e-9)
+
+
+# --- mean embeddings ------------------------------------------------------------------------------
+
+LOCATIONS = np.array([[0.8, 0.1, 0.1], [0.2, 0.5, 0.3]])
+
+
+@pytest.mark.parametrize("matrix", [None, MATRIX], ids=["identity", "matrix"])
+@pytest.mark.parametrize("location_labels", [None, [0, 2]])
+def test_embedding_by_loops(matrix, location_labels, multiclass):
+    y, proba = small(multiclass)
+    weight = np.random.default_rng(0).uniform(0.2, 3, 13)
+    m = np.eye(3) if matrix is None else np.array(matrix)
+    terms = []
+    for j, t in enumerate(LOCATIONS):
+        mean = np.zeros(3)
+        for i in range(13):
+            k = exp(-np.abs(proba[i] - t).sum() / 2 / 0.3)
+            mean += weight[i] * k * m @ (np.eye(3)[y[i]] - proba[i]) / weight.sum()
+        chosen = mean if location_labels is None else mean[location_labels[j]]
+        terms.append(np.sum(chosen**2))
+    found = unconditional_mean_embedding_error(
+        y,
+        proba,
+        locations=LOCATIONS,
+        location_labels=location_labels,
+        kernel=MatrixKernel(LaplacianKernel(0.3), matrix),
+        sample_weight=weight,
+    )
+    assert found == pytest.approx(np.mean(terms), rel=1e-12)
+
+
+def test_embedding_in_slices(monkeypatch, multiclass):
+    arguments = {"locations": LOCATIONS, "kernel": GaussianKernel()}
+    whole = unconditional_mean_embedding_error(*multiclass, **arguments)
+    monkeypatch.setattr("skcalib.errors.embedding_error._ROWS", 7)
+    sliced = unconditional_mean_embedding_error(*multiclass, **arguments)
+    assert sliced == pytest.approx(whole, rel=1e-12)
+
+
+def test_embedding_of_the_top_label(multiclass):
+    y, proba = multiclass
+    found = unconditional_mean_embedding_error(
+        *multiclass, locations=[0.9, 0.5], notion="top_label"
+    )
+    right = y == proba.argmax(axis=1)
+    by_hand = unconditional_mean_embedding_error(right, proba.max(axis=1), locations=[0.9, 0.5])
+    assert found == pytest.approx(by_hand, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"locations": 0.9 * LOCATIONS}, "sum to 1"),
+        ({"locations": [0.3, 0.4]}, "locations have 2 columns"),
+        ({"locations": LOCATIONS, "location_labels": [0]}, "2 locations, but 1"),
+        ({"locations": LOCATIONS, "location_labels": [0, 5]}, "none of the classes"),
+        ({"locations": LOCATIONS, "notion": "classwise"}, "has 3 problems"),
+        (
+            {"locations": [0.3, 0.4], "notion": "top_label", "location_labels": [0, 1]},
+            "need notion='canonical'",
+        ),
+    ],
+)
+def test_refused_locations(arguments, message, multiclass):
+    with pytest.raises(ValueError, match=message):
+        unconditional_mean_embedding_error(*multiclass, **arguments)
+
+
+# --- at the door ----------------------------------------------------------------------------------
+
+
+def test_containers_labels_and_types(multiclass):
+    y, proba = multiclass
+    kernel = LaplacianKernel(0.3)
+    expected = skce(multiclass, kernel=kernel)
+    names = np.array(["ant", "bee", "cat"])
+    frame = pd.DataFrame(proba, columns=names)
+    before = frame.copy()
+    assert skce((pd.Series(names[y]), frame), kernel=kernel) == expected
+    pd.testing.assert_frame_equal(frame, before)
+    single = skce((y, proba.astype(np.float32)), kernel=kernel)
+    assert single == pytest.approx(expected, rel=1e-5)
+    assert type(expected) is float
+    assert skce(multiclass, kernel="laplacian") == skce(multiclass)
+    assert skce(multiclass, kernel="gaussian") == skce(multiclass, kernel=GaussianKernel())
+
+
+def test_the_smallest_samples():
+    one = ([1], [0.3])
+    assert skce(one, "biased") == pytest.approx(2 * 0.7**2, rel=1e-14)
+    for estimator in ("unbiased", "linear"):
+        with pytest.raises(ValueError, match="at least two samples"):
+            skce(one, estimator)
+    assert skce(([1, 1], [0.3, 0.3])) == pytest.approx(2 * 0.7**2, rel=1e-14)
+    assert skce(([0, 1], [0.0, 1.0])) == 0  # exact and right
+    assert skce(([1, 0], [0.0, 1.0]), kernel=LaplacianKernel(1.0)) == pytest.approx(-2 * exp(-1))
+    assert np.isfinite(skce(([0] * 5, np.full(5, 0.5)), "block", 5))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"estimator": "quadratic"}, "estimator must be one of 'biased'"),
+        ({"estimator": "block"}, "needs a block_size"),
+        ({"estimator": "block", "block_size": 1}, "needs a block_size"),
+        ({"estimator": "block", "block_size": 151}, "needs a block_size"),
+        ({"estimator": "block", "block_size": 5.0}, "needs a block_size"),
+        ({"block_size": 5}, "is for estimator='block'"),
+        ({"kernel": "cauchy"}, "kernel must be one of 'laplacian', 'gaussian' or a Kernel"),
+        ({"kernel": LaplacianKernel}, "kernel must be"),
+        ({"notion": "marginal"}, "notion must be"),
+        ({"kernel": MatrixKernel(LaplacianKernel(), np.eye(2))}, "2 rows"),
+        ({"kernel": GaussianKernel(metric="total_variation")}, "use metric='euclidean'"),
+    ],
+)
+def test_refused_arguments(arguments, message, multiclass):
+    with pytest.raises(ValueError, match=message):
+        kernel_calibration_error(*multiclass, **arguments)

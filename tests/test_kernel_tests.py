@@ -1,0 +1,493 @@
+"""Tests on the kernel calibration error: laws under the null, published values, power, refusals."""
+
+import json
+from functools import cache
+from itertools import permutations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import chi2, kstest, norm
+
+from skcalib import (
+    CalibrationTest,
+    Classwise,
+    GaussianKernel,
+    LaplacianKernel,
+    MatrixKernel,
+    distribution_free_bound,
+    kernel_calibration_error,
+    kernel_calibration_test,
+    unconditional_mean_embedding_error,
+)
+from skcalib._checks import check_problem
+from skcalib.datasets import make_widmann
+from skcalib.errors._residual_kernel import ResidualKernel
+from skcalib.errors.embedding_error import Embedding
+from skcalib.hypothesis import _null_laws
+from skcalib.hypothesis._mixture import chi_square_mixture_sf
+from skcalib.hypothesis.kernel import METHODS
+from skcalib.notions import NOTIONS, Canonical
+
+GOLDEN = Path(__file__).parents[2] / "shared" / "golden"
+needs_golden = pytest.mark.skipif(
+    not (GOLDEN / "golden.json").exists(), reason=f"the golden values are not at {GOLDEN}"
+)
+ALL = [(estimator, method) for estimator in METHODS for method in METHODS[estimator]]
+
+
+def run(data, estimator="unbiased", **arguments):
+    """The test, with blocks of ten for the estimator that needs them."""
+    size = 10 if estimator == "block" else None
+    arguments = {"random_state": 0, "block_size": size, **arguments}
+    return kernel_calibration_test(*data, estimator=estimator, **arguments)
+
+
+def calibrated(n_samples, n_classes, seed, concentration=1.0):
+    rng = np.random.default_rng(seed)
+    proba = rng.dirichlet(np.full(n_classes, concentration), n_samples)
+    y = (proba.cumsum(axis=1)[:, :-1] < rng.random((n_samples, 1))).sum(axis=1)
+    return y, proba
+
+
+# --- the mixture of chi-square variables ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3, 10, 300])
+@pytest.mark.parametrize("x", [0.0, 1e-200, 1e-8, 0.1, 1.0, 5.0, 50.0, 299.0, 600.0, 2000.0])
+def test_equal_weights_are_chi_square(freedom, x):
+    weights = np.full(freedom, 2.5)
+    found = chi_square_mixture_sf(2.5 * x, weights)
+    assert found == pytest.approx(chi2.sf(x, freedom), rel=1e-10)
+    below = chi_square_mixture_sf(-2.5 * x, -weights)
+    assert below == pytest.approx(chi2.cdf(x, freedom), rel=1e-10, abs=1e-15)
+
+
+@pytest.mark.parametrize("x", [1e-9, 0.1, 1.0, 20.0, 300.0])
+def test_two_exponentials(x):
+    a, b = 1.0, 0.3
+    exact = (a * np.exp(-x / (2 * a)) - b * np.exp(-x / (2 * b))) / (a - b)
+    assert chi_square_mixture_sf(x, [a, b, b, a, 0.0]) == pytest.approx(exact, rel=1e-10)
+    laplace = 0.5 * np.exp(-x)
+    assert chi_square_mixture_sf(x, [0.5, 0.5, -0.5, -0.5]) == pytest.approx(laplace, rel=1e-10)
+    assert chi_square_mixture_sf(-x, [0.5, 0.5, -0.5, -0.5]) == pytest.approx(
+        1 - laplace, rel=1e-10
+    )
+
+
+def test_uneven_weights_by_simulation():
+    rng = np.random.default_rng(0)
+    weights = rng.normal(size=40) ** 3
+    draws = rng.standard_normal((200_000, 40)) ** 2 @ weights
+    for x in np.quantile(draws, [0.01, 0.3, 0.7, 0.99, 0.9999]):
+        share = np.mean(draws >= x)
+        error = np.sqrt(share * (1 - share) / len(draws))
+        assert abs(chi_square_mixture_sf(x, weights) - share) < 4 * error
+
+
+@pytest.mark.parametrize(
+    ("x", "weights", "expected"),
+    [
+        (0.0, [], 1.0),
+        (1.0, [], 0.0),
+        (-1.0, [], 1.0),
+        (0.0, [-1.0], 0.0),
+        (2.0, [-1.0, -2.0], 0.0),
+        (-2.0, [1.0], 1.0),
+        (1e9, [1.0], 0.0),
+        (1.0, [1e-300], 0.0),
+        (0.0, [0.5, -0.5], 0.5),
+    ],
+)
+def test_edges_of_the_mixture(x, weights, expected):
+    assert chi_square_mixture_sf(x, weights) == pytest.approx(expected, abs=1e-10)
+
+
+# --- identities -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("estimator", "method"), ALL)
+@pytest.mark.parametrize("notion", ["canonical", "top_label"])
+def test_every_test_gives_a_record(estimator, method, notion, multiclass):
+    test = run(multiclass, estimator, method=method, notion=notion, n_resamples=99)
+    assert isinstance(test, CalibrationTest)
+    assert all(type(v) is float for v in (test.statistic, test.pvalue, test.estimate))
+    assert 0 < test.pvalue <= 1 and np.isfinite(test.statistic)
+    if method != "embedding":
+        size = 10 if estimator == "block" else None
+        value = kernel_calibration_error(
+            *multiclass, estimator=estimator, block_size=size, notion=notion
+        )
+        assert test.estimate == pytest.approx(value, rel=1e-11)
+    again = run(multiclass, estimator, method=method, notion=notion, n_resamples=99)
+    assert again == test
+
+
+def test_auto_is_the_first_method(multiclass):
+    for estimator, methods in METHODS.items():
+        assert run(multiclass, estimator) == run(multiclass, estimator, method=methods[0])
+    assert "spectral" in run(multiclass).method
+
+
+def test_statistics_are_functions_of_the_estimate(multiclass):
+    n = len(multiclass[0])
+    unbiased, biased = (
+        kernel_calibration_error(*multiclass, estimator=e) for e in ("unbiased", "biased")
+    )
+    for method in ("spectral", "multipliers"):
+        test = run(multiclass, method=method, n_resamples=9)
+        assert test.statistic == pytest.approx((n - 1) * unbiased, rel=1e-11)
+    test = run(multiclass, method="bootstrap", n_resamples=9)
+    assert test.statistic == pytest.approx(n / (n - 1) * unbiased - biased, rel=1e-9)
+
+
+@pytest.mark.parametrize("notion", NOTIONS)
+@pytest.mark.parametrize("seed", range(3))
+def test_spectral_is_the_limit_of_multipliers(notion, seed):
+    data = calibrated(60, 3, seed)
+    exact = run(data, notion=notion).pvalue
+    simulated = run(data, notion=notion, method="multipliers", n_resamples=4000).pvalue
+    assert abs(simulated - exact) < 4 * np.sqrt(exact * (1 - exact) / 4000) + 1e-3
+
+
+@pytest.mark.parametrize("method", ["multipliers", "bootstrap"])
+def test_batches_of_resamples(method, monkeypatch, multiclass):
+    """In batches as at once: the draws are taken in the same order for the bootstrap."""
+    whole = run(multiclass, method=method, n_resamples=500)
+    monkeypatch.setattr(_null_laws, "_ENTRIES", 150 * 7)
+    batched = run(multiclass, method=method, n_resamples=500)
+    assert abs(batched.pvalue - whole.pvalue) < 0.1
+    if method == "bootstrap":
+        assert batched == whole
+
+
+def test_the_spectrum_of_some_rows(monkeypatch):
+    """Of 600 rows, 200 at random: p-values move by little, and with the seed."""
+    data = make_widmann(600, model="M1", random_state=7)
+    pair = (data.y, data.y_proba)
+    whole = run(pair).pvalue
+    assert 0.05 < whole < 0.95
+    assert run(pair, random_state=1).pvalue == whole
+    monkeypatch.setattr(_null_laws, "_ROWS", 200)
+    some = [run(pair, random_state=seed).pvalue for seed in range(8)]
+    assert len(set(some)) == 8
+    assert np.abs(np.array(some) - whole).max() < 0.1
+
+
+def test_scaling_the_kernel_or_the_weights_changes_no_pvalue(multiclass):
+    weight = np.random.default_rng(0).uniform(0.5, 2, len(multiclass[0]))
+    for estimator, method in ALL:
+        arguments = {"method": method, "n_resamples": 99}
+        kernels = LaplacianKernel(0.3), 5 * LaplacianKernel(0.3)
+        one, five = (run(multiclass, estimator, kernel=k, **arguments) for k in kernels)
+        assert five.pvalue == pytest.approx(one.pvalue, rel=1e-9)
+        assert five.estimate == pytest.approx((25 if method == "embedding" else 5) * one.estimate)
+        if method != "bound":
+            one, five = (
+                run(multiclass, estimator, sample_weight=w, **arguments)
+                for w in (weight, 5 * weight)
+            )
+            assert five.pvalue == pytest.approx(one.pvalue, rel=1e-9)
+
+
+def test_weights_of_zero_are_absent(multiclass):
+    y, proba = multiclass
+    kept = np.arange(len(y)) % 3 > 0
+    for estimator, method in ALL:
+        arguments = {"method": method, "n_resamples": 99}
+        absent = run(multiclass, estimator, sample_weight=kept.astype(float), **arguments)
+        without = run((y[kept], proba[kept]), estimator, **arguments)
+        assert absent.pvalue == pytest.approx(without.pvalue, rel=1e-9)
+
+
+def test_covariance_of_the_mean_embedding_is_that_of_labels_from_the_forecasts():
+    """All labels of four samples, one by one: the exact covariance, by enumeration."""
+    proba = calibrated(4, 3, 0)[1]
+    points, kernel = np.eye(3)[:2], MatrixKernel(GaussianKernel(0.5), np.diag([1.0, 2.0, 0.5]))
+    total, means = 0.0, 0.0
+    for code in range(81):
+        y = np.array([code // 3**k % 3 for k in range(4)])
+        problem = check_problem(y, proba, labels=[0, 1, 2])
+        embedding = Embedding(problem, kernel, Canonical(), points)
+        mean = embedding._features(slice(None), problem.target).mean(axis=0)
+        chance = np.prod(proba[np.arange(4), y])
+        total, means = total + chance * np.outer(mean, mean), means + chance * mean
+    np.testing.assert_allclose(means, 0, atol=1e-15)
+    np.testing.assert_allclose(embedding.null_covariance() / 4, total, rtol=1e-10, atol=1e-16)
+
+
+def test_embedding_at_given_locations(multiclass):
+    arguments = {"locations": np.eye(3), "kernel": GaussianKernel(0.3)}
+    test = run(multiclass, method="embedding", **arguments)
+    value = unconditional_mean_embedding_error(*multiclass, **arguments)
+    assert test.estimate == value
+    assert test.statistic == pytest.approx(150 * value, rel=1e-12)
+    assert test == run(multiclass, method="embedding", random_state=9, **arguments)
+
+
+# --- bounds ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("estimator", ["biased", "unbiased", "linear"])
+def test_bounds_by_their_formulas(estimator):
+    kernel = 0.5 * LaplacianKernel(0.4)
+    data = make_widmann(250, model="M2", random_state=0)
+    pair = data.y, data.y_proba
+    test = distribution_free_bound(*pair, estimator=estimator, kernel=kernel)
+    t, n, largest = test.estimate, 250, 1.0
+    if estimator == "biased":
+        expected = np.exp(-0.5 * max(0, np.sqrt(n * t / largest) - 1) ** 2)
+    else:
+        expected = np.exp(-(n // 2) * t**2 / (2 * largest**2))
+    assert t > 0 and expected < 1
+    assert test.pvalue == pytest.approx(expected, rel=1e-12)
+    assert run(pair, estimator, method="bound", kernel=kernel) == test
+
+
+def test_a_negative_estimate_is_no_evidence():
+    y, proba = [1, 0, 1, 0], [0.5, 0.5, 0.5, 0.5]
+    for estimator in ("unbiased", "linear"):
+        test = distribution_free_bound(y, proba, estimator=estimator)
+        assert test.estimate < 0 and test.pvalue == 1.0
+        assert not test.rejects()
+
+
+def test_a_sum_of_classes_has_a_larger_bound(multiclass):
+    arguments = {"estimator": "unbiased", "kernel": LaplacianKernel(0.2)}
+    mean, total = (
+        distribution_free_bound(*multiclass, notion=Classwise(reduce), **arguments)
+        for reduce in ("mean", "sum")
+    )
+    assert total.estimate == pytest.approx(3 * mean.estimate, rel=1e-12)
+    assert total.pvalue == pytest.approx(mean.pvalue, rel=1e-12)
+
+
+def test_the_bound_needs_no_number_of_samples():
+    assert distribution_free_bound([1], [0.5], estimator="biased").pvalue == 1.0
+    assert distribution_free_bound([1, 1], [0.5, 0.5]).pvalue < 1.0
+
+
+# --- statistics -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_gross_errors_are_seen_and_calibrated_forecasts_are_not(seed):
+    m1, m2 = (make_widmann(250, model=m, random_state=seed) for m in ("M1", "M2"))
+    for estimator, method in ALL:
+        arguments = {"method": method, "n_resamples": 99, "labels": np.arange(10)}
+        assert not run((m1.y, m1.y_proba), estimator, **arguments).rejects(0.01)
+        if method != "bound":
+            assert run((m2.y, m2.y_proba), estimator, **arguments).rejects()
+
+
+def six_permutations(n_samples, rng):
+    """G22: forecasts that are right for every class and every confidence, and wrong as a whole.
+
+    A permutation of (.5, .3, .2) deviates from E[Y|S] by its sign times (.2, -.2, 0). The two with
+    the same forecast of a class have opposite signs, so that one class at a time all is well.
+    """
+    points = np.array(list(permutations([0.5, 0.3, 0.2])))
+    signs = np.array([np.linalg.det(np.eye(3)[list(p)]) for p in permutations(range(3))])
+    law = points + signs[:, None] * [0.2, -0.2, 0.0]
+    which = rng.integers(6, size=n_samples)
+    y = (law[which].cumsum(axis=1)[:, :-1] < rng.random((n_samples, 1))).sum(axis=1)
+    return points, law, (y, points[which])
+
+
+def test_the_counterexample_is_one(within_standard_errors):
+    points, law, _ = six_permutations(1, np.random.default_rng(0))
+    assert law.min() >= 0
+    np.testing.assert_allclose(law.sum(axis=1), 1, rtol=1e-14)
+    for value in (0.5, 0.3, 0.2):
+        here = points == value
+        np.testing.assert_allclose(law.T[here.T].reshape(3, 2).mean(axis=1), value, rtol=1e-12)
+    top = points.argmax(axis=1)
+    assert law[np.arange(6), top].mean() == pytest.approx(0.5, rel=1e-12)
+    assert np.sqrt(np.mean(np.sum((law - points) ** 2, axis=1))) == pytest.approx(0.2 * np.sqrt(2))
+
+
+def test_only_the_canonical_test_sees_the_six_permutations():
+    rng, labels = np.random.default_rng(0), [0, 1, 2]
+    rejections = dict.fromkeys(NOTIONS, 0)
+    for _ in range(50):
+        data = six_permutations(800, rng)[2]
+        for notion in NOTIONS:
+            rejections[notion] += run(data, notion=notion, labels=labels).rejects()
+    assert rejections["canonical"] == 50
+    assert rejections["classwise"] <= 9 and rejections["top_label"] <= 9  # 2.5 expected, error 1.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "m1", "m2", "m3"),
+    [
+        ({}, (0.02, 0.065), 1.0, 1.0),
+        ({"method": "bootstrap", "n_resamples": 300}, (0.02, 0.065), 1.0, 1.0),
+        ({"estimator": "linear"}, (0.02, 0.075), 1.0, 0.19),
+        ({"estimator": "biased"}, (0.0, 0.0), 0.63, 0.0),
+        ({"method": "embedding"}, (0.02, 0.075), 1.0, 0.99),
+    ],
+)
+def test_published_rejections(arguments, m1, m2, m3):
+    """W19, figure 3: n = 250, ten classes, 400 data sets, level .05."""
+    found = []
+    for model in ("M1", "M2", "M3"):
+        draws = [make_widmann(250, model=model, random_state=seed) for seed in range(400)]
+        tests = [
+            run((d.y, d.y_proba), labels=np.arange(10), **{**arguments, "random_state": i})
+            for i, d in enumerate(draws)
+        ]
+        found.append(np.mean([test.rejects() for test in tests]))
+    assert m1[0] <= found[0] <= m1[1]
+    for rate, published in zip(found[1:], (m2, m3), strict=True):
+        # both are shares of 400
+        error = np.sqrt(2 * max(published * (1 - published), 0.005) / 400)
+        assert abs(rate - published) <= 4 * error
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_classes", [2, 3, 10])
+@pytest.mark.parametrize("n_samples", [100, 1000])
+@pytest.mark.parametrize("method", ["spectral", "embedding"])
+def test_pvalues_under_the_null_are_not_below_uniform(n_classes, n_samples, method, monkeypatch):
+    """A thousand calibrated data sets; spectra of a third of the rows where there are many."""
+    monkeypatch.setattr(_null_laws, "_ROWS", 300)
+    labels = np.arange(n_classes)
+    pvalues = [
+        run(
+            calibrated(n_samples, n_classes, s), method=method, labels=labels, random_state=s
+        ).pvalue
+        for s in range(1000)
+    ]
+    assert kstest(pvalues, "uniform", alternative="greater").pvalue > 1e-3
+    # four standard errors
+    assert np.mean(np.array(pvalues) <= 0.05) <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / 1000)
+
+
+# --- golden values --------------------------------------------------------------------------------
+
+
+@cache
+def golden_input(name):
+    with np.load(GOLDEN / f"{name}.npz") as file:
+        return file["y"], file["probs"]
+
+
+def ours(quantity, data, kernel):
+    """A published p-value or statistic by our functions, with the tolerance it deserves."""
+    exact = {"rel": 1e-9}
+    names = {"b": "biased", "uq": "unbiased", "ul": "linear"}
+    if quantity.startswith("pvalue_bound_"):
+        found = distribution_free_bound(*data, kernel=kernel, estimator=names[quantity[13:]])
+        return found.pvalue, exact
+    if quantity == "pvalue_asympt_ul":
+        return run(data, "linear", kernel=kernel).pvalue, exact
+    if quantity.startswith("skce_block") and quantity.endswith("pvalue_asympt"):
+        size = int(quantity.split("_")[1][5:])
+        return run(data, "block", kernel=kernel, block_size=size).pvalue, exact
+    if quantity in ("uq_test_statistic", "pvalue_bootstrap_uq"):
+        test = run(data, kernel=kernel, method="bootstrap", n_resamples=3000)
+        if quantity == "uq_test_statistic":
+            return test.statistic, exact
+        # Monte Carlo errors of their 10,000 draws and our 3,000
+        error = np.sqrt(test.pvalue * (1 - test.pvalue) * (1 / 3000 + 1 / 10_000))
+        return test.pvalue, {"abs": 4 * error + 1 / 3000}
+    return None
+
+
+@needs_golden
+@pytest.mark.parametrize("name", ["bin500", "tri300"])
+def test_published_pvalues(name):
+    seen = set()
+    for row in json.loads((GOLDEN / "golden.json").read_text()):
+        if row["input"] == name and row["quantity"].startswith(("skce", "pvalue", "uq_")):
+            kernel = LaplacianKernel(row["params"]["nu"], row["params"]["dist"])
+            found = ours(row["quantity"], golden_input(name), kernel)
+            if found is not None:
+                assert found[0] == pytest.approx(row["value"], **found[1]), row
+                seen.add((row["quantity"], kernel))
+    assert len(seen) == 40
+
+
+def test_the_normal_law_by_hand(multiclass):
+    """z is the mean over blocks by its standard error, with one degree of freedom less."""
+    kernel = LaplacianKernel(0.3)
+    h = ResidualKernel.of_problem(check_problem(*multiclass), kernel, Canonical()).matrix()
+    values = h[np.arange(0, 150, 2), np.arange(1, 150, 2)]
+    z = np.sqrt(75) * values.mean() / values.std(ddof=1)
+    test = run(multiclass, "linear", kernel=kernel)
+    assert test.statistic == pytest.approx(z, rel=1e-11)
+    assert test.pvalue == pytest.approx(norm.sf(z), rel=1e-10)
+
+
+# --- edges and refusals ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("estimator", "method"), [p for p in ALL if p[0] != "block"])
+def test_certain_forecasts(estimator, method):
+    """Forecasts of 0 and 1: all right is no evidence; all wrong is as much as can be."""
+    proba = np.array([0.0, 1.0] * 20)
+    arguments = {"method": method, "n_resamples": 99, "kernel": LaplacianKernel(0.3)}
+    right = run((proba.astype(int), proba), estimator, **arguments)
+    assert right.pvalue >= 0.5 and right.estimate == 0
+    wrong = run(((proba == np.array([0, 0, 1, 1] * 10)).astype(int), proba), estimator, **arguments)
+    assert 0 < wrong.pvalue <= 1
+
+
+def test_the_floor_of_a_pvalue():
+    """Equal blocks have no spread; ten thousand wrong samples have no chance."""
+    y, proba = np.ones(10_000, dtype=int), np.full(10_000, 0.01)
+    test = run((y, proba), "linear", labels=[0, 1])
+    assert test.statistic > 1e6 and test.pvalue == np.finfo(float).tiny
+    assert run((y, proba), method="embedding", labels=[0, 1]).pvalue == np.finfo(float).tiny
+
+
+def test_tied_and_single_class_samples():
+    for data in (([1] * 30, np.full(30, 0.5)), ([0] * 30, np.linspace(0, 1, 30))):
+        for method in METHODS["unbiased"]:
+            test = run(data, method=method, labels=[0, 1], n_resamples=99)
+            assert test.rejects() or method in ("bound", "embedding")
+            assert np.isfinite(test.statistic)
+
+
+def test_threads_do_not_change_the_test(forecasts):
+    data = forecasts(700, 3)
+    assert run(data, n_jobs=2) == run(data)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"method": "exact"}, "method must be 'auto' or one of 'spectral'"),
+        ({"method": "spectral", "estimator": "linear"}, "one of 'asymptotic', 'bound' for"),
+        ({"estimator": "block"}, "needs a block_size"),
+        ({"estimator": "block", "block_size": 100}, "at least two blocks"),
+        ({"n_resamples": 0}, "n_resamples must be"),
+        ({"method": "embedding", "locations": 0}, "locations must be"),
+        ({"method": "embedding", "locations": [0.3, 0.4]}, "locations have 2 columns"),
+        ({"method": "embedding", "notion": "classwise"}, "has 3 problems"),
+        ({"method": "bound", "sample_weight": np.arange(1, 151)}, "count alike"),
+        ({"kernel": "cauchy"}, "kernel must be"),
+    ],
+)
+def test_refused_arguments(arguments, message, multiclass):
+    with pytest.raises(ValueError, match=message):
+        kernel_calibration_test(*multiclass, **arguments)
+
+
+@pytest.mark.parametrize("estimator", METHODS)
+def test_fewer_than_four_samples_are_refused(estimator):
+    with pytest.raises(ValueError, match="at least 4 samples"):
+        run(([0, 1, 1], [0.1, 0.7, 0.6]), estimator, block_size=2 if estimator == "block" else None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"estimator": "block"}, "Bounds are known for"),
+        ({"sample_weight": np.arange(1, 151)}, "count alike"),
+    ],
+)
+def test_refused_bounds(arguments, message, multiclass):
+    with pytest.raises(ValueError, match=message):
+        distribution_free_bound(*multiclass, **arguments)
