@@ -43,7 +43,9 @@ numpydoc_validation_exclude = {
     r"skcalib\.(Notion|Smoother)$",  # abstract: examples/extend shows how to derive from them
     # Records: the function or estimator that returns them says what they hold.
     r"skcalib\.(ScoreDecomposition|CalibrationImprovement|RecalibratorSelection)$",
-    r"skcalib\.(Region|VarianceReliability)$",
+    r"skcalib\.(Region|VarianceReliability|ReliabilityBins|CumulativeCurve)$",
+    r"skcalib\.(SupersampleEvaluation|InformationEstimate|CalibrationInterceptSlope)$",
+    r"skcalib\.(CalibrationComparison|CalibrationTest)$",
 }
 
 html_theme = "pydata_sphinx_theme"

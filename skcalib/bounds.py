@@ -22,7 +22,7 @@ def optimal_n_bins(n_samples, lipschitz=1.0):
 
     .. math::
 
-        B^* = \Big\lfloor \Big( \frac{2 n (1 + L)^2}{\ln 2} \Big)^{1/3} \Big\rfloor,
+        B^* = \lfloor ( 2 n (1 + L)^2 / \ln 2 )^{1/3} \rfloor,
 
     the minimiser of the bound :math:`(1 + L) / B + \sqrt{2 B \ln 2 / n}` of
     :func:`ece_bias_bound`, rounded down, and at least 1. It minimises the *bound*, not the error:

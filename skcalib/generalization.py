@@ -108,9 +108,9 @@ def ece_generalization_bound(
     n_samples, n_bins : int
         Number of samples n and of bins B, with n >= 2 B. For "recalibrated_fresh" n is the number
         of fresh samples.
-    bound : {"ece", "tce", "recalibrated_fresh", "recalibrated_reused", "metric_entropy"}, \
-            default="ece"
-        What is bounded.
+    bound : str, default="ece"
+        What is bounded: "ece", "tce", "recalibrated_fresh", "recalibrated_reused" or
+        "metric_entropy".
     strategy : {"uniform", "quantile"}, default="uniform"
         Bins; makes a difference for "tce". Histogram binning has quantile bins always, the bound
         by metric entropy is for uniform ones.

@@ -233,3 +233,71 @@ def test_a_million_forecasts_end_to_end():
     smoother = DirichletKernel(1e-3, refinement="loss")
     error = proper_calibration_error(y, p, smoother=smoother, method="cross")
     assert abs(error) < 2e-5
+
+
+@pytest.mark.parametrize("name", ["confident", "u-shaped"])
+@pytest.mark.parametrize("bandwidth", [1e-2, 1e-3, 1e-4])
+def test_averages_of_labels_are_probabilities_with_a_finite_log_loss(name, bandwidth):
+    """To relative precision at the own label, which a kernel far away from its class needs."""
+    rng = np.random.default_rng(0)
+    forecast = columns(scores(name, 20_000, rng))
+    label = (rng.random(20_000) < forecast[:, 1]).astype(int)
+    averages = beta_average(
+        forecast, forecast, np.ones(20_000), np.eye(2)[label], bandwidth, leave_out=True
+    )
+    assert averages.min() >= 0 and averages.max() <= 1
+    own = averages[np.arange(20_000), label]
+    rows = np.argsort(own)[:50]
+    expected, _ = exact(
+        forecast[rows], forecast, np.ones(20_000), np.eye(2)[label], bandwidth, own=rows
+    )
+    np.testing.assert_allclose(own[rows], expected[np.arange(50), label[rows]], rtol=1e-6)
+
+
+def test_the_only_one_of_its_label_far_from_all_others():
+    p = np.concatenate([np.linspace(0, 0.2, 2000), np.linspace(0.8, 1, 2000)])
+    label = (p > 0.5).astype(int)
+    label[100] = 1
+    forecast, weight = columns(p), np.ones(4000)
+    averages = beta_average(forecast, forecast, weight, np.eye(2)[label], 1e-2, leave_out=True)
+    rows = np.array([100])
+    expected, _ = exact(forecast[rows], forecast, weight, np.eye(2)[label], 1e-2, own=rows)
+    assert 0 < expected[0, 1] < 1e-50
+    assert averages[100, 1] == pytest.approx(expected[0, 1], rel=1e-8)
+
+
+@pytest.mark.parametrize("bandwidth", BANDWIDTHS)
+def test_light_samples_around_a_very_heavy_one(bandwidth):
+    rng = np.random.default_rng(0)
+    forecast, weight = columns(np.append(rng.random(2000), 0.5)), np.append(np.ones(2000), 1e12)
+    values, rows = rng.uniform(-1, 1, (2001, 1)), np.arange(0, 2001, 4)
+    average = beta_average(forecast, forecast, weight, values, bandwidth, leave_out=True)
+    expected, _ = exact(forecast[rows], forecast, weight, values, bandwidth, own=rows)
+    np.testing.assert_allclose(average[rows], expected, rtol=0, atol=tolerance(bandwidth))
+    points = columns(rng.random(1000))
+    expected, _ = exact(points, forecast, weight, values, bandwidth)
+    average = beta_average(points, forecast, weight, values, bandwidth)
+    np.testing.assert_allclose(average, expected, rtol=0, atol=tolerance(bandwidth))
+
+
+@pytest.mark.parametrize("bandwidth", [1e-2, 1e-3, 1e-4])
+def test_many_points_in_gaps_of_the_sources(bandwidth):
+    rng = np.random.default_rng(0)
+    p = np.concatenate([rng.uniform(0.1, 0.11, 1000), rng.uniform(0.6, 0.61, 1000)])
+    forecast, weight, values = columns(p), rng.uniform(0.5, 2, 2000), rng.uniform(-1, 1, (2000, 1))
+    points = np.concatenate(
+        [rng.random(4000), np.full(500, 0.99), 10.0 ** rng.uniform(-30, 0, 500)]
+    )
+    average = beta_average(columns(points), forecast, weight, values, bandwidth)
+    rows = np.arange(0, 5000, 7)
+    expected, _ = exact(columns(points[rows]), forecast, weight, values, bandwidth)
+    np.testing.assert_allclose(average[rows], expected, rtol=0, atol=tolerance(bandwidth))
+
+
+@pytest.mark.parametrize("bandwidth", BANDWIDTHS)
+def test_others_give_the_only_one_of_its_class_exactly_nothing(bandwidth):
+    rng = np.random.default_rng(0)
+    forecast = columns(rng.random(2000))
+    target = np.eye(2)[(np.arange(2000) == 700).astype(int)]
+    averages = beta_average(forecast, forecast, np.ones(2000), target, bandwidth, leave_out=True)
+    assert averages[700].tolist() == [1, 0]

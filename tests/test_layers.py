@@ -74,6 +74,8 @@ INNER = {
     "skcalib.errors._residual_kernel": 0,
     "skcalib.errors._terms": 0,
     "skcalib.errors._bins": 0,
+    "skcalib.errors._events": 0,
+    "skcalib.errors._folded": 0,
     "skcalib.errors.binned": 1,
     "skcalib.errors.bounds": 1,
     "skcalib.errors.cumulative": 1,

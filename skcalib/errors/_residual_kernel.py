@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 
 _SIDE = 256  # rows and columns of a block: half a megabyte, which stays in the cache
 _TASK = 16  # blocks that a thread takes at a time
-_PAIRS = 1 << 16  # pairs of samples at a time
+_PAIRS = 1 << 14  # pairs of samples at a time
 
 
 @dataclass(frozen=True)

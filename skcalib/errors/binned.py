@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skcalib._checks import check_problem
-from skcalib.errors._bins import bin_sums, make_edges
+from skcalib.errors._bins import bin_sums, check_bins, quantile_edges, sum_chunks
+from skcalib.errors._events import check_events
 from skcalib.errors._terms import check_notion
 from skcalib.notions import Classwise
 
@@ -20,6 +20,7 @@ class ReliabilityBins:
     ----------
     edges : ndarray of shape (n_bins + 1,)
         Edges of all bins, empty ones included: bin i is (edges[i], edges[i + 1]], the first with 0.
+        Two edges of 0 begin where zeros have a bin of their own.
     index : ndarray of shape (m,)
         Numbers of the bins that hold samples.
     mass : ndarray of shape (m,)
@@ -93,12 +94,15 @@ def calibration_error(
         Subtract from each squared gap the estimated variance of the mean *residual* in the bin,
         :math:`\widehat{var}_b(Y - S) / n_b` (K19 subtract the variance of the label, which is exact
         only where the forecast is constant in the bin). Only for "l2": for the other norms no
-        unbiased correction is known. Samples that are alone in a bin are left out. The estimate
-        may be negative; its root is then 0.
+        unbiased correction is known. A sample that is alone in its bin has no variance: its bin
+        counts as zero, in the gap and in the correction. The square may be negative, which keeps
+        its mean right; the root of a negative estimate is 0, so average squares, not roots.
     reduce : {"mean", "sum"}, default="mean"
-        Of the classes, for "classwise".
+        Of the classes, for ``notion="classwise"``; a notion that is an object brings its own.
     sample_weight : array-like of shape (n_samples,), optional
-        Weights. Whole numbers mean repetition, except in the debiasing, where weights only average.
+        Weights, which average: their scale does not matter, and they move neither the edges of
+        equal mass nor "auto". Between given or uniform edges whole numbers mean repetition, except
+        in the debiasing.
     labels : array-like of shape (n_classes,), optional
         The class of each column.
     pos_label : optional
@@ -113,8 +117,9 @@ def calibration_error(
     Raises
     ------
     ValueError
-        If the combination does not exist (`debiased` or `squared` without "l2", canonical with
-        more than two classes) or the input is no problem.
+        For invalid input; for `debiased` or `squared` without "l2", `reduce` without "classwise",
+        "canonical" with more than two classes; if no bin holds the two samples that debiasing
+        needs.
 
     See Also
     --------
@@ -124,11 +129,23 @@ def calibration_error(
 
     Notes
     -----
-    ECE (Guo et al.): ``strategy="uniform", n_bins=15``. ACE: ``notion="classwise",
-    strategy="quantile"``. MCE: ``norm="max"``. RMSCE: ``norm="l2"``. TCE_p of G22, binned: the
-    top label and `norm`. CWCE_p: ``notion="classwise", reduce="sum"``. Bins are right-closed, zero
-    belongs to the first and one to the last; empty bins count nothing. Cost: O(n) for uniform
-    bins, a partition for quantile bins; O(n K) for classwise.
+    The names of the literature are recipes:
+
+    =======  ===================================================================================
+    ECE      ``strategy="uniform", n_bins=15``; of equal mass with ``strategy="quantile"``
+    MCE      ``norm="max", strategy="uniform", n_bins=15``
+    ACE      ``notion="classwise", strategy="quantile", n_bins=15``
+    RMSCE    ``norm="l2", strategy="quantile"``
+    TCE_p    ``norm="l1"`` or ``"l2"``, of the top label (G22, binned)
+    CWCE_p   ``norm="l1"`` or ``"l2"``, ``notion="classwise"``; with ``reduce="sum"`` G22's
+    F24      ``notion="canonical"``, the probability of the positive class
+    =======  ===================================================================================
+
+    For two classes "top_label" and "canonical" differ: the first folds the forecasts at 1/2.
+    Bins are right-closed, ((i-1)/B, i/B]; zero belongs to the first and one to the last; empty
+    bins count nothing. Of every C_B that bins can see, :math:`ECE \le RMSCE \le MCE`. Cost: O(n K)
+    for uniform bins and given edges, which keep nothing in memory; a partition of the scores for
+    quantile bins.
 
     Examples
     --------
@@ -141,14 +158,19 @@ def calibration_error(
     0.121
     """
     _check_options(norm, squared, debiased)
-    problem = check_problem(
-        y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
+    events = check_events(
+        y_true,
+        y_proba,
+        _check_reduced(notion, reduce),
+        sample_weight=sample_weight,
+        labels=labels,
+        pos_label=pos_label,
     )
-    notion = Classwise(reduce) if notion == "classwise" else check_notion(notion)
-    powers = [_power(sums, norm, debiased) for sums in list_bins(problem, notion, n_bins, strategy)]
+    sums = list_bins(events, n_bins, strategy, spread=debiased)
+    powers = [_power(one, norm, debiased) for one in sums]
     if norm == "max":
         return max(powers)
-    power = sum(powers) / (len(powers) if notion.reduce == "mean" else 1)
+    power = sum(powers) / (len(powers) if events.notion.reduce == "mean" else 1)
     return power if norm == "l1" or squared else float(np.sqrt(max(power, 0.0)))
 
 
@@ -162,10 +184,10 @@ def _power(sums, norm, debiased):
     power = gap ** NORMS[norm]
     if debiased:
         variance = sums.mean_variance()[occupied]
-        usable = np.isfinite(variance)
-        if not usable.any():
+        several = np.isfinite(variance)
+        if not several.any():
             raise ValueError("debiased=True needs bins of at least two samples: use fewer bins.")
-        power, mass = (power - variance)[usable], mass[usable]
+        power = np.where(several, power - np.where(several, variance, 0.0), 0.0)
     return float(mass @ power / mass.sum())
 
 
@@ -203,34 +225,49 @@ def reliability_bins(
     >>> bins.edges.tolist(), bins.mean_score.round(2).tolist(), bins.mean_label.tolist()
     ([0.0, 0.4, 1.0], [0.3, 0.75], [0.5, 1.0])
     """
-    problem = check_problem(
-        y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
+    events = check_events(
+        y_true,
+        y_proba,
+        check_notion(notion),
+        sample_weight=sample_weight,
+        labels=labels,
+        pos_label=pos_label,
     )
     records = []
-    for one in list_bins(problem, check_notion(notion), n_bins, strategy):
+    for one in list_bins(events, n_bins, strategy):
         index = np.flatnonzero(one.mass > 0)
         mass = one.mass[index]
         means = (one.score[index] / mass, one.label[index] / mass, one.mean_variance()[index])
-        records.append(ReliabilityBins(one.edges, index, mass, *means))
+        records.append(ReliabilityBins(one.edges, index, events.scale * mass, *means))
     return records
 
 
-def list_bins(problem, notion, n_bins, strategy, *, spread=True):
-    """`BinSums` of the second column of each problem of a notion."""
-    for forecast, target in notion.problems(problem.forecast, problem.target):
-        if forecast.shape[1] != 2:
-            raise ValueError(
-                f"Bins of one score need two columns, and {notion!r} gives {forecast.shape[1]}: "
-                "use notion='top_label' or 'classwise', or simplex_calibration_error for bins of "
-                "the whole simplex."
-            )
-        score = np.ascontiguousarray(forecast[:, 1])
-        edges = make_edges(score, n_bins, strategy)
-        yield bin_sums(score, target[:, 1], problem.weight, edges, spread=spread)
+def list_bins(events, n_bins, strategy, *, spread=True):
+    """`BinSums` of each problem of `Events`, of weights divided by their scale."""
+    edges = check_bins(n_bins, strategy, events.n_samples)
+    if not isinstance(edges, int):  # known beforehand: one pass, and nothing is kept
+        return sum_chunks(events.chunks(4 * len(edges) * events.n_classes), edges, spread=spread)
+    score, event, weight = events.columns()
+    return [
+        bin_sums(s, e, weight, quantile_edges(s, edges), spread=spread)
+        for s, e in zip(score, event, strict=True)
+    ]
+
+
+def _check_reduced(notion, reduce):
+    """A notion that knows how its problems become one number."""
+    if isinstance(notion, str) and notion == "classwise":
+        return Classwise(reduce)
+    if reduce != "mean":
+        raise ValueError(
+            f"reduce is for notion='classwise', where it is 'mean' or 'sum'; got reduce={reduce!r} "
+            f"with notion={notion!r}."
+        )
+    return check_notion(notion)
 
 
 def _check_options(norm, squared, debiased):
-    if norm not in NORMS:
+    if not isinstance(norm, str) or norm not in NORMS:
         raise ValueError(f"norm must be 'l1', 'l2' or 'max', got {norm!r}.")
     if squared and norm != "l2":
         raise ValueError(f"squared=True leaves out the root of norm='l2'; {norm!r} has none.")

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skcalib._checks import check_problem
+from skcalib.errors._events import check_events
 from skcalib.errors._terms import check_notion
 
 
@@ -40,8 +40,9 @@ def ks_calibration_error(
     over thresholds t of the score (Gupta et al. 2021; G22). No bins, no bandwidth. Samples of
     equal score enter together, so the order of ties does not matter. It estimates
     :math:`\max_t |E[(E[Y|S] - S) 1\{S \le t\}]|`, which is at most the TCE: errors of alternating
-    sign cancel. Biased upward by about :math:`1 / \sqrt n` for calibrated forecasts; the test is
-    :func:`cumulative_test`.
+    sign cancel. Biased upward, for calibrated forecasts by nearly
+    :math:`\sqrt{\pi / 2}\, \sqrt{E[S (1 - S)] / n}`, the mean of the largest distance of a
+    Brownian motion from zero; the test is :func:`cumulative_test`.
 
     Parameters
     ----------
@@ -114,20 +115,26 @@ def cumulative_curve(
     >>> curve.score.tolist(), curve.difference.round(3).tolist()
     ([0.25, 0.5], [0.167, 0.333])
     """
-    problem = check_problem(
-        y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
+    events = check_events(
+        y_true,
+        y_proba,
+        check_notion(notion),
+        sample_weight=sample_weight,
+        labels=labels,
+        pos_label=pos_label,
     )
-    notion = check_notion(notion)
-    curves = []
-    for forecast, target in notion.problems(problem.forecast, problem.target):
-        if forecast.shape[1] != 2:
-            raise ValueError(
-                f"A cumulative curve needs one score, and {notion!r} gives {forecast.shape[1]} "
-                "columns: use notion='top_label' or 'classwise'."
-            )
-        score, first = np.unique(forecast[:, 1], return_inverse=True)
-        mass = np.bincount(first, problem.weight)
-        rise = np.bincount(first, problem.weight * (target[:, 1] - forecast[:, 1]))
-        total = mass.sum()
-        curves.append(CumulativeCurve(score, np.cumsum(mass) / total, np.cumsum(rise) / total))
-    return curves
+    score, event, weight = events.columns()
+    return [_curve(s, e, weight) for s, e in zip(score, event, strict=True)]
+
+
+def _curve(score, event, weight):
+    order = np.argsort(score)
+    score = score[order]
+    rise = event[order] - score
+    if weight is not None:
+        weight = weight[order]
+        rise *= weight
+    last = np.append(np.flatnonzero(score[1:] != score[:-1]), len(score) - 1)  # ends of the ties
+    reached = last + 1.0 if weight is None else np.cumsum(weight)[last]
+    difference = np.cumsum(rise, out=rise)[last]
+    return CumulativeCurve(score[last], reached / reached[-1], difference / reached[-1])

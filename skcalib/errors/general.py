@@ -1,22 +1,28 @@
 """Calibration errors over bins of the whole simplex (W19)."""
 
+import numpy as np
+from sklearn.base import clone
+
 from skcalib._checks import check_problem, from_table
-from skcalib.divergences import Lp, TotalVariation
+from skcalib.divergences import Divergence, Lp, TotalVariation
 from skcalib.scores import Brier
 from skcalib.smoothers import MedianCells, UniformBins
 from skcalib.smoothers.partition import PartitionSmoother
 from skcalib.tower import expected_divergence
 
 
-class _Divergence:
-    """What a distance must have: a method ``divergence(target, forecast)``."""
+class Euclidean(Divergence):
+    """Root of `Lp` with p = 2; for two classes the difference of the probabilities."""
+
+    def divergence(self, target, forecast):
+        return np.sqrt(Lp(2).divergence(target, forecast))
 
 
 DISTANCES = {
     "total_variation": TotalVariation,
     "squared_euclidean": Brier,
     "cityblock": lambda: Lp(1),
-    "euclidean": lambda: Lp(2),
+    "euclidean": Euclidean,
 }
 BINS = {"median": MedianCells, "uniform": lambda: UniformBins(10)}
 
@@ -46,15 +52,18 @@ def simplex_calibration_error(
     y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
         Probability of the positive class, or of each class.
     distance : str or object with a method ``divergence``, default="total_variation"
-        "total_variation" (half of the sum of absolute differences), "squared_euclidean" (Brier's
-        divergence, halved for two classes), "cityblock", "euclidean"; or `TotalVariation`, `Lp`, a
-        proper score, or anything with ``divergence(target, forecast)``.
+        "total_variation", half of the sum of absolute differences; "squared_euclidean", the
+        divergence of `Brier`; "cityblock", the sum of absolute differences; "euclidean", the root
+        of the sum of squares; all but the first halve their sums for two classes, as `Brier` does.
+        Or `TotalVariation`, `Lp`, a proper score, or anything with
+        ``divergence(target, forecast)``.
     bins : {"median", "uniform"} or partition smoother, default="median"
         "median" splits the cell of the largest variance at the median of its most variable
         coordinate (data-dependent bins of W19); "uniform" cuts every coordinate into ten.
         Other numbers by `UniformBins`, `QuantileBins`, `LevelSets`.
     sample_weight : array-like of shape (n_samples,), optional
-        Weights; whole numbers mean repetition for bins that do not depend on the data.
+        Weights. They move no cells; where cells do not depend on the data, such as "uniform",
+        whole numbers mean repetition.
     labels : array-like of shape (n_classes,), optional
         The class of each column.
     pos_label : optional
@@ -83,9 +92,9 @@ def simplex_calibration_error(
     problem = check_problem(
         y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
     )
-    if not (hasattr(distance, "divergence") and not isinstance(distance, type)):
-        distance = from_table(distance, DISTANCES, name="distance", kind=_Divergence)
-    cells = from_table(bins, BINS, name="bins", kind=PartitionSmoother)
+    if isinstance(distance, type) or not hasattr(distance, "divergence"):
+        distance = from_table(distance, DISTANCES, name="distance", kind=Divergence)
+    cells = clone(from_table(bins, BINS, name="bins", kind=PartitionSmoother))
     cells = cells.fit(problem.forecast, problem.target, problem.weight)
     target, forecast = cells.cell_means(), cells.cell_means(problem.forecast)
     return expected_divergence(distance, target, forecast, cells.mass_)

@@ -11,6 +11,7 @@ from skcalib.kernels import KERNELS, Kernel, LaplacianKernel
 
 ESTIMATORS = ("biased", "unbiased", "linear", "block")
 _SMALL = 32  # block sizes up to which many blocks are evaluated at once
+_PAIRS = 1 << 18  # pairs of samples in them
 
 
 def kernel_calibration_error(
@@ -151,7 +152,9 @@ def block_estimates(h, block_size):
         sums = np.array([block.total() - block.diagonal().sum() for block in blocks])
     else:
         i, j = np.triu_indices(block_size, 1)
-        sums = 2 * h.pairs(starts[:, None] + i, starts[:, None] + j).sum(axis=1)
+        together = max(1, _PAIRS // len(i))
+        some = np.split(starts[:, None], range(together, n_blocks, together))
+        sums = np.concatenate([2 * h.pairs(s + i, s + j).sum(axis=1) for s in some])
     weight = h.weight[: n_blocks * block_size].reshape(n_blocks, block_size)
     weight = pair_weight(weight)
     return sums / weight, weight

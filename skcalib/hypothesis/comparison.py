@@ -62,7 +62,7 @@ def compare_calibration(
     pos_label=None,
     n_jobs=None,
 ):
-    r"""Is the first model better calibrated than the second?
+    r"""Compare two models on the same samples: whether the first is better calibrated.
 
     Both forecasts speak of the same samples. In each of B consecutive blocks the unbiased estimate
     of :func:`~skcalib.kernel_calibration_error` is computed for both, with one kernel, whose

@@ -15,7 +15,9 @@ Rows are divided by their sum, which may be off one by rounding; only their logi
 """
 
 import numpy as np
+from numpy.polynomial.chebyshev import chebval
 
+from skcalib.smoothers import _beta_plan
 from skcalib.smoothers._beta_plan import DEGREE, TINY, log_ratio, make_plan, split
 from skcalib.smoothers._canonical import canonical_average, canonical_log_likelihoods
 
@@ -79,21 +81,22 @@ class Sources:
         t = logits(forecast)
         self.order = np.argsort(t, kind="stable")
         self.t = t[self.order]
-        # Columns that add up to one, as one-hot targets do, need one sum less.
-        self.complementary = values.shape[1] > 1 and bool(np.all(values.sum(axis=1) == 1))
-        n_used = values.shape[1] - self.complementary
-        self.mass = np.empty((len(t), n_used + 1))
+        # No average leaves the range of its values, but rounding would: a probability of -1e-16.
+        self.ranges = [(column.min(), column.max()) for column in values.T if len(column)]
+        # Shares, as one-hot targets are, keep their relative precision in the log loss.
+        nonnegative = all(low >= 0 for low, _ in self.ranges)
+        self.shares = nonnegative and bool(np.all(sum(values.T, np.zeros(len(t))) == 1))
+        self.mass = np.empty((len(t), values.shape[1] + 1))
         self.mass[:, 0] = weight[self.order]
-        for k in range(n_used):
+        for k in range(values.shape[1]):
             np.multiply(self.mass[:, 0], values[self.order, k], out=self.mass[:, k + 1])
 
     def averages(self, sums, order):
         """Sums at sorted points -> averages in the order that the points had."""
-        averages = np.empty((len(sums), self.mass.shape[1] - 1 + self.complementary))
-        for k in range(1, self.mass.shape[1]):
-            averages[order, k - 1] = sums[:, k] / sums[:, 0]
-        if self.complementary:
-            averages[:, -1] = 1 - averages[:, :-1].sum(axis=1)
+        averages = np.empty((len(sums), self.mass.shape[1] - 1))
+        for k in range(averages.shape[1]):
+            average = sums[:, k + 1] / sums[:, 0]
+            averages[order, k] = np.clip(average, *self.ranges[k], out=average)
         return averages
 
     def leave_one_out(self, bandwidth):
@@ -102,7 +105,32 @@ class Sources:
         sums, log_scale, floor = self._sums(plan, self.t)
         sums -= self.mass
         np.maximum(floor, _OWN * self.mass[:, 0], out=floor)
-        return self._with_isolated(plan, self.t, sums, log_scale, floor, leave_out=True)
+        unit = log_scale.copy()
+        sums, log_scale = self._with_isolated(plan, self.t, sums, log_scale, floor, leave_out=True)
+        if self.shares:
+            self._own_shares(plan, sums, log_scale - unit)
+        return sums, log_scale
+
+    def _own_shares(self, plan, sums, log_peak):
+        """Make the sums of a sample's own columns exact where they are small beside its own."""
+        for k in range(1, self.mass.shape[1]):
+            members = np.flatnonzero(self.mass[:, k] > 0)
+            left = np.take(sums[:, k], members) * np.exp(np.take(log_peak, members))
+            low = np.flatnonzero(left < _NEAR * np.take(self.mass[:, k], members))
+            if len(members) == 1:  # all others give the only one of its class exactly nothing
+                sums[members, k] = 0
+            if len(members) == 1 or len(low) == 0:
+                continue
+            alone = self._part(members, [k])
+            exact, peak = alone._exact(alone.t[low], plan.total, low)
+            rows = members[low]
+            sums[rows, k] = exact[:, 0] * np.exp(np.maximum(peak - log_peak[rows], -745))
+
+    def _part(self, rows, columns=slice(None)):
+        """Some of the sources, some of their columns."""
+        part = object.__new__(Sources)
+        part.t, part.mass = self.t[rows], self.mass[rows][:, columns]
+        return part
 
     def sums_at(self, t, bandwidth):
         """Sums of mass times rho at sorted logits, and the log of their unit."""
@@ -113,30 +141,69 @@ class Sources:
 
     def _sums(self, plan, t):
         """Sums by the panels, the log of their unit, and what part of the reach is."""
-        moments = np.zeros((len(plan.a_edges) - 1, DEGREE, self.mass.shape[1]))
+        skipped = int(self.shares)  # the mass is the sum of the shares
+        moments = np.zeros((len(plan.a_edges) - 1, DEGREE, self.mass.shape[1] - skipped))
         for start in range(0, len(self.t), _CHUNK):
             chunk = slice(start, start + _CHUNK)
-            a, mass = split(self.t[chunk], plan.total)[0], self.mass[chunk]
+            a, mass = split(self.t[chunk], plan.total)[0], self.mass[chunk, skipped:]
             for panel, rows, polynomials in _panels(plan.a_edges, a):
                 moments[panel] += polynomials @ mass[rows]
-        reach = np.concatenate([[0.0], np.cumsum(moments[:, 0, 0])])
+        mass = moments[:, 0].sum(axis=1) if self.shares else moments[:, 0, 0]
+        reach = np.concatenate([[0.0], np.cumsum(mass)])
         reach = _NEAR * (reach[plan.last] - reach[plan.first])
         series = np.concatenate([plan.transfer(moments), plan.log_self[:, :, None]], axis=2)
-        values, floor = np.empty((len(t), series.shape[2])), np.empty(len(t))
+        values, floor = np.empty((len(t), skipped + series.shape[2])), np.empty(len(t))
         for start in range(0, len(t), _CHUNK):
             chunk = slice(start, start + _CHUNK)
             for panel, rows, polynomials in _panels(plan.t_edges, t[chunk]):
-                np.matmul(polynomials.T, series[panel], out=values[chunk][rows])
+                np.matmul(polynomials.T, series[panel], out=values[chunk][rows, skipped:])
                 floor[chunk][rows] = reach[panel]
+        if self.shares:
+            values[:, 0] = sum(values[:, 1:-1].T, np.zeros(len(t)))
         return values[:, :-1], values[:, -1], floor
 
     def _with_isolated(self, plan, t, sums, log_scale, floor, *, leave_out):
         isolated = np.flatnonzero(~(sums[:, 0] > floor))
         if len(isolated):
-            rows = isolated if leave_out else None
-            sums[isolated], log_peak = self._exact(t[isolated], plan.total, rows)
+            if leave_out:
+                sums[isolated], log_peak = self._exact(t[isolated], plan.total, isolated)
+            else:
+                sums[isolated], log_peak = self._between(t[isolated], plan)
             log_scale[isolated] += log_peak
         return sums, log_scale
+
+    def _between(self, t, plan):
+        """`_exact` at sorted new points; at many in one gap of the sources by interpolation.
+
+        Relative to the nearest source below a gap, the sum over the sources below is a smooth
+        function of t, and so is the sum above.
+        """
+        place = np.searchsorted(self.t, t)
+        panel = np.searchsorted(plan.t_edges, t)
+        starts = np.flatnonzero(np.append(True, (np.diff(place) != 0) | (np.diff(panel) != 0)))
+        stops = np.append(starts[1:], len(t))
+        many = stops - starts > 3 * DEGREE
+        sums, log_peak = np.empty((len(t), self.mass.shape[1])), np.empty(len(t))
+        few = np.repeat(~many, stops - starts)
+        if few.any():
+            sums[few], log_peak[few] = self._exact(t[few], plan.total, None)
+        for start, stop in zip(starts[many], stops[many], strict=True):
+            run = slice(start, stop)
+            sums[run], log_peak[run] = self._in_gap(t[run], plan.total, place[start])
+        return sums, log_peak
+
+    def _in_gap(self, t, total, place):
+        """Sums at the points t, which all lie between the sources place - 1 and place."""
+        sides = []
+        for rows, nearest in ((slice(place), place - 1), (slice(place, None), place)):
+            if len(self.t[rows]):
+                a, b = split(self.t[nearest], total)
+                nodes, evaluate = interpolation(t)
+                sums, log_peak = self._part(rows)._exact(nodes, total, None)
+                sums *= np.exp(log_peak - log_ratio(nodes, a, b))[:, None]
+                sides.append((evaluate(sums), log_ratio(t, a, b)))
+        log_peak = np.max([log_unit for _, log_unit in sides], axis=0)
+        return sum(s * np.exp(u - log_peak)[:, None] for s, u in sides), log_peak
 
     def _exact(self, t, total, rows):
         """Sums of mass times rho / exp(log_peak), and log_peak; sample rows[i] is left out."""
@@ -145,7 +212,8 @@ class Sources:
         a, b = split(level_t, total)
         own = None if rows is None else np.searchsorted(level_t, t)
         alone = None if rows is None else size[own] == 1
-        low, high, log_peak = _intervals(t, a, b, level_t, own, alone)
+        uneven = np.log(self.mass[:, 0].max() / self.mass[:, 0].min())
+        low, high, log_peak = _intervals(t, a, b, level_t, own, alone, uneven)
         sums, lengths = np.empty((len(t), self.mass.shape[1])), high - low
         ends = np.cumsum(lengths)
         done = 0
@@ -157,8 +225,9 @@ class Sources:
             starts = np.cumsum(sizes) - sizes
             level = np.arange(sizes.sum()) - np.repeat(starts - low[part], sizes)
             log_rho = log_ratio(np.repeat(t[part], sizes), a[level], b[level])
-            # Above the peak lies only the level of a sample that is left out, without mass.
-            rho = np.exp(np.clip(log_rho - np.repeat(log_peak[part], sizes), -700, 0))
+            # Far above the nearest lies only the level of a sample that is left out, without mass.
+            # Slightly above may lie others: rho is largest up to half a unit of a beside the point.
+            rho = np.exp(np.clip(log_rho - np.repeat(log_peak[part], sizes), -700, 700))
             mass = level_mass[level]
             if rows is not None:
                 here = np.flatnonzero(level == np.repeat(own[part], sizes))
@@ -174,7 +243,7 @@ class Sources:
         return before.sum(axis=0) + after.sum(axis=0)
 
 
-def _intervals(t, a, b, level_t, own, alone):
+def _intervals(t, a, b, level_t, own, alone, uneven):
     """Interval [low, high) of the levels that count at each t, and the log of the largest rho."""
     n_levels = len(level_t)
     right = np.searchsorted(level_t, t, "left")
@@ -186,7 +255,7 @@ def _intervals(t, a, b, level_t, own, alone):
     log_rho[0, left < 0] = -np.inf
     log_rho[1, right >= n_levels] = -np.inf
     log_peak = log_rho.max(axis=0)
-    least = log_peak - _NEGLIGIBLE - np.log(n_levels)
+    least = log_peak - _NEGLIGIBLE - np.log(n_levels) - uneven
 
     def bisect(inside, outside):
         """The last level within reach; `inside` is one, `outside` is none."""
@@ -201,6 +270,14 @@ def _intervals(t, a, b, level_t, own, alone):
     low = bisect(peak, np.full_like(peak, -1))
     high = bisect(peak, np.full_like(peak, n_levels)) + 1
     return low, high, log_peak
+
+
+def interpolation(x):
+    """Chebyshev nodes on the range of x, and the map from values there to values at x."""
+    nodes, to_coefficients = _beta_plan.chebyshev_nodes()
+    centre, half = 0.5 * (x.max() + x.min()), 0.5 * (x.max() - x.min())
+    z = (x - centre) / half if half > 0 else np.zeros_like(x)
+    return centre + half * nodes, lambda v: chebval(z, to_coefficients @ v).T
 
 
 def _panels(edges, x):

@@ -138,7 +138,7 @@ def make_plan(bandwidth):
     first = np.clip(first, 0, len(a_edges) - 2)
     last = np.searchsorted(a_edges, np.interp(t_edges[1:], t, high), "left")
     last = np.clip(last, first + 1, len(a_edges) - 1)
-    nodes, to_coefficients = _nodes()
+    nodes, to_coefficients = chebyshev_nodes()
     centre, half = 0.5 * (t_edges[1:] + t_edges[:-1]), 0.5 * np.diff(t_edges)
     series = log_self(centre[:, None] + half[:, None] * nodes, total) @ to_coefficients.T
     blocks = _blocks(total, t_edges, a_edges, first, last)
@@ -182,7 +182,7 @@ def _cut(x, density):
     return np.unique(edges)
 
 
-def _nodes():
+def chebyshev_nodes():
     """Chebyshev nodes, and the matrix from values at the nodes to coefficients."""
     angle = (np.arange(DEGREE) + 0.5) * np.pi / DEGREE
     to_coefficients = 2 / DEGREE * np.cos(np.outer(np.arange(DEGREE), angle))
@@ -192,7 +192,7 @@ def _nodes():
 
 def _blocks(total, t_edges, a_edges, first, last):
     """B of each panel of t, coefficients in t of the kernel for moments in a, by size of reach."""
-    nodes, to_coefficients = _nodes()
+    nodes, to_coefficients = chebyshev_nodes()
     centre, half = 0.5 * (a_edges[1:] + a_edges[:-1]), 0.5 * np.diff(a_edges)
     a = np.clip(centre[:, None] + half[:, None] * nodes, 0, total)
     rest = log_gamma_rest(a) + log_gamma_rest(total - a)

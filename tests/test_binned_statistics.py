@@ -1,0 +1,481 @@
+"""Binned errors: the door that reads chunks, bins at their edges, means with known truth."""
+
+import tracemalloc
+from dataclasses import FrozenInstanceError
+from itertools import permutations
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skcalib import (
+    Canonical,
+    ClassGroups,
+    Classwise,
+    LevelSets,
+    Lp,
+    Notion,
+    QuantileBins,
+    TopK,
+    TopLabel,
+    TotalVariation,
+    UniformBins,
+    calibration_error,
+    ks_calibration_error,
+    reliability_bins,
+    root_brier_score,
+    simplex_calibration_error,
+)
+from skcalib._checks import check_problem
+from skcalib.errors._bins import bin_sums, quantile_edges, uniform_edges
+from skcalib.errors._events import check_events
+from skcalib.errors._folded import expected_binned_error, folded_normal_mean
+from skcalib.tower import debiased_calibration, expected_divergence
+
+LENET = Path(__file__).parents[2] / "shared" / "data" / "cifar10_lenet5.npz"
+
+
+def pairs(values):
+    return np.column_stack([1 - values, values])
+
+
+# --- the door -------------------------------------------------------------------------------------
+
+
+class Reversed(Notion):
+    """A notion that the door does not know."""
+
+    def problems(self, forecast, target):
+        yield forecast[:, ::-1][:, :2], target[:, ::-1][:, :2]
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize(
+    "notion",
+    [TopLabel(), Classwise(), Canonical(), ClassGroups([[0]]), TopK(1), Reversed()],
+    ids=str,
+)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_events_are_the_second_columns_of_the_problems(n_classes, notion, weighted, forecasts):
+    if type(notion) is Canonical and n_classes > 2:
+        pytest.skip("one score needs two columns")
+    y, proba = forecasts(500, n_classes)
+    weight = np.random.default_rng(0).integers(3, size=500) if weighted else None
+    events = check_events(y, proba, notion, sample_weight=weight)
+    problem = check_problem(y, proba, sample_weight=weight)
+    expected = list(notion.problems(problem.forecast, problem.target))
+    for size in (1 << 16, 256, 1):  # chunks as small as a row
+        chunks = list(events.chunks(size))
+        assert events.n_samples == len(problem.weight) == sum(len(s) for s, _, _ in chunks)
+    score, event, found = events.columns()
+    np.testing.assert_array_equal(score, [s[:, 1] for s, _ in expected])
+    np.testing.assert_array_equal(event, [t[:, 1] for _, t in expected])
+    if weighted:
+        np.testing.assert_array_equal(events.scale * found, problem.weight)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [[0, 1, 2], [-5, 0, 7], ["a", "b", "c"], [1.0, 2.0, 3.0], [0, 10**12, 2**61], [250, 251, 252]],
+    ids=str,
+)
+@pytest.mark.parametrize("listed", [False, True])
+def test_labels_of_any_kind(labels, listed, multiclass):
+    y, proba = multiclass
+    expected = calibration_error(y, proba, notion="classwise")
+    named = np.array(labels)[y]
+    for given in (named, named.tolist(), pd.Series(named), named.astype(object)):
+        options = {"labels": labels} if listed else {}
+        assert calibration_error(given, proba, notion="classwise", **options) == expected
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.uint8, np.int64, np.uint64, float, str])
+def test_binary_labels_of_any_type(dtype, binary):
+    y, proba = binary
+    expected = calibration_error(y, proba, notion="canonical")
+    assert calibration_error(y.astype(dtype), proba[:, 1], notion="canonical") == expected
+    if dtype is np.int8:
+        low = np.where(y == 1, 127, -128).astype(np.int8)
+        assert calibration_error(low, proba[:, 1], notion="canonical") == expected
+
+
+def test_doors_agree_on_what_they_refuse(binary):
+    """Sentence by sentence those of `check_problem`, with the number of the row."""
+    y, proba = binary
+    many = np.repeat(proba, 2000, axis=0)  # more than a chunk
+    wrong = many.copy()
+    wrong[200_001] = 0.3, 0.3
+    named = pd.DataFrame(proba, columns=[1, 0])
+    for arguments, options in (
+        ((np.repeat(y, 2000), wrong), {}),
+        ((np.repeat(y, 2000), -many), {}),
+        ((y, proba[:-1]), {}),
+        ((y + 0.5, proba), {}),
+        ((y, proba), {"labels": [0, 2]}),
+        ((y, proba), {"sample_weight": -y}),
+        ((y, proba), {"sample_weight": 0 * y}),
+        ((y, named), {}),
+        (([0, "a"], [0.5, 0.5]), {}),
+        (([], []), {}),
+    ):
+        with pytest.raises(ValueError) as ours:
+            calibration_error(*arguments, **options)
+        with pytest.raises(ValueError) as theirs:
+            check_problem(*arguments, **options)
+        assert str(ours.value) == str(theirs.value)
+    assert np.array_equal(many, np.repeat(proba, 2000, axis=0))
+
+
+def test_nothing_is_changed_and_records_are_frozen(binary):
+    y, proba = (np.array(a) for a in binary)
+    weight = np.linspace(0, 3, len(y))
+    before = y.copy(), proba.copy(), weight.copy()
+    (bins,) = reliability_bins(y, proba, sample_weight=weight)
+    calibration_error(y, proba[:, 1], sample_weight=weight, debiased=True, norm="l2")
+    for array, copy in zip((y, proba, weight), before, strict=True):
+        np.testing.assert_array_equal(array, copy)
+    with pytest.raises(FrozenInstanceError):
+        bins.mass = 0
+    assert bins.mass.sum() == pytest.approx(weight.sum(), rel=1e-12)
+
+
+@pytest.mark.parametrize("notion", ["top_label", "classwise", "canonical"])
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+@pytest.mark.parametrize("scale", [1e-300, 1e-3, 1e300])
+def test_the_scale_of_weights_does_not_matter(notion, norm, scale, binary):
+    weight = np.random.default_rng(0).integers(0, 5, len(binary[0])).astype(float)
+    options = {"notion": notion, "norm": norm, "debiased": norm == "l2", "n_bins": 5}
+    expected = calibration_error(*binary, sample_weight=weight, **options)
+    found = calibration_error(*binary, sample_weight=scale * weight, **options)
+    assert found == pytest.approx(expected, rel=1e-9)
+    assert expected != pytest.approx(calibration_error(*binary, **options), rel=1e-3)
+
+
+@pytest.mark.parametrize("strategy", ["uniform", "quantile"])
+def test_memory_stays_near_the_scores(strategy):
+    """Ten million samples fit: no one-hot target, no index of eight bytes beside the input."""
+    rng = np.random.default_rng(0)
+    score = rng.random(400_000)
+    y = (rng.random(400_000) < score).astype(int)
+    calibration_error(y[:1000], score[:1000], strategy=strategy)
+    tracemalloc.start()
+    calibration_error(y, score, strategy=strategy)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 3 * score.nbytes
+
+
+# --- bins at their edges --------------------------------------------------------------------------
+
+
+def test_uniform_bins_are_exact_next_to_every_edge():
+    """Edges i / B as float division gives them, and their neighbours on both sides."""
+    for n_bins in [*range(1, 130), 999, 1000, 4096, 12_345]:
+        edges = uniform_edges(n_bins)
+        score = np.concatenate([edges, np.nextafter(edges, 2)[:-1], np.nextafter(edges, -1)[1:]])
+        sums = bin_sums(score, np.zeros(len(score)), None, edges)
+        expected = np.searchsorted(edges[1:-1], score, side="left")
+        np.testing.assert_array_equal(sums.mass, np.bincount(expected, minlength=n_bins))
+        np.testing.assert_allclose(sums.score, np.bincount(expected, score, n_bins), rtol=1e-14)
+
+
+def test_float_products_that_miss_their_edge():
+    edges = uniform_edges(10)
+    for score, expected in (
+        (0.1 * 3, 3),
+        (0.3, 2),
+        (0.7, 6),
+        (1 - 0.9, 0),
+        (0.29999999999999993, 2),
+    ):
+        mass = bin_sums(np.array([score]), np.zeros(1), None, edges).mass
+        assert mass.argmax() == expected == np.searchsorted(edges[1:-1], score)
+
+
+def test_rounded_probabilities_above_one_join_the_last_bin():
+    proba = np.array([[1 + 5e-6, 0, 0], [0, 1, 0]], dtype=np.float32)
+    for strategy in ("uniform", "quantile"):
+        (bins,) = reliability_bins([0, 1], proba, n_bins=5, strategy=strategy, labels=[0, 1, 2])
+        assert bins.index[-1] == len(bins.edges) - 2 and bins.mass.sum() == 2
+
+
+@pytest.mark.parametrize("n_bins", [1, 3, 10, 40, 500])
+@pytest.mark.parametrize("digits", [1, 2, 15])
+def test_the_cells_are_those_of_the_smoothers(n_bins, digits):
+    """And the ECE is the mean total variation of C_B from S_B; the l2 error obeys Pythagoras."""
+    rng = np.random.default_rng(n_bins)
+    score = np.round(rng.beta(0.3, 0.3, 300), digits)
+    score[:40] = 0  # more than a bin of zeros and of ones
+    score[40:70] = 1
+    y = (rng.random(300) < score**2).astype(int)
+    forecast, target = pairs(score), pairs(y)
+    for strategy, smoother in (
+        ("uniform", UniformBins(n_bins)),
+        ("quantile", QuantileBins(n_bins)),
+    ):
+        smoother.fit(forecast, target)
+        options = {"n_bins": n_bins, "strategy": strategy, "notion": "canonical"}
+        (bins,) = reliability_bins(y, score, **options)
+        np.testing.assert_allclose(np.sort(bins.mass), np.sort(smoother.mass_))
+        np.testing.assert_allclose(
+            np.sort(bins.mean_score), np.sort(smoother.cell_means(forecast)[:, 1]), atol=1e-15
+        )
+        binned = smoother.smooth(target), smoother.smooth(forecast)
+        assert calibration_error(y, score, **options) == pytest.approx(
+            expected_divergence(TotalVariation(), *binned), rel=1e-9, abs=1e-15
+        )
+        squared = calibration_error(y, score, norm="l2", squared=True, **options)
+        whole = expected_divergence(Lp(2), binned[0], forecast)
+        inside = expected_divergence(Lp(2), forecast, binned[1])
+        assert whole == pytest.approx(squared + inside, rel=1e-9)
+        assert quantile_edges(score, n_bins)[0] == 0
+
+
+@pytest.mark.parametrize("n_bins", [1, 4, 20, 150])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_debiasing_is_that_of_the_tower(n_bins, weighted):
+    rng = np.random.default_rng(0)
+    score = rng.random(200)
+    y = (rng.random(200) < score**2).astype(int)
+    weight = rng.random(200) if weighted else None
+    cells = np.searchsorted(uniform_edges(n_bins)[1:-1], score)
+    expected = debiased_calibration(cells, pairs(score), pairs(y), weight)
+    found = calibration_error(
+        y, score, norm="l2", squared=True, debiased=True, n_bins=n_bins, strategy="uniform",
+        notion="canonical", sample_weight=weight,
+    )  # fmt: skip
+    assert found == pytest.approx(expected, rel=1e-10, abs=1e-15)
+    if n_bins == 150:  # many bins of one sample, and none of them counts in one term only
+        assert np.sum(np.bincount(cells) == 1) > 20
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_merged_sums_are_the_sums(weighted):
+    rng = np.random.default_rng(0)
+    score, y = rng.random(5000), rng.integers(2, size=5000)
+    weight = rng.integers(1, 5, 5000).astype(float) if weighted else None
+    edges = np.array([0, 0.1, 0.5, 0.55, 1])
+    whole = bin_sums(score, y, weight, edges)
+    total = None
+    for rows in np.array_split(rng.permutation(5000), 7):
+        part = bin_sums(score[rows], y[rows], weight[rows] if weighted else None, edges)
+        total = part if total is None else part.merge(total)
+    for name in ("mass", "label", "square_mass"):  # whole numbers: exact
+        np.testing.assert_array_equal(getattr(total, name), getattr(whole, name))
+    np.testing.assert_allclose(total.score, whole.score, rtol=1e-13)
+    np.testing.assert_allclose(total.mean_variance(), whole.mean_variance(), rtol=1e-10)
+    short = bin_sums(score, y, weight, edges, spread=False)
+    assert short.merge(whole).square_gap is None
+
+
+# --- means with known truth -----------------------------------------------------------------------
+
+
+def test_debiased_mean_is_the_truth(within_standard_errors):
+    """DESIGN section 5: S uniform, E[Y|S] = S^1.5, n = 60, four bins of equal width.
+
+    The truth sums p_b (E[Y - S | b])^2 over bins, with the integrals of s^1.5 and s in closed form.
+    """
+    ends = np.arange(5) / 4
+    gap = 4 * (np.diff(ends**2.5) / 2.5 - np.diff(ends**2) / 2)
+    truth = np.mean(gap**2)
+    assert truth == pytest.approx(0.01132, abs=1e-5)
+    rng = np.random.default_rng(0)
+    options = {"norm": "l2", "squared": True, "n_bins": 4, "strategy": "uniform", "labels": [0, 1]}
+    draws = {"plain": [], "debiased": []}
+    for _ in range(2500):
+        score = rng.random(60)
+        y = (rng.random(60) < score**1.5).astype(int)
+        for name in draws:
+            error = calibration_error(
+                y, score, notion="canonical", debiased=name == "debiased", **options
+            )
+            draws[name].append(error)
+    within_standard_errors(draws["debiased"], truth)
+    assert min(draws["debiased"]) < 0  # not clipped
+    assert np.mean(draws["plain"]) == pytest.approx(0.0213, abs=0.001)
+
+
+def calibrated(n_samples, rng):
+    """Top label of three classes with Dirichlet(.145) forecasts: E ECE_15 is .074 at n = 100."""
+    return rng.dirichlet(np.full(3, 0.145), n_samples).max(axis=1)
+
+
+def overconfident(score):
+    """A frequency of the event below the score: true ECE .08 or so."""
+    return score - 0.9 * (score - 1 / 3) * (1 - score) - 0.045
+
+
+def population(event_probability, n_samples=1_000_000):
+    """Shares, gaps and variances of 15 bins of equal width."""
+    score = calibrated(n_samples, np.random.default_rng(99))
+    true = event_probability(score)
+    cells = np.searchsorted(uniform_edges(15)[1:-1], score)
+    mass = np.bincount(cells, minlength=15)
+    full = mass > 0
+    mean = np.bincount(cells, true - score, 15)[full] / mass[full]
+    square = np.bincount(cells, true * (1 - true) + (true - score) ** 2, 15)[full] / mass[full]
+    return mass[full] / n_samples, mean, square - mean**2
+
+
+@pytest.mark.parametrize(
+    ("event_probability", "small", "large"),
+    [(lambda score: score, 0.074, 0.0074), (overconfident, None, None)],
+    ids=["calibrated", "overconfident"],
+)
+def test_the_folded_normal_prediction(event_probability, small, large):
+    """G22: the ECE falls with n, most for calibrated forecasts; within 4 % for n >= 464.
+
+    G22's forecasts are not published; these have the mean ECE of their calibrated model, .074 at
+    n = 100 and .007 at n = 10,000. Standard errors of the means are below 1.4 %.
+    """
+    share, gap, variance = population(event_probability)
+    rng = np.random.default_rng(0)
+    found = {}
+    for n_samples, n_draws in ((100, 1000), (464, 1000), (1000, 700), (2154, 500), (10_000, 400)):
+        errors = []
+        for _ in range(n_draws):
+            score = calibrated(n_samples, rng)
+            y = (rng.random(n_samples) < event_probability(score)).astype(int)
+            errors.append(
+                calibration_error(
+                    y, score, strategy="uniform", n_bins=15, notion="canonical", labels=[0, 1]
+                )
+            )
+        found[n_samples] = np.mean(errors)
+        assert np.std(errors) / np.sqrt(n_draws) < 0.014 * found[n_samples]
+        expected = expected_binned_error(share, gap, variance, n_samples)
+        if n_samples >= 464:
+            assert found[n_samples] == pytest.approx(expected, rel=0.04)
+    sizes = np.array(sorted(found))
+    prediction = expected_binned_error(share, gap, variance, sizes)
+    assert np.all(np.diff(prediction) < 0) and prediction[-1] > share @ np.abs(gap)
+    assert np.all(np.diff([found[n] for n in sizes]) < 0)
+    if small:
+        assert found[100] == pytest.approx(small, abs=0.004)
+        assert found[10_000] == pytest.approx(large, abs=0.0005)
+
+
+def test_folded_normal_mean():
+    rng = np.random.default_rng(0)
+    for mean, spread in ((0.0, 1.0), (0.3, 0.5), (-2.0, 0.7), (1.0, 1e-12)):
+        draws = np.abs(mean + spread * rng.standard_normal(200_000))
+        assert folded_normal_mean(mean, spread**2) == pytest.approx(draws.mean(), rel=0.01)
+    np.testing.assert_array_equal(folded_normal_mean([-0.5, 0.0], 0.0), [0.5, 0.0])
+    assert isinstance(expected_binned_error([1.0], [0.0], [0.25], 100), float)
+
+
+@pytest.mark.skipif(not LENET.exists(), reason=f"no real predictions at {LENET}")
+def test_root_brier_score_is_stable_on_real_predictions_and_the_ece_is_not():
+    with np.load(LENET) as file:
+        proba, y = file["predictions"], file["ground_truth"].ravel()
+    options = {"strategy": "uniform", "n_bins": 15, "labels": np.arange(10)}
+    rng = np.random.default_rng(0)
+    whole = calibration_error(y, proba, **options), root_brier_score(y, proba)
+    ratios = {}
+    for n_samples in (100, 300, 1000, 3000):
+        rows = [rng.choice(len(y), n_samples, replace=False) for _ in range(100)]
+        ece = np.mean([calibration_error(y[r], proba[r], **options) for r in rows])
+        rbs = np.mean([root_brier_score(y[r], proba[r], labels=np.arange(10)) for r in rows])
+        ratios[n_samples] = ece / whole[0]
+        assert 0.97 < rbs / whole[1] < 1.03
+    assert ratios[100] > 1.25
+
+
+# --- the taxonomy of G22, in sample ---------------------------------------------------------------
+
+
+def level_error(y, score, norm, **options):
+    """The error over level sets: every distinct score has a bin of its own."""
+    edges = np.unique(np.concatenate([[0.0, 1.0], np.unique(score)]))
+    return calibration_error(y, score, n_bins=edges, notion="canonical", norm=norm, **options)
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+def test_taxonomy(seed, n_classes):
+    """RBS >= CE_2 >= CWCE_2 and TCE_p >= TCE_1 >= KS, ECE, exactly, by level sets."""
+    rng = np.random.default_rng(seed)
+    counts = rng.multinomial(6, np.full(n_classes, 1 / n_classes), size=150)
+    proba, y = counts / 6, rng.integers(n_classes, size=150)
+    labels = np.arange(n_classes)
+    proba[0], proba[1] = np.eye(n_classes)[:2]
+    halved = 2 if n_classes == 2 else 1
+    rbs = root_brier_score(y, proba, labels=labels) * np.sqrt(halved)
+    ce = np.sqrt(
+        halved
+        * simplex_calibration_error(
+            y, proba, distance="squared_euclidean", bins=LevelSets(), labels=labels
+        )
+    )
+    squares = [level_error(y == k, p, "l2", squared=True) for k, p in enumerate(proba.T)]
+    assert rbs >= ce - 1e-12 and ce >= np.sqrt(sum(squares)) - 1e-12
+    score, right = proba.max(axis=1), y == proba.argmax(axis=1)
+    tce = [level_error(right, score, norm, labels=[False, True]) for norm in ("l1", "l2", "max")]
+    assert tce == sorted(tce)
+    ks = ks_calibration_error(y, proba, labels=labels)
+    assert ks <= tce[0] + 1e-12
+    for strategy in ("uniform", "quantile"):
+        for n_bins in (1, 4, 15, "auto"):
+            options = {"strategy": strategy, "n_bins": n_bins, "labels": labels}
+            assert calibration_error(y, proba, **options) <= tce[0] + 1e-12
+    coarse, fine = (0, 0.4, 1), (0, 0.2, 0.4, 0.7, 1)  # nested
+    for norm in ("l1", "l2", "max"):
+        errors = [
+            calibration_error(y, proba, n_bins=edges, norm=norm, labels=labels)
+            for edges in (coarse, fine)
+        ]
+        assert errors[0] <= errors[1] + 1e-12
+
+
+def test_errors_that_see_one_score_can_all_be_blind():
+    """G22: six permutations of (.5, .3, .2); ECE = TCE = KS = CWCE = 0 and CE_2 = .2 sqrt 2."""
+    proba, y = [], []
+    for order in permutations(range(3)):
+        forecast = np.empty(3)
+        forecast[list(order)] = 0.5, 0.3, 0.2
+        even = np.linalg.det(np.eye(3)[list(order)]) > 0
+        for place, count in enumerate((5, 1, 4) if even else (5, 5, 0)):
+            y += [order[place]] * count
+            proba += [forecast] * count
+    proba = np.array(proba)
+    for norm in ("l1", "l2", "max"):
+        for strategy in ("uniform", "quantile"):
+            for notion in ("top_label", "classwise"):
+                options = {"norm": norm, "strategy": strategy, "n_bins": 10, "notion": notion}
+                assert calibration_error(y, proba, **options) == pytest.approx(0, abs=1e-12)
+    assert ks_calibration_error(y, proba) == pytest.approx(0, abs=1e-12)
+    assert ks_calibration_error(y, proba, notion="classwise") == pytest.approx(0, abs=1e-12)
+    squared = simplex_calibration_error(y, proba, distance="squared_euclidean", bins=LevelSets())
+    assert np.sqrt(squared) == pytest.approx(0.2 * np.sqrt(2))
+
+
+# --- defects known elsewhere ----------------------------------------------------------------------
+
+
+def test_no_phantom_bin_for_a_probability_of_one():
+    (bins,) = reliability_bins(
+        [1, 1, 0, 0], [1.0, 0.95, 1.0, 0.05], n_bins=10, strategy="uniform", notion="canonical"
+    )
+    assert len(bins.edges) == 11 and bins.index.tolist() == [0, 9]
+    assert bins.mean_score[-1] == pytest.approx(2.95 / 3)
+
+
+def test_a_class_that_is_never_on_top_or_never_seen():
+    proba = np.array([[0.8, 0.15, 0.05], [0.7, 0.2, 0.1], [0.9, 0.1, 0.0], [0.6, 0.3, 0.1]])
+    for y in ([0, 0, 1, 0], [0, 0, 0, 0]):
+        for notion in ("top_label", "classwise"):
+            for norm in ("l1", "l2", "max"):
+                for n_bins in (1, 15, "auto"):
+                    options = {"notion": notion, "norm": norm, "n_bins": n_bins}
+                    error = calibration_error(y, proba, labels=[0, 1, 2], **options)
+                    assert 0 <= error <= 1
+    records = reliability_bins([0, 0, 1, 0], proba, labels=[0, 1, 2], notion="classwise")
+    assert len(records) == 3 and all(np.isfinite(r.mean_label).all() for r in records)
+
+
+def test_bins_that_hold_one_sample_have_no_variance():
+    (bins,) = reliability_bins([0, 1, 1], [0.1, 0.6, 0.9], n_bins=2, strategy="uniform",
+                               notion="canonical")  # fmt: skip
+    assert np.isinf(bins.gap_variance[0]) and np.isfinite(bins.gap_variance[1])

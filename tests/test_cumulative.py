@@ -1,0 +1,153 @@
+"""The Kolmogorov-Smirnov error and its curve: by loops, ties, weights, bias."""
+
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skcalib import Classwise, Notion, TopLabel, cumulative_curve, ks_calibration_error
+from skcalib.datasets import make_logistic_scores
+from skcalib.hypothesis import cumulative_test
+
+
+def by_loops(y, score, weight):
+    """Every threshold that is a score, one after the other."""
+    total = sum(weight)
+    return {
+        t: sum(w * (e - s) for e, s, w in zip(y, score, weight, strict=True) if s <= t) / total
+        for t in sorted(set(score))
+    }
+
+
+@pytest.mark.parametrize("notion", ["top_label", "classwise", "canonical"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_by_loops(notion, weighted, binary, multiclass):
+    for y, proba in (binary, multiclass):
+        if notion == "canonical" and proba.shape[1] > 2:
+            continue
+        weight = np.random.default_rng(0).integers(4, size=len(y)) if weighted else np.ones(len(y))
+        proba = np.round(20 * proba) / 20  # ties
+        proba[:, 0] = 1 - proba[:, 1:].sum(axis=1)
+        proba = np.abs(np.round(proba, 12))
+        top = proba.argmax(axis=1)
+        problems = {
+            "top_label": [(y == top, proba.max(axis=1))],
+            "classwise": [(y == k, proba[:, k]) for k in range(proba.shape[1])],
+            "canonical": [(y == 1, proba[:, 1])],
+        }[notion]
+        curves = cumulative_curve(y, proba, notion=notion, sample_weight=weight)
+        largest = []
+        for curve, (event, score) in zip(curves, problems, strict=True):
+            expected = by_loops(event.tolist(), score.tolist(), weight.tolist())
+            present = sorted({s for s, w in zip(score.tolist(), weight, strict=True) if w > 0})
+            assert curve.score.tolist() == present and len(present) < len(score)
+            np.testing.assert_allclose(curve.difference, [expected[t] for t in present], atol=1e-14)
+            share = [weight[score <= t].sum() / weight.sum() for t in present]
+            np.testing.assert_allclose(curve.share, share, rtol=1e-13)
+            largest.append(max(map(abs, expected.values())))
+        found = ks_calibration_error(y, proba, notion=notion, sample_weight=weight)
+        assert found == pytest.approx(np.mean(largest), rel=1e-12) and type(found) is float
+
+
+def test_order_of_ties_does_not_matter():
+    """The sum over a tie enters as one: any order of these samples would peak at .25 or .75."""
+    score, y = np.full(8, 0.5), np.repeat([0, 1], 4)
+    for order in (slice(None), slice(None, None, -1), np.random.default_rng(0).permutation(8)):
+        assert ks_calibration_error(y[order], score[order], notion="canonical") == 0
+        (curve,) = cumulative_curve(y[order], score[order], notion="canonical")
+        assert curve.score.tolist() == [0.5] and curve.share.tolist() == [1.0]
+
+
+def test_the_sign_tells_the_direction():
+    score = np.linspace(0.05, 0.95, 400)
+    rng = np.random.default_rng(0)
+    for shift, sign in ((0.2, 1), (-0.2, -1)):
+        y = rng.random(400) < np.clip(score + shift, 0, 1)
+        (curve,) = cumulative_curve(y, score, notion="canonical")
+        assert curve.difference[np.abs(curve.difference).argmax()] * sign > 0.1
+        assert curve.difference[-1] == pytest.approx(np.mean(y - score), abs=1e-14)
+
+
+def test_whole_weights_are_repetitions(multiclass):
+    y, proba = multiclass
+    weight = np.random.default_rng(0).integers(0, 4, len(y))
+    for notion in ("top_label", "classwise"):
+        weighted = ks_calibration_error(y, proba, notion=notion, sample_weight=weight)
+        repeated = ks_calibration_error(
+            np.repeat(y, weight), np.repeat(proba, weight, axis=0), notion=notion
+        )
+        assert weighted == pytest.approx(repeated, rel=1e-12)
+        for scale in (1e-300, 1e300):
+            found = ks_calibration_error(y, proba, notion=notion, sample_weight=scale * weight)
+            assert found == pytest.approx(weighted, rel=1e-9)
+
+
+def test_mean_and_sum_over_classes(multiclass):
+    mean = ks_calibration_error(*multiclass, notion="classwise")
+    assert ks_calibration_error(*multiclass, notion=Classwise("sum")) == pytest.approx(3 * mean)
+    assert ks_calibration_error(*multiclass, notion=TopLabel()) == ks_calibration_error(*multiclass)
+
+
+def test_bias_of_calibrated_forecasts():
+    """The mean of the largest distance of a Brownian motion from zero, sqrt(pi / 2)."""
+    rng = np.random.default_rng(0)
+    errors = []
+    for _ in range(4000):
+        score = rng.random(1000)
+        errors.append(ks_calibration_error(rng.random(1000) < score, score, notion="canonical"))
+    expected = np.sqrt(np.pi / 2) * np.sqrt(1 / 6 / 1000)
+    # A walk of a thousand steps peaks a little below the motion that it approaches; the standard
+    # error of the mean is .6 %.
+    assert 0.95 * expected < np.mean(errors) < 1.02 * expected
+
+
+def test_below_the_true_error_and_near_it_where_the_sign_is_constant():
+    data = make_logistic_scores(200_000, 0.5, -1.5, random_state=0)
+    error = ks_calibration_error(data.y, data.y_proba, notion="canonical")
+    assert 0.3 * data.truth["tce"] < error <= data.truth["tce"] + 0.003
+
+
+def test_the_test_is_about_the_same_curve():
+    data = make_logistic_scores(500, 0.2, -1.9, random_state=0)
+    error = ks_calibration_error(data.y, data.y_proba, notion="canonical")
+    assert cumulative_test(data.y, data.y_proba).estimate == pytest.approx(error, rel=1e-12)
+
+
+def test_inputs_of_any_kind(binary):
+    y, proba = binary
+    expected = ks_calibration_error(y, proba, notion="canonical")
+    names = np.array(["no", "yes"])[y]
+    before = proba.copy()
+    assert ks_calibration_error(names, proba[:, 1], notion="canonical") == expected
+    frame = pd.DataFrame(proba, columns=["no", "yes"])
+    assert ks_calibration_error(pd.Series(names), frame, notion="canonical") == expected
+    single = proba.astype(np.float32)
+    found = ks_calibration_error(y, single, notion="canonical")
+    assert found == pytest.approx(expected, abs=1e-6)
+    swapped = ks_calibration_error(names, proba[:, 0], pos_label="no", notion="canonical")
+    assert swapped == pytest.approx(expected, abs=0.05)
+    np.testing.assert_array_equal(proba, before)
+
+
+@pytest.mark.parametrize("notion", ["top_label", "classwise", "canonical"])
+def test_one_sample_one_class_and_certainty(notion):
+    assert ks_calibration_error([1], [0.75], labels=[0, 1], notion=notion) == 0.25
+    assert ks_calibration_error([1, 1], [1.0, 1.0], labels=[0, 1], notion=notion) == 0
+    assert ks_calibration_error([0, 0], [1.0, 1.0], labels=[0, 1], notion=notion) == 1
+
+
+def test_refusals_and_frozen_records(multiclass):
+    class Half(Notion):
+        def problems(self, forecast, target):
+            yield forecast[:, :2], target[:, :2] / 2
+
+    with pytest.raises(ValueError, match="needs problems of two columns"):
+        cumulative_curve(*multiclass, notion="canonical")
+    with pytest.raises(ValueError, match="numbers other than 0 and 1"):
+        cumulative_curve(*multiclass, notion=Half())
+    with pytest.raises(ValueError, match="notion must be one of"):
+        ks_calibration_error(*multiclass, notion="top")
+    (curve,) = cumulative_curve(*multiclass)
+    with pytest.raises(FrozenInstanceError):
+        curve.score = 0

@@ -1,0 +1,148 @@
+"""Errors over cells of the simplex (W19): distances, cells, weights, truths."""
+
+import numpy as np
+import pytest
+
+from skcalib import (
+    Brier,
+    LevelSets,
+    LogLoss,
+    Lp,
+    QuantileBins,
+    TotalVariation,
+    UniformBins,
+    calibration_error,
+    simplex_calibration_error,
+)
+from skcalib.datasets import make_tempered_simplex, make_widmann
+from skcalib.smoothers import MedianCells
+
+DISTANCES = {
+    "total_variation": lambda d: np.abs(d).sum() / 2,
+    "cityblock": lambda d: np.abs(d).sum(),
+    "squared_euclidean": lambda d: np.sum(d**2),
+    "euclidean": lambda d: np.sqrt(np.sum(d**2)),
+}
+OBJECTS = {
+    "total_variation": TotalVariation(),
+    "cityblock": Lp(1),
+    "squared_euclidean": Brier(),
+}
+
+
+def by_loops(y, proba, cells, weight, distance):
+    """sum_b p_b d(mean label, mean forecast), cell by cell."""
+    target, total = np.eye(proba.shape[1])[y], 0.0
+    for cell in np.unique(cells):
+        rows = cells == cell
+        w = weight[rows] / weight[rows].sum()
+        total += weight[rows].sum() / weight.sum() * distance(w @ target[rows] - w @ proba[rows])
+    return total
+
+
+@pytest.mark.parametrize("name", DISTANCES)
+@pytest.mark.parametrize(
+    "bins", [MedianCells(4), MedianCells(30), UniformBins(3), QuantileBins(3), LevelSets()], ids=str
+)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_by_loops(name, bins, weighted, multiclass):
+    y, proba = multiclass
+    weight = np.random.default_rng(0).random(len(y)) if weighted else np.ones(len(y))
+    found = simplex_calibration_error(
+        y, proba, distance=name, bins=bins, sample_weight=weight if weighted else None
+    )
+    assert not hasattr(bins, "cells_")  # a smoother that is passed in stays unfitted
+    cells = bins.fit(proba, np.eye(3)[y]).cells_
+    del bins.cells_
+    expected = by_loops(y, proba, cells, weight, DISTANCES[name])
+    assert found == pytest.approx(expected, rel=1e-10) and type(found) is float
+    if name in OBJECTS:
+        again = simplex_calibration_error(
+            y, proba, distance=OBJECTS[name], bins=type(bins)(**bins.get_params()),
+            sample_weight=weight,
+        )  # fmt: skip
+        assert again == found
+
+
+def test_names_of_bins(multiclass):
+    for name, bins in (("median", MedianCells()), ("uniform", UniformBins(10))):
+        found = [simplex_calibration_error(*multiclass, bins=b) for b in (name, bins)]
+        assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("bins", ["uniform", "quantile"])
+def test_two_classes_are_the_binned_error_of_the_positive_one(bins, binary):
+    smoother = {"uniform": UniformBins, "quantile": QuantileBins}[bins](7)
+    options = {"strategy": bins, "n_bins": 7, "notion": "canonical"}
+    l1 = calibration_error(*binary, **options)
+    squared = calibration_error(*binary, norm="l2", squared=True, **options)
+    for name in ("total_variation", "euclidean", "cityblock"):
+        found = simplex_calibration_error(*binary, distance=name, bins=smoother)
+        assert found == pytest.approx(l1, rel=1e-12)
+    found = simplex_calibration_error(*binary, distance="squared_euclidean", bins=smoother)
+    assert found == pytest.approx(squared, rel=1e-12)
+
+
+def test_whole_weights_are_repetitions_over_cells_that_do_not_depend_on_the_data(multiclass):
+    y, proba = multiclass
+    weight = np.random.default_rng(0).integers(0, 4, len(y))
+    repeated = np.repeat(y, weight), np.repeat(proba, weight, axis=0)
+    for bins in ("uniform", LevelSets()):
+        weighted = simplex_calibration_error(y, proba, bins=bins, sample_weight=weight)
+        expected = simplex_calibration_error(*repeated, bins=bins)
+        assert weighted == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize(("model", "truth"), [("M1", 0.0), ("M2", 0.45), ("M3", 0.7106418)])
+def test_models_of_w19(model, truth):
+    """Total variation errors of three models of ten classes, with 20,000 samples each."""
+    data = make_widmann(20_000, model=model, random_state=0)
+    coarse, fine = (
+        simplex_calibration_error(data.y, data.y_proba, bins=MedianCells(n)) for n in (10, 1000)
+    )
+    assert coarse <= truth + 0.03  # averages in a cell: below the truth but for noise
+    if model == "M1":
+        assert fine > 0.1  # cells of few samples: far above zero for calibrated forecasts
+    if model == "M2":  # the same direction everywhere: nothing cancels in a cell
+        assert coarse == pytest.approx(truth, abs=0.01)
+    if model == "M3":  # cells that join the certain forecasts of several classes
+        assert coarse < truth / 2 and fine > 0.9 * truth
+
+
+def test_finer_cells_see_more():
+    """Jensen, for nested cells: medians only split."""
+    data = make_tempered_simplex(1000, 3, random_state=0)
+    for name in DISTANCES:
+        errors = [
+            simplex_calibration_error(data.y, data.y_proba, distance=name, bins=MedianCells(n))
+            for n in (1, 2, 8, 40, 1000)
+        ]
+        assert errors == sorted(errors)
+
+
+def test_other_distances(multiclass):
+    class Largest:
+        def divergence(self, target, forecast):
+            return np.abs(target - forecast).max(axis=-1)
+
+    largest = simplex_calibration_error(*multiclass, distance=Largest())
+    assert 0 < largest <= simplex_calibration_error(*multiclass, distance="cityblock")
+    assert simplex_calibration_error(*multiclass, distance=LogLoss()) > 0
+
+
+def test_one_sample_and_absent_classes():
+    for bins in ("median", "uniform"):
+        found = simplex_calibration_error([0], [[0.25, 0.75]], labels=[0, 1], bins=bins)
+        assert found == 0.75
+        found = simplex_calibration_error(["b"] * 3, np.eye(3), labels=list("abc"), bins=bins)
+        assert found == pytest.approx(2 / 3)
+    assert simplex_calibration_error([0, 1, 2], np.eye(3)) == 0
+
+
+def test_refusals(multiclass):
+    for distance in ("hamming", TotalVariation, 2, None):
+        with pytest.raises(ValueError, match="distance must be one of 'total_variation'"):
+            simplex_calibration_error(*multiclass, distance=distance)
+    for bins in (15, "quantile", None):
+        with pytest.raises(ValueError, match="bins must be one of 'median', 'uniform'"):
+            simplex_calibration_error(*multiclass, bins=bins)
