@@ -27,7 +27,7 @@ def unconditional_mean_embedding_error(
 
     .. math::
 
-        UCME = \frac1J \sum_{j=1}^J \Big\| \frac1n \sum_i k(S_i, t_j) (e_{Y_i} - S_i) \Big\|^2
+        UCME = \frac1J \sum_{j=1}^J \| \frac1n \sum_i k(S_i, t_j) (e_{Y_i} - S_i) \|^2
 
     at the locations :math:`t_j` on the simplex; with labels :math:`l_j` of the locations the norm
     is the component :math:`l_j` alone. It is zero for calibrated forecasts, and almost surely not
