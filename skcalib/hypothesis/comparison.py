@@ -5,12 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import t as student
 
-from skcalib._checks import check_problem
+from skcalib._checks import Problem, check_problem
 from skcalib.errors._residual_kernel import ResidualKernel
 from skcalib.errors._terms import check_notion
 from skcalib.errors.kernel_error import block_estimates, check_estimator, check_kernel
 
 MIN_BLOCKS = 5
+PER_SAMPLE = ("forecast", "target", "weight")
 
 
 @dataclass(frozen=True)
@@ -64,12 +65,12 @@ def compare_calibration(
 ):
     r"""Compare two models on the same samples: whether the first is better calibrated.
 
-    Both forecasts speak of the same samples. In each of B consecutive blocks the unbiased estimate
-    of :func:`~skcalib.kernel_calibration_error` is computed for both, with one kernel, whose
-    bandwidth comes from the forecasts of both together. The differences
-    :math:`d_b = SKCE_b(\text{first}) - SKCE_b(\text{second})` of the blocks are independent, so
-    their mean, which is unbiased, has Student's interval with B - 1 degrees of freedom. Samples
-    must be in random order.
+    Both forecasts speak of the same samples. In each of B consecutive blocks the unbiased
+    estimate of :func:`~skcalib.kernel_calibration_error` is computed for both, with one kernel
+    for each problem of the notion, whose bandwidth comes from the forecasts of both together. The
+    differences :math:`d_b = SKCE_b(\text{first}) - SKCE_b(\text{second})` of the blocks are
+    independent, so their mean, which is unbiased, has Student's interval with B - 1 degrees of
+    freedom. Samples must be in random order.
 
     A difference in calibration is no difference in quality: a constant forecast is calibrated. Look
     at a proper score, too.
@@ -135,14 +136,14 @@ def compare_calibration(
             f"A comparison needs at least {MIN_BLOCKS} blocks, and {n_samples} samples hold "
             f"{n_blocks} of {block_size}: use smaller blocks or more samples."
         )
-    notion, kernel = check_notion(notion), check_kernel(kernel)
-    both = np.concatenate([p.forecast for p in problems])
-    together = next(iter(notion.problems(both, both)))[0]
-    kernel = kernel.for_data(together)
-    blocks = [
-        block_estimates(ResidualKernel.of_problem(problem, kernel, notion, n_jobs), block_size)[0]
-        for problem in problems
-    ]
+    # The samples of both models in one, so that each problem of the notion has one bandwidth.
+    both = Problem(
+        *(np.concatenate([getattr(p, name) for p in problems]) for name in PER_SAMPLE),
+        classes=problems[0].classes,
+    )
+    h = ResidualKernel.of_problem(both, check_kernel(kernel), check_notion(notion), n_jobs)
+    halves = slice(0, n_samples), slice(n_samples, None)
+    blocks = [block_estimates(h.take(half), block_size)[0] for half in halves]
     difference = blocks[0] - blocks[1]
     mean = float(difference.mean())
     error = float(difference.std(ddof=1) / np.sqrt(n_blocks))

@@ -73,6 +73,11 @@ def consistency_test(
     CalibrationTest
         The observed error is both statistic and estimate.
 
+    Raises
+    ------
+    ValueError
+        For invalid input, and for a metric that gives NaN.
+
     See Also
     --------
     kernel_calibration_test : For all classes at once, without draws.
@@ -116,7 +121,13 @@ def consistency_test(
     observed = error(y, slice(None))
     seeds = rng.randint(np.iinfo(np.int32).max, size=n_resamples)
     drawn = np.array(Parallel(n_jobs=n_jobs)(delayed(draw)(seed) for seed in seeds))
+    if np.isnan([observed, *drawn]).any():
+        raise ValueError(
+            "The metric gave NaN, which is neither larger nor smaller than another error: pass a "
+            "metric that has a value for all labels which the forecasts allow."
+        )
     # Equal sums in another order differ by roundings: what is equal but for these is equal.
-    as_large = np.sum(drawn >= observed - 1e-12 * abs(observed))
+    rounding = 1e-12 * abs(observed) if np.isfinite(observed) else 0.0
+    as_large = np.sum(drawn >= observed - rounding)
     how = "consistency resampling" if resample_forecasts else "labels drawn at the given forecasts"
     return CalibrationTest(observed, float((1 + as_large) / (1 + n_resamples)), observed, how)
