@@ -46,10 +46,8 @@ def layers(x):
     yield "output", x
 
 
-READERS = {
-    "linear": LogisticRegression(max_iter=1000),
-    "neighbours": KNeighborsClassifier(50),
-}
+READERS = {"linear": LogisticRegression(max_iter=1000), "neighbours": KNeighborsClassifier(50)}
+
 # %%
 # The reader's out-of-fold forecast is itself a function of the layer, and `sharpness` asks what
 # *its* calibrated version resolves: at most what the layer does.
