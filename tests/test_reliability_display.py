@@ -34,8 +34,8 @@ from skcalib import (
 )
 from skcalib.datasets import make_tempered_simplex
 from skcalib.displays import ReliabilityDisplay
-from skcalib.displays._bands import consistency_band, isotonic_interval
 from skcalib.displays._strategies import make_curve
+from skcalib.errors._corp_bands import consistency_band, isotonic_interval
 from skcalib.intervals import clopper_pearson
 
 STRATEGIES = ("isotonic", "quantile", "uniform", "kernel")
@@ -157,7 +157,7 @@ def test_consistency_band_follows_seed_and_chunks(binary, monkeypatch):
     first, again = (draw(*binary).curves[0].low for _ in range(2))
     assert_array_equal(first, again)
     assert not np.array_equal(first, draw(*binary, random_state=1).curves[0].low)
-    monkeypatch.setattr("skcalib.displays._bands._ENTRIES", 3 * len(binary[0]))
+    monkeypatch.setattr("skcalib.errors._corp_bands._ENTRIES", 3 * len(binary[0]))
     assert_array_equal(first, draw(*binary).curves[0].low)
 
 
@@ -485,7 +485,7 @@ def test_from_cv_results_refusals():
 
 
 def test_an_estimator_without_probabilities():
-    with pytest.raises(ValueError, match="has no decision_function"):
+    with pytest.raises(ValueError, match="decision_function"):
         ReliabilityDisplay.from_estimator(IsotonicRegression(), [[1.0]], [1])
 
 

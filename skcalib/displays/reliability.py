@@ -64,6 +64,7 @@ class ReliabilityDisplay(FromData):
     See Also
     --------
     proper_calibration_error : The number in the legend: default smoother, Brier score, "risk".
+    corp_bands : The isotonic curve and its bands as arrays.
 
     Notes
     -----

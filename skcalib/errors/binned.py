@@ -28,7 +28,9 @@ class ReliabilityBins:
     mean_score, mean_label : ndarray of shape (m,)
         Mean forecast and frequency of the event.
     gap_variance : ndarray of shape (m,)
-        Estimated variance of ``mean_label - mean_score``; infinite for a sample that is alone.
+        Estimated variance of ``gap``; infinite for a sample that is alone.
+    gap : ndarray of shape (m,)
+        ``mean_label - mean_score``: positive where forecasts are too low.
     """
 
     edges: np.ndarray
@@ -37,6 +39,11 @@ class ReliabilityBins:
     mean_score: np.ndarray
     mean_label: np.ndarray
     gap_variance: np.ndarray
+
+    @property
+    def gap(self):
+        """Signed miscalibration of each bin."""
+        return self.mean_label - self.mean_score
 
 
 def calibration_error(

@@ -10,6 +10,7 @@ from skcalib.errors._terms import check_notion
 from skcalib.kernels import KERNELS, Kernel, LaplacianKernel
 
 ESTIMATORS = ("biased", "unbiased", "linear", "block")
+_NO_PAIRS = 1e-9  # share of the weight of all pairs; below it differences are mostly rounding
 _SMALL = 32  # block sizes up to which many blocks are evaluated at once
 _PAIRS = 1 << 18  # pairs of samples in them
 
@@ -140,7 +141,7 @@ def estimate(h, estimator, block_size=None):
     total = h.total()
     if estimator == "biased":
         return float(total / n_samples**2)
-    return float((total - diagonal) / pair_weight(h.weight))
+    return float((total - diagonal) / check_pairs(h.weight))
 
 
 def block_estimates(h, block_size):
@@ -155,14 +156,25 @@ def block_estimates(h, block_size):
         together = max(1, _PAIRS // len(i))
         some = np.split(starts[:, None], range(together, n_blocks, together))
         sums = np.concatenate([2 * h.pairs(s + i, s + j).sum(axis=1) for s in some])
-    weight = h.weight[: n_blocks * block_size].reshape(n_blocks, block_size)
-    weight = pair_weight(weight)
-    return sums / weight, weight
+    weight = check_pairs(h.weight[: n_blocks * block_size].reshape(n_blocks, block_size))
+    return np.divide(sums, weight, out=np.zeros_like(sums), where=weight > 0), weight
 
 
 def pair_weight(weight):
     """Sum of the weights of pairs i != j along the last axis."""
-    return weight.sum(axis=-1) ** 2 - np.square(weight).sum(axis=-1)
+    # Summed from one side: the square of the sum would lose small weights beside a large one.
+    return 2 * np.sum(np.cumsum(weight, axis=-1)[..., :-1] * weight[..., 1:], axis=-1)
+
+
+def check_pairs(weight):
+    """The same; refused if it is next to nothing."""
+    pairs = pair_weight(weight)
+    if np.sum(pairs) <= _NO_PAIRS * np.sum(np.sum(weight, axis=-1) ** 2):
+        raise ValueError(
+            "sample_weight gives nearly all of the weight to one sample of every pair, and there "
+            "is nothing to compare it with: use estimator='biased', or more even weights."
+        )
+    return pairs
 
 
 def check_kernel(kernel):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import softmax
 
-from skcalib._checks import check_features, check_problem, check_weight
+from skcalib._checks import check_features, check_problem, check_weight, moderate
 from skcalib._labels import check_label_list, check_y, one_hot, unique_labels
 from skcalib.errors._terms import (
     check_loss,
@@ -241,7 +241,7 @@ def _representation_sharpness(
         raise ValueError("sharpness of a representation exists for notion='canonical' only.")
     y = check_y(y_true)
     features = check_features(representation, name="y_proba", n_samples=len(y))
-    weight = check_weight(sample_weight, len(y))
+    weight = moderate(check_weight(sample_weight, len(y)))
     classes = unique_labels(y) if labels is None else check_label_list(labels)
     target, counts = one_hot(y, classes), weight > 0
     score = check_loss(loss)
@@ -264,11 +264,17 @@ def _representation_sharpness(
 
 def _into_simplex(features, weight):
     """Standardise, then softmax(0, z): injective up to constant columns, which tell nothing."""
+    features = _unit_reach(features)  # before anything is subtracted or squared
     varies = np.ptp(features, axis=0) > 0
-    centred = np.where(varies, features - weighted_mean(features, weight), 0.0)
+    centred = _unit_reach(np.where(varies, features - weighted_mean(features, weight), 0.0))
     spread = np.sqrt(weighted_mean(centred**2, weight))
-    z = centred / np.where(varies, spread, 1.0)
+    z = centred / np.where(spread > 0, spread, 1.0)
     return softmax(np.column_stack([np.zeros(len(z)), z]), axis=1)
+
+
+def _unit_reach(columns):
+    reach = np.abs(columns).max(axis=0)
+    return columns / np.where(reach > 0, reach, 1.0)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,29 @@ from skcalib.smoothers._base import Smoother
 from skcalib.smoothers.partition import PartitionSmoother
 
 
+class TiedScores:
+    """Samples in the order of their scores, ties merged: found once, and fitted to any labels.
+
+    ``score`` and ``mass`` hold the m distinct scores, increasing, and the weight at each.
+    """
+
+    def __init__(self, score, weight):
+        self._order = np.argsort(score, kind="stable")
+        ordered = score[self._order]
+        self._first = np.flatnonzero(np.diff(ordered, prepend=-np.inf))
+        self._weight = weight[self._order]
+        self.score = ordered[self._first]
+        self.mass = np.add.reduceat(self._weight, self._first)
+
+    def means(self, values):
+        """Weighted mean (m,) of values (n,) at each distinct score."""
+        return np.add.reduceat(self._weight * values[self._order], self._first) / self.mass
+
+    def isotonic(self, means):
+        """The increasing curve (m,) of least squares through the means."""
+        return isotonic_regression(means, sample_weight=self.mass)
+
+
 class IsotonicSmoother(PartitionSmoother):
     """Isotonic regression of the label on the probability of the second column (D21).
 
@@ -45,13 +68,11 @@ class IsotonicSmoother(PartitionSmoother):
                 "IsotonicSmoother fits one curve: the rows of a target of two columns must sum "
                 "to 1. Pass one column to smooth other values."
             )
-        score, rank = np.unique(forecast[:, 1], return_inverse=True)
-        mass = np.bincount(rank, self.weight_)
-        mean = np.bincount(rank, self.weight_ * self.target_[:, -1]) / mass
-        curve = isotonic_regression(mean, sample_weight=mass)
+        tied = TiedScores(forecast[:, 1], self.weight_)
+        curve = tied.isotonic(tied.means(self.target_[:, -1]))
         first = np.flatnonzero(np.diff(curve, prepend=-np.inf))
-        self.lower_ = score[first]
-        self.upper_ = score[np.append(first[1:], len(score)) - 1]
+        self.lower_ = tied.score[first]
+        self.upper_ = tied.score[np.append(first[1:], len(curve)) - 1]
         self.level_ = curve[first]
 
     def _cell_keys(self, forecast):
@@ -66,5 +87,13 @@ class IsotonicSmoother(PartitionSmoother):
         """The curve at new forecasts, interpolated linearly between cells."""
         check_is_fitted(self)
         knots = np.column_stack([self.lower_, self.upper_]).ravel()
-        p = np.interp(np.asarray(forecast)[:, 1], knots, np.repeat(self.level_, 2))
+        p = interpolate(np.asarray(forecast)[:, 1], knots, np.repeat(self.level_, 2))
         return p[:, None] if self.target_.shape[1] == 1 else np.column_stack([1 - p, p])
+
+
+def interpolate(at, knots, levels):
+    """Linear between knots, constant beyond; the level below where the slope is no float."""
+    value = np.interp(at, knots, levels)
+    steep = ~np.isfinite(value)  # knots that differ by less than one over the largest float
+    value[steep] = levels[np.searchsorted(knots, at[steep], side="right") - 1]
+    return value

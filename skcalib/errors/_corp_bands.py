@@ -1,12 +1,70 @@
-"""Bands: where a calibrated curve would lie, and where the true curve may lie."""
+"""Isotonic calibration curves and their bands.
+
+Where would the curve of calibrated forecasts lie, and where may the true curve lie?
+"""
 
 import numpy as np
 from scipy.special import rel_entr
 from scipy.stats import chi2
 from sklearn import config_context
 from sklearn.isotonic import isotonic_regression
+from sklearn.utils.parallel import Parallel, delayed
 
-_ENTRIES = 8_000_000  # labels drawn at a time: bounds the memory, not the number of samples
+from skcalib.smoothers.isotonic import TiedScores
+
+BANDS = ("consistency", "confidence")
+_ENTRIES = 1 << 20  # labels drawn at a time: bounds the memory, not the number of samples
+_ROUNDING = 1e-12  # heights no further apart are one block
+_POINTS = 200  # abscissae of a curve over many distinct scores, besides the knots that it has
+
+
+class IsotonicCurve:
+    """Isotonic regression of labels on scores, which are sorted and whose ties are merged once.
+
+    ``tied`` holds the distinct scores; ``mean``, ``level`` and ``block`` are the mean label, the
+    height of the curve and the number of the block of constant height at each; ``prob_pred`` and
+    ``prob_true`` are points of the curve to draw.
+    """
+
+    joined = True
+
+    def __init__(self, score, label, weight):
+        self.tied = TiedScores(score, weight)
+        self.mean = self.tied.means(label)
+        level = self._fit(self.mean)
+        rises = np.diff(level, prepend=-np.inf) > _ROUNDING
+        self.block = np.cumsum(rises) - 1
+        self.level = level[rises][self.block]
+        self._share = weight.sum() / np.sum(weight**2)  # effective number of labels per weight
+        knots = np.concatenate([np.flatnonzero(rises), np.flatnonzero(rises)[1:] - 1])
+        self._points = spread(self.tied.score, knots)
+        self.prob_pred = self.tied.score[self._points]
+        self.prob_true = self.level[self._points]
+
+    def levels(self, label):
+        """Height of the curve for other labels (n,) at each distinct score."""
+        return self._fit(self.tied.means(label))
+
+    def refit(self, labels):
+        """Heights for other labels (n, B) at the points to draw."""
+        return np.stack([self.levels(label)[self._points] for label in labels.T], axis=1)
+
+    def confidence(self, level, n_resamples, rng):
+        """Likelihood-ratio interval at the points to draw; nothing is drawn at random."""
+        return isotonic_interval(self.mean, self._share * self.tied.mass, self._points, level)
+
+    def _fit(self, mean):
+        with config_context(skip_parameter_validation=True, assume_finite=True):  # many tiny fits
+            return self.tied.isotonic(mean).clip(0, 1)  # rounding alone leaves [0, 1]
+
+
+def spread(score, knots=()):
+    """Indices of the knots, and of distinct scores spread evenly in rank and in value."""
+    if len(score) <= 2 * _POINTS:
+        return np.arange(len(score))
+    rank = np.linspace(0, len(score) - 1, _POINTS).astype(int)
+    value = np.searchsorted(score, np.linspace(score[0], score[-1], _POINTS))
+    return np.unique(np.concatenate([rank, value, np.asarray(knots, dtype=int)]))
 
 
 def check_resamples(n_resamples, confidence_level):
@@ -20,7 +78,7 @@ def check_resamples(n_resamples, confidence_level):
         )
 
 
-def consistency_band(curve, probability, confidence_level, n_resamples, rng):
+def consistency_band(curve, probability, confidence_level, n_resamples, rng, n_jobs=None):
     """Pointwise band of the curves that calibrated forecasts would give, at `curve.prob_pred`.
 
     Labels are drawn from the forecasts and the curve is fitted to them again. The band lies between
@@ -29,16 +87,22 @@ def consistency_band(curve, probability, confidence_level, n_resamples, rng):
     more draw of the same kind, so each point is inside with probability (B + 1 - 2k) / (B + 1) or
     more, at every sample size: no asymptotics.
     """
-    curves = np.empty((len(curve.prob_pred), n_resamples))
-    step = max(1, _ENTRIES // len(probability))
-    for start in range(0, n_resamples, step):
-        stop = min(start + step, n_resamples)
-        draws = rng.random_sample((stop - start, len(probability))) < probability
-        curves[:, start:stop] = curve.refit(draws.T)
+    refits = Parallel(n_jobs=n_jobs)(
+        delayed(curve.refit)(draws.T) for draws in _label_draws(probability, n_resamples, rng)
+    )
+    curves = np.concatenate(refits, axis=1)
     curves.sort(axis=1)
     # 1e-9: (B + 1)(1 - level) / 2 is meant to be whole for B = 199 and level .95, and is not quite.
     rank = int((n_resamples + 1) * (1 - confidence_level) / 2 + 1e-9)
     return curves[:, rank - 1], curves[:, n_resamples - rank]
+
+
+def _label_draws(probability, n_resamples, rng):
+    """Labels drawn from the forecasts, some rows of (B, n) at a time."""
+    step = max(1, _ENTRIES // len(probability))
+    for start in range(0, n_resamples, step):
+        rows = min(step, n_resamples - start)
+        yield rng.random_sample((rows, len(probability))) < probability
 
 
 def isotonic_interval(mean, mass, points, confidence_level):

@@ -1,0 +1,542 @@
+"""CORP: the decomposition by isotonic regression, its bands and its test."""
+
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import expit, logit
+from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
+
+from skcalib import (
+    Classwise,
+    IsotonicSmoother,
+    LogLoss,
+    ProperScore,
+    ReliabilityDisplay,
+    TopK,
+    consistency_test,
+    corp_bands,
+    corp_decomposition,
+    corp_test,
+    score_decomposition,
+)
+from skcalib.datasets import make_tempered_simplex
+from skcalib.notions import NOTIONS
+from skcalib.scores import SCORES
+from skcalib.tower import expected_divergence
+
+
+class Quartic(ProperScore):
+    infimum = -1.0
+
+    def entropy(self, forecast):
+        return -np.sum(np.asarray(forecast) ** 4, axis=-1)
+
+    def gradient(self, forecast):
+        return -4 * np.asarray(forecast) ** 3
+
+
+LOSSES = ["brier", "log", "spherical", Quartic()]
+NAMES = ("score", "miscalibration", "discrimination", "uncertainty")
+
+
+def two(p):
+    return np.column_stack([1 - p, p])
+
+
+@pytest.fixture
+def binary():
+    """Over-confident; rounded, so that there are ties; both classes."""
+    data = make_tempered_simplex(300, 2, random_state=0)
+    p = data.y_proba[:, 1].round(2).clip(0.01, 0.99)
+    assert len(np.unique(p)) < 150 and set(data.y) == {0, 1}
+    return data.y, p
+
+
+@pytest.fixture
+def multiclass():
+    data = make_tempered_simplex(300, 3, random_state=0)
+    assert set(data.y) == {0, 1, 2}
+    return data.y, data.y_proba
+
+
+def pool_adjacent_violators(score, label, weight):
+    """By the book: a list of blocks [weight, sum, scores], merged while they decrease."""
+    blocks = []
+    for s in sorted(set(score.tolist())):
+        rows = score == s
+        blocks.append([weight[rows].sum(), (weight * label)[rows].sum(), [s]])
+        while len(blocks) > 1 and blocks[-2][1] / blocks[-2][0] >= blocks[-1][1] / blocks[-1][0]:
+            last = blocks.pop()
+            blocks[-1] = [a + b for a, b in zip(blocks[-1], last, strict=True)]
+    return {s: (mean / w, k) for k, (w, mean, members) in enumerate(blocks) for s in members}
+
+
+def terms_of(decomposition):
+    return np.array([getattr(decomposition, name) for name in NAMES])
+
+
+# --- the definition -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("loss", ["brier", "log"])
+def test_terms_by_hand(binary, loss, weighted):
+    y, p = binary
+    weight = np.random.default_rng(0).integers(1, 5, len(y)) * 1.0 if weighted else np.ones(len(y))
+    found = corp_decomposition(y, p, loss=loss, sample_weight=weight)
+    pav = pool_adjacent_violators(p, y, weight)
+    curve = np.array([pav[s][0] for s in p])
+
+    def mean_loss(f):
+        with np.errstate(divide="ignore"):
+            each = (f - y) ** 2 if loss == "brier" else -np.log(np.where(y, f, 1 - f))
+        return np.average(each, weights=weight)
+
+    chance = mean_loss(np.full(len(y), np.average(y, weights=weight)))
+    score, best = mean_loss(p), mean_loss(curve)
+    assert_allclose(terms_of(found), [score, score - best, chance - best, chance], rtol=1e-12)
+    metric = brier_score_loss if loss == "brier" else log_loss
+    assert_allclose(found.score, metric(y, p, sample_weight=weight), rtol=1e-12)
+    (one,) = found.curves
+    assert_array_equal(one.forecast, np.unique(p))
+    assert_allclose(one.recalibrated, [pav[s][0] for s in one.forecast], atol=1e-14)
+    assert_array_equal(one.block, [pav[s][1] for s in one.forecast])
+    assert_allclose(one.weight, [weight[p == s].sum() / weight.sum() for s in one.forecast])
+    assert one.event == "class 1"
+
+
+def test_six_forecasts_on_paper():
+    """Blocks {.1}, {.2, .4} (tied .4s first), {.8, .9}: levels 0, 1/2, 1."""
+    y = [0, 1, 0, 0, 1, 1, 1]
+    found = corp_decomposition(y, [0.1, 0.2, 0.2, 0.4, 0.4, 0.8, 0.9])
+    (curve,) = found.curves
+    assert_allclose(curve.recalibrated, [0, 0.5, 0.5, 1, 1])
+    assert_array_equal(curve.block, [0, 1, 1, 2, 2])
+    assert_allclose(curve.weight, np.array([1, 2, 2, 1, 1]) / 7)
+    score = (0.01 + 0.64 + 0.04 + 0.16 + 0.36 + 0.04 + 0.01) / 7
+    assert_allclose(terms_of(found), [score, score - 1 / 7, 12 / 49 - 1 / 7, 12 / 49])
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+@pytest.mark.parametrize("notion", ["classwise", "top_label", Classwise("sum"), TopK(1)], ids=str)
+def test_identity_and_signs(multiclass, loss, notion):
+    found = corp_decomposition(*multiclass, loss=loss, notion=notion)
+    score, mcb, dsc, unc = terms_of(found)
+    assert_allclose(score, mcb - dsc + unc, rtol=1e-13)
+    assert mcb > 0 and dsc > 0
+    arrays = (found.scores, found.miscalibrations, found.discriminations, found.uncertainties)
+    assert_allclose(arrays[0], arrays[1] - arrays[2] + arrays[3], rtol=1e-13)
+    reduce = getattr(np, notion.reduce if isinstance(notion, Classwise) else "mean")
+    assert_allclose(terms_of(found), [reduce(array) for array in arrays], rtol=1e-14)
+    of_loss = score_decomposition(*multiclass, loss=loss, notion=notion, smoother=None)
+    assert_allclose([score, unc], [of_loss.loss, of_loss.uncertainty], rtol=1e-12)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+def test_points_of_the_tower(binary, loss):
+    """DSC = D(C, ybar) (Pythagoras), MCB >= D(C, S), with C from `IsotonicSmoother`."""
+    y, p = binary
+    score = SCORES[loss]() if isinstance(loss, str) else loss
+    curve = IsotonicSmoother().fit(two(p), two(y * 1.0)).smooth()
+    found = corp_decomposition(y, p, loss=loss)
+    mean = np.broadcast_to(two(y * 1.0).mean(axis=0), curve.shape)
+    assert_allclose(found.discrimination, expected_divergence(score, curve, mean), rtol=1e-10)
+    assert found.miscalibration > expected_divergence(score, curve, two(p))
+    assert_allclose(found.uncertainty, score.entropy(mean[:1])[0])
+
+
+def test_classwise_is_binary_problems(multiclass):
+    y, proba = multiclass
+    found = corp_decomposition(y, proba, notion="classwise")
+    each = [corp_decomposition(y == k, proba[:, k]) for k in range(3)]
+    assert_allclose(found.miscalibrations, [one.miscalibration for one in each], rtol=1e-12)
+    assert_allclose(found.discriminations, [one.discrimination for one in each], rtol=1e-12)
+    assert [curve.event for curve in found.curves] == ["class 0", "class 1", "class 2"]
+    top = corp_decomposition(y, proba, notion="top_label")
+    right = corp_decomposition(y == proba.argmax(axis=1), proba.max(axis=1))
+    assert_allclose(terms_of(top), terms_of(right), rtol=1e-12)
+    assert top.curves[0].event == "top label"
+
+
+def test_record_is_frozen_and_brief(binary):
+    found = corp_decomposition(*binary)
+    assert all(type(getattr(found, name)) is float for name in NAMES)
+    with pytest.raises(FrozenInstanceError):
+        found.score = 0.0
+    assert len(repr(found)) < 250
+    assert found.scores.shape == (1,)
+
+
+# --- laws -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+@pytest.mark.parametrize("map_", [np.sqrt, np.square, lambda p: expit(3 * logit(p) - 1)])
+def test_increasing_maps_leave_discrimination(binary, loss, map_):
+    y, p = binary
+    before, after = (corp_decomposition(y, q, loss=loss) for q in (p, map_(p)))
+    assert after.discrimination == before.discrimination
+    assert after.uncertainty == before.uncertainty
+    assert after.miscalibration != before.miscalibration
+    assert_array_equal(after.curves[0].recalibrated, before.curves[0].recalibrated)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+def test_no_miscalibration_is_left_after_the_isotonic_map(binary, loss):
+    y, p = binary
+    (curve,) = corp_decomposition(y, p, loss=loss).curves
+    mapped = curve.recalibrated[np.searchsorted(curve.forecast, p)]
+    again = corp_decomposition(y, mapped, loss=loss)
+    assert 0 <= again.miscalibration < 1e-15
+    before = corp_decomposition(y, p, loss=loss)
+    assert_allclose(again.discrimination, before.discrimination, rtol=1e-12)
+    assert_array_equal(again.curves[0].block, np.arange(len(again.curves[0].block)))
+
+
+def test_no_increasing_map_does_better(binary):
+    """MCB is the most that can be saved, for every proper score by the same curve."""
+    y, p = binary
+    rng = np.random.default_rng(0)
+    for loss in LOSSES:
+        score = SCORES[loss]() if isinstance(loss, str) else loss
+        found = corp_decomposition(y, p, loss=loss)
+        for _ in range(50):
+            grid = np.sort(rng.random(8))
+            q = np.interp(p, np.linspace(0, 1, 8), grid)
+            saved = found.score - score.loss(two(y * 1.0), two(q)).mean()
+            assert saved <= found.miscalibration
+
+
+@pytest.mark.parametrize("notion", ["canonical", "classwise", "top_label"])
+def test_integer_weights_repeat(notion):
+    data = make_tempered_simplex(200, 2 if notion == "canonical" else 3, random_state=0)
+    times = np.random.default_rng(0).integers(0, 4, 200)
+    weighted = corp_decomposition(data.y, data.y_proba, notion=notion, sample_weight=times)
+    rows = np.repeat(np.arange(200), times)
+    repeated = corp_decomposition(data.y[rows], data.y_proba[rows], notion=notion)
+    assert_allclose(terms_of(weighted), terms_of(repeated), rtol=1e-12)
+    for one, other in zip(weighted.curves, repeated.curves, strict=True):
+        assert_array_equal(one.block, other.block)
+        assert_allclose(one.recalibrated, other.recalibrated, atol=1e-14)
+    scaled = corp_decomposition(data.y, data.y_proba, notion=notion, sample_weight=times * 1e-9)
+    assert_allclose(terms_of(scaled), terms_of(weighted), rtol=1e-12)
+
+
+def test_order_of_rows_and_of_ties_does_not_matter(binary):
+    y, p = binary
+    order = np.random.default_rng(0).permutation(len(y))
+    assert_allclose(
+        terms_of(corp_decomposition(y[order], p[order])), terms_of(corp_decomposition(y, p))
+    )
+
+
+def test_one_tie_is_one_block():
+    found = corp_decomposition([1, 0, 1, 1], [0.5] * 4)
+    assert_allclose(terms_of(found), [0.25, 1 / 16, 0, 3 / 16])
+    assert_allclose(found.curves[0].recalibrated, [0.75])
+
+
+def test_reversed_forecasts_have_no_discrimination():
+    y, p = np.array([1] * 50 + [0] * 50), np.linspace(0.01, 0.99, 100)
+    found = corp_decomposition(y, p)
+    assert roc_auc_score(y, p) == 0
+    assert found.discrimination == 0 and len(np.unique(found.curves[0].block)) == 1
+    assert_allclose(found.miscalibration, found.score - found.uncertainty)
+
+
+def test_pos_label_turns_the_curve_and_no_term(binary):
+    y, p = binary
+    names = np.array(["no", "yes"])[y]
+    yes = corp_decomposition(names, p)
+    no = corp_decomposition(names, 1 - p, pos_label="no")
+    assert_allclose(terms_of(no), terms_of(yes), rtol=1e-12)
+    assert (yes.curves[0].event, no.curves[0].event) == ("class yes", "class no")
+    assert_allclose(no.curves[0].recalibrated, 1 - yes.curves[0].recalibrated[::-1], atol=1e-12)
+    table = corp_decomposition(names, two(p), pos_label="no").curves[0]
+    assert_allclose(table.forecast, no.curves[0].forecast)
+    assert table.event == "class no"
+
+
+# --- edges ----------------------------------------------------------------------------------------
+
+
+def test_infinite_log_loss_is_miscalibration():
+    """A forecast of 0 for what happened: score and MCB infinite, the rest finite."""
+    y, p = np.array([1, 0, 0, 1, 1]), np.array([0.0, 0.0, 0.3, 0.6, 1.0])
+    found = corp_decomposition(y, p, loss="log")
+    assert found.score == found.miscalibration == np.inf
+    mended = corp_decomposition(y, p.clip(0.01, 0.99), loss="log")
+    assert found.discrimination == mended.discrimination > 0
+    assert found.uncertainty == mended.uncertainty == LogLoss().entropy(np.array([0.4, 0.6]))
+    test = corp_test(y, p, loss="log", n_resamples=19, random_state=0)
+    assert test.statistic == test.estimate == np.inf and test.pvalue == 1 / 20
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+@pytest.mark.parametrize("weight", [None, [0.1, 0.2, 0.7]])
+def test_certain_and_right(loss, weight):
+    found = corp_decomposition([0, 1, 1], [0.0, 1.0, 1.0], loss=loss, sample_weight=weight)
+    perfect = -1 if isinstance(loss, Quartic) else 0  # its lowest entropy
+    assert found.miscalibration == 0
+    assert_allclose(found.score, perfect, atol=1e-15)
+    assert_allclose(found.discrimination, found.uncertainty - perfect)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+@pytest.mark.parametrize("weight", [None, [0.1, 0.2, 0.3, 0.7]])
+def test_one_class(loss, weight):
+    y, p = np.ones(4, dtype=int), np.array([0.2, 0.6, 0.6, 1.0])
+    found = corp_decomposition(y, p, loss=loss, sample_weight=weight)
+    assert_allclose(found.discrimination, 0, atol=1e-15)
+    assert_allclose(found.miscalibration, found.score - found.uncertainty)
+    assert_array_equal(found.curves[0].recalibrated, 1)
+    if loss == "log":
+        assert found.uncertainty == 0
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+@pytest.mark.parametrize("p", [0.0, 0.3, 1.0])
+def test_one_sample(loss, p):
+    found = corp_decomposition([1], [p], loss=loss, labels=[0, 1])
+    assert found.discrimination == 0
+    assert found.miscalibration == (found.score - found.uncertainty) >= 0
+    (band,) = corp_bands([1], [p], random_state=0, labels=[0, 1])
+    assert 0 <= band.low[0] <= band.high[0] <= 1
+    if p in (0, 1):
+        assert band.low[0] == band.high[0] == p  # only this label can be drawn
+    (around,) = corp_bands([1], [p], band="confidence", labels=[0, 1])
+    assert 0 < around.low[0] < 0.2 and around.high[0] == 1
+    test = corp_test([1], [p], random_state=0, labels=[0, 1])
+    assert 0 < test.pvalue <= 1
+
+
+def test_kinds_of_input(multiclass):
+    y, proba = multiclass
+    names = np.array(["ant", "bee", "cat"])
+    expected = terms_of(corp_decomposition(y, proba, notion="classwise"))
+    frame = pd.DataFrame(proba, columns=names)
+    for labels, forecast in [(names[y], frame), (list(names[y]), proba.tolist())]:
+        found = corp_decomposition(labels, forecast, notion="classwise")
+        assert_allclose(terms_of(found), expected)
+        assert found.curves[2].event == "class cat"
+    single = corp_decomposition(y, proba.astype(np.float32), notion="classwise")
+    assert_allclose(terms_of(single), expected, rtol=1e-5)
+    less = corp_decomposition(y[y < 2], proba[y < 2], notion="classwise", labels=[0, 1, 2])
+    assert less.uncertainties[2] == less.discriminations[2] == 0
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "words"),
+    [
+        (corp_decomposition, {}, "belongs to a binary event, but Canonical.* gives 3 columns"),
+        (corp_bands, {"notion": TopK(2)}, "TopK.k=2. gives 3 columns: use notion='top_label'"),
+        (corp_test, {"notion": "each"}, "notion must be one of 'canonical'"),
+        (corp_decomposition, {"loss": "hinge"}, "loss must be one of 'brier'"),
+        (corp_bands, {"band": "both"}, "band must be 'consistency' or 'confidence', got 'both'"),
+        (corp_bands, {"n_resamples": 38}, "at least 39 for a band of level 0.95"),
+        (corp_bands, {"confidence_level": 95}, "confidence_level must lie strictly"),
+        (corp_test, {"n_resamples": 0}, "n_resamples must be"),
+    ],
+)
+def test_refusals(multiclass, function, options, words):
+    with pytest.raises(ValueError, match=words):
+        function(*multiclass, **options)
+
+
+def test_nothing_passed_in_is_modified(binary):
+    y, p = binary
+    weight = np.arange(len(y)) * 1.0
+    kept = y.copy(), p.copy(), weight.copy()
+    corp_decomposition(y, p, sample_weight=weight)
+    corp_bands(y, p, sample_weight=weight, random_state=0)
+    corp_test(y, p, sample_weight=weight, random_state=0, n_resamples=3)
+    for now, before in zip((y, p, weight), kept, strict=True):
+        assert_array_equal(now, before)
+
+
+# --- the bands ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("band", ["consistency", "confidence"])
+@pytest.mark.parametrize("notion", ["classwise", "top_label"])
+def test_bands_are_those_of_the_display(multiclass, band, notion):
+    bands = corp_bands(*multiclass, band=band, notion=notion, random_state=0)
+    display = ReliabilityDisplay.from_predictions(*multiclass, band=band, notion=notion)
+    for one, curve in zip(bands, display.curves, strict=True):
+        assert one.event == curve.event
+        assert_array_equal(one.forecast, curve.prob_pred)
+        assert_array_equal(one.recalibrated, curve.prob_true)
+        assert_array_equal(one.low, curve.low)
+        assert_array_equal(one.high, curve.high)
+
+
+@pytest.mark.parametrize("band", ["consistency", "confidence"])
+def test_ends_increase_and_stay_in_the_unit_interval(binary, band):
+    (one,) = corp_bands(*binary, band=band, random_state=0)
+    assert_array_equal(one.forecast, np.unique(binary[1]))
+    for end in (one.low, one.high):
+        assert np.all(np.diff(end) > -1e-9) and np.all((end >= 0) & (end <= 1))
+    assert np.all(one.low <= one.high)
+    if band == "confidence":
+        assert np.all((one.low <= one.recalibrated) & (one.recalibrated <= one.high))
+
+
+def test_jobs_and_chunks_do_not_change_the_draws(binary, monkeypatch):
+    expected = corp_bands(*binary, random_state=0)[0].low
+    monkeypatch.setattr("skcalib.errors._corp_bands._ENTRIES", 60 * len(binary[0]))
+    assert_array_equal(corp_bands(*binary, random_state=0, n_jobs=2)[0].low, expected)
+    tests = [corp_test(*binary, random_state=0, n_jobs=jobs) for jobs in (None, 2)]
+    assert tests[0] == tests[1]
+
+
+def test_levels_are_nested(binary):
+    for band in ("consistency", "confidence"):
+        wide, narrow = (
+            corp_bands(*binary, band=band, confidence_level=level, random_state=0)[0]
+            for level in (0.95, 0.8)
+        )
+        assert np.all(wide.low <= narrow.low) and np.all(narrow.high <= wide.high)
+        assert np.mean(narrow.high - narrow.low) < 0.8 * np.mean(wide.high - wide.low)
+
+
+def calibrated_binary(rng, n):
+    p = rng.beta(0.7, 0.7, n)
+    return (rng.random(n) < p).astype(int), two(p), "canonical"
+
+
+def calibrated_ties(rng, n):
+    p = rng.integers(0, 11, n) / 10
+    return (rng.random(n) < p).astype(int), two(p), "canonical"
+
+
+def calibrated_top_label(rng, n):
+    p = rng.dirichlet(np.full(5, 0.5), n)
+    return (p.cumsum(axis=1)[:, :-1] < rng.random((n, 1))).sum(axis=1), p, "top_label"
+
+
+def share_inside(world, n, repetitions, truth=None, **options):
+    """How often a band holds the curve (or the truth), at quantiles of the forecasts."""
+    rng, inside = np.random.default_rng(0), []
+    for seed in range(repetitions):
+        y, proba, notion = world(rng, n)
+        (one,) = corp_bands(
+            y, proba, notion=notion, labels=np.arange(proba.shape[1]), random_state=seed, **options
+        )
+        forecast = next(iter(NOTIONS[notion]().problems(proba, proba)))[0][:, 1]
+        levels = np.quantile(forecast, [0.05, 0.25, 0.5, 0.75, 0.95])
+        at = np.searchsorted(one.forecast, levels).clip(0, len(one.forecast) - 1)
+        held = one.recalibrated if truth is None else truth(one.forecast)
+        inside.append(((one.low <= held) & (held <= one.high))[at])
+    return np.mean(inside, axis=0)
+
+
+@pytest.mark.parametrize("world", [calibrated_binary, calibrated_ties, calibrated_top_label])
+def test_consistency_bands_hold_their_level(world):
+    """400 calibrated data sets: .9 or more at each of five forecasts (standard error .015)."""
+    share = share_inside(world, 100, 400, confidence_level=0.9, n_resamples=39)
+    assert np.all(share > 0.9 - 4 * np.sqrt(0.9 * 0.1 / 400))
+    assert share[1:-1].mean() < 0.96  # and not by being useless: steps of the curve make ties
+
+
+def test_consistency_bands_hold_their_level_with_weights():
+    rng, inside = np.random.default_rng(0), []
+    for seed in range(400):
+        p, weight = rng.random(60), rng.exponential(size=60)
+        y = (rng.random(60) < p).astype(int)
+        (one,) = corp_bands(
+            y, two(p), confidence_level=0.9, n_resamples=39, random_state=seed, sample_weight=weight
+        )
+        inside.append(((one.low <= one.recalibrated) & (one.recalibrated <= one.high))[[9, 30, 50]])
+    assert np.all(np.mean(inside, axis=0) > 0.9 - 4 * np.sqrt(0.9 * 0.1 / 400))
+
+
+def overconfident(rng, n):
+    p = rng.random(n)
+    return (rng.random(n) < expit(0.6 * logit(p))).astype(int), two(p), "canonical"
+
+
+def test_confidence_bands_cover_a_smooth_increasing_truth():
+    """95 % or more where the truth increases, standard error .022 at the level."""
+    share = share_inside(
+        overconfident, 100, 100, truth=lambda p: expit(0.6 * logit(p)), band="confidence"
+    )
+    assert np.all(share > 0.95 - 4 * np.sqrt(0.95 * 0.05 / 100))
+
+
+# --- the test -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", ["brier", "log"])
+@pytest.mark.parametrize("notion", ["classwise", "top_label"])
+def test_statistic_is_the_miscalibration(multiclass, loss, notion):
+    options = {"loss": loss, "notion": notion}
+    test = corp_test(*multiclass, **options, n_resamples=19, random_state=0)
+    expected = corp_decomposition(*multiclass, **options).miscalibration
+    assert_allclose(test.statistic, expected, rtol=1e-10)
+    assert test.estimate < test.statistic and 0.05 <= test.pvalue <= 1
+
+
+def test_it_is_the_consistency_test_of_the_miscalibration(multiclass):
+    """The same seeds draw the same labels, here and there."""
+
+    def metric(y, proba, labels):
+        return corp_decomposition(y, proba, notion="classwise", labels=labels).miscalibration
+
+    options = {"n_resamples": 99, "random_state": 0}
+    slow = consistency_test(*multiclass, metric=metric, resample_forecasts=False, **options)
+    fast = corp_test(*multiclass, notion="classwise", **options)
+    assert fast.pvalue == slow.pvalue
+    assert_allclose(fast.statistic, slow.statistic, rtol=1e-10)
+
+
+@pytest.mark.parametrize("world", [calibrated_binary, calibrated_ties, calibrated_top_label])
+def test_the_test_is_exact_and_the_excess_centred(world):
+    """p is not below uniform, and MCB beyond chance is zero on average, within 4 errors."""
+    rng, pvalues, excess = np.random.default_rng(0), [], []
+    for seed in range(240):
+        y, proba, notion = world(rng, 60)
+        test = corp_test(
+            y,
+            proba,
+            notion=notion,
+            labels=np.arange(proba.shape[1]),
+            n_resamples=19,
+            random_state=seed,
+        )
+        pvalues.append(test.pvalue)
+        excess.append(test.estimate)
+    for level in (0.05, 0.1, 0.25, 0.5):
+        rejected = np.mean(np.array(pvalues) <= level + 1e-12)
+        assert abs(rejected - level) < 4 * np.sqrt(level * (1 - level) / 240), level
+    assert abs(np.mean(excess)) < 4 * np.std(excess) / np.sqrt(240)
+
+
+def test_miscalibration_of_calibrated_forecasts_is_positive_and_falls():
+    """The bias in sample that the docstring states: about .55 n^(-2/3) for uniform forecasts."""
+    for n, repetitions in ((100, 400), (1000, 100), (10_000, 20)):
+        rng = np.random.default_rng(0)
+        found = []
+        for _ in range(repetitions):
+            p = rng.random(n)
+            found.append(corp_decomposition((rng.random(n) < p) * 1, p).miscalibration)
+        assert min(found) >= 0
+        assert 0.45 < np.mean(found) * n ** (2 / 3) < 0.62
+
+
+def test_miscalibration_is_found():
+    data = make_tempered_simplex(600, 3, score_temperature=0.5, random_state=0)
+    for notion in ("classwise", "top_label"):
+        test = corp_test(data.y, data.y_proba, notion=notion, loss="log", random_state=0)
+        assert test.pvalue == 1 / 201 and test.estimate > 0.5 * test.statistic
+
+
+def test_blocks_do_not_split_by_rounding():
+    """Five copies of a pattern whose level is 1/3, with weights whose sums round."""
+    y, p = np.tile([1, 0, 0], 5), np.linspace(0.1, 0.8, 15)
+    for weight in (0.1, 1 / 3, 1e30, 7e-5):
+        (curve,) = corp_decomposition(y, p, sample_weight=np.full(15, weight)).curves
+        assert_array_equal(curve.block, np.zeros(15))
+        assert len(set(curve.recalibrated.tolist())) == 1
