@@ -1,5 +1,6 @@
 """Simulators of W19 and F24, public through `skcalib.datasets`."""
 
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -127,10 +128,11 @@ def make_logistic_scores(n_samples=1000, intercept=0.5, slope=-1.5, *, random_st
         y=y,
         y_proba=pairs[0],
         posterior=pairs[1],
-        truth=_logistic_truth(intercept, slope),
+        truth=dict(_logistic_truth(float(intercept), float(slope))),
     )
 
 
+@cache  # a study draws many data sets of one model
 def _logistic_truth(intercept, slope):
     """Integrals over x, split where the forecast crosses the posterior."""
 

@@ -11,13 +11,12 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_consistent_length
 
 from skcalib._labels import check_classes, check_y, one_hot, unique_labels
-from skcalib.bounds import LOG2, check_count, look_up, optimal_n_bins
+from skcalib.bounds import LOG2, STRATEGIES, check_count, look_up, optimal_n_bins
+from skcalib.errors import calibration_error
 from skcalib.notions import Canonical, TopLabel
 from skcalib.plugging import align_columns
 from skcalib.responses import classifier_proba, fit_rows, take_rows
-from skcalib.smoothers import QuantileBins, UniformBins
 
-STRATEGIES = {"uniform": UniformBins, "quantile": QuantileBins}
 NOTE = (
     "A plug-in estimate from k draws cannot exceed ln k, whatever the information is, and is no "
     "upper bound of it: an estimate near ln k says only that k draws do not suffice."
@@ -181,7 +180,7 @@ def evaluate_supersample(
     if isinstance(n_bins, str) and n_bins == "auto":
         n_bins = optimal_n_bins(n_pairs)
     n_bins = check_count(n_bins, "n_bins", kind="'auto' or a whole number")
-    bins = look_up(strategy, STRATEGIES, "strategy")(n_bins)
+    look_up(strategy, STRATEGIES, "strategy")
 
     # All that is random is drawn before the work is shared out.
     rng, shape = check_random_state(random_state), (n_supersamples, n_draws)
@@ -197,7 +196,7 @@ def evaluate_supersample(
             rows[s],
             selection[s, d],
             classes=classes,
-            bins=bins,
+            bins={"n_bins": n_bins, "strategy": strategy},
             response_method=response_method,
         )
         for s, d in np.ndindex(shape)
@@ -266,21 +265,12 @@ def _evaluate_draw(estimator, X, y, rows, selection, *, classes, bins, response_
     notion = Canonical() if len(classes) == 2 else TopLabel()
     pair = next(iter(notion.problems(proba, one_hot(y[rows.ravel()], classes))))
     forecast, target = (array[:, 1].reshape(rows.shape) for array in pair)
+    half, options = np.arange(len(rows)), {"notion": "canonical", "labels": [0, 1], **bins}
     errors = (
-        _binned_error(
-            np.take_along_axis(forecast, column[:, None], axis=1),
-            np.take_along_axis(target, column[:, None], axis=1),
-            bins,
-        )
+        calibration_error(target[half, column], forecast[half, column], **options)
         for column in (selection, 1 - selection)
     )
     return forecast, target, *errors
-
-
-def _binned_error(forecast, target, bins):
-    """ECE of (n, 1) probabilities of the positive class."""
-    cells = clone(bins).fit(np.hstack([1 - forecast, forecast]), target).cells_
-    return np.abs(np.bincount(cells, (target - forecast).ravel())).sum() / len(cells)
 
 
 def _information(values, selection):

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import softmax
 
 from skcalib import (
     Canonical,
@@ -33,7 +34,7 @@ from skcalib.errors._events import check_events
 from skcalib.errors._folded import expected_binned_error, folded_normal_mean
 from skcalib.tower import debiased_calibration, expected_divergence
 
-LENET = Path(__file__).parents[2] / "shared" / "data" / "cifar10_lenet5.npz"
+DATA = Path(__file__).parents[2] / "shared" / "data"
 
 
 def pairs(values):
@@ -297,64 +298,68 @@ def test_debiased_mean_is_the_truth(within_standard_errors):
     assert np.mean(draws["plain"]) == pytest.approx(0.0213, abs=0.001)
 
 
-def calibrated(n_samples, rng):
-    """Top label of three classes with Dirichlet(.145) forecasts: E ECE_15 is .074 at n = 100."""
-    return rng.dirichlet(np.full(3, 0.145), n_samples).max(axis=1)
+@pytest.fixture(scope="module")
+def g22():
+    """Logits of the simulation of G22, from which labels are drawn: 100 classes, 500 of each.
 
-
-def overconfident(score):
-    """A frequency of the event below the score: true ECE .08 or so."""
-    return score - 0.9 * (score - 1 / 3) * (1 - score) - 0.045
-
-
-def population(event_probability, n_samples=1_000_000):
-    """Shares, gaps and variances of 15 bins of equal width."""
-    score = calibrated(n_samples, np.random.default_rng(99))
-    true = event_probability(score)
-    cells = np.searchsorted(uniform_edges(15)[1:-1], score)
-    mass = np.bincount(cells, minlength=15)
-    full = mass > 0
-    mean = np.bincount(cells, true - score, 15)[full] / mass[full]
-    square = np.bincount(cells, true * (1 - true) + (true - score) ** 2, 15)[full] / mass[full]
-    return mass[full] / n_samples, mean, square - mean**2
+    Given its class k a logit is normal with mean e_k and a covariance matrix that is drawn once per
+    class from the inverse Wishart law with 100 degrees of freedom and scale 100 I: the inverse of
+    G'G / 100 for a 100 x 100 matrix G of standard normal entries. Ours are other draws than theirs.
+    """
+    rng = np.random.default_rng(1)
+    parts = []
+    for mean in np.eye(100):
+        half, noise = rng.standard_normal((100, 100)), rng.standard_normal((100, 500))
+        parts.append(mean + 10 * np.linalg.solve(half, noise).T)
+    logits = np.concatenate(parts)
+    right = softmax(logits, axis=1).max(axis=1)  # the predicted class is right so often
+    assert 0.8 < right.mean() < 0.9 and np.ptp(right) > 0.8
+    return logits, right
 
 
 @pytest.mark.parametrize(
-    ("event_probability", "small", "large"),
-    [(lambda score: score, 0.074, 0.0074), (overconfident, None, None)],
-    ids=["calibrated", "overconfident"],
+    ("scale", "error", "small", "large"),
+    [(1.0, 0.0, 0.074, 0.0075), (1.5, 0.046, None, None), (2.5, 0.0816, 0.103, 0.082)],
+    ids=["calibrated", "mediocre", "bad"],
 )
-def test_the_folded_normal_prediction(event_probability, small, large):
-    """G22: the ECE falls with n, most for calibrated forecasts; within 4 % for n >= 464.
+def test_the_simulation_of_g22(g22, scale, error, small, large):
+    """The ECE falls with n, most for calibrated forecasts; as predicted within 4 % for n >= 464.
 
-    G22's forecasts are not published; these have the mean ECE of their calibrated model, .074 at
-    n = 100 and .007 at n = 10,000. Standard errors of the means are below 1.4 %.
+    The published means at n = 100 and 10,000 and the published truth belong to other matrices:
+    twelve draws of ours had a true error of .079 to .091 for the bad model, and this one is like
+    theirs. Standard errors of the means are below 1.4 %.
     """
-    share, gap, variance = population(event_probability)
+    logits, right = g22
+    score = softmax(scale * logits, axis=1).max(axis=1)
+    cells = np.searchsorted(uniform_edges(15)[1:-1], score)
+    mass = np.bincount(cells, minlength=15)
+    full = mass > 0
+    gap = np.bincount(cells, right - score, 15)[full] / mass[full]
+    square = np.bincount(cells, right - 2 * right * score + score**2, 15)[full] / mass[full]
+    share = mass[full] / len(score)
+    assert np.mean(np.abs(right - score)) == pytest.approx(error, rel=0.02, abs=1e-12)
+
     rng = np.random.default_rng(0)
+    options = {"strategy": "uniform", "n_bins": 15, "notion": "canonical", "labels": [0, 1]}
     found = {}
-    for n_samples, n_draws in ((100, 1000), (464, 1000), (1000, 700), (2154, 500), (10_000, 400)):
+    for n_samples, n_draws in ((100, 1000), (464, 700), (1000, 600), (2154, 500), (10_000, 400)):
         errors = []
         for _ in range(n_draws):
-            score = calibrated(n_samples, rng)
-            y = (rng.random(n_samples) < event_probability(score)).astype(int)
-            errors.append(
-                calibration_error(
-                    y, score, strategy="uniform", n_bins=15, notion="canonical", labels=[0, 1]
-                )
-            )
+            rows = rng.integers(len(score), size=n_samples)
+            y = (rng.random(n_samples) < right[rows]).astype(int)
+            errors.append(calibration_error(y, score[rows], **options))
         found[n_samples] = np.mean(errors)
         assert np.std(errors) / np.sqrt(n_draws) < 0.014 * found[n_samples]
-        expected = expected_binned_error(share, gap, variance, n_samples)
+        expected = expected_binned_error(share, gap, square - gap**2, n_samples)
         if n_samples >= 464:
             assert found[n_samples] == pytest.approx(expected, rel=0.04)
     sizes = np.array(sorted(found))
-    prediction = expected_binned_error(share, gap, variance, sizes)
+    prediction = expected_binned_error(share, gap, square - gap**2, sizes)
     assert np.all(np.diff(prediction) < 0) and prediction[-1] > share @ np.abs(gap)
     assert np.all(np.diff([found[n] for n in sizes]) < 0)
     if small:
-        assert found[100] == pytest.approx(small, abs=0.004)
-        assert found[10_000] == pytest.approx(large, abs=0.0005)
+        assert found[100] == pytest.approx(small, rel=0.04)
+        assert found[10_000] == pytest.approx(large, rel=0.04)
 
 
 def test_folded_normal_mean():
@@ -366,21 +371,23 @@ def test_folded_normal_mean():
     assert isinstance(expected_binned_error([1.0], [0.0], [0.25], 100), float)
 
 
-@pytest.mark.skipif(not LENET.exists(), reason=f"no real predictions at {LENET}")
-def test_root_brier_score_is_stable_on_real_predictions_and_the_ece_is_not():
-    with np.load(LENET) as file:
+@pytest.mark.skipif(not DATA.exists(), reason=f"no real predictions at {DATA}")
+@pytest.mark.parametrize("name", ["cifar10_lenet5", "cifar100_wideresnet16x4"])
+def test_root_brier_score_is_stable_on_real_predictions_and_the_ece_is_not(name):
+    with np.load(DATA / f"{name}.npz") as file:
         proba, y = file["predictions"], file["ground_truth"].ravel()
-    options = {"strategy": "uniform", "n_bins": 15, "labels": np.arange(10)}
+    labels = np.arange(proba.shape[1])
+    options = {"strategy": "uniform", "n_bins": 15, "labels": labels}
     rng = np.random.default_rng(0)
     whole = calibration_error(y, proba, **options), root_brier_score(y, proba)
     ratios = {}
     for n_samples in (100, 300, 1000, 3000):
         rows = [rng.choice(len(y), n_samples, replace=False) for _ in range(100)]
         ece = np.mean([calibration_error(y[r], proba[r], **options) for r in rows])
-        rbs = np.mean([root_brier_score(y[r], proba[r], labels=np.arange(10)) for r in rows])
+        rbs = np.mean([root_brier_score(y[r], proba[r], labels=labels) for r in rows])
         ratios[n_samples] = ece / whole[0]
         assert 0.97 < rbs / whole[1] < 1.03
-    assert ratios[100] > 1.25
+    assert ratios[100] > (1.25 if "lenet" in name else 1)
 
 
 # --- the taxonomy of G22, in sample ---------------------------------------------------------------
@@ -473,6 +480,15 @@ def test_a_class_that_is_never_on_top_or_never_seen():
                     assert 0 <= error <= 1
     records = reliability_bins([0, 0, 1, 0], proba, labels=[0, 1, 2], notion="classwise")
     assert len(records) == 3 and all(np.isfinite(r.mean_label).all() for r in records)
+
+
+def test_the_gap_of_a_bin_is_signed():
+    (bins,) = reliability_bins([0, 0, 1, 1], [0.3, 0.4, 0.6, 0.8], n_bins=2, notion="canonical")
+    np.testing.assert_allclose(bins.gap, [-0.35, 0.3])
+    np.testing.assert_array_equal(bins.gap, bins.mean_label - bins.mean_score)
+    shares = bins.mass / bins.mass.sum()
+    found = calibration_error([0, 0, 1, 1], [0.3, 0.4, 0.6, 0.8], n_bins=2, notion="canonical")
+    assert found == pytest.approx(shares @ np.abs(bins.gap))
 
 
 def test_bins_that_hold_one_sample_have_no_variance():

@@ -1,8 +1,15 @@
 """Displays: figures in the manner of scikit-learn. matplotlib is imported only to draw."""
 
 from skcalib.displays.decomposition import DecompositionDisplay
+from skcalib.displays.estimation import EstimationDisplay
 from skcalib.displays.grouping import GroupingDisplay
 from skcalib.displays.recalibration import RecalibrationDisplay
 from skcalib.displays.reliability import ReliabilityDisplay
 
-__all__ = ["DecompositionDisplay", "GroupingDisplay", "RecalibrationDisplay", "ReliabilityDisplay"]
+__all__ = [
+    "DecompositionDisplay",
+    "EstimationDisplay",
+    "GroupingDisplay",
+    "RecalibrationDisplay",
+    "ReliabilityDisplay",
+]

@@ -1,12 +1,13 @@
 """From a problem to the curves of a reliability diagram; nothing here draws."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from skcalib._checks import Problem, from_table
-from skcalib.displays._bands import check_resamples, consistency_band
+from skcalib._checks import from_table
 from skcalib.displays._strategies import make_curve
+from skcalib.errors._binary_events import binary_events
+from skcalib.errors._corp_bands import BANDS, check_resamples, consistency_band
 from skcalib.errors._terms import proper_terms
 from skcalib.intervals import MeanInterval, check_confidence_level, mean_interval
 from skcalib.notions import Canonical, Classwise, Notion, TopLabel
@@ -18,7 +19,6 @@ from skcalib.smoothers import (
     UniformBins,
 )
 
-BANDS = ("consistency", "confidence", None)
 MAX_PANELS = 25
 
 
@@ -63,7 +63,7 @@ def check_options(strategy, n_bins, notion, band, confidence_level, n_resamples)
     }
     smoother = from_table(strategy, strategies, name="strategy", kind=Smoother)
     notion = check_binary_notion(notion)
-    if band not in BANDS:
+    if band is not None and band not in BANDS:
         raise ValueError(f"band must be 'consistency', 'confidence' or None, got {band!r}.")
     check_confidence_level(confidence_level)
     if band is not None:
@@ -94,35 +94,7 @@ def binary_problems(problem, pos_label, notion):
             f"{MAX_PANELS} that one can read: draw single classes by y_true == c and "
             "y_proba[:, column of c], or use notion='top_label'."
         )
-    if isinstance(notion, Canonical):
-        problem = _positive_last(problem, pos_label)
-    pairs = list(notion.problems(problem.forecast, problem.target))
-    columns = pairs[0][0].shape[1]
-    if columns != 2:
-        raise ValueError(
-            f"A calibration curve is drawn for a binary event, but the notion gives {columns} "
-            "columns: use notion='top_label' or 'classwise'."
-        )
-    return [
-        (event, replace(problem, forecast=forecast, target=target))
-        for event, (forecast, target) in zip(_events(notion, problem.classes), pairs, strict=True)
-    ]
-
-
-def _positive_last(problem, pos_label):
-    """Columns of a binary problem in the order (negative, positive)."""
-    if pos_label is None or problem.classes[-1] == pos_label:
-        return problem
-    turned = (problem.forecast[:, ::-1], problem.target[:, ::-1])
-    return Problem(*turned, problem.weight, problem.classes[::-1])
-
-
-def _events(notion, classes):
-    if isinstance(notion, TopLabel):
-        return ["top label"]
-    if isinstance(notion, Classwise):
-        return [f"class {label}" for label in classes]
-    return [f"class {classes[-1]}"] if isinstance(notion, Canonical) else [""]
+    return binary_events(problem, pos_label, notion)
 
 
 def _one_curve(event, problem, options, rng):

@@ -1,0 +1,225 @@
+"""Errors of random subsamples, and what they are on average (G22); nothing here draws."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from numbers import Integral
+
+import numpy as np
+from sklearn.utils.parallel import Parallel, delayed
+
+from skcalib.errors import (
+    calibration_error,
+    calibration_upper_bound,
+    kernel_calibration_error,
+    ks_calibration_error,
+    proper_calibration_error,
+)
+from skcalib.errors._bins import check_bins, quantile_edges
+from skcalib.errors._events import check_events
+from skcalib.errors._folded import expected_binned_error
+from skcalib.errors._terms import check_notion
+from skcalib.notions import Classwise
+
+_POINTS = 9  # sample sizes, if nobody names them
+_FIRST = 100  # the smallest of them, for data that are ten times larger
+
+
+@dataclass(frozen=True)
+class NamedError:
+    """An error ``function(y_true, y_proba, *, labels, sample_weight)`` and its name.
+
+    ``squared`` errors are averaged as squares and shown as the root, in units of probability.
+    """
+
+    name: str
+    function: object
+    squared: bool = False
+
+    def units(self, value):
+        """Root of a square, of the sign of the square; other errors as they are."""
+        return np.sign(value) * np.sqrt(np.abs(value)) if self.squared else value
+
+
+#: Names at the door of `EstimationDisplay`.
+ERRORS = {
+    "ece": NamedError("ECE", partial(calibration_error, strategy="uniform", n_bins=15)),
+    "debiased": NamedError(
+        "Debiased l2 error",
+        partial(
+            calibration_error, norm="l2", squared=True, debiased=True, strategy="uniform", n_bins=15
+        ),
+        squared=True,
+    ),
+    "ks": NamedError("Kolmogorov-Smirnov error", ks_calibration_error),
+    "proper": NamedError("Brier calibration error, root", proper_calibration_error, squared=True),
+    "kernel": NamedError("Kernel error, root", kernel_calibration_error, squared=True),
+    "rbs": NamedError("Root Brier score", calibration_upper_bound, squared=True),
+}
+
+
+@dataclass(frozen=True)
+class EstimationCurve:
+    """One error against the sample size; arrays of shape (m,).
+
+    Attributes
+    ----------
+    name : str
+        Name of the error.
+    size : ndarray
+        Sample sizes.
+    mean : ndarray
+        Mean over subsamples; of a squared error the root of the mean, negative if the mean is.
+    low, high : ndarray
+        The central share of the subsamples lies between.
+    prediction : ndarray or None
+        What the mean should be by the folded-normal law; for l1 binned errors.
+    floor : ndarray or None
+        Mean of the error at this size if the same forecasts were calibrated; for l1 binned errors.
+    """
+
+    name: str
+    size: np.ndarray
+    mean: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    prediction: np.ndarray | None = None
+    floor: np.ndarray | None = None
+
+
+def check_errors(errors, notion=None):
+    """A name, a function, a list of both, or a dict of them by label -> list of `NamedError`.
+
+    The notion is for the errors of the table; None keeps the default of each.
+    """
+    options = {} if notion is None else {"notion": check_notion(notion)}
+    if isinstance(errors, Mapping):
+        named = [_check_error(error, options, str(name)) for name, error in errors.items()]
+    else:
+        several = isinstance(errors, (list, tuple))
+        named = [_check_error(error, options) for error in (errors if several else [errors])]
+    labels = [error.name for error in named]
+    if not named or len(set(labels)) < len(labels):
+        raise ValueError(
+            f"errors must be at least one error, each with a name of its own, got {labels}: pass a "
+            "dict of errors by their names."
+        )
+    return named
+
+
+def _check_error(error, options, name=None):
+    if isinstance(error, str) and error in ERRORS:
+        known = ERRORS[error]
+        return NamedError(name or known.name, partial(known.function, **options), known.squared)
+    if not callable(error):
+        names = ", ".join(map(repr, ERRORS))
+        raise ValueError(
+            f"errors must be among {names}, or functions of (y_true, y_proba, labels=...); got "
+            f"{error!r}."
+        )
+    inner = getattr(error, "func", error)  # of functools.partial
+    return NamedError(name or getattr(inner, "__name__", repr(error)), error)
+
+
+def check_sizes(sample_sizes, n_samples):
+    """Increasing sample sizes; by default nine from about 100 to all samples."""
+    if sample_sizes is None:
+        first = min(_FIRST, max(n_samples // 10, 2), n_samples)
+        return np.unique(np.rint(np.geomspace(first, n_samples, _POINTS)).astype(int))
+    sizes = list(sample_sizes) if np.ndim(sample_sizes) == 1 else []
+    whole = all(isinstance(n, Integral) and not isinstance(n, bool) for n in sizes)
+    if not sizes or not whole or min(sizes) < 1 or max(sizes) > n_samples:
+        raise ValueError(
+            f"sample_sizes must be a list of whole numbers from 1 to the number of samples, "
+            f"{n_samples}; got {sample_sizes!r}."
+        )
+    return np.unique(sizes)
+
+
+def estimation_curves(problem, errors, sizes, *, weighted, n_repeats, band_level, rng, n_jobs):
+    """Errors of random subsamples of a `Problem`, the same for all errors -> curves."""
+    n_samples = len(problem.forecast)
+    repeats = [1 if size == n_samples else n_repeats for size in sizes]
+    tasks = [size for size, times in zip(sizes, repeats, strict=True) for _ in range(times)]
+    seeds = rng.randint(np.iinfo(np.int32).max, size=len(tasks))
+    found = Parallel(n_jobs=n_jobs)(
+        delayed(_subsample_errors)(problem, errors, size, seed, weighted)
+        for size, seed in zip(tasks, seeds, strict=True)
+    )
+    ends = np.cumsum(repeats)[:-1]
+    tail = 50 * (1 - band_level)
+    curves = []
+    for error, values in zip(errors, np.array(found).T, strict=True):
+        if np.isnan(values).any():
+            raise ValueError(
+                f"{error.name} gave NaN: pass an error that has a value on subsamples."
+            )
+        parts = np.split(values, ends)
+        mean = np.array([part.mean() for part in parts])
+        low, high = np.array([np.percentile(part, [tail, 100 - tail]) for part in parts]).T
+        expected = _expected(problem, error.function, sizes, weighted)
+        drawn = (error.units(value) for value in (mean, low, high))
+        curves.append(EstimationCurve(error.name, sizes, *drawn, *expected))
+    return curves
+
+
+def _subsample_errors(problem, errors, size, seed, weighted):
+    """Every error on one subsample without replacement; all samples stay in their order."""
+    n_samples = len(problem.forecast)
+    rows = slice(None)
+    if size < n_samples:
+        rows = np.random.default_rng(seed).choice(n_samples, size, replace=False)
+    y, labels = problem.target[rows].argmax(axis=1), np.arange(len(problem.classes))
+    options = {"sample_weight": problem.weight[rows]} if weighted else {}
+    forecast = problem.forecast[rows]
+    return [float(one.function(y, forecast, labels=labels, **options)) for one in errors]
+
+
+def _expected(problem, function, sizes, weighted):
+    """Folded-normal prediction and floor of an l1 `calibration_error`; None for other errors."""
+    options = dict(function.keywords) if isinstance(function, partial) else {}
+    plain = function.func if isinstance(function, partial) else function
+    if plain is not calibration_error or options.pop("norm", "l1") != "l1":
+        return None, None
+    reduce = options.pop("reduce", "mean")
+    notion = check_notion(options.pop("notion", "top_label"))
+    notion = Classwise(reduce) if type(notion) is Classwise and reduce == "sum" else notion
+    n_bins, strategy = options.pop("n_bins", "auto"), options.pop("strategy", "quantile")
+    y, weight = problem.target.argmax(axis=1), problem.weight if weighted else None
+    labels = np.arange(len(problem.classes))
+    events = check_events(y, problem.forecast, notion, sample_weight=weight, labels=labels)
+    score, event, weight = events.columns()
+    weight = np.ones(score.shape[1]) if weight is None else weight
+    share = 1 / len(score) if notion.reduce == "mean" else 1.0
+    rows = []
+    for size in sizes:
+        bins = check_bins(n_bins, strategy, int(size))
+        problems = zip(score, event, strict=True)
+        rows.append(share * sum(_expected_means(s, e, weight, bins, size) for s, e in problems))
+    return tuple(np.array(rows).T)
+
+
+def _expected_means(score, event, weight, bins, size):
+    """Mean error at a size: of subsamples, and of calibrated forecasts with the same scores."""
+    edges = quantile_edges(score, bins) if isinstance(bins, int) else bins
+    cell = np.searchsorted(edges[1:-1], score, side="left")
+    mass = np.bincount(cell, weight)
+    full = mass > 0
+    mass = mass[full]
+
+    def mean(values):
+        return np.bincount(cell, weight * values)[full] / mass
+
+    share = mass / mass.sum()
+    # Unequal weights make the mean of a bin vary as if it held fewer samples; 1 for equal ones.
+    spread = mean(weight) / mass * share * len(score)
+    residual = event - score
+    gap = mean(residual)
+    # A subsample without replacement varies less, and not at all if it takes everything.
+    variance = (1 - size / len(score)) * spread * np.maximum(mean(residual**2) - gap**2, 0.0)
+    return np.array(
+        [
+            expected_binned_error(share, gap, variance, size),
+            expected_binned_error(share, np.zeros(len(gap)), spread * mean(score - score**2), size),
+        ]
+    )

@@ -1,0 +1,328 @@
+"""Errors against the sample size: the subsamples, the folded-normal curves, the picture, doors."""
+
+from functools import partial
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from joblib import parallel_config
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import LinearSVC
+
+from skcalib import (
+    Classwise,
+    EstimationDisplay,
+    calibration_error,
+    ks_calibration_error,
+    proper_calibration_error,
+    root_brier_score,
+)
+from skcalib.datasets import make_logistic_scores, make_tempered_simplex
+from skcalib.displays._estimation_curves import ERRORS
+
+draw = EstimationDisplay.from_predictions
+ECE = {"strategy": "uniform", "n_bins": 15}
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def world():
+    """Over-confident forecasts of three classes, and the posterior, which is calibrated."""
+    return make_tempered_simplex(6000, 3, score_temperature=0.7, random_state=0)
+
+
+# The numbers
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_the_last_point_is_the_error_of_all_samples(name, world):
+    y, proba = world.y[:800], world.y_proba[:800]
+    (curve,) = draw(y, proba, errors=name, n_repeats=3).curves
+    value = ERRORS[name].function(y, proba)
+    assert curve.mean[-1] == pytest.approx(ERRORS[name].units(value), rel=1e-12)
+    assert curve.low[-1] == curve.high[-1] == curve.mean[-1] and curve.size[-1] == 800
+    assert np.all(curve.low <= curve.high) and len(curve.size) == 9 and curve.size[0] == 80
+
+
+def test_subsamples_are_rows_without_replacement_and_shared_by_all_errors():
+    rng = np.random.default_rng(0)
+    proba = rng.dirichlet(np.ones(3), 50)
+    seen = []
+
+    def spy(y_true, y_proba, *, labels):
+        assert labels.tolist() == [0, 1, 2]
+        rows = [np.flatnonzero((proba == row).all(axis=1))[0] for row in y_proba]
+        assert len(set(rows)) == len(rows) and np.array_equal(y[rows], y_true)
+        seen.append(tuple(rows))
+        return float(len(rows))
+
+    y = rng.integers(3, size=50)
+    display = draw(y, proba, errors={"a": spy, "b": spy}, sample_sizes=[7, 50, 20], n_repeats=4)
+    assert seen[0::2] == seen[1::2] and len(seen) == 2 * (4 + 4 + 1)
+    assert len(set(seen)) == 9 and sorted(map(len, seen[::2])) == [7] * 4 + [20] * 4 + [50]
+    for curve in display.curves:
+        assert_array_equal(curve.mean, [7, 20, 50])
+        assert curve.prediction is None and curve.floor is None
+
+
+def test_squares_are_averaged_before_the_root_is_taken(world):
+    (curve,) = draw(world.y, world.posterior, errors="debiased", sample_sizes=[150]).curves
+    squared = draw(
+        world.y, world.posterior, errors={"x": ERRORS["debiased"].function}, sample_sizes=[150]
+    ).curves[0]
+    assert curve.mean == pytest.approx(np.sign(squared.mean) * np.sqrt(np.abs(squared.mean)))
+    assert squared.low < 0 and curve.low == pytest.approx(-np.sqrt(-squared.low))
+    assert ERRORS["ece"].units(-0.25) == -0.25 and ERRORS["proper"].units(-0.25) == -0.5
+
+
+def test_a_notion_is_for_the_errors_of_the_table(world):
+    y, proba = world.y[:300], world.y_proba[:300]
+    for notion in ("classwise", Classwise()):
+        display = draw(y, proba, errors=list(ERRORS), notion=notion, n_repeats=1)
+        for curve, error in zip(display.curves, ERRORS.values(), strict=True):
+            value = error.function(y, proba, notion="classwise")
+            assert curve.mean[-1] == pytest.approx(error.units(value), rel=1e-12)
+    rbs = draw(y, proba, errors="rbs", n_repeats=1).curves[0]
+    assert rbs.mean[-1] == pytest.approx(root_brier_score(y, proba), rel=1e-12)
+
+
+def test_the_ece_of_calibrated_forecasts_falls_and_the_root_brier_score_does_not(world):
+    """G22."""
+    ece, rbs = draw(
+        world.y, world.posterior, errors=["ece", "rbs"], sample_sizes=[100, 600, 6000]
+    ).curves
+    assert np.all(np.diff(ece.mean) < 0) and ece.mean[0] > 4 * ece.mean[-1]
+    assert_allclose(rbs.mean / rbs.mean[-1], 1, rtol=0.02)
+
+
+OPTIONS = [
+    ECE,
+    {},
+    {"n_bins": 10},
+    {"notion": "classwise", **ECE},
+    {"notion": Classwise("sum"), "n_bins": 8},
+    {"notion": "classwise", "reduce": "sum", "n_bins": (0, 0.1, 0.5, 1)},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_prediction_explains_the_mean(options, weighted, world):
+    """Within 4 %, G22's accuracy, and three standard errors of the mean of subsamples."""
+    error = partial(calibration_error, **options)
+    weight = np.random.default_rng(1).uniform(0.2, 2, len(world.y)) if weighted else None
+    (curve,) = draw(
+        world.y, world.posterior, errors=error, sample_sizes=[464, 1500, 6000],
+        n_repeats=120, sample_weight=weight, band_level=0.68,
+    ).curves  # fmt: skip
+    noise = 3 * (curve.high - curve.low) / 2 / np.sqrt(120)
+    assert np.all(np.abs(curve.mean - curve.prediction) < 0.04 * curve.prediction + noise)
+    assert np.all(noise[:2] < 0.1 * curve.mean[:2]) and curve.name == "calibration_error"
+    if options.get("n_bins") and "reduce" not in options:  # the bins are those of all samples
+        assert curve.prediction[-1] == pytest.approx(curve.mean[-1], rel=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_floor_is_the_error_of_calibrated_labels(weighted, world):
+    """Labels are drawn from over-confident forecasts; the floor depends on no label."""
+    rng = np.random.default_rng(0)
+    weight = rng.uniform(0.2, 2, 6000) if weighted else None
+    options = {**ECE, "notion": "canonical", "labels": [0, 1]}
+    score = world.y_proba[:, 1]
+    error = partial(calibration_error, notion="canonical", **ECE)
+    (curve,) = draw(
+        world.y == 1, score, errors=error, sample_sizes=[600], n_repeats=1, sample_weight=weight
+    ).curves
+    draws = []
+    for _ in range(300):
+        rows = rng.choice(6000, 600)
+        y = rng.random(600) < score[rows]
+        w = {"sample_weight": weight[rows]} if weighted else {}
+        draws.append(calibration_error(y.astype(int), score[rows], **options, **w))
+    assert curve.floor[0] == pytest.approx(np.mean(draws), rel=0.04)
+    assert curve.mean[0] > 1.2 * curve.floor[0]
+
+
+def test_only_l1_binned_errors_have_folded_normal_curves(world):
+    errors = {
+        "l1": partial(calibration_error, norm="l1"),
+        "l2": partial(calibration_error, norm="l2"),
+        "max": partial(calibration_error, norm="max"),
+        "plain": calibration_error,
+        "ks": "ks",
+    }
+    curves = draw(world.y[:500], world.y_proba[:500], errors=errors, n_repeats=2).curves
+    assert [curve.prediction is not None for curve in curves] == [True, False, False, True, False]
+    for curve in (curves[0], curves[3]):
+        # "auto" has more bins for more samples, and still the noise falls.
+        assert np.all(np.diff(curve.floor) < 0) and np.all(curve.floor > 0)
+
+
+def test_the_result_depends_on_the_seed_and_not_on_n_jobs(world):
+    arguments = (world.y[:300], world.y_proba[:300])
+    with parallel_config("threading"):  # processes would take longer to start than to draw
+        means = [
+            draw(*arguments, n_repeats=3, random_state=seed, n_jobs=jobs).curves[0].mean
+            for seed, jobs in ((0, None), (0, 2), (1, None))
+        ]
+    assert_array_equal(means[0], means[1])
+    assert not np.array_equal(means[0], means[2]) and means[0][-1] == means[2][-1]
+
+
+def test_equal_weights_are_no_weights(world):
+    y, proba = world.y[:400], world.y_proba[:400]
+    plain = draw(y, proba, errors="ece", n_repeats=3).curves[0]
+    weighted = draw(y, proba, errors="ece", n_repeats=3, sample_weight=np.full(400, 3.0)).curves[0]
+    for field in ("mean", "low", "high", "prediction", "floor"):
+        assert_allclose(getattr(weighted, field), getattr(plain, field), rtol=1e-9)
+    weight = np.r_[np.ones(300), np.zeros(100)]  # a sample without weight is not there
+    some = draw(y, proba, errors="ece", n_repeats=3, sample_weight=weight).curves[0]
+    assert some.size[-1] == 300
+    assert some.mean[-1] == pytest.approx(calibration_error(y[:300], proba[:300], **ECE))
+
+
+def test_the_truth_of_f24_is_where_the_curves_go():
+    data = make_logistic_scores(40_000, 0.5, -1.5, random_state=0)
+    errors = {
+        "ECE": partial(calibration_error, notion="canonical", **ECE),
+        "Brier": "proper",
+    }
+    truth = {"ECE": data.truth["tce"], "Brier": np.sqrt(data.truth["brier"])}
+    display = draw(data.y, data.y_proba, errors=errors, truth=truth, n_repeats=5)
+    for curve, line in zip(display.curves, display.truth_, strict=True):
+        assert curve.mean[-1] == pytest.approx(truth[curve.name], abs=0.004)
+        assert line.get_ydata() == pytest.approx([truth[curve.name]] * 2)
+
+
+# The picture
+
+
+def test_artists(world):
+    display = draw(world.y, world.y_proba, errors=["ece", "rbs"], n_repeats=2, truth=0.1, name="A")
+    ece, rbs = display.line_
+    assert ece.get_label() == "A: ECE" and rbs.get_label() == "A: Root Brier score"
+    for line, curve in zip(display.line_, display.curves, strict=True):
+        assert_array_equal(line.get_xydata(), np.column_stack([curve.size, curve.mean]))
+    assert_array_equal(display.prediction_.get_ydata(), display.curves[0].prediction)
+    assert_array_equal(display.floor_.get_ydata(), display.curves[0].floor)
+    assert display.prediction_.get_color() == ece.get_color() != rbs.get_color()
+    assert len(display.band_) == len(display.truth_) == 2
+    assert display.ax_.get_xscale() == "log" and display.ax_.figure is display.figure_
+    texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert texts[:2] == ["A: ECE", "A: Root Brier score"] and len(texts) == 6
+    assert "90 % of the subsamples" in texts and "truth" in texts
+
+
+def test_what_is_switched_off_is_not_drawn(world):
+    ax = plt.figure().add_subplot()
+    display = draw(
+        world.y, world.y_proba, errors="ece", n_repeats=2, ax=ax, band=False, prediction=False,
+        floor=False, legend=False, curve_kwargs={"lw": 5, "c": "black"},
+    )  # fmt: skip
+    assert display.ax_ is ax and len(ax.lines) == 1 and ax.get_legend() is None
+    assert display.line_.get_linewidth() == 5 and display.line_.get_color() == "black"
+    assert display.band_ is display.prediction_ is display.floor_ is display.truth_ is None
+    assert display.plot() is display and display.band_ is not None and display.ax_ is not ax
+
+
+def test_displays_are_overlaid_in_colours_of_their_own(world):
+    first = draw(world.y, world.y_proba, errors="ece", n_repeats=2, name="confident")
+    second = draw(world.y, world.posterior, errors="ece", n_repeats=2, ax=first.ax_, name="true")
+    assert second.ax_ is first.ax_ and second.line_.get_color() != first.line_.get_color()
+    texts = [text.get_text() for text in first.ax_.get_legend().get_texts()]
+    assert texts[:2] == ["confident: ECE", "true: ECE"]
+
+
+# The doors
+
+
+def test_inputs_of_any_kind(binary):
+    y, proba = binary
+    expected = draw(y, proba, n_repeats=2).curves
+    names = np.array(["no", "yes"])[y]
+    frame = pd.DataFrame(proba, columns=["no", "yes"])
+    before = proba.copy()
+    polar = pl.DataFrame(proba, schema=["no", "yes"])
+    for arguments in (
+        (names, proba[:, 1]), (pd.Series(names), frame), (pl.Series(names), polar),
+        (names.tolist(), proba.tolist()),
+    ):  # fmt: skip
+        for found, curve in zip(draw(*arguments, n_repeats=2).curves, expected, strict=True):
+            assert_allclose(found.mean, curve.mean, rtol=1e-9)
+    single = draw(y, proba.astype(np.float32), n_repeats=2).curves
+    assert_allclose(single[0].mean, expected[0].mean, atol=1e-3)
+    assert_array_equal(proba, before)
+
+
+def test_few_samples_and_missing_classes():
+    (curve,) = draw([1], [0.7], errors="ece", labels=[0, 1]).curves
+    assert curve.size.tolist() == [1] and curve.mean == pytest.approx([0.3])
+    assert curve.prediction == pytest.approx([0.3])  # nothing is left to chance
+    y, proba = [0, 0, 0, 2], [[0.8, 0.1, 0.1], [0.5, 0.3, 0.2], [1, 0, 0], [0, 0, 1]]
+    for curve in draw(y, proba, errors=["ece", "rbs", "ks"], labels=[0, 1, 2]).curves:
+        assert curve.size.tolist() == [2, 3, 4] and np.isfinite(curve.mean).all()
+
+
+def test_from_estimator_is_from_predictions(multiclass):
+    y, X = multiclass
+    classifier = LogisticRegression().fit(X, y)
+    display = EstimationDisplay.from_estimator(classifier, X, y, n_repeats=2)
+    expected = draw(y, classifier.predict_proba(X), n_repeats=2)
+    for found, curve in zip(display.curves, expected.curves, strict=True):
+        assert_allclose(found.mean, curve.mean, rtol=1e-12)
+    assert display.name == "LogisticRegression"
+    svm = EstimationDisplay.from_estimator(LinearSVC(), X, y, cv=3, errors="ece", n_repeats=2)
+    assert svm.curves[0].size[-1] == len(y) and svm.name == "LinearSVC"
+    with pytest.raises(NotFittedError, match="EstimationDisplay with cv=None"):
+        EstimationDisplay.from_estimator(LogisticRegression(), X, y)
+
+
+def test_errors_of_every_form(world):
+    y, proba = world.y[:200], world.y_proba[:200]
+    log = partial(proper_calibration_error, loss="log", notion="top_label")
+    errors = ["ece", root_brier_score, log, ks_calibration_error]
+    names = [curve.name for curve in draw(y, proba, errors=errors, n_repeats=1).curves]
+    assert names == ["ECE", "root_brier_score", "proper_calibration_error", "ks_calibration_error"]
+    weight = np.ones(200)
+    assert len(draw(y, proba, errors=errors, n_repeats=1, sample_weight=weight).curves) == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"errors": "brier"}, "errors must be among 'ece', 'debiased'.*got 'brier'"),
+        ({"errors": ["ece", 3]}, "errors must be among .* got 3"),
+        ({"errors": []}, "at least one error"),
+        ({"errors": [calibration_error, calibration_error]}, "with a name of its own"),
+        ({"errors": lambda y, p, labels: np.nan}, "gave NaN"),
+        ({"notion": "top"}, "notion must be one of"),
+        ({"sample_sizes": [10, 201]}, "from 1 to the number of samples, 200"),
+        ({"sample_sizes": [0]}, "sample_sizes must be a list of whole numbers"),
+        ({"sample_sizes": [10.5]}, "sample_sizes must be"),
+        ({"sample_sizes": 10}, "sample_sizes must be"),
+        ({"sample_sizes": []}, "sample_sizes must be"),
+        ({"n_repeats": 0}, "n_repeats must be a whole number"),
+        ({"band_level": 1}, "band_level must lie strictly between 0 and 1"),
+        ({"band_level": "90%"}, "band_level must lie"),
+        ({"truth": {"TCE": 0.1}}, "truth must be a number, or a dict"),
+        ({"truth": "0.1"}, "truth must be"),
+        ({"ax": 3}, "ax must be a matplotlib Axes"),
+        ({"errors": "debiased", "sample_sizes": [1]}, "bins of at least two samples"),
+    ],
+)
+def test_refusals(options, message, world):
+    with pytest.raises(ValueError, match=message):
+        draw(world.y[:200], world.y_proba[:200], **{"n_repeats": 1, "errors": "ece", **options})
