@@ -12,7 +12,7 @@ import sklearn
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
 from scipy.stats import norm
-from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin, clone
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.datasets import make_regression
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.frozen import FrozenEstimator
@@ -22,8 +22,6 @@ from sklearn.linear_model import BayesianRidge, LinearRegression
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, RepeatedKFold, TimeSeriesSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
-from sklearn.utils.validation import validate_data
 
 from skcalib.regression import (
     RecalibratedRegressorCV,
@@ -316,45 +314,6 @@ def test_the_map_in_scikit_learn():
         scaling.transform(pd.DataFrame([[0.0, -1.0]], columns=names))
 
 
-class OnAnyFeatures(TransformerMixin, BaseEstimator):
-    """VarianceScaling takes pairs of a mean and a positive variance: the checks need an adapter."""
-
-    def fit(self, X, y, sample_weight=None):
-        X, y = validate_data(self, X, y, y_numeric=True)
-        self.inner_ = VarianceScaling().fit(self._moments(X), y, sample_weight)
-        self.n_iter_ = max(self.inner_.n_iter_, 1)
-        return self
-
-    def transform(self, X):
-        sklearn.utils.validation.check_is_fitted(self)
-        return self.inner_.transform(self._moments(validate_data(self, X, reset=False)))
-
-    def get_feature_names_out(self, input_features=None):
-        return self.inner_.get_feature_names_out()
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags
-
-    @staticmethod
-    def _moments(X):
-        X = X.astype(np.float64)
-        return np.column_stack([X[:, 0], 1 + np.square(X).sum(axis=1)])
-
-
-@parametrize_with_checks([OnAnyFeatures(), RecalibratedRegressorCV()])
-def test_scikit_learn_checks(estimator, check):
-    try:
-        check(estimator)
-    except AssertionError:
-        if "check_sample_weight_equivalence" not in str(check):
-            raise
-        with pytest.raises(AssertionError):
-            check(BayesianRidge())
-        pytest.xfail("the BayesianRidge of scikit-learn 1.6 fails this check itself, and says so")
-
-
 # --- the reliability ------------------------------------------------------------------------------
 
 
@@ -570,14 +529,14 @@ def test_refitted_models_recalibrate_honestly():
     assert after < before
 
 
-# --- the example ----------------------------------------------------------------------------------
+# --- the study ------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not (ROOT / "examples").exists(), reason="the examples are not here")
+@pytest.mark.skipif(not (ROOT / "doc").exists(), reason="the studies are not here")
 def test_friedman():
-    """G22's test bed, as the example runs it: mean of eight seeds at 1,000 iterations."""
-    found = runpy.run_path(str(ROOT / "examples" / "plot_recalibrate_variance.py"))
+    """G22's test bed, as the study runs it: mean of eight seeds at 1,000 iterations."""
+    found = runpy.run_path(str(ROOT / "doc" / "studies" / "friedman.py"))
     found["plt"].close("all")
     assert found["STAGES"][-1] == 1000 and found["ratio"].shape == (2, 8, 8)
     before, after = found["ratio"][:, -1].mean(axis=1)

@@ -5,6 +5,7 @@ from skcalib.recalibration.bias_corrected import BiasCorrectedTemperatureScaling
 from skcalib.recalibration.diagonal import DiagonalOrderPreserving
 from skcalib.recalibration.one_vs_rest import (
     BetaCalibration,
+    BinaryLinkRecalibrator,
     OneVsRestRecalibrator,
     PlattScaling,
     QuadraticScaling,
@@ -25,6 +26,7 @@ from skcalib.recalibration.temperature import EnsembleTemperatureScaling, Temper
 __all__ = [
     "BetaCalibration",
     "BiasCorrectedTemperatureScaling",
+    "BinaryLinkRecalibrator",
     "DiagonalOrderPreserving",
     "DirichletCalibration",
     "EnsembleTemperatureScaling",

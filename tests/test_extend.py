@@ -1,0 +1,35 @@
+"""The examples of extension run: the documentation includes these very files."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[1] / "examples" / "extend"
+FILES = sorted(FOLDER.glob("add_a_*.py"))
+
+
+def test_every_protocol_has_an_example():
+    if not FOLDER.exists():
+        pytest.skip("the examples are not here")
+    names = {path.stem.removeprefix("add_a_") for path in FILES}
+    assert names == {"kernel", "link", "notion", "score", "smoother"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_example(path, monkeypatch):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    monkeypatch.setattr(pyplot, "show", lambda: None)
+    try:
+        runpy.run_path(str(path), run_name="__main__")
+        assert pyplot.get_fignums()
+    finally:
+        pyplot.close("all")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_page_includes_the_file(path):
+    page = FOLDER.parents[1] / "doc" / "extend" / f"{path.stem}.rst"
+    if not page.parent.exists():
+        pytest.skip("the documentation is not here")
+    assert f"literalinclude:: ../../examples/extend/{path.name}" in page.read_text()
