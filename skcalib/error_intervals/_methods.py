@@ -1,0 +1,253 @@
+"""For each metric of the library the interval that is right for it."""
+
+from dataclasses import replace
+
+import numpy as np
+from scipy.stats import norm as normal
+from sklearn.base import clone
+
+from skcalib._checks import from_table
+from skcalib.divergences import Lp, TotalVariation
+from skcalib.error_intervals._binned import (
+    NEGLIGIBLE,
+    absolute_gaps,
+    largest_gap,
+    squared_gaps,
+)
+from skcalib.error_intervals._cumulative import largest_difference, n_thresholds
+from skcalib.error_intervals._gaps import Gaps, score_gaps
+from skcalib.error_intervals._kernel import (
+    residual_kernel,
+    squared_embedding_norm,
+    squared_location_norm,
+)
+from skcalib.error_intervals._resampling import calibrated_values, jackknife
+from skcalib.error_intervals._squared import SquaredNorm
+from skcalib.errors._terms import check_loss, check_notion, proper_terms
+from skcalib.errors.binned import _check_reduced
+from skcalib.errors.general import BINS, DISTANCES
+from skcalib.errors.kernel_error import block_estimates
+from skcalib.intervals import mean_interval
+from skcalib.scores import Brier
+from skcalib.smoothers.partition import PartitionSmoother
+
+INVERSION, BOTH_SIDES = "test inversion", "limits for all bias and none"
+BINNED = "the {} of E[Y|bin] from E[S|bin], with the bins of this sample"
+#: Estimates of so many standard errors are far from zero.
+FAR = 4.0
+BENT = (
+    "the absolute value bends at zero, and what is within its noise biases the estimate upward by "
+    "up to {:.1f} standard errors: the lower limit allows for all of that, the upper one for none"
+)
+
+
+def binned(question):
+    """Interval of `calibration_error`."""
+    options = dict(question.options)
+    options["notion"] = _check_reduced(options["notion"], options["reduce"])
+    gaps = score_gaps(options)
+    ceiling = 1.0 if options["notion"].reduce == "mean" else float(len(gaps.cell))
+    if options["norm"] == "max":
+        return _largest(question, gaps)
+    if options["norm"] == "l1":
+        target = BINNED.format("mean absolute distance")
+        return _absolute(question, gaps, target, ceiling)
+    rooted = not options["squared"]
+    target = BINNED.format(("root of the " if rooted else "") + "mean squared distance")
+    return _squared(question, gaps, target, ceiling, rooted=rooted)
+
+
+def simplex(question):
+    """Interval of `simplex_calibration_error`."""
+    options, problem = question.options, question.problem()
+    cells = clone(from_table(options["bins"], BINS, name="bins", kind=PartitionSmoother))
+    cells = cells.fit(problem.forecast, problem.target, problem.weight).cells_
+    residual = (problem.target - problem.forecast).T
+    halved = 0.5 if len(residual) == 2 else 1.0
+    kind, share = _distance_kind(options["distance"], halved)
+    if kind is None:
+        return jackknife(question, at_zero=True)
+    gaps = Gaps.of_columns(
+        [cells] * len(residual), residual, problem.weight, [share] * len(residual)
+    )
+    target = f"the mean {kind} distance of E[Y|cell] from E[S|cell], with the cells of this sample"
+    ceiling = 2.0 * share
+    make = _squared if kind == "squared" else _absolute
+    return make(question, gaps, target, ceiling)
+
+
+def _distance_kind(distance, halved):
+    """A distance as a sum over columns -> ("absolute" or "squared", factor), or (None, None)."""
+    if isinstance(distance, str):
+        distance = from_table(distance, DISTANCES, name="distance", kind=object)
+    if isinstance(distance, TotalVariation):
+        return "absolute", 0.5
+    if isinstance(distance, Lp) and distance.p in (1, 2):
+        return ("absolute", "squared")[distance.p == 2], halved
+    return ("squared", halved) if isinstance(distance, Brier) else (None, None)
+
+
+def largest_cumulative(question):
+    """Interval of `ks_calibration_error`."""
+    options = dict(question.options)
+    options["notion"] = check_notion(options["notion"])
+    n_problems = len(list(options["notion"].problems(np.eye(2), np.eye(2))))
+    if n_problems > 1:
+        n_problems = question.problem().forecast.shape[1]
+    options |= {"n_bins": n_thresholds(n_problems), "strategy": "quantile"}
+    gaps = score_gaps(options)
+    draws = question.n_resamples, question.rng
+    low, high, error, bias = largest_difference(gaps, question.estimate, question.level, *draws)
+    ceiling = 1.0 if options["notion"].reduce == "mean" else float(len(gaps.cell))
+    target = "the largest |E (Y - S) 1{S <= t}| over thresholds t"
+    if not error > 0:
+        return question.nothing_varies(target=target, ceiling=ceiling)
+    flags = {"method": BOTH_SIDES, "target": target, "ceiling": ceiling}
+    return question.answer(low, high, error, **flags, **_bent(bias, error))
+
+
+def kernel(question):
+    """Interval of `kernel_calibration_error`."""
+    options = question.options
+    h = residual_kernel(options, question.n_jobs)
+    target = "the squared kernel calibration error, with the kernel of this sample"
+    if options["estimator"] in ("linear", "block"):
+        size = 2 if options["estimator"] == "linear" else options["block_size"]
+        mean = mean_interval(*block_estimates(h, size), question.level)
+        limits = mean.low, mean.high, mean.standard_error
+        return question.answer(*limits, method="delta method", target=target)
+    ceiling = np.inf
+    if len(h) < 4:
+        return question.nothing_varies(target=target, ceiling=ceiling)
+    norm = squared_embedding_norm(h, question.rng)
+    return _inverted(question, norm, target, ceiling)
+
+
+def embedding(question):
+    """Interval of `unconditional_mean_embedding_error`."""
+    target = "the error of the mean embedding at these locations, with the kernel of this sample"
+    if len(question.problem().weight) < 4:
+        return question.nothing_varies(target=target, ceiling=np.inf)
+    return _inverted(question, squared_location_norm(question.options), target, np.inf)
+
+
+def proper(question):
+    """Interval of `proper_calibration_error`: a mean of paired differences.
+
+    Its spread is no guide close to zero, where the differences vanish with the map of the
+    smoother: there the upper limit inverts tests with the bias and the spread that labels drawn
+    from the forecasts have.
+    """
+    options, problem = question.options, question.problem()
+    given = {name: options[name] for name in ("loss", "notion", "smoother", "method")}
+    given["n_jobs"] = question.n_jobs
+    terms = proper_terms(problem, **given)
+    target = "E D(C, S), as far as the smoother can tell C = E[Y|S]"
+    if not terms.loss.any():  # every label was certain, and came
+        return question.nothing_varies(target=target, ceiling=np.inf)
+    if terms.influence is None:
+        return jackknife(question, at_zero=True, target=target)
+    mean = mean_interval(terms.influence, terms.weight, question.level, estimate=question.estimate)
+    flags = {"method": "delta method", "target": target}
+    if not np.isfinite(mean.estimate):
+        reason = "the estimate is infinite"
+        return question.answer(*[mean.estimate] * 2, 0.0, **flags, valid=False, reason=reason)
+    high, error = mean.high, mean.standard_error
+    if 0 < error < np.inf and question.estimate < FAR * error:
+        eye = np.eye(problem.forecast.shape[1])
+        direct = proper_terms(problem, **{**given, "method": "direct"}).mean("calibration")
+
+        def value(codes):
+            drawn = replace(problem, target=eye[codes])
+            return proper_terms(drawn, **given).mean("calibration")
+
+        few = replace(question, n_resamples=min(question.n_resamples, 100))
+        null = calibrated_values(few, problem.forecast, value)
+        slope = error**2 / (4 * direct) if direct > 0 else 0.0
+        debiased = question.estimate - float(null.mean())
+        norm = SquaredNorm(debiased, float(null.var(ddof=1)), 0.0, slope)
+        high = max(high, norm.interval(question.level)[1]) if norm.noise2 > 0 else high
+        reason = "close to zero the estimate is too small on average, and so is the lower limit"
+        flags |= {"conservative": True, "reason": reason, "method": "delta method, test inversion"}
+    return question.answer(mean.low, high, error, **flags)
+
+
+def upper_bound(question):
+    """Interval of `calibration_upper_bound`: a mean loss."""
+    options, problem = question.options, question.problem()
+    score, notion = check_loss(options["loss"]), check_notion(options["notion"])
+    return _mean_loss(question, score, notion, problem, "the mean loss minus its infimum")
+
+
+def root_brier(question):
+    """Interval of `root_brier_score`: the root of that of a mean loss."""
+    notion = check_notion("canonical")
+    return _mean_loss(question, Brier(), notion, question.problem(), "the root of E L(Y, S)", True)
+
+
+def smooth_distance(question):
+    """Interval of `integrated_calibration_index`."""
+    target = "the distance of S from the smoother's curve for large samples"
+    return jackknife(question, at_zero=True, target=target)
+
+
+def _mean_loss(question, score, notion, problem, target, rooted=False):
+    losses = [
+        score.loss(target, forecast) - score.infimum
+        for forecast, target in notion.problems(problem.forecast, problem.target)
+    ]
+    share = 1 / len(losses) if notion.reduce == "mean" else 1.0
+    mean = mean_interval(share * sum(losses), problem.weight, question.level)
+    low, high, error = max(mean.low, 0.0), mean.high, mean.standard_error
+    if rooted:
+        low, high, error = np.sqrt(low), np.sqrt(high), error / (2 * question.estimate or 1.0)
+    flags = {}
+    if error == 0:
+        reason = "every sample has the same loss, so that there is no spread to judge it by"
+        flags = {"valid": False, "reason": reason}
+    return question.answer(low, high, error, method="delta method", target=target, **flags)
+
+
+def _squared(question, gaps, target, ceiling, *, rooted=False):
+    norm = squared_gaps(gaps, question.n_resamples, question.rng)
+    return _inverted(question, norm, target, ceiling, rooted=rooted)
+
+
+def _inverted(question, norm, target, ceiling, *, rooted=False):
+    """Test inversion on the laws of a squared norm; roots are roots of the limits."""
+    if not norm.noise2 > 0:
+        return question.nothing_varies(target=target, ceiling=ceiling)
+    low, high = norm.interval(question.level)
+    error = norm.standard_error
+    if rooted:
+        low, high = np.sqrt(low), np.sqrt(high)
+        error = (high - low) / (2 * float(normal.isf((1 - question.level) / 2)))
+    return question.answer(low, high, error, method=INVERSION, target=target, ceiling=ceiling)
+
+
+def _absolute(question, gaps, target, ceiling):
+    limits = absolute_gaps(gaps, question.level, question.n_resamples, question.rng)
+    low, high, error, bias = limits
+    if error == 0 and bias == 0:
+        return question.nothing_varies(target=target, ceiling=ceiling)
+    flags = {"method": BOTH_SIDES, "target": target, "ceiling": ceiling}
+    return question.answer(low, high, error, **flags, **_bent(bias, error))
+
+
+def _largest(question, gaps):
+    low, high, error, candidates = largest_gap(gaps, question.level)
+    flags = {}
+    if candidates > 1:
+        reason = f"any of {candidates} bins may have the largest gap: the limits allow for all"
+        flags = {"conservative": True, "reason": reason}
+    target = BINNED.format("largest distance")
+    flags |= {"method": "simultaneous limits", "target": target, "ceiling": 1.0}
+    return question.answer(low, high, error, **flags)
+
+
+def _bent(bias, error):
+    """Flags of an absolute value with so much bias."""
+    if bias <= NEGLIGIBLE * error:
+        return {}
+    size = bias / error if error > 0 else np.inf
+    return {"conservative": True, "reason": BENT.format(size)}

@@ -1,0 +1,248 @@
+"""Confidence intervals of every error of the library."""
+
+from dataclasses import replace
+from functools import partial
+
+from sklearn.utils import check_random_state
+
+from skcalib.bounds import check_count
+from skcalib.error_intervals import _methods as methods
+from skcalib.error_intervals._question import Question, all_options, unwrap
+from skcalib.error_intervals._resampling import bootstrap, jackknife, normal_limits, subsampling
+from skcalib.errors import (
+    calibration_error,
+    calibration_upper_bound,
+    kernel_calibration_error,
+    ks_calibration_error,
+    proper_calibration_error,
+    root_brier_score,
+    simplex_calibration_error,
+    unconditional_mean_embedding_error,
+)
+from skcalib.integrated_index import integrated_calibration_index
+from skcalib.intervals import check_confidence_level
+
+#: Names at the door; functions inside.
+METRICS = {
+    "l1": partial(calibration_error, norm="l1"),
+    "ece": partial(calibration_error, norm="l1", strategy="uniform", n_bins=15),
+    "l2": partial(calibration_error, norm="l2"),
+    "debiased_l2": partial(calibration_error, norm="l2", debiased=True),
+    "squared_l2": partial(calibration_error, norm="l2", squared=True, debiased=True),
+    "max": partial(calibration_error, norm="max"),
+    "ks": ks_calibration_error,
+    "simplex": simplex_calibration_error,
+    "kernel": kernel_calibration_error,
+    "embedding": unconditional_mean_embedding_error,
+    "brier": partial(proper_calibration_error, loss="brier"),
+    "log": partial(proper_calibration_error, loss="log"),
+    "upper_bound": calibration_upper_bound,
+    "root_brier_score": root_brier_score,
+    "ici": integrated_calibration_index,
+}
+#: What method="auto" means for each function.
+INTERVALS = {
+    calibration_error: methods.binned,
+    ks_calibration_error: methods.largest_cumulative,
+    simplex_calibration_error: methods.simplex,
+    kernel_calibration_error: methods.kernel,
+    unconditional_mean_embedding_error: methods.embedding,
+    proper_calibration_error: methods.proper,
+    calibration_upper_bound: methods.upper_bound,
+    root_brier_score: methods.root_brier,
+    integrated_calibration_index: methods.smooth_distance,
+}
+RESAMPLING = {"jackknife": jackknife, "subsampling": subsampling, "bootstrap": bootstrap}
+METHODS = ("auto", "delta", *RESAMPLING)
+
+
+def calibration_error_interval(
+    metric,
+    y_true,
+    y_proba,
+    *,
+    confidence_level=0.95,
+    method="auto",
+    n_resamples=1000,
+    sample_weight=None,
+    labels=None,
+    pos_label=None,
+    random_state=0,
+    n_jobs=None,
+    **kwargs,
+):
+    r"""Confidence interval of any calibration error, or a word on why there is none.
+
+    Percentile intervals of resamples fail for calibration errors: a resample repeats samples, which
+    inflates binned errors and shows estimates that hold out a label this label in its double.
+    Nor are these errors normal: near zero, squares have the law of a sum of squares and absolute
+    values that of folded normals. So each error has a method of its own, ``method="auto"``:
+
+    - *test inversion* for squared errors ("squared_l2", "l2", "kernel", "embedding", "simplex" with
+      "squared_euclidean"). They are squared norms of a mean, whose debiased estimate T has the
+      variance :math:`2\,tr\,S^2 + 4 \mu^	op S \mu`, the degenerate term first; S is the
+      covariance of the mean :math:`\mu`. The interval holds the values :math:`	heta = \|\mu\|^2`
+      whose law, a shifted gamma with three cumulants of T, does not reject T. It has its level at
+      zero too, and roots of limits are limits of the root.
+    - *limits for all bias and none* for absolute values ("l1", "ece", "ks", "simplex"). The
+      estimate is biased upward by what lies within its noise. The lower limit assumes that
+      all of it is noise, the upper one that nothing is.
+    - *simultaneous limits* for "max": those of every bin that may have the largest gap.
+    - *delta method*: Student intervals of means ("upper_bound", "root_brier_score", "brier", "log",
+      kernel blocks). For "brier" and "log" close to zero the upper limit is that of a test
+      inversion with the bias and spread of labels drawn from the forecasts.
+    - *jackknife*, over twenty random groups, for "ici", ``method="direct"`` and any other function.
+      For errors of the library the lower limit is 0 unless the exact test of calibration
+      (:func:`consistency_test`) rejects at half of 1 - level.
+
+    Parameters
+    ----------
+    metric : str or callable
+        "l1"; "ece", the same with fifteen bins of equal width; "l2", "debiased_l2" and
+        "squared_l2" (debiased, without the root); "max" (all of :func:`calibration_error`); "ks",
+        "simplex", "kernel", "embedding", "brier" and "log" (:func:`proper_calibration_error`),
+        "upper_bound", "root_brier_score", "ici". Or the function itself, also in a
+        :func:`functools.partial`; or any function ``metric(y_true, y_proba, **kwargs)``
+        that returns a number; `sample_weight`, `labels` and `pos_label` are passed if given.
+    y_true : array-like of shape (n_samples,)
+        Labels.
+    y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
+        Probability of the positive class, or of each class.
+    confidence_level : float, default=0.95
+        Level of the two-sided interval.
+    method : {"auto", "delta", "jackknife", "subsampling", "bootstrap"}, default="auto"
+        "auto" is described above. "delta" takes the standard error for a normal interval. The
+        others compute the metric on parts of the data, and need nothing but the metric:
+        "jackknife" leaves out groups, "subsampling" takes subsets of :math:`n^{2/3}` samples and
+        rescales by roots of sizes, "bootstrap" is the percentile interval, never valid, for
+        comparison.
+    n_resamples : int, default=1000
+        Draws of the noise, subsets, resamples, or draws of labels (for "brier" and "log" at most
+        100, and these only close to zero).
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weights, which average; they are not repetitions.
+    labels : array-like of shape (n_classes,), default=None
+        The class of each column of `y_proba`.
+    pos_label : label, default=None
+        The class that a `y_proba` of shape (n_samples,) speaks of.
+    random_state : int, RandomState instance or None, default=0
+        Seed of groups and draws. The result does not depend on `n_jobs`.
+    n_jobs : int, default=None
+        Computations of the metric at a time.
+    **kwargs
+        Arguments of the metric, such as ``notion`` and ``n_bins``. Those that have the name of an
+        argument above go into a partial.
+
+    Returns
+    -------
+    ErrorInterval
+        Record with ``estimate, low, high, standard_error, confidence_level, method, target, valid,
+        conservative, reason``. The interval is about ``target``, which for bins is the error of the
+        *binned* forecast between the edges of this sample: at most the true error, however
+        large the sample. Limits of errors that cannot be negative are cut at 0. Without ``valid``
+        the interval does not reach its level; ``conservative`` ones may hold the target more
+        often than it says. ``reason`` says why, in both cases.
+
+    Raises
+    ------
+    ValueError
+        For invalid input, ``method="delta"`` with an unknown function, and too few samples for a
+        method of parts. Otherwise as the metric.
+
+    See Also
+    --------
+    CalibrationErrorEstimator : All terms of a proper score, from an estimator.
+    consistency_test : Is the error real?
+    calibration_improvement : Interval of what a recalibration gains.
+
+    Notes
+    -----
+    Cost: that of the metric and O(n K^2 + B^3) for B bins of all classes together ("l1", "l2"),
+    O(n^2 K) for "kernel", twenty times the metric for a jackknife. Coverages are measured in
+    :ref:`error_intervals`.
+
+    References
+    ----------
+    .. [1] A. W. van der Vaart. Asymptotic Statistics. Cambridge, 1998. Chapter 12.
+    .. [2] D. N. Politis, J. P. Romano and M. Wolf. Subsampling. Springer, 1999.
+    .. [3] J. Carpenter. Test inversion bootstrap confidence intervals. Journal of the Royal
+       Statistical Society B 61, 1999.
+
+    Examples
+    --------
+    >>> from skcalib import calibration_error_interval
+    >>> from skcalib.datasets import make_tempered_simplex
+    >>> data = make_tempered_simplex(2000, random_state=0)
+    >>> options = {"notion": "canonical", "n_bins": 15}
+    >>> found = calibration_error_interval("l2", data.y, data.y_proba, **options)
+    >>> round(found.low, 3), round(found.high, 3), found.method
+    (0.072, 0.113, 'test inversion')
+    >>> absolute = calibration_error_interval("l1", data.y, data.y_proba, **options)
+    >>> absolute.conservative
+    True
+    """
+    check_confidence_level(confidence_level)
+    if not isinstance(method, str) or method not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}.")
+    n_resamples = check_count(n_resamples, "n_resamples")
+    function, keywords = unwrap(_check_metric(metric), kwargs)
+    data = {"y_true": y_true, "y_proba": y_proba, "sample_weight": sample_weight}
+    data |= {"labels": labels, "pos_label": pos_label}
+    known = function in INTERVALS
+    options = all_options(function, data, keywords) if known else None
+    estimate = _value(function, options, data, keywords)
+    question = Question(
+        function,
+        options,
+        keywords,
+        data,
+        estimate,
+        confidence_level,
+        n_resamples,
+        check_random_state(random_state),
+        n_jobs,
+    )
+    if method in RESAMPLING:
+        return RESAMPLING[method](question)
+    if not known:
+        if method == "delta":
+            raise ValueError(
+                "method='delta' needs a metric of the library, whose standard error is known: use "
+                "'jackknife'."
+            )
+        return jackknife(question)
+    answer = INTERVALS[function](question)
+    return answer if method == "auto" else _by_delta_method(answer)
+
+
+def _value(function, options, data, keywords):
+    """The metric of all data; functions of others get the arguments that were given."""
+    given = options
+    if options is None:
+        given = {name: value for name, value in data.items() if value is not None} | keywords
+    given = dict(given)
+    return float(function(given.pop("y_true"), given.pop("y_proba"), **given))
+
+
+def _check_metric(metric):
+    if callable(metric):
+        return metric
+    if isinstance(metric, str) and metric in METRICS:
+        return METRICS[metric]
+    names = ", ".join(map(repr, METRICS))
+    raise ValueError(f"metric must be one of {names} or a function, got {metric!r}.")
+
+
+def _by_delta_method(answer):
+    """The normal interval, with a word on where it must not be used."""
+    if answer.method == "delta method":
+        return answer
+    low, high = normal_limits(answer)
+    far = answer.estimate > 5 * answer.standard_error and not answer.conservative
+    reason = (
+        ""
+        if far
+        else ("the estimate is not normal this close to zero: method='auto' knows its law")
+    )
+    flags = {"conservative": False, "valid": far, "reason": reason}
+    return replace(answer, low=low, high=high, method="delta method", **flags)

@@ -1,0 +1,516 @@
+"""Intervals of errors: identities, edges, what they say of themselves, and their coverage.
+
+Coverage is measured by ``doc/studies/interval_coverage.py``, whose targets come from the known
+E[Y|S]; its Monte Carlo standard error at .95 is .011 for 400 data sets.
+"""
+
+import importlib.util
+from dataclasses import FrozenInstanceError, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import brier_score_loss
+
+from skcalib import (
+    DirichletKernel,
+    LaplacianKernel,
+    calibration_error,
+    calibration_error_interval,
+    kernel_calibration_error,
+    ks_calibration_error,
+    proper_calibration_error,
+    reliability_bins,
+    root_brier_score,
+    simplex_calibration_error,
+    unconditional_mean_embedding_error,
+)
+from skcalib.datasets import make_tempered_simplex, make_widmann
+from skcalib.error_intervals._binned import squared_gaps
+from skcalib.error_intervals._gaps import covariance, normal_draws, score_gaps
+from skcalib.error_intervals._kernel import residual_kernel, squared_embedding_norm
+from skcalib.error_intervals._question import all_options
+from skcalib.error_intervals._squared import SquaredNorm, signal_slope
+from skcalib.error_intervals.interval import METRICS
+from skcalib.notions import NOTIONS
+
+LOCATIONS = np.array([[0.2, 0.3, 0.5], [0.6, 0.2, 0.2]])
+#: Metrics that need no second sample.
+OF_ONE = ("l1", "ece", "l2", "max", "ks", "simplex", "upper_bound", "root_brier_score")
+
+
+def arguments(metric):
+    extra = {"locations": LOCATIONS} if metric == "embedding" else {}
+    return {"n_resamples": 39 if metric in ("brier", "log", "ici") else 200, **extra}
+
+
+def some_data(n_samples=200, temperature=0.6, seed=0, n_classes=3):
+    data = make_tempered_simplex(
+        n_samples, n_classes, score_temperature=temperature, random_state=seed
+    )
+    return data.y, data.y_proba
+
+
+def binned_options(**options):
+    names = ("y_true", "y_proba")
+    y, proba = options.pop("data")
+    data = {
+        **dict(zip(names, (y, proba), strict=True)),
+        "sample_weight": options.pop("weight", None),
+    }
+    return all_options(calibration_error, {**data, "labels": None, "pos_label": None}, options)
+
+
+def gaps_of(notion="classwise", **options):
+    found = binned_options(**options)
+    return score_gaps({**found, "notion": NOTIONS[notion]()})
+
+
+# --- the record and the door ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_estimate_is_the_metric_and_lies_in_order(metric):
+    y, proba = some_data()
+    found = calibration_error_interval(metric, y, proba, **arguments(metric))
+    keywords = {"locations": LOCATIONS} if metric == "embedding" else {}
+    assert found.estimate == METRICS[metric](y, proba, **keywords)
+    assert 0 <= found.low < found.high
+    assert 0 < found.standard_error < 1
+    assert found.valid
+    assert found.conservative == bool(found.reason)
+    assert found.target and found.confidence_level == 0.95
+    with pytest.raises(FrozenInstanceError):
+        found.low = 0.0
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_more_confidence_is_wider(metric):
+    y, proba = some_data()
+    narrow, wide = (
+        calibration_error_interval(metric, y, proba, confidence_level=level, **arguments(metric))
+        for level in (0.8, 0.99)
+    )
+    assert wide.low <= narrow.low < narrow.high <= wide.high
+    assert wide.estimate == narrow.estimate
+
+
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [
+        ("l1", calibration_error),
+        ("l2", partial(calibration_error, norm="l2")),
+        ("squared_l2", partial(partial(calibration_error, norm="l2"), squared=True, debiased=True)),
+        ("ks", ks_calibration_error),
+        ("simplex", simplex_calibration_error),
+        ("kernel", kernel_calibration_error),
+        ("embedding", partial(unconditional_mean_embedding_error, locations=LOCATIONS)),
+        ("brier", partial(proper_calibration_error, loss="brier")),
+        ("root_brier_score", root_brier_score),
+    ],
+)
+def test_names_are_functions(name, function):
+    y, proba = some_data()
+    named = calibration_error_interval(name, y, proba, **arguments(name))
+    n_resamples = arguments(name)["n_resamples"]
+    assert named == calibration_error_interval(function, y, proba, n_resamples=n_resamples)
+
+
+def test_keywords_reach_the_metric():
+    y, proba = some_data()
+    options = {"notion": "classwise", "n_bins": 5, "strategy": "uniform"}
+    found = calibration_error_interval("squared_l2", y, proba, **options)
+    given = {"norm": "l2", "squared": True, "debiased": True}
+    assert found.estimate == calibration_error(y, proba, **given, **options)
+    mean, total = (
+        calibration_error_interval("squared_l2", y, proba, reduce=reduce, **options)
+        for reduce in ("mean", "sum")
+    )
+    assert np.allclose([total.low, total.high], [3 * mean.low, 3 * mean.high])
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"metric": "brierr"}, "metric must be one of 'l1'"),
+        ({"metric": None}, "or a function"),
+        ({"metric": partial(calibration_error, None)}, "keywords only"),
+        ({"metric": "l1", "method": "magic"}, "method must be one of 'auto'"),
+        ({"metric": "l1", "confidence_level": 95}, "strictly between 0 and 1"),
+        ({"metric": "l1", "n_resamples": 0}, "n_resamples"),
+        ({"metric": "l1", "debiased": True}, "needs norm='l2'"),
+        ({"metric": brier_score_loss, "method": "delta"}, "'jackknife'"),
+    ],
+)
+def test_refusals(options, words):
+    y, proba = some_data(50)
+    with pytest.raises(ValueError, match=words):
+        calibration_error_interval(options.pop("metric"), y, proba, **options)
+
+
+@pytest.mark.parametrize("method", ["jackknife", "subsampling"])
+def test_parts_of_very_few_samples_are_refused(method):
+    with pytest.raises(ValueError, match="needs at least"):
+        calibration_error_interval("l1", [0, 1, 1], [0.2, 0.5, 0.6], method=method)
+
+
+# --- the pieces against the library ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("notion", ["classwise", "top_label"])
+def test_gaps_agree_with_the_binned_errors(notion, weighted):
+    y, proba = some_data(150)
+    weight = np.random.RandomState(0).uniform(0.2, 2, 150) if weighted else None
+    data = {"data": (y, proba), "weight": weight, "n_bins": 6}
+    gaps = gaps_of(notion, **data)
+    options = {"notion": notion, "n_bins": 6, "sample_weight": weight}
+    bins = reliability_bins(y, proba, **options)
+    found = np.diag(covariance(gaps.contributions()))
+    expected = np.concatenate([one.gap_variance for one in bins])
+    norm = squared_gaps(gaps, 100, np.random.RandomState(0))
+    debiased = calibration_error(y, proba, norm="l2", squared=True, debiased=True, **options)
+    if weighted:  # the variance of each sample counts by the square of its own weight
+        assert np.isclose(found.sum(), expected.sum(), rtol=0.1)
+        assert np.isclose(norm.estimate, debiased, atol=0.1 * norm.standard_error)
+    else:
+        assert np.allclose(found, expected)
+        assert np.isclose(norm.estimate, debiased, atol=1e-15)
+    absolute = np.sum(gaps.share * gaps.mass() * np.abs(gaps.gap()))
+    assert np.isclose(absolute, calibration_error(y, proba, **options))
+
+
+@pytest.mark.parametrize("notion", ["canonical", "classwise"])
+def test_kernel_norm_is_the_unbiased_estimate(notion):
+    y, proba = some_data(120)
+    weight = np.random.RandomState(0).uniform(0.2, 2, 120)
+    data = {"y_true": y, "y_proba": proba, "sample_weight": weight}
+    data |= {"labels": None, "pos_label": None}
+    options = all_options(kernel_calibration_error, data, {"notion": notion})
+    norm = squared_embedding_norm(residual_kernel(options, None), np.random.RandomState(0))
+    expected = kernel_calibration_error(y, proba, notion=notion, sample_weight=weight)
+    assert np.isclose(norm.estimate, expected, rtol=1e-9)
+
+
+def test_kernel_noise_is_that_of_its_spectrum_whatever_the_rows():
+    """Cumulants from 600 of 1,500 rows are those of all rows, within a tenth."""
+    y, proba = some_data(1500, temperature=1)
+    data = {"y_true": y, "y_proba": proba, "sample_weight": None}
+    data |= {"labels": None, "pos_label": None}
+    options = all_options(kernel_calibration_error, data, {"kernel": LaplacianKernel(0.5)})
+    h = residual_kernel(options, None)
+    matrix = h.matrix() - np.diag(h.diagonal())
+    eigenvalues = np.linalg.eigvalsh(matrix) / 1500**2
+    norm = squared_embedding_norm(h, np.random.RandomState(0))
+    assert np.isclose(norm.noise2, 2 * np.sum(eigenvalues**2), rtol=0.1)
+    assert np.isclose(norm.noise3, 8 * np.sum(eigenvalues**3), rtol=0.3)
+
+
+def test_draws_have_the_covariance_by_either_route(monkeypatch):
+    gaps = gaps_of(data=some_data(300), n_bins=3)
+    rows, rng = gaps.rows(), np.random.RandomState(0)
+    centred = rows.toarray() - np.outer(gaps.weight, rows.toarray().sum(axis=0))
+    expected = centred.T @ centred
+    dense = normal_draws(rows, 20_000, rng, weight=gaps.weight)
+    monkeypatch.setattr("skcalib.error_intervals._gaps._DENSE", 0)
+    streamed = normal_draws(rows, 20_000, rng, weight=gaps.weight)
+    for draws in (dense, streamed):
+        assert np.abs(np.cov(draws.T) - expected).max() < 0.05 * expected.max()
+
+
+# --- the family of laws ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("eigenvalues", [np.ones(10), 0.5 ** np.arange(10), np.ones(1)], ids=str)
+@pytest.mark.parametrize("signal", [0, 1, 4, 10, 30, 100, 400])
+def test_squared_norms_of_normal_means_are_covered_at_any_distance(eigenvalues, signal):
+    """1,000 draws in a random direction; standard error .007."""
+    rng = np.random.RandomState(signal)
+    direction = rng.standard_normal(len(eigenvalues))
+    mean = np.sqrt(eigenvalues) * direction * np.sqrt(signal / np.sum(direction**2))
+    noise2, noise3 = 2 * np.sum(eigenvalues**2), 8 * np.sum(eigenvalues**3)
+    held = 0
+    for _ in range(1000):
+        u = mean + np.sqrt(eigenvalues) * rng.standard_normal(len(eigenvalues))
+        estimate = u @ u - eigenvalues.sum()
+        slope = signal_slope(eigenvalues @ u**2, u @ u, estimate, noise2, noise3)
+        low, high = SquaredNorm(estimate, noise2, noise3, slope).interval(0.95)
+        assert low < high
+        held += low <= mean @ mean <= high
+    assert 910 <= held <= 980
+
+
+def test_limits_grow_with_the_estimate():
+    for skewness in (0.0, 0.3, -0.3):
+        law = SquaredNorm(0.0, 1.0, skewness, 0.5, 0.01)
+        grid = np.linspace(-4, 30, 60)
+        limits = np.array([replace(law, estimate=t).interval(0.9) for t in grid])
+        assert np.all(np.diff(limits, axis=0) >= -1e-9)
+        assert limits[0, 0] == 0 and limits[-1, 0] > 0
+
+
+# --- what intervals say of themselves -------------------------------------------------------------
+
+
+def test_absolute_errors_of_calibrated_forecasts_say_that_they_are_conservative():
+    y, proba = some_data(1000, temperature=1)
+    found = calibration_error_interval("l1", y, proba)
+    assert found.conservative and "standard errors" in found.reason
+
+
+def test_absolute_errors_of_bad_forecasts_are_not_conservative():
+    data = make_widmann(5000, model="M3", random_state=0)
+    for metric in ("l1", "ks"):
+        found = (
+            calibration_error_interval(metric, data.y, data.y_proba, n_bins=5)
+            if (metric == "l1")
+            else calibration_error_interval(metric, data.y, data.y_proba)
+        )
+        assert found.valid and not found.conservative and not found.reason
+        middle = (found.low + found.high) / 2
+        assert abs(middle - found.estimate) < 0.2 * found.standard_error
+
+
+def test_the_delta_method_says_where_it_fails():
+    for temperature, valid in ((1.0, False), (0.3, True)):
+        y, proba = some_data(2000, temperature=temperature)
+        found = calibration_error_interval("squared_l2", y, proba, method="delta")
+        assert found.valid is valid and bool(found.reason) is not valid
+        reach = 1.959964 * found.standard_error
+        assert np.isclose(found.high - found.estimate, reach)
+    mean = calibration_error_interval("upper_bound", y, proba, method="delta")
+    assert mean == calibration_error_interval("upper_bound", y, proba)
+
+
+def test_the_bootstrap_is_never_valid_and_lies_above_the_truth():
+    y, proba = some_data(500, temperature=1)
+    found = calibration_error_interval("l1", y, proba, method="bootstrap", n_resamples=100)
+    assert not found.valid and "repeat" in found.reason
+    assert found.low > 0
+
+
+@pytest.mark.parametrize("method", ["jackknife", "subsampling"])
+def test_biased_metrics_are_told_by_their_parts(method):
+    y, proba = some_data(1000, temperature=1)
+    options = {"method": method, "n_resamples": 200, "n_bins": 15}
+    biased = calibration_error_interval("l1", y, proba, **options)
+    assert not biased.valid and "biased by about" in biased.reason
+    fine = calibration_error_interval("root_brier_score", y, proba, method=method, n_resamples=200)
+    exact = calibration_error_interval("root_brier_score", y, proba)
+    assert fine.valid and not fine.reason
+    assert np.isclose(fine.standard_error, exact.standard_error, rtol=0.5)
+
+
+def test_any_function_is_a_metric():
+    y, proba = some_data(400, n_classes=2)
+    strings = np.array(["no", "yes"])[y]
+    found = calibration_error_interval(
+        brier_score_loss, strings, proba[:, 1], pos_label="yes", n_jobs=1
+    )
+    exact = calibration_error_interval("upper_bound", y, proba[:, 1])
+    assert np.isclose(found.estimate, exact.estimate)
+    assert found.method == "jackknife" and found.valid
+    assert np.isclose(found.standard_error, exact.standard_error, rtol=0.5)
+
+    def negative_bias(y_true, y_proba, sample_weight=None, factor=1.0):
+        return factor * float(np.average(y_proba - y_true, weights=sample_weight))
+
+    signed = calibration_error_interval(negative_bias, y, proba[:, 1], factor=-1.0)
+    assert signed.low < signed.estimate < signed.high
+
+
+# --- edges ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("metric", OF_ONE)
+def test_one_sample(metric):
+    found = calibration_error_interval(metric, [1], [0.7], labels=[0, 1])
+    assert np.isfinite(found.estimate)
+    assert found.low <= found.high and not np.isnan([found.low, found.high]).any()
+    assert found.low == 0
+    assert found.reason or metric == "max"  # whose limits are those of one degree of freedom
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("case", ["one class", "ties", "zeros and ones"])
+def test_degenerate_data(metric, case):
+    rng = np.random.RandomState(0)
+    proba = rng.uniform(size=60)
+    y = rng.randint(2, size=60)
+    if case == "one class":
+        y[:] = 1
+    elif case == "ties":
+        proba[:] = 0.3
+    else:
+        proba[:30] = y[:30]
+    options = {**arguments(metric), "labels": [0, 1]}
+    if metric == "embedding":
+        options["locations"] = [0.2, 0.7]
+    found = calibration_error_interval(metric, y, proba, **options)
+    assert not np.isnan([found.estimate, found.low, found.high, found.standard_error]).any()
+    assert found.low <= found.high
+
+
+@pytest.mark.parametrize("metric", ["l1", "l2", "ks", "kernel", "root_brier_score"])
+def test_perfect_forecasts_have_no_spread_and_say_so(metric):
+    y = np.arange(40) % 2
+    found = calibration_error_interval(metric, y, y.astype(float))
+    assert found.estimate == 0 and found.low == 0
+    assert found.reason
+    assert calibration_error_interval("brier", y, y.astype(float)).high == np.inf
+
+
+def test_an_infinite_error_is_an_answer():
+    found = calibration_error_interval("upper_bound", [0, 1, 1], [1.0, 0.5, 0.5], loss="log")
+    assert found.estimate == found.high == np.inf and not found.valid
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_rows_of_weight_zero_are_not_there_and_the_scale_does_not_matter(metric):
+    y, proba = some_data(120)
+    weight = np.random.RandomState(1).choice([0.0, 0.5, 1.0, 2.0], 120)
+    counts, options = weight > 0, {**arguments(metric), "labels": [0, 1, 2]}
+    whole = calibration_error_interval(metric, y, proba, sample_weight=weight, **options)
+    part = calibration_error_interval(
+        metric, y[counts], proba[counts], sample_weight=4 * weight[counts], **options
+    )
+    for name in ("estimate", "low", "high", "standard_error"):
+        assert np.isclose(getattr(whole, name), getattr(part, name), rtol=1e-6, atol=1e-12)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_frames_strings_and_single_precision_and_nothing_is_changed(metric):
+    y, proba = some_data(150)
+    single = proba.astype(np.float32)
+    kept = single.copy()
+    options = arguments(metric)
+    plain = calibration_error_interval(metric, y, single, **options)
+    names = np.array(["a", "b", "c"])
+    frame = pd.DataFrame(single, columns=names)
+    found = calibration_error_interval(metric, pd.Series(names[y]), frame, **options)
+    assert found == plain
+    assert np.array_equal(single, kept)
+
+
+@pytest.mark.parametrize("metric", ["l1", "ks", "ici"])
+def test_seeds_decide_and_jobs_do_not(metric):
+    y, proba = some_data(150)
+    options = {"n_resamples": 39, "random_state": 3}
+    alone = calibration_error_interval(metric, y, proba, **options)
+    assert alone == calibration_error_interval(metric, y, proba, n_jobs=2, **options)
+
+
+@pytest.mark.parametrize(
+    "distance", ["total_variation", "squared_euclidean", "cityblock", "euclidean"]
+)
+def test_distances_over_the_simplex(distance):
+    y, proba = some_data(400)
+    options = {"distance": distance, "n_resamples": 60}
+    found = calibration_error_interval("simplex", y, proba, **options)
+    assert found.estimate == simplex_calibration_error(y, proba, distance=distance)
+    assert found.low <= found.estimate and found.low < found.high
+    expected = {
+        "squared_euclidean": "test inversion",
+        "euclidean": "jackknife, test of calibration",
+    }
+    assert found.method == expected.get(distance, "limits for all bias and none")
+
+
+@pytest.mark.parametrize("estimator", ["biased", "linear", "block"])
+def test_estimators_of_the_kernel_error(estimator):
+    y, proba = some_data(300)
+    options = {"estimator": estimator, "block_size": 10 if estimator == "block" else None}
+    found = calibration_error_interval("kernel", y, proba, **options)
+    unbiased = calibration_error_interval("kernel", y, proba)
+    if estimator == "biased":
+        assert (found.low, found.high) == (unbiased.low, unbiased.high)
+    else:
+        assert found.method == "delta method" and found.high > unbiased.low
+
+
+# --- coverage -------------------------------------------------------------------------------------
+
+
+def study():
+    path = Path(__file__).parents[1] / "doc" / "studies" / "interval_coverage.py"
+    if not path.exists():
+        pytest.skip("needs the folder doc")
+    spec = importlib.util.spec_from_file_location("interval_coverage", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def coverage():
+    module, worlds = study(), {}
+
+    def measure(world, metric, n_samples, n_repetitions=400, **options):
+        if world not in worlds:
+            worlds.clear()  # one large sample at a time
+            worlds[world] = module.World(world)
+        options = {"n_resamples": 200, **options}
+        return module.coverage(worlds[world], metric, n_samples, n_repetitions, **options)
+
+    return measure
+
+
+def assert_covers(row):
+    """Within [.92, .98], as the intervals that are not conservative promise."""
+    assert row["valid"] == 1
+    assert row["coverage"] >= 0.92
+    if row["conservative"] < 0.5:
+        assert row["coverage"] <= 0.98
+
+
+@pytest.mark.parametrize("world", ["calibrated, binary", "miscalibrated, binary"])
+@pytest.mark.parametrize(
+    ("metric", "n_samples"),
+    [
+        ("squared_l2", 300),
+        ("squared_l2", 1000),
+        ("root_brier_score", 300),
+        ("root_brier_score", 1000),
+        ("l1", 300),
+        ("kernel", 300),
+    ],
+)
+def test_coverage(coverage, world, metric, n_samples):
+    assert_covers(coverage(world, metric, n_samples))
+
+
+WORLDS = (
+    "calibrated, binary",
+    "nearly calibrated, binary",
+    "miscalibrated, binary",
+    "calibrated, K = 10, classwise",
+    "miscalibrated, K = 10, classwise",
+    "calibrated, K = 10, top label",
+    "miscalibrated, K = 10, top label",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("n_samples", [300, 1000, 5000])
+@pytest.mark.parametrize("metric", ["squared_l2", "l1", "ks", "upper_bound"])
+def test_coverage_in_all_worlds(coverage, world, n_samples, metric):
+    assert_covers(coverage(world, metric, n_samples))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("metric", ["kernel", "max", "simplex", "embedding"])
+def test_coverage_of_the_others(coverage, world, metric):
+    assert_covers(coverage(world, metric, 300))
+
+
+@pytest.mark.slow
+def test_the_bootstrap_does_not_cover(coverage):
+    row = coverage("calibrated, binary", "l1", 300, 100, method="bootstrap")
+    assert row["coverage"] < 0.1 and row["valid"] == 0
+    smoother = DirichletKernel(0.1)
+    row = coverage("calibrated, binary", "brier", 100, 40, method="bootstrap", smoother=smoother)
+    assert row["coverage"] < 0.8
