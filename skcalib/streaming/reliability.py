@@ -1,0 +1,236 @@
+"""Binned errors of forecasts that arrive in chunks, or that lie on several machines."""
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.metadata_routing import UNUSED
+from sklearn.utils.validation import check_is_fitted
+
+from skcalib._labels import check_label_list
+from skcalib.errors import ReliabilityBins
+from skcalib.errors._bins import check_bins
+from skcalib.errors._events import check_events
+from skcalib.errors._terms import check_notion
+from skcalib.errors.binned import _check_options, _power, list_bins
+from skcalib.streaming._sums import FIELDS, Plan, RunningSums, total
+
+
+class IncrementalReliability(BaseEstimator):
+    r"""Binned errors and reliability bins of a stream: `partial_fit` by chunks, `merge` of parts.
+
+    Keeps, for each bin, the sums from which :func:`calibration_error` and :func:`reliability_bins`
+    are read, and no sample. The results are those of these functions on all samples at once, but
+    for roundings inside of chunks, of less than 1e-15. Sums over chunks are compensated: neither
+    their number, nor their order, nor how parts were merged changes a sum by more than its last
+    bit, and nearly never by that.
+
+    Bins must be known before the first sample: of equal width, or with given edges. Edges of equal
+    mass are order statistics of all scores, which no sum can tell; take them from a pilot sample
+    and pass them, ``n_bins=np.unique(reliability_bins(y0, p0, n_bins=15)[0].edges)``. Labels have
+    no say in them, so that the pilot may be part of the stream; the masses are nearly equal.
+
+    Parameters
+    ----------
+    labels : array-like of shape (n_classes,)
+        The class of each column of `y_proba`; [negative, positive] for a single column. Needed
+        because a chunk may lack a class.
+    n_bins : int or array-like of edges, default=15
+        Number of bins of equal width, or the edges from 0 to 1, as in :func:`calibration_error`.
+    notion : {"top_label", "classwise", "canonical"} or Notion, default="top_label"
+        As in :func:`calibration_error`; ``Classwise("sum")`` for the sum over classes.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    edges_ : ndarray of shape (n_bins + 1,)
+        Edges of the bins.
+    n_samples_seen_ : int
+        Number of samples of positive weight.
+
+    See Also
+    --------
+    calibration_error : The same for samples that fit in memory, with bins of equal mass too.
+    reliability_bins : The bins of such samples.
+
+    Notes
+    -----
+    Cost: O(m K) for a chunk of m samples. Memory: ten numbers for each bin and problem, whatever
+    the number of samples. The sums over a chunk are plain float64 sums of at most 2^16 terms at a
+    time. It is a metric, so its arguments come in the order of metrics, (y_true, y_proba).
+
+    Examples
+    --------
+    >>> from skcalib import IncrementalReliability, calibration_error
+    >>> from skcalib.datasets import make_tempered_simplex
+    >>> data = make_tempered_simplex(3000, 3, random_state=0)
+    >>> one, two = (IncrementalReliability(labels=[0, 1, 2]) for _ in range(2))
+    >>> for rows in (slice(0, 1000), slice(1000, 2000)):
+    ...     _ = one.partial_fit(data.y[rows], data.y_proba[rows])
+    >>> _ = two.partial_fit(data.y[2000:], data.y_proba[2000:])  # on another machine
+    >>> stream = one.merge(two)
+    >>> round(stream.calibration_error(), 4), stream.n_samples_seen_
+    (0.1019, 3000)
+    >>> round(calibration_error(data.y, data.y_proba, strategy="uniform", n_bins=15), 4)
+    0.1019
+    """
+
+    # The arguments of a metric are the data, nothing that a meta-estimator could route.
+    __metadata_request__fit = {"y_true": UNUSED, "y_proba": UNUSED}  # noqa: RUF012
+    __metadata_request__partial_fit = {"y_true": UNUSED, "y_proba": UNUSED}  # noqa: RUF012
+
+    def __init__(self, labels=None, *, n_bins=15, notion="top_label"):
+        self.labels = labels
+        self.n_bins = n_bins
+        self.notion = notion
+
+    def fit(self, y_true, y_proba, sample_weight=None):
+        """Forget what was seen, and see these samples.
+
+        Parameters
+        ----------
+        y_true, y_proba, sample_weight
+            As in `partial_fit`.
+
+        Returns
+        -------
+        IncrementalReliability
+            The object itself.
+        """
+        return self._become(self._read(self._plan(), y_true, y_proba, sample_weight))
+
+    def partial_fit(self, y_true, y_proba, sample_weight=None):
+        """See a chunk of samples.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n_samples,)
+            Labels.
+        y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
+            Probability of the positive class, or of each class.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights, on one scale for all chunks; samples of a chunk without weights have 1 each.
+
+        Returns
+        -------
+        IncrementalReliability
+            The object itself.
+
+        Raises
+        ------
+        ValueError
+            For invalid input, an empty chunk, a chunk whose weights sum to zero, and parameters
+            that were changed since the first chunk. What was seen before is kept.
+        """
+        chunk = self._read(self._plan(), y_true, y_proba, sample_weight)
+        return self._become(total(self._seen(), chunk))
+
+    def merge(self, other):
+        """What an object would know that had seen the samples of both.
+
+        Parameters
+        ----------
+        other : IncrementalReliability
+            With the same labels, edges and notion. One that has seen nothing adds nothing.
+
+        Returns
+        -------
+        IncrementalReliability
+            A new object; neither of the two is changed.
+
+        Raises
+        ------
+        ValueError
+            If labels, edges or notions differ.
+        """
+        if not isinstance(other, IncrementalReliability):
+            raise ValueError(f"Only another IncrementalReliability can be merged, got {other!r}.")
+        self._plan().refuse_other(other._plan())
+        return clone(self)._become(total(self._seen(), other._seen()))
+
+    def calibration_error(self, *, norm="l1", squared=False, debiased=False):
+        """Binned calibration error of all samples seen.
+
+        Parameters
+        ----------
+        norm, squared, debiased
+            As in :func:`~skcalib.calibration_error`.
+
+        Returns
+        -------
+        float
+            The error.
+
+        Raises
+        ------
+        ValueError
+            As in :func:`~skcalib.calibration_error`.
+        NotFittedError
+            Before the first chunk.
+        """
+        _check_options(norm, squared, debiased)
+        check_is_fitted(self)
+        powers = [_power(one, norm, debiased) for one in self._sums.bins()]
+        if norm == "max":
+            return max(powers)
+        mean = self._sums.plan.notion.reduce == "mean"
+        power = sum(powers) / (len(powers) if mean else 1)
+        return power if norm == "l1" or squared else float(np.sqrt(max(power, 0.0)))
+
+    def reliability_bins(self):
+        """Mean score, frequency and mass of each bin, of all samples seen.
+
+        Returns
+        -------
+        list of ReliabilityBins
+            One record for "top_label" and "canonical", one per class for "classwise".
+
+        Raises
+        ------
+        NotFittedError
+            Before the first chunk.
+        """
+        check_is_fitted(self)
+        records = []
+        for one in self._sums.bins():
+            index = np.flatnonzero(one.mass > 0)
+            mass = one.mass[index]
+            means = (one.score[index] / mass, one.label[index] / mass, one.mean_variance()[index])
+            records.append(ReliabilityBins(one.edges, index, self._sums.scale * mass, *means))
+        return records
+
+    def _plan(self):
+        """The parameters, checked."""
+        if self.labels is None:
+            raise ValueError(
+                "labels must list the classes in the order of the columns of y_proba, because a "
+                "chunk may lack some; for a single column [negative, positive]."
+            )
+        if isinstance(self.n_bins, str):
+            raise ValueError(
+                f"n_bins must be a whole number or edges, got {self.n_bins!r}: the bins of a "
+                "stream are fixed before its first sample."
+            )
+        edges = check_bins(self.n_bins, "uniform", 1)
+        return Plan(check_label_list(self.labels), edges, check_notion(self.notion))
+
+    def _read(self, plan, y_true, y_proba, sample_weight):
+        """Sums over some samples."""
+        events = check_events(
+            y_true, y_proba, plan.notion, sample_weight=sample_weight, labels=plan.labels
+        )
+        bins = list_bins(events, plan.n_bins, "uniform")
+        high = np.array([[getattr(one, name) for name in FIELDS] for one in bins])
+        return RunningSums(plan, events.n_samples, events.scale, high, np.zeros_like(high))
+
+    def _seen(self):
+        """Sums over all samples so far, or None; of the present parameters."""
+        if hasattr(self, "_sums"):
+            self._sums.plan.refuse_other(self._plan())
+            return self._sums
+        return None
+
+    def _become(self, sums):
+        if sums is not None:
+            self._sums, self.n_samples_seen_ = sums, sums.n_samples
+            self.classes_, self.edges_ = sums.plan.labels, sums.plan.n_bins
+        return self

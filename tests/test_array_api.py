@@ -1,0 +1,234 @@
+"""Tensors at the door: the same numbers as from NumPy, Python floats back, clear refusals."""
+
+import numpy as np
+import pytest
+import sklearn
+from scipy.sparse import csr_array
+
+from skcalib import (
+    Brier,
+    IncrementalReliability,
+    LogLoss,
+    Spherical,
+    TemperatureScaling,
+    calibration_error,
+    calibration_upper_bound,
+    kernel_calibration_error,
+    ks_calibration_error,
+    proper_calibration_error,
+    reliability_bins,
+    root_brier_score,
+    score_decomposition,
+    simplex_calibration_error,
+)
+from skcalib._array_api import to_numpy
+
+LIBRARIES = ("array_api_strict", "torch")
+ERRORS = (
+    calibration_error,
+    calibration_upper_bound,
+    kernel_calibration_error,
+    ks_calibration_error,
+    proper_calibration_error,
+    root_brier_score,
+    simplex_calibration_error,
+)
+SCORES = (Brier(), LogLoss(), Spherical())
+
+
+@pytest.fixture(params=LIBRARIES)
+def asarray(request):
+    """`asarray` of a library that need not be there."""
+    return pytest.importorskip(request.param).asarray
+
+
+@pytest.fixture
+def torch():
+    return pytest.importorskip("torch")
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.__name__)
+def test_errors(error, asarray, multiclass):
+    y, proba = multiclass
+    weight = 1.0 + np.arange(len(y)) % 3
+    for given in ({}, {"sample_weight": weight, "labels": np.array([0, 1, 2])}):
+        if error is kernel_calibration_error and "sample_weight" in given:
+            given.pop("sample_weight")
+        tensors = {name: asarray(value) for name, value in given.items()}
+        found = error(asarray(y), asarray(proba), **tensors)
+        assert type(found) is float
+        assert found == error(y, proba, **given)
+
+
+def test_one_column_and_mixed_libraries(asarray, binary):
+    y, proba = binary
+    column = np.ascontiguousarray(proba[:, 1])
+    expected = calibration_error(y, column, notion="canonical")
+    assert calibration_error(asarray(y), asarray(column), notion="canonical") == expected
+    assert calibration_error(y.tolist(), asarray(column), notion="canonical") == expected
+    assert calibration_error(asarray(y), column.tolist(), notion="canonical") == expected
+
+
+def test_records(asarray, multiclass):
+    y, proba = multiclass
+    assert score_decomposition(asarray(y), asarray(proba)) == score_decomposition(y, proba)
+    (bins,), (expected,) = (
+        reliability_bins(*pair, n_bins=5) for pair in ((asarray(y), asarray(proba)), (y, proba))
+    )
+    for name, value in vars(expected).items():
+        assert type(getattr(bins, name)) is np.ndarray
+        np.testing.assert_array_equal(getattr(bins, name), value)
+
+
+@pytest.mark.parametrize("score", SCORES, ids=repr)
+def test_scores(score, asarray, multiclass):
+    y, proba = multiclass
+    target = np.eye(3)[y]
+    for method in (score.loss, score.divergence):
+        found = method(asarray(target), asarray(proba))
+        assert type(found) is np.ndarray
+        np.testing.assert_array_equal(found, method(target, proba))
+
+
+@pytest.mark.parametrize("loss", ["log", "brier"])
+@pytest.mark.parametrize("form", ["proba", "logits"])
+def test_temperature(form, loss, asarray, multiclass):
+    y, proba = multiclass
+    X = proba if form == "proba" else np.log(proba + 0.01)
+    scaling = TemperatureScaling(input=form, loss=loss)
+    expected = scaling.fit(X, y).temperature_
+    recalibrated = scaling.transform(X)
+    assert scaling.fit(asarray(X), asarray(y)).temperature_ == expected
+    assert type(scaling.temperature_) is float
+    found = scaling.transform(asarray(X))
+    assert type(found) is np.ndarray
+    np.testing.assert_array_equal(found, recalibrated)
+    np.testing.assert_array_equal(scaling.predict(asarray(X)), scaling.predict(X))
+
+
+def test_stream(asarray, multiclass):
+    y, proba = multiclass
+    stream = IncrementalReliability(n_bins=5, labels=[0, 1, 2])
+    stream.partial_fit(asarray(y), asarray(proba), asarray(np.ones(len(y))))
+    assert stream.calibration_error() == calibration_error(y, proba, strategy="uniform", n_bins=5)
+
+
+def test_single_precision(asarray, multiclass):
+    y, proba = multiclass
+    single = proba.astype(np.float32)
+    assert root_brier_score(y, asarray(single)) == root_brier_score(y, single)
+    assert root_brier_score(y, asarray(single)) == pytest.approx(root_brier_score(y, proba), 1e-6)
+
+
+def test_nothing_is_modified(asarray, multiclass):
+    y, proba = multiclass
+    tensors = asarray(y), asarray(proba.copy())
+    before = [np.array(np.asarray(tensor)) for tensor in tensors]
+    calibration_error(*tensors, n_bins=5)
+    TemperatureScaling().fit(tensors[1], tensors[0]).transform(tensors[1])
+    for tensor, copy in zip(tensors, before, strict=True):
+        np.testing.assert_array_equal(np.asarray(tensor), copy)
+
+
+def test_gradients_are_left_behind(torch, multiclass):
+    y, proba = multiclass
+    tensor = torch.tensor(proba, requires_grad=True)
+    assert calibration_error(torch.tensor(y), tensor) == calibration_error(y, proba)
+    np.testing.assert_array_equal(
+        Brier().loss(torch.eye(3)[y], tensor), Brier().loss(np.eye(3)[y], proba)
+    )
+    logits = torch.log(tensor + 0.01)  # no leaf
+    found = TemperatureScaling(input="logits").fit(logits, y).transform(logits)
+    assert type(found) is np.ndarray and tensor.requires_grad and tensor.grad is None
+
+
+def test_half_precision(torch, multiclass):
+    y, proba = multiclass
+    half = proba.astype(np.float16)
+    assert calibration_error(y, torch.tensor(half)) == calibration_error(y, half)
+    with pytest.raises(ValueError, match=r"y_proba is a torch.Tensor \(torch.bfloat16, cpu\) that"):
+        calibration_error(y, torch.tensor(proba).to(torch.bfloat16))
+    with pytest.raises(ValueError, match="turn bfloat16 into float32 before the softmax"):
+        root_brier_score(y, proba, sample_weight=torch.ones(len(y), dtype=torch.bfloat16))
+
+
+@pytest.mark.parametrize("what", ["y_true", "y_proba", "sample_weight", "labels"])
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_other_devices_are_refused(what, library, multiclass):
+    xp = pytest.importorskip(library)
+    # No GPU is needed: both have a device whose memory NumPy cannot read.
+    device = "meta" if library == "torch" else xp.Device("device1")
+    given = {
+        "y_true": multiclass[0],
+        "y_proba": multiclass[1],
+        "sample_weight": np.ones(len(multiclass[0])),
+        "labels": np.arange(3),
+    }
+    given[what] = xp.asarray(given[what], device=device)
+    message = rf"{what} is a {library}.* copy it to the CPU, for example by {what}.cpu\(\)"
+    with pytest.raises(ValueError, match=message):
+        calibration_error(**given)
+    with pytest.raises(ValueError, match=message):
+        proper_calibration_error(**given)
+
+
+def test_the_door_names_features(torch, multiclass):
+    y, proba = multiclass
+    scaling = TemperatureScaling().fit(proba, y)
+    with pytest.raises(ValueError, match="X is a torch.Tensor .*meta"):
+        scaling.transform(torch.tensor(proba, device="meta"))
+
+
+def test_dispatch_changes_nothing(asarray, multiclass, monkeypatch):
+    """scikit-learn's switch keeps tensors in its own estimators; ours compute in NumPy."""
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+    y, proba = multiclass
+    expected = calibration_error(y, proba)
+    try:
+        context = sklearn.config_context(array_api_dispatch=True)
+        context.__enter__()
+    except (ImportError, RuntimeError):
+        pytest.skip("array_api_dispatch needs a SciPy that was imported with SCIPY_ARRAY_API=1")
+    try:
+        assert calibration_error(asarray(y), asarray(proba)) == expected
+        found = TemperatureScaling().fit(asarray(proba), y).transform(asarray(proba))
+        assert type(found) is np.ndarray
+    finally:
+        context.__exit__(None, None, None)
+
+
+def test_what_is_no_tensor_passes():
+    frame = pytest.importorskip("pandas").DataFrame({"a": [0.5]})
+    array = np.ones(2)
+    for value in (None, [0.1, 0.9], "text", array, array.view(np.ma.MaskedArray), frame):
+        assert to_numpy(value, name="x") is value
+    sparse = csr_array(np.eye(2))
+    assert to_numpy(sparse, name="x") is sparse
+
+
+class OnlyDLPack:
+    """An array whose library knows the exchange protocol and nothing of NumPy."""
+
+    def __init__(self, array):
+        self._array = array
+
+    def __dlpack__(self, **options):
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self._array.__dlpack_device__()
+
+
+class Unreadable:
+    def __dlpack__(self, **options):
+        raise BufferError("no")
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
+def test_exchange_without_numpy(multiclass):
+    y, proba = multiclass
+    assert root_brier_score(OnlyDLPack(y), OnlyDLPack(proba)) == root_brier_score(y, proba)
+    with pytest.raises(ValueError, match=r"Unreadable \(\?, \?\) that NumPy cannot read"):
+        root_brier_score(y, Unreadable())

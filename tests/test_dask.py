@@ -1,0 +1,212 @@
+"""The same results on a cluster: joblib's backend of dask, and every n_jobs."""
+
+import gc
+import os
+import threading
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from skcalib import (
+    CalibrationErrorEstimator,
+    CrossFitted,
+    DirichletKernel,
+    GroupingLossEstimator,
+    IncrementalReliability,
+    MatrixScaling,
+    PlattScaling,
+    calibration_error,
+    calibration_error_interval,
+    consistency_test,
+    cumulative_test,
+    kernel_calibration_test,
+    ks_calibration_error,
+    proper_calibration_error,
+)
+from skcalib.datasets import make_grouping_problem, make_tempered_simplex
+
+# joblib (1.6) forgets what it sent to Dask when a call ends, and then stumbles over arrays that die
+# later: a KeyError inside of a weak reference, which Python reports and ignores.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Exception ignored in. <function _WeakKeyDictionary:"
+    "pytest.PytestUnraisableExceptionWarning"
+)
+
+
+@pytest.fixture(scope="module")
+def client():
+    """A cluster of two threads in this process, which listens to nobody else."""
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=1,
+            threads_per_worker=2,
+            processes=False,
+            dashboard_address="127.0.0.1:0",
+            protocol="inproc://",
+            memory_limit=0,
+        ) as cluster,
+        distributed.Client(cluster, timeout="20s") as client,
+    ):
+        yield client
+    gc.collect()  # what joblib left behind stays in this file
+
+
+def grouping(**options):
+    data = make_grouping_problem(600, random_state=0)
+    estimator = GroupingLossEstimator(
+        LogisticRegression(), cv=3, n_bins=4, n_permutations=30, random_state=0, **options
+    )
+    estimator.fit(data.X, data.y)
+    names = ("grouping_loss_", "confidence_interval_", "pvalue_", "calibration_error_")
+    return [getattr(estimator, name) for name in names], estimator.regions_
+
+
+def interval(**options):
+    data = make_grouping_problem(400, random_state=1)
+    estimator = CalibrationErrorEstimator(LogisticRegression(), cv=3, **options)
+    estimator.fit(data.X, data.y)
+    return estimator.calibration_error_, estimator.confidence_interval_
+
+
+def resampled_interval(**options):
+    data = make_tempered_simplex(200, 3, random_state=0)
+    return [
+        calibration_error_interval(
+            ks_calibration_error, data.y, data.y_proba, method=method, n_resamples=20, **options
+        )
+        for method in ("jackknife", "bootstrap")
+    ]
+
+
+def consistency(**options):
+    data = make_tempered_simplex(200, 3, random_state=0)
+    return consistency_test(
+        data.y, data.y_proba, metric=ks_calibration_error, n_resamples=20, random_state=0, **options
+    )
+
+
+def cross_fitted():
+    data = make_tempered_simplex(200, 3, random_state=0)
+    smoother = CrossFitted(LogisticRegression())
+    return proper_calibration_error(data.y, data.y_proba, smoother=smoother, notion="classwise")
+
+
+def maps():
+    data = make_tempered_simplex(300, 4, random_state=0)
+    recalibrators = (PlattScaling(), MatrixScaling(shrinkage="auto"))
+    return [one.fit(data.y_proba, data.y).transform(data.y_proba) for one in recalibrators]
+
+
+def stream_parts():
+    """What a worker sends back is a few sums."""
+    data = make_tempered_simplex(3000, 3, random_state=0)
+
+    def read(rows):
+        stream = IncrementalReliability(labels=[0, 1, 2])
+        return stream.partial_fit(data.y[rows], data.y_proba[rows])
+
+    rows = np.array_split(np.arange(3000), 6)
+    parts = joblib.Parallel()(joblib.delayed(read)(one) for one in rows)
+    total = parts[0]
+    for part in parts[1:]:
+        total = total.merge(part)
+    expected = calibration_error(data.y, data.y_proba, strategy="uniform", n_bins=15)
+    assert total.calibration_error() == pytest.approx(expected, abs=1e-14)
+    return total.calibration_error()
+
+
+def kernels(**options):
+    """Loops of threads: another backend must not lose what they would share."""
+    data = make_tempered_simplex(1200, 3, random_state=0)
+    test = kernel_calibration_test(
+        data.y, data.y_proba, method="bootstrap", n_resamples=20, random_state=0, **options
+    )
+    smoother = DirichletKernel(0.05, **options).fit(data.y_proba, np.eye(3)[data.y])
+    return [test, smoother.smooth(), smoother.predict(data.y_proba[:50])]
+
+
+def simulated():
+    rng = np.random.default_rng(0)
+    p = rng.random(5000)
+    test = cumulative_test(rng.random(5000) < p, p, n_resamples=999, random_state=0)
+    assert 0.01 < test.pvalue < 0.99
+    return test
+
+
+TASKS = {
+    "grouping": grouping,
+    "grouping classwise": lambda **options: grouping(notion="classwise", swap=True, **options),
+    "grouping k-means": lambda **options: grouping(partitioner="kmeans", **options),
+    "interval": interval,
+    "resampled interval": resampled_interval,
+    "consistency": consistency,
+    "kernels": kernels,
+}
+WITHOUT_N_JOBS = {
+    "simulated": simulated,
+    "cross-fitted": cross_fitted,
+    "maps": maps,
+    "stream": stream_parts,
+}
+
+
+@pytest.mark.parametrize("name", [*TASKS, *WITHOUT_N_JOBS])
+def test_dask(name, client):
+    task = {**TASKS, **WITHOUT_N_JOBS}[name]
+    expected = task()
+    with joblib.parallel_config("dask"):
+        found = task()
+    same(found, expected)
+    if name in TASKS:
+        with joblib.parallel_config("dask"):
+            same(task(n_jobs=2), expected)
+
+
+def test_the_cluster_works(client):
+    with joblib.parallel_config("dask"):
+        threads = joblib.Parallel()(joblib.delayed(threading.get_ident)() for _ in range(4))
+    assert threading.get_ident() not in threads
+
+
+@pytest.mark.slow
+def test_dask_in_another_process():
+    """A worker that shares nothing: everything is pickled on its way there and back."""
+    distributed = pytest.importorskip("distributed")
+    names = ("grouping", "interval", "consistency", "stream")
+    tasks = [{**TASKS, **WITHOUT_N_JOBS}[name] for name in names]
+    expected = [task() for task in tasks]
+    with (
+        distributed.LocalCluster(
+            n_workers=1,
+            threads_per_worker=2,  # with one, joblib does not ask the cluster
+            processes=True,
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",
+        ) as cluster,
+        distributed.Client(cluster, timeout="30s"),
+        joblib.parallel_config("dask"),
+    ):
+        assert os.getpid() not in joblib.Parallel()(joblib.delayed(os.getpid)() for _ in range(2))
+        same([task() for task in tasks], expected)
+
+
+@pytest.mark.parametrize("backend", ["threading", pytest.param("loky", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", [*WITHOUT_N_JOBS, "kernels"])
+def test_loops_without_n_jobs_follow_joblib(name, backend):
+    task = {**WITHOUT_N_JOBS, **TASKS}[name]
+    expected = task()
+    with joblib.parallel_config(backend, n_jobs=2):
+        same(task(), expected)
+
+
+def same(found, expected):
+    if isinstance(expected, list):
+        for one, two in zip(found, expected, strict=True):
+            same(one, two)
+    elif isinstance(expected, np.ndarray):
+        np.testing.assert_array_equal(found, expected)
+    else:
+        assert found == expected
