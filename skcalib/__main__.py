@@ -10,7 +10,7 @@ from sklearn.model_selection import train_test_split
 
 from skcalib._version import __version__
 from skcalib.reading import read_predictions
-from skcalib.report import CalibrationReport
+from skcalib.report import CalibrationReport, ComparisonReport
 
 
 def main(arguments=None):
@@ -28,7 +28,7 @@ def main(arguments=None):
     """
     options = _parser().parse_args(arguments)
     try:
-        report = _report_of_file(options) if options.command == "report" else _demonstration()
+        report = _report_of_files(options) if options.command == "report" else _demonstration()
         page = report.to_html(options.out)
     except (ValueError, OSError) as error:
         print(f"skcalib: {' '.join(str(error).split())}", file=sys.stderr)
@@ -50,16 +50,30 @@ def _parser():
     commands = parser.add_subparsers(dest="command", title="commands")
     report = commands.add_parser(
         "report",
-        help="report on a file of labels and probabilities",
+        help="report on files of labels and probabilities",
         description="Report on held-out predictions in a file: .npz (y_true or ground_truth, "
-        "y_proba or predictions), .csv or .parquet (a column of labels, one column per class).",
+        "y_proba or predictions, optionally X), .csv or .parquet (a column of labels, one column "
+        "per class). Several files, one for each model and of the same samples, are compared.",
     )
-    report.add_argument("file", type=Path, help="the file of predictions")
+    report.add_argument("files", type=Path, nargs="+", metavar="file", help="predictions")
     _add_out(report)
     report.add_argument("--label-column", metavar="NAME", help="column of labels in a table")
-    report.add_argument("--name", help="name of the model; the file's name by default")
+    report.add_argument(
+        "--name",
+        action="append",
+        help="name of the model, once for each file; the file's name by default",
+    )
     report.add_argument(
         "--confidence-level", type=float, default=0.95, metavar="LEVEL", help="default: 0.95"
+    )
+    report.add_argument(
+        "--random-state", type=int, default=0, metavar="SEED", help="seed; default: 0"
+    )
+    report.add_argument(
+        "--n-jobs", type=int, metavar="JOBS", help="parts in parallel; default: one by one"
+    )
+    report.add_argument(
+        "--verbose", action="store_true", help="tell what is computed, and how long it took"
     )
     return parser
 
@@ -74,15 +88,32 @@ def _add_out(parser):
     )
 
 
-def _report_of_file(options):
-    predictions = read_predictions(options.file, label_column=options.label_column)
-    return CalibrationReport.from_predictions(
-        predictions.y_true,
-        predictions.y_proba,
-        labels=predictions.labels,
-        name=options.name or options.file.stem,
-        confidence_level=options.confidence_level,
-    )
+def _report_of_files(options):
+    names = options.name or [path.stem for path in options.files]
+    if len(names) != len(options.files):
+        raise ValueError(
+            f"There are {len(options.files)} files, but {len(names)} names: give --name once for "
+            "each file, in their order."
+        )
+    if len(set(names)) < len(names):
+        raise ValueError("Two files have the same name: tell the models apart by --name.")
+    reports = {}
+    for name, path in zip(names, options.files, strict=True):
+        predictions = read_predictions(path, label_column=options.label_column)
+        reports[name] = CalibrationReport.from_predictions(
+            predictions.y_true,
+            predictions.y_proba,
+            predictions.features,
+            labels=predictions.labels,
+            name=name,
+            confidence_level=options.confidence_level,
+            random_state=options.random_state,
+            n_jobs=options.n_jobs,
+            verbose=options.verbose,
+        )
+    if len(reports) == 1:
+        return reports[name]
+    return ComparisonReport(reports, n_jobs=options.n_jobs)
 
 
 def _demonstration():

@@ -31,6 +31,34 @@ def test_report_of_a_file(here, capsys):
     assert (here / "page.html").exists()
 
 
+def test_features_in_a_file_and_options(here, capsys):
+    data = make_tempered_simplex(300, 2, random_state=0)
+    np.savez("p.npz", y_true=data.y, y_proba=data.y_proba[:, 1], X=data.y_proba)
+    options = ["--random-state", "3", "--n-jobs", "2", "--verbose"]
+    assert main(["report", "p.npz", *options]) == 0
+    out = capsys.readouterr().out
+    assert "[CalibrationReport] p: grouping loss" in out
+    assert "What calibration cannot see" in out and "random_state = 3" in " ".join(out.split())
+
+
+def test_several_files_are_compared(here, capsys):
+    data = make_tempered_simplex(300, 3, random_state=0)
+    np.savez("raw.npz", y_true=data.y, y_proba=data.y_proba)
+    np.savez("truth.npz", y_true=data.y, y_proba=data.posterior)
+    assert main(["report", "raw.npz", "truth.npz"]) == 0
+    out = capsys.readouterr().out
+    assert "Calibration of 2 models\nraw, truth: the same 300 samples" in out
+    assert "Is the difference real?" in (here / "skcalib-report.html").read_text(encoding="utf-8")
+    assert main(["report", "raw.npz", "raw.npz", "--name", "one", "--name", "two"]) == 0
+    assert "No clear difference." in capsys.readouterr().out
+    for arguments, message in [
+        (["raw.npz", "raw.npz"], "Two files have the same name"),
+        (["raw.npz", "truth.npz", "--name", "one"], "There are 2 files, but 1 names"),
+    ]:
+        assert main(["report", *arguments]) == 2
+        assert message in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -1,41 +1,44 @@
 """The report: from probabilities to a verdict, with the numbers that it rests on."""
 
 from dataclasses import asdict
-from importlib.metadata import version
-from pathlib import Path
 
 import numpy as np
 
 from skcalib._checks import check_problem, check_weight
 from skcalib._labels import check_y
-from skcalib._version import __version__
 from skcalib.intervals import check_confidence_level
-from skcalib.report.findings import find
-from skcalib.report.html import render_body, render_page
-from skcalib.report.text import render_text
-from skcalib.report.wording import headline, is_miscalibrated, sentences
+from skcalib.report._numbers import percent
+from skcalib.report._run import check_seed, versions
+from skcalib.report._shown import Shown
+from skcalib.report.content import document
+from skcalib.report.finders import find
+from skcalib.report.wording import headline, sentences
 from skcalib.responses import held_out_proba, take_rows
 
-#: Packages whose versions a report records.
-PACKAGES = ("scikit-learn", "numpy", "scipy", "matplotlib")
 
-
-class CalibrationReport:
+class CalibrationReport(Shown):
     r"""Can these probabilities be trusted? The verdict, and the numbers behind it.
 
-    Make one with `from_estimator` or `from_predictions`; ``print(report)`` shows it as a table,
-    `to_html` writes one self-contained page with the reliability diagram, `to_dict` returns the
-    numbers.
+    Make one with `from_estimator` or `from_predictions`; ``print(report)`` shows it in the
+    terminal, `to_html` writes it as one self-contained page with figures, `to_dict` returns the
+    numbers. Several models are put side by side by :class:`~skcalib.ComparisonReport`.
 
-    The report decomposes the Brier score and the log loss into calibration error and refinement,
-    for all classes at once and, beyond two classes, for the top label and class by class
-    (:func:`~skcalib.score_decomposition`). The calibration error is the "risk" estimate with the
-    cross-fitted logit map (`LogitSmoother`): what a recalibration fitted on other folds saves, a
-    lower bound in expectation, with a Student interval. A second look with cross-fitted isotonic
-    regression (`IsotonicSmoother`) sees curves that the map cannot follow. Where features are
-    given, the grouping loss of the confidence (:class:`~skcalib.GroupingLossEstimator`) says what
-    calibration cannot see, and for whom. The verdict is
-    "miscalibrated" where an interval of the Brier calibration error lies above zero.
+    - **Verdict**: "miscalibrated" where the interval of a Brier calibration error lies above zero
+      (all classes at once; the confidence; the confidence by cross-fitted isotonic regression,
+      which sees curves that the default smoother cannot follow), or where the kernel test of all
+      classes rejects at the 1 % level. How large, which way, with intervals.
+    - **Parts of the loss**: Brier score and log loss into calibration and refinement
+      (:func:`~skcalib.score_decomposition`), for all classes at once and, beyond two classes, for
+      the top label and class by class. The calibration error is the "risk" estimate with the
+      cross-fitted logit map (`LogitSmoother`): what a recalibration fitted on other folds saves, a
+      lower bound in expectation, with a Student interval.
+    - **Where it is wrong**: ranges of scores, and classes, whose intervals exclude what is
+      promised.
+    - **What calibration cannot see**, where features are given: the grouping loss of the
+      confidence (:class:`~skcalib.GroupingLossEstimator`), and for whom.
+    - **What to do**: which recalibrator lowers the log loss on samples that it has not seen, by
+      how much, or to leave it.
+    - **What others report**: ECE and relatives, each with its interval and its bias.
 
     Parameters
     ----------
@@ -46,11 +49,14 @@ class CalibrationReport:
     features : array-like of shape (n_samples, n_features), default=None
         Features, for the grouping loss.
     confidence_level : float, default=0.95
-        Level of all intervals.
-    random_state : int, default=0
-        Seed of the folds and of the bands of the diagram.
+        Level of all intervals, but for the gain of the recalibrator, which has 95 %.
+    random_state : int, RandomState instance or None, default=0
+        Seed of folds, permutations and bands. A whole number makes the report reproducible; from
+        anything else one is drawn.
     n_jobs : int, default=None
-        Problems of a notion in parallel.
+        Problems of a notion, candidates and folds in parallel.
+    verbose : int, default=0
+        Above 0, each stage is printed with its time.
 
     Attributes
     ----------
@@ -60,6 +66,18 @@ class CalibrationReport:
         The verdict in words.
     miscalibrated : bool
         Whether miscalibration was found.
+    random_state : int
+        The seed.
+    grouping_estimator : GroupingLossEstimator or None
+        The split whose worst regions are named, for `GroupingDisplay.from_grouping_estimator`.
+
+    See Also
+    --------
+    ComparisonReport : Several models on the same samples.
+
+    Notes
+    -----
+    About 5 s for 10,000 samples of 10 classes with features, on one core.
 
     Examples
     --------
@@ -82,18 +100,21 @@ class CalibrationReport:
         confidence_level=0.95,
         random_state=0,
         n_jobs=None,
+        verbose=0,
     ):
         check_confidence_level(confidence_level)
         self.problem = problem
-        self.name = name
+        self.name = str(name)
         self.confidence_level = confidence_level
-        self.random_state = random_state
-        self.findings = find(
+        self.random_state = check_seed(random_state)
+        self.findings, self.grouping_estimator = find(
             problem,
             features=features,
             confidence_level=confidence_level,
-            random_state=random_state,
+            random_state=self.random_state,
             n_jobs=n_jobs,
+            verbose=verbose,
+            name=self.name,
         )
 
     @classmethod
@@ -110,6 +131,7 @@ class CalibrationReport:
         confidence_level=0.95,
         random_state=0,
         n_jobs=None,
+        verbose=0,
     ):
         """Report on labels and probabilities of held-out samples.
 
@@ -131,10 +153,12 @@ class CalibrationReport:
             The class that a `y_proba` of shape (n_samples,) speaks of.
         confidence_level : float, default=0.95
             Level of all intervals.
-        random_state : int, default=0
+        random_state : int, RandomState instance or None, default=0
             Seed.
         n_jobs : int, default=None
-            Problems of a notion in parallel.
+            Problems of a notion, candidates and folds in parallel.
+        verbose : int, default=0
+            Above 0, each stage is printed with its time.
 
         Returns
         -------
@@ -154,6 +178,7 @@ class CalibrationReport:
             confidence_level=confidence_level,
             random_state=random_state,
             n_jobs=n_jobs,
+            verbose=verbose,
         )
 
     @classmethod
@@ -170,6 +195,7 @@ class CalibrationReport:
         response_method="auto",
         random_state=0,
         n_jobs=None,
+        verbose=0,
     ):
         """Report on a classifier.
 
@@ -192,10 +218,12 @@ class CalibrationReport:
             Level of all intervals.
         response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
             Decision values become probabilities through the logistic function or the softmax.
-        random_state : int, default=0
+        random_state : int, RandomState instance or None, default=0
             Seed.
         n_jobs : int, default=None
-            Folds, and problems of a notion, in parallel.
+            Folds of `cv`, problems of a notion and candidates in parallel.
+        verbose : int, default=0
+            Above 0, each stage is printed with its time.
 
         Returns
         -------
@@ -223,12 +251,13 @@ class CalibrationReport:
             confidence_level=confidence_level,
             random_state=random_state,
             n_jobs=n_jobs,
+            verbose=verbose,
         )
 
     @property
     def miscalibrated(self):
-        """True where miscalibration was found beyond an interval."""
-        return is_miscalibrated(self.findings)
+        """True where miscalibration was found."""
+        return self.findings.miscalibrated
 
     @property
     def verdict(self):
@@ -238,39 +267,23 @@ class CalibrationReport:
     @property
     def method_note(self):
         """How the numbers were computed, in one paragraph."""
+        found = self.findings
+        tested = f"; kernel test on {found.n_tested:,} of them" if found.test is not None else ""
         return (
-            f"Calibration error: what a map on the logits, fitted on other folds, saves "
-            f"({100 * self.confidence_level:g} % Student intervals of paired differences; a lower "
-            "bound in expectation). Brier score halved for two columns; log loss in nats. Seed "
-            f"{self.random_state}; skcalib {__version__}, scikit-learn {version('scikit-learn')}, "
-            f"numpy {version('numpy')}."
+            f"{found.n_samples:,} samples{tested}. Calibration error: what a map on the logits, "
+            f"fitted on the other four of five folds, saves ({percent(self.confidence_level)} "
+            "Student intervals of paired differences; a lower bound in expectation). Recalibrators "
+            "are compared on the same folds. Brier score summed over classes, halved for two; log "
+            f"loss in nats. random_state = {self.random_state}; "
+            + ", ".join(f"{name} {number}" for name, number in versions().items())
+            + "."
         )
 
-    def __str__(self):
-        return render_text(self)
+    def _document(self):
+        return document(self)
 
     def __repr__(self):
         return f"<CalibrationReport of {self.name}: {headline(self.findings)}>"
-
-    def _repr_html_(self):
-        return render_body(self)
-
-    def to_html(self, path):
-        """Write one self-contained HTML page, with its figures inside.
-
-        Parameters
-        ----------
-        path : str or path-like
-            File to write.
-
-        Returns
-        -------
-        pathlib.Path
-            The file.
-        """
-        path = Path(path)
-        path.write_text(render_page(self), encoding="utf-8")
-        return path
 
     def to_dict(self):
         """All numbers as nested dictionaries and lists, ready for JSON.
@@ -278,16 +291,19 @@ class CalibrationReport:
         Returns
         -------
         dict
-            The verdict, every finding, and how they were computed.
+            The verdict, every finding, and how they were computed. Infinite losses are infinite
+            floats.
         """
+        findings = self.findings
         return {
             "name": self.name,
-            "headline": headline(self.findings),
-            "verdict": sentences(self.findings),
+            "headline": headline(findings),
+            "verdict": sentences(findings),
             "miscalibrated": self.miscalibrated,
-            **asdict(self.findings),
+            "recalibrator_helps": findings.recalibrator_helps,
+            **asdict(findings),
             "classes": self.problem.classes.tolist(),
             "confidence_level": self.confidence_level,
             "random_state": self.random_state,
-            "versions": {"skcalib": __version__, **{name: version(name) for name in PACKAGES}},
+            "versions": versions(),
         }

@@ -1,72 +1,86 @@
-"""The report as plain text for a terminal."""
+"""A report as plain text for a terminal."""
 
-from textwrap import fill
+from textwrap import fill, wrap
 
-from skcalib.report.wording import (
-    LOSS_NAMES,
-    NOTION_NAMES,
-    headline,
-    interval,
-    number,
-    pvalue,
-    sentences,
-)
+from skcalib.report.blocks import Bar, Heading, Points, Table, Text
 
-_WIDTH = 92
-_INDENT = {"initial_indent": "  ", "subsequent_indent": "  "}
+WIDTH = 96
+_BAR = 48
+_SIGNS = {"calibration": "#", "grouping": "=", "rest": "."}
 
 
-def render_text(report):
-    """`CalibrationReport` -> text."""
-    findings = report.findings
-    level = f"{100 * report.confidence_level:g} %"
-    lines = [
-        f"Calibration report: {report.name}",
-        f"{findings.n_samples:,} samples, {findings.n_classes} classes, accuracy "
-        f"{interval(findings.accuracy)}",
-        "",
-        headline(findings),
-        *(fill(line, _WIDTH, **_INDENT) for line in sentences(findings)),
-        "",
-        f"{'':36}{'loss':>9} = {f'calibration [{level} interval]':<33}+ {'refinement':>10}",
-    ]
-    lines += [_row(finding) for finding in findings.errors]
-    lines += ["with isotonic regression instead:", _row(findings.flexible)]
-    canonical = findings.error("brier", "canonical").terms
-    lines += [] if findings.grouping is None else _grouping(findings.grouping)
-    lines += [
-        "",
-        f"Refinement = uncertainty - sharpness; Brier: {number(canonical.refinement)} = "
-        f"{number(canonical.uncertainty)} - {number(canonical.sharpness)}.",
-        f"Root Brier score, an upper bound of the root of the Brier calibration error: "
-        f"{number(findings.root_brier_score)}.",
-        fill(report.method_note, _WIDTH),
-    ]
+def render_text(document):
+    """`Document` -> text."""
+    lines = [document.title, *wrap(document.subtitle, WIDTH), "", document.headline]
+    lines += [_point(sentence) for sentence in document.verdict]
+    for section in document.sections:
+        lines += ["", section.title, "-" * len(section.title)]
+        for block in section.blocks:
+            lines += _RENDERERS.get(type(block), _nothing)(block)
     return "\n".join(lines)
 
 
-def _row(finding):
-    error = finding.calibration.standard_error
-    label = f"{LOSS_NAMES[finding.loss]}, {NOTION_NAMES[finding.notion]}"
-    return (
-        f"{label:<36}{number(finding.terms.loss, error):>9}   "
-        f"{interval(finding.calibration):<33}  {number(finding.terms.refinement, error):>10}"
-    )
+def _point(sentence):
+    return fill(sentence, WIDTH, initial_indent="  - ", subsequent_indent="    ")
 
 
-def _grouping(grouping):
-    if grouping.grouping_loss is None:
-        return []
-    error = grouping.grouping_loss.standard_error
-    name = "forecast" if grouping.of_forecast else "confidence"
-    parts = (
-        f"Brier score of the {name}: {number(grouping.loss, error)} = calibration "
-        f"{number(grouping.calibration, error)} + grouping (at least) "
-        f"{interval(grouping.grouping_loss)}, {pvalue(grouping.pvalue)}, + irreducible (at most) "
-        f"{number(grouping.irreducible_bound, error)}."
+def _nothing(block):
+    """Figures, and the key of colours, are for pages."""
+    return []
+
+
+def _bar(bar):
+    drawn, end = "", 0.0
+    for part in bar.parts:
+        end += part.share
+        drawn += _SIGNS[part.kind] * (round(_BAR * end / 100) - len(drawn))
+    return [*wrap(bar.label, WIDTH), f"[{drawn}]"]
+
+
+def _table(table):
+    rows = [tuple(_cells(row)) for row in table.rows]
+    widths = [max(map(len, column)) for column in zip(table.head, *rows, strict=True)]
+    lines = wrap(table.caption, WIDTH)
+    if sum(widths) + 2 * len(widths) > WIDTH + 2:
+        return lines + _stacked(table, rows)
+    lines.append(_aligned(table.head, widths))
+    for row, cells in zip(table.rows, rows, strict=True):
+        lines.append(_aligned(cells, widths))
+        if row.note:
+            lines += wrap(row.note, WIDTH, initial_indent="    ", subsequent_indent="    ")
+    return lines
+
+
+def _cells(row):
+    return [f"{cell} *" if k in row.marked else cell for k, cell in enumerate(row.cells)]
+
+
+def _aligned(cells, widths):
+    first, *others = (
+        f"{cell:{'>' if k else '<'}{width}}"
+        for k, (cell, width) in enumerate(zip(cells, widths, strict=True))
     )
-    return [
-        "",
-        fill(parts, _WIDTH),
-        *([fill(f"Note: {grouping.note}", _WIDTH)] if grouping.note else []),
-    ]
+    return "  ".join([first, *others]).rstrip()
+
+
+def _stacked(table, rows):
+    """A table that is too wide, row by row."""
+    lines = []
+    for row, cells in zip(table.rows, rows, strict=True):
+        lines += wrap(cells[0], WIDTH)
+        lines += [
+            fill(f"{name}: {cell}", WIDTH, initial_indent="    ", subsequent_indent="      ")
+            for name, cell in zip(table.head[1:], cells[1:], strict=True)
+        ]
+        if row.note:
+            lines += wrap(row.note, WIDTH, initial_indent="    ", subsequent_indent="    ")
+    return lines
+
+
+_RENDERERS = {
+    Text: lambda block: wrap(block.text, WIDTH),
+    Heading: lambda block: wrap(block.text, WIDTH),
+    Points: lambda block: [_point(line) for line in block.lines],
+    Bar: _bar,
+    Table: _table,
+}

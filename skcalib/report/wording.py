@@ -1,6 +1,9 @@
-"""From findings to words: the verdict, and numbers as people read them."""
+"""From findings to words: the verdict."""
 
 import numpy as np
+
+from skcalib.report._numbers import interval, number, points, points_between, pvalue
+from skcalib.report.places import worst_places
 
 LOSS_NAMES = {"brier": "Brier score", "log": "Log loss"}
 NOTION_NAMES = {
@@ -18,52 +21,38 @@ RECALIBRATOR_NAMES = {
     "VectorScaling": "vector scaling (VectorScaling)",
     "IsotonicRecalibrator": "strictly increasing isotonic regression (IsotonicRecalibrator)",
 }
+#: Where only an error of this size would have been found, there are too few samples.
+_WEAK = 0.2
+#: Places of a kind that are told at the most.
+N_PLACES = 3
 
 
-def number(value, spread=None):
-    """A number with as many decimals as its standard error deserves: two of its digits."""
-    if not np.isfinite(value):
-        return "infinite" if value > 0 else "-infinite"
-    scale = abs(value) / 30 if spread is None or not 0 < spread < np.inf else spread
-    if scale == 0:
-        return "0.000"
-    decimals = int(np.clip(1 - np.floor(np.log10(scale)), 2, 7))
-    return f"{value:.{decimals}f}"
-
-
-def interval(estimate):
-    """A `MeanInterval` as "estimate [low, high]"."""
-    if not np.isfinite(estimate.estimate):
-        return number(estimate.estimate)
-    parts = (number(v, estimate.standard_error) for v in (estimate.low, estimate.high))
-    return f"{number(estimate.estimate, estimate.standard_error)} [{', '.join(parts)}]"
-
-
-def points(value):
-    """A probability difference in percentage points."""
-    size = 100 * abs(value)
-    return f"{size:.1f} points" if size < 10 else f"{size:.0f} points"
+def notion_name(notion, n_classes):
+    """What is compared with the labels; with two classes it is one probability."""
+    return "the forecast" if n_classes == 2 else NOTION_NAMES[notion]
 
 
 def headline(findings):
     """The verdict in one line."""
-    if not is_miscalibrated(findings):
-        if findings.grouping is not None and findings.grouping.detected:
-            return "Calibrated on average, and wrong for some groups."
-        return "No miscalibration found."
-    return f"Miscalibrated{_direction(findings)}."
+    if findings.miscalibrated:
+        return f"Miscalibrated{_direction(findings)}."
+    if wrong_for_some(findings):
+        return "Calibrated on average, and wrong for some groups."
+    if findings.reach > _WEAK:
+        return "No miscalibration found, with few samples."
+    return "No miscalibration found."
 
 
-def is_miscalibrated(findings):
-    """True where a calibration error is above zero beyond its interval."""
-    canonical = findings.error("brier", "canonical")
-    looks = (canonical, findings.confidence, findings.flexible)
-    return any(look.detected for look in looks) or _test_finds(findings)
+def wrong_for_some(findings):
+    """True where groups were found that the same score treats differently."""
+    return findings.grouping is not None and findings.grouping.detected
 
 
-def _test_finds(findings):
-    """The kernel test counts for the verdict at the 1 % level: three other looks were taken."""
-    return findings.test is not None and findings.test.rejects(0.01)
+def finding(findings):
+    """The verdict in two or three words, for a table."""
+    if findings.miscalibrated:
+        return _direction(findings).removeprefix(": ") or "miscalibrated"
+    return "wrong for some groups" if wrong_for_some(findings) else "none found"
 
 
 def _direction(findings):
@@ -75,28 +64,25 @@ def _direction(findings):
 
 def sentences(findings):
     """The verdict in full: is it real, how large, which way, and is it worth mending."""
-    told = [_size(findings), *_test(findings), _gap(findings), _gain(findings)]
-    told.append(_information(findings))
-    return told + ([] if findings.grouping is None else _grouping(findings.grouping))
+    told = [_size(findings), _gap(findings), advice(findings), _information(findings)]
+    return told + ([] if findings.grouping is None else grouping(findings.grouping)[:2])
 
 
 def _size(findings):
     what = "The predicted probability" if findings.n_classes == 2 else "The stated confidence"
-    looks = (findings.confidence, findings.flexible)
-    if not is_miscalibrated(findings):
-        # Off by r, a mean of paired differences is r^2 with a standard error of 2 r sqrt(loss / n):
-        # it lies 1.96 + 1.64 of them above zero, and is found with 95 %, from this r on.
-        reach = 2 * (1.96 + 1.64) * np.sqrt(findings.confidence.terms.loss / findings.n_samples)
+    if not findings.miscalibrated:
+        seen = "would very probably have shown" if findings.reach <= _WEAK else "may go unseen"
         return (
             f"{what} cannot be told from a calibrated one with these {findings.n_samples:,} "
-            f"samples. A slope or shift that puts it off by {points(reach)} (root mean square) "
-            "would very probably have shown."
+            f"samples. A slope or shift that puts it off by {points(min(findings.reach, 1))} (root "
+            f"mean square) {seen}."
         )
-    seen = [look.calibration for look in looks if look.detected]
+    seen = [look.calibration for look in (findings.confidence, findings.flexible) if look.detected]
     if not seen and not findings.error("brier", "canonical").detected:
         return (
             f"No curve of {what.lower().removeprefix('the ')} that was fitted here is off beyond "
-            "its interval, but the test of the whole forecast finds that it is."
+            "its interval, but the kernel test of the whole forecast finds that it is "
+            f"({pvalue(findings.test.pvalue)})."
         )
     if not seen:
         return (
@@ -106,54 +92,65 @@ def _size(findings):
     low, middle, high = np.sqrt([largest.low, largest.estimate, largest.high])
     return (
         f"{what} is off by about {points(middle)} (root mean square; interval "
-        f"{points(low)} to {points(high)})."
+        f"{points_between(low, high)})."
     )
 
 
-def _test(findings):
+def kernel_test(findings):
     """The kernel test in words."""
     test = findings.test
     if test is None:
-        return []
+        return "The kernel test needs more samples, or forecasts that differ."
     what = "the forecast" if findings.n_classes == 2 else "all classes at once"
     said = f"Kernel test of {what}: {pvalue(test.pvalue)}."
+    share = f"{100 * test.pvalue:.2g} %" if test.pvalue >= 0.001 else "less than 0.1 %"
     if test.rejects():
-        return [f"{said} Calibrated forecasts would look as wrong as these that rarely."]
-    return [f"{said} Calibrated forecasts often look as wrong as these."]
+        return f"{said} Calibrated forecasts would look as wrong as these in {share} of cases."
+    if findings.miscalibrated:
+        return f"{said} It has little power here: what the intervals see, it does not."
+    return f"{said} Calibrated forecasts look at least as wrong as these in {share} of cases."
 
 
 def _gap(findings):
     gap, accuracy = findings.confidence_gap, findings.accuracy.estimate
-    stated = accuracy + gap.estimate
-    average = f"mean confidence {stated:.3f}, accuracy {accuracy:.3f}"
-    if gap.low > 0:
-        return f"It promises too much, by {points(gap.estimate)} on average ({average})."
-    if gap.high < 0:
-        return f"It promises too little, by {points(gap.estimate)} on average ({average})."
-    return f"On average it promises neither too much nor too little ({average})."
+    average = f"mean confidence {accuracy + gap.estimate:.3f}, accuracy {accuracy:.3f}"
+    if gap.low <= 0 <= gap.high:
+        return f"On average it promises neither too much nor too little ({average})."
+    much = "too much" if gap.low > 0 else "too little"
+    ends = points_between(gap.low, gap.high)
+    size = f"{points(gap.estimate)} on average (interval {ends}; {average})"
+    if findings.miscalibrated:
+        return f"It promises {much}, by {size}."
+    return f"It promises {much}, by {size}; among several looks that may still be chance."
 
 
-def _gain(findings):
+def advice(findings):
     """Which map helps, by how much, measured on samples that it has not seen."""
-    advice = findings.advice
-    before, after = advice.losses[0], advice.losses[advice.names.index(advice.chosen)]
-    if advice.chosen == advice.names[0]:
+    found = findings.advice
+    before, after = found.losses[0], found.losses[found.names.index(found.chosen)]
+    if found.chosen == found.names[0]:
         return (
             f"Leave it: no recalibration map lowers the log loss ({number(before)}) on samples "
             "that it has not seen beyond one standard error."
         )
-    name = RECALIBRATOR_NAMES.get(advice.chosen, advice.chosen)
+    name = RECALIBRATOR_NAMES.get(found.chosen, found.chosen)
     if not np.isfinite(before):
         return (
             "The log loss is infinite: a label was given probability 0. Recalibrate by "
             f"{name}: on samples that it has not seen the log loss is then {number(after)}."
         )
-    error = advice.gain.standard_error
-    return (
-        f"Recalibrate by {name}: on samples that it has not seen it lowers the log loss from "
-        f"{number(before, error)} to {number(after, error)}, by {interval(advice.gain)} "
-        f"({100 * advice.gain.estimate / before:.1f} %)."
+    error = found.gain.standard_error
+    lowers = (
+        f"it lowers the log loss from {number(before, error)} to {number(after, error)}, by "
+        f"{interval(found.gain)}"
     )
+    if not findings.recalibrator_helps:
+        return (
+            f"Leave it, or collect more samples: the best map is {name}, and on samples that it "
+            f"has not seen {lowers}, which may be chance."
+        )
+    share = f"{100 * found.gain.estimate / before:.1f} %"
+    return f"Recalibrate by {name}: on samples that it has not seen {lowers} ({share})."
 
 
 def _information(findings):
@@ -167,12 +164,17 @@ def _information(findings):
     )
 
 
-def _grouping(grouping):
+def grouping(found):
     """What calibration cannot see, and whom it concerns."""
-    if grouping.grouping_loss is None:
-        return [f"Grouping loss was not estimated: {grouping.note}"]
-    size = f"{interval(grouping.grouping_loss)}, {pvalue(grouping.pvalue)}"
-    if not grouping.detected:
+    if found.grouping_loss is None:
+        return [f"Grouping loss was not estimated: {found.note}"]
+    size = f"{interval(found.grouping_loss)}, {pvalue(found.pvalue)}"
+    if not found.detected and found.pvalue < 0.05:
+        return [
+            "The features seem to tell groups that the same score treats differently, but how much "
+            f"that costs cannot be said yet (lower bound of the grouping loss: {size})."
+        ]
+    if not found.detected:
         return [
             "The features do not tell groups that the same score treats differently (lower bound "
             f"of the grouping loss: {size})."
@@ -181,12 +183,7 @@ def _grouping(grouping):
         "Beyond calibration: the same score means different things for different groups (grouping "
         f"loss at least {size}). No recalibration removes that; a better model can."
     ]
-    return told + [region(worst) for worst in grouping.regions]
-
-
-def pvalue(value):
-    """A p-value of a permutation test, which cannot be zero."""
-    return f"p = {value:.3f}" if value >= 0.001 else "p < 0.001"
+    return told + [region(worst) for worst in found.regions]
 
 
 def region(found):
@@ -196,4 +193,25 @@ def region(found):
         f"Where {found.rule}, a score of {found.mean_score:.2f} promises {promises}: "
         f"{found.mean_outcome:.2f} [{found.low:.2f}, {found.high:.2f}] came true "
         f"({found.n_samples:,} samples)."
+    )
+
+
+def places(findings):
+    """The ranges of scores and the classes that are wrong beyond chance, in words."""
+    told = [
+        place_in_words(place)
+        for kind in ("scores", "class")
+        for place in worst_places(findings.places, kind, N_PLACES)
+    ]
+    if told:
+        return told
+    return ["No range of scores and no class is off beyond chance."]
+
+
+def place_in_words(place):
+    """One place: what was promised there, and what came true."""
+    return (
+        f"{place.where[0].upper() + place.where[1:]}: promised {place.mean_score:.3f} on average, "
+        f"came true {place.mean_outcome:.3f} [{place.low:.3f}, {place.high:.3f}] "
+        f"({place.n_samples:,} samples)."
     )

@@ -1,0 +1,273 @@
+"""Several models on the same samples."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+
+import numpy as np
+from sklearn.model_selection import check_cv
+from sklearn.utils import indexable
+
+from skcalib._labels import check_y
+from skcalib.report._numbers import percent
+from skcalib.report._run import check_seed, versions
+from skcalib.report._shown import Shown
+from skcalib.report.comparison_content import document
+from skcalib.report.comparison_wording import headline, sentences
+from skcalib.report.differences import find_differences
+from skcalib.report.report import CalibrationReport
+
+
+class ComparisonReport(Shown):
+    r"""Several models side by side: which one is better calibrated, and is the difference real?
+
+    Make one with `from_estimators`, from `from_predictions`, or from reports that are there
+    already. ``print(report)`` shows it in the terminal, `to_html` writes it as one self-contained
+    page, `to_dict` returns the numbers.
+
+    All models speak of the same samples, so that differences are *paired*: what two losses have in
+    common cancels, and a difference may be sure where the intervals of both models overlap. With
+    the Brier score of sample i under model a, :math:`L_i^a`, and :math:`R_i^a` its loss after the
+    recalibration that was fitted on the other folds (`LogitSmoother`, the same folds for all
+    models), the table has the means, each with a Student interval, of
+
+    - Brier calibration error: :math:`(L_i^a - R_i^a) - (L_i^b - R_i^b)`;
+    - Brier score: :math:`L_i^a - L_i^b`, and the same for the log loss;
+    - Brier score after recalibration: :math:`R_i^a - R_i^b`;
+    - share of wrong predictions;
+    - squared kernel calibration error, by :func:`~skcalib.compare_calibration` on blocks of samples
+      in random order.
+
+    All are negative where a is better, and change their sign with the order of the models. With
+    more than two models intervals are widened (Bonferroni), so that those of one quantity hold for
+    all pairs at once. "Better" is said where such an interval excludes zero.
+
+    A model that is better calibrated need not be the better model: a constant forecast is
+    calibrated. So the verdict tells the Brier score, too, and that after recalibration.
+
+    Parameters
+    ----------
+    reports : dict of str to CalibrationReport, or list of CalibrationReport
+        At least two, of different names, on the same samples with the same weights, classes, level
+        and seed.
+    n_jobs : int, default=None
+        Problems in parallel.
+
+    Attributes
+    ----------
+    reports : dict of str to CalibrationReport
+        The report of each model.
+    differences : tuple of PairedDifference
+        Records ``quantity``, ``first``, ``second``, ``difference`` (with ``estimate``, ``low``,
+        ``high``, ``standard_error``), ``detected`` and ``better``. A quantity that is infinite for
+        two models, or has too few samples, is missing.
+    verdict : str
+        Which model is better, in words.
+
+    Raises
+    ------
+    ValueError
+        For fewer than two models, names that occur twice, and reports on other samples.
+
+    See Also
+    --------
+    CalibrationReport : The report of one model.
+    compare_calibration : The difference of two kernel calibration errors alone.
+    DecompositionDisplay : The parts of the loss of several models as a figure.
+
+    Examples
+    --------
+    >>> from skcalib import ComparisonReport
+    >>> from skcalib.datasets import make_tempered_simplex
+    >>> data = make_tempered_simplex(2000, 2, random_state=0)
+    >>> models = {"raw": data.y_proba, "truth": data.posterior}
+    >>> comparison = ComparisonReport.from_predictions(data.y, models)
+    >>> print(comparison.verdict.splitlines()[0])
+    truth is better calibrated, and predicts better.
+    """
+
+    def __init__(self, reports, *, n_jobs=None):
+        self.reports = _check_reports(reports)
+        first = next(iter(self.reports.values()))
+        self.confidence_level = first.confidence_level
+        self.random_state = first.random_state
+        problems = {name: report.problem for name, report in self.reports.items()}
+        self.differences = find_differences(
+            problems, self.confidence_level, self.random_state, n_jobs
+        )
+
+    @classmethod
+    def from_predictions(cls, y_true, y_proba, X=None, *, random_state=0, n_jobs=None, **params):
+        """Compare probabilities of several models for the same held-out samples.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n_samples,)
+            Labels.
+        y_proba : dict of str to array-like
+            The probabilities of each model, as for `CalibrationReport.from_predictions`.
+        X : array-like of shape (n_samples, n_features), default=None
+            Features or any representation, for the grouping loss.
+        random_state : int, RandomState instance or None, default=0
+            Seed, the same for all models.
+        n_jobs : int, default=None
+            Problems of a notion, candidates and folds in parallel.
+        **params : dict
+            ``sample_weight``, ``labels``, ``pos_label``, ``confidence_level`` and ``verbose``, as
+            for `CalibrationReport.from_predictions`.
+
+        Returns
+        -------
+        ComparisonReport
+            The comparison.
+        """
+        _check_mapping(y_proba, "y_proba", "probabilities")
+        seed = check_seed(random_state)
+        return cls(
+            {
+                str(name): CalibrationReport.from_predictions(
+                    y_true, proba, X, name=name, random_state=seed, n_jobs=n_jobs, **params
+                )
+                for name, proba in y_proba.items()
+            },
+            n_jobs=n_jobs,
+        )
+
+    @classmethod
+    def from_estimators(cls, estimators, X, y, *, cv=None, random_state=0, n_jobs=None, **params):
+        """Compare classifiers on the same samples.
+
+        Parameters
+        ----------
+        estimators : dict of str to classifier
+            Classifiers by their names; fitted, and (X, y) held out, or any with `cv`.
+        X : array-like of shape (n_samples, n_features)
+            Features.
+        y : array-like of shape (n_samples,)
+            Labels.
+        cv : None, int or splitter, default=None
+            None: the classifiers are used as they are. Else they are cloned, fitted on the same
+            folds and judged by their out-of-fold probabilities.
+        random_state : int, RandomState instance or None, default=0
+            Seed, the same for all models.
+        n_jobs : int, default=None
+            Folds of `cv`, problems of a notion and candidates in parallel.
+        **params : dict
+            ``sample_weight``, ``confidence_level``, ``response_method`` and ``verbose``, as for
+            `CalibrationReport.from_estimator`.
+
+        Returns
+        -------
+        ComparisonReport
+            The comparison.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_breast_cancer
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> from sklearn.naive_bayes import GaussianNB
+        >>> from sklearn.pipeline import make_pipeline
+        >>> from sklearn.preprocessing import StandardScaler
+        >>> from skcalib import ComparisonReport
+        >>> X, y = load_breast_cancer(return_X_y=True)
+        >>> logistic = make_pipeline(StandardScaler(), LogisticRegression())
+        >>> models = {"logistic": logistic, "Bayes": GaussianNB()}
+        >>> comparison = ComparisonReport.from_estimators(models, X, y, cv=5)
+        >>> print(comparison.verdict.splitlines()[0])
+        logistic is better calibrated, and predicts better.
+        """
+        _check_mapping(estimators, "estimators", "classifiers")
+        seed = check_seed(random_state)
+        if cv is not None:  # a splitter that shuffles must not give each model folds of its own
+            (X,) = indexable(X)
+            y = check_y(y, name="y")
+            cv = list(check_cv(cv, y, classifier=True).split(X, y))
+        return cls(
+            {
+                str(name): CalibrationReport.from_estimator(
+                    estimator, X, y, cv=cv, name=name, random_state=seed, n_jobs=n_jobs, **params
+                )
+                for name, estimator in estimators.items()
+            },
+            n_jobs=n_jobs,
+        )
+
+    @property
+    def verdict(self):
+        """The verdict in words: a headline, then a sentence a line."""
+        return "\n".join([headline(self), *sentences(self)])
+
+    @property
+    def method_note(self):
+        """How the numbers were computed, in one paragraph."""
+        first = next(iter(self.reports.values()))
+        return (
+            f"Differences are means over the same samples ({percent(self.confidence_level)} "
+            "Student intervals), the first model minus the second. The numbers of each model: "
+            f"{first.method_note}"
+        )
+
+    def _document(self):
+        return document(self)
+
+    def __repr__(self):
+        return f"<ComparisonReport of {', '.join(self.reports)}: {headline(self)}>"
+
+    def to_dict(self):
+        """All numbers as nested dictionaries and lists, ready for JSON.
+
+        Returns
+        -------
+        dict
+            The verdict, the differences, and the report of each model.
+        """
+        return {
+            "headline": headline(self),
+            "verdict": sentences(self),
+            "differences": [
+                {**asdict(one), "detected": one.detected, "better": one.better}
+                for one in self.differences
+            ],
+            "reports": {name: report.to_dict() for name, report in self.reports.items()},
+            "confidence_level": self.confidence_level,
+            "random_state": self.random_state,
+            "versions": versions(),
+        }
+
+
+def _check_mapping(models, name, what):
+    if not isinstance(models, Mapping) or len(models) < 2:
+        raise ValueError(
+            f"{name} must be a dict of at least two {what} by the names of their models."
+        )
+
+
+def _check_reports(reports):
+    """Reports by their names, on the same samples."""
+    if not isinstance(reports, Mapping):
+        named = {report.name: report for report in reports}
+        if len(named) < len(reports):
+            raise ValueError("Two reports have the same name: pass a dict of reports by new names.")
+        reports = named
+    if len(reports) < 2:
+        raise ValueError(f"A comparison needs at least two reports, got {len(reports)}.")
+    reports = {str(name): report for name, report in reports.items()}
+    (first_name, first), *others = reports.items()
+    for name, other in others:
+        same = all(
+            np.array_equal(getattr(first.problem, part), getattr(other.problem, part))
+            for part in ("classes", "target", "weight")
+        )
+        if not same:
+            raise ValueError(
+                f"The reports of {first_name} and {name} are not on the same samples: labels, "
+                "weights and classes must agree, in this order."
+            )
+        if (first.confidence_level, first.random_state) != (
+            other.confidence_level,
+            other.random_state,
+        ):
+            raise ValueError(
+                f"The reports of {first_name} and {name} differ in confidence_level or "
+                "random_state: make them with the same."
+            )
+    return reports

@@ -1,0 +1,108 @@
+"""Paired differences of models on the same samples."""
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from skcalib.hypothesis import compare_calibration
+from skcalib.intervals import MeanInterval, mean_interval
+from skcalib.report.finders import LOSSES, binary_confidence, paired_terms
+from skcalib.smoothers import LogitSmoother
+
+#: What is compared, in the order of the table; less is better in all of them.
+QUANTITIES = {
+    "calibration": "Brier calibration error",
+    "brier": "Brier score",
+    "log": "Log loss",
+    "refinement": "Brier score, recalibrated",
+    "errors": "Share of wrong predictions",
+    "kernel": "Squared kernel calibration error",
+}
+
+
+@dataclass(frozen=True)
+class PairedDifference:
+    """First model minus second, with an interval; negative where the first one is better."""
+
+    quantity: str
+    first: str
+    second: str
+    difference: MeanInterval
+
+    @property
+    def detected(self):
+        """True where the interval excludes zero."""
+        return self.difference.low > 0 or self.difference.high < 0
+
+    @property
+    def better(self):
+        """The better model, or "" where the difference may be chance."""
+        if not self.detected:
+            return ""
+        return self.first if self.difference.estimate < 0 else self.second
+
+
+def find_differences(problems, level, random_state, n_jobs=None):
+    """Problems by the names of their models -> all paired differences.
+
+    Intervals are widened (Bonferroni) so that those of one quantity hold for all pairs at once.
+    """
+    pairs = list(combinations(problems, 2))
+    level = 1 - (1 - level) / len(pairs)
+    values = {name: _per_sample(p, random_state, n_jobs) for name, p in problems.items()}
+    weight = next(iter(problems.values())).weight
+    found = []
+    for quantity in QUANTITIES:
+        for first, second in pairs:
+            if quantity == "kernel":
+                difference = _kernel(problems, first, second, level, random_state, n_jobs)
+            else:
+                both = (values[name][quantity] for name in (first, second))
+                difference = _paired(*both, weight, level)
+            if difference is not None:
+                found.append(PairedDifference(quantity, first, second, difference))
+    return tuple(found)
+
+
+def _per_sample(problem, random_state, n_jobs):
+    """The terms of each quantity, sample by sample."""
+    smoother = LogitSmoother(random_state=random_state)
+    brier, log = paired_terms(problem, LOSSES, "canonical", smoother, n_jobs)
+    return {
+        "calibration": brier.influence,
+        "brier": brier.loss,
+        "log": log.loss,
+        "refinement": brier.refinement,
+        "errors": 1 - binary_confidence(problem)[1],
+    }
+
+
+def _paired(first, second, weight, level):
+    """Interval of a mean difference; two infinite losses have none."""
+    if np.isinf(first).any() and np.isinf(second).any():
+        return None
+    return mean_interval(first - second, weight, level)
+
+
+def _kernel(problems, first, second, level, random_state, n_jobs):
+    """By blocks of samples in random order; in one order of the models, so that signs flip."""
+    one, two = sorted((first, second))
+    problem = problems[one]
+    rows = np.random.RandomState(random_state).permutation(len(problem.weight))
+    try:
+        found = compare_calibration(
+            problem.classes[problem.target[rows].argmax(axis=1)],
+            problem.forecast[rows],
+            problems[two].forecast[rows],
+            confidence_level=level,
+            sample_weight=problem.weight[rows],
+            labels=problem.classes,
+            n_jobs=n_jobs,
+        )
+    except ValueError:  # too few samples for blocks: the other quantities stand
+        return None
+    difference, low, high = found.difference, found.low, found.high
+    if one != first:
+        difference, low, high = -difference, -high, -low
+    return MeanInterval(difference, low, high, found.standard_error)

@@ -1,0 +1,186 @@
+import json
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold
+from sklearn.naive_bayes import GaussianNB
+
+from skcalib import CalibrationReport, ComparisonReport, compare_calibration
+from skcalib._checks import check_problem
+from skcalib.datasets import make_grouping_problem, make_tempered_simplex
+from skcalib.intervals import mean_interval
+from skcalib.report.differences import QUANTITIES, find_differences
+from skcalib.scores import Brier
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_tempered_simplex(1000, 2, random_state=0)
+
+
+def find(models, y, **parameters):
+    problems = {name: check_problem(y, p, labels=range(p.shape[1])) for name, p in models.items()}
+    return find_differences(problems, parameters.pop("level", 0.95), 0, **parameters)
+
+
+def by_pair(differences):
+    return {(one.quantity, one.first, one.second): one for one in differences}
+
+
+def test_swapped_models_flip_all_signs(data):
+    one = by_pair(find({"a": data.y_proba, "b": data.posterior}, data.y))
+    two = by_pair(find({"b": data.posterior, "a": data.y_proba}, data.y))
+    assert {quantity for quantity, *_ in one} == set(QUANTITIES)
+    for (quantity, first, second), found in one.items():
+        other = two[quantity, second, first]
+        forth, back = found.difference, other.difference
+        assert (forth.estimate, forth.low, forth.high, forth.standard_error) == (
+            -back.estimate, -back.high, -back.low, back.standard_error,
+        )  # fmt: skip
+        assert found.better == other.better
+
+
+def test_equal_models_do_not_differ(data):
+    for one in find({"a": data.y_proba, "b": data.y_proba.copy()}, data.y):
+        assert (one.difference.estimate, one.difference.low, one.difference.high) == (0, 0, 0)
+        assert not one.detected and one.better == ""
+
+
+def test_differences_are_those_of_the_functions(data):
+    found = by_pair(find({"a": data.y_proba, "b": data.posterior}, data.y))
+    problems = [check_problem(data.y, p) for p in (data.y_proba, data.posterior)]
+    losses = [Brier().loss(p.target, p.forecast) for p in problems]
+    assert found["brier", "a", "b"].difference == mean_interval(losses[0] - losses[1])
+    reports = ComparisonReport.from_predictions(
+        data.y, {"a": data.y_proba, "b": data.posterior}
+    ).reports
+    for quantity, part in (("calibration", "calibration"), ("refinement", "refinement")):
+        one, two = (getattr(r.findings.error("brier", "canonical"), part).estimate
+                    for r in reports.values())  # fmt: skip
+        assert found[quantity, "a", "b"].difference.estimate == pytest.approx(one - two)
+    order = np.random.RandomState(0).permutation(1000)
+    kernel = compare_calibration(data.y[order], data.y_proba[order], data.posterior[order])
+    assert found["kernel", "a", "b"].difference.estimate == kernel.difference
+
+
+def mirrored(seed, n_samples=400):
+    """Two models of equal errors: each is right on one half, over-confident on the other."""
+    rng = np.random.default_rng(seed)
+    data = make_tempered_simplex(
+        n_samples, 2, score_temperature=0.6, label_temperature=1.0, random_state=seed
+    )
+    half = rng.random(n_samples)[:, None] < 0.5
+    raw, truth = data.y_proba, data.posterior
+    return data.y, {"a": np.where(half, raw, truth), "b": np.where(half, truth, raw)}
+
+
+def test_equal_errors_are_told_apart_as_rarely_as_the_level_says():
+    """100 data sets, standard error 2.2 % at 5 %; conservative is allowed, too."""
+    alarms = dict.fromkeys(QUANTITIES, 0)
+    for seed in range(100):
+        y, models = mirrored(seed)
+        for one in find(models, y):
+            alarms[one.quantity] += one.detected
+    assert max(alarms.values()) <= 100 * (0.05 + 3 * 0.022), alarms
+
+
+def test_intervals_hold_for_all_pairs_at_once(data):
+    models = {"a": data.y_proba, "b": data.posterior}
+    two = by_pair(find(models, data.y))["brier", "a", "b"].difference
+    models["c"] = np.full_like(data.y_proba, 0.5)
+    three = by_pair(find(models, data.y))
+    assert sum(quantity == "brier" for quantity, *_ in three) == 3
+    wide = three["brier", "a", "b"].difference
+    assert wide.estimate == two.estimate and wide.low < two.low and wide.high > two.high
+
+
+def test_verdict_names_the_better_model(data):
+    one = ComparisonReport.from_predictions(data.y, {"raw": data.y_proba, "truth": data.posterior})
+    lines = one.verdict.splitlines()
+    assert lines[0] == "truth is better calibrated, and predicts better."
+    assert lines[1].startswith(
+        "Calibration (Brier calibration error): truth is better than raw, by"
+    )
+    constant = np.tile(np.bincount(data.y, minlength=2) / 1000, (1000, 1))
+    two = ComparisonReport.from_predictions(data.y, {"raw": data.y_proba, "constant": constant})
+    assert two.verdict.splitlines()[0].startswith("constant is better calibrated; ")
+    same = ComparisonReport.from_predictions(data.y, {"a": data.posterior, "b": data.posterior})
+    assert same.verdict.splitlines()[0] == "No clear difference."
+    assert "a looks best, but is not told apart from b" in same.verdict
+
+
+def test_infinite_losses():
+    y = np.array([0, 1, 1, 0] * 10)
+    models = {
+        "hard": np.array([0.0, 1.0, 0.0, 0.1] * 10),
+        "soft": np.array([0.2, 0.9, 0.4, 0.1] * 10),
+    }
+    one = ComparisonReport.from_predictions(y, models)
+    assert "soft is better than hard, whose log loss is infinite" in one.verdict
+    both = ComparisonReport.from_predictions(y, {"a": models["hard"], "b": models["hard"]})
+    assert "log" not in {difference.quantity for difference in both.differences}
+    assert "infinite" in both._repr_html_()
+
+
+def test_few_samples_have_no_kernel_blocks():
+    y, p = np.array([0, 1, 1, 0]), np.array([0.2, 0.7, 0.6, 0.4])
+    one = ComparisonReport.from_predictions(y, {"a": p, "b": 1 - p})
+    assert {d.quantity for d in one.differences} == set(QUANTITIES) - {"kernel"}
+    assert len(str(one)) > 0
+
+
+def test_dictionary_is_ready_for_json(data):
+    one = ComparisonReport.from_predictions(data.y, {"a": data.y_proba, "b": data.posterior})
+    content = json.loads(json.dumps(one.to_dict()))
+    assert set(content["reports"]) == {"a", "b"}
+    assert {d["quantity"] for d in content["differences"]} == set(QUANTITIES)
+    best = [d for d in content["differences"] if d["quantity"] == "brier"]
+    assert best[0]["better"] == "b" and best[0]["detected"] is True
+
+
+def test_reports_that_are_there_already_are_compared():
+    data = make_grouping_problem(500, random_state=0)
+    reports = [
+        CalibrationReport.from_predictions(data.y, p, data.X, name=name)
+        for name, p in (("a", data.y_proba), ("b", data.posterior))
+    ]
+    one = ComparisonReport(reports)
+    assert list(one.reports) == ["a", "b"]
+    assert "Grouping loss, at least" in str(one)
+    renamed = ComparisonReport(dict(zip("xy", reports, strict=True)))
+    assert [d.first for d in renamed.differences] == ["x"] * len(renamed.differences)
+    assert "x" in renamed.verdict and "b" not in renamed.reports
+
+
+def test_estimators_share_their_folds():
+    """A splitter that shuffles anew each time must not compare models on other folds."""
+    X, y = load_breast_cancer(return_X_y=True)
+    X, y = X[:300, :5], np.array(["benign", "malignant"])[y[:300]]
+    cv = KFold(3, shuffle=True, random_state=np.random.RandomState(0))
+    models = {"one": GaussianNB(), "two": GaussianNB(), "other": LogisticRegression(max_iter=5000)}
+    one = ComparisonReport.from_estimators(models, X, y, cv=cv)
+    found = by_pair(one.differences)
+    assert found["brier", "one", "two"].difference.estimate == 0
+    assert found["brier", "one", "other"].difference.estimate != 0
+    assert one.reports["one"].name == "one"
+
+
+def test_refusals(data):
+    one = CalibrationReport.from_predictions(data.y, data.y_proba, name="a")
+    with pytest.raises(ValueError, match="at least two reports, got 1"):
+        ComparisonReport([one])
+    with pytest.raises(ValueError, match="same name"):
+        ComparisonReport([one, one])
+    other = CalibrationReport.from_predictions(data.y[::-1], data.y_proba, name="b")
+    with pytest.raises(ValueError, match="reports of a and b are not on the same samples"):
+        ComparisonReport([one, other])
+    other = CalibrationReport.from_predictions(data.y, data.y_proba, name="b", random_state=1)
+    with pytest.raises(ValueError, match="differ in confidence_level or random_state"):
+        ComparisonReport([one, other])
+    for models in ({"a": data.y_proba}, [data.y_proba, data.y_proba]):
+        with pytest.raises(ValueError, match="dict of at least two"):
+            ComparisonReport.from_predictions(data.y, models)
+    with pytest.raises(ValueError, match="dict of at least two classifiers"):
+        ComparisonReport.from_estimators(GaussianNB(), data.y_proba, data.y)

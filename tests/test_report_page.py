@@ -1,0 +1,224 @@
+"""The page, the terminal and the dictionary say the same; the page stands on its own."""
+
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skcalib import CalibrationReport, ComparisonReport
+from skcalib.datasets import make_grouping_problem, make_tempered_simplex
+from skcalib.report import blocks
+
+EVIL = "<script>alert('x')</script> & \"$\\frac\" $x"
+
+
+class Reader(HTMLParser):
+    """Checks that tags close in order, and keeps what tests ask about."""
+
+    void = frozenset({"meta", "br", "img", "hr", "link"})
+
+    def __init__(self, page):
+        super().__init__()
+        self.open, self.tags, self.text, self.headings = [], [], [], []
+        self.feed(page)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in self.void:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] != "style":
+            self.text.append(data)
+            if self.open[-1] in ("h1", "h2", "h3"):
+                self.headings.append((self.open[-1], data))
+
+    def all(self, tag):
+        return [attrs for name, attrs in self.tags if name == tag]
+
+
+def strings(block):
+    """Every sentence and cell of a block."""
+    if isinstance(block, (blocks.Text, blocks.Heading)):
+        return [block.text]
+    if isinstance(block, blocks.Points):
+        return block.lines
+    if isinstance(block, blocks.Bar):
+        return [block.label]
+    if isinstance(block, blocks.Table):
+        rows = [part for row in block.rows for part in (*row.cells, row.note)]
+        return [block.caption, *block.head[1:], *rows]
+    return []
+
+
+def dense(text):
+    return re.sub(r"\s", "", text)
+
+
+@pytest.fixture(scope="module")
+def with_features():
+    data = make_grouping_problem(3000, random_state=0)
+    frame = pd.DataFrame(data.X, columns=["age", "dose"])
+    return CalibrationReport.from_predictions(data.y, data.y_proba, frame, name="drug")
+
+
+@pytest.fixture(scope="module")
+def three_classes():
+    data = make_tempered_simplex(600, 3, random_state=0)
+    return CalibrationReport.from_predictions(data.y, data.y_proba, name="three")
+
+
+@pytest.fixture(scope="module")
+def comparison():
+    data = make_tempered_simplex(400, 3, random_state=0)
+    models = {"raw": data.y_proba, "truth": data.posterior}
+    return ComparisonReport.from_predictions(data.y, models)
+
+
+@pytest.fixture(scope="module", params=["with_features", "three_classes", "comparison"])
+def shown(request):
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(scope="module")
+def page(shown, tmp_path_factory):
+    path = shown.to_html(tmp_path_factory.mktemp("pages") / "r.html")
+    return path.read_text(encoding="utf-8")
+
+
+def test_page_and_terminal_say_the_same(shown, page):
+    document = shown._document()
+    texts = dense("".join(Reader(page).text)), dense(str(shown))
+    said = [document.title, document.subtitle, document.headline, *document.verdict]
+    for section in document.sections:
+        said += [section.title, *(text for block in section.blocks for text in strings(block))]
+    for text in texts:
+        assert [one for one in said if dense(one) not in text] == []
+    assert [text for tag, text in Reader(page).headings if tag == "h2"] == [
+        section.title for section in document.sections
+    ]
+
+
+def test_dictionary_agrees(shown):
+    content = shown.to_dict()
+    document = shown._document()
+    assert (content["headline"], tuple(content["verdict"])) == (document.headline, document.verdict)
+    assert shown.verdict.splitlines() == [document.headline, *document.verdict]
+    assert document.headline in repr(shown)
+
+
+def test_page_is_whole_accessible_and_needs_no_network(page):
+    reader = Reader(page)
+    assert reader.all("html") == [{"lang": "en"}]
+    assert {"name": "viewport", "content": "width=device-width, initial-scale=1"} in (
+        reader.all("meta")
+    )
+    tags = {tag for tag, _ in reader.tags}
+    assert not tags & {"script", "link", "img", "iframe", "object", "metadata"}
+    addresses = [attrs[k] for _, attrs in reader.tags for k in ("src", "href", "xlink:href")
+                 if k in attrs]  # fmt: skip
+    assert all(address.startswith("#") for address in addresses)
+    assert "@import" not in page and not re.search(r"url\((?!#)", page)
+    ids = [attrs["id"] for _, attrs in reader.tags if "id" in attrs]
+    assert len(ids) == len(set(ids)) and {address[1:] for address in addresses} <= set(ids)
+    assert all(one["role"] == "img" and one["aria-label"] for one in reader.all("svg"))
+    assert len(reader.all("caption")) == len(reader.all("table"))
+    assert all(one["scope"] in ("col", "row") for one in reader.all("th"))
+    levels = [int(tag[1]) for tag, _ in reader.headings]
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert max(np.diff(levels)) <= 1
+    for query in ("prefers-color-scheme: dark", "@media print", "max-width: 40rem"):
+        assert query in page
+    assert len(page.encode()) < 500_000
+
+
+def test_no_number_is_nan(shown, page):
+    outside = re.sub("<svg.*?</svg>", "", page, flags=re.S)
+    for text in ("".join(Reader(outside).text), str(shown)):
+        assert not re.search(r"\bnan\b", text.lower())
+
+
+def test_lines_fit_a_terminal(shown):
+    assert max(map(len, str(shown).splitlines())) <= 100
+
+
+def test_sections():
+    titles = [
+        "Is it real?", "Reliability", "Where it is wrong", "Where the loss comes from",
+        "What calibration cannot see", "What to do", "The numbers that others report",
+        "How it was computed",
+    ]  # fmt: skip
+    data = make_grouping_problem(500, random_state=0)
+    for X in (data.X, None):
+        shown = CalibrationReport.from_predictions(data.y, data.y_proba, X)
+        expected = [t for t in titles if X is not None or t != "What calibration cannot see"]
+        assert [section.title for section in shown._document().sections] == expected
+
+
+def test_figures(with_features, three_classes, comparison):
+    for shown, figures in ((with_features, 2), (three_classes, 4), (comparison, 2)):
+        assert len(Reader(shown._repr_html_()).all("svg")) == figures
+
+
+def test_many_classes_have_one_figure():
+    data = make_tempered_simplex(300, 100, random_state=0)
+    shown = CalibrationReport.from_predictions(data.y, data.y_proba, labels=np.arange(100))
+    assert len(Reader(shown._repr_html_()).all("svg")) == 1
+
+
+def test_page_is_reproducible():
+    def make(seed):
+        data = make_tempered_simplex(100, 3, random_state=0)
+        models = {"one": data.y_proba, "two": data.posterior}
+        return ComparisonReport.from_predictions(data.y, models, random_state=seed)._repr_html_()
+
+    assert make(0) == make(0)
+    assert make(0) != make(1)
+
+
+def test_names_are_text_and_no_markup():
+    data = make_grouping_problem(3000, random_state=0)
+    frame = pd.DataFrame(data.X, columns=[EVIL, f"{EVIL} too"])
+    labels = np.array(["a" + EVIL, "b" + EVIL])
+    shown = CalibrationReport.from_predictions(labels[data.y], data.y_proba, frame, name=EVIL)
+    page = shown._repr_html_()
+    reader = Reader(page)
+    assert "script" not in {tag for tag, _ in reader.tags}
+    assert "<script" not in page
+    assert f"Calibration report: {EVIL}" in reader.text
+    assert dense("forecast of b" + EVIL) in dense("".join(reader.text))
+    assert dense(f"Where {EVIL}") in dense("".join(reader.text))
+
+
+def test_edges():
+    """Hard forecasts, infinite log loss, ties, few samples: a page without NaN."""
+    cases = {
+        "hard": ([0, 1, 1, 0, 1], [0.0, 1.0, 1.0, 0.0, 1.0]),
+        "hard and wrong": ([0, 1, 1, 0, 1, 0], [0.0, 1.0, 0.0, 0.0, 1.0, 1.0]),
+        "constant": ([0, 1, 1, 0, 1, 0], [0.5] * 6),
+        "one class": ([1, 1, 1, 1], [0.2, 0.9, 0.7, 0.6]),
+        "two samples": ([0, 1], [0.3, 0.6]),
+    }
+    for name, (y, p) in cases.items():
+        X = np.arange(len(y), dtype=float)[:, None]
+        shown = CalibrationReport.from_predictions(y, p, X, labels=[0, 1], name=name)
+        test_no_number_is_nan(shown, shown._repr_html_())
+        test_lines_fit_a_terminal(shown)
+    with pytest.raises(ValueError, match="At least 2 samples are needed"):
+        CalibrationReport.from_predictions([1], [0.3])
+
+
+def test_infinite_log_loss_is_said():
+    shown = CalibrationReport.from_predictions([0, 1, 1, 0] * 5, [0.0, 1.0, 0.0, 0.1] * 5)
+    assert "The log loss is infinite" in shown.verdict
+    assert "infinite" in str(shown) and "infinite" in shown._repr_html_()
