@@ -3,6 +3,7 @@
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import KFold, StratifiedKFold, check_cv
+from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
 
@@ -115,12 +116,17 @@ def check_at_least_two(n_samples):
 def cross_predict(forecast, values, weight, fit_one, folds):
     """Out-of-fold predictions; samples predicted several times are averaged.
 
-    ``fit_one(forecast, values, weight)`` returns a function from forecasts to predictions.
+    ``fit_one(forecast, values, weight)`` returns a function from forecasts to predictions. Folds
+    run in parallel where :func:`joblib.parallel_config` says so.
     """
     flat = values.reshape(len(values), -1)
+    parts = Parallel()(
+        delayed(_fit_predict)(fit_one, forecast[train], flat[train], weight[train], forecast[test])
+        for train, test in folds
+    )
     total, times = np.zeros_like(flat), np.zeros((len(flat), 1))
-    for train, test in folds:
-        total[test] += fit_one(forecast[train], flat[train], weight[train])(forecast[test])
+    for (_, test), part in zip(folds, parts, strict=True):
+        total[test] += part
         times[test] += 1
     if times.min() == 0:
         raise ValueError(
@@ -128,6 +134,10 @@ def cross_predict(forecast, values, weight, fit_one, folds):
             "a splitter that tests every sample at least once, such as KFold."
         )
     return (total / times).reshape(values.shape)
+
+
+def _fit_predict(fit_one, forecast, values, weight, new):
+    return fit_one(forecast, values, weight)(new)
 
 
 def check_folds(cv, values, *, random_state):

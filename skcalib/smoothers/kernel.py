@@ -189,7 +189,9 @@ class DirichletKernel(Smoother):
         scale = np.sum(share @ (self.forecast_ * (1 - self.forecast_)))
         if scale == 0:  # every forecast is certain: any bandwidth separates them
             return 1e-5
-        return float(np.clip(n_samples ** (-2 / (n_columns + 3)) * spread / scale, 1e-5, 1))
+        with np.errstate(over="ignore"):  # next to certain: the largest bandwidth
+            wide = n_samples ** (-2 / (n_columns + 3)) * spread / scale
+        return float(np.clip(wide, 1e-5, 1))
 
     def _part(self, rows):
         """The same kernel on some of its samples, its bandwidth not chosen yet."""

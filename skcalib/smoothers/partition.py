@@ -220,5 +220,5 @@ class LevelSets(PartitionSmoother):
 
 
 def _check_n_bins(n_bins):
-    if not isinstance(n_bins, (int, np.integer)) or n_bins < 1:
+    if not isinstance(n_bins, (int, np.integer)) or isinstance(n_bins, bool) or n_bins < 1:
         raise ValueError(f"n_bins must be a whole number of at least 1, got {n_bins!r}.")

@@ -1,0 +1,164 @@
+"""Summaries of the accuracy study: the small tables that the user guide includes."""
+
+import csv
+
+import numpy as np
+
+DEFAULT = "default, risk"
+WORLD = ("classes", "kind", "samples")
+
+
+def read(path):
+    """{target: {world: {estimator: row}}}, numbers as floats."""
+    found = {}
+    with path.open(newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            for name in ("truth", "bias", "rmse", "rmse_error", "coverage"):
+                row[name] = float(row[name]) if row[name] else np.nan
+            world = (int(row["classes"]), row["kind"], int(row["samples"]))
+            found.setdefault(row["target"], {}).setdefault(world, {})[row["estimator"]] = row
+    return found
+
+
+def against_peers(results, default=DEFAULT):
+    """Where the default has the lower error than a peer, and than the best peer of each world."""
+    rows = []
+    for target, worlds in results.items():
+        worlds = {w: e for w, e in worlds.items() if default in e}
+        names = dict.fromkeys(n for e in worlds.values() for n in e if e[n]["ours"] == "0")
+        if not names or not worlds:
+            continue
+        for name in names:
+            pairs = [(e[name]["rmse"], e[default]["rmse"]) for e in worlds.values() if name in e]
+            rows.append(_comparison(target, name, np.array(pairs)))
+        best = [
+            (min(r["rmse"] for n, r in e.items() if r["ours"] == "0"), e[default]["rmse"])
+            for e in worlds.values()
+            if any(r["ours"] == "0" for r in e.values())
+        ]
+        rows.append(_comparison(target, "best of them, world by world", np.array(best)))
+    return rows
+
+
+def _comparison(target, name, pairs):
+    ratio = pairs[:, 0] / pairs[:, 1]
+    return {
+        "target": target,
+        "peer": name,
+        "worlds": len(pairs),
+        "default is better in": f"{np.mean(ratio > 1):.0%}",
+        "its error over ours": f"{np.exp(np.median(np.log(ratio))):.2f}",
+    }
+
+
+def our_own(results):
+    """Every smoother and method: error relative to the default, and coverage."""
+    rows = []
+    for target, worlds in results.items():
+        names = dict.fromkeys(n for e in worlds.values() for n in e if e[n]["ours"] == "1")
+        for name in names:
+            both = [(e[name], e[DEFAULT]) for e in worlds.values() if name in e and DEFAULT in e]
+            if not both:
+                continue
+            ratios = np.array([a["rmse"] / b["rmse"] for a, b in both])
+            covered = np.array([a["coverage"] for a, _ in both])
+            rows.append(
+                {
+                    "target": target,
+                    "smoother, method": name,
+                    "worlds": len(both),
+                    "error over the default's": f"{np.exp(np.mean(np.log(ratios))):.2f}",
+                    "worst": f"{ratios.max():.1f}",
+                    "coverage": "" if np.isnan(covered).any() else f"{covered.mean():.3f}",
+                }
+            )
+    return rows
+
+
+def by_world(results, target="canonical brier"):
+    """Truth, bias and error of the default in every world of a target, and the best peer."""
+    rows = []
+    for world, estimators in results[target].items():
+        default = estimators[DEFAULT]
+        peers = {n: r for n, r in estimators.items() if r["ours"] == "0"}
+        best = min(peers, key=lambda n: peers[n]["rmse"]) if peers else ""
+        rows.append(
+            {
+                **dict(zip(WORLD, world, strict=True)),
+                "truth": f"{default['truth']:.4f}",
+                "bias": f"{default['bias']:+.4f}",
+                "error": f"{default['rmse']:.4f}",
+                "coverage": f"{default['coverage']:.2f}",
+                "best peer": best,
+                "its error": f"{peers[best]['rmse']:.4f}" if peers else "",
+            }
+        )
+    return rows
+
+
+def coverage(results):
+    """Mean coverage of the default's interval over worlds, by target, kind and sample size."""
+    rows = []
+    for target, worlds in results.items():
+        sizes = sorted({w[2] for w in worlds})
+        for kind in dict.fromkeys(w[1] for w in worlds):
+            row = {"target": target, "kind": kind}
+            for size in sizes:
+                values = [
+                    e[DEFAULT]["coverage"]
+                    for w, e in worlds.items()
+                    if w[1] == kind and w[2] == size and DEFAULT in e
+                ]
+                row[str(size)] = f"{np.mean(values):.2f}" if values else ""
+            if any(row[str(size)] for size in sizes):
+                rows.append(row)
+    return rows
+
+
+def cross_against_peers(results):
+    """As `against_peers`, for the method "cross"."""
+    return against_peers(results, "default, cross")
+
+
+def top_label_l1(results):
+    """Error of every estimate of the L1 top-label error relative to `calibration_error`."""
+    reference, rows = "calibration_error", []
+    worlds = results["top_label l1"].values()
+    for name in dict.fromkeys(n for e in worlds for n in e):
+        pairs = np.array([(e[name]["rmse"], e[reference]["rmse"]) for e in worlds])
+        bias = np.array([e[name]["bias"] for e in worlds])
+        rows.append(
+            {
+                "estimator": name,
+                "worlds": len(pairs),
+                "mean bias": f"{bias.mean():+.4f}",
+                "error over that of calibration_error": (
+                    f"{np.exp(np.mean(np.log(pairs[:, 0] / pairs[:, 1]))):.2f}"
+                ),
+            }
+        )
+    return rows
+
+
+SUMMARIES = {
+    "against_peers": against_peers,
+    "cross_against_peers": cross_against_peers,
+    "top_label_l1": top_label_l1,
+    "our_own": our_own,
+    "by_world": by_world,
+    "coverage": coverage,
+}
+
+
+def write(results_path):
+    """Write every summary beside the results."""
+    results = read(results_path)
+    for name, summarise in SUMMARIES.items():
+        rows = summarise(results) if name != "top_label_l1" or "top_label l1" in results else []
+        if not rows:
+            continue
+        path = results_path.with_name(f"accuracy_{name}.csv")
+        with path.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, rows[0], lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)

@@ -1,0 +1,130 @@
+"""How accurate are the estimates of calibration errors? Ours and those of other packages.
+
+Simulated worlds whose errors are known (`_worlds.py`), every estimator (`_estimators.py`): bias,
+root mean squared error and coverage of the 95 % interval, one row per world, target and
+estimator, written to `results/accuracy.csv`; then the summaries that the user guide includes. The
+packages that it compares with are optional.
+
+    pip install uncertainty-calibration probmetrics numba torchmetrics relplot netcal
+    python doc/studies/accuracy.py              # all worlds, about 25 minutes on one core
+    python doc/studies/accuracy.py --summary    # only the summaries of the stored results
+"""
+
+import argparse
+import csv
+import warnings
+from pathlib import Path
+
+import numpy as np
+from _estimators import LOSSES, installed, ours, peers
+from _summary import write
+from _worlds import KINDS, World, true_error
+
+RESULTS = Path(__file__).parent / "results" / "accuracy.csv"
+CLASSES = (2, 3, 10, 100)
+#: Data sets per world, by the number of samples.
+REPETITIONS = {300: 24, 1000: 20, 3000: 12, 10_000: 6, 30_000: 3}
+SLOW_REPETITIONS = 6  # of kernels and neighbours
+LARGEST_100 = 3000  # samples of 100 classes
+FIELDS = (
+    "classes",
+    "kind",
+    "samples",
+    "target",
+    "estimator",
+    "ours",
+    "repetitions",
+    "truth",
+    "bias",
+    "rmse",
+    "rmse_error",
+    "coverage",
+)
+
+
+def worlds(classes=CLASSES, samples=tuple(REPETITIONS)):
+    """All worlds of the study; none of 100 classes has more than `LARGEST_100` samples."""
+    return [
+        World(kind, k, n)
+        for k in classes
+        for n in samples
+        for kind in KINDS
+        if k < 100 or n <= LARGEST_100
+    ]
+
+
+def notions(world):
+    """Classwise errors are studied for three classes, top-label errors from three on."""
+    names = ["canonical"]
+    if world.n_classes > 2:
+        names.append("top_label")
+    if world.n_classes == 3:
+        names.append("classwise")
+    return names
+
+
+def study(world, repetitions, available):
+    """Rows of one world."""
+    found = {}
+    for seed in range(repetitions):
+        y, proba, _ = world.draw(seed)
+        slow = seed < SLOW_REPETITIONS
+        for notion in notions(world):
+            for target, name, *numbers in ours(y, proba, notion, slow):
+                found.setdefault((target, name, 1), []).append(numbers)
+            targets = [f"{notion} {loss}" for loss in LOSSES[notion]]
+            for target in targets + ["top_label l1"] * (notion == "top_label"):
+                for name, value in peers(y, proba, target, available, slow):
+                    own = int(name.startswith("calibration_error"))
+                    found.setdefault((target, name, own), []).append((value, np.nan, np.nan))
+    return [_row(world, *key, np.array(values)) for key, values in found.items()]
+
+
+def _row(world, target, name, own, values):
+    notion, loss = target.split()
+    truth = true_error(world, loss, notion)
+    miss = values[:, 0] - truth
+    square = miss**2
+    rmse = np.sqrt(square.mean())
+    error = square.std() / np.sqrt(len(square)) / (2 * rmse) if rmse > 0 else 0.0
+    covers = (values[:, 1] <= truth) & (truth <= values[:, 2])
+    coverage = "" if np.isnan(values[:, 1]).any() else f"{covers.mean():.3f}"
+    numbers = [f"{x:.3g}" for x in (truth, miss.mean(), rmse, error)]
+    key = (world.n_classes, world.kind, world.n_samples, target, name, own, len(values))
+    return dict(zip(FIELDS, (*key, *numbers, coverage), strict=True))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--summary", action="store_true", help="summarise the stored results")
+    parser.add_argument("--classes", type=int, nargs="+", default=CLASSES)
+    parser.add_argument("--samples", type=int, nargs="+", default=tuple(REPETITIONS))
+    parser.add_argument("--times", type=float, default=1, help="multiply the repetitions")
+    parser.add_argument("--append", action="store_true", help="keep the worlds that are stored")
+    parser.add_argument("--output", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    if not options.summary:
+        run(options)
+    write(options.output)
+
+
+def run(options):
+    """Study the worlds and store a row for each estimator and target as soon as it is known."""
+    available = installed()
+    print("packages:", ", ".join(f"{p} {v}" for p, v in available.items()) or "none", flush=True)
+    warnings.simplefilter("ignore")
+    options.output.parent.mkdir(exist_ok=True)
+    mode = "a" if options.append else "w"
+    with options.output.open(mode, newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
+        if not options.append:
+            writer.writeheader()
+        for world in worlds(options.classes, options.samples):
+            repetitions = max(2, round(options.times * REPETITIONS[world.n_samples]))
+            writer.writerows(study(world, repetitions, available))
+            file.flush()
+            print(world, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""The accuracy study runs, its worlds are what they say, and its stored results are whole."""
+
+import csv
+import importlib
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from skcalib import CalibrationErrorEstimator
+
+STUDIES = Path(__file__).parents[1] / "doc" / "studies"
+pytestmark = pytest.mark.skipif(not STUDIES.exists(), reason="needs the folder doc")
+
+
+@pytest.fixture(scope="module")
+def study():
+    """The module of the study, with its helper modules importable."""
+    sys.path.insert(0, str(STUDIES))
+    try:
+        yield importlib.import_module("accuracy")
+    finally:
+        sys.path.remove(str(STUDIES))
+        for name in ("accuracy", "_worlds", "_estimators", "_summary"):
+            sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 10, 100])
+def test_worlds_are_wrong_in_the_way_they_say(study, n_classes):
+    """Labels follow E[Y|S]: the mean residual of each class within five standard errors of 0."""
+    for kind in study.KINDS:
+        world = study.World(kind, n_classes, 5000)
+        y, forecast, conditional = world.draw(seed=0)
+        for proba in (forecast, conditional):
+            assert np.all(proba >= 0)
+            np.testing.assert_allclose(proba.sum(axis=1), 1)
+        residual = np.eye(n_classes)[y] - conditional
+        error = np.sqrt(np.mean(conditional * (1 - conditional), axis=0) / 5000)
+        assert np.all(np.abs(residual.mean(axis=0)) < 5 * error)
+        assert (kind == "calibrated") == np.array_equal(forecast, conditional)
+
+
+def test_a_small_study(study, tmp_path, monkeypatch):
+    """Two data sets of two worlds, the published formulas beside ours: rows and summaries."""
+    monkeypatch.setattr(study, "SLOW_REPETITIONS", 0)
+    monkeypatch.setitem(sys.modules["_worlds"]._REFERENCE, 3, 20_000)
+    monkeypatch.setattr(sys.modules["_worlds"], "_TRUTHS", {})
+    rows = [
+        row
+        for world in study.worlds(classes=(2, 3), samples=(300,))
+        if world.kind == "over-confident"
+        for row in study.study(world, 2, {})
+    ]
+    assert {row["target"] for row in rows} >= {"canonical brier", "canonical log"}
+    for row in rows:
+        assert np.isfinite([float(row[name]) for name in ("truth", "bias", "rmse")]).all()
+        assert row["rmse"] == "0" or float(row["rmse"]) > 0
+    path = tmp_path / "accuracy.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, study.FIELDS)
+        writer.writeheader()
+        writer.writerows(rows)
+    study.write(path)
+    written = {p.name for p in tmp_path.iterdir()}
+    assert {"accuracy_against_peers.csv", "accuracy_our_own.csv"} <= written
+
+
+def test_truth_of_a_tempered_world(study):
+    """Two classes, the mean of (C - S)^2 over an independent sample; 5 standard errors."""
+    world = study.World("over-confident", 2, 200_000)
+    _, forecast, conditional = world.draw(seed=5)
+    square = (forecast[:, 1] - conditional[:, 1]) ** 2
+    error = square.std() / np.sqrt(len(square))
+    truth = study.true_error(world, "brier", "canonical")
+    assert abs(square.mean() - truth) < 5 * error
+
+
+def test_stored_results_belong_to_the_study(study):
+    """Every stored world is one of the study, and the default was tried in each of them."""
+    with study.RESULTS.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    names = {(w.n_classes, w.kind, w.n_samples) for w in study.worlds()}
+    stored = {(int(r["classes"]), r["kind"], int(r["samples"])) for r in rows}
+    assert stored <= names
+    default = [r for r in rows if r["estimator"] == "default, risk"]
+    assert {(int(r["classes"]), r["kind"], int(r["samples"])) for r in default} == stored
+    keys = [(r["classes"], r["kind"], r["samples"], r["target"], r["estimator"]) for r in rows]
+    assert len(keys) == len(set(keys))
+
+
+def test_an_interval_holds_a_possible_error():
+    """Calibrated forecasts: the paired differences lie below 0, the interval reaches up to it."""
+    below = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        p = rng.uniform(0.05, 0.95, 300)
+        y = (rng.uniform(size=300) < p).astype(int)
+        fitted = CalibrationErrorEstimator().fit(np.column_stack([1 - p, p]), y)
+        low, high = fitted.confidence_interval_
+        assert low <= fitted.calibration_error_ and high >= 0
+        below += high == 0
+    assert below > 0  # the case occurs
