@@ -46,6 +46,8 @@ numpydoc_validation_exclude = {
     r"skcalib\.(Region|VarianceReliability|ReliabilityBins|CumulativeCurve)$",
     r"skcalib\.(SupersampleEvaluation|InformationEstimate|CalibrationInterceptSlope)$",
     r"skcalib\.(CalibrationComparison|CalibrationTest)$",
+    r"skcalib\.ErrorInterval$",
+    r"skcalib\.(CorpBand|CorpCurve|CorpDecomposition)$",
 }
 
 html_theme = "pydata_sphinx_theme"

@@ -43,8 +43,7 @@ maps = {
     "label frequency": LabelFrequency(),
 }
 past, test, world = (
-    make_tempered_simplex(n, random_state=seed)
-    for seed, n in enumerate((2000, 2000, 200_000))
+    make_tempered_simplex(n, random_state=seed) for seed, n in enumerate((2000, 2000, 200_000))
 )
 
 

@@ -3,20 +3,26 @@
 from skcalib import datasets
 from skcalib._version import __version__
 from skcalib.bounds import ece_bias_bound, optimal_n_bins
+from skcalib.corp_inference import CorpBand, corp_bands, corp_test
 from skcalib.crossfit import CrossFitProba
 from skcalib.displays import (
     DecompositionDisplay,
+    EstimationDisplay,
     GroupingDisplay,
     RecalibrationDisplay,
     ReliabilityDisplay,
 )
 from skcalib.divergences import Lp, TotalVariation
+from skcalib.error_intervals import ErrorInterval, calibration_error_interval
 from skcalib.errors import (
+    CorpCurve,
+    CorpDecomposition,
     CumulativeCurve,
     ReliabilityBins,
     ScoreDecomposition,
     calibration_error,
     calibration_upper_bound,
+    corp_decomposition,
     cumulative_curve,
     kernel_calibration_error,
     ks_calibration_error,
@@ -74,8 +80,8 @@ from skcalib.regression import (
     kernel_calibration_test_gaussian,
     variance_reliability,
 )
-from skcalib.report import CalibrationReport
-from skcalib.scorers import get_scorer, get_scorer_names
+from skcalib.report import CalibrationReport, ComparisonReport
+from skcalib.scorers import get_scorer, get_scorer_names, get_scorers
 from skcalib.scores import (
     Brier,
     DawidSebastiani,
@@ -96,6 +102,7 @@ from skcalib.smoothers import (
     Smoother,
     UniformBins,
 )
+from skcalib.streaming import IncrementalReliability
 from skcalib.supersample import (
     InformationEstimate,
     SupersampleEvaluation,
@@ -115,6 +122,10 @@ __all__ = [
     "Canonical",
     "ClassGroups",
     "Classwise",
+    "ComparisonReport",
+    "CorpBand",
+    "CorpCurve",
+    "CorpDecomposition",
     "CrossFitProba",
     "CrossFitted",
     "CumulativeCurve",
@@ -124,11 +135,14 @@ __all__ = [
     "DirichletCalibration",
     "DirichletKernel",
     "EnsembleTemperatureScaling",
+    "ErrorInterval",
+    "EstimationDisplay",
     "GaussianKernel",
     "GroupingDisplay",
     "GroupingLossEstimator",
     "HistogramBinning",
     "IdentityRecalibrator",
+    "IncrementalReliability",
     "InformationEstimate",
     "IsotonicRecalibrator",
     "IsotonicSmoother",
@@ -169,11 +183,15 @@ __all__ = [
     "VectorScaling",
     "__version__",
     "calibration_error",
+    "calibration_error_interval",
     "calibration_improvement",
     "calibration_intercept_slope",
     "calibration_upper_bound",
     "compare_calibration",
     "consistency_test",
+    "corp_bands",
+    "corp_decomposition",
+    "corp_test",
     "cumulative_curve",
     "cumulative_test",
     "datasets",
@@ -184,6 +202,7 @@ __all__ = [
     "evaluate_supersample",
     "get_scorer",
     "get_scorer_names",
+    "get_scorers",
     "hosmer_lemeshow_test",
     "integrated_calibration_index",
     "kernel_calibration_error",

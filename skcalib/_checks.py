@@ -11,7 +11,8 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import check_array
 
-from skcalib._labels import check_classes, check_y, one_hot
+from skcalib._array_api import to_numpy
+from skcalib._labels import check_classes, check_y, in_words, one_hot
 
 # Rows may miss one by what rounding explains: a float32 softmax over a thousand classes, or
 # probabilities written with six decimals. A row that is off by more was no probability vector.
@@ -42,7 +43,7 @@ def check_problem(
     if labels is None:
         _check_column_names(y_proba, classes, name)
     forecast, target = _check_simplex(raw, name), one_hot(y, classes)
-    weight = check_weight(sample_weight, len(y))
+    weight = moderate(check_weight(sample_weight, len(y)))
     counts = weight > 0
     if not counts.all():  # a sample of weight zero is not there
         forecast, target, weight = forecast[counts], target[counts], weight[counts]
@@ -79,6 +80,7 @@ def check_features(values, *, name, n_samples=None):
 def _check_float_array(values, name):
     if issparse(values):
         raise ValueError(f"{name} is sparse: pass a dense array, for example {name}.toarray().")
+    values = to_numpy(values, name=name)
     try:
         array = check_array(
             values,
@@ -91,7 +93,7 @@ def _check_float_array(values, name):
         )
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"{name} must be a numeric array of shape (n,) or (n, n_classes): {error}"
+            f"{name} must be a numeric array of shape (n,) or (n, n_classes): {in_words(error)}"
         ) from error
     if array.ndim == 1:
         array = array[:, None]
@@ -133,6 +135,7 @@ def check_weight(sample_weight, n_samples):
     """Weights -> float64 array (n,), ones by default."""
     if sample_weight is None:
         return np.ones(n_samples)
+    sample_weight = to_numpy(sample_weight, name="sample_weight")
     try:
         weight = np.array(sample_weight, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -146,9 +149,15 @@ def check_weight(sample_weight, n_samples):
         )
     if not np.isfinite(weight).all() or weight.min() < 0:
         raise ValueError("sample_weight must be finite and not negative.")
-    if weight.sum() <= 0:
+    if weight.max() <= 0:
         raise ValueError("sample_weight sums to zero: at least one sample must count.")
     return weight
+
+
+def moderate(weight):
+    """Weights of an extreme scale times a power of two: their squares must not leave the range."""
+    exponent = int(np.frexp(weight.max())[1])
+    return weight if abs(exponent) < 200 else np.ldexp(weight, -exponent)
 
 
 def from_table(value, table, *, name, kind):

@@ -1,11 +1,16 @@
 """Labels at the door: which class does each column of the forecast speak of?"""
 
+import re
+
 import numpy as np
 from scipy.sparse import issparse
+
+from skcalib._array_api import to_numpy
 
 
 def check_y(y_true, *, name="y_true"):
     """Labels of any orderable kind -> array (n,) without missing or continuous values."""
+    y_true = to_numpy(y_true, name=name)
     y = None if issparse(y_true) else _as_array(y_true, name)
     if y is None or y.ndim not in (1, 2) or (y.ndim == 2 and y.shape[1] != 1):
         shape = y_true.shape if y is None else y.shape
@@ -37,8 +42,16 @@ def _as_array(y_true, name):
             if not all(isinstance(label, (str, bytes)) for label in objects.ravel()):
                 return objects
     except ValueError as error:
-        raise ValueError(f"{name} must hold one label per sample, shape (n,): {error}") from error
+        raise ValueError(
+            f"{name} must hold one label per sample, shape (n,): {in_words(error)}"
+        ) from error
     return y
+
+
+def in_words(error):
+    """The message of another library as the end of a sentence: one line, one full stop."""
+    line = re.sub(r"\bnp\.\w+\(([^()]*)\)", r"\1", " ".join(str(error).split()))
+    return line.rstrip(".") + "."
 
 
 def _is_missing(label):
@@ -103,7 +116,7 @@ def unique_labels(y):
 
 def check_label_list(labels):
     """`labels` as an array without repetition, in the order given."""
-    labels = np.asarray(labels)
+    labels = np.asarray(to_numpy(labels, name="labels"))
     if labels.ndim != 1 or len(labels) < 2:
         raise ValueError("labels must list at least two classes, one for each column of y_proba.")
     if len(set(labels.tolist())) != len(labels):

@@ -4,6 +4,7 @@ import numpy as np
 from sklearn.base import TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
+from skcalib.responses import classes_of
 from skcalib.trainer import ClassifierTrainer
 
 
@@ -101,7 +102,7 @@ class CrossFitProba(TransformerMixin, ClassifierTrainer):
         self.estimator_ = (
             self.estimator if frozen else clone(self._classifier()).fit(X, y, **params)
         )
-        self.classes_ = self.estimator_.classes_
+        self.classes_ = classes_of(self.estimator_)
         return self
 
     def fit_transform(self, X, y=None, **fit_params):
@@ -132,7 +133,7 @@ class CrossFitProba(TransformerMixin, ClassifierTrainer):
                 "these samples out, or folds that test each sample."
             )
         ((self.estimator_, proba, _),) = self._held_out(X, y, folds, params)
-        self.classes_ = self.estimator_.classes_
+        self.classes_ = classes_of(self.estimator_)
         return proba
 
     def transform(self, X):

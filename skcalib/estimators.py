@@ -59,7 +59,8 @@ class CalibrationErrorEstimator(ClassifierInspector):
         (low, high): a Student interval of the mean of paired differences :math:`L(y, S) -
         L(y, \hat C)`. For "cross" the same spread around the "cross" estimate. None for "direct",
         whose bias is larger than its spread. The interval accounts for the sampling of the
-        evaluation data, not for refitting the classifier.
+        evaluation data, not for refitting the classifier. One that lies wholly below zero is
+        extended up to zero, the lowest error there is.
     standard_error_ : float or None
         Standard error behind the interval.
     refinement_, sharpness_, uncertainty_, expected_loss_ : float
@@ -165,7 +166,8 @@ class CalibrationErrorEstimator(ClassifierInspector):
             interval = mean_interval(
                 terms.influence, terms.weight, self.confidence_level, estimate=parts.calibration
             )
-            self.confidence_interval_ = (interval.low, interval.high)
+            # An error is not negative: an interval wholly below zero would hold no possible value.
+            self.confidence_interval_ = (interval.low, max(interval.high, 0.0))
             self.standard_error_ = interval.standard_error
         return self
 
@@ -175,6 +177,12 @@ class CalibrationErrorEstimator(ClassifierInspector):
         if np.ndim(X) == 2:
             validate_data(self, X, skip_check_array=True)
         return X, y, sample_weight, slice(None)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        if self.estimator is None:
+            tags.input_tags.positive_only = True  # X holds probabilities
+        return tags
 
     def _seeded_smoother(self):
         named = self.smoother is None or isinstance(self.smoother, str)

@@ -5,6 +5,7 @@ They never train, so none has a method `score`.
 
 from sklearn import get_config
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_consistent_length, validate_data
@@ -26,11 +27,17 @@ class ClassifierInspector(MetaEstimatorMixin, BaseEstimator):
         Sets ``classes_``, the class of each column.
         """
         y = self._check_y(y)
+        if fit_params and (self.estimator is None or self.cv is None):
+            raise ValueError(
+                f"{type(self).__name__}.fit got {', '.join(sorted(fit_params))}, but only a "
+                "classifier that is cross-validated has a use for it: pass estimator and cv, or "
+                "drop it."
+            )
         if self.estimator is None:
             return self._given_forecasts(X, y, sample_weight)
         check_consistent_length(X, y)
         weight = None if sample_weight is None else check_weight(sample_weight, len(y))
-        params, groups = ({}, None) if self.cv is None else self._route(weight, fit_params)
+        params, groups = self._route(weight, fit_params)
         proba, self.classes_, tested = held_out_proba(
             self.estimator,
             X,
@@ -58,18 +65,24 @@ class ClassifierInspector(MetaEstimatorMixin, BaseEstimator):
 
     def _route(self, sample_weight, fit_params):
         """Parameters of the classifier's fit, and groups for the splitter."""
-        fit_params = dict(fit_params)
-        groups = fit_params.pop("groups", None)
+        if not self._trains():
+            return {}, None
+        params = dict(fit_params)
         if sample_weight is not None:
-            fit_params["sample_weight"] = sample_weight
-        if not fit_params:
-            return {}, groups
-        if get_config()["enable_metadata_routing"]:
-            return process_routing(self, "fit", **fit_params).estimator.fit, groups
-        return fit_params, groups
+            params["sample_weight"] = sample_weight
+        if params and get_config()["enable_metadata_routing"]:
+            routed = process_routing(self, "fit", **params)
+            return routed.estimator.fit, routed.splitter.split.get("groups")
+        groups = params.pop("groups", None)
+        return params, groups
+
+    def _trains(self):
+        """Whether clones of the classifier are fitted."""
+        given = self.estimator is None or isinstance(self.estimator, FrozenEstimator)
+        return self.cv is not None and not given
 
     def get_metadata_routing(self):
-        """Routing: `fit` passes its metadata on to the `fit` of the wrapped classifier.
+        """Routing: with `cv`, metadata of `fit` go to the classifier's `fit` and to the splitter.
 
         Returns
         -------
@@ -77,11 +90,11 @@ class ClassifierInspector(MetaEstimatorMixin, BaseEstimator):
             The routing information.
         """
         router = MetadataRouter(owner=self).add_self_request(self)
-        if self.estimator is not None:
-            router.add(
-                estimator=self.estimator,
-                method_mapping=MethodMapping().add(caller="fit", callee="fit"),
-            )
+        if self._trains():
+            to_fit = MethodMapping().add(caller="fit", callee="fit")
+            router.add(estimator=self.estimator, method_mapping=to_fit)
+            to_split = MethodMapping().add(caller="fit", callee="split")
+            router.add(splitter=self.cv, method_mapping=to_split)
         return router
 
     def __sklearn_tags__(self):

@@ -94,6 +94,13 @@ def align_columns(proba, known, classes):
     if np.array_equal(known, classes):
         return proba
     position = {label: k for k, label in enumerate(np.asarray(classes).tolist())}
+    extra = [label for label in np.asarray(known).tolist() if label not in position]
+    if extra:
+        raise ValueError(
+            f"The fitted model predicts the class {extra[0]!r}, which y lacks (it holds "
+            f"{np.asarray(classes).tolist()}): it was not fitted to this y. If it knew its classes "
+            "before, wrap the whole of it in sklearn.frozen.FrozenEstimator."
+        )
     aligned = np.zeros((len(proba), len(classes)))
     aligned[:, [position[label] for label in np.asarray(known).tolist()]] = proba
     return aligned

@@ -17,11 +17,12 @@ PROBA_NAMES = ("y_proba", "predictions")
 
 @dataclass(frozen=True)
 class Predictions:
-    """Labels, probabilities and, where the file tells, the class of each column."""
+    """Labels, probabilities and, where the file tells, the class of each column and features."""
 
     y_true: np.ndarray
     y_proba: np.ndarray
     labels: np.ndarray | None
+    features: np.ndarray | None = None
 
 
 def read_predictions(path, *, label_column=None):
@@ -31,10 +32,10 @@ def read_predictions(path, *, label_column=None):
     ----------
     path : str or path-like
         ``.npz`` with the labels as ``y_true`` or ``ground_truth``, the probabilities as
-        ``y_proba`` or ``predictions``, and optionally ``labels``, the class of each column.
-        Without it, whole-number labels are column numbers. ``.csv`` or ``.parquet`` with a column
-        of labels and one column per class, named by the class, or a single column with the
-        probability of the positive class (the last label in order).
+        ``y_proba`` or ``predictions``, and optionally ``labels``, the class of each column, and
+        ``X``, the features. Without ``labels``, whole-number labels are column numbers. ``.csv``
+        or ``.parquet`` with a column of labels and one column per class, named by the class, or a
+        single column with the probability of the positive class (the last label in order).
     label_column : str, optional
         Name of the column of labels; by default the first of y_true, ground_truth, label, target
         and y that the table has.
@@ -64,7 +65,9 @@ def read_predictions(path, *, label_column=None):
 def _read_npz(path):
     try:
         with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
+            arrays = {name: _read_array(archive, name, path) for name in archive.files}
+    except _ObjectsError:
+        raise
     except (BadZipFile, ValueError, OSError, EOFError) as error:
         raise ValueError(f"{path.name} is not a readable .npz archive: {error}") from error
     y_true = _first(arrays, LABEL_NAMES[:2], path)
@@ -79,7 +82,24 @@ def _read_npz(path):
                 "an array `labels` names the class of each column."
             )
         labels = np.arange(n_columns) if n_columns > 1 else None
-    return Predictions(y_true, y_proba, labels)
+    return Predictions(y_true, y_proba, labels, arrays.get("X"))
+
+
+class _ObjectsError(ValueError):
+    """An array holds pickled objects."""
+
+
+def _read_array(archive, name, path):
+    try:
+        return archive[name]
+    except ValueError as error:
+        if "allow_pickle" not in str(error):
+            raise
+        raise _ObjectsError(
+            f"{path.name} holds Python objects in its array {name!r}, which are never opened, "
+            "since that can run code: save numbers or strings, for example "
+            "np.asarray(values, dtype=str)."
+        ) from None
 
 
 def _first(arrays, names, path):

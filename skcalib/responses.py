@@ -30,8 +30,7 @@ def classifier_proba(estimator, X, *, response_method="auto"):
         names = ", ".join(map(repr, RESPONSE_METHODS))
         raise ValueError(f"response_method must be one of {names}, got {response_method!r}.")
     if response_method == "auto":
-        has_proba = hasattr(estimator, "predict_proba")
-        response_method = "predict_proba" if has_proba else "decision_function"
+        response_method = _response_method(estimator)
     if not hasattr(estimator, response_method):
         raise ValueError(
             f"{type(estimator).__name__} has no {response_method}: a classifier with predict_proba "
@@ -46,6 +45,27 @@ def classifier_proba(estimator, X, *, response_method="auto"):
     return check_proba(response, name=f"{type(estimator).__name__}.{response_method}(X)")
 
 
+def _response_method(estimator):
+    """What a classifier answers with; regressors and the like are refused."""
+    for method in ("predict_proba", "decision_function"):
+        if hasattr(estimator, method):
+            return method
+    raise ValueError(
+        f"{type(estimator).__name__} has neither predict_proba nor decision_function: a classifier "
+        "with predict_proba or decision_function is needed."
+    )
+
+
+def classes_of(estimator):
+    """Classes of a fitted classifier, in the order of its columns."""
+    if not hasattr(estimator, "classes_"):  # outlier detectors have a decision_function too
+        raise ValueError(
+            f"{type(estimator).__name__} has no classes_: a fitted classifier is needed, to tell "
+            "the class of each column of its probabilities."
+        )
+    return np.asarray(estimator.classes_)
+
+
 def align_classes(proba, classes, y):
     """Add a column of zeros for each label of y that the classifier does not know, and sort."""
     unknown = np.setdiff1d(y, classes)
@@ -53,8 +73,8 @@ def align_classes(proba, classes, y):
         return proba, classes
     if len(classes) + len(unknown) < 2:
         raise ValueError(
-            f"The classifier and y hold the single class {classes[0]!r}: its probabilities are 1 "
-            "everywhere, and there is nothing to assess."
+            f"The classifier and y hold the single class {classes.tolist()[0]!r}: its "
+            "probabilities are 1 everywhere, and there is nothing to assess."
         )
     every = np.concatenate([classes, unknown])
     order = np.argsort(every)
@@ -101,6 +121,7 @@ def held_out_proba(
     """
     if cv is None or isinstance(estimator, FrozenEstimator):
         if not is_fitted(estimator):
+            _response_method(estimator)  # no classifier at all: another sentence
             raise NotFittedError(
                 f"{owner} with cv=None needs a fitted classifier: fit it on other data first, or "
                 "pass cv= to evaluate it out of fold. If it was fitted, it has been cloned since "
@@ -108,12 +129,13 @@ def held_out_proba(
                 "sklearn.frozen.FrozenEstimator to keep it fitted."
             )
         proba = classifier_proba(estimator, X, response_method=response_method)
-        proba, classes = align_classes(proba, estimator.classes_, y)
+        proba, classes = align_classes(proba, classes_of(estimator), y)
         return proba, classes, np.ones(len(y), dtype=bool)
     classes = unique_labels(y)
     if len(classes) < 2:
         raise ValueError(
-            f"y holds one class, {classes[0]!r}: a classifier cannot be cross-validated on it."
+            f"y holds one class, {classes.tolist()[0]!r}: a classifier cannot be cross-validated "
+            "on it."
         )
     (X,) = indexable(X)
     folds = list(check_cv(cv, y, classifier=True).split(X, y, groups))
@@ -133,7 +155,7 @@ def held_out_proba(
 def _fold_proba(estimator, X, y, train, test, classes, response_method, fit_params):
     model = fit_rows(estimator, X, y, train, fit_params)
     proba = classifier_proba(model, take_rows(X, test), response_method=response_method)
-    return align_columns(proba, model.classes_, classes)
+    return align_columns(proba, classes_of(model), classes)
 
 
 def fit_rows(estimator, X, y, rows, fit_params):
@@ -153,6 +175,8 @@ def take_rows(values, index):
 
 
 def _per_sample(value, n_samples):
-    return hasattr(value, "__len__") and not isinstance(value, (str, dict)) and (
-        len(value) == n_samples
+    return (
+        hasattr(value, "__len__")
+        and not isinstance(value, (str, dict))
+        and (len(value) == n_samples)
     )

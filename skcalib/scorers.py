@@ -2,6 +2,7 @@
 
 from copy import deepcopy
 
+from sklearn import metrics
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from skcalib._labels import check_y
@@ -13,7 +14,7 @@ from skcalib.errors import (
     root_brier_score,
 )
 from skcalib.grouping import GroupingLossEstimator
-from skcalib.responses import align_classes, classifier_proba
+from skcalib.responses import align_classes, classes_of, classifier_proba
 
 
 class Scorer:
@@ -27,8 +28,7 @@ class Scorer:
     greater_is_better = False
 
     def __init__(self):
-        self._request = MetadataRequest(owner=self)
-        self._request.score.add_request(param="sample_weight", alias=None)
+        self._sample_weight = None
 
     def __call__(self, estimator, X, y, *, sample_weight=None):
         """Score of a fitted classifier on (X, y); higher is better."""
@@ -48,7 +48,8 @@ class Scorer:
         Scorer
             The scorer itself.
         """
-        self._request.score.add_request(param="sample_weight", alias=sample_weight)
+        self._sample_weight = sample_weight
+        self.get_metadata_routing()  # refuses what is no request
         return self
 
     def get_metadata_routing(self):
@@ -59,7 +60,9 @@ class Scorer:
         MetadataRequest
             The request.
         """
-        return self._request
+        request = MetadataRequest(owner=self)
+        request.score.add_request(param="sample_weight", alias=self._sample_weight)
+        return request
 
     def _accept_sample_weight(self):
         """Asked by scikit-learn's searches where metadata routing is off."""
@@ -107,7 +110,7 @@ class ProbaScorer(Scorer):
 
     def _value(self, estimator, X, y, sample_weight):
         proba = classifier_proba(estimator, X, response_method=self.response_method)
-        proba, classes = align_classes(proba, estimator.classes_, y)
+        proba, classes = align_classes(proba, classes_of(estimator), y)
         return self.metric(y, proba, labels=classes, sample_weight=sample_weight, **self.kwargs)
 
     def __repr__(self):
@@ -242,3 +245,51 @@ def get_scorer_names():
     neg_root_brier_score
     """
     return sorted(_SCORERS)
+
+
+def get_scorers(names):
+    """Several scorers by their names, as a dict that is a multimetric ``scoring``.
+
+    For the place where scikit-learn takes a list of names: it looks names up in a register of its
+    own, and refuses those of other packages. Its names and ours may be mixed.
+
+    Parameters
+    ----------
+    names : list of str
+        Names of :func:`get_scorer_names` or of ``sklearn.metrics.get_scorer_names``.
+
+    Returns
+    -------
+    dict of str to scorer
+        In the order given.
+
+    Raises
+    ------
+    ValueError
+        For a name that neither knows, or that stands there twice.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.model_selection import cross_validate
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from skcalib import get_scorers
+    >>> scoring = get_scorers(["neg_log_loss", "neg_log_calibration_error"])
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> results = cross_validate(GaussianNB(), X, y, scoring=scoring)
+    >>> sorted(results)[2:]
+    ['test_neg_log_calibration_error', 'test_neg_log_loss']
+    """
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"names must be a list of names of scorers, got {names!r}.")
+    theirs = metrics.get_scorer_names()
+    unknown = [name for name in names if name not in _SCORERS and name not in theirs]
+    if unknown or len(set(names)) < len(names):
+        what = f"unknown: {', '.join(map(repr, unknown))}" if unknown else "named twice"
+        raise ValueError(
+            f"names must be different names of scikit-learn's scorers or of "
+            f"{', '.join(map(repr, _SCORERS))}; {what}."
+        )
+    return {
+        name: get_scorer(name) if name in _SCORERS else metrics.get_scorer(name) for name in names
+    }

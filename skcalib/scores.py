@@ -15,6 +15,7 @@ divergence of :math:`-H`. Both are losses: they go down as the forecast improves
 import numpy as np
 from scipy.special import entr, log_softmax, softmax
 
+from skcalib._array_api import to_numpy
 from skcalib.divergences import Divergence
 
 
@@ -83,6 +84,7 @@ class ProperScore(Divergence):
         array of shape (n,)
             H(forecast) + <grad H(forecast), target - forecast>; infinite where the score is.
         """
+        target, forecast = _arrays(target, forecast)
         step = np.asarray(target) - forecast
         # 0 * infinity is 0 here, as in 0 log 0: no step is taken along that coordinate.
         slope = np.where(step == 0, 0.0, self.gradient(forecast))
@@ -122,7 +124,13 @@ class ProperScore(Divergence):
         Zero when both agree. Rounding cannot make it negative: what falls below zero by rounding
         is zero.
         """
+        target, forecast = _arrays(target, forecast)
         return np.maximum(self.loss(target, forecast) - self.entropy(target), 0.0)
+
+
+def _arrays(target, forecast):
+    """Tensors of other libraries become NumPy arrays, as they do at every other door."""
+    return to_numpy(target, name="target"), to_numpy(forecast, name="forecast")
 
 
 class Brier(ProperScore):

@@ -17,7 +17,14 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d, vali
 
 from skcalib._labels import check_y, unique_labels
 from skcalib.plugging import align_columns, warn_without_weight, weight_params
-from skcalib.responses import classifier_proba, fit_rows, held_out_proba, is_fitted, take_rows
+from skcalib.responses import (
+    classes_of,
+    classifier_proba,
+    fit_rows,
+    held_out_proba,
+    is_fitted,
+    take_rows,
+)
 
 
 class ClassifierTrainer(MetaEstimatorMixin, BaseEstimator):
@@ -129,7 +136,7 @@ class ClassifierTrainer(MetaEstimatorMixin, BaseEstimator):
     def _aligned_proba(self, model, X, classes):
         """Probabilities of a fitted classifier, one column for each of `classes`."""
         proba = classifier_proba(model, X, response_method=self.response_method)
-        return align_columns(proba, model.classes_, classes)
+        return align_columns(proba, classes_of(model), classes)
 
     def _route(self, caller, params, weight=None):
         """Metadata -> (parameters of the classifier's fit, parameters of the splitter).

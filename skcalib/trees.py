@@ -190,6 +190,7 @@ class HistogramTree:
             mass_left, mass_right = left.sum(axis=0), right.sum(axis=0)
         least = max(self.min_samples_leaf, 1)
         legal = (size_left >= least) & (size_right >= least)
+        legal &= (mass_left > 0) & (mass_right > 0)  # tiny weights vanish beside huge ones
         if not legal.any():
             return
         # The parent's own term is the same for all splits of the node.

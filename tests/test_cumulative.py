@@ -108,10 +108,15 @@ def test_below_the_true_error_and_near_it_where_the_sign_is_constant():
     assert 0.3 * data.truth["tce"] < error <= data.truth["tce"] + 0.003
 
 
-def test_the_test_is_about_the_same_curve():
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("digits", [1, 2, 15])
+def test_the_test_is_about_the_same_curve(weighted, digits, binary):
     data = make_logistic_scores(500, 0.2, -1.9, random_state=0)
-    error = ks_calibration_error(data.y, data.y_proba, notion="canonical")
-    assert cumulative_test(data.y, data.y_proba).estimate == pytest.approx(error, rel=1e-12)
+    for y, score in ((data.y, data.y_proba[:, 1].round(digits)), (binary[0], binary[1][:, 1])):
+        weight = np.random.default_rng(0).uniform(0, 2, len(y)) if weighted else None
+        error = ks_calibration_error(y, score, notion="canonical", sample_weight=weight)
+        found = cumulative_test(y, score, sample_weight=weight).estimate
+        assert found == pytest.approx(error, rel=1e-12)
 
 
 def test_inputs_of_any_kind(binary):

@@ -16,7 +16,6 @@ from sklearn.model_selection import GroupKFold, RepeatedStratifiedKFold, TimeSer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skcalib import (
     CalibrationErrorEstimator,
@@ -25,11 +24,6 @@ from skcalib import (
     score_decomposition,
 )
 from skcalib.datasets import make_tempered_simplex
-
-
-@parametrize_with_checks([CalibrationErrorEstimator(LogisticRegression(), cv=3)])
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 @pytest.fixture(scope="module")
@@ -46,9 +40,7 @@ def test_probabilities_agree_with_the_functions():
         for notion in ("canonical", "top_label", "classwise"):
             estimator = CalibrationErrorEstimator(method=method, notion=notion)
             estimator.fit(data.y_proba, data.y)
-            expected = proper_calibration_error(
-                data.y, data.y_proba, method=method, notion=notion
-            )
+            expected = proper_calibration_error(data.y, data.y_proba, method=method, notion=notion)
             assert estimator.calibration_error_ == expected
     terms = score_decomposition(data.y, data.y_proba)
     estimator = CalibrationErrorEstimator().fit(data.y_proba, data.y)

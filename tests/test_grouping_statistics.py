@@ -182,9 +182,7 @@ def test_an_injective_map_changes_nothing_at_all():
     """L23 lemma C.5, sample by sample: level sets, halves and regions are the same."""
     plain, truth = simulate(5, 3000)
     mapped, _ = simulate(5, 3000, forecast=bent)
-    np.testing.assert_allclose(
-        values(mapped, "explained_"), values(plain, "explained_"), rtol=1e-9
-    )
+    np.testing.assert_allclose(values(mapped, "explained_"), values(plain, "explained_"), rtol=1e-9)
     np.testing.assert_allclose(
         values(mapped, "grouping_loss_"), values(plain, "grouping_loss_"), atol=0.05 * truth
     )
@@ -304,7 +302,12 @@ def test_explained_log_loss_of_constant_regions():
     for _ in range(1500):
         y = (rng.random(4 * size) < p[regions]).astype(float)
         terms = partition_terms(
-            LogLoss(), np.zeros(4 * size, int), regions, forecast, pairs(y), forecast,
+            LogLoss(),
+            np.zeros(4 * size, int),
+            regions,
+            forecast,
+            pairs(y),
+            forecast,
             np.ones(4 * size),
         )
         plugin.append(terms.plugin)

@@ -30,9 +30,7 @@ def data():
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_it_is_the_one_sample_t_test(data, loss):
-    gain = calibration_improvement(
-        data.y, data.y_proba, data.posterior, loss=loss, injective=True
-    )
+    gain = calibration_improvement(data.y, data.y_proba, data.posterior, loss=loss, injective=True)
     target = np.eye(2)[data.y]
     before = LOSSES[loss].loss(target, data.y_proba)
     after = LOSSES[loss].loss(target, data.posterior)

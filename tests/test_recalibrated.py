@@ -31,7 +31,6 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import LinearSVC
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skcalib.datasets import make_tempered_simplex
 from skcalib.recalibrated import RecalibratedClassifierCV
@@ -74,15 +73,6 @@ class Broken(Halfway):
 
     def predict_proba(self, P):
         return 0.5 * np.asarray(P)
-
-
-# The checks draw labels at random, and no temperature fits those: the warning says just that.
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks(
-    [RecalibratedClassifierCV(), RecalibratedClassifierCV(ensemble=True, cv=3)]
-)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 @pytest.fixture(scope="module")
@@ -341,9 +331,7 @@ def test_weights_without_routing(data):
         for train, test in folds
     ]
     again = clone(model).set_params(cv=repeated).fit(X[rows], y[rows])
-    np.testing.assert_allclose(
-        model.predict_proba(X_new), again.predict_proba(X_new), atol=1e-5
-    )
+    np.testing.assert_allclose(model.predict_proba(X_new), again.predict_proba(X_new), atol=1e-5)
     unweighted = clone(model).fit(X, y)
     assert np.abs(model.predict_proba(X_new) - unweighted.predict_proba(X_new)).max() > 0.01
 
@@ -387,9 +375,7 @@ def test_weights_and_groups_by_routing(data):
             asked = GaussianNB().set_fit_request(sample_weight=True)
             routed = clone(plain).set_params(estimator=asked)
             routed.fit(X, y, sample_weight=weight, groups=groups)
-            np.testing.assert_array_equal(
-                routed.predict_proba(X_new), plain.predict_proba(X_new)
-            )
+            np.testing.assert_array_equal(routed.predict_proba(X_new), plain.predict_proba(X_new))
     with sklearn.config_context(enable_metadata_routing=True):
         RecalibratedClassifierCV().fit(X, y, sample_weight=weight)
         with pytest.raises(UnsetMetadataPassedError, match="sample_weight"):
@@ -401,9 +387,7 @@ def test_weights_and_groups_by_routing(data):
         assert only.recalibrator_.temperature_ != unweighted.recalibrator_.temperature_
         frozen = RecalibratedClassifierCV(FrozenEstimator(GaussianNB().fit(X, y)))
         frozen.fit(X, y, sample_weight=weight)
-        requested = routed.set_fit_request(sample_weight=True).set_score_request(
-            sample_weight=True
-        )
+        requested = routed.set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
         results = cross_validate(
             requested,
             X,

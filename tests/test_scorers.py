@@ -1,13 +1,25 @@
 import pickle
+from copy import deepcopy
 
 import numpy as np
 import pytest
 import sklearn
+from sklearn.base import clone
 from sklearn.datasets import make_classification
-from sklearn.exceptions import UnsetMetadataPassedError
-from sklearn.linear_model import LogisticRegression
+from sklearn.ensemble import IsolationForest
+from sklearn.exceptions import NotFittedError, UnsetMetadataPassedError
+from sklearn.experimental import enable_halving_search_cv  # noqa: F401
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
 from sklearn.metrics import make_scorer
-from sklearn.model_selection import GridSearchCV, KFold, cross_validate
+from sklearn.model_selection import (
+    GridSearchCV,
+    HalvingGridSearchCV,
+    KFold,
+    cross_validate,
+    permutation_test_score,
+)
+from sklearn.neighbors import NearestCentroid
 from sklearn.svm import LinearSVC
 
 from skcalib import (
@@ -15,6 +27,7 @@ from skcalib import (
     calibration_error,
     get_scorer,
     get_scorer_names,
+    get_scorers,
     ks_calibration_error,
     proper_calibration_error,
     root_brier_score,
@@ -177,3 +190,157 @@ def test_names_and_errors():
 
 def test_ready_objects_are_not_handed_out():
     assert get_scorer("neg_brier_calibration_error") is not scorers.neg_brier_calibration_error
+
+
+# --- everywhere that scikit-learn takes a scorer --------------------------------------------------
+
+EVERY = sorted([*METRICS, "neg_grouping_loss"])
+LABELS = {"strings": np.array(["no", "yes"]), "booleans": np.array([False, True])}
+
+
+@pytest.fixture(scope="module")
+def binary():
+    X, y = make_classification(240, n_informative=4, flip_y=0.2, random_state=0)
+    return X[:, :5], y
+
+
+def every_scorer():
+    """All of them, without the warning that a fold of eighty samples has few regions."""
+    return {name: get_scorer(name) for name in EVERY if name != "neg_grouping_loss"} | {
+        "neg_grouping_loss": scorers.GroupingScorer(n_bins=1, region_ratio=20)
+    }
+
+
+@pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS)
+def test_every_search_takes_every_scorer(binary, labels):
+    X, y = binary[0], labels[binary[1]]
+    scoring = every_scorer()
+    grid = {"C": [0.01, 1.0]}
+    for jobs in (1, 2):
+        results = cross_validate(
+            LogisticRegression(), X, y, cv=3, scoring=scoring, n_jobs=jobs, error_score="raise"
+        )
+        found = {name: results[f"test_{name}"] for name in EVERY}
+        assert all(np.isfinite(values).all() for values in found.values())
+        if jobs == 1:
+            first = found
+    for name in EVERY:
+        np.testing.assert_array_equal(found[name], first[name])
+        options = {"scoring": scoring[name], "cv": 3, "error_score": "raise"}
+        search = GridSearchCV(LogisticRegression(), grid, **options).fit(X, y)
+        assert (
+            np.isfinite(search.best_score_)
+            and search.best_score_ == search.cv_results_["mean_test_score"].max()
+        )
+        assert search.score(X, y) == scoring[name](search, X, y)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_halving_and_permutations(binary, name):
+    X, y = binary
+    scorer = every_scorer()[name]
+    search = HalvingGridSearchCV(
+        LogisticRegression(),
+        {"C": [0.01, 0.1, 1.0]},
+        scoring=scorer,
+        cv=2,
+        n_jobs=2,
+        random_state=0,
+        min_resources=80,
+        error_score="raise",
+    ).fit(X, NAMES[y])
+    assert search.n_iterations_ == 2 and np.isfinite(search.best_score_)
+    score, permuted, pvalue = permutation_test_score(
+        LogisticRegression(), X, y, scoring=scorer, cv=3, n_permutations=4, n_jobs=2, random_state=0
+    )
+    assert np.isfinite([score, *permuted]).all() and 0.2 <= pvalue <= 1
+
+
+def test_multimetric_lists(binary):
+    """A list of names goes through get_scorers: scikit-learn looks names up in its own register."""
+    X, y = binary
+    names = ["neg_log_loss", *CALIBRATION[:2]]
+    scoring = get_scorers(names)
+    assert list(scoring) == names
+    search = GridSearchCV(LogisticRegression(), {"C": [1.0]}, scoring=scoring, refit=names[0])
+    assert all(f"mean_test_{name}" in search.fit(X, y).cv_results_ for name in names)
+    for refused in (names, [get_scorer(name) for name in CALIBRATION[:2]]):
+        with pytest.raises(ValueError, match="scor"):
+            cross_validate(LogisticRegression(), X, y, scoring=refused)
+    with pytest.raises(ValueError, match=r"names of scikit-learn's scorers or of .*unknown: 'ece'"):
+        get_scorers(["neg_log_loss", "ece"])
+    with pytest.raises(ValueError, match="named twice"):
+        get_scorers(["neg_log_loss", "neg_log_loss"])
+    for wrong in ("neg_log_loss", [neg for neg in (get_scorer(CALIBRATION[0]),)]):
+        with pytest.raises(ValueError, match="names must be a list of names"):
+            get_scorers(wrong)
+    first, second = get_scorers(CALIBRATION), get_scorers(CALIBRATION)
+    assert all(first[name] is not second[name] for name in CALIBRATION)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_scorer_survives_copies_and_pickles(data, name):
+    X, y = data
+    classifier = LogisticRegression().fit(X, NAMES[y])
+    scorer = every_scorer()[name]
+    for copy in (pickle.loads(pickle.dumps(scorer)), deepcopy(scorer), clone(scorer, safe=False)):
+        assert copy(classifier, X, NAMES[y]) == scorer(classifier, X, NAMES[y])
+        assert repr(copy) == repr(scorer)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_scorer_routes_weights(data, name):
+    X, y = data
+    weight = np.random.default_rng(0).random(len(y)) + 0.1
+    classifier = LogisticRegression().fit(X, y)
+    expected = every_scorer()[name](classifier, X, y, sample_weight=weight)
+    if name != "neg_max_calibration_error":
+        assert expected != every_scorer()[name](classifier, X, y)
+    with sklearn.config_context(enable_metadata_routing=True):
+        asked = every_scorer()[name].set_score_request(sample_weight="importance")
+        everybody = np.arange(len(y))
+        results = cross_validate(
+            FrozenEstimator(classifier),
+            X,
+            y,
+            scoring=asked,
+            cv=[(everybody, everybody)],
+            params={"importance": weight},
+            error_score="raise",
+        )
+        assert results["test_score"].tolist() == [expected]
+        with pytest.raises(ValueError, match="alias"):
+            asked.set_score_request(sample_weight=1.5)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_what_is_no_classifier_is_refused(data, name):
+    X, y = data
+    scorer = every_scorer()[name]
+    with pytest.raises(ValueError, match="LinearRegression has neither predict_proba nor decision"):
+        scorer(LinearRegression().fit(X, y), X, y)
+    with pytest.raises((ValueError, NotFittedError), match=r"IsolationForest|fitted classifier"):
+        scorer(IsolationForest(n_estimators=5, random_state=0).fit(X), X, y)
+    with pytest.raises(NotFittedError):
+        scorer(LogisticRegression(), X, y)
+    hard = RidgeClassifier().fit(X, y)  # margins, and they stand for logits
+    assert np.isfinite(scorer(hard, X, y))
+    votes = NearestCentroid().fit(X, y)
+    if not hasattr(votes, "predict_proba"):
+        with pytest.raises(ValueError, match="NearestCentroid has neither predict_proba nor"):
+            scorer(votes, X, y)
+
+
+@pytest.mark.parametrize("name", sorted(set(EVERY) - {"neg_log_calibration_error"}))
+def test_every_scorer_takes_folds_that_lack_a_class(data, name):
+    X, y = data
+    order = np.argsort(y, kind="stable")
+    found = cross_validate(
+        LogisticRegression(),
+        X[order],
+        NAMES[y[order]],
+        cv=KFold(4),
+        scoring=every_scorer()[name],
+        error_score="raise",
+    )["test_score"]
+    assert np.isfinite(found).all()

@@ -56,6 +56,11 @@ class GroupingProblem:
 
 def fit_partition(problem, score, smoother, partitioner, options, seed):
     """Partition bound: regions of one half, measured on the other."""
+    if len(problem.forecast) < 2:
+        raise ValueError(
+            "The grouping loss of a single sample cannot be estimated: one half of the samples "
+            "tells the regions, the other measures them."
+        )
     rng = np.random.RandomState(seed)
     bins = level_sets(problem.forecast, options.n_bins, options.strategy)
     cutter = Partitioner(partitioner, options.region_ratio, rng, options.feature_names)
@@ -73,9 +78,7 @@ def fit_given_regions(problem, score, smoother, regions, options, seed):
     rng = np.random.RandomState(seed)
     bins = level_sets(problem.forecast, options.n_bins, options.strategy)
     names, number = np.unique([str(name) for name in regions], return_inverse=True)
-    _, first, region = np.unique(
-        bins * len(names) + number, return_index=True, return_inverse=True
-    )
+    _, first, region = np.unique(bins * len(names) + number, return_index=True, return_inverse=True)
     rules = [f"region {names[k]}" for k in number[first]]
     n_before = len(rules)
     singletons = np.mean(np.bincount(region) == 1)
@@ -95,6 +98,11 @@ def fit_given_regions(problem, score, smoother, regions, options, seed):
 
 def fit_risk(problem, score, smoother, model, options, seed):
     """Risk bound: what a model of (score, features) saves on samples it has not seen."""
+    if len(problem.forecast) < 4:
+        raise ValueError(
+            "method='risk' needs at least 4 samples: a model and its scale are learned on some of "
+            f"them and judged on others; got {len(problem.forecast)}."
+        )
     curve = clone(smoother).fit(problem.forecast, problem.target, problem.weight).smooth_held_out()
     folds = check_folds(options.folds, problem.target, random_state=seed)
     terms = risk_terms(
@@ -139,7 +147,9 @@ def fit_risk(problem, score, smoother, model, options, seed):
 
 def _measure(problem, score, smoother, cutter, prepared, bins, measured, options, rng):
     """Fit regions and curve on the other half; measure on `measured`."""
-    cut = cut_level_sets(cutter, prepared, problem.target, problem.weight, bins, measured)
+    cut = cut_level_sets(
+        cutter, prepared, problem.target, problem.weight, bins, measured, options.n_jobs
+    )
     fitting = ~measured
     fitted = clone(smoother).fit(
         problem.forecast[fitting], problem.target[fitting], problem.weight[fitting]
@@ -167,7 +177,14 @@ def _terms(problem, score, bins, measured, cut, curve, options, rng):
     pvalue = np.nan
     if options.n_permutations:
         pvalue = permutation_pvalue(
-            level, region, forecast, residual, weight, options.n_permutations, rng
+            level,
+            region,
+            forecast,
+            residual,
+            weight,
+            options.n_permutations,
+            rng,
+            n_jobs=options.n_jobs,
         )
     table = region_table(
         problem.events, level, region, cut.rules, forecast, target, weight, options.confidence_level

@@ -38,9 +38,7 @@ def check_parameters(estimator):
     for name, least in (("n_bins", 1), ("region_ratio", 2), ("n_permutations", 0)):
         value = getattr(estimator, name)
         if not isinstance(value, (int, np.integer)) or value < least:
-            raise ValueError(
-                f"{name} must be a whole number of at least {least}, got {value!r}."
-            )
+            raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}.")
     return score
 
 

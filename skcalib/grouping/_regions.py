@@ -10,6 +10,7 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_array, get_tags
+from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib.smoothers import MedianCells, QuantileBins, UniformBins
 from skcalib.trees import FeatureBins, HistogramTree
@@ -120,7 +121,11 @@ class Partitioner:
             return self._bins.transform(X)
         return StandardScaler().fit_transform(X) if self.kind == "kmeans" else X
 
-    def cut(self, prepared, target, weight, fitting, measured):
+    def seed(self):
+        """What a level set draws from: one after the other, so that n_jobs changes nothing."""
+        return self.rng.randint(2**31 - 1) if self.kind == "kmeans" else None
+
+    def cut(self, prepared, target, weight, fitting, measured, seed):
         """Regions (local numbers) of the rows `fitting` and `measured`, and their rules."""
         labels = target.argmax(axis=1)
         n_regions = max(1, len(measured) // self.region_ratio)
@@ -143,7 +148,7 @@ class Partitioner:
             return tree.apply(prepared[fitting]), tree.apply(prepared[measured]), rules
         if self.kind == "kmeans":
             n_clusters = min(n_regions, len(fitting))
-            model = KMeans(n_clusters, n_init=1, random_state=self.rng)
+            model = KMeans(n_clusters, n_init=1, random_state=seed)
         else:
             model = clone(self.partitioner)
             if is_classifier(model) and np.ptp(labels[fitting]) == 0:  # nothing to tell apart
@@ -227,20 +232,29 @@ def merge_singletons(region, likeness):
     return target[region]
 
 
-def cut_level_sets(partitioner, prepared, target, weight, bins, measured):
+def cut_level_sets(partitioner, prepared, target, weight, bins, measured, n_jobs=None):
     """Regions of the measured samples over all level sets -> `Regions`."""
     region = np.full(len(bins), -1)
     rules, n_single, n_before = [], 0, 0
-    for level in range(bins.max() + 1):
-        here = bins == level
-        fitting, testing = np.flatnonzero(here & ~measured), np.flatnonzero(here & measured)
+    levels = [
+        (np.flatnonzero(here & ~measured), np.flatnonzero(here & measured))
+        for here in (bins == level for level in range(bins.max() + 1))
+    ]
+    cuts = iter(
+        Parallel(n_jobs=n_jobs)(
+            delayed(partitioner.cut)(prepared, target, weight, *rows, partitioner.seed())
+            for rows in levels
+            if min(map(len, rows)) > 0
+        )
+    )
+    for fitting, testing in levels:
         if len(testing) == 0:
             continue
         if len(fitting) == 0:
             region[testing], rules = len(rules), [*rules, "all"]
             n_before += 1
             continue
-        fitted, found, names = partitioner.cut(prepared, target, weight, fitting, testing)
+        fitted, found, names = next(cuts)
         counts = np.bincount(found, minlength=len(names))
         n_before += int(np.sum(counts > 0))
         n_single += int(np.sum(counts == 1))

@@ -22,6 +22,7 @@ from skcalib.tower import weighted_mean
 _NEAR_ZERO = 1e-4
 _LARGEST_SCALE = 3.0
 _LEAST_SHARE = 0.05  # of a probability of the curve
+_LEAST_KNOWN = 10  # values of a feature, to be of use to a model
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,11 @@ def _refined(curve, step, scale):
 def _refine(model, features, target, curve, weight, train, test):
     """Steps from the curve to what the model says at the rows `test`."""
     weighted = {} if np.ptp(weight) == 0 else {"sample_weight": weight[train]}
+    # Boosting stumbles over a feature without any value, also once it has set rows aside.
+    known = np.count_nonzero(~np.isnan(features[train]), axis=0)
+    hollow = (known < len(train)) & (known < _LEAST_KNOWN)
+    if hollow.any():
+        features = np.where(hollow, 0.0, features)
     if is_classifier(model):
         labels = target[train].argmax(axis=1)
         if len(np.unique(labels)) == 1:
@@ -113,8 +119,8 @@ def _refine(model, features, target, curve, weight, train, test):
     columns = range(1, target.shape[1]) if target.shape[1] == 2 else range(target.shape[1])
     step = np.zeros((len(test), target.shape[1]))
     for k in columns:
-        step[:, k] = clone(model).fit(features[train], residual[:, k], **weighted).predict(
-            features[test]
+        step[:, k] = (
+            clone(model).fit(features[train], residual[:, k], **weighted).predict(features[test])
         )
     if target.shape[1] == 2:
         step[:, 0] = -step[:, 1]

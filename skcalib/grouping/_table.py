@@ -34,7 +34,7 @@ class Region:
 
     @property
     def direction(self):
-        """"over-confident", "under-confident", or "" where the interval holds the mean score."""
+        """ "over-confident", "under-confident", or "" where the interval holds the mean score."""
         if self.low <= self.mean_score <= self.high:
             return ""
         return "over-confident" if self.gap > 0 else "under-confident"

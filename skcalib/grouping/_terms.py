@@ -124,12 +124,17 @@ class Cells:
         self.cells = np.unique(cells, return_inverse=True)[1].ravel()
         self.weight = weight
         self.mass = np.bincount(self.cells, weight)
-        self.size = self.mass**2 / np.bincount(self.cells, weight**2)
+        largest = np.zeros(len(self.mass))
+        np.maximum.at(largest, self.cells, weight)
+        # Relative to the largest of the cell: tiny weights times tiny values would vanish.
+        self._relative = weight / largest[self.cells]
+        self._mass = np.bincount(self.cells, self._relative)
+        self.size = self._mass**2 / np.bincount(self.cells, self._relative**2)
 
     def mean(self, values):
         """Mean over the cell of each sample, shape of `values`."""
-        sums = [np.bincount(self.cells, self.weight * column) for column in values.T]
-        return (np.stack(sums, axis=1) / self.mass[:, None])[self.cells]
+        sums = [np.bincount(self.cells, self._relative * column) for column in values.T]
+        return (np.stack(sums, axis=1) / self._mass[:, None])[self.cells]
 
     def jackknife_bias(self, function, values):
         """Bias of the mean over samples of a function of the cell means.

@@ -1,6 +1,7 @@
 """Is there any grouping loss? A permutation test within narrow bands of the score."""
 
 import numpy as np
+from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib.grouping._regions import order_of
 
@@ -10,7 +11,9 @@ def bonferroni(pvalues):
     return float(np.minimum(1.0, len(pvalues) * np.min(pvalues)))
 
 
-def permutation_pvalue(bins, regions, forecast, residual, weight, n_permutations, rng, width=20):
+def permutation_pvalue(
+    bins, regions, forecast, residual, weight, n_permutations, rng, width=20, n_jobs=None
+):
     r"""p-value of the null hypothesis E[Y|X] = E[Y|S].
 
     The statistic is the variance between regions of the residual :math:`Y - \hat C(S)`, within
@@ -35,10 +38,12 @@ def permutation_pvalue(bins, regions, forecast, residual, weight, n_permutations
             between += sign * sum(np.sum(s**2 / size) for s in sums)
         return between
 
-    everybody = np.arange(len(bins))
-    observed = statistic(everybody) * (1 - 1e-12)
-    reached = 0
-    for _ in range(n_permutations):
-        shuffled = np.argsort(band + rng.random_sample(len(bins)))
-        reached += statistic(shuffled) >= observed
-    return (1 + reached) / (1 + n_permutations)
+    def shuffled(keys):
+        return statistic(np.argsort(band + keys))
+
+    observed = statistic(np.arange(len(bins))) * (1 - 1e-12)
+    # Keys are drawn here, one after the other: the p-value does not depend on n_jobs.
+    drawn = Parallel(n_jobs=n_jobs, prefer="threads")(
+        delayed(shuffled)(rng.random_sample(len(bins))) for _ in range(n_permutations)
+    )
+    return (1 + sum(value >= observed for value in drawn)) / (1 + n_permutations)

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import ndtr
 from scipy.stats import chi2
 from sklearn.utils import check_random_state
+from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._checks import check_problem
 from skcalib.bounds import check_count
@@ -63,7 +64,8 @@ class HosmerLemeshow:
 
     def statistic(self, y):
         deviations = self._sums(self.weight * (y - self.p))
-        return np.sum(_ratio(deviations, np.sqrt(self.variance)) ** 2, axis=-1)
+        with np.errstate(over="ignore"):  # an event that was as good as impossible: infinite
+            return np.sum(_ratio(deviations, np.sqrt(self.variance)) ** 2, axis=-1)
 
     def estimate(self, y):
         gaps = self._sums(self.weight * (y - self.p)) / self.mass
@@ -134,7 +136,7 @@ def brownian_range_sf(x):
 
 def _ratio(deviation, spread):
     """Deviation / spread, where 0 / 0 is 0: forecasts of 0 and 1 that came true."""
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         return np.where(deviation == 0, 0.0, deviation / spread)
 
 
@@ -173,12 +175,14 @@ def run_test(test, problem, n_resamples, random_state):
 
 def _simulated_pvalue(test, statistic, n_resamples, rng):
     """Share of labelings drawn from the forecasts, and the observed one, that are as extreme."""
-    as_extreme, n_samples = 1, len(test.p)
+    n_samples = len(test.p)
+    rows = max(1, _BLOCK // n_samples)
+    sizes = (min(rows, n_resamples - start) for start in range(0, n_resamples, rows))
+    # Drawn here, one block after the other: the p-value does not depend on who adds them up.
+    drawn = Parallel(prefer="threads")(
+        delayed(test.statistic)(rng.random_sample((size, n_samples)) < test.p) for size in sizes
+    )
     # Sums in another order differ by roundings: what is equal but for these counts as equal.
     threshold = abs(statistic) * (1 - 1e-9)
-    rows = max(1, _BLOCK // n_samples)
-    for start in range(0, n_resamples, rows):
-        size = (min(rows, n_resamples - start), n_samples)
-        drawn = test.statistic(rng.random_sample(size) < test.p)
-        as_extreme += np.sum(np.abs(drawn) >= threshold)
-    return float(as_extreme / (n_resamples + 1))
+    as_extreme = np.sum(np.abs(np.concatenate(drawn)) >= threshold)
+    return float((1 + as_extreme) / (n_resamples + 1))

@@ -45,7 +45,10 @@ def chi_square_mixture_sf(x, weights):
         return float(x == 0 and not weights.any())
     # In units of the largest weight; those that are roundings beside it only cost time.
     weights = weights[np.abs(weights) > 1e-14 * largest] / largest
-    x = x / largest
+    with np.errstate(over="ignore"):
+        x = x / largest
+    if np.isinf(x):  # beside it all weights are roundings
+        return 0.0
     if x < 1e-100 and weights.min() > 0:
         return 1.0
     if x >= weights.sum():

@@ -9,6 +9,7 @@ from skcalib._checks import Problem, check_problem
 from skcalib.errors._residual_kernel import ResidualKernel
 from skcalib.errors._terms import check_notion
 from skcalib.errors.kernel_error import block_estimates, check_estimator, check_kernel
+from skcalib.intervals import check_confidence_level
 
 MIN_BLOCKS = 5
 PER_SAMPLE = ("forecast", "target", "weight")
@@ -124,10 +125,7 @@ def compare_calibration(
         for name, proba in (("first", first), ("second", second))
     ]
     n_samples = len(problems[0].weight)
-    if not 0 < confidence_level < 1:
-        raise ValueError(
-            f"confidence_level must lie strictly between 0 and 1, got {confidence_level!r}."
-        )
+    check_confidence_level(confidence_level)
     block_size = max(2, int(np.sqrt(n_samples))) if block_size is None else block_size
     check_estimator("block", block_size, n_samples)
     n_blocks = n_samples // block_size

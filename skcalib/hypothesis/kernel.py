@@ -13,7 +13,7 @@ from skcalib.errors.kernel_error import (
     block_estimates,
     check_estimator,
     check_kernel,
-    pair_weight,
+    check_pairs,
 )
 from skcalib.hypothesis._mixture import chi_square_mixture_sf
 from skcalib.hypothesis._null_laws import NULL_LAWS, SMALLEST
@@ -214,12 +214,13 @@ def _check_enough(n_samples, estimator, block_size):
 
 
 def _degenerate_test(h, method, n_resamples, rng):
+    pairs = check_pairs(h.weight)
     total, diagonal = h.total(), h.diagonal()
     if abs(total - diagonal.sum()) <= ROUNDING * diagonal.sum():
         # One uncertain sample among certain ones: what is left is rounding, and no evidence.
         total = diagonal.sum()
     statistic, pvalue = NULL_LAWS[method](h, total, diagonal, n_resamples, rng)
-    value = (total - diagonal.sum()) / pair_weight(h.weight)
+    value = (total - diagonal.sum()) / pairs
     return _record(statistic, pvalue, value, f"kernel, {method}")
 
 
@@ -227,11 +228,16 @@ def _normal_test(h, estimator, block_size):
     values, weight = block_estimates(h, 2 if estimator == "linear" else block_size)
     share = weight / weight.sum()
     mean, size = share @ values, 1 / np.sum(share**2)
+    if size - 1 < 1e-9:
+        raise ValueError(
+            "A test needs at least two blocks that count, but sample_weight gives nearly all of "
+            "the weight to one: use more even weights, or the estimator 'unbiased'."
+        )
     error = np.sqrt(np.sum((share * (values - mean)) ** 2) * size / (size - 1))
     if mean == 0:
         z = 0.0
     else:
-        with np.errstate(divide="ignore"):  # equal blocks: no doubt about their sign
+        with np.errstate(divide="ignore", over="ignore"):  # equal blocks: no doubt of their sign
             z = mean / error
     return _record(z, ndtr(-z), mean, f"kernel, {estimator}, asymptotic")
 

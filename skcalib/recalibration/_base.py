@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from skcalib._checks import check_features, check_proba, check_weight
+from skcalib._checks import check_features, check_proba, check_weight, moderate
 from skcalib._labels import check_classes, check_y, class_columns
 from skcalib.errors._terms import check_loss
 from skcalib.tower import weighted_mean
@@ -70,7 +70,7 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         if np.ndim(X) == 2:
             validate_data(self, X, reset=True, skip_check_array=True)
         columns = class_columns(y, self.classes_)
-        weight = check_weight(sample_weight, len(y))
+        weight = moderate(check_weight(sample_weight, len(y)))
         there = weight > 0
         if not there.all():  # a sample of weight zero is not there
             raw, columns, weight = raw[there], columns[there], weight[there]

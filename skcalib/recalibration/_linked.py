@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib.errors._terms import check_loss
 from skcalib.links import LinkFit, fit_link
@@ -111,39 +112,50 @@ class LinkRecalibrator(LogitRecalibrator):
         """Losses (strengths, n) of five-fold cross-validation, strengths from the strongest on.
 
         Each fit begins where that of the next stronger shrinkage ended. The path is left where it
-        has risen twice in a row.
+        has risen twice in a row. Folds run in parallel where `joblib.parallel_config` says so.
         """
-        folds, paths = check_folds(5, target, random_state=0), []
-        for train, _ in folds:
-            link = self._link().prepare(logits[train])
-            beta, _ = fit_temperature(score, logits[train], target[train], weight[train])
-            paths.append((link, self._tempered(link, target.shape[1], beta)))
-        losses, means = [], []
+
+        def at(rows):
+            return logits[rows], target[rows], weight[rows]
+
+        folds, losses, means = check_folds(5, target, random_state=0), [], []
+        paths = Parallel()(delayed(self._path)(score, *at(train)) for train, _ in folds)
         for strength in STRENGTHS:
+            steps = Parallel()(
+                delayed(self._step)(score, *path, strength, at(train), at(test))
+                for path, (train, test) in zip(paths, folds, strict=True)
+            )
             held_out = np.empty(len(target))
-            for k, (train, test) in enumerate(folds):
-                link, theta = paths[k]
-                if np.isfinite(strength):
-                    # Rough fits: differences between strengths are far above these tolerances.
-                    theta = fit_link(
-                        link,
-                        score,
-                        logits[train],
-                        target[train],
-                        weight[train],
-                        shrinkage=strength,
-                        start=theta,
-                        max_iter=min(self.max_iter, 100),
-                        tolerance=max(self.tol, 1e-5),
-                        rounding=1e-9,
-                    ).theta
-                    paths[k] = link, theta
-                held_out[test] = score.logit_loss(target[test], link.apply(theta, logits[test]))[0]
+            for k, (theta, loss) in enumerate(steps):
+                paths[k], held_out[folds[k][1]] = (paths[k][0], theta), loss
             losses.append(held_out)
             means.append(weight @ held_out)
             if len(means) > 2 and min(means[-2:]) > min(means):
                 break
         return np.array(losses)
+
+    def _path(self, score, logits, target, weight):
+        """The link of a fold, and where its path begins."""
+        link = self._link().prepare(logits)
+        beta, _ = fit_temperature(score, logits, target, weight)
+        return link, self._tempered(link, target.shape[1], beta)
+
+    def _step(self, score, link, theta, strength, train, test):
+        """The next parameters on the path of a fold, and their losses on the samples left out."""
+        if np.isfinite(strength):
+            # Rough fits: differences between strengths are far above these tolerances.
+            theta = fit_link(
+                link,
+                score,
+                *train,
+                shrinkage=strength,
+                start=theta,
+                max_iter=min(self.max_iter, 100),
+                tolerance=max(self.tol, 1e-5),
+                rounding=1e-9,
+            ).theta
+        logits, target, _ = test
+        return theta, score.logit_loss(target, link.apply(theta, logits))[0]
 
     def _publish(self, n_classes):
         """Set the public names of what was fitted."""

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib.errors._terms import check_loss
 from skcalib.links import BetaMap, PlattMap, QuadraticMap, fit_link
@@ -24,7 +25,7 @@ class OneVsRestRecalibrator(Recalibrator):
         problems = list(Classwise().problems(forecast, target))
         if len(problems) == 2:
             problems = problems[1:]
-        self._maps = [self._fit_one(f, t, weight) for f, t in problems]
+        self._maps = Parallel()(delayed(self._fit_one)(f, t, weight) for f, t in problems)
         binary = len(self._maps) == 1
         # Beyond two classes the division by the sum mixes the maps, and nothing can be promised.
         self.injective_ = binary and self._one_injective(self._maps[0])

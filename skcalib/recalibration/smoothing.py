@@ -1,10 +1,10 @@
 """Recalibrators that are smoothers used out of sample: isotonic, histogram binning, kernel."""
 
-import numpy as np
 from sklearn.base import clone
 
 from skcalib.recalibration.one_vs_rest import OneVsRestRecalibrator
 from skcalib.smoothers import DirichletKernel, IsotonicSmoother, QuantileBins, UniformBins
+from skcalib.smoothers.isotonic import interpolate
 
 
 class SmootherRecalibrator(OneVsRestRecalibrator):
@@ -88,7 +88,7 @@ class _CentredMap:
 
     def __call__(self, forecast):
         p = forecast[:, 1]
-        return (1 - self.blend) * np.interp(p, self.centres, self.levels) + self.blend * p
+        return (1 - self.blend) * interpolate(p, self.centres, self.levels) + self.blend * p
 
 
 class HistogramBinning(SmootherRecalibrator):

@@ -5,7 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import issparse
 
-from skcalib._checks import check_weight
+from skcalib._checks import check_weight, moderate
+from skcalib._labels import in_words
+
+#: Largest outcome, mean and standard deviation, and one over the smallest standard deviation.
+LARGEST = 1e50
 
 
 @dataclass(frozen=True)
@@ -48,9 +52,25 @@ def check_moments(y_true, y_mean, y_var, sample_weight=None, *, name="y_true", v
             "forecast without variance is infinite. Give the regressor a noise term, or leave "
             "these rows out."
         )
-    weight = check_weight(sample_weight, len(y))
+    _check_range(variance, var_name, 1 / LARGEST**2, LARGEST**2)
+    for values, what in ((y, name), (mean, "y_mean")):
+        _check_range(values, what, 0.0, LARGEST)
+    weight = moderate(check_weight(sample_weight, len(y)))
     counts = weight > 0
     return Moments((y - mean)[counts], variance[counts], weight[counts])
+
+
+def _check_range(values, name, low, high):
+    """Refuse numbers whose squares and ratios would leave the range of floats."""
+    size = np.abs(values)
+    outside = (size < low) | (size > high)
+    if outside.any():
+        row = int(outside.argmax())
+        raise ValueError(
+            f"{name} holds {values[row]:g} in row {row}, whose squares or ratios leave the range "
+            f"of floating point numbers: outcomes and means must lie within {LARGEST:g}, variances "
+            f"between {1 / LARGEST**2:g} and {LARGEST**2:g}. Choose another unit."
+        )
 
 
 def check_numbers(values, name):
@@ -63,7 +83,7 @@ def check_numbers(values, name):
     try:
         array = array.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must hold real numbers: {error}") from error
+        raise ValueError(f"{name} must hold real numbers: {in_words(error)}") from error
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:

@@ -32,16 +32,16 @@ def fit_variance_map(squared, variance, weight, *, fit_intercept=True):
     converged : bool
         Whether they sufficed.
     """
-    unit = float(weighted_mean(variance, weight))
+    unit, size = (float(weighted_mean(v, weight)) for v in (variance, squared))
     relative = variance / unit
     low, high = relative.min(), relative.max()
-    profile = Profile(squared, relative, weight)
+    profile = Profile(squared / size, relative, weight)
     share, n_iter, converged = 0.0, 0, True
     if fit_intercept and high - low > 1e-12:
         decades = np.log10(high / low) + 2 * np.log10(MARGIN)
         odds = np.geomspace(low / MARGIN, high * MARGIN, int(decades * POINTS_PER_DECADE) + 2)
         share, n_iter, converged = _lowest(profile, odds / (1 + odds))
-    scale = profile.scale(share)
+    scale = profile.scale(share) * size
     return (float(scale * (1 - share) / unit), float(scale * share)), n_iter, converged
 
 

@@ -126,4 +126,6 @@ def _ratio(squared, variance, weight, confidence_level):
         return 0.0, 0.0, np.inf if len(squared) == 1 else 0.0
     influence = (squared - ratio * variance) / mean_variance
     interval = mean_interval(influence / ratio, weight, confidence_level, estimate=0.0)
-    return ratio, ratio * float(np.exp(interval.low)), ratio * float(np.exp(interval.high))
+    with np.errstate(over="ignore"):  # hardly more than one effective sample: infinity
+        low, high = np.exp([interval.low, interval.high])
+    return ratio, ratio * float(low), ratio * float(high)

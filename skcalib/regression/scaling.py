@@ -188,6 +188,12 @@ class VarianceScaling(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return np.array(["mean", "variance"], dtype=object)
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
     def _columns(self, mean_and_var, *, reset):
         """Validated means and variances."""
         if np.ndim(mean_and_var) != 2 or np.shape(mean_and_var)[1] != 2:

@@ -1,0 +1,280 @@
+"""One table of all public estimators: what each is fitted to, and how scikit-learn's checks see it.
+
+Bare recalibrators take probabilities, and `VarianceScaling` pairs of a mean and a variance; the
+checks of scikit-learn draw any real features. Adapters map these to what is asked for by a fixed
+function. Everything else is the class as it is.
+"""
+
+import inspect
+
+import numpy as np
+import sklearn
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.naive_bayes import GaussianNB
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+import skcalib
+from skcalib import (
+    BiasCorrectedTemperatureScaling,
+    CalibrationErrorEstimator,
+    CrossFitProba,
+    CrossFitted,
+    DiagonalOrderPreserving,
+    DirichletCalibration,
+    GroupingLossEstimator,
+    HistogramBinning,
+    IncrementalReliability,
+    IsotonicRecalibrator,
+    KernelRecalibrator,
+    MatrixScaling,
+    PlattScaling,
+    QuadraticScaling,
+    RecalibratedClassifierCV,
+    RecalibratedRegressorCV,
+    Smoother,
+    TemperatureScaling,
+    VarianceScaling,
+    VectorScaling,
+)
+from skcalib._labels import check_y
+from skcalib.recalibration._base import Recalibrator
+
+OLD_SKLEARN = tuple(map(int, sklearn.__version__.split(".")[:2])) < (1, 7)
+
+
+def public_estimators():
+    """Classes with `fit` among the public names, without the abstract base of smoothers."""
+    classes = [getattr(skcalib, name) for name in skcalib.__all__]
+    return [c for c in classes if inspect.isclass(c) and hasattr(c, "fit") and c is not Smoother]
+
+
+RECALIBRATORS = [c for c in public_estimators() if issubclass(c, Recalibrator)]
+SMOOTHERS = [c for c in public_estimators() if issubclass(c, Smoother)]
+
+
+# --- adapters -------------------------------------------------------------------------------------
+
+
+class Simplex:
+    """Any features, by a fixed projection and the softmax, to as many columns as there are classes.
+
+    Labels of a single class get a second column, of which they say nothing.
+    """
+
+    def fit(self, X, y, sample_weight=None):
+        if y is None:
+            return super().fit(X, y, sample_weight)
+        X = self._features(X, reset=True)
+        names = getattr(self, "feature_names_in_", None)
+        classes = np.unique(check_y(y, name="y"))
+        if len(classes) < 2:
+            raise ValueError("Only one class: the columns of X would have no meaning.")
+        rng = np.random.default_rng(0)
+        self.projection_ = rng.normal(size=(X.shape[1], len(classes))) / np.sqrt(X.shape[1])
+        super().fit(self._proba(X), y, sample_weight)
+        self.n_features_in_ = X.shape[1]
+        if names is not None:
+            self.feature_names_in_ = names
+        return self
+
+    def predict_proba(self, X):
+        check_is_fitted(self)
+        return self._apply_map(self._read(self._proba(self._features(X, reset=False))))
+
+    def _features(self, X, reset):
+        return validate_data(self, X, reset=reset, dtype=np.float64)
+
+    def _proba(self, X):
+        z = X @ self.projection_
+        e = np.exp(z - z.max(axis=1, keepdims=True))
+        return e / e.sum(axis=1, keepdims=True)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True  # a random projection predicts nothing
+        tags.input_tags.positive_only = False
+        return tags
+
+
+def adapt(recalibrator):
+    """A class of this module, so that it can be pickled: the recalibrator behind `Simplex`."""
+    name = f"AnyFeatures{recalibrator.__name__}"
+    return type(name, (Simplex, recalibrator), {"__module__": __name__})
+
+
+ADAPTED = {recalibrator: adapt(recalibrator) for recalibrator in RECALIBRATORS}
+globals().update({adapted.__name__: adapted for adapted in ADAPTED.values()})
+
+
+class AnyFeaturesVarianceScaling(TransformerMixin, BaseEstimator):
+    """A mean and a positive variance, made of any features."""
+
+    def fit(self, X, y, sample_weight=None):
+        X, y = validate_data(self, X, y, y_numeric=True)
+        self.inner_ = VarianceScaling().fit(self._moments(X), y, sample_weight)
+        self.n_iter_ = max(self.inner_.n_iter_, 1)
+        return self
+
+    def transform(self, X):
+        check_is_fitted(self)
+        return self.inner_.transform(self._moments(validate_data(self, X, reset=False)))
+
+    def get_feature_names_out(self, input_features=None):
+        return self.inner_.get_feature_names_out()
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+    @staticmethod
+    def _moments(X):
+        X = X.astype(np.float64)
+        return np.column_stack([X[:, 0], 1 + np.square(X).sum(axis=1)])
+
+
+# --- what runs through scikit-learn's checks, and what cannot -------------------------------------
+
+#: Forms of the estimators that scikit-learn's checks can fit to any features.
+CHECKED = {
+    **{recalibrator: [adapted()] for recalibrator, adapted in ADAPTED.items()},
+    VarianceScaling: [AnyFeaturesVarianceScaling()],
+    CalibrationErrorEstimator: [
+        CalibrationErrorEstimator(LogisticRegression(), cv=3),
+        CalibrationErrorEstimator(LogisticRegression(), cv=3, notion="classwise", method="cross"),
+    ],
+    GroupingLossEstimator: [
+        GroupingLossEstimator(LogisticRegression(), cv=3, n_permutations=20),
+        GroupingLossEstimator(LogisticRegression(), cv=3, method="risk", partitioner=Ridge()),
+    ],
+    CrossFitProba: [CrossFitProba()],
+    RecalibratedClassifierCV: [
+        RecalibratedClassifierCV(),
+        RecalibratedClassifierCV(ensemble=True, cv=3),
+    ],
+    RecalibratedRegressorCV: [RecalibratedRegressorCV()],
+}
+#: What is fitted to other things than features and labels, and what holds it instead. The laws of
+#: `skcalib.testing.check_smoother` are run over the smoothers by test_smoothers.py.
+NOT_CHECKED = {
+    **dict.fromkeys(SMOOTHERS, "an operator on forecasts and targets: it obeys check_smoother"),
+    IncrementalReliability: "a metric fed by chunks, fit(y_true, y_proba): test_streaming.py",
+}
+
+# What counts samples, or cuts at ranks, tells a weight of 2 from a sample that stands there twice
+# (DESIGN: weights average). Tested on their own terms in test_recalibration.py.
+COUNTS = "shrinkage, a prior or folds count samples, and weights average: 2 is not a repetition"
+SEPARABLE = "its labels of a class are separable, and the weak prior that helps counts samples"
+RANKS = "bins, knots or a bandwidth come from the samples, and weights do not move them"
+DIFFERS = "fit_transform is cross-fitted and differs from transform by design"
+SPARSE = "scikit-learn 1.6 runs it although the tag says that sparse X is refused"
+RIDGE = "the BayesianRidge of scikit-learn 1.6 fails this check itself"
+EQUIVALENCE = "check_sample_weight_equivalence_on_dense_data"
+EXEMPT = {
+    BiasCorrectedTemperatureScaling: {EQUIVALENCE: COUNTS},
+    PlattScaling: {EQUIVALENCE: SEPARABLE},
+    QuadraticScaling: {EQUIVALENCE: SEPARABLE},
+    VectorScaling: {EQUIVALENCE: COUNTS},
+    MatrixScaling: {EQUIVALENCE: COUNTS},
+    DirichletCalibration: {EQUIVALENCE: COUNTS},
+    DiagonalOrderPreserving: {EQUIVALENCE: COUNTS},
+    HistogramBinning: {EQUIVALENCE: RANKS},
+    KernelRecalibrator: {EQUIVALENCE: RANKS},
+    CrossFitProba: {
+        "check_transformer_general": DIFFERS,
+        "check_transformer_data_not_an_array": DIFFERS,
+    },
+}
+if OLD_SKLEARN:
+    EXEMPT[GroupingLossEstimator] = {"check_sample_weight_equivalence_on_sparse_data": SPARSE}
+    EXEMPT[RecalibratedRegressorCV] = {EQUIVALENCE: RIDGE}
+
+
+def exemptions(estimator):
+    """Names of checks that cannot hold for an estimator, each with the reason."""
+    public = [c for c in type(estimator).__mro__ if c in EXEMPT]
+    return EXEMPT[public[0]] if public else {}
+
+
+# --- data and instances for all other suites ------------------------------------------------------
+
+
+def draw(n_samples=120, n_classes=3, *, seed=0):
+    """Features, labels and forecasts, with every class, a tie and an exact 0 and 1."""
+    rng = np.random.default_rng(seed)
+    P = rng.dirichlet(np.ones(n_classes), n_samples)
+    y = (P.cumsum(axis=1)[:, :-1] < rng.random((n_samples, 1))).sum(axis=1)
+    y[:n_classes] = np.arange(n_classes)
+    P[:2] = np.eye(n_classes)[:2]
+    P[-4:-2] = P[-2:]
+    X = np.column_stack([np.log(P + 0.1) + rng.normal(size=P.shape), rng.normal(size=n_samples)])
+    assert np.ptp(X, axis=0).min() > 0.5 and len(np.unique(y)) == n_classes
+    return X, y, P
+
+
+def variants():
+    """Recalibrators with the options that change what is stored."""
+    return [
+        PlattScaling(smooth_targets=True),
+        TemperatureScaling(input="logits"),
+        VectorScaling(shrinkage=1.0, loss="brier"),
+        IsotonicRecalibrator(centered=True),
+        IsotonicRecalibrator(strict=True),
+        HistogramBinning(n_bins=4, strategy="uniform"),
+        KernelRecalibrator(bandwidth=0.05),
+    ]
+
+
+def instances():
+    """Pairs (estimator, kind of X): "proba", "features" or "moments"."""
+    recalibrators = [(recalibrator(), "proba") for recalibrator in RECALIBRATORS]
+    recalibrators += [(recalibrator, "proba") for recalibrator in variants()]
+    return [
+        *recalibrators,
+        (VarianceScaling(), "moments"),
+        (CalibrationErrorEstimator(), "proba"),
+        (CalibrationErrorEstimator(GaussianNB(), cv=3), "features"),
+        (GroupingLossEstimator(GaussianNB(), cv=3, n_permutations=10, random_state=0), "features"),
+        (
+            GroupingLossEstimator(
+                GaussianNB(), cv=3, method="risk", partitioner=Ridge(), random_state=0
+            ),
+            "features",
+        ),
+        (CrossFitProba(GaussianNB(), cv=3), "features"),
+        (RecalibratedClassifierCV(GaussianNB(), cv=3), "features"),
+        (RecalibratedClassifierCV(GaussianNB(), "auto", cv=3, ensemble=True), "features"),
+        (RecalibratedRegressorCV(cv=3), "features"),
+    ]
+
+
+def data_for(kind, *, seed=0):
+    """X of this kind, and y."""
+    X, y, P = draw(seed=seed)
+    if kind == "moments":
+        return np.column_stack([X[:, 0], 0.5 + X[:, 1] ** 2]), X[:, 2]
+    return (P, y) if kind == "proba" else (X, y)
+
+
+def answers(estimator, X):
+    """All that a fitted estimator says, as arrays: its answers for X, and its numbers."""
+    said = {
+        name: np.asarray(getattr(estimator, name)(X))
+        for name in ("predict_proba", "predict", "transform")
+        if hasattr(estimator, name)
+    }
+    for name, value in vars(estimator).items():
+        numeric = isinstance(value, (int, float, tuple, np.ndarray)) and name.endswith("_")
+        if numeric and np.asarray(value).dtype.kind in "bif":
+            said[name] = np.asarray(value)
+    return said
+
+
+def other_instances():
+    """One of each of `NOT_CHECKED`."""
+    needs = {
+        CrossFitted: {"estimator": LogisticRegression()},
+        IncrementalReliability: {"labels": [0, 1]},
+    }
+    return [other(**needs.get(other, {})) for other in NOT_CHECKED]

@@ -1,0 +1,320 @@
+"""One table of all public functions: how each is called with labels and forecasts.
+
+The suites of inputs, robustness, messages and determinism run over it; that nothing public is
+missing from it is tested in `test_inputs`.
+"""
+
+import inspect
+import warnings
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, is_dataclass
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+
+import skcalib
+from skcalib import datasets
+from skcalib.regression import (
+    dawid_sebastiani_score,
+    kernel_calibration_error_gaussian,
+    kernel_calibration_test_gaussian,
+    variance_reliability,
+)
+
+#: Warnings of our own that say something about a forecast; anything else is a failure.
+OWN_WARNINGS = (
+    "The map from before to after",
+    "The logit map of LogitSmoother did not converge",
+    "A kernel average here rests on",
+    "The regions hold",
+)
+
+
+@contextmanager
+def only_own_warnings():
+    """Warnings are errors, except our own words about a forecast."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for words in OWN_WARNINGS:
+            warnings.filterwarnings("ignore", message=words)
+        yield
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """A public function with some of its options.
+
+    ``takes`` is "forecast" (y, P), "two forecasts" (y, P, Q), "features" (y, P, X) or "moments"
+    (y, mean, variance). ``order`` tells that the result depends on the order of the rows by
+    definition, ``infinite`` that infinity is a documented answer to valid input.
+    """
+
+    function: Callable
+    takes: str = "forecast"
+    binary: bool = False
+    infinite: bool = False
+    order: bool = False
+    options: dict = field(default_factory=dict)
+
+    def __str__(self):
+        chosen = ", ".join(f"{name}={_short(value)}" for name, value in self.options.items())
+        return f"{public_name(self.function)}({chosen})"
+
+    def __call__(self, y, *arrays, **arguments):
+        """Call it with forecasts (and what it takes beside them) and shared arguments."""
+        function = self.function
+        if self.takes == "two forecasts" and len(arrays) == 1:
+            arrays = (arrays[0], arrays[0][::-1])
+        if self.takes == "features" and len(arrays) == 1:
+            arrays = (arrays[0], _features(arrays[0]))
+        if self.accepts("random_state"):
+            arguments.setdefault("random_state", 0)
+        return function(y, *arrays, **self.options, **arguments)
+
+    def accepts(self, name):
+        """Whether the function has a parameter of this name."""
+        return name in inspect.signature(self.function).parameters
+
+
+def _short(value):
+    return repr(value) if isinstance(value, (str, int, float)) else type(value).__name__
+
+
+def _features(proba):
+    columns = np.asarray(proba, dtype=np.float64).reshape(len(proba), -1)
+    return np.column_stack([columns[:, -1] ** 2, np.arange(len(columns)) % 7])
+
+
+def public_name(function):
+    """Name under which a function or a door of a class is public."""
+    owner = getattr(function, "__self__", None)
+    return function.__name__ if owner is None else f"{owner.__name__}.{function.__name__}"
+
+
+def _locations(function):
+    """Locations at the corners, as many columns as the forecast has."""
+
+    def call(y_true, y_proba, **arguments):
+        n_columns = np.shape(y_proba)[1] if np.ndim(y_proba) == 2 else 1
+        return function(y_true, y_proba, locations=np.eye(max(2, n_columns)), **arguments)
+
+    call.__name__, call.__signature__ = function.__name__, inspect.signature(function)
+    return call
+
+
+def _interval(metric):
+    """The interval of a metric, with the metric as the first argument."""
+    function = skcalib.calibration_error_interval
+
+    def call(y_true, y_proba, **arguments):
+        return function(metric, y_true, y_proba, **arguments)
+
+    call.__name__, call.__signature__ = function.__name__, inspect.signature(function)
+    return call
+
+
+def _recipes(function, *options, **facts):
+    return [Recipe(function, options=one, **facts) for one in (options or ({},))]
+
+
+def _forecast_recipes():
+    s = skcalib
+    proper = s.proper_calibration_error
+    log, classwise, top = {"loss": "log"}, {"notion": "classwise"}, {"notion": "top_label"}
+    kernel, binning = {"smoother": "kernel"}, {"smoother": "binning"}
+    folds = {"order": True}  # of a cross-fitted smoother, such as the default, go by row
+    yield from _recipes(
+        proper,
+        {},
+        {"loss": "spherical"},
+        {"method": "direct"},
+        {"method": "cross"},
+        classwise,
+        top,
+        {"smoother": "isotonic", **top, "method": "cross"},
+        {"smoother": LogisticRegression()},
+        **folds,
+    )
+    yield from _recipes(
+        proper,
+        kernel,
+        binning,
+        {"smoother": s.LevelSets()},
+        {"smoother": s.NearestNeighborsSmoother()},
+        {"smoother": s.DirichletKernel("scott", refinement="loss")},
+    )
+    options = log, {**log, "method": "direct"}, {**log, **classwise}
+    yield from _recipes(proper, *options, infinite=True, **folds)
+    options = {**log, **kernel}, {**log, **binning, "method": "direct"}
+    yield from _recipes(proper, *options, infinite=True)
+    for function in (s.refinement_loss, s.sharpness, s.score_decomposition):
+        yield from _recipes(function, {}, {"method": "cross", **classwise}, **folds)
+        yield from _recipes(function, kernel)
+        yield from _recipes(function, log, infinite=True, **folds)
+    yield from _recipes(s.calibration_upper_bound, {}, classwise, top, {"loss": "spherical"})
+    yield from _recipes(s.calibration_upper_bound, log, {**log, **top}, infinite=True)
+    yield from _recipes(s.root_brier_score)
+    yield from _recipes(
+        s.calibration_error,
+        {},
+        {"strategy": "uniform", "n_bins": 15},
+        {"norm": "l2", "squared": True, "debiased": True, "n_bins": 2},
+        {"norm": "max", **classwise},
+        {"n_bins": [0, 0.25, 1], **classwise, "reduce": "sum"},
+    )
+    yield from _recipes(s.calibration_error, {"notion": "canonical"}, binary=True)
+    # The variance of a sample that is alone in its bin is infinite, as documented.
+    yield from _recipes(s.reliability_bins, {}, classwise, infinite=True)
+    for function in (s.ks_calibration_error, s.cumulative_curve):
+        yield from _recipes(function, {}, classwise)
+    yield from _recipes(
+        s.simplex_calibration_error, {}, {"distance": "squared_euclidean", "bins": "uniform"}
+    )
+    yield from _recipes(s.integrated_calibration_index, {}, classwise, {"quantile": 0.9}, **folds)
+    yield from _recipes(
+        s.kernel_calibration_error, {}, {"estimator": "biased", "kernel": "gaussian"}, classwise
+    )
+    ordered = ({"estimator": "linear"}, {"estimator": "block", "block_size": 3})
+    yield from _recipes(s.kernel_calibration_error, *ordered, order=True)
+    test = s.kernel_calibration_test
+    yield from _recipes(test, {}, classwise, {"method": "bound"}, {"estimator": "biased"})
+    draws = {"n_resamples": 19}
+    yield from _recipes(
+        test,
+        {"method": "multipliers", **draws},
+        {"method": "bootstrap", **draws},
+        {"method": "embedding", "locations": 3},
+        order=True,
+    )
+    # All blocks alike leave no doubt: a statistic of infinity.
+    yield from _recipes(test, *ordered, order=True, infinite=True)
+    yield from _recipes(
+        _locations(s.unconditional_mean_embedding_error), {}, {"kernel": "gaussian"}
+    )
+    yield from _recipes(s.distribution_free_bound, {}, {"estimator": "biased"})
+    yield from _recipes(s.distribution_free_bound, {"estimator": "linear"}, order=True)
+    yield from _recipes(
+        s.consistency_test,
+        {"n_resamples": 9},
+        {"n_resamples": 9, "metric": s.ks_calibration_error, "resample_forecasts": False},
+        order=True,
+    )
+    metrics = s.calibration_error, s.ks_calibration_error, s.root_brier_score
+    for metric in (*metrics, s.kernel_calibration_error):
+        yield from _recipes(_interval(metric), {"n_resamples": 99}, infinite=True, order=True)
+    few = {"n_resamples": 39}
+    yield from _recipes(s.corp_decomposition, top, classwise)
+    yield from _recipes(s.corp_decomposition, {**top, **log}, infinite=True)
+    yield from _recipes(s.corp_test, {**top, **few}, {**classwise, **few}, order=True)
+    yield from _recipes(s.corp_bands, {**top, **few}, order=True)
+    yield from _recipes(s.corp_bands, {**top, **few, "band": "confidence"}, order=True)
+    yield from _recipes(s.corp_decomposition, binary=True)
+    # Forecasts of 0 and 1 that are wrong are impossible: a statistic of infinity.
+    for function in (s.spiegelhalter_test, s.hosmer_lemeshow_test, s.cumulative_test):
+        yield from _recipes(function, binary=True, infinite=True)
+        yield from _recipes(function, draws, binary=True, infinite=True, order=True)
+    yield from _recipes(s.cumulative_test, {"statistic": "kuiper"}, binary=True, infinite=True)
+    # One effective sample, by its weight, leaves the whole line as the interval.
+    yield from _recipes(s.calibration_intercept_slope, binary=True, infinite=True)
+
+
+def _other_recipes():
+    s = skcalib
+    two = {"takes": "two forecasts"}
+    yield from _recipes(s.calibration_improvement, infinite=True, **two)
+    yield from _recipes(s.calibration_improvement, {"loss": "log"}, infinite=True, **two)
+    yield from _recipes(s.compare_calibration, {"block_size": 2}, order=True, **two)
+    yield from _recipes(s.sharpness, {"transform": "simplex"}, order=True)  # folds again
+
+
+def _display_recipes():
+    s = skcalib
+    yield from _recipes(
+        s.ReliabilityDisplay.from_predictions,
+        {},
+        {"strategy": "quantile", "band": None, "notion": "classwise"},
+        {"strategy": "kernel", "band": None},
+        {"strategy": "uniform", "band": "confidence", "notion": "top_label"},
+        infinite=True,
+        order=True,
+    )
+    small = {"n_repeats": 2}
+    yield from _recipes(s.EstimationDisplay.from_predictions, small, infinite=True, order=True)
+    features = {"takes": "features", "infinite": True, "order": True}
+    yield from _recipes(s.GroupingDisplay.from_predictions, {}, **features)
+    yield from _recipes(s.DecompositionDisplay.from_predictions, {}, {"loss": "log"}, **features)
+
+
+def _moment_recipes():
+    yield from _recipes(dawid_sebastiani_score, takes="moments")
+    yield from _recipes(variance_reliability, {"n_bins": 3}, takes="moments", infinite=True)
+    for function in (kernel_calibration_error_gaussian, kernel_calibration_test_gaussian):
+        yield from _recipes(function, {}, takes="moments")
+        yield from _recipes(
+            function, {"estimator": "linear"}, takes="moments", order=True, infinite=True
+        )
+
+
+FORECASTS = [*_forecast_recipes(), *_other_recipes()]
+MOMENTS = list(_moment_recipes())
+DISPLAYS = list(_display_recipes())
+#: All of the above in one; a second or so each.
+REPORT = Recipe(
+    skcalib.CalibrationReport.from_predictions, takes="features", infinite=True, order=True
+)
+
+#: Functions of a few numbers or names: valid arguments of each.
+SCALARS = {
+    skcalib.ece_bias_bound: (1000, 10),
+    skcalib.ece_generalization_bound: (1000, 10),
+    skcalib.optimal_n_bins: (1000,),
+    skcalib.get_scorer: ("neg_brier_calibration_error",),
+    skcalib.get_scorer_names: (),
+    skcalib.get_scorers: (["neg_brier_calibration_error"],),
+}
+
+#: Simulators, all of them called with ``random_state``.
+SIMULATORS = [getattr(datasets, name) for name in datasets.__all__]
+
+#: Public, but fed with classifiers; the suites of estimators hold them to the same rules.
+WITH_CLASSIFIERS = {"evaluate_supersample": "tests/test_generalization.py"}
+SEVERAL_MODELS = {"ComparisonReport.from_predictions": "tests/test_report.py"}
+DOORS_ELSEWHERE = {  # doors of displays that fetch probabilities and then do as from_predictions
+    "from_estimator",
+    "from_estimators",
+    "from_cv_results",
+    "from_grouping_estimator",
+    "from_recalibrator",
+    "from_recalibrators",
+}
+
+
+def numbers(result):
+    """Every number of a result, in a fixed order: a flat float64 array."""
+    found = []
+    _collect(result, found)
+    return np.array(found, dtype=np.float64)
+
+
+def _collect(value, found):
+    if value is None or isinstance(value, (str, bytes)):
+        return
+    if isinstance(value, (bool, int, float, np.number, np.bool_)):
+        found.append(float(value))
+    elif isinstance(value, np.ndarray):
+        if value.dtype.kind in "biuf":
+            found.extend(value.astype(np.float64).ravel().tolist())
+        elif value.dtype.kind == "O":
+            _collect(value.ravel().tolist(), found)
+    elif isinstance(value, dict):
+        for key in sorted(value, key=str):
+            _collect(value[key], found)
+    elif isinstance(value, (list, tuple)):
+        for one in value:
+            _collect(one, found)
+    elif is_dataclass(value):
+        _collect([getattr(value, one.name) for one in fields(value)], found)
+    elif type(value).__module__.startswith("skcalib"):
+        own = {name: one for name, one in vars(value).items() if not name.endswith("_")}
+        _collect(own, found)

@@ -1,0 +1,385 @@
+"""Every public estimator keeps scikit-learn's conventions: the table is in public_estimators.py."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import sklearn
+from public_estimators import (
+    CHECKED,
+    EXEMPT,
+    NOT_CHECKED,
+    RECALIBRATORS,
+    answers,
+    data_for,
+    draw,
+    exemptions,
+    instances,
+    other_instances,
+    public_estimators,
+)
+from scipy.sparse import csr_array
+from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier, is_regressor
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.exceptions import ConvergenceWarning, NotFittedError, UnsetMetadataPassedError
+from sklearn.linear_model import BayesianRidge, LogisticRegression
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import get_tags
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from skcalib import (
+    CalibrationErrorEstimator,
+    CrossFitProba,
+    GroupingLossEstimator,
+    IdentityRecalibrator,
+    RecalibratedClassifierCV,
+    RecalibratedRegressorCV,
+    TemperatureScaling,
+)
+
+INSTANCES = instances()
+TRANSFORMERS = [(e, kind) for e, kind in INSTANCES if hasattr(e, "transform")]
+SMALL_SAMPLES = "ignore:The regions hold"  # a hundred samples, and rightly so
+
+
+def label(value):
+    return re.sub(r"\s+", "", repr(value)) if isinstance(value, BaseEstimator) else str(value)
+
+
+# --- scikit-learn's own checks --------------------------------------------------------------------
+
+
+def test_no_public_estimator_is_missing():
+    assert set(CHECKED) | set(NOT_CHECKED) == set(public_estimators())
+    assert not set(CHECKED) & set(NOT_CHECKED)
+    shown = {type(e) for e, _ in INSTANCES} | {type(s) for s in other_instances()}
+    assert shown == set(public_estimators())
+
+
+def test_every_exemption_has_a_reason_and_is_needed():
+    reasons = [reason for checks in EXEMPT.values() for reason in checks.values()]
+    assert all(len(reason.split()) > 5 for reason in reasons)
+    assert set(EXEMPT) <= set(CHECKED)
+    # That each is needed is held by xfail_strict: a check that passes unexpectedly is a failure.
+
+
+@parametrize_with_checks(
+    [estimator for forms in CHECKED.values() for estimator in forms],
+    expected_failed_checks=exemptions,
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings(SMALL_SAMPLES)
+def test_scikit_learn_checks(estimator, check):
+    # their labels follow no projection, or are separable: the answer is finite, and warns
+    check(estimator)
+
+
+def test_cross_fitting_is_exempt_for_the_reason_given():
+    X, y, _ = draw()
+    crossfit = CrossFitProba(GaussianNB())
+    assert not np.allclose(crossfit.fit_transform(X, y), crossfit.transform(X))
+
+
+def test_the_filter_of_warnings_hides_nothing_else():
+    with pytest.warns(ConvergenceWarning, match="do not follow the scores"):
+        TemperatureScaling().fit([0.1, 0.2, 0.8, 0.9], [1, 1, 0, 0])
+
+
+# --- parameters and pictures ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("estimator", [*(e for e, _ in INSTANCES), *other_instances()], ids=label)
+def test_clone_parameters_and_repr(estimator):
+    copy = clone(estimator)
+    assert copy is not estimator and repr(copy) == repr(estimator)
+    parameters = estimator.get_params(deep=False)
+    for name, value in parameters.items():
+        assert copy.set_params(**{name: value}) is copy
+        assert getattr(copy, name) is value
+    assert {n for n in vars(estimator) if not n.startswith("_")} == set(parameters)
+    with pytest.raises(ValueError, match="Invalid parameter"):
+        copy.set_params(no_such_parameter=1)
+    assert type(estimator).__name__ in estimator._repr_html_()
+    with sklearn.config_context(print_changed_only=False):
+        assert all(f"{name}=" in repr(estimator) for name in parameters)
+
+
+@pytest.mark.filterwarnings(SMALL_SAMPLES)
+@pytest.mark.parametrize(("estimator", "kind"), INSTANCES, ids=label)
+def test_fitting_keeps_parameters_and_can_be_repeated(estimator, kind):
+    X, y = data_for(kind)
+    before = repr(estimator)
+    fitted = clone(estimator)
+    assert fitted.fit(X, y) is fitted and repr(fitted) == before
+    assert type(estimator).__name__ in fitted._repr_html_()
+    first, again = answers(fitted, X), answers(fitted.fit(X, y), X)
+    unfitted = clone(fitted)
+    assert not [name for name in vars(unfitted) if name.endswith("_") and name[0] != "_"]
+    second = answers(unfitted.fit(X, y), X)
+    assert first.keys() == again.keys() == second.keys() and first
+    for name, value in first.items():
+        np.testing.assert_array_equal(value, again[name])
+        np.testing.assert_array_equal(value, second[name])
+
+
+# --- features and their names ---------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings(SMALL_SAMPLES)
+@pytest.mark.parametrize(("estimator", "kind"), INSTANCES, ids=label)
+def test_features_are_counted_and_named(estimator, kind):
+    X, y = data_for(kind)
+    names = [f"column{j}" for j in range(X.shape[1])]
+    frame = pd.DataFrame(X, columns=names)
+    plain, named = clone(estimator).fit(X, y), clone(estimator).fit(frame, pd.Series(y))
+    assert plain.n_features_in_ == named.n_features_in_ == X.shape[1]
+    assert not hasattr(plain, "feature_names_in_")
+    assert named.feature_names_in_.tolist() == names
+    for method in ("predict_proba", "predict", "transform"):
+        if hasattr(estimator, method):
+            with pytest.raises(ValueError, match="feature names"):
+                getattr(named, method)(frame.iloc[:, ::-1])
+            with pytest.raises(ValueError, match="features|columns"):
+                getattr(plain, method)(X[:, :1] if kind != "proba" else X[:, :2])
+            found = getattr(plain, method)(X), getattr(named, method)(frame)
+            np.testing.assert_allclose(*found, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("estimator", "kind"), TRANSFORMERS, ids=label)
+def test_output_frames(estimator, kind):
+    X, y = data_for(kind)
+    plain = clone(estimator).fit(X, y)
+    names = plain.get_feature_names_out()
+    expected = plain.transform(X)
+    assert isinstance(expected, np.ndarray) and names.shape == (expected.shape[1],)
+    assert names.dtype == object and all(isinstance(name, str) for name in names)
+    for container, frame in (("pandas", pd.DataFrame), ("polars", pl.DataFrame)):
+        out = clone(estimator).set_output(transform=container).fit(X, y).transform(X)
+        assert isinstance(out, frame) and list(out.columns) == names.tolist()
+        np.testing.assert_array_equal(out.to_numpy(), expected)
+        with sklearn.config_context(transform_output=container):
+            assert isinstance(clone(estimator).fit_transform(X, y), frame)
+
+
+# --- tags -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings(SMALL_SAMPLES)
+@pytest.mark.parametrize(("estimator", "kind"), INSTANCES, ids=label)
+def test_tags_are_true(estimator, kind):
+    X, y = data_for(kind)
+    tags = get_tags(estimator)
+    regressor = isinstance(estimator, RecalibratedRegressorCV)
+    assert is_regressor(estimator) == regressor
+    assert is_classifier(estimator) == (hasattr(estimator, "predict_proba"))
+    assert (tags.transformer_tags is not None) == hasattr(estimator, "transform")
+    assert tags.target_tags.required
+    with pytest.raises(ValueError, match="requires y to be passed, but the target y is None"):
+        clone(estimator).fit(X, None)
+    missing = X.copy()
+    missing[3, -1] = np.nan
+    for accepted, bad in (
+        (tags.input_tags.sparse, csr_array(X)),
+        (tags.input_tags.allow_nan, missing),
+        (not tags.input_tags.positive_only, np.where(X[3, -1] == X, -1.0, X)),
+    ):
+        if accepted and kind != "moments":
+            clone(estimator).fit(bad, y)
+        else:
+            with pytest.raises((TypeError, ValueError), match=r"[Ss]parse|NaN|outside|negat|posit"):
+                clone(estimator).fit(bad, y)
+    if tags.transformer_tags is not None:
+        single = clone(estimator).fit(X.astype(np.float32), y).transform(X.astype(np.float32))
+        assert tags.transformer_tags.preserves_dtype == [] and single.dtype == np.float64
+        with pytest.raises(NotFittedError):
+            clone(estimator).transform(X)
+
+
+def test_tags_follow_the_wrapped_estimator():
+    trees = HistGradientBoostingClassifier
+    for outer in (CalibrationErrorEstimator, CrossFitProba, RecalibratedClassifierCV):
+        for inner in (trees(), LogisticRegression(), GaussianNB()):
+            ours, theirs = get_tags(outer(inner)).input_tags, get_tags(inner).input_tags
+            assert (ours.sparse, ours.allow_nan) == (theirs.sparse, theirs.allow_nan)
+    assert not get_tags(GroupingLossEstimator(LogisticRegression())).input_tags.sparse
+    assert not hasattr(CalibrationErrorEstimator(), "score")
+    assert not hasattr(GroupingLossEstimator(), "score")
+
+
+# --- metadata -------------------------------------------------------------------------------------
+
+
+class Recorder(ClassifierMixin, BaseEstimator):
+    """A classifier that keeps what its `fit` was given, in a list that clones share."""
+
+    def __init__(self, log=None):
+        self.log = log
+
+    def __sklearn_clone__(self):
+        copy = type(self)(self.log)
+        if hasattr(self, "_metadata_request"):
+            copy._metadata_request = self._metadata_request
+        return copy
+
+    def fit(self, X, y, sample_weight=None, mark=None):
+        self.log.append((len(y), sample_weight, mark))
+        self.classes_ = np.unique(y)
+        self.frequency_ = np.bincount(np.searchsorted(self.classes_, y)) / len(y)
+        return self
+
+    def predict_proba(self, X):
+        tilt = 1 + 0.5 * np.tanh(np.asarray(X)[:, :1] * np.arange(len(self.classes_)))
+        P = self.frequency_ * tilt
+        return P / P.sum(axis=1, keepdims=True)
+
+
+def composites(estimator, cv):
+    return [
+        CalibrationErrorEstimator(estimator, cv=cv),
+        GroupingLossEstimator(estimator, cv=cv, n_permutations=0, random_state=0),
+        CrossFitProba(estimator, cv=cv),
+        RecalibratedClassifierCV(estimator, IdentityRecalibrator(), cv=cv),
+        RecalibratedClassifierCV(estimator, IdentityRecalibrator(), cv=cv, ensemble=True),
+    ]
+
+
+def fit(composite, X, y, **metadata):
+    """Fit out of fold: that is `fit_transform` of CrossFitProba."""
+    method = "fit_transform" if isinstance(composite, CrossFitProba) else "fit"
+    return getattr(composite, method)(X, y, **metadata)
+
+
+@pytest.fixture
+def metadata():
+    X, y, _ = draw()
+    rng = np.random.default_rng(1)
+    return X, y, rng.random(len(y)) + 0.5, rng.integers(6, size=len(y))
+
+
+@pytest.mark.filterwarnings(SMALL_SAMPLES)
+@pytest.mark.parametrize("routing", [False, True])
+@pytest.mark.parametrize("which", range(5))
+def test_metadata_goes_to_classifier_and_splitter(metadata, which, routing):
+    X, y, weight, groups = metadata
+    log = []
+    folds = list(GroupKFold(3).split(X, y, groups))
+    with sklearn.config_context(enable_metadata_routing=routing):
+        inner = Recorder(log)
+        if routing:
+            inner.set_fit_request(sample_weight=True, mark=True)
+        composite = composites(inner, GroupKFold(3))[which]
+        fit(composite, X, y, sample_weight=weight, groups=groups, mark="here")
+        for (n, seen, mark), (train, _) in zip(log, folds, strict=False):
+            assert (n, mark) == (len(train), "here")
+            np.testing.assert_array_equal(seen, weight[train])
+        assert len(log) >= 3
+        with pytest.raises(ValueError, match="groups"):
+            fit(composite, X, y)
+
+
+@pytest.mark.filterwarnings(SMALL_SAMPLES)
+@pytest.mark.parametrize("which", range(5))
+def test_metadata_goes_nowhere_without_a_request(metadata, which):
+    X, y, weight, _ = metadata
+    log = []
+    with sklearn.config_context(enable_metadata_routing=True):
+        with pytest.raises(UnsetMetadataPassedError, match="sample_weight"):
+            fit(composites(Recorder(log), 3)[which], X, y, sample_weight=weight)
+        refused = composites(Recorder(log).set_fit_request(sample_weight=False), 3)[which]
+        if isinstance(refused, CrossFitProba):  # it has no use for weights of its own
+            with pytest.raises(TypeError, match="not routed to any object"):
+                fit(refused, X, y, sample_weight=weight)
+            return
+        fit(refused, X, y, sample_weight=weight)
+    assert log and all(seen is None for _, seen, _ in log)
+
+
+@pytest.mark.filterwarnings(SMALL_SAMPLES)
+@pytest.mark.parametrize("which", range(5))
+def test_metadata_arrives_from_outside(metadata, which):
+    """A pipeline hands weights and groups to the composite, which hands them on."""
+    X, y, weight, groups = metadata
+    with sklearn.config_context(enable_metadata_routing=True):
+        inner = GaussianNB().set_fit_request(sample_weight=True)
+        composite = composites(inner, GroupKFold(3))[which]
+        alone = clone(composite)
+        if hasattr(composite, "set_fit_request"):
+            composite.set_fit_request(sample_weight=True)
+        scaler = StandardScaler().set_fit_request(sample_weight=False)
+        steps = [scaler, composite]
+        if isinstance(composite, CrossFitProba):
+            steps.append(IdentityRecalibrator().set_fit_request(sample_weight=False))
+        chain = make_pipeline(*steps).fit(X, y, sample_weight=weight, groups=groups)
+        X_scaled = StandardScaler().fit_transform(X)
+        alone.fit(X_scaled, y, sample_weight=weight, groups=groups)
+        expected, found = answers(alone, X_scaled), answers(chain[1], X_scaled)
+        for name, value in expected.items():
+            np.testing.assert_array_equal(found[name], value)
+
+
+def test_searches_hand_groups_to_both_splitters(metadata):
+    X, y, weight, groups = metadata
+    with sklearn.config_context(enable_metadata_routing=True):
+        inner = GaussianNB().set_fit_request(sample_weight=True)
+        model = RecalibratedClassifierCV(inner, cv=GroupKFold(2))
+        model.set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        grid = {"estimator__var_smoothing": [1e-9, 0.1]}
+        search = GridSearchCV(model, grid, cv=GroupKFold(3), error_score="raise")
+        search.fit(X, y, sample_weight=weight, groups=groups)
+        assert search.best_estimator_.predict_proba(X).shape == (len(y), 3)
+        results = cross_validate(
+            model,
+            X,
+            y,
+            cv=GroupKFold(3),
+            params={"sample_weight": weight, "groups": groups},
+            error_score="raise",
+        )
+        assert np.isfinite(results["test_score"]).all()
+        variance = RecalibratedRegressorCV(
+            BayesianRidge().set_fit_request(sample_weight=True), cv=GroupKFold(2)
+        ).set_fit_request(sample_weight=True)
+        variance.set_score_request(sample_weight=True)
+        results = cross_validate(
+            variance,
+            X[:, 1:],
+            X[:, 0],
+            cv=GroupKFold(3),
+            params={"sample_weight": weight, "groups": groups},
+            error_score="raise",
+        )
+        assert np.isfinite(results["test_score"]).all()
+
+
+@pytest.mark.parametrize("recalibrator", RECALIBRATORS, ids=lambda r: r.__name__)
+def test_recalibrators_in_pipelines_get_their_weights(recalibrator, metadata):
+    _, _, weight, _ = metadata
+    _, y, P = draw()
+    expected = recalibrator().fit(P, y, weight).predict_proba(P)
+    plain = make_pipeline(IdentityRecalibrator(), recalibrator())
+    plain.fit(P, y, **{f"{recalibrator.__name__.lower()}__sample_weight": weight}) if (
+        recalibrator is not IdentityRecalibrator
+    ) else plain.fit(P, y)
+    np.testing.assert_array_equal(plain.predict_proba(P), expected)
+    with sklearn.config_context(enable_metadata_routing=True):
+        routed = make_pipeline(
+            IdentityRecalibrator().set_fit_request(sample_weight=False),
+            recalibrator().set_fit_request(sample_weight=True),
+        ).fit(P, y, sample_weight=weight)
+    np.testing.assert_array_equal(routed.predict_proba(P), expected)
+
+
+@pytest.mark.parametrize("estimator", [CalibrationErrorEstimator(), GroupingLossEstimator()])
+def test_metadata_that_nobody_uses_is_refused(estimator):
+    X, y, P = draw()
+    given = {} if isinstance(estimator, CalibrationErrorEstimator) else {"y_proba": P}
+    with pytest.raises(ValueError, match="fit got groups, but only a classifier that is cross-val"):
+        clone(estimator).fit(P if not given else X, y, groups=y, **given)
+    fitted = clone(estimator).set_params(estimator=GaussianNB().fit(X, y))
+    with pytest.raises(ValueError, match="fit got mark, but only a classifier that is cross-val"):
+        fitted.fit(X, y, mark=1)

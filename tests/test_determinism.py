@@ -1,0 +1,288 @@
+"""The same call gives the same answer: for any number of jobs, and for any order of the rows.
+
+The order of rows is a matter of definition for some functions. `ORDER_MATTERS` lists them with the
+reason; the table of public functions marks them, and everything else is tested not to depend on it.
+"""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from conftest import make_forecasts
+from matplotlib import pyplot as plt
+from public_functions import (
+    DISPLAYS,
+    FORECASTS,
+    MOMENTS,
+    REPORT,
+    SIMULATORS,
+    numbers,
+    only_own_warnings,
+    public_name,
+)
+from sklearn.utils import shuffle
+
+import skcalib
+from skcalib import (
+    DirichletKernel,
+    compare_calibration,
+    consistency_test,
+    kernel_calibration_error,
+    kernel_calibration_test,
+    proper_calibration_error,
+)
+
+EVERY = [*FORECASTS, *DISPLAYS]
+RANDOM = [recipe for recipe in EVERY if recipe.accepts("random_state")]
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+def data_for(recipe, n_samples=40):
+    """Forecasts without ties at the top; binary ones where a recipe needs them."""
+    y, proba = make_forecasts(n_samples, 2 if recipe.binary else 3, seed=3)
+    rng = np.random.default_rng(0)
+    proba = 0.98 * proba + 0.02 * rng.dirichlet(np.ones(proba.shape[1]), n_samples)
+    ranked = np.sort(proba, axis=1)
+    assert (ranked[:, -1] > ranked[:, -2]).all() and proba.min() > 0
+    return y, proba / proba.sum(axis=1, keepdims=True)
+
+
+def arrays_for(recipe, proba):
+    if recipe.takes == "two forecasts":
+        return proba, 0.5 * proba + 0.5 * proba[::-1]
+    if recipe.takes == "features":
+        return proba, np.random.default_rng(1).normal(size=(len(proba), 2))
+    return (proba,)
+
+
+def run(recipe, y, *arrays, **arguments):
+    with only_own_warnings():
+        return numbers(recipe(y, *arrays, **arguments))
+
+
+# --- random states --------------------------------------------------------------------------------
+
+
+SLOW_REPORT = pytest.param(REPORT, marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("recipe", [*RANDOM, SLOW_REPORT], ids=str)
+def test_the_same_random_state_gives_the_same_result(recipe):
+    """An integer, or a RandomState in the same state; the state of numpy is not touched."""
+    y, proba = data_for(recipe)
+    arrays = arrays_for(recipe, proba)
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    first = run(recipe, y, *arrays, random_state=7)
+    again = run(recipe, y, *arrays, random_state=7)
+    np.testing.assert_array_equal(first, again)
+    states = (np.random.RandomState(7) for _ in range(2))
+    first, again = (run(recipe, y, *arrays, random_state=state) for state in states)
+    np.testing.assert_array_equal(first, again)
+    np.testing.assert_array_equal(before, np.random.get_state()[1])  # noqa: NPY002
+
+
+@pytest.mark.parametrize("recipe", [r for r in EVERY if r not in RANDOM], ids=str)
+def test_functions_without_a_random_state_draw_nothing(recipe):
+    y, proba = data_for(recipe)
+    arrays = arrays_for(recipe, proba)
+    np.random.seed(0)  # noqa: NPY002
+    first = run(recipe, y, *arrays)
+    np.random.seed(1)  # noqa: NPY002
+    np.testing.assert_array_equal(first, run(recipe, y, *arrays))
+
+
+@pytest.mark.parametrize("simulate", SIMULATORS, ids=lambda simulate: simulate.__name__)
+def test_simulators(simulate):
+    first, again = (simulate(50, random_state=3) for _ in range(2))
+    other = simulate(50, random_state=4)
+    for name in ("y", "y_proba"):
+        np.testing.assert_array_equal(first[name], again[name])
+    assert not np.array_equal(first["y_proba"], other["y_proba"])
+
+
+# --- jobs -----------------------------------------------------------------------------------------
+
+MANY = make_forecasts(1500, 3, seed=5)  # enough for several tasks of a kernel
+PARALLEL = {
+    "kernel_calibration_error": partial(kernel_calibration_error, *MANY),
+    "kernel_calibration_error, classwise": partial(
+        kernel_calibration_error, *MANY, notion="classwise"
+    ),
+    "kernel_calibration_test, spectral": partial(kernel_calibration_test, *MANY, random_state=0),
+    "kernel_calibration_test, multipliers": partial(
+        kernel_calibration_test, *MANY, method="multipliers", n_resamples=19, random_state=0
+    ),
+    "compare_calibration": partial(
+        compare_calibration, MANY[0], MANY[1], np.full((1500, 3), 1 / 3)
+    ),
+    "distribution_free_bound": partial(skcalib.distribution_free_bound, *MANY, estimator="biased"),
+    "consistency_test": partial(
+        consistency_test, MANY[0][:80], MANY[1][:80], n_resamples=19, random_state=0
+    ),
+    "calibration_error_interval": partial(
+        skcalib.calibration_error_interval, skcalib.ks_calibration_error, *MANY, n_resamples=99
+    ),
+    "corp_test": partial(
+        skcalib.corp_test,
+        MANY[0][:80],
+        MANY[1][:80],
+        notion="top_label",
+        n_resamples=19,
+        random_state=0,
+    ),
+    "corp_bands": partial(
+        skcalib.corp_bands,
+        MANY[0][:80],
+        MANY[1][:80],
+        notion="top_label",
+        n_resamples=39,
+        random_state=0,
+    ),
+    "kernel_calibration_error_gaussian": partial(
+        skcalib.kernel_calibration_error_gaussian,
+        MANY[1][:, 0],
+        MANY[1][:, 1],
+        1 + MANY[1][:, 2],
+    ),
+    "kernel_calibration_test_gaussian": partial(
+        skcalib.kernel_calibration_test_gaussian,
+        MANY[1][:, 0],
+        MANY[1][:, 1],
+        1 + MANY[1][:, 2],
+        random_state=0,
+    ),
+}
+
+
+def test_every_function_with_jobs_is_compared():
+    with_jobs = {r.function for r in (*FORECASTS, *MOMENTS) if r.accepts("n_jobs")}
+    assert {public_name(function) for function in with_jobs} == {
+        name.split(",")[0] for name in PARALLEL
+    }
+
+
+@pytest.mark.parametrize("name", PARALLEL)
+def test_the_number_of_jobs_does_not_matter(name):
+    one, two = (numbers(PARALLEL[name](n_jobs=n_jobs)) for n_jobs in (1, 2))
+    np.testing.assert_array_equal(one, two)
+
+
+def test_the_number_of_jobs_of_a_smoother_does_not_matter():
+    y, proba = MANY
+    one, two = (
+        proper_calibration_error(y, proba, smoother=DirichletKernel("scott", n_jobs=n_jobs))
+        for n_jobs in (1, 2)
+    )
+    assert one == two
+
+
+# --- rows -----------------------------------------------------------------------------------------
+
+#: Why the order of rows matters to a function, by definition. All others do not see it.
+ORDER_MATTERS = {
+    "folds of a cross-fitted smoother go by row": (
+        "proper_calibration_error",
+        "refinement_loss",
+        "sharpness",
+        "score_decomposition",
+        "integrated_calibration_index",
+        "DecompositionDisplay.from_predictions",
+        "GroupingDisplay.from_predictions",
+        "EstimationDisplay.from_predictions",
+    ),
+    "blocks are consecutive rows": (
+        "kernel_calibration_error",
+        "kernel_calibration_test",
+        "distribution_free_bound",
+        "compare_calibration",
+    ),
+    "draws go row by row": (
+        "kernel_calibration_test",
+        "consistency_test",
+        "corp_test",
+        "corp_bands",
+        "calibration_error_interval",
+        "spiegelhalter_test",
+        "hosmer_lemeshow_test",
+        "cumulative_test",
+        "ReliabilityDisplay.from_predictions",
+    ),
+}
+
+
+def test_the_reasons_are_complete():
+    named = {name for names in ORDER_MATTERS.values() for name in names}
+    assert named == {public_name(recipe.function) for recipe in EVERY if recipe.order}
+
+
+@pytest.mark.parametrize("recipe", [r for r in EVERY if not r.order], ids=str)
+def test_the_order_of_rows_does_not_matter(recipe):
+    y, proba = data_for(recipe)
+    arrays = arrays_for(recipe, proba)
+    weight = np.random.default_rng(2).uniform(0.5, 2, len(y))
+    weighted = (
+        recipe.accepts("sample_weight")
+        and "bound" not in str(recipe)
+        and "biased" not in str(recipe)
+    )
+    for weight_of_rows in [None, weight] if weighted else [None]:
+        expected = run(recipe, y, *arrays, **_weight(weight_of_rows))
+        for seed in (0, 1):
+            rows = shuffle(np.arange(len(y)), random_state=seed)
+            moved = None if weight_of_rows is None else weight_of_rows[rows]
+            got = run(recipe, y[rows], *(a[rows] for a in arrays), **_weight(moved))
+            np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-12)
+
+
+def _weight(weight):
+    return {} if weight is None else {"sample_weight": weight}
+
+
+@pytest.mark.parametrize("recipe", MOMENTS, ids=str)
+def test_the_order_of_rows_does_not_matter_to_moments(recipe):
+    if recipe.order:
+        return
+    rng = np.random.default_rng(0)
+    y, mean, variance = rng.normal(size=30), rng.normal(size=30), rng.uniform(1, 2, 30)
+    rows = shuffle(np.arange(30), random_state=0)
+    expected, got = recipe(y, mean, variance), recipe(y[rows], mean[rows], variance[rows])
+    np.testing.assert_allclose(numbers(got), numbers(expected), rtol=1e-9, atol=1e-12)
+
+
+# --- columns --------------------------------------------------------------------------------------
+
+SYMMETRIC = [
+    recipe
+    for recipe in FORECASTS
+    if not recipe.binary and not (recipe.order and recipe.accepts("random_state"))
+]
+
+
+@pytest.mark.parametrize("recipe", SYMMETRIC, ids=str)
+def test_the_order_of_columns_does_not_matter(recipe):
+    """Columns and `labels` in another order: the same numbers, class by class in another order."""
+    y, proba = data_for(recipe)
+    names = np.array(["ant", "bee", "cat"])
+    arrays = arrays_for(recipe, proba)
+    expected = np.sort(run(recipe, names[y], *arrays, labels=names))
+    for order in ([2, 0, 1], [0, 2, 1]):
+        moved = (array[:, order] for array in arrays)
+        got = np.sort(run(recipe, names[y], *moved, labels=names[order]))
+        # Iterations of an optimiser end a little elsewhere.
+        np.testing.assert_allclose(got, expected, rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "name", ["root_brier_score", "kernel_calibration_error", "calibration_upper_bound"]
+)
+def test_the_order_of_columns_does_not_matter_to_the_last_digit(name):
+    """Without an optimiser nothing but rounding is left."""
+    y, proba = make_forecasts(100, 5)
+    function, order = getattr(skcalib, name), [3, 1, 4, 0, 2]
+    got = function(y, proba[:, order], labels=order)
+    assert got == pytest.approx(function(y, proba, labels=range(5)), rel=1e-12)

@@ -1,0 +1,560 @@
+"""What may be passed to estimators, in which container, and what hostile forecasts come to."""
+
+import re
+import traceback
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from public_estimators import RECALIBRATORS, answers, data_for, draw, instances, variants
+from scipy.sparse import csr_array, csr_matrix
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import KFold
+from sklearn.naive_bayes import GaussianNB
+
+from skcalib import (
+    CalibrationErrorEstimator,
+    CrossFitProba,
+    DiagonalOrderPreserving,
+    DirichletCalibration,
+    GroupingLossEstimator,
+    IsotonicRecalibrator,
+    MatrixScaling,
+    PlattScaling,
+    RecalibratedClassifierCV,
+    RecalibratedRegressorCV,
+    VarianceScaling,
+    VectorScaling,
+)
+
+SMALL_SAMPLES = "ignore:The regions hold"  # a hundred samples, and rightly so
+NAMES = np.array(["ape", "bee", "cat"])
+INSTANCES = instances()
+# rounding of other containers and layouts moves an estimate a little, or a sample across a cut
+CLOSE = {"rtol": 1e-6, "atol": 1e-8}
+OURS = {np.dtype(kind) for kind in (np.float64, np.int64, bool)}  # whatever comes in
+
+
+def label(value):
+    return re.sub(r"\s+", "", repr(value))[:60]
+
+
+def same(found, expected, **tolerance):
+    assert found.keys() == expected.keys() and expected
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, **(tolerance or CLOSE))
+
+
+def fit(estimator, X, y, *weight):
+    return clone(estimator).fit(X, y, *weight)
+
+
+def memory_map(array, folder):
+    """A read-only map of a file."""
+    path = folder / "values"
+    np.asarray(array).tofile(path)
+    mapped = np.memmap(path, dtype=array.dtype, mode="r", shape=array.shape)
+    assert not mapped.flags.writeable
+    return mapped
+
+
+# --- containers -----------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings(SMALL_SAMPLES)
+@pytest.mark.parametrize(("estimator", "kind"), INSTANCES, ids=label)
+def test_containers_of_the_features(estimator, kind, tmp_path):
+    X, y = data_for(kind)
+    expected = answers(fit(estimator, X, y), X)
+    others = [X.tolist(), np.asfortranarray(X), X[::-1].copy()[::-1], X.astype(object)]
+    others += [memory_map(X, tmp_path), pd.DataFrame(X).add_prefix("x")]
+    if not isinstance(estimator, RecalibratedRegressorCV):
+        others.append(pl.DataFrame(X))  # BayesianRidge.predict(X, return_std=True) refuses it
+    for other in others:
+        same(answers(fit(estimator, other, y), other), expected)
+
+
+@pytest.mark.filterwarnings(SMALL_SAMPLES)
+@pytest.mark.parametrize(("estimator", "kind"), INSTANCES, ids=label)
+def test_precision_of_the_features(estimator, kind):
+    """Lower precision is read as it is: the same numbers in float64 give the same answer."""
+    X, y = data_for(kind)
+    expected = fit(estimator, X, y)
+    # half precision in the arithmetic of a wrapped classifier is not ours to answer for
+    for precision in (np.float32, np.float16) if kind != "features" else (np.float32,):
+        low = X.astype(precision)
+        found = fit(estimator, low, y)
+        said = answers(found, low)
+        assert said and (kind == "features" or {v.dtype for v in said.values()} <= OURS)
+        if hasattr(estimator, "predict_proba"):
+            P = found.predict_proba(low)
+            np.testing.assert_allclose(P.sum(axis=1), 1, atol=1e-2)
+            change = np.median(np.abs(P - expected.predict_proba(X)))
+            assert change < (1e-3 if precision is np.float32 else 0.1)
+        if kind == "proba" and precision is np.float32:
+            same(answers(fit(estimator, low.astype(np.float64), y), low.astype(np.float64)), said)
+
+
+@pytest.mark.filterwarnings(SMALL_SAMPLES)
+@pytest.mark.parametrize(("estimator", "kind"), INSTANCES, ids=label)
+@pytest.mark.parametrize("dtype", [np.int64, np.uint8, bool])
+def test_whole_numbers(estimator, kind, dtype):
+    """Integers and booleans: hard forecasts, counted features, variances of one."""
+    X, y = data_for(kind)
+    if kind == "proba":
+        whole = np.eye(3)[(y + (np.arange(len(y)) % 4 == 0)) % 3]
+    elif kind == "features":
+        whole = (np.median(X, axis=0) < X).astype(float)
+        whole[:, -1] = np.arange(len(X)) % (2 if dtype is bool else 7)
+    else:
+        whole = np.ones_like(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # certain forecasts are separable
+        expected = answers(fit(estimator, whole, y), whole)
+        found = answers(fit(estimator, whole.astype(dtype), y), whole.astype(dtype))
+    same(found, expected)
+
+
+def test_one_column_is_the_positive_class(tmp_path):
+    _, y, P = draw(n_classes=2)
+    p = P[:, 1]
+    forms = [p, p[:, None], p.tolist(), pd.Series(p), pl.Series(p), memory_map(p, tmp_path)]
+    forms += [pd.DataFrame({"yes": p}), np.asfortranarray(p[:, None]), p.astype(object)]
+    for recalibrator in [r() for r in RECALIBRATORS] + [
+        v for v in variants() if v.input != "logits"
+    ]:
+        expected = fit(recalibrator, P, y).predict_proba(P)
+        for form in forms:
+            np.testing.assert_allclose(fit(recalibrator, form, y).predict_proba(form), expected)
+    expected = CalibrationErrorEstimator().fit(P, y).calibration_error_
+    for form in forms:
+        assert CalibrationErrorEstimator().fit(form, y).calibration_error_ == pytest.approx(
+            expected, rel=1e-9
+        )
+
+
+LABELS = {
+    "list": lambda y: y.tolist(),
+    "strings": lambda y: NAMES[y],
+    "objects": lambda y: NAMES[y].astype(object),
+    "pandas": lambda y: pd.Series(NAMES[y], index=np.arange(len(y))[::-1]),
+    "categories": lambda y: pd.Series(pd.Categorical(NAMES[y], categories=NAMES[::-1])),
+    "polars": lambda y: pl.Series(NAMES[y].tolist()),
+    "polars categories": lambda y: pl.Series(NAMES[y].tolist()).cast(pl.Categorical),
+    "floats": lambda y: y.astype(np.float32) - 1,
+    "small integers": lambda y: y.astype(np.int8),
+}
+
+
+@pytest.mark.filterwarnings(SMALL_SAMPLES)
+@pytest.mark.parametrize(("estimator", "kind"), INSTANCES, ids=label)
+def test_kinds_of_labels(estimator, kind):
+    if kind == "moments" or isinstance(estimator, RecalibratedRegressorCV):
+        pytest.skip("it takes outcomes that are numbers")
+    X, y = data_for(kind)
+    expected = answers(fit(estimator, X, y), X)
+    for name in ("predict", "classes_"):
+        expected.pop(name, None)
+    for kind_of_label in LABELS.values():
+        other = fit(estimator, X, kind_of_label(y))
+        found = answers(other, X)
+        same({name: found[name] for name in expected}, expected)
+        assert len(other.classes_) == 3
+        if hasattr(other, "predict"):
+            assert set(other.predict(X)) <= set(other.classes_)
+
+
+@pytest.mark.filterwarnings(SMALL_SAMPLES)
+def test_booleans_are_labels():
+    for estimator, kind in INSTANCES:
+        if kind != "moments" and not isinstance(estimator, RecalibratedRegressorCV):
+            X, y, P = draw(n_classes=2)
+            X = P if kind == "proba" else X
+            found = fit(estimator, X, y.astype(bool))
+            assert found.classes_.tolist() == [False, True]
+            expected = answers(fit(estimator, X, y), X)
+            expected.pop("predict", None)
+            same({name: answers(found, X)[name] for name in expected}, expected)
+
+
+@pytest.mark.filterwarnings(SMALL_SAMPLES)
+@pytest.mark.parametrize(("estimator", "kind"), INSTANCES, ids=label)
+def test_columns_of_labels_and_weights(estimator, kind, tmp_path):
+    X, y = data_for(kind)
+    weight = np.random.default_rng(2).integers(1, 4, len(y)).astype(float)
+    takes = not isinstance(estimator, CrossFitProba)
+    expected = answers(fit(estimator, X, y, *([weight] if takes else [])), X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataConversionWarning)  # says that a column was taken
+        same(answers(fit(estimator, X, y[:, None], *([weight] if takes else [])), X), expected)
+    if takes:
+        mapped = memory_map(weight, tmp_path)
+        forms = [weight.tolist(), pd.Series(weight), pl.Series(weight), weight[:, None], mapped]
+        forms += [weight.astype(np.float32), weight.astype(int)]
+        for form in forms:
+            same(answers(fit(estimator, X, y, form), X), expected)
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("recalibrator", RECALIBRATORS, ids=lambda r: r.__name__)
+def test_sparse_probabilities_are_refused(recalibrator):
+    _, y, P = draw()
+    fitted = recalibrator().fit(P, y)
+    for sparse in (csr_array(P), csr_matrix(P)):
+        for call in (
+            lambda s=sparse: recalibrator().fit(s, y),
+            lambda s=sparse: fitted.transform(s),
+        ):
+            with pytest.raises((TypeError, ValueError), match="sparse.*dense|dense.*sparse"):
+                call()
+    with pytest.raises(ValueError, match="one label per sample"):
+        recalibrator().fit(P, csr_array(y[:, None]))
+
+
+@pytest.mark.parametrize(("estimator", "kind"), INSTANCES, ids=label)
+def test_empty_data_are_refused(estimator, kind):
+    X, y = data_for(kind)
+    with pytest.raises(ValueError, match=r"empty|0 sample|at least one|minimum of 1"):
+        fit(estimator, X[:0], y[:0])
+    with pytest.raises(ValueError, match=r"(same number of|inconsistent numbers of) samples"):
+        fit(estimator, X[:-1], y)
+    if hasattr(estimator, "transform") and kind == "proba":
+        with pytest.raises(ValueError, match="X is empty"):
+            fit(estimator, X, y).transform(X[:0])
+
+
+# --- nothing is modified --------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings(SMALL_SAMPLES)
+@pytest.mark.parametrize(("estimator", "kind"), INSTANCES, ids=label)
+def test_nothing_passed_in_is_modified(estimator, kind):
+    X, y = data_for(kind)
+    weight = np.linspace(0.5, 2, len(y))
+    weight[5] = 0  # this sample is dropped
+    for copy in (np.ascontiguousarray(X), np.asfortranarray(X)):
+        arguments = [copy, y.copy()] + ([] if isinstance(estimator, CrossFitProba) else [weight])
+        before = [a.copy() for a in arguments]
+        fitted = fit(estimator, *arguments)
+        answers(fitted, arguments[0])
+        if isinstance(estimator, CrossFitProba):
+            fitted.fit_transform(*arguments)
+        for one, other in zip(arguments, before, strict=True):
+            np.testing.assert_array_equal(one, other)
+    frame = pd.DataFrame(X)
+    kept = frame.copy()
+    fit(estimator, frame.add_prefix("x"), pd.Series(y))
+    pd.testing.assert_frame_equal(frame, kept)
+
+
+@pytest.mark.parametrize("recalibrator", RECALIBRATORS, ids=lambda r: r.__name__)
+def test_answers_can_be_written_to(recalibrator):
+    """What comes back is the caller's own: writing to it changes no later answer."""
+    _, y, P = draw()
+    fitted = recalibrator().fit(P, y)
+    first = fitted.predict_proba(P)
+    kept = first.copy()
+    first[:] = 0.0
+    np.testing.assert_array_equal(fitted.predict_proba(P), kept)
+    assert P.max() == 1
+
+
+# --- determinism ----------------------------------------------------------------------------------
+
+
+def parallel_estimators(n_jobs):
+    forest = RandomForestClassifier(5, random_state=0)
+    return [
+        CalibrationErrorEstimator(forest, cv=3, notion="classwise", n_jobs=n_jobs, random_state=3),
+        GroupingLossEstimator(
+            forest, cv=3, notion="classwise", n_permutations=9, n_jobs=n_jobs, random_state=3
+        ),
+        GroupingLossEstimator(
+            forest, cv=3, method="risk", partitioner=Ridge(), n_jobs=n_jobs, random_state=3
+        ),
+        CrossFitProba(forest, cv=3, n_jobs=n_jobs),
+        RecalibratedClassifierCV(forest, "auto", cv=3, n_jobs=n_jobs),
+        RecalibratedClassifierCV(forest, cv=3, ensemble=True, n_jobs=n_jobs),
+        RecalibratedRegressorCV(cv=3, n_jobs=n_jobs),
+    ]
+
+
+@pytest.mark.filterwarnings(SMALL_SAMPLES)
+@pytest.mark.parametrize("which", range(7))
+def test_jobs_and_seeds(which):
+    X, y, _ = draw()
+    one, two, again = (
+        answers(parallel_estimators(jobs)[which].fit(X, y), X) for jobs in (1, 2, None)
+    )
+    assert one
+    for name, value in one.items():
+        np.testing.assert_array_equal(two[name], value)
+        np.testing.assert_array_equal(again[name], value)
+
+
+#: Folds are drawn by position: another order of the samples means other folds.
+BY_FOLDS = (VectorScaling, MatrixScaling, DirichletCalibration, DiagonalOrderPreserving)
+
+
+@pytest.mark.parametrize("recalibrator", RECALIBRATORS, ids=lambda r: r.__name__)
+def test_the_order_of_samples_does_not_matter(recalibrator):
+    _, y, P = draw(200)
+    given = {"shrinkage": 1.0} if recalibrator in BY_FOLDS else {}
+    expected = recalibrator(**given).fit(P, y).predict_proba(P)
+    for seed in range(3):
+        order = np.random.default_rng(seed).permutation(len(y))
+        found = recalibrator(**given).fit(P[order], y[order]).predict_proba(P)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+# --- hostile forecasts ----------------------------------------------------------------------------
+
+SPECIAL = [0.0, 1.0, 5e-324, 1e-310, 2.3e-308, 1e-300, 1e-17, 1e-16, 1 - 1e-16, 0.5, 0.3, 1e-7]
+WEIGHTS = [0, 1, 0.5, 1e-12, 1e12]
+
+
+@st.composite
+def forecasts(draw, n_classes=None, rows=None):
+    """Rows of a simplex with zeros, ones, subnormals and ties; some miss a sum of one."""
+    n_classes = draw(st.integers(2, 4)) if n_classes is None else n_classes
+    n_samples = draw(st.sampled_from([1, 2, 3, 5, 8, 20, 40])) if rows is None else rows
+    value = st.one_of(st.sampled_from(SPECIAL), st.floats(0, 1, width=32))
+    pool = draw(
+        st.lists(
+            st.lists(value, min_size=n_classes, max_size=n_classes).filter(lambda r: sum(r) > 0),
+            min_size=1,
+            max_size=6,
+        )
+    )
+    kinds = np.array(pool) / np.sum(pool, axis=1, keepdims=True)
+    P = kinds[
+        draw(st.lists(st.integers(0, 5), min_size=n_samples, max_size=n_samples))
+        % (np.int64(len(kinds)))
+    ]
+    return P * (1 + draw(st.sampled_from([0.0, 0.0, 1e-7, -1e-7, 1e-3])))
+
+
+@st.composite
+def problems(draw):
+    """Forecasts, labels of one or all classes, and weights of any scale or none."""
+    P = draw(forecasts())
+    n_samples, n_classes = P.shape
+    top = draw(st.sampled_from([0, n_classes - 1]))
+    y = np.array(draw(st.lists(st.integers(0, top), min_size=n_samples, max_size=n_samples)))
+    if draw(st.booleans()):
+        y = np.minimum(P.argmax(axis=1), top)
+    weight = None
+    if draw(st.booleans()):
+        weights = st.lists(st.sampled_from(WEIGHTS), min_size=n_samples, max_size=n_samples)
+        weight = np.array(draw(weights)) * draw(st.sampled_from([1.0, 1e-290, 1e290]))
+    return P, y, weight
+
+
+def finite_or_refused(call):
+    """The result, or None for an error of ours; no other exception, and no warning but ours."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            result = call()
+        except ValueError as error:
+            place = traceback.extract_tb(error.__traceback__)[-1].filename
+            # too few samples for the folds that were asked for: the splitter says it well
+            ours = "skcalib" in place or place.endswith("_split.py")
+            assert ours and len(str(error).split()) > 5, error
+            result = None
+    for warning in caught:
+        text = str(warning.message)
+        ours = issubclass(warning.category, ConvergenceWarning) or text.startswith("The regions ho")
+        assert ours or text.startswith("The least populated class in y"), text
+    return result
+
+
+def check_recalibrator(recalibrator, problem, new):
+    P, y, weight = problem
+    model = clone(recalibrator).set_params(labels=list(range(P.shape[1])))
+    if model.input == "logits":
+        return
+    if finite_or_refused(lambda: model.fit(P, y, weight)) is None:
+        return
+    assert np.abs(P.sum(axis=1) - 1).max() < 2e-5  # anything else was refused
+    assert not np.isnan(model.loss_before_) and not np.isnan(model.loss_after_)
+    for forecast in (P, new):
+        answer = finite_or_refused(lambda f=forecast: model.predict_proba(f))
+        if answer is not None:
+            assert np.isfinite(answer).all() and answer.min() >= 0
+            np.testing.assert_allclose(answer.sum(axis=1), 1, atol=2e-5)
+            assert model.predict(forecast).shape == (len(forecast),)
+
+
+HOSTILE = [*(r() for r in RECALIBRATORS), *variants()]
+HOSTILE += [VectorScaling(shrinkage=0), MatrixScaling(shrinkage=0, loss="brier")]
+QUIET = {"deadline": None, "suppress_health_check": list(HealthCheck), "derandomize": True}
+
+
+@pytest.mark.parametrize("recalibrator", HOSTILE, ids=label)
+@settings(max_examples=15, **QUIET)
+@given(problem=problems(), data=st.data())
+def test_hostile_forecasts_to_recalibrators(recalibrator, problem, data):
+    check_recalibrator(recalibrator, problem, data.draw(forecasts(problem[0].shape[1], 7)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recalibrator", HOSTILE, ids=label)
+@settings(max_examples=100, **QUIET)
+@given(problem=problems(), data=st.data())
+def test_hostile_forecasts_to_recalibrators_at_length(recalibrator, problem, data):
+    check_recalibrator(recalibrator, problem, data.draw(forecasts(problem[0].shape[1], 7)))
+
+
+def numbers(estimator):
+    """All public numbers of a fitted inspector."""
+    return {
+        name: np.asarray(value, dtype=float)
+        for name, value in vars(estimator).items()
+        if name.endswith("_") and name != "classes_" and isinstance(value, (float, int, tuple))
+    }
+
+
+@pytest.mark.parametrize("loss", ["brier", "log", "spherical"])
+@pytest.mark.parametrize("notion", ["canonical", "classwise", "top_label"])
+@settings(max_examples=12, **QUIET)
+@given(
+    problem=problems(),
+    method=st.sampled_from(["risk", "direct", "cross"]),
+    smoother=st.sampled_from([None, "kernel", "isotonic", "binning"]),
+)
+def test_hostile_forecasts_to_the_calibration_error(loss, notion, problem, method, smoother):
+    P, y, weight = problem
+    estimator = CalibrationErrorEstimator(
+        loss=loss, notion=notion, method=method, smoother=smoother, labels=range(P.shape[1])
+    )
+    if finite_or_refused(lambda: estimator.fit(P, y, weight)) is not None:
+        found = numbers(estimator)
+        assert len(found) > 5 and not any(np.isnan(value).any() for value in found.values())
+
+
+@pytest.mark.parametrize("loss", ["brier", "log"])
+@pytest.mark.parametrize("partitioner", [None, "stump"])
+@settings(max_examples=15, **QUIET)
+@given(
+    problem=problems(),
+    notion=st.sampled_from(["canonical", "classwise", "top_label"]),
+    seed=st.integers(0, 99),
+    swap=st.booleans(),
+)
+def test_hostile_forecasts_to_the_grouping_loss(loss, partitioner, problem, notion, seed, swap):
+    P, y, weight = problem
+    values = [0, 1, 1e300, -1e300, 1e-300, 5e-324, 2, np.nan]
+    X = np.random.default_rng(seed).choice(values, size=(len(y), 3))
+    estimator = GroupingLossEstimator(
+        loss=loss,
+        notion=notion,
+        partitioner=partitioner,
+        swap=swap,
+        labels=range(P.shape[1]),
+        n_permutations=5,
+        random_state=0,
+    )
+    call = lambda: estimator.fit(X, y, weight, y_proba=P)  # noqa: E731
+    if finite_or_refused(call) is not None:
+        found = numbers(estimator)
+        if loss != "brier":  # documented: known for quadratic scores only
+            assert np.isnan(found.pop("binned_epistemic_bound_"))
+        assert not any(np.isnan(value).any() for value in found.values()), found
+
+
+class Oracle(ClassifierMixin, BaseEstimator):
+    """Its probabilities are its features, with the columns of the classes that it was shown."""
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict_proba(self, X):
+        P = np.asarray(X)[:, self.classes_]
+        total = P.sum(axis=1, keepdims=True)
+        return np.where(total > 0, P / np.where(total > 0, total, 1), 1 / len(self.classes_))
+
+
+@pytest.mark.parametrize("recalibrator", [None, "auto", PlattScaling(), IsotonicRecalibrator()])
+@settings(max_examples=12, **QUIET)
+@given(problem=problems(), ensemble=st.booleans())
+def test_hostile_classifiers(recalibrator, problem, ensemble):
+    P, y, _ = problem
+    model = RecalibratedClassifierCV(Oracle(), recalibrator, cv=KFold(2), ensemble=ensemble)
+    if finite_or_refused(lambda: model.fit(P, y)) is not None:
+        answer = finite_or_refused(lambda: model.predict_proba(P))
+        assert np.isfinite(answer).all()
+        np.testing.assert_allclose(answer.sum(axis=1), 1, atol=2e-5)
+    crossed = finite_or_refused(lambda: CrossFitProba(Oracle(), cv=KFold(2)).fit_transform(P, y))
+    assert crossed is None or np.isfinite(crossed).all()
+
+
+MOMENT = st.sampled_from([0.0, 1.0, -3.0, 1e-8, 1e8, -1e40, 1e60, 1e-200, 5e-324, 1e300, np.inf])
+MOMENTS = st.tuples(MOMENT, MOMENT, MOMENT, st.sampled_from(WEIGHTS))
+
+
+@settings(max_examples=100, **QUIET)
+@given(
+    rows=st.lists(
+        st.tuples(MOMENT, MOMENT, MOMENT, st.sampled_from(WEIGHTS)), min_size=1, max_size=9
+    ),
+    fit_intercept=st.booleans(),
+)
+def test_hostile_moments(rows, fit_intercept):
+    y, mean, variance, weight = np.array(rows, dtype=float).reshape(-1, 4).T
+    scaling = VarianceScaling(fit_intercept=fit_intercept)
+    moments = np.column_stack([mean, np.abs(variance)])
+    if finite_or_refused(lambda: scaling.fit(moments, y, weight)) is not None:
+        assert np.isfinite([*numbers(scaling).values()]).all()
+        assert np.isfinite(scaling.transform(moments)).all()
+
+
+def test_what_was_found_by_hostile_data():
+    """Each of these was a raw warning, a NaN or somebody else's exception once."""
+    tiny = np.array([0.0, 1e-323, 5e-324, 0.5, 1.0, 0.7])  # a slope that is no float
+    for options in ({}, {"centered": True}, {"strict": True}):
+        fitted = IsotonicRecalibrator(**options).fit(tiny, [0, 0, 1, 0, 1, 1])
+        assert np.isfinite(fitted.predict_proba([5e-324, 1e-323, 1e-300, 3e-309])).all()
+    _, y, P = draw(n_classes=2)
+    X = np.column_stack([np.full(len(y), np.nan), np.arange(len(y))])
+    risk = GroupingLossEstimator(method="risk", random_state=0).fit(X, y, y_proba=P)
+    assert np.isfinite(risk.grouping_loss_)  # a feature without any value
+    for method, words in (("partition", "of a single sample"), ("risk", "at least 4 samples")):
+        with pytest.raises(ValueError, match=words):
+            GroupingLossEstimator(method=method, labels=[0, 1]).fit([[1.0]], [1], y_proba=[0.5])
+    with pytest.raises(ValueError, match="y_var.* holds 1e-120 in row 1.*Choose another unit"):
+        VarianceScaling().fit([[0, 1], [0, 1e-120]], [1, 2])
+    with pytest.raises(ValueError, match="predicts the class 2, which y lacks"):
+        CrossFitProba(KnowsThree(), cv=3).fit_transform(np.c_[X[:, 1], X[:, 1]], y)
+
+
+class KnowsThree(GaussianNB):
+    """A classifier whose classes do not come from y."""
+
+    def fit(self, X, y):
+        super().fit(X, y)
+        self.classes_ = np.arange(3)
+        return self
+
+    def predict_proba(self, X):
+        return np.full((len(X), 3), 1 / 3)
+
+
+def test_weights_of_any_scale():
+    _, y, P = draw()
+    for scale in (1e-300, 1e300):
+        for recalibrator in (r() for r in RECALIBRATORS):
+            weight = np.linspace(1, 2, len(y))
+            expected = fit(recalibrator, P, y, weight).predict_proba(P)
+            found = fit(recalibrator, P, y, scale * weight).predict_proba(P)
+            np.testing.assert_allclose(found, expected, atol=1e-4)

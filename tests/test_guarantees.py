@@ -1,0 +1,81 @@
+"""The page of guarantees names tests: they exist, and each line of its tables has one."""
+
+import ast
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import skcalib
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "doc" / "user_guide" / "guarantees.rst"
+pytestmark = pytest.mark.skipif(not PAGE.exists(), reason="the documentation is not here")
+
+
+def rows():
+    """Cells (what is guaranteed, what holds it) of all tables, without the headers."""
+    text = PAGE.read_text(encoding="utf-8")
+    cells = re.findall(r"^   \* - (.+?)\n     - (.+?)(?=\n   \* -|\n\n|\Z)", text, re.S | re.M)
+    return [cell for cell in cells if cell[0] != "Guaranteed"]
+
+
+def named(text):
+    return re.findall(r"``(test_\w+\.py)::(test_\w+)``", text)
+
+
+@pytest.mark.parametrize(("guarantee", "held_by"), rows(), ids=lambda cell: cell[:40])
+def test_each_line_names_tests_that_exist(guarantee, held_by):
+    assert not named(guarantee) and named(held_by)
+    without = re.sub(r"``test_\w+\.py::test_\w+``", "", held_by)
+    assert not without.strip(" ,\n"), f"this is no name of a test: {without}"
+    for file, test in named(held_by):
+        path = ROOT / "tests" / file
+        assert path.exists(), f"{file} is not there"
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        there = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+        assert test in there, f"{file} has no {test}"
+
+
+def test_the_page_is_read():
+    text = PAGE.read_text(encoding="utf-8")
+    assert len(rows()) > 40
+    assert sum(len(named(held_by)) for _, held_by in rows()) == len(named(text)) > 60
+    for part in ("Inputs", "Hostile", "Errors", "Determinism", "Versions", "Serial", "Security"):
+        assert re.search(rf"^{part}.*\n=+$", text, re.M), part
+
+
+def test_the_lowest_versions_are_those_of_pyproject():
+    """The pins of .ci/lowest are the lower bounds that the package declares."""
+    script = ROOT / ".ci" / "lowest"
+    if not script.exists():
+        pytest.skip("the scripts are not here")
+    pins = dict(re.findall(r'^    "([\w-]+)==([\d.]+)\.\*"', script.read_text(), re.M))
+    assert {"scikit-learn", "numpy", "scipy", "matplotlib", "pandas"} <= set(pins)
+    declared = (ROOT / "pyproject.toml").read_text()
+    for name, version in pins.items():
+        bound = re.search(rf'"{name}>=([\d.]+)"', declared).group(1)
+        assert bound == version or bound.startswith(f"{version}."), name
+    stated = re.sub(r"\s+", " ", PAGE.read_text(encoding="utf-8"))
+    for name in ("scikit-learn", "numpy", "scipy", "matplotlib", "pandas"):
+        assert f"{name} {pins[name]}" in stated
+
+
+def test_only_declared_dependencies_are_imported():
+    """At the top of modules; what is imported inside functions is optional, or draws."""
+    allowed = {"numpy", "scipy", "sklearn", "skcalib", *sys.stdlib_module_names}
+    allowed |= {"joblib", "threadpoolctl"}  # scikit-learn depends on them
+    optional = {"matplotlib", "pandas", "pyarrow"}
+    for path in sorted(Path(skcalib.__file__).parent.rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                names = [node.module]
+            draws = "matplotlib" if path.stem in ("_plotting",) else None
+            top = node in tree.body
+            for name in (name.split(".")[0] for name in names):
+                assert name in allowed or name == draws or (not top and name in optional), (
+                    f"{path.name} imports {name}"
+                )

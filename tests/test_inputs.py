@@ -1,0 +1,474 @@
+"""Every public function takes every kind of array, and gives the answer of a plain float64 one.
+
+Probabilities are multiples of 1/64, which float16 holds exactly, so that equal means equal: what a
+type rounds away is the business of one test of its own.
+"""
+
+import inspect
+from functools import cache, partial
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse as sp
+from matplotlib import pyplot as plt
+from public_functions import (
+    DISPLAYS,
+    DOORS_ELSEWHERE,
+    FORECASTS,
+    MOMENTS,
+    REPORT,
+    SCALARS,
+    SEVERAL_MODELS,
+    SIMULATORS,
+    WITH_CLASSIFIERS,
+    numbers,
+    only_own_warnings,
+    public_name,
+)
+
+import skcalib
+from skcalib import datasets
+
+EVERY = [*FORECASTS, *DISPLAYS]
+FEW = ("float32", "list", "read-only", "pandas, shuffled index", "polars")  # for slow functions
+
+
+def firsts(recipes):
+    """The first recipe of each function: its defaults."""
+    found = {}
+    for recipe in recipes:
+        found.setdefault(public_name(recipe.function), recipe)
+    return list(found.values())
+
+
+FUNCTIONS = firsts(FORECASTS)
+DOORS = [*FUNCTIONS, *firsts(DISPLAYS)]
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+# --- the table is complete ------------------------------------------------------------------------
+
+
+def test_every_public_function_is_in_the_table():
+    known = {public_name(recipe.function) for recipe in (*FORECASTS, *MOMENTS)}
+    known |= {public_name(function) for function in SCALARS} | set(WITH_CLASSIFIERS)
+    public = {n for n in skcalib.__all__ if inspect.isfunction(getattr(skcalib, n))}
+    assert public == known
+    assert {function.__name__ for function in SIMULATORS} == set(datasets.__all__)
+
+
+def test_every_door_of_a_display_is_in_the_table():
+    known = {public_name(recipe.function) for recipe in (*DISPLAYS, REPORT)}
+    doors = {
+        f"{name}.{door}"
+        for name in skcalib.__all__
+        if inspect.isclass(getattr(skcalib, name))
+        for door in dir(getattr(skcalib, name))
+        if door.startswith("from_") and door not in DOORS_ELSEWHERE
+    }
+    assert doors == known | set(SEVERAL_MODELS)
+
+
+# --- data -----------------------------------------------------------------------------------------
+
+
+def grid_forecasts(n_samples, n_classes, seed=0):
+    """Labels and miscalibrated forecasts whose entries are multiples of 1/64."""
+    rng = np.random.default_rng(seed)
+    cuts = np.sort(rng.integers(0, 65, (n_samples, n_classes - 1)), axis=1)
+    edges = np.column_stack([np.zeros(n_samples, int), cuts, np.full(n_samples, 64)])
+    proba = np.diff(edges, axis=1) / 64
+    proba[:n_classes] = np.eye(n_classes)
+    blurred = 0.6 * proba + 0.4 / n_classes
+    y = (blurred.cumsum(axis=1)[:, :-1] < rng.random((n_samples, 1))).sum(axis=1)
+    y[: 2 * n_classes] = np.tile(np.arange(n_classes), 2)  # impossible labels are tested elsewhere
+    proba[n_classes : 2 * n_classes] = 1 / n_classes if n_classes == 2 else [0.5, 0.25, 0.25]
+    assert np.all(proba.sum(axis=1) == 1) and (proba == proba.astype(np.float16)).all()
+    possible = proba[np.arange(n_samples), y] > 0
+    y = np.where(possible, y, proba.argmax(axis=1))
+    assert len(np.unique(y)) == n_classes and len(np.unique(proba, axis=0)) < n_samples
+    assert len(np.unique(proba)) > 10
+    return y, proba
+
+
+DATA = {2: grid_forecasts(30, 2), 3: grid_forecasts(30, 3, seed=1)}
+
+
+def shapes(recipe):
+    """Data sets that a recipe is called with: pairs, a single column, three classes."""
+    y, pairs = DATA[2]
+    yield y, pairs
+    yield y, np.ascontiguousarray(pairs[:, 1])
+    if not recipe.binary:
+        yield DATA[3]
+
+
+def run(recipe, y, proba, *, convert=lambda array: array, weight=None, **arguments):
+    """Numbers of the result for forecasts (and what goes with them) of another kind."""
+    arrays = [proba]
+    if recipe.takes == "two forecasts":
+        arrays.append(proba[::-1].copy() / 2 + proba / 2)
+    if recipe.takes == "features":
+        arrays.append(np.column_stack([proba.reshape(len(y), -1)[:, -1], np.arange(len(y)) % 7]))
+    if weight is not None:
+        arguments["sample_weight"] = weight
+    with only_own_warnings():
+        return numbers(recipe(y, *map(convert, arrays), **arguments))
+
+
+# --- forecasts ------------------------------------------------------------------------------------
+
+
+def strided(array):
+    """The same values with gaps between them, in memory that runs backwards."""
+    wide = np.full((2 * len(array), *array.shape[1:]), np.nan)
+    wide[::2] = array[::-1]
+    return wide[::2][::-1]
+
+
+def read_only(array):
+    array = np.array(array)
+    array.flags.writeable = False
+    return array
+
+
+def column(array):
+    return array[:, None] if array.ndim == 1 else array
+
+
+def frame(library, array):
+    if array.ndim == 1:
+        return library.Series(array)
+    return library.DataFrame({f"p{k}": values for k, values in enumerate(array.T)})
+
+
+def pandas_shuffled(array):
+    """Rows have a name that says another order; they are taken as they stand."""
+    index = np.random.default_rng(0).permutation(len(array))
+    return frame(pd, array).set_axis(index, axis=0)
+
+
+CONTAINERS = {
+    "float32": partial(np.asarray, dtype=np.float32),
+    "float16": partial(np.asarray, dtype=np.float16),
+    "longdouble": partial(np.asarray, dtype=np.longdouble),
+    "big-endian": partial(np.asarray, dtype=">f8"),
+    "object": partial(np.asarray, dtype=object),
+    "list": lambda array: array.tolist(),
+    "tuple": lambda array: tuple(array.tolist()),
+    "fortran": np.asfortranarray,
+    "strided": strided,
+    "read-only": read_only,
+    "column": column,
+    "pandas": partial(frame, pd),
+    "pandas, shuffled index": pandas_shuffled,
+    "pandas, nullable": lambda array: frame(pd, array).astype("Float64"),
+    "pandas, arrow": lambda array: frame(pd, array).astype("double[pyarrow]"),
+    "polars": partial(frame, pl),
+    "polars, float32": lambda array: frame(pl, array.astype(np.float32)),
+}
+
+
+@cache
+def expected_of(recipe):
+    """Numbers for plain arrays, shape by shape."""
+    return [run(recipe, y, proba) for y, proba in shapes(recipe)]
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+@pytest.mark.parametrize("recipe", FUNCTIONS, ids=str)
+def test_forecasts_in_every_container(recipe, container):
+    for (y, proba), expected in zip(shapes(recipe), expected_of(recipe), strict=True):
+        got = run(recipe, y, proba, convert=CONTAINERS[container])
+        np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("recipe", firsts(DISPLAYS), ids=str)
+def test_displays_of_forecasts_in_containers(recipe):
+    y, proba = DATA[2]
+    expected = run(recipe, y, proba)
+    for container in FEW:
+        got = run(recipe, y, proba, convert=CONTAINERS[container])
+        np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("recipe", EVERY, ids=str)
+def test_every_option_with_frames_and_single_precision(recipe):
+    """Not only the defaults; and the answer is no accident: finite, or infinite by definition."""
+    for (y, proba), expected in zip(shapes(recipe), expected_of(recipe), strict=True):
+        assert len(expected) and (recipe.infinite or np.isfinite(expected).all())
+        for convert in (CONTAINERS["pandas"], CONTAINERS["float32"]):
+            np.testing.assert_array_equal(run(recipe, y, proba, convert=convert), expected)
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.uint8, int])
+@pytest.mark.parametrize("recipe", [r for r in FUNCTIONS if r.takes == "forecast"], ids=str)
+def test_forecasts_of_zero_and_one_as_integers_and_booleans(recipe, dtype):
+    """Certain forecasts are probabilities, whatever type holds them."""
+    y = np.array([0, 1, 0, 1, 1, 0] * 4)
+    proba = y.astype(float)
+    for certain in (proba, np.column_stack([1 - proba, proba])):
+        if "intercept" in str(recipe):  # certain forecasts determine no slope
+            for array in (certain, certain.astype(dtype)):
+                with pytest.raises(ValueError, match="have no finite estimate"):
+                    run(recipe, y, array)
+            continue
+        expected = run(recipe, y, certain)
+        got = run(recipe, y, certain, convert=lambda array: np.asarray(array).astype(dtype))
+        np.testing.assert_array_equal(got, expected)
+
+
+SMOOTH = ["root_brier_score", "proper_calibration_error", "kernel_calibration_error", "sharpness"]
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 1e-5), (np.float16, 5e-3)])
+@pytest.mark.parametrize("name", SMOOTH)
+def test_rounded_forecasts_are_accepted_and_cost_their_rounding(forecasts, name, dtype, tolerance):
+    """Rows of a narrow type need not sum to one beyond its precision."""
+    y, proba = forecasts(200, 4)
+    narrow = proba.astype(dtype)
+    assert np.abs(narrow.astype(np.float64).sum(axis=1) - 1).max() > np.finfo(dtype).eps / 4
+    function = getattr(skcalib, name)
+    assert function(y, narrow) == pytest.approx(function(y, proba), abs=tolerance)
+
+
+# --- labels ---------------------------------------------------------------------------------------
+
+WORDS = np.array(["ant", "bee", "cat"])
+LABELS = {
+    "list": lambda y: y.tolist(),
+    "tuple": lambda y: tuple(y.tolist()),
+    "column": lambda y: y[:, None],
+    "fortran column": lambda y: np.asfortranarray(y[:, None]),
+    "strided": lambda y: np.repeat(y, 2)[::2],
+    "read-only": read_only,
+    "int8": lambda y: y.astype(np.int8),
+    "uint8": lambda y: y.astype(np.uint8),
+    "uint64": lambda y: y.astype(np.uint64),
+    "float32": lambda y: y.astype(np.float32),
+    "huge": lambda y: y + 2**62,
+    "negative": lambda y: y - 5,
+    "object": lambda y: y.astype(object),
+    "strings": lambda y: WORDS[y],
+    "strings, list": lambda y: WORDS[y].tolist(),
+    "strings, object": lambda y: WORDS[y].astype(object),
+    "bytes": lambda y: WORDS[y].astype("S"),
+    "dates": lambda y: np.datetime64("2026-01-01") + y,
+    "pandas": pd.Series,
+    "pandas, shuffled index": pandas_shuffled,
+    "pandas, frame": lambda y: pd.DataFrame({"label": y}),
+    "pandas, nullable": lambda y: pd.Series(y, dtype="Int64"),
+    "pandas, strings": lambda y: pd.Series(WORDS[y], dtype="string"),
+    "pandas, categorical": lambda y: pd.Series(pd.Categorical(WORDS[y])),
+    "pandas, categories in another order": lambda y: pd.Series(
+        pd.Categorical(WORDS[y], categories=WORDS[::-1], ordered=True)
+    ),
+    "polars": pl.Series,
+    "polars, strings": lambda y: pl.Series(WORDS[y]),
+    "polars, categorical": lambda y: pl.Series(WORDS[y], dtype=pl.Categorical),
+    "polars, frame": lambda y: pl.DataFrame({"label": y}),
+}
+BINARY_LABELS = {
+    "bool": lambda y: y == 1,
+    "bool, list": lambda y: (y == 1).tolist(),
+    "bool, nullable": lambda y: pd.Series(y == 1, dtype="boolean"),
+    "bool, polars": lambda y: pl.Series(y == 1),
+    "minus one": lambda y: 2 * y - 1,
+}
+
+
+@pytest.mark.parametrize("kind", [*LABELS, *BINARY_LABELS])
+@pytest.mark.parametrize("recipe", FUNCTIONS, ids=str)
+def test_labels_of_every_kind(recipe, kind):
+    which = 0 if kind in BINARY_LABELS else -1  # two classes, or the most that it takes
+    y, proba = list(shapes(recipe))[which]
+    labels = {**LABELS, **BINARY_LABELS}[kind](y)
+    np.testing.assert_array_equal(run(recipe, labels, proba), expected_of(recipe)[which])
+
+
+@pytest.mark.parametrize("recipe", firsts(DISPLAYS), ids=str)
+def test_displays_of_labels_of_every_kind(recipe):
+    y, proba = DATA[2]
+    expected = run(recipe, y, proba)
+    for kind in ("strings, list", "pandas, categorical", "polars, strings", "negative"):
+        np.testing.assert_array_equal(run(recipe, LABELS[kind](y), proba), expected)
+
+
+@pytest.mark.slow
+def test_the_report_of_labels_and_forecasts_of_other_kinds():
+    """The classes are written in it; the numbers are the same."""
+    y, proba = DATA[2]
+    expected = run(REPORT, y, proba)
+    for kind, container in (("pandas, shuffled index", "pandas"), ("list", "float32")):
+        got = run(REPORT, LABELS[kind](y), proba, convert=CONTAINERS[container])
+        np.testing.assert_array_equal(got, expected)
+
+
+# --- weights --------------------------------------------------------------------------------------
+
+WEIGHTS = {
+    "list": lambda w: w.tolist(),
+    "column": lambda w: w[:, None],
+    "int": lambda w: w.astype(int),
+    "bool": lambda w: w.astype(bool),
+    "float32": lambda w: w.astype(np.float32),
+    "strided": strided,
+    "read-only": read_only,
+    "pandas": pandas_shuffled,
+    "polars": pl.Series,
+}
+WEIGHTED = [recipe for recipe in FUNCTIONS if recipe.accepts("sample_weight")]
+
+
+@pytest.mark.parametrize("kind", WEIGHTS)
+@pytest.mark.parametrize("recipe", WEIGHTED, ids=str)
+def test_weights_of_every_kind(recipe, kind):
+    y, proba = list(shapes(recipe))[-1]
+    weight = np.ones(len(y))
+    weight[::7] = 0
+    expected = run(recipe, y, proba, weight=weight)
+    got = run(recipe, y, proba, weight=WEIGHTS[kind](weight))
+    np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e300])
+@pytest.mark.parametrize("recipe", [r for r in FORECASTS if r.accepts("sample_weight")], ids=str)
+def test_the_scale_of_weights_does_not_matter(recipe, scale):
+    if public_name(recipe.function) == "reliability_bins":  # its mass is the sum of the weights
+        return
+    y, proba = DATA[2]
+    weight = np.ones(len(y))
+    expected = run(recipe, y, proba, weight=weight)
+    got = run(recipe, y, proba, weight=scale * weight)
+    np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-12)
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("recipe", DOORS, ids=str)
+def test_sparse_arrays_are_refused_in_words(recipe):
+    y, proba = DATA[2]
+    for make in (sp.csr_array, sp.coo_matrix):
+        with pytest.raises(ValueError, match=r"is sparse: pass a dense array, .*\.toarray\(\)"):
+            run(recipe, y, proba, convert=make)
+        with pytest.raises(ValueError, match="y_true must hold one label per sample"):
+            recipe(make(np.eye(2)[y]), proba, *([proba] if recipe.takes != "forecast" else []))
+
+
+@pytest.mark.parametrize("recipe", DOORS, ids=str)
+def test_nothing_at_all_is_refused_in_words(recipe):
+    for empty in (np.empty((0, 2)), np.empty(0), [], pd.DataFrame({"a": [], "b": []})):
+        with pytest.raises(ValueError, match="y_true is empty: at least one sample is needed"):
+            recipe([], *([empty] * (1 if recipe.takes == "forecast" else 2)))
+
+
+ONE_IS_ENOUGH = {
+    "calibration_error_interval",
+    "corp_decomposition",
+    "corp_test",
+    "corp_bands",
+    "ReliabilityDisplay.from_predictions",
+    "calibration_error",
+    "calibration_upper_bound",
+    "cumulative_curve",
+    "ks_calibration_error",
+    "reliability_bins",
+    "root_brier_score",
+    "simplex_calibration_error",
+    "unconditional_mean_embedding_error",
+}
+
+
+@pytest.mark.parametrize("recipe", DOORS, ids=str)
+def test_a_single_row(recipe):
+    """An answer where one exists, and otherwise how many samples are needed."""
+    y, proba = np.array([1]), np.array([[0.25, 0.75]])
+    if public_name(recipe.function) in ONE_IS_ENOUGH:
+        assert not np.isnan(run(recipe, y, proba, labels=[0, 1])).any()
+    elif public_name(recipe.function) == "consistency_test":  # as many as its metric needs
+        assert numbers(recipe(y, proba, labels=[0, 1]))[1] <= 1
+    else:
+        with pytest.raises(ValueError, match="(?i)at least|two|finite|samples"):
+            run(recipe, y, proba, labels=[0, 1])
+
+
+# --- nothing is modified --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("recipe", EVERY, ids=str)
+def test_nothing_that_is_passed_in_is_modified(recipe):
+    """Arrays that could be written to keep their values; lists and frames too."""
+    for y, proba in shapes(recipe):
+        weight = np.linspace(1, 1, len(y))
+        arguments = {"sample_weight": weight} if recipe.accepts("sample_weight") else {}
+        names = np.unique(y)
+        if recipe.accepts("labels"):
+            arguments["labels"] = names
+        arrays = [y.copy(), *_own(recipe, y, proba)]
+        before = [array.copy() for array in (*arrays, weight, names)]
+        with only_own_warnings():
+            recipe(*arrays, **arguments)
+        for array, kept in zip((*arrays, weight, names), before, strict=True):
+            np.testing.assert_array_equal(array, kept)
+            assert array.flags.writeable
+
+
+def _own(recipe, y, proba):
+    if recipe.takes == "two forecasts":
+        return proba.copy(), proba[::-1].copy() / 2 + proba / 2
+    if recipe.takes == "features":
+        return proba.copy(), np.random.default_rng(0).normal(size=(len(y), 2))
+    return (proba.copy(),)
+
+
+@pytest.mark.parametrize("recipe", EVERY, ids=str)
+def test_read_only_memory_maps(recipe, tmp_path):
+    """Files that are mapped into memory, and cannot be written to."""
+    for k, (y, proba) in enumerate(shapes(recipe)):
+        names = (tmp_path / f"{k}_{number}.npy" for number in range(10))
+
+        def mapped(array, names=names):
+            np.save(name := next(names), array)
+            return np.load(name, mmap_mode="r")
+
+        labels, weight = mapped(y), mapped(np.ones(len(y)))
+        arguments = {"weight": weight} if recipe.accepts("sample_weight") else {}
+        plain = {"weight": np.ones(len(y))} if arguments else {}
+        got = run(recipe, labels, proba, convert=mapped, **arguments)
+        np.testing.assert_array_equal(got, run(recipe, y, proba, **plain))
+
+
+# --- regression -----------------------------------------------------------------------------------
+
+RNG = np.random.default_rng(0)
+MEAN, VARIANCE = np.round(RNG.normal(size=40), 2), RNG.integers(1, 5, 40) / 4
+OUTCOME = np.round(MEAN + np.sqrt(VARIANCE) * RNG.normal(size=40), 2)
+NUMBERS = {name: CONTAINERS[name] for name in CONTAINERS if name not in ("float32", "float16")} | {
+    "polars, float32": pl.Series
+}
+
+
+@pytest.mark.parametrize("container", NUMBERS)
+@pytest.mark.parametrize("recipe", MOMENTS, ids=str)
+def test_moments_in_every_container(recipe, container):
+    convert, plain = NUMBERS[container], (OUTCOME, MEAN, VARIANCE)
+    expected = numbers(recipe(*plain))
+    copies = [array.copy() for array in plain]
+    np.testing.assert_array_equal(numbers(recipe(*map(convert, copies))), expected)
+    np.testing.assert_array_equal(copies, plain)
+
+
+@pytest.mark.parametrize("recipe", MOMENTS, ids=str)
+def test_moments_that_are_refused(recipe):
+    with pytest.raises(ValueError, match="y_mean is sparse: pass a dense array"):
+        recipe(OUTCOME, sp.csr_array(MEAN[:, None]), VARIANCE)
+    with pytest.raises(ValueError, match="y_true is empty"):
+        recipe([], [], [])

@@ -1,0 +1,467 @@
+"""Adversarial forecasts, labels and weights at every public function.
+
+The property is the same everywhere: an answer without NaN (and without infinity, but for the
+documented ones), or one of our own sentences as a ValueError or TypeError. Never another exception,
+never a warning of numpy.
+"""
+
+import traceback
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from matplotlib import pyplot as plt
+from public_functions import (
+    DISPLAYS,
+    FORECASTS,
+    MOMENTS,
+    REPORT,
+    SCALARS,
+    Recipe,
+    numbers,
+    only_own_warnings,
+    public_name,
+)
+
+import skcalib
+
+HOME = str(Path(skcalib.__file__).parent)
+
+# --- the property ---------------------------------------------------------------------------------
+
+
+def answer_or_sentence(recipe, y, *arrays, **arguments):
+    """Numbers of the result, or None where one of our own sentences was raised."""
+    with only_own_warnings():
+        try:
+            result = recipe(y, *arrays, **arguments)
+        except (ValueError, TypeError) as error:
+            assert_own_sentence(error)
+            return None
+        finally:
+            plt.close("all")
+    values = numbers(result)
+    assert not np.isnan(values).any(), f"NaN: {result}"
+    assert recipe.infinite or np.isfinite(values).all(), f"infinite: {result}"
+    assert_consistent(result)
+    return values
+
+
+def assert_own_sentence(error):
+    """Raised inside skcalib, in words: one line, no numpy scalars, a full stop at the end."""
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    words = str(error)
+    assert where.filename.startswith(HOME), f"{where.filename}:{where.lineno}: {words}"
+    assert "\n" not in words and words.endswith("."), words
+    assert "np." not in words.split("got ")[0], words  # but for what was passed in
+    assert 20 < len(words) < 500, words
+
+
+def assert_consistent(result):
+    """What every record of a test or an interval must satisfy."""
+    pvalue = getattr(result, "pvalue", None)
+    assert pvalue is None or 0 <= pvalue <= 1, result
+    estimate = getattr(result, "estimate", None)
+    if hasattr(result, "low") and estimate is not None:
+        # The interval of an error begins at zero, where its estimate may be negative.
+        assert result.low <= max(estimate, 0.0) and estimate <= result.high, result
+
+
+# --- forecasts, labels and weights that are hard on formulas --------------------------------------
+
+SPECIAL = [0.0, 5e-324, 1e-310, 1e-200, 1e-17, 1e-9, 1e-5, 0.1, 1 / 3, 0.5, 0.7, 1.0]
+BAD = {"1e-3": 1.001, "NaN": np.nan, "inf": np.inf, "negative": -0.1, "above": 1.5}
+
+
+@st.composite
+def rows(draw, n_samples, n_classes):
+    """Rows of the simplex; few distinct ones make ties, one alone a constant forecast."""
+    entry = st.one_of(st.sampled_from(SPECIAL), st.floats(0, 1))
+    n_distinct = draw(st.sampled_from([1, 2, 3, n_samples]))
+    distinct = []
+    for _ in range(min(n_distinct, n_samples)):
+        row = np.array(draw(st.lists(entry, min_size=n_classes, max_size=n_classes)))
+        if draw(st.sampled_from([True, False, False])) or row.sum() < 1e-4:
+            row = np.eye(n_classes)[draw(st.integers(0, n_classes - 1))]
+        distinct.append(row / row.sum())
+    which = draw(
+        st.lists(st.integers(0, len(distinct) - 1), min_size=n_samples, max_size=n_samples)
+    )
+    return np.array(distinct)[which]
+
+
+@st.composite
+def weights(draw, n_samples):
+    """None, or weights of which some are zero, or which differ by many orders of magnitude."""
+    kind = draw(
+        st.sampled_from(["none", "none", "ones", "zeros", "single", "scales", "tiny", "huge"])
+    )
+    if kind == "none":
+        return None
+    weight = np.ones(n_samples)
+    if kind == "zeros":
+        weight = np.array(
+            draw(st.lists(st.sampled_from([0.0, 1.0, 2.5]), min_size=n_samples, max_size=n_samples))
+        )
+    elif kind == "single":
+        weight[1:] = 0
+    elif kind == "scales":
+        weight = 10.0 ** np.array(
+            draw(st.lists(st.integers(-9, 9), min_size=n_samples, max_size=n_samples))
+        )
+    elif kind == "tiny":
+        weight *= 1e-300
+    elif kind == "huge":
+        weight *= 1e300
+    return weight
+
+
+NAMES = {
+    "int": np.arange(8),
+    "str": np.array(["ant", "bee", "cat", "dog", "elk", "fox", "gnu", "hen"]),
+    "negative": np.arange(8) - 1,
+}
+
+
+@st.composite
+def valid(draw, max_samples=12, binary=False):
+    """Arguments (y, P, options) that no check of the door has to refuse."""
+    n_samples = draw(st.integers(1, max_samples))
+    n_classes = 2 if binary else draw(st.sampled_from([2, 2, 3, 4, 8]))
+    proba = draw(rows(n_samples, n_classes))
+    kind = draw(st.sampled_from(["any", "any", "any", "right", "wrong", "one class"]))
+    if kind == "right":
+        column = proba.argmax(axis=1)
+    elif kind == "wrong":
+        column = proba.argmin(axis=1)
+    elif kind == "one class":
+        column = np.full(n_samples, draw(st.integers(0, n_classes - 1)))
+    else:
+        column = np.array(
+            draw(st.lists(st.integers(0, n_classes - 1), min_size=n_samples, max_size=n_samples))
+        )
+    classes = NAMES[draw(st.sampled_from(list(NAMES)))][:n_classes]
+    options = {"sample_weight": draw(weights(n_samples)), "labels": classes}
+    if len(np.unique(column)) == n_classes and draw(st.booleans()):
+        del options["labels"]
+    if draw(st.booleans()):  # rounding: accepted as it is
+        proba[0] *= 1 + 1e-7
+        proba = np.minimum(proba, 1)
+    if n_classes == 2 and draw(st.booleans()):
+        proba = proba[:, 1]
+    return classes[column], proba, options
+
+
+@st.composite
+def broken(draw, binary=False):
+    """Valid arguments in which one thing is wrong -> (what, y, P, options)."""
+    y, proba, options = draw(valid(binary=binary))
+    what = draw(st.sampled_from([*BAD, "lengths", "label", "missing label", "weight", "shape"]))
+    row = draw(st.integers(0, len(y) - 1))
+    y, proba = y.copy(), np.array(proba)
+    if what in BAD:
+        proba[row] = proba[row] * BAD[what] if what == "1e-3" else BAD[what]
+        if what == "1e-3" and (proba.ndim == 1 and proba[row] <= 1):
+            proba[row] = 1.001
+    elif what == "lengths":
+        y = y[:-1] if draw(st.booleans()) else np.append(y, y[-1])
+    elif what == "label":
+        options.setdefault("labels", np.unique(y))
+        y = y.astype(object)
+        y[row] = 77 if isinstance(y[row], (int, np.integer)) else "yak"
+    elif what == "missing label":
+        y = y.astype(object)
+        y[row] = draw(st.sampled_from([None, np.nan]))
+    elif what == "weight":
+        weight = np.ones(len(y))
+        weight[row] = draw(st.sampled_from([-1.0, np.nan, np.inf]))
+        options["sample_weight"] = draw(
+            st.sampled_from([weight, 0 * np.ones(len(y)), np.ones(len(y) + 1)])
+        )
+    else:
+        proba = draw(
+            st.sampled_from([proba[..., None, None], proba[:0], np.zeros((len(y), 0)), "high"])
+        )
+    return what, y, proba, options
+
+
+# --- every function -------------------------------------------------------------------------------
+
+EASY = settings(
+    max_examples=12,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+THOROUGH = settings(EASY, max_examples=60)
+ANY, BINARY = (
+    [recipe for recipe in FORECASTS if recipe.binary is binary] for binary in (False, True)
+)
+
+
+def check_all(recipes, y, proba, options):
+    """One data set at all recipes: drawing it takes longer than most of them."""
+    for recipe in recipes:
+        taken = {name: value for name, value in options.items() if recipe.accepts(name)}
+        try:
+            answer_or_sentence(recipe, y, proba, **taken)
+        except Exception as error:
+            error.add_note(f"{recipe}, y={y!r}, proba={proba!r}, {taken}")
+            raise
+
+
+def check_refused(recipes, what, y, proba, options):
+    for recipe in recipes:
+        if "transform" in recipe.options and what in BAD and what not in ("NaN", "inf"):
+            continue  # of a representation any number is good
+        taken = {name: value for name, value in options.items() if recipe.accepts(name)}
+        answer = answer_or_sentence(recipe, y, proba, **taken)
+        assert answer is None, f"{recipe} answers {answer} in spite of {what}"
+
+
+@EASY
+@given(valid())
+def test_hard_forecasts(case):
+    check_all(ANY, *case)
+
+
+@EASY
+@given(valid(binary=True))
+def test_hard_binary_forecasts(case):
+    check_all(BINARY, *case)
+
+
+@EASY
+@given(broken())
+def test_broken_arguments_are_refused(case):
+    check_refused(ANY, *case)
+
+
+@EASY
+@given(broken(binary=True))
+def test_broken_binary_arguments_are_refused(case):
+    check_refused(BINARY, *case)
+
+
+@settings(EASY, max_examples=3)
+@given(valid())
+def test_hard_forecasts_in_displays(case):
+    check_all(DISPLAYS, *case)
+
+
+@pytest.mark.slow
+@THOROUGH
+@given(valid(), broken())
+def test_many_hard_forecasts(case, wrong):
+    check_all(ANY, *case)
+    check_refused(ANY, *wrong)
+
+
+@pytest.mark.slow
+@THOROUGH
+@given(valid(binary=True, max_samples=40), broken(binary=True))
+def test_many_hard_binary_forecasts(case, wrong):
+    check_all(BINARY, *case)
+    check_refused(BINARY, *wrong)
+
+
+@pytest.mark.slow
+@settings(EASY, max_examples=10)
+@given(valid(max_samples=30))
+def test_many_hard_forecasts_in_displays(case):
+    check_all(DISPLAYS, *case)
+
+
+@pytest.mark.slow
+@settings(EASY, max_examples=2)
+@given(valid(max_samples=30))
+def test_hard_forecasts_in_the_report(case):
+    check_all([REPORT], *case)
+
+
+# --- what is known to be right --------------------------------------------------------------------
+
+
+@EASY
+@given(valid(max_samples=30))
+def test_answers_lie_in_their_range(case):
+    """Finite is not enough: the range that each docstring states."""
+    y, proba, options = case
+    squares = (skcalib.calibration_upper_bound, skcalib.root_brier_score)
+    for function in (*squares, skcalib.ks_calibration_error, skcalib.calibration_error):
+        value = function(y, proba, **options)
+        assert 0 <= value <= (2 if function in squares else 1 + 1e-6)
+    assert skcalib.calibration_upper_bound(y, proba, loss="log", **options) >= 0
+    kernel = skcalib.kernel_calibration_error(y, proba, estimator="biased", **options)
+    assert -1e-12 <= kernel <= 2
+    if len(y) > 1:
+        weight = options["sample_weight"]
+        if weight is None or np.count_nonzero(weight) > 1:
+            direct = skcalib.proper_calibration_error(
+                y, proba, method="direct", smoother="binning", **options
+            )
+            assert 0 <= direct <= 2
+
+
+@EASY
+@given(valid(max_samples=20))
+def test_a_row_of_weight_zero_is_not_there(case):
+    """Whatever stands in it."""
+    y, proba, options = case
+    weight = options.pop("sample_weight")
+    weight = np.ones(len(y)) if weight is None else weight
+    options.setdefault("labels", np.unique(y))
+    longer = np.concatenate([proba, proba[::-1][:1]]), np.append(y, y[::-1][:1])
+    for function in (skcalib.root_brier_score, skcalib.calibration_error):
+        without = function(y, proba, sample_weight=weight, **options)
+        beside = function(longer[1], longer[0], sample_weight=np.append(weight, 0), **options)
+        assert beside == pytest.approx(without, rel=1e-9, abs=1e-12)
+
+
+# --- decisions that are stated in the documentation -----------------------------------------------
+
+
+@pytest.mark.parametrize("recipe", FORECASTS, ids=str)
+def test_rows_off_by_rounding_are_taken_and_others_refused(recipe):
+    """1e-7 off one is rounding and is kept as it is; 1e-3 is no probability vector."""
+    rng = np.random.default_rng(0)
+    proba = rng.dirichlet(np.ones(2 if recipe.binary else 3), 30)
+    y = np.arange(30) % proba.shape[1]
+    near = proba * (1 + 1e-7 * rng.choice([-1, 1], (30, 1)))
+    assert answer_or_sentence(recipe, y, near) is not None
+    if "transform" not in recipe.options:
+        with pytest.raises(ValueError, match=r"must sum to 1 \(within 1e-05\), but row \d+ sums"):
+            recipe(y, proba * 0.999)
+
+
+def test_infinity_is_an_answer_of_the_log_loss():
+    """A label of probability 0 costs infinity, and nothing is clipped to avoid it."""
+    y, p = np.array([0, 1, 0, 1, 1, 0]), np.array([0.1, 0.9, 0.2, 0.0, 0.7, 0.4])
+    assert skcalib.calibration_upper_bound(y, p, loss="log") == np.inf
+    assert skcalib.proper_calibration_error(y, p, loss="log") == np.inf
+    assert skcalib.spiegelhalter_test([1, 0, 0, 1], [0, 0, 1, 1.0]).pvalue == 0
+    p[3] = 5e-324
+    assert np.isfinite(skcalib.calibration_upper_bound(y, p, loss="log"))
+
+
+# --- features -------------------------------------------------------------------------------------
+
+HARD_NUMBERS = [0.0, 5e-324, 1e-300, 1e-17, 1.0, 1.0, 2.0, -3.0, 1e17, 1e300, -1.7e308, 1.7e308]
+
+
+@st.composite
+def representations(draw):
+    """Labels and real features: constant columns, copies, numbers of every size."""
+    n_samples, n_features = draw(st.integers(1, 12)), draw(st.integers(1, 3))
+    rows_ = st.lists(st.sampled_from(HARD_NUMBERS), min_size=n_features, max_size=n_features)
+    features = np.array(draw(st.lists(rows_, min_size=n_samples, max_size=n_samples)))
+    y = np.array(draw(st.lists(st.integers(0, 2), min_size=n_samples, max_size=n_samples)))
+    return y, features, draw(weights(n_samples))
+
+
+REPRESENTATION = next(recipe for recipe in FORECASTS if "transform" in recipe.options)
+GROUPING = next(recipe for recipe in DISPLAYS if "Grouping" in str(recipe))
+
+
+@settings(EASY, max_examples=30)
+@given(representations())
+def test_hard_representations(case):
+    y, features, weight = case
+    answer_or_sentence(REPRESENTATION, y, features, sample_weight=weight)
+
+
+@settings(EASY, max_examples=10)
+@given(representations())
+def test_hard_features_of_the_grouping_diagram(case):
+    y, features, weight = case
+    proba = np.random.default_rng(0).dirichlet(np.ones(3), len(y))
+    options = {"sample_weight": weight, "labels": [0, 1, 2]}
+    answer_or_sentence(GROUPING, y, proba, np.clip(features, -1e300, 1e300), **options)
+
+
+BAD_FEATURES = {
+    "too few": np.zeros((39, 2)),
+    "none": np.zeros((40, 0)),
+    "infinite": np.full((40, 2), np.inf),
+    "words": np.full((40, 2), "a"),
+    "scalar": 3.0,
+    "cube": np.zeros((40, 2, 2)),
+    "None": None,
+}
+
+
+@pytest.mark.parametrize("features", BAD_FEATURES.values(), ids=BAD_FEATURES)
+def test_bad_features_are_refused(features):
+    proba = np.random.default_rng(0).dirichlet(np.ones(2), 40)
+    y = np.arange(40) % 2
+    assert answer_or_sentence(REPRESENTATION, y, features) is None
+    with pytest.raises(
+        (ValueError, TypeError)
+    ):  # features are judged by scikit-learn, in its words
+        GROUPING(y, proba, features)
+
+
+# --- outcomes and moments -------------------------------------------------------------------------
+
+
+@st.composite
+def moments(draw):
+    """Outcomes, means and variances of every size, with ties, in units that are far from one."""
+    n_samples = draw(st.integers(1, 12))
+    value = st.sampled_from([0.0, 1.0, -1.0, 0.5, 3.0, 1e-8, -1e6])
+    columns = [
+        np.array(draw(st.lists(value, min_size=n_samples, max_size=n_samples))) for _ in range(2)
+    ]
+    variance = st.sampled_from([1e-12, 1e-6, 0.1, 1.0, 1.0, 1e6])
+    columns.append(np.array(draw(st.lists(variance, min_size=n_samples, max_size=n_samples))))
+    unit = draw(st.sampled_from([1.0, 1.0, 1e-30, 1e30]))
+    return unit * columns[0], unit * columns[1], unit**2 * columns[2], draw(weights(n_samples))
+
+
+@settings(EASY, max_examples=60)
+@given(moments())
+def test_hard_moments(case):
+    *arrays, weight = case
+    for recipe in MOMENTS:
+        try:
+            answer_or_sentence(recipe, *arrays, sample_weight=weight)
+        except Exception as error:
+            error.add_note(f"{recipe}, {case!r}")
+            raise
+
+
+@settings(EASY, max_examples=30)
+@given(moments(), st.sampled_from([np.nan, np.inf, "variance", "length", "weight"]))
+def test_broken_moments_are_refused(case, what):
+    y, mean, variance, weight = (np.array(one) if one is not None else None for one in case)
+    if what == "variance":
+        variance[-1] = -variance[-1]
+    elif what == "length":
+        mean = np.append(mean, 0)
+    elif what == "weight":
+        weight = np.full(len(y), -1.0)
+    else:
+        y[0] = what
+    for recipe in MOMENTS:
+        assert answer_or_sentence(recipe, y, mean, variance, sample_weight=weight) is None
+
+
+# --- numbers instead of data ----------------------------------------------------------------------
+
+ODD = [0, 1, -1, 7, 1.5, 0.0, -0.0, 1e300, np.nan, np.inf, None, "3", True, np.int64(50), [5]]
+
+
+@pytest.mark.parametrize(
+    "function", [f for f in SCALARS if "scorers" not in public_name(f)], ids=public_name
+)
+def test_odd_arguments_of_functions_of_numbers(function):
+    plain = SCALARS[function]
+    recipe = Recipe(function)
+    for position in range(len(plain)):
+        for odd in ODD:
+            changed = [*plain]
+            changed[position] = odd
+            answer_or_sentence(recipe, *changed)

@@ -1,0 +1,198 @@
+"""What is saved and loaded again answers as before, and no reader of ours executes a file."""
+
+import ast
+import io
+import pickle
+import re
+import tokenize
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pytest
+from public_estimators import RECALIBRATORS, answers, data_for, draw, instances, other_instances
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+
+import skcalib
+from skcalib import (
+    Brier,
+    CalibrationErrorEstimator,
+    Classwise,
+    CrossFitProba,
+    DirichletKernel,
+    IncrementalReliability,
+    IsotonicRecalibrator,
+    KernelRecalibrator,
+    LogitSmoother,
+    Spherical,
+    TemperatureScaling,
+    get_scorer,
+    get_scorer_names,
+)
+from skcalib.__main__ import main
+from skcalib.reading import read_predictions
+from skcalib.recalibration.smoothing import SmootherRecalibrator
+
+INSTANCES = [
+    *instances(),
+    # parameters that are objects of ours
+    (TemperatureScaling(loss=Brier()), "proba"),
+    (KernelRecalibrator(loss=Spherical()), "proba"),
+    (CalibrationErrorEstimator(notion=Classwise("sum"), smoother=DirichletKernel()), "proba"),
+    (CalibrationErrorEstimator(smoother=LogitSmoother(), method="cross"), "proba"),
+    (
+        make_pipeline(CrossFitProba(GaussianNB()), TemperatureScaling(), IsotonicRecalibrator()),
+        "features",
+    ),
+]
+
+
+def through_joblib(value):
+    file = io.BytesIO()
+    joblib.dump(value, file)
+    file.seek(0)
+    return joblib.load(file)
+
+
+def through_skops(value):
+    """Load what was dumped, trusting the types of scikit-learn (the default) and our own."""
+    skops = pytest.importorskip("skops.io")
+    content = skops.dumps(value)
+    types = skops.get_untrusted_types(data=content)
+    # scikit-learn's trees of neighbours and splitters are not on the list of skops
+    assert all(name.startswith(("skcalib.", "sklearn.")) for name in types), types
+    return skops.loads(content, trusted=types)
+
+
+WAYS = {
+    "pickle": lambda value: pickle.loads(pickle.dumps(value)),
+    "joblib": through_joblib,
+    "skops": through_skops,
+}
+
+
+@pytest.mark.filterwarnings("ignore:The regions hold")  # a hundred samples, and rightly so
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize(
+    ("estimator", "kind"), INSTANCES, ids=lambda value: re.sub(r"\s+", "", repr(value))[:70]
+)
+def test_estimators_come_back(estimator, kind, way):
+    X, y = data_for(kind)
+    unfitted = way(estimator)
+    assert repr(unfitted) == repr(estimator) and type(unfitted) is type(estimator)
+    fitted = clone(estimator).fit(X, y)
+    again = way(fitted)
+    expected, found = answers(fitted, X), answers(again, X)
+    assert expected and expected.keys() == found.keys()
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value)
+    assert getattr(again, "regions_", 0) == getattr(fitted, "regions_", 0)
+    assert getattr(again, "selection_", 0) == getattr(fitted, "selection_", 0)
+    refitted = answers(clone(unfitted).fit(X, y), X)
+    for name, value in expected.items():
+        np.testing.assert_array_equal(refitted[name], value)
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize("other", other_instances(), ids=lambda o: type(o).__name__)
+def test_smoothers_and_streams_come_back(other, way):
+    _, y, P = draw(n_classes=2)
+    assert repr(way(other)) == repr(other)
+    if isinstance(other, IncrementalReliability):
+        again = way(clone(other).fit(y, P))
+        assert again.calibration_error() == clone(other).fit(y, P).calibration_error()
+    else:
+        fitted = clone(other).fit(P, np.eye(2)[y])
+        np.testing.assert_array_equal(way(fitted).smooth(), fitted.smooth())
+        np.testing.assert_array_equal(way(fitted).predict(P), fitted.predict(P))
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_scorers_and_searches_come_back(way):
+    X, y, _ = draw(n_classes=2)
+    classifier = LogisticRegression().fit(X, y)
+    for name in set(get_scorer_names()) - {"neg_grouping_loss"}:
+        scorer = get_scorer(name).set_score_request(sample_weight=True)
+        assert way(scorer)(classifier, X, y) == scorer(classifier, X, y)
+        assert repr(way(scorer)) == repr(scorer)
+    assert repr(way(get_scorer("neg_grouping_loss"))) == repr(get_scorer("neg_grouping_loss"))
+    search = GridSearchCV(
+        LogisticRegression(), {"C": [0.1, 1.0]}, scoring=get_scorer("neg_brier_calibration_error")
+    ).fit(X, y)
+    assert way(search).score(X, y) == search.score(X, y)
+
+
+def test_skops_asks_before_it_loads_our_types():
+    """The README of skops: types outside scikit-learn are named, and refused until trusted."""
+    skops = pytest.importorskip("skops.io")
+    _, y, P = draw()
+    content = skops.dumps(TemperatureScaling().fit(P, y))
+    names = ["skcalib.recalibration.temperature.TemperatureScaling"]
+    assert skops.get_untrusted_types(data=content) == names
+    with pytest.raises(Exception, match="Untrusted types found"):
+        skops.loads(content)
+
+
+@pytest.mark.parametrize("recalibrator", RECALIBRATORS, ids=lambda r: r.__name__)
+def test_only_smoothers_keep_the_training_data(recalibrator):
+    """Recalibrators that are formulas store parameters: small, and safe to hand out."""
+    sizes = []
+    for n_samples in (300, 3000):
+        _, y, P = draw(n_samples)
+        sizes.append(len(pickle.dumps(recalibrator().fit(P, y))))
+    if issubclass(recalibrator, SmootherRecalibrator):
+        assert sizes[1] > 5 * sizes[0]
+    else:
+        assert max(sizes) < 8000 and abs(sizes[1] - sizes[0]) < 500
+
+
+# --- readers --------------------------------------------------------------------------------------
+
+
+class Trap:
+    def __reduce__(self):
+        return (pytest.fail, ("the pickle was executed",))
+
+
+@pytest.mark.parametrize("name", ["y_true", "y_proba", "labels", "something_else"])
+def test_archives_with_objects_are_refused(tmp_path, name, capsys):
+    path = tmp_path / "p.npz"
+    arrays = {"y_true": np.array([0, 1]), "y_proba": np.array([0.1, 0.9])}
+    np.savez(path, **{**arrays, name: np.array([Trap(), Trap()], dtype=object)})
+    with pytest.raises(ValueError, match=f"p.npz holds Python objects in its array {name!r}") as e:
+        read_predictions(path)
+    assert "never opened" in str(e.value) and "\n" not in str(e.value)
+    assert main(["report", str(path)]) == 2
+    assert "never opened" in capsys.readouterr().err
+
+
+def test_archives_with_strings_are_read(tmp_path):
+    path = tmp_path / "p.npz"
+    np.savez(path, y_true=np.array(["a", "b"]), y_proba=np.array([0.1, 0.9]))
+    assert read_predictions(path).y_true.tolist() == ["a", "b"]
+
+
+def test_nothing_in_the_library_executes_files():
+    """Read from the source: no unpickling, no evaluation of text, and numpy told not to."""
+    banned = {"pickle", "marshal", "shelve", "dill", "cloudpickle"}
+    calls = {"eval", "exec", "compile", "__import__"}
+    for path in sorted(Path(skcalib.__file__).parent.rglob("*.py")):
+        if path.parent.name == "testing":  # its laws pickle and unpickle what they were given
+            continue
+        with tokenize.open(path) as file:
+            tree = ast.parse(file.read())
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                assert not banned & {alias.name.split(".")[0] for alias in node.names}, path
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                assert (node.module or "").split(".")[0] not in banned, path
+            if isinstance(node, ast.Call):
+                if isinstance(node.func, ast.Name):
+                    assert node.func.id not in calls, path
+                elif isinstance(node.func, ast.Attribute) and node.func.attr == "load":
+                    given = {k.arg: ast.unparse(k.value) for k in node.keywords}
+                    assert given.get("allow_pickle") == "False", path
