@@ -207,7 +207,7 @@ class FromData:
         Parameters
         ----------
         cv_results : dict
-            What :func:`sklearn.model_selection.cross_validate` returns with
+            What ``sklearn.model_selection.cross_validate`` returns with
             ``return_estimator=True, return_indices=True``.
         X : array-like of shape (n_samples, n_features)
             Features of the cross-validation.

@@ -75,7 +75,7 @@ def kernel_calibration_error(
     pos_label : label, default=None
         The class that a `y_proba` of shape (n_samples,) speaks of; by default the last in order.
     n_jobs : int, default=None
-        Number of threads; None means 1 or what :func:`joblib.parallel_config` says. The result
+        Number of threads; None means 1 or what ``joblib.parallel_config`` says. The result
         does not depend on it.
 
     Returns

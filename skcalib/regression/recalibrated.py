@@ -39,7 +39,7 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimatorMixin, BaseEstimator)
         `FrozenEstimator` is used as it is: then (X, y) must be data that it has not seen, and
         there are no folds.
     recalibrator : recalibrator, default=None
-        None: :class:`~skcalib.regression.VarianceScaling`. Anything with ``fit(mean_and_var, y)``
+        None: :class:`~skcalib.VarianceScaling`. Anything with ``fit(mean_and_var, y)``
         and ``transform(mean_and_var)``, from an array of two columns, mean and variance, to
         another one.
     cv : int, splitter or iterable, default=None
@@ -63,12 +63,12 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimatorMixin, BaseEstimator)
 
     See Also
     --------
-    skcalib.regression.variance_reliability : Were the standard deviations right?
+    skcalib.variance_reliability : Were the standard deviations right?
 
     Notes
     -----
     ``score`` is the :math:`R^2` of the mean, as for every regressor of scikit-learn; it does not
-    see the variance. Measure that by :func:`~skcalib.regression.dawid_sebastiani_score` on new
+    see the variance. Measure that by :func:`~skcalib.dawid_sebastiani_score` on new
     data.
 
     Out-of-fold forecasts come from regressors that have seen fewer samples than the refitted one.

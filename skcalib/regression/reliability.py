@@ -72,7 +72,7 @@ def variance_reliability(
 
     See Also
     --------
-    skcalib.regression.VarianceScaling : Repairs the variances.
+    skcalib.VarianceScaling : Repairs the variances.
 
     Notes
     -----

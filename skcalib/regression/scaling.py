@@ -61,8 +61,8 @@ class VarianceScaling(TransformerMixin, BaseEstimator):
 
     See Also
     --------
-    skcalib.regression.RecalibratedRegressorCV : Fits the map on out-of-fold forecasts.
-    skcalib.regression.variance_reliability : Whether the variances were right, bin by bin.
+    skcalib.RecalibratedRegressorCV : Fits the map on out-of-fold forecasts.
+    skcalib.variance_reliability : Whether the variances were right, bin by bin.
 
     Notes
     -----

@@ -1,0 +1,54 @@
+"""Public names, pages and examples are where a reader of the documentation looks for them."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import skcalib
+import skcalib.datasets
+import skcalib.testing
+
+ROOT = Path(__file__).parents[1]
+DOC = ROOT / "doc"
+pytestmark = pytest.mark.skipif(not DOC.exists(), reason="needs the folder doc")
+NO_PAGE = {"__version__", "datasets"}  # a string, and a module whose functions are listed
+
+
+def test_every_public_name_is_in_the_reference():
+    listed = set(re.findall(r"^   ([\w.]+)$", (DOC / "api.rst").read_text(), re.MULTILINE))
+    public = set(skcalib.__all__) - NO_PAGE
+    for module in ("datasets", "testing"):
+        public |= {f"{module}.{name}" for name in getattr(skcalib, module).__all__}
+    assert not public - listed
+
+
+def test_every_name_in_the_reference_exists():
+    for name in re.findall(r"^   ([\w.]+)$", (DOC / "api.rst").read_text(), re.MULTILINE):
+        found = skcalib
+        for part in name.split("."):
+            found = getattr(found, part)
+
+
+@pytest.mark.parametrize("folder", ["user_guide", "extend"])
+def test_every_page_is_in_its_table_of_contents(folder):
+    index = (DOC / folder / "index.rst").read_text()
+    pages = {path.stem for path in (DOC / folder).glob("*.rst")} - {"index"}
+    assert not {page for page in pages if f"   {page}\n" not in index}
+
+
+@pytest.mark.skipif(not (ROOT / "examples").exists(), reason="needs the folder examples")
+def test_examples_are_short_and_draw():
+    for path in (ROOT / "examples").glob("plot_*.py"):
+        text = path.read_text()
+        assert text.count("\n") < 80, f"{path.name} has 80 lines or more"
+        assert "plt.show()" in text, f"{path.name} shows no figure"
+
+
+@pytest.mark.skipif(not (ROOT / "examples").exists(), reason="needs the folder examples")
+def test_references_to_examples_exist():
+    for path in DOC.glob("**/*.rst"):
+        if {"_build", "auto_examples", "generated"} & set(path.parts):
+            continue
+        for name in re.findall(r"sphx_glr_auto_examples_(\w+)\.py", path.read_text()):
+            assert (ROOT / "examples" / f"{name}.py").exists(), f"{path.name} names {name}"
