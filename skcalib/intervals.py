@@ -73,6 +73,42 @@ def mean_interval(values, weight=None, confidence_level=0.95, *, estimate=None):
     return MeanInterval(estimate, estimate - reach, estimate + reach, error)
 
 
+def first_within_one_standard_error(losses, weight=None):
+    """The one-standard-error rule: the simplest candidate that may be the best.
+
+    The error is that of the paired difference, so that candidates which nearly agree are told
+    apart.
+
+    Parameters
+    ----------
+    losses : array of shape (m, n)
+        Held-out losses of m candidates, from simple to complex.
+    weight : array of shape (n,), optional
+        Positive weights.
+
+    Returns
+    -------
+    first : int
+        The first candidate whose mean exceeds that of the best by its standard error at the most.
+    best : int
+        The candidate of lowest mean.
+    intervals : list of MeanInterval
+        Of every candidate's difference from the best.
+
+    Examples
+    --------
+    >>> from skcalib.intervals import first_within_one_standard_error
+    >>> losses = [[0.9, 0.8, 0.7], [0.5, 0.2, 0.3], [0.4, 0.3, 0.2]]
+    >>> first_within_one_standard_error(losses)[:2]
+    (1, 2)
+    """
+    losses = np.asarray(losses, dtype=np.float64)
+    best = int(np.argmin([weighted_mean(row, weight) for row in losses]))
+    intervals = [mean_interval(row - losses[best], weight) for row in losses]
+    within = [interval.estimate <= interval.standard_error for interval in intervals]
+    return within.index(True), best, intervals
+
+
 def clopper_pearson(mean, size, confidence_level):
     """Exact binomial interval of a mean of `size` labels; `size` need not be whole."""
     tail = (1 - confidence_level) / 2

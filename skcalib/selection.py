@@ -10,7 +10,11 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._labels import one_hot
 from skcalib.errors._terms import check_loss
-from skcalib.intervals import MeanInterval, mean_interval
+from skcalib.intervals import (
+    MeanInterval,
+    first_within_one_standard_error,
+    mean_interval,
+)
 from skcalib.plugging import check_recalibrator, fit_recalibrator, recalibrated_proba
 from skcalib.recalibration import (
     BetaCalibration,
@@ -44,8 +48,8 @@ class RecalibratorSelection:
         The first candidate whose difference is no larger than its standard error.
     gain : MeanInterval
         Mean held-out loss of the first candidate, by default of doing nothing, minus that of the
-        chosen one, with a 95 % interval. A little optimistic, because the choice was made on the
-        same samples.
+        chosen one, with an interval. A little optimistic, because the choice was made on the same
+        samples.
     """
 
     names: tuple
@@ -84,7 +88,16 @@ def default_candidates(n_classes, loss="log"):
 
 
 def select_recalibrator(
-    candidates, proba, y, *, classes, folds, weight=None, loss="log", n_jobs=None
+    candidates,
+    proba,
+    y,
+    *,
+    classes,
+    folds,
+    weight=None,
+    loss="log",
+    confidence_level=0.95,
+    n_jobs=None,
 ):
     r"""Held-out loss of every candidate, and the one-standard-error rule.
 
@@ -113,6 +126,8 @@ def select_recalibrator(
         Weights of fits and of means.
     loss : {"log", "brier", "spherical"} or ProperScore, default="log"
         What decides. Candidates of infinite mean loss are never chosen.
+    confidence_level : float, default=0.95
+        Level of the interval of the gain.
     n_jobs : int, optional
         Fits in parallel.
 
@@ -145,23 +160,21 @@ def select_recalibrator(
     for (k, test), part in zip(np.ndindex(len(candidates), len(folds)), parts, strict=True):
         losses[k, folds[test]] += part
     losses = losses[:, counts] / times[counts]
-    record = one_standard_error(names, losses, None if weight is None else weight[counts])
+    weight = None if weight is None else weight[counts]
+    record = one_standard_error(names, losses, weight, confidence_level)
     return record, candidates[names.index(record.chosen)]
 
 
-def one_standard_error(names, losses, weight=None):
+def one_standard_error(names, losses, weight=None, confidence_level=0.95):
     """Losses (m, n) of candidates from simple to complex -> `RecalibratorSelection`."""
     means = np.array([weighted_mean(row, weight) for row in losses])
-    best = int(np.argmin(means))
-    if np.isinf(means[best]):
+    if np.isinf(means.min()):
         raise ValueError(
             "Every candidate gives probability 0 to a label that it has not seen, so all log "
             "losses are infinite: add a candidate such as TemperatureScaling(), or choose by "
             "loss='brier'."
         )
-    intervals = [mean_interval(row - losses[best], weight) for row in losses]
-    within = [interval.estimate <= interval.standard_error for interval in intervals]
-    chosen = within.index(True)
+    chosen, best, intervals = first_within_one_standard_error(losses, weight)
     return RecalibratorSelection(
         tuple(names),
         tuple(means.tolist()),
@@ -169,7 +182,7 @@ def one_standard_error(names, losses, weight=None):
         tuple(interval.standard_error for interval in intervals),
         names[best],
         names[chosen],
-        mean_interval(losses[0] - losses[chosen], weight),
+        mean_interval(losses[0] - losses[chosen], weight, confidence_level),
     )
 
 

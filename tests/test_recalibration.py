@@ -18,6 +18,7 @@ from sklearn.metrics import log_loss
 from sklearn.pipeline import make_pipeline
 
 from skcalib.datasets import make_tempered_simplex
+from skcalib.intervals import first_within_one_standard_error
 from skcalib.links.temperature import mean_log_loss, optimal_inverse_temperature
 from skcalib.recalibration import (
     BetaCalibration,
@@ -36,7 +37,7 @@ from skcalib.recalibration import (
     TemperatureScaling,
     VectorScaling,
 )
-from skcalib.recalibration._linked import STRENGTHS, strongest_within_error
+from skcalib.recalibration._linked import STRENGTHS
 from skcalib.scores import Brier, LogLoss, ProperScore, Spherical
 
 SCORES = {"log": LogLoss(), "brier": Brier(), "spherical": Spherical()}
@@ -369,9 +370,9 @@ def test_the_one_standard_error_rule():
     noise = rng.normal(size=200)
     best = np.zeros(200)
     losses = np.stack([best + 5 + noise, best + 0.05 + noise, best + 0.01 + noise, best])
-    assert strongest_within_error(losses, np.ones(200)) == 1
-    assert strongest_within_error(losses[[0, 3]], np.ones(200)) == 1
-    assert strongest_within_error(np.zeros((3, 5)), np.ones(5)) == 0
+    assert first_within_one_standard_error(losses, np.ones(200))[0] == 1
+    assert first_within_one_standard_error(losses[[0, 3]], np.ones(200))[0] == 1
+    assert first_within_one_standard_error(np.zeros((3, 5)), np.ones(5))[0] == 0
 
 
 # --- DIAG -----------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib.errors._terms import check_loss
+from skcalib.intervals import first_within_one_standard_error
 from skcalib.links import LinkFit, fit_link
 from skcalib.recalibration._base import LogitRecalibrator, softmax_of
 from skcalib.recalibration.temperature import fit_temperature, warn_at_the_ends
@@ -106,7 +107,7 @@ class LinkRecalibrator(LogitRecalibrator):
         if len(target) < 10:
             return np.inf
         losses = self._held_out_losses(score, logits, target, weight)
-        return STRENGTHS[strongest_within_error(losses, weight)]
+        return STRENGTHS[first_within_one_standard_error(losses, weight)[0]]
 
     def _held_out_losses(self, score, logits, target, weight):
         """Losses (strengths, n) of five-fold cross-validation, strengths from the strongest on.
@@ -162,20 +163,3 @@ class LinkRecalibrator(LogitRecalibrator):
 
     def _apply_map(self, logits):
         return softmax_of(self._fitted.apply(self._theta, logits))
-
-
-def strongest_within_error(losses, weight):
-    """First row of `losses` (m, n) whose mean is within a standard error of the best row's.
-
-    The error is that of the paired difference, so that rows which nearly agree are told apart.
-    """
-    share = weight / weight.sum()
-    means = losses @ share
-    best = int(np.argmin(means))
-    for k in range(len(losses)):
-        difference = losses[k] - losses[best]
-        mean = share @ difference
-        error = np.sqrt(np.sum((share * (difference - mean)) ** 2))
-        if mean <= error:
-            return k
-    return best
