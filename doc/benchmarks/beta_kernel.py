@@ -11,12 +11,10 @@ Fails below half of each goal.
 """
 
 import argparse
-import subprocess
 import sys
-from pathlib import Path
-from time import perf_counter
 
 import numpy as np
+from _measure import megabytes_of_fresh_process, peak_megabytes, shortest
 from scipy.special import gammaln, logsumexp
 
 from skcalib import DirichletKernel
@@ -26,15 +24,6 @@ from skcalib.smoothers._beta import beta_average
 
 RATIO, ERROR, MEGABYTES, EXPONENT, SORTS = 100.0, 1e-9, 300.0, 1.1, 5.0
 GRID = np.r_[np.logspace(-5, -1, 50), np.linspace(0.2, 1, 5)]
-
-
-def fastest(run, repeats=5):
-    times = []
-    for _ in range(repeats):
-        start = perf_counter()
-        run()
-        times.append(perf_counter() - start)
-    return min(times)
 
 
 def network(n_samples, n_classes):
@@ -69,17 +58,13 @@ def dense(forecast, target, bandwidth, rows, block=64):
 def classwise(proba, y, bandwidth):
     weight = np.ones(len(y))
     problems = [(pairs(p), np.eye(2)[(y == k).astype(int)]) for k, p in enumerate(proba.T)]
-    time = fastest(
-        lambda: [beta_average(f, f, weight, t, bandwidth, leave_out=True) for f, t in problems]
+    time, averages = shortest(
+        lambda: [beta_average(f, f, weight, t, bandwidth, leave_out=True) for f, t in problems], 5
     )
-    rows, error = np.arange(0, len(y), max(1, len(y) // 640)), 0.0
-    start = perf_counter()
-    for f, t in problems[:3]:
-        expected = dense(f, t, bandwidth, rows)
-        found = beta_average(f, f, weight, t, bandwidth, leave_out=True)[rows]
-        error = max(error, np.abs(found - expected).max())
-    slow = (perf_counter() - start) / 3 * len(y) / len(rows) * len(problems)
-    return time, slow / time, error
+    rows = np.arange(0, len(y), max(1, len(y) // 640))
+    slow, expected = shortest(lambda: [dense(f, t, bandwidth, rows) for f, t in problems[:3]])
+    error = max(np.abs(a[rows] - b).max() for a, b in zip(averages, expected, strict=False))
+    return time, slow / 3 * len(y) / len(rows) * len(problems) / time, error
 
 
 def binary(n_samples):
@@ -88,20 +73,14 @@ def binary(n_samples):
     return pairs(p), np.eye(2)[(rng.random(n_samples) < p).astype(int)]
 
 
-def peak_memory():
-    """Peak of this process in megabytes; getrusage would count the parent's as well."""
-    status = Path("/proc/self/status").read_text()
-    return int(status.split("VmHWM:")[1].split()[0]) / 1024
-
-
 def million(n_samples):
     """Peak memory, in megabytes, over imports and input."""
-    before = peak_memory()
+    before = peak_megabytes()
     forecast, target = binary(n_samples)
     weight = np.ones(n_samples)
     beta_average(forecast, forecast, weight, target, 1e-3, leave_out=True)
     given = (forecast.nbytes + target.nbytes + weight.nbytes) / 2**20
-    print(peak_memory() - before - given)
+    print(peak_megabytes() - before - given)
 
 
 def main():
@@ -133,20 +112,20 @@ def main():
         for n in (n_samples // 10, n_samples):
             forecast, target = binary(n)
             weight = np.ones(n)
-            times[n] = fastest(
+            times[n], _ = shortest(
                 lambda f=forecast, t=target, w=weight, h=bandwidth: beta_average(
                     f, f, w, t, h, leave_out=True
-                )
+                ),
+                5,
             )
-        sort = fastest(lambda f=forecast: np.argsort(f[:, 1]))
+        sort, _ = shortest(lambda f=forecast: np.argsort(f[:, 1]), 5)
         exponent = np.log10(times[n_samples] / times[n_samples // 10])
         print(
             f"goal 4  binary n = {n_samples:,}, h = {bandwidth:g}: {times[n_samples]:.3f} s, "
             f"{times[n_samples] / sort:.1f} times one argsort of the scores, growth {exponent:.2f}"
         )
         check("goal 4", exponent <= EXPONENT + 0.2 and times[n_samples] < 2 * SORTS * sort * scale)
-    command = [sys.executable, __file__, "--memory", str(n_samples)]
-    memory = float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    memory = megabytes_of_fresh_process(__file__, n_samples)
     print(f"goal 4  peak memory over imports and input: {memory:.0f} MB")
     check("goal 4, memory", memory < 2 * MEGABYTES)
     for n_classes in (2, 3):

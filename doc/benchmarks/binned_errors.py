@@ -14,9 +14,9 @@ mass, through the function, in less than 1 GB; half of the speeds is asserted.
 import argparse
 import tracemalloc
 from itertools import pairwise
-from time import perf_counter
 
 import numpy as np
+from _measure import shortest
 
 from skcalib import calibration_error, ks_calibration_error
 from skcalib.errors._bins import bin_sums, quantile_edges, uniform_edges
@@ -39,16 +39,6 @@ def masks(y, score):
         if inside.any():
             error += abs(y[inside].mean() - score[inside].mean()) * inside.mean()
     return error
-
-
-def best(run, times):
-    """Least seconds of several runs, and the result."""
-    seconds = []
-    for _ in range(times):
-        start = perf_counter()
-        result = run()
-        seconds.append(perf_counter() - start)
-    return min(seconds), result
 
 
 def peak_bytes(run):
@@ -91,7 +81,7 @@ def main():
     print(f"n = {n_samples}, {N_BINS} bins")
     print(f"{'':<24} {'ms':>8} {'masks':>7} {'sorts':>7}")
     for name, run in runs.items():
-        seconds[name], values[name] = best(run, times)
+        seconds[name], values[name] = shortest(run, times)
         print(
             f"{name:<24} {1e3 * seconds[name]:8.1f} "
             f"{seconds['loop of masks'] / seconds[name]:7.2f} "
@@ -104,7 +94,7 @@ def main():
     proba = rng.dirichlet(np.full(100, 0.1), rows)
     labels = np.minimum((proba.cumsum(axis=1) < rng.random((rows, 1))).sum(axis=1), 99)
     for strategy in ("uniform", "quantile"):
-        taken, _ = best(
+        taken, _ = shortest(
             lambda strategy=strategy: calibration_error(
                 labels, proba, notion="classwise", strategy=strategy, n_bins=N_BINS
             ),

@@ -13,14 +13,11 @@ a call costs besides its sums is a larger part.
 """
 
 import argparse
-import resource
-import subprocess
-import sys
 from pathlib import Path
-from time import process_time
 from unittest.mock import patch
 
 import numpy as np
+from _measure import megabytes_of_fresh_process, peak_megabytes, shortest
 from scipy.special import gammaln, xlogy
 from threadpoolctl import threadpool_limits
 
@@ -96,28 +93,6 @@ def product_and_exp(n_samples, n_classes):
             np.exp(argument[:, : part.shape[1]], out=out[:, : part.shape[1]])
 
 
-def seconds(run, repeats=1):
-    """Shortest of some times, and the last result."""
-    times = []
-    for _ in range(repeats):
-        start = process_time()
-        result = run()
-        times.append(process_time() - start)
-    return min(times), result
-
-
-def peak_megabytes():
-    """The most memory that this process has had so far."""
-    unit = 2**20 if sys.platform == "darwin" else 2**10
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
-
-
-def measure_memory(n_samples):
-    """What a fresh process needs beyond its imports, its data included."""
-    arguments = [sys.executable, __file__, "--memory", str(n_samples)]
-    return float(subprocess.run(arguments, capture_output=True, text=True, check=True).stdout)
-
-
 def networks(folder, n_samples):
     """Names, forecasts, one-hot labels."""
     for path in sorted(folder.glob("*.npz")):
@@ -131,14 +106,14 @@ def networks(folder, n_samples):
 def goal_1(n_samples):
     """Print and return ratio and difference."""
     forecast, target = make_data(n_samples, 10)
-    ours, averages = seconds(lambda: engine(forecast, target), 5)
+    ours, averages = shortest(lambda: engine(forecast, target), 5)
     print(f"goal 1: n = {n_samples:,}, K = 10\n  skcalib{ours:33.3f} s")
     for name, run in (
         ("blocked dense kernel", lambda: blocked(forecast, target)),
         ("n x n x K, logs taken once", lambda: plain(forecast, target, log_once=True)),
         ("n x n x K", lambda: plain(forecast, target)),
     ):
-        time, expected = seconds(run, 2)
+        time, expected = shortest(run, 2)
         difference = np.abs(averages - expected).max()
         print(f"  {name:30s}{time:10.3f} s{time / ours:10.1f} x{difference:12.1e} difference")
     return time / ours, difference
@@ -147,14 +122,14 @@ def goal_1(n_samples):
 def goal_2(n_samples, megabytes):
     """Print and return the time in units of the limiting operations."""
     forecast, target = make_data(n_samples, 10)
-    least = seconds(lambda: product_and_exp(n_samples, 10))[0]
-    ours, averages = seconds(lambda: engine(forecast, target))
-    dense, expected = seconds(lambda: blocked(forecast, target))
-    quarter = seconds(lambda: engine(forecast[: n_samples // 4], target[: n_samples // 4]))[0]
+    least = shortest(lambda: product_and_exp(n_samples, 10))[0]
+    ours, averages = shortest(lambda: engine(forecast, target))
+    dense, expected = shortest(lambda: blocked(forecast, target))
+    quarter = shortest(lambda: engine(forecast[: n_samples // 4], target[: n_samples // 4]))[0]
     grid = np.geomspace(BANDWIDTH / 4, 2 * BANDWIDTH, 8)
     some = slice(n_samples // 4)
     ones = np.ones(n_samples // 4)
-    several = seconds(lambda: canonical_log_likelihoods(forecast[some], ones, grid))[0]
+    several = shortest(lambda: canonical_log_likelihoods(forecast[some], ones, grid))[0]
     print(f"goal 2: n = {n_samples:,}, K = 10")
     print(f"  product and exp alone{least:19.3f} s")
     print(f"  skcalib{ours:33.3f} s{ours / least:10.2f} x the limit")
@@ -171,8 +146,8 @@ def gain_of_dropping(folder, n_samples):
     largest = 0.0
     for name, forecast, target in networks(folder, n_samples):
         for bandwidth in (1e-3, 1e-2, 5e-2):
-            time, averages = seconds(lambda: engine(forecast, target, bandwidth))  # noqa: B023
-            slow, expected = seconds(lambda: without_dropping(forecast, target, bandwidth))  # noqa: B023
+            time, averages = shortest(lambda: engine(forecast, target, bandwidth))  # noqa: B023
+            slow, expected = shortest(lambda: without_dropping(forecast, target, bandwidth))  # noqa: B023
             difference = np.abs(averages - expected).max()
             largest = max(largest, difference)
             n, k = forecast.shape
@@ -194,7 +169,7 @@ def main():
         return
     small, large = (3000, 10_000) if arguments.quick else (5000, 50_000)
     # First: a process starts with the peak memory of the one that started it.
-    megabytes = measure_memory(large)
+    megabytes = megabytes_of_fresh_process(__file__, large)
     with threadpool_limits(1):
         ratio, difference = goal_1(small)
         times = goal_2(large, megabytes)

@@ -12,13 +12,10 @@ Half of each goal is asserted.
 """
 
 import argparse
-import resource
-import subprocess
-import sys
 from math import fsum
-from time import process_time
 
 import numpy as np
+from _measure import megabytes_of_fresh_process, peak_megabytes, shortest
 from threadpoolctl import threadpool_limits
 
 from skcalib import LaplacianKernel, kernel_calibration_error
@@ -55,38 +52,16 @@ def row_loop(y, forecast, metric):
     return 2 * fsum(sums) / (len(y) * (len(y) - 1))
 
 
-def seconds(run, repeats=1):
-    """Shortest of some times, and the last result."""
-    times = []
-    for _ in range(repeats):
-        start = process_time()
-        result = run()
-        times.append(process_time() - start)
-    return min(times), result
-
-
-def peak_megabytes():
-    """The most memory that this process has had so far."""
-    unit = 2**20 if sys.platform == "darwin" else 2**10
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
-
-
-def measure_memory(n_samples):
-    """What a fresh process needs beyond its imports, its data and the median included."""
-    arguments = [sys.executable, __file__, "--memory", str(n_samples)]
-    return float(subprocess.run(arguments, capture_output=True, text=True, check=True).stdout)
-
-
 def compare(n_samples, metric):
     """Print and return speed, difference and the cost of the null law, for one distance."""
     y, forecast = make_data(n_samples)
     kernel = LaplacianKernel(BANDWIDTH, metric)
-    ours, value = seconds(lambda: kernel_calibration_error(y, forecast, kernel=kernel), 5)
-    loop, expected = seconds(lambda: row_loop(y, forecast, metric))
+    ours, value = shortest(lambda: kernel_calibration_error(y, forecast, kernel=kernel), 5)
+    loop, expected = shortest(lambda: row_loop(y, forecast, metric))
     h = ResidualKernel.of_problem(check_problem(y, forecast), kernel, Canonical())
     total, diagonal = h.total(), h.diagonal()
     rng = np.random.RandomState(0)
-    law, _ = seconds(lambda: spectral(h, total, diagonal, None, rng), 3)
+    law, _ = shortest(lambda: spectral(h, total, diagonal, None, rng), 3)
     error = abs(value / expected - 1)
     print(f"{metric}, n = {n_samples:,}, K = 10: estimate {value:.3e}")
     print(f"  skcalib      {ours:8.3f} s")
@@ -108,7 +83,7 @@ def main():
         return
     small, large = (4000, 20_000) if arguments.quick else (10_000, 50_000)
     # First: a process starts with the peak memory of the one that started it.
-    megabytes = [measure_memory(n) for n in (small, large)]
+    megabytes = [megabytes_of_fresh_process(__file__, n) for n in (small, large)]
     with threadpool_limits(1):
         found = [compare(small, metric) for metric in ("euclidean", "total_variation")]
     ratio, error, law = min(f[0] for f in found), max(f[1] for f in found), max(f[2] for f in found)

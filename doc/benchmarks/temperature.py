@@ -9,9 +9,9 @@ Needs scikit-learn 1.8 or newer.
 """
 
 import argparse
-import time
 
 import numpy as np
+from _measure import shortest
 from scipy.optimize import brentq
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
@@ -63,16 +63,6 @@ def reference(logits, y, near):
     return 1 / brentq(slope, 0.95 / near, 1.05 / near, xtol=1e-15, rtol=1e-13)
 
 
-def fastest(run, repeats):
-    """Shortest of some times, and the last result."""
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        result = run()
-        times.append(time.perf_counter() - start)
-    return min(times), result
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="n=5,000, K=100")
@@ -80,9 +70,9 @@ def main():
     n_samples, n_classes = (5000, 100) if quick else (50_000, 1000)
     logits, y = make_logits(n_samples, n_classes)
 
-    ours_time, ours = fastest(lambda: TemperatureScaling(input="logits").fit(logits, y), 3)
+    ours_time, ours = shortest(lambda: TemperatureScaling(input="logits").fit(logits, y), 3)
     peer = CalibratedClassifierCV(FrozenEstimator(Scores(n_classes)), method="temperature")
-    peer_time, peer = fastest(lambda: peer.fit(logits, y), 3 if quick else 1)
+    peer_time, peer = shortest(lambda: peer.fit(logits, y), 3 if quick else 1)
     peer_temperature = 1 / peer.calibrated_classifiers_[0].calibrators[0].beta_
 
     exact = reference(logits, y, ours.temperature_)
