@@ -1,0 +1,38 @@
+"""Long work tells how far it is, where it is asked to."""
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from skcalib import (
+    CalibrationErrorEstimator,
+    GroupingLossEstimator,
+    calibration_error_interval,
+    consistency_test,
+    corp_test,
+    ks_calibration_error,
+)
+from skcalib.datasets import make_logistic_scores
+
+DATA = make_logistic_scores(200, random_state=0)
+X = np.random.default_rng(0).normal(size=(200, 2))
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda y, p: consistency_test(y, p, metric=ks_calibration_error, n_resamples=19),
+        lambda y, p: corp_test(y, p, n_resamples=19),
+        lambda y, p: calibration_error_interval("ici", y, p),
+        lambda y, p: GroupingLossEstimator(n_permutations=19).fit(X, y, y_proba=p),
+        lambda y, p: CalibrationErrorEstimator(LogisticRegression(), cv=3).fit(X, y),
+    ],
+    ids=["consistency", "corp", "interval", "grouping", "estimator"],
+)
+def test_progress_where_the_context_asks_for_it(work, capfd):
+    work(DATA.y, DATA.y_proba)
+    assert "Parallel" not in "".join(capfd.readouterr())
+    with joblib.parallel_config(verbose=5):
+        work(DATA.y, DATA.y_proba)
+    assert "Done" in "".join(capfd.readouterr())
