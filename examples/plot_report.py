@@ -25,16 +25,22 @@ print(comparison.verdict)
 # The differences behind the verdict, in the units of their quantity: left of zero the model
 # "average" is better. Intervals are paired, since both models speak of the same samples.
 
-fig, ax = plt.subplots(figsize=(7, 3), layout="constrained")
-shown = [one for one in comparison.differences if one.quantity not in ("log", "errors")]
+names = {
+    "calibration": "Brier calibration error",
+    "brier": "Brier score",
+    "refinement": "Brier score, recalibrated",
+    "kernel": "Squared kernel calibration error",
+}
+fig, ax = plt.subplots(figsize=(7, 2.6), layout="constrained")
+shown = [one for one in comparison.differences if one.quantity in names]
 for row, one in enumerate(shown):
     found = one.difference
     reach = [[found.estimate - found.low], [found.high - found.estimate]]
     ax.errorbar(found.estimate, row, xerr=reach, fmt="o", color="#0072b2", capsize=3)
 ax.axvline(0, color="0.4", linestyle=":")
-ax.set_yticks(range(len(shown)), [one.quantity for one in shown])
-ax.invert_yaxis()
-ax.set(xlabel="average - informed", title="Paired differences with 95 % intervals")
+ax.set_yticks(range(len(shown)), [names[one.quantity] for one in shown])
+ax.set_ylim(len(shown) - 0.5, -0.5)
+ax.set(xlabel='"average" minus "informed"', title="Paired differences with 95 % intervals")
 plt.show()
 
 # %%

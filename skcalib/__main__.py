@@ -4,6 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
+import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import train_test_split
@@ -11,6 +12,8 @@ from sklearn.model_selection import train_test_split
 from skcalib._version import __version__
 from skcalib.reading import read_predictions
 from skcalib.report import CalibrationReport, ComparisonReport
+
+_ROUNDING = 0.02  # by how much rounding may change the sum of a row
 
 
 def main(arguments=None):
@@ -59,6 +62,11 @@ def _parser():
     _add_out(report)
     report.add_argument("--label-column", metavar="NAME", help="column of labels in a table")
     report.add_argument(
+        "--normalize",
+        action="store_true",
+        help="divide each row of probabilities by its sum, for rounded ones",
+    )
+    report.add_argument(
         "--name",
         action="append",
         help="name of the model, once for each file; the file's name by default",
@@ -100,9 +108,12 @@ def _report_of_files(options):
     reports = {}
     for name, path in zip(names, options.files, strict=True):
         predictions = read_predictions(path, label_column=options.label_column)
+        proba = predictions.y_proba
+        if options.normalize and proba.ndim == 2 and proba.shape[1] > 1:
+            proba = _normalize(proba, path.name)
         reports[name] = CalibrationReport.from_predictions(
             predictions.y_true,
-            predictions.y_proba,
+            proba,
             predictions.features,
             labels=predictions.labels,
             name=name,
@@ -114,6 +125,18 @@ def _report_of_files(options):
     if len(reports) == 1:
         return reports[name]
     return ComparisonReport(reports, n_jobs=options.n_jobs)
+
+
+def _normalize(proba, name):
+    """Rows that sum to 1 but for rounding; others are no probabilities."""
+    totals = proba.sum(axis=1, keepdims=True)
+    off = totals[np.abs(totals - 1) > _ROUNDING]
+    if len(off):
+        raise ValueError(
+            f"{name} has a row of probabilities that sums to {off[0]:.3g}: --normalize is for "
+            f"rounding, up to {_ROUNDING:g}."
+        )
+    return proba / totals
 
 
 def _demonstration():

@@ -158,6 +158,13 @@ def _from_table(name, header, columns, label_column):
         ) from error
     if not classes:
         raise ValueError(f"{name} has no column of probabilities beside {label_column!r}.")
+    for column, values in zip(classes, numbers, strict=True):
+        if len(classes) > 1 and (values.min() < 0 or values.max() > 1):
+            raise ValueError(
+                f"{name} has the column {column!r} with values outside [0, 1], which are no "
+                "probabilities: keep the labels and one column for each class; features go into "
+                "the array X of an .npz file."
+            )
     if len(classes) == 1:
         return Predictions(_as_numbers(y_true), numbers[0], None)
     return Predictions(

@@ -59,6 +59,21 @@ def test_several_files_are_compared(here, capsys):
         assert message in capsys.readouterr().err
 
 
+def test_rounded_probabilities_are_normalized_on_request(here, capsys):
+    data = make_tempered_simplex(200, 4, random_state=0)
+    rows = [
+        f"{y},{','.join(f'{v:.2f}' for v in p)}" for y, p in zip(data.y, data.y_proba, strict=True)
+    ]
+    (here / "p.csv").write_text("\n".join(["y,p_0,p_1,p_2,p_3", *rows]))
+    assert main(["report", "p.csv"]) == 2
+    assert "must sum to 1" in capsys.readouterr().err
+    assert main(["report", "p.csv", "--normalize"]) == 0
+    np.savez("logits.npz", y_true=data.y, y_proba=np.log(data.y_proba))
+    capsys.readouterr()
+    assert main(["report", "logits.npz", "--normalize"]) == 2
+    assert "--normalize is for rounding" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -66,11 +81,15 @@ def test_several_files_are_compared(here, capsys):
         (["report", "bad.csv"], "Each row of y_proba must sum to 1"),
         (["report", "good.csv", "--confidence-level", "95"], "confidence_level must lie"),
         (["report", "good.csv", "--out", "nowhere/page.html"], "No such file"),
+        (["report", "wide.csv"], "'age' with values outside [0, 1]"),
+        (["report", "long.npz"], "X and y_true must have the same number of samples"),
     ],
 )
 def test_errors_are_one_sentence_and_status_2(here, capsys, arguments, message):
     (here / "bad.csv").write_text("y,a,b\na,0.5,0.6\nb,0.2,0.2\n")
     (here / "good.csv").write_text("y,a,b\na,0.5,0.5\nb,0.2,0.8\nb,0.4,0.6\n")
+    (here / "wide.csv").write_text("y,a,b,age\na,0.5,0.5,33\nb,0.2,0.8,44\n")
+    np.savez("long.npz", y_true=[0, 1], y_proba=[0.2, 0.6], X=np.zeros((3, 1)))
     assert main(arguments) == 2
     captured = capsys.readouterr()
     assert captured.out == ""

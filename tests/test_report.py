@@ -1,4 +1,6 @@
 import json
+import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -6,23 +8,21 @@ import pytest
 from joblib import parallel_config
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
 
+import skcalib
 from skcalib import (
-    CalibrationErrorEstimator,
     CalibrationReport,
     GroupingDisplay,
-    calibration_error_interval,
-    calibration_intercept_slope,
-    calibration_upper_bound,
     proper_calibration_error,
-    root_brier_score,
 )
-from skcalib._checks import check_problem
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
+from skcalib.report._from_data import _kind
 from skcalib.report._numbers import interval, number, points, points_between
-from skcalib.report.finders import find_errors, find_test
-from skcalib.report.findings import Findings
-from skcalib.report.places import find_places, worst_places
+from skcalib.report._run import noted
+from skcalib.report.advice import RECALIBRATOR_NAMES, in_code
+from skcalib.selection import default_candidates
 
 
 def report(n_samples=2000, n_classes=2, temperature=0.6, **parameters):
@@ -65,114 +65,6 @@ def test_a_gain_that_may_be_chance_is_no_advice():
     assert "Leave it, or collect more samples: the best map is temperature scaling" in shown.verdict
 
 
-def test_calibrated_forecasts_are_rarely_accused():
-    """Two looks at 2.5 % and a test at 1 %: few false alarms; 100 data sets, standard error 2 %."""
-    alarms = 0
-    for seed in range(100):
-        data = make_tempered_simplex(500, 2, score_temperature=1.0, random_state=seed)
-        problem = check_problem(data.y, data.y_proba)
-        errors, flexible = find_errors(problem, 0.95, 0)
-        test, n_tested = find_test(problem, 0)
-        rest = dict.fromkeys(("accuracy", "confidence_gap", "advice"))
-        alarms += Findings(
-            500, 500.0, 2, errors=errors, flexible=flexible, test=test, n_tested=n_tested,
-            reported=(), places=(), **rest,
-        ).miscalibrated  # fmt: skip
-    assert alarms <= 9
-
-
-def test_a_curve_that_no_slope_can_follow_is_found():
-    """Right on average and symmetric on the logit: only isotonic regression sees it."""
-    rng = np.random.default_rng(0)
-    p = rng.choice([0.2, 0.4, 0.6, 0.8], size=4000)
-    truth = np.select([p == 0.2, p == 0.4, p == 0.6], [0.2, 0.28, 0.72], 0.8)
-    shown = CalibrationReport.from_predictions((rng.random(4000) < truth).astype(int), p)
-    assert shown.findings.flexible.detected
-    assert shown.miscalibrated
-    wrong = worst_places(shown.findings.places, "scores", 3)
-    assert sorted(place.where for place in wrong) == [
-        "a score of 0.4 for class 1", "a score of 0.6 for class 1",
-    ]  # fmt: skip
-
-
-def test_places_of_calibrated_forecasts_are_rarely_accused():
-    """Each kind holds for all of its places at once: 5 % or less; 200 data sets."""
-    alarms = np.zeros(2)
-    for seed in range(200):
-        data = make_tempered_simplex(300, 3, score_temperature=1.0, random_state=seed)
-        places = find_places(check_problem(data.y, data.y_proba), 0.95)
-        alarms += [bool(worst_places(places, kind, 9)) for kind in ("scores", "class")]
-    assert alarms.max() / 200 <= 0.05 + 3 * 0.0154
-
-
-def test_places_hold_all_samples_once():
-    data = make_tempered_simplex(1000, 3, random_state=0)
-    weight = np.random.default_rng(0).exponential(size=1000)
-    places = find_places(check_problem(data.y, data.y_proba, sample_weight=weight), 0.95)
-    scores = [place for place in places if place.kind == "scores"]
-    assert sum(place.n_samples for place in scores) == 1000
-    assert sum(place.share for place in scores) == pytest.approx(1)
-    mean = sum(place.share * place.mean_score for place in scores)
-    assert mean == pytest.approx(np.average(data.y_proba.max(axis=1), weights=weight))
-    assert [place.where for place in places if place.kind == "class"] == [
-        "class 0", "class 1", "class 2",
-    ]  # fmt: skip
-
-
-def test_a_class_that_is_promised_too_often_is_named():
-    data = make_tempered_simplex(4000, 3, score_temperature=1.0, label_temperature=1.0,
-                                 random_state=0)  # fmt: skip
-    shifted = data.y_proba * [1.0, 1.0, 2.0]
-    shifted /= shifted.sum(axis=1, keepdims=True)
-    names = np.array(["ape", "bee", "cat"])
-    shown = CalibrationReport.from_predictions(names[data.y], shifted)
-    worst = worst_places(shown.findings.places, "class", 3)[0]
-    assert worst.where == "class cat" and worst.mean_score > worst.high
-    assert "Class cat: promised" in str(shown)
-
-
-def test_numbers_agree_with_the_estimators():
-    data = make_tempered_simplex(500, 3, random_state=0)
-    shown = CalibrationReport.from_predictions(data.y, data.y_proba)
-    for finding in shown.findings.errors:
-        estimator = CalibrationErrorEstimator(loss=finding.loss, notion=finding.notion)
-        estimator.fit(data.y_proba, data.y)
-        assert finding.calibration.estimate == pytest.approx(estimator.calibration_error_)
-        low, high = estimator.confidence_interval_
-        assert (finding.calibration.low, finding.calibration.high) == pytest.approx((low, high))
-        assert finding.refinement.estimate == pytest.approx(estimator.refinement_)
-        total = finding.calibration.estimate + finding.refinement.estimate
-        assert finding.expected_loss.estimate == pytest.approx(total)
-
-
-def reported(shown):
-    return {one.key: one.value for one in shown.findings.reported}
-
-
-def test_reported_numbers_agree_with_the_functions():
-    data = make_tempered_simplex(500, 2, random_state=0)
-    weight = np.random.default_rng(0).exponential(size=500)
-    shown = CalibrationReport.from_predictions(data.y, data.y_proba, sample_weight=weight)
-    numbers = reported(shown)
-    rbs = root_brier_score(data.y, data.y_proba, sample_weight=weight)
-    assert numbers["root_brier_score"].estimate == pytest.approx(rbs)
-    bound = calibration_upper_bound(data.y, data.y_proba, sample_weight=weight)
-    assert rbs**2 == pytest.approx(bound)
-    line = calibration_intercept_slope(data.y, data.y_proba, sample_weight=weight)
-    assert numbers["slope"] == line.slope
-    assert numbers["in_the_large"] == line.in_the_large
-    for key in ("ece", "ks"):
-        found = calibration_error_interval(
-            key, data.y, data.y_proba, notion="canonical", sample_weight=weight
-        )
-        shown_value = numbers[key]
-        assert shown_value.estimate == pytest.approx(found.estimate)
-        assert (shown_value.low, shown_value.high) == pytest.approx((found.low, found.high))
-    multiclass = report(n_classes=3).findings.reported
-    assert [one.key for one in multiclass] == ["ece", "ks", "root_brier_score"]
-    assert multiclass[0].name.endswith("of the confidence") and multiclass[0].target
-
-
 def test_dictionary_is_ready_for_json():
     content = json.loads(json.dumps(report(n_classes=3).to_dict()))
     assert content["miscalibrated"] is True
@@ -194,6 +86,9 @@ def test_from_estimator():
         LogisticRegression(max_iter=1000), X, names, cv=5, name="crossed"
     )
     assert crossed.findings.n_samples == 150 and crossed.name == "crossed"
+    search = GridSearchCV(make_pipeline(classifier), {"logisticregression__C": [1.0]}, cv=3)
+    assert _kind(search) == "GridSearchCV"
+    assert _kind(search.fit(X[::2], names[::2])) == "LogisticRegression"
     assert "<style>" in crossed._repr_html_()
 
 
@@ -218,11 +113,19 @@ def test_grouping_loss_where_features_are_given():
     json.dumps(shown.to_dict())
 
 
+def test_both_kinds_of_error_are_in_the_headline():
+    data = make_grouping_problem(4000, random_state=0)
+    sharpened = data.y_proba**3 / np.sum(data.y_proba**3, axis=1, keepdims=True)
+    shown = CalibrationReport.from_predictions(data.y, sharpened, data.X)
+    headline = "Miscalibrated: over-confident, and wrong for some groups."
+    assert shown.verdict.splitlines()[0] == headline
+
+
 def test_no_grouping_loss_where_there_is_none():
     data = make_grouping_problem(4000, heterogeneity=0.0, random_state=0)
     shown = CalibrationReport.from_predictions(data.y, data.y_proba, data.X)
     assert shown.verdict.splitlines()[0] == "No miscalibration found."
-    assert "The features do not tell groups" in shown.verdict
+    assert "No groups were found that the same score treats differently" in shown.verdict
 
 
 def test_features_that_cannot_be_cut_do_not_stop_the_report():
@@ -232,6 +135,14 @@ def test_features_that_cannot_be_cut_do_not_stop_the_report():
     assert "Grouping loss was not estimated: X has columns that are no numbers" in shown.verdict
     assert shown.grouping_estimator is None
     assert "not estimated" in shown._repr_html_()
+
+
+def test_features_of_other_samples_are_refused():
+    data = make_tempered_simplex(300, 2, random_state=0)
+    for n_rows in (299, 301):
+        for X in (np.zeros((n_rows, 2)), [[0.0]] * n_rows):
+            with pytest.raises(ValueError, match=f"same number of samples: X has {n_rows}"):
+                CalibrationReport.from_predictions(data.y, data.y_proba, X)
 
 
 def test_features_follow_the_samples_that_count():
@@ -266,6 +177,46 @@ def test_verbose_tells_the_stages(capsys):
     assert [line.startswith("[CalibrationReport] toy: ") for line in lines] == [True] * 4
 
 
+def test_warnings_become_notes():
+    """Three samples of each class tell next to nothing of single classes: the page says so."""
+    data = make_tempered_simplex(60, 20, random_state=0)
+    shown = CalibrationReport.from_predictions(data.y, data.y_proba, labels=np.arange(20))
+    (note,) = shown.findings.notes
+    assert note.startswith("60 samples of 20 classes")
+    assert f"Note: {note}" in shown.verdict.splitlines()
+    assert report(300).findings.notes == ()
+    with pytest.warns(FutureWarning, match="old"), noted() as notes:
+        for _ in range(2):
+            warnings.warn("bad", UserWarning, stacklevel=1)
+        warnings.warn("old", FutureWarning, stacklevel=1)
+    assert notes == ["bad"]
+
+
+def test_the_advice_can_be_followed():
+    data = make_tempered_simplex(300, 3, random_state=0)
+    for n_classes in (2, 3):
+        names = {type(one).__name__ for one in default_candidates(n_classes)}
+        assert names - {"IdentityRecalibrator"} <= set(RECALIBRATOR_NAMES)
+    for name in RECALIBRATOR_NAMES:
+        advice = SimpleNamespace(chosen=name)
+        code = in_code(SimpleNamespace(advice=advice)).split("recalibrator = ")[1].split(".fit(")[0]
+        fitted = eval(code, vars(skcalib)).fit(data.y_proba[:, :2] / data.y_proba[:, :2].sum(
+            axis=1, keepdims=True), data.y % 2)  # fmt: skip
+        assert fitted.predict_proba(np.array([[0.3, 0.7]])).shape == (1, 2)
+    assert "In code: recalibrator = TemperatureScaling()" in str(report())
+    assert "In code" not in str(report(temperature=1.0))
+
+
+def test_how_it_was_computed():
+    data = make_tempered_simplex(4000, 100, random_state=0)
+    shown = CalibrationReport.from_predictions(data.y, data.y_proba, labels=np.arange(100))
+    told = " ".join(shown.to_dict()["method"])
+    assert "4,000; 3,162 of them, drawn at random, in the kernel test" in told
+    assert "VectorScaling was left out" in told
+    few = " ".join(report(30).to_dict()["method"])
+    assert "30, all of them" in few and "left out" not in few and "Grouping" not in few
+
+
 def test_weights_are_told():
     weight = np.random.default_rng(0).exponential(size=300)
     size = weight.sum() ** 2 / np.sum(weight**2)
@@ -276,7 +227,7 @@ def test_weights_are_told():
 def test_labels_may_come_as_strings_numbers_or_booleans():
     data = make_tempered_simplex(200, 2, random_state=0)
     p = data.y_proba[:, 1]
-    error = proper_calibration_error(data.y, p)
+    error = proper_calibration_error(data.y, p, method="risk")
     for y, parameters in [
         (np.array(["no", "yes"])[data.y], {"pos_label": "yes"}),
         (np.array(["a", "b"])[1 - data.y], {"pos_label": "a"}),

@@ -1,5 +1,6 @@
-"""What a run of a report depends on, and how long its stages took."""
+"""What a run of a report depends on, what it was warned of, and how long its stages took."""
 
+import warnings
 from contextlib import contextmanager
 from importlib.metadata import version
 from time import perf_counter
@@ -24,6 +25,20 @@ def check_seed(random_state):
         check_random_state(random_state)  # refuses negative ones
         return int(random_state)
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+
+
+@contextmanager
+def noted():
+    """A list of what was warned of inside, once each: a report tells it on its page."""
+    notes = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield notes
+    for one in caught:
+        if not issubclass(one.category, UserWarning):
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+        elif str(one.message) not in notes:
+            notes.append(str(one.message))
 
 
 @contextmanager

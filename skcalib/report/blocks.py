@@ -42,11 +42,15 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """A table with a caption, which screen readers and the terminal show, too."""
+    """A table with a caption, which screen readers and the terminal show, too.
+
+    A ``compact`` one has short cells, and stays a table on a phone.
+    """
 
     caption: str
     head: tuple
     rows: tuple
+    compact: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,10 @@ class Key:
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure that is drawn when a page needs it; ``alt`` says what can be seen in it."""
+    """A figure that is drawn when a page needs it; ``alt`` says what can be seen in it.
+
+    One with a ``title`` is small, as it stands beside others.
+    """
 
     draw: Callable
     alt: str

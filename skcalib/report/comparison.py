@@ -8,7 +8,6 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import indexable
 
 from skcalib._labels import check_y
-from skcalib.report._numbers import percent
 from skcalib.report._run import check_seed, versions
 from skcalib.report._shown import Shown
 from skcalib.report.comparison_content import document
@@ -195,16 +194,6 @@ class ComparisonReport(Shown):
     def verdict(self):
         """The verdict in words: a headline, then a sentence a line."""
         return "\n".join([headline(self), *sentences(self)])
-
-    @property
-    def method_note(self):
-        """How the numbers were computed, in one paragraph."""
-        first = next(iter(self.reports.values()))
-        return (
-            f"Differences are means over the same samples ({percent(self.confidence_level)} "
-            "Student intervals), the first model minus the second. The numbers of each model: "
-            f"{first.method_note}"
-        )
 
     def _document(self):
         return document(self)

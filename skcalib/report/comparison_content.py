@@ -4,8 +4,10 @@ from skcalib.report import pictures
 from skcalib.report._numbers import interval, percent, pvalue
 from skcalib.report.blocks import Document, Heading, Pictures, Points, Row, Section, Table, Text
 from skcalib.report.comparison_wording import headline, sentences
-from skcalib.report.content import bar, key, subtitle
+from skcalib.report.content import subtitle
 from skcalib.report.differences import QUANTITIES
+from skcalib.report.method import method
+from skcalib.report.parts import bar, key
 from skcalib.report.wording import finding, wrong_for_some
 from skcalib.report.wording import headline as headline_of_one
 from skcalib.report.wording import sentences as sentences_of_one
@@ -31,7 +33,7 @@ def document(comparison):
             _reliability(reports),
             _parts(reports),
             _one_by_one(reports),
-            Section("How it was computed", (Text(comparison.method_note, soft=True),)),
+            Section("How it was computed", (Points((_pairing(first), *method(first))),)),
         ),
     )
 
@@ -147,6 +149,13 @@ def _parts(reports):
     n_classes = next(iter(reports.values())).findings.n_classes
     what = "Brier score" if n_classes == 2 else "Brier score of the confidence"
     return Section("Where the loss comes from", (Text(f"{what}, on one scale."), *bars, key(bars)))
+
+
+def _pairing(report):
+    return (
+        f"Differences: means over the same samples ({percent(report.confidence_level)} Student "
+        "intervals), the first model minus the second. The numbers of each model are as follows."
+    )
 
 
 def _one_by_one(reports):

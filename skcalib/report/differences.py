@@ -7,6 +7,7 @@ import numpy as np
 
 from skcalib.hypothesis import compare_calibration
 from skcalib.intervals import MeanInterval, mean_interval
+from skcalib.report._run import noted
 from skcalib.report.finders import LOSSES, binary_confidence, paired_terms
 from skcalib.smoothers import LogitSmoother
 
@@ -50,7 +51,7 @@ def find_differences(problems, level, random_state, n_jobs=None):
     """
     pairs = list(combinations(problems, 2))
     level = 1 - (1 - level) / len(pairs)
-    values = {name: _per_sample(p, random_state, n_jobs) for name, p in problems.items()}
+    values = {name: _per_sample(p, random_state) for name, p in problems.items()}
     weight = next(iter(problems.values())).weight
     found = []
     for quantity in QUANTITIES:
@@ -65,10 +66,11 @@ def find_differences(problems, level, random_state, n_jobs=None):
     return tuple(found)
 
 
-def _per_sample(problem, random_state, n_jobs):
+def _per_sample(problem, random_state):
     """The terms of each quantity, sample by sample."""
     smoother = LogitSmoother(random_state=random_state)
-    brier, log = paired_terms(problem, LOSSES, "canonical", smoother, n_jobs)
+    with noted():  # the report of each model says it
+        brier, log = paired_terms(problem, LOSSES, "canonical", smoother)
     return {
         "calibration": brier.influence,
         "brier": brier.loss,

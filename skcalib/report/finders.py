@@ -1,7 +1,5 @@
 """From a validated problem to `Findings`: each look is a function of its own."""
 
-import warnings
-
 import numpy as np
 
 from skcalib.errors._terms import check_loss, check_notion, reduce_terms, smooth_notion
@@ -12,7 +10,7 @@ from skcalib.hypothesis.kernel import MIN_SAMPLES
 from skcalib.intervals import MeanInterval, mean_interval
 from skcalib.notions import TopLabel
 from skcalib.recalibration import VectorScaling
-from skcalib.report._run import stage
+from skcalib.report._run import noted, stage
 from skcalib.report.findings import ErrorFinding, Findings, GroupingFinding
 from skcalib.report.places import find_places
 from skcalib.report.reported import find_reported
@@ -35,14 +33,15 @@ def find(
     """`Problem`, and the features where there are any -> `Findings`, and the fitted split."""
     n_classes = problem.forecast.shape[1]
     level, seed = confidence_level, random_state
-    with stage("calibration errors", verbose, name):
-        errors, flexible = find_errors(problem, level, seed, n_jobs)
-    with stage("kernel test", verbose, name):
-        test, n_tested = find_test(problem, seed, n_jobs)
-    with stage("recalibrators", verbose, name):
-        advice = find_recalibrator(problem, seed, n_jobs)
-    with stage("numbers that others report", verbose, name):
-        reported = find_reported(problem, level, seed, n_jobs)
+    with noted() as notes:
+        with stage("calibration errors", verbose, name):
+            errors, flexible = find_errors(problem, level, seed, n_jobs)
+        with stage("kernel test", verbose, name):
+            test, n_tested = find_test(problem, seed, n_jobs)
+        with stage("recalibrators", verbose, name):
+            advice = find_recalibrator(problem, level, seed, n_jobs)
+        with stage("numbers that others report", verbose, name):
+            reported = find_reported(problem, level, seed, n_jobs)
     grouping, split = None, None
     if features is not None:
         confidence = "canonical" if n_classes == 2 else "top_label"
@@ -66,6 +65,7 @@ def find(
         test=test,
         n_tested=n_tested,
         grouping=grouping,
+        notes=tuple(notes),
     )
     return found, split
 
@@ -83,20 +83,20 @@ def paired_terms(problem, loss, notion, smoother, n_jobs=None):
 def find_errors(problem, level, random_state, n_jobs=None):
     """The losses under each notion, and the second look by isotonic regression."""
     n_classes = problem.forecast.shape[1]
+    smoother = LogitSmoother(random_state=random_state)
+    confidence = "canonical" if n_classes == 2 else "top_label"
     notions = ("canonical",) if n_classes == 2 else ("canonical", "top_label", "classwise")
 
     def look(notion, smoother, losses):
-        for loss, terms in zip(
-            losses, paired_terms(problem, losses, notion, smoother, n_jobs), strict=True
-        ):
+        jobs = n_jobs if notion == "classwise" else None  # one problem is smoothed where we are
+        found = paired_terms(problem, losses, notion, smoother, jobs)
+        for loss, terms in zip(losses, found, strict=True):
             intervals = (
                 mean_interval(values, terms.weight, level)
                 for values in (terms.loss, terms.influence, terms.refinement)
             )
             yield ErrorFinding(loss, notion, type(smoother).__name__, decompose(terms), *intervals)
 
-    smoother = LogitSmoother(random_state=random_state)
-    confidence = "canonical" if n_classes == 2 else "top_label"
     (flexible,) = look(confidence, IsotonicSmoother(), ("brier",))
     return tuple(found for name in notions for found in look(name, smoother, LOSSES)), flexible
 
@@ -123,7 +123,7 @@ def find_test(problem, random_state, n_jobs=None):
     return test, len(rows)
 
 
-def find_recalibrator(problem, random_state, n_jobs=None):
+def find_recalibrator(problem, level, random_state, n_jobs=None):
     """Which map lowers the log loss on samples that it has not seen; doing nothing included."""
     n_samples, n_classes = problem.forecast.shape
     candidates = default_candidates(n_classes)
@@ -137,6 +137,7 @@ def find_recalibrator(problem, random_state, n_jobs=None):
         classes=problem.classes,
         folds=[test for _, test in folds],
         weight=problem.weight,
+        confidence_level=level,
         n_jobs=n_jobs,
     )
     return record
@@ -155,8 +156,7 @@ def find_grouping(problem, features, refinement, level, random_state, n_jobs=Non
     data = {"sample_weight": problem.weight, "y_proba": problem.forecast}
     n_permutations = int(np.clip(20_000_000 // len(y), 200, 999))
     try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", UserWarning)
+        with noted() as notes:
             found = GroupingLossEstimator(swap=True, n_permutations=n_permutations, **common).fit(
                 features, y, **data
             )
@@ -176,7 +176,7 @@ def find_grouping(problem, features, refinement, level, random_state, n_jobs=Non
         rest=MeanInterval(rest, rest - reach, rest + reach, error),
         pvalue=found.pvalue_,
         regions=tuple(region for region in named.regions_ if region.direction)[:N_REGIONS],
-        note=str(caught[0].message) if caught else "",
+        note=" ".join(notes),
     )
     return finding, named
 

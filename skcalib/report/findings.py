@@ -56,12 +56,14 @@ class GroupingFinding:
 class Place:
     """A range of scores, or a class: what is promised there on average, and what comes true.
 
-    [low, high] is the Clopper-Pearson interval of ``mean_outcome``, widened so that those of all
-    places of the ``kind`` hold at once. ``share`` is that of the samples, by weight.
+    ``where`` says it in words, ``label`` for a table. [low, high] is the Clopper-Pearson interval
+    of ``mean_outcome``, widened so that those of all places of the ``kind`` hold at once. ``share``
+    is that of the samples, by weight.
     """
 
     kind: str
     where: str
+    label: str
     n_samples: int
     share: float
     mean_score: float
@@ -103,9 +105,10 @@ class Findings:
 
     ``errors`` holds the two losses under each notion with the default smoother; ``flexible`` is
     the Brier error of the confidence (for two classes: of the forecast) with cross-fitted isotonic
-    regression, which sees curves that the default smoother cannot. ``test`` is the kernel test of
+    regression, which sees curves that the default smoother may miss. ``test`` is the kernel test of
     all classes at once on ``n_tested`` samples, None where there are too few. ``places`` are the
-    ranges of scores and the classes, ``reported`` the numbers that others report.
+    ranges of scores and the classes, ``reported`` the numbers that others report, ``notes`` what
+    the estimators warned of.
     """
 
     n_samples: int
@@ -121,6 +124,7 @@ class Findings:
     test: CalibrationTest | None = None
     n_tested: int = 0
     grouping: GroupingFinding | None = None
+    notes: tuple = ()
 
     def error(self, loss, notion):
         """The finding of that loss and notion."""

@@ -6,7 +6,8 @@ from html import escape
 from skcalib.report.blocks import Bar, Heading, Key, Pictures, Points, Table, Text
 from skcalib.report.style import PAGE_STYLE, STYLE
 
-_BRACKETS = re.compile(r"\[[^\]]*\]")  # an interval, which no line should break
+#: An interval or a p-value, which no line should break.
+_WHOLE = re.compile(r"\[[^\[\]]{1,30}\]|p (?:=|&lt;) [\d.]+\d")
 _MOST_COLUMNS = 5  # beyond, rows are laid out below each other on wide screens, too
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -39,7 +40,7 @@ def render_body(document):
         f"<style>{STYLE}</style>",
         '<article class="skcalib">',
         f"<h1>{escape(document.title)}</h1>",
-        f'<p class="soft">{escape(document.subtitle)}</p>',
+        f'<p class="soft">{_words(document.subtitle)}</p>',
         f'<div class="{kind}"><p class="headline">{escape(document.headline)}</p>',
         f"{_list(document.verdict)}</div>",
     ]
@@ -50,13 +51,18 @@ def render_body(document):
     return "\n".join([*parts, "</article>"])
 
 
+def _words(text):
+    """Text that breaks its lines between numbers only."""
+    return _WHOLE.sub(r'<span class="whole">\g<0></span>', escape(text))
+
+
 def _text(block):
     kind = ' class="soft"' if block.soft else ""
-    return f"<p{kind}>{escape(block.text)}</p>"
+    return f"<p{kind}>{_words(block.text)}</p>"
 
 
 def _list(lines):
-    return f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>"
+    return f"<ul>{''.join(f'<li>{_words(line)}</li>' for line in lines)}</ul>"
 
 
 def _table(table):
@@ -65,9 +71,11 @@ def _table(table):
         f'<th scope="col" role="columnheader">{escape(name)}</th>' for name in table.head
     )
     rows = "\n".join(f'<tr role="row">{_row(row, table.head)}</tr>' for row in table.rows)
-    many = ' class="many"' if len(table.head) > _MOST_COLUMNS else ""
+    kind = ' class="compact"' if table.compact else ""
+    if len(table.head) > _MOST_COLUMNS:
+        kind = ' class="many"'
     return (
-        f'<div class="scroll"><table role="table"{many}><caption>{escape(table.caption)}</caption>'
+        f'<div class="scroll"><table role="table"{kind}><caption>{escape(table.caption)}</caption>'
         f'<thead role="rowgroup"><tr role="row">{head}</tr></thead>'
         f'<tbody role="rowgroup">{rows}</tbody></table></div>'
     )
@@ -84,8 +92,7 @@ def _row(row, head):
             )
         else:
             label = f' data-head="{escape(name)}"'
-            whole = _BRACKETS.sub(r'<span class="whole">\g<0></span>', escape(cell))
-            cells.append(f'<td role="cell"{marked}{label}>{whole}{star}</td>')
+            cells.append(f'<td role="cell"{marked}{label}>{_words(cell)}{star}</td>')
     return "".join(cells)
 
 
@@ -99,19 +106,19 @@ def _bar(bar):
         for part in bar.parts
         if part.low is not None
     )
-    label = escape(bar.label)
-    return f'<p>{label}</p><div class="bar" role="img" aria-label="{label}">{parts}</div>'
+    drawn = f'<div class="bar" role="img" aria-label="{escape(bar.label)}">{parts}</div>'
+    return f'<div class="loss"><p>{_words(bar.label)}</p>{drawn}</div>'
 
 
 def _key(key):
     items = "".join(
         f'<li><span class="{kind}"></span>{escape(meaning)}</li>' for kind, meaning in key.entries
     )
-    return f'<ul class="key soft">{items}</ul>'
+    return f'<ul class="key soft">{items}<li>thin lines: intervals</li></ul>'
 
 
 def _pictures(block):
-    single = " single" if len(block.pictures) == 1 else ""
+    single = "" if any(picture.title for picture in block.pictures) else " single"
     drawn = "".join(_picture(picture) for picture in block.pictures)
     return (
         f'<figure><div class="panels{single}">{drawn}</div>'

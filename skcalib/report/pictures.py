@@ -1,16 +1,17 @@
 """Figures of a report as inline SVG: real text, colours of the page, no ids that could clash."""
 
 import re
-from functools import cache, partial
 from io import StringIO
 
 import numpy as np
 
 from skcalib.displays import GroupingDisplay, ReliabilityDisplay
 from skcalib.report._numbers import percent
+from skcalib.report._run import noted
 from skcalib.report.blocks import Picture, Pictures
+from skcalib.report.places import N_PLACES, worst_places
 
-#: With more classes than this, a panel for each says little.
+#: With more classes than this, a panel for each is too much.
 MOST_PANELS = 6
 #: Colours of the displays -> variables of the page, which a dark page sets otherwise.
 _VARIABLES = {
@@ -26,34 +27,46 @@ _VARIABLES = {
     "#9e9e9e": "grey",
 }
 _LONG = 40  # letters of a label
+_SMALLEST = 8  # points, for phones
 _COLOR = re.compile(r"(stroke|fill): (#[0-9a-f]{6}|black|white)\b")
 _NUMBER = re.compile(r"(\d+\.\d\d)\d+")
 
 
 def reliability(report):
-    """The diagram of the confidence, and of each class where there are a few."""
-    findings = report.findings
-    what = "probability" if findings.n_classes == 2 else "confidence"
-    title = "" if findings.n_classes == 2 else "Confidence"
+    """Blocks: the diagram of the confidence, and of each class where there are a few.
+
+    Of many classes only those that are off are drawn.
+    """
+    n_classes = report.findings.n_classes
+    what = "probability" if n_classes == 2 else "confidence"
     caption = (
         f"Observed frequency against predicted {what}: increasing (isotonic, CORP) curve; the "
         f"{percent(report.confidence_level)} consistency band, where the curve of a calibrated "
         "model would lie at each score; histogram of the scores above."
     )
-    pictures = _reliability_pictures(report, "auto", ["the " + what], [title])
-    if 2 < findings.n_classes <= MOST_PANELS:
-        caption += " Then the same for each class against the rest."
-        events = [f"class {label}" for label in report.problem.classes]
-        titles = [f"Class {label}" for label in report.problem.classes]
-        pictures += _reliability_pictures(report, "classwise", events, titles)
-    return Pictures(tuple(pictures), caption)
+    blocks = [Pictures((_confidence(report, f"the {what}"),), caption)]
+    classes = _classes_to_draw(report.findings)
+    if classes:
+        which = "each class" if len(classes) == n_classes else "the classes that are off most"
+        drawn = tuple(_one_class(report, k) for k in classes)
+        blocks.append(Pictures(drawn, f"The same for {which}, against the rest."))
+    return blocks
 
 
 def one_reliability(report, name):
     """The diagram of the confidence alone, for a comparison."""
-    event = "the probability" if report.findings.n_classes == 2 else "the confidence"
-    (picture,) = _reliability_pictures(report, "auto", [f"{event} of {name}"], [name])
-    return picture
+    what = "the probability" if report.findings.n_classes == 2 else "the confidence"
+    return _confidence(report, f"{what} of {name}", title=name)
+
+
+def _classes_to_draw(findings):
+    """Columns of the classes: of a few all, of many those that are off."""
+    if findings.n_classes == 2:
+        return []
+    classes = [place for place in findings.places if place.kind == "class"]
+    if len(classes) <= MOST_PANELS:
+        return range(len(classes))
+    return [classes.index(place) for place in worst_places(classes, "class", N_PLACES)]
 
 
 def grouping(report):
@@ -76,43 +89,53 @@ def grouping(report):
     return Picture(draw, alt)
 
 
-def _reliability_pictures(report, notion, events, titles):
-    """A picture for each event of a notion; all are drawn when the first one is needed."""
-
-    @cache
-    def draw_all():
-        figures = [_figure() for _ in events]
-        problem = report.problem
-        ReliabilityDisplay.from_predictions(
-            problem.classes[problem.target.argmax(axis=1)],
-            problem.forecast,
-            sample_weight=problem.weight,
-            labels=problem.classes,
-            notion=notion,
-            confidence_level=report.confidence_level,
-            # A pointwise band needs enough resamples for its level.
-            n_resamples=max(200, int(np.ceil(4 / (1 - report.confidence_level)))),
-            random_state=report.random_state,
-            name="Calibration curve",  # names may be long; titles stand outside of the figure
-            ax=[figure.gca() for figure in figures],
-        )
-        return [as_svg(figure, f"{titles[k]}-{notion}-{k}") for k, figure in enumerate(figures)]
-
-    alt = "Reliability diagram of {}: observed frequency against predicted probability."
-    return [
-        Picture(partial(_nth, draw_all, k), alt.format(event), title)
-        for k, (event, title) in enumerate(zip(events, titles, strict=True))
-    ]
+def _confidence(report, event, title=""):
+    """The confidence, or for two classes the forecast; beside others with a title, not a legend."""
+    problem = report.problem
+    y = problem.classes[problem.target.argmax(axis=1)]
+    data = {"y_true": y, "y_proba": problem.forecast, "labels": problem.classes}
+    return _reliability_picture(report, data, event, title)
 
 
-def _nth(draw_all, k):
-    return draw_all()[k]
+def _one_class(report, k):
+    """A class against the rest."""
+    problem = report.problem
+    data = {"y_true": problem.target[:, k], "y_proba": problem.forecast[:, k], "labels": [0, 1]}
+    label = problem.classes[k]
+    return _reliability_picture(report, data, f"class {label}", f"Class {label}")
 
 
-def _figure():
+def _reliability_picture(report, data, event, title):
+    def draw():
+        figure = _figure(small=bool(title))
+        with noted():  # the verdict says it
+            display = ReliabilityDisplay.from_predictions(
+                **data,
+                sample_weight=report.problem.weight,
+                confidence_level=report.confidence_level,
+                # A pointwise band needs enough resamples for its level.
+                n_resamples=max(200, int(np.ceil(4 / (1 - report.confidence_level)))),
+                random_state=report.random_state,
+                name="Calibration curve",  # names may be long; titles stand outside of the figure
+                legend=not title,
+                ax=figure.gca(),
+            )
+        if title:  # the page tells the class
+            display.ax_.set_xlabel("Predicted probability")
+        else:  # and the error, by its own method
+            for text in display.ax_.get_legend().get_texts():
+                text.set_text(text.get_text().partition("\n")[0])
+        return as_svg(figure, event)
+
+    alt = f"Reliability diagram of {event}: observed frequency against predicted probability."
+    return Picture(draw, alt, title)
+
+
+def _figure(*, small=False):
+    """A figure that is as wide as it is shown, so that its text has the size of the page's."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(4.6, 5.0), layout="constrained")
+    figure = Figure(figsize=(3.4, 3.8) if small else (4.6, 5.0), layout="constrained")
     figure.add_subplot()
     return figure
 
@@ -124,6 +147,7 @@ def as_svg(figure, name):
 
     for text in figure.findobj(Text):
         text.set_parse_math(False)  # the dollar of a name begins no formula
+        text.set_fontsize(max(text.get_fontsize(), _SMALLEST))
     for axes in figure.axes:
         if len(axes.get_xlabel()) > _LONG:  # the page tells the class
             axes.set_xlabel("Predicted probability")

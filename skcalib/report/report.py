@@ -2,21 +2,17 @@
 
 from dataclasses import asdict
 
-import numpy as np
-
-from skcalib._checks import check_problem, check_weight
-from skcalib._labels import check_y
 from skcalib.intervals import check_confidence_level
-from skcalib.report._numbers import percent
+from skcalib.report._from_data import FromData
 from skcalib.report._run import check_seed, versions
 from skcalib.report._shown import Shown
 from skcalib.report.content import document
 from skcalib.report.finders import find
+from skcalib.report.method import method
 from skcalib.report.wording import headline, sentences
-from skcalib.responses import held_out_proba, take_rows
 
 
-class CalibrationReport(Shown):
+class CalibrationReport(FromData, Shown):
     r"""Can these probabilities be trusted? The verdict, and the numbers behind it.
 
     Make one with `from_estimator` or `from_predictions`; ``print(report)`` shows it in the
@@ -25,7 +21,7 @@ class CalibrationReport(Shown):
 
     - **Verdict**: "miscalibrated" where the interval of a Brier calibration error lies above zero
       (all classes at once; the confidence; the confidence by cross-fitted isotonic regression,
-      which sees curves that the default smoother cannot follow), or where the kernel test of all
+      which sees curves that the default smoother may miss), or where the kernel test of all
       classes rejects at the 1 % level. How large, which way, with intervals.
     - **Parts of the loss**: Brier score and log loss into calibration and refinement
       (:func:`~skcalib.score_decomposition`), for all classes at once and, beyond two classes, for
@@ -49,7 +45,7 @@ class CalibrationReport(Shown):
     features : array-like of shape (n_samples, n_features), default=None
         Features, for the grouping loss.
     confidence_level : float, default=0.95
-        Level of all intervals, but for the gain of the recalibrator, which has 95 %.
+        Level of all intervals.
     random_state : int, RandomState instance or None, default=0
         Seed of folds, permutations and bands. A whole number makes the report reproducible; from
         anything else one is drawn.
@@ -117,143 +113,6 @@ class CalibrationReport(Shown):
             name=self.name,
         )
 
-    @classmethod
-    def from_predictions(
-        cls,
-        y_true,
-        y_proba,
-        X=None,
-        *,
-        name="forecasts",
-        sample_weight=None,
-        labels=None,
-        pos_label=None,
-        confidence_level=0.95,
-        random_state=0,
-        n_jobs=None,
-        verbose=0,
-    ):
-        """Report on labels and probabilities of held-out samples.
-
-        Parameters
-        ----------
-        y_true : array-like of shape (n_samples,)
-            Labels.
-        y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
-            Probability of the positive class, or of each class. Rows sum to one.
-        X : array-like of shape (n_samples, n_features), default=None
-            Features or any representation, for the grouping loss.
-        name : str, default="forecasts"
-            Name of the model.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights.
-        labels : array-like of shape (n_classes,), default=None
-            The class of each column of `y_proba`.
-        pos_label : label, default=None
-            The class that a `y_proba` of shape (n_samples,) speaks of.
-        confidence_level : float, default=0.95
-            Level of all intervals.
-        random_state : int, RandomState instance or None, default=0
-            Seed.
-        n_jobs : int, default=None
-            Problems of a notion, candidates and folds in parallel.
-        verbose : int, default=0
-            Above 0, each stage is printed with its time.
-
-        Returns
-        -------
-        CalibrationReport
-            The report.
-        """
-        problem = check_problem(
-            y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
-        )
-        if X is not None:
-            there = check_weight(sample_weight, len(np.asarray(y_true))) > 0
-            X = take_rows(X, np.flatnonzero(there))
-        return cls(
-            problem,
-            name=name,
-            features=X,
-            confidence_level=confidence_level,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-
-    @classmethod
-    def from_estimator(
-        cls,
-        estimator,
-        X,
-        y,
-        *,
-        cv=None,
-        name=None,
-        sample_weight=None,
-        confidence_level=0.95,
-        response_method="auto",
-        random_state=0,
-        n_jobs=None,
-        verbose=0,
-    ):
-        """Report on a classifier.
-
-        Parameters
-        ----------
-        estimator : classifier
-            Fitted, and (X, y) held out; or any classifier, with `cv`.
-        X : array-like of shape (n_samples, n_features)
-            Features.
-        y : array-like of shape (n_samples,)
-            Labels.
-        cv : None, int or splitter, default=None
-            None: the classifier is used as it is. Else it is cloned, fitted on the folds and
-            judged by its out-of-fold probabilities.
-        name : str, default=None
-            Name of the model; its class by default.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the evaluation; not passed to the classifier.
-        confidence_level : float, default=0.95
-            Level of all intervals.
-        response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
-            Decision values become probabilities through the logistic function or the softmax.
-        random_state : int, RandomState instance or None, default=0
-            Seed.
-        n_jobs : int, default=None
-            Folds of `cv`, problems of a notion and candidates in parallel.
-        verbose : int, default=0
-            Above 0, each stage is printed with its time.
-
-        Returns
-        -------
-        CalibrationReport
-            The report.
-        """
-        y = check_y(y, name="y")
-        proba, classes, tested = held_out_proba(
-            estimator,
-            X,
-            y,
-            cv=cv,
-            response_method=response_method,
-            n_jobs=n_jobs,
-            owner=cls.__name__,
-        )
-        weight = check_weight(sample_weight, len(y))
-        problem = check_problem(
-            y[tested], proba[tested], sample_weight=weight[tested], labels=classes
-        )
-        return cls(
-            problem,
-            name=type(estimator).__name__ if name is None else name,
-            features=take_rows(X, np.flatnonzero(tested & (weight > 0))),
-            confidence_level=confidence_level,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-
     @property
     def miscalibrated(self):
         """True where miscalibration was found."""
@@ -263,21 +122,6 @@ class CalibrationReport(Shown):
     def verdict(self):
         """The verdict in words: a headline, then a sentence a line."""
         return "\n".join([headline(self.findings), *sentences(self.findings)])
-
-    @property
-    def method_note(self):
-        """How the numbers were computed, in one paragraph."""
-        found = self.findings
-        tested = f"; kernel test on {found.n_tested:,} of them" if found.test is not None else ""
-        return (
-            f"{found.n_samples:,} samples{tested}. Calibration error: what a map on the logits, "
-            f"fitted on the other four of five folds, saves ({percent(self.confidence_level)} "
-            "Student intervals of paired differences; a lower bound in expectation). Recalibrators "
-            "are compared on the same folds. Brier score summed over classes, halved for two; log "
-            f"loss in nats. random_state = {self.random_state}; "
-            + ", ".join(f"{name} {number}" for name, number in versions().items())
-            + "."
-        )
 
     def _document(self):
         return document(self)
@@ -301,6 +145,7 @@ class CalibrationReport(Shown):
             "verdict": sentences(findings),
             "miscalibrated": self.miscalibrated,
             "recalibrator_helps": findings.recalibrator_helps,
+            "method": method(self),
             **asdict(findings),
             "classes": self.problem.classes.tolist(),
             "confidence_level": self.confidence_level,

@@ -5,9 +5,12 @@ from skcalib.intervals import MeanInterval
 from skcalib.report.findings import ReportedNumber
 from skcalib.slopes import calibration_intercept_slope
 
-_UPWARD = "Biased upward, most where the forecasts are calibrated; it depends on the bins."
 _ERRORS = {
-    "ece": ("ECE, 15 bins of equal width", _UPWARD),
+    "ece": (
+        "ECE, 15 bins of equal width",
+        "Biased upward, most where the forecasts are calibrated, and different with other bins; "
+        "the interval is for these bins.",
+    ),
     "ks": (
         "Kolmogorov-Smirnov error",
         "The largest cumulative difference, without bins; biased upward by noise.",
@@ -62,7 +65,6 @@ def _error(key, data, run):
     except ValueError as error:
         return ReportedNumber(key, name, str(error), None)
     value = MeanInterval(found.estimate, found.low, found.high, found.standard_error)
-    note += f" Interval of {found.target}."
     if not found.valid:
         note += f" It may not hold: {found.reason}."
     return ReportedNumber(key, name, note, value, found.target, found.valid)

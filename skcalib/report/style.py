@@ -75,16 +75,23 @@ STYLE = f"""
 .skcalib svg text {{ fill: var(--ink); font-family: "DejaVu Sans", Verdana, sans-serif; }}
 @media (max-width: 40rem) {{
   .skcalib {{ padding: .9rem; }}
-  {_stacked("table")}
+  {_stacked("table:not(.compact)")}
+  .skcalib .compact {{ font-size: .8rem; }}
+  .skcalib .compact th, .skcalib .compact td {{ padding: .3rem 0 .3rem .5rem; }}
+  .skcalib .compact th:first-child {{ padding-left: 0; }}
 }}
 {_stacked("table.many")}
 @media print {{
-  .skcalib {{ {_LIGHT} max-width: none; padding: 0; font-size: 10.5pt;
+  .skcalib {{ {_LIGHT} max-width: none; padding: 0; font-size: 9.5pt;
     print-color-adjust: exact; -webkit-print-color-adjust: exact; }}
   .skcalib h2, .skcalib h3, .skcalib caption {{ break-after: avoid; }}
-  .skcalib figure, .skcalib .verdict, .skcalib table, .skcalib tr, .skcalib .bar, .skcalib li {{
+  .skcalib h2 {{ margin-top: 1.2rem; }}
+  .skcalib table, .skcalib .soft, .skcalib figcaption, .skcalib caption, .skcalib .note {{
+    font-size: 8.5pt; }}
+  .skcalib th, .skcalib td {{ padding: .15rem 0 .15rem .6rem; }}
+  .skcalib figure, .skcalib .verdict, .skcalib tr, .skcalib .loss, .skcalib li {{
     break-inside: avoid; }}
-  .skcalib .panels.single {{ grid-template-columns: minmax(0, 11cm); }}
+  .skcalib .panels.single {{ grid-template-columns: minmax(0, 9cm); }}
   .skcalib .panels {{ grid-template-columns: repeat(3, 1fr); }}
 }}
 """

@@ -2,7 +2,7 @@
 
 from textwrap import fill, wrap
 
-from skcalib.report.blocks import Bar, Heading, Points, Table, Text
+from skcalib.report.blocks import Bar, Heading, Key, Pictures, Points, Table, Text
 
 WIDTH = 96
 _BAR = 48
@@ -16,17 +16,12 @@ def render_text(document):
     for section in document.sections:
         lines += ["", section.title, "-" * len(section.title)]
         for block in section.blocks:
-            lines += _RENDERERS.get(type(block), _nothing)(block)
+            lines += _RENDERERS[type(block)](block)
     return "\n".join(lines)
 
 
 def _point(sentence):
     return fill(sentence, WIDTH, initial_indent="  - ", subsequent_indent="    ")
-
-
-def _nothing(block):
-    """Figures, and the key of colours, are for pages."""
-    return []
 
 
 def _bar(bar):
@@ -35,6 +30,10 @@ def _bar(bar):
         end += part.share
         drawn += _SIGNS[part.kind] * (round(_BAR * end / 100) - len(drawn))
     return [*wrap(bar.label, WIDTH), f"[{drawn}]"]
+
+
+def _key(key):
+    return [f"  {_SIGNS[kind]} {meaning}" for kind, meaning in key.entries]
 
 
 def _table(table):
@@ -82,5 +81,7 @@ _RENDERERS = {
     Heading: lambda block: wrap(block.text, WIDTH),
     Points: lambda block: [_point(line) for line in block.lines],
     Bar: _bar,
+    Key: _key,
+    Pictures: lambda block: wrap(f"On the page: {block.caption}", WIDTH),
     Table: _table,
 }

@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from skcalib.report._numbers import interval, number, points, points_between, pvalue
-from skcalib.report.places import worst_places
+from skcalib.report._numbers import points, points_between, pvalue
+from skcalib.report.advice import advice
+from skcalib.report.whom import grouping
 
 LOSS_NAMES = {"brier": "Brier score", "log": "Log loss"}
 NOTION_NAMES = {
@@ -11,20 +12,8 @@ NOTION_NAMES = {
     "top_label": "top label",
     "classwise": "class by class (mean)",
 }
-RECALIBRATOR_NAMES = {
-    "TemperatureScaling": "temperature scaling (TemperatureScaling)",
-    "PlattScaling": "Platt scaling of the logit (PlattScaling)",
-    "BetaCalibration": "beta calibration (BetaCalibration)",
-    "BiasCorrectedTemperatureScaling": (
-        "temperature scaling with class biases (BiasCorrectedTemperatureScaling)"
-    ),
-    "VectorScaling": "vector scaling (VectorScaling)",
-    "IsotonicRecalibrator": "strictly increasing isotonic regression (IsotonicRecalibrator)",
-}
 #: Where only an error of this size would have been found, there are too few samples.
 _WEAK = 0.2
-#: Places of a kind that are told at the most.
-N_PLACES = 3
 
 
 def notion_name(notion, n_classes):
@@ -35,7 +24,8 @@ def notion_name(notion, n_classes):
 def headline(findings):
     """The verdict in one line."""
     if findings.miscalibrated:
-        return f"Miscalibrated{_direction(findings)}."
+        groups = ", and wrong for some groups" if wrong_for_some(findings) else ""
+        return f"Miscalibrated{_direction(findings)}{groups}."
     if wrong_for_some(findings):
         return "Calibrated on average, and wrong for some groups."
     if findings.reach > _WEAK:
@@ -65,7 +55,9 @@ def _direction(findings):
 def sentences(findings):
     """The verdict in full: is it real, how large, which way, and is it worth mending."""
     told = [_size(findings), _gap(findings), advice(findings), _information(findings)]
-    return told + ([] if findings.grouping is None else grouping(findings.grouping)[:2])
+    if findings.grouping is not None:
+        told += grouping(findings.grouping)[:2]
+    return told + [f"Note: {note}" for note in findings.notes]
 
 
 def _size(findings):
@@ -124,35 +116,6 @@ def _gap(findings):
     return f"It promises {much}, by {size}; among several looks that may still be chance."
 
 
-def advice(findings):
-    """Which map helps, by how much, measured on samples that it has not seen."""
-    found = findings.advice
-    before, after = found.losses[0], found.losses[found.names.index(found.chosen)]
-    if found.chosen == found.names[0]:
-        return (
-            f"Leave it: no recalibration map lowers the log loss ({number(before)}) on samples "
-            "that it has not seen beyond one standard error."
-        )
-    name = RECALIBRATOR_NAMES.get(found.chosen, found.chosen)
-    if not np.isfinite(before):
-        return (
-            "The log loss is infinite: a label was given probability 0. Recalibrate by "
-            f"{name}: on samples that it has not seen the log loss is then {number(after)}."
-        )
-    error = found.gain.standard_error
-    lowers = (
-        f"it lowers the log loss from {number(before, error)} to {number(after, error)}, by "
-        f"{interval(found.gain)}"
-    )
-    if not findings.recalibrator_helps:
-        return (
-            f"Leave it, or collect more samples: the best map is {name}, and on samples that it "
-            f"has not seen {lowers}, which may be chance."
-        )
-    share = f"{100 * found.gain.estimate / before:.1f} %"
-    return f"Recalibrate by {name}: on samples that it has not seen {lowers} ({share})."
-
-
 def _information(findings):
     terms = findings.error("brier", "canonical").terms
     if terms.uncertainty == 0:
@@ -161,57 +124,4 @@ def _information(findings):
     return (
         f"Recalibrated, the forecasts explain {max(share, 0.0):.0f} % of the uncertainty of the "
         "labels (Brier score)."
-    )
-
-
-def grouping(found):
-    """What calibration cannot see, and whom it concerns."""
-    if found.grouping_loss is None:
-        return [f"Grouping loss was not estimated: {found.note}"]
-    size = f"{interval(found.grouping_loss)}, {pvalue(found.pvalue)}"
-    if not found.detected and found.pvalue < 0.05:
-        return [
-            "The features seem to tell groups that the same score treats differently, but how much "
-            f"that costs cannot be said yet (lower bound of the grouping loss: {size})."
-        ]
-    if not found.detected:
-        return [
-            "The features do not tell groups that the same score treats differently (lower bound "
-            f"of the grouping loss: {size})."
-        ]
-    told = [
-        "Beyond calibration: the same score means different things for different groups (grouping "
-        f"loss at least {size}). No recalibration removes that; a better model can."
-    ]
-    return told + [region(worst) for worst in found.regions]
-
-
-def region(found):
-    """One region in words."""
-    promises = "too much" if found.gap > 0 else "too little"
-    return (
-        f"Where {found.rule}, a score of {found.mean_score:.2f} promises {promises}: "
-        f"{found.mean_outcome:.2f} [{found.low:.2f}, {found.high:.2f}] came true "
-        f"({found.n_samples:,} samples)."
-    )
-
-
-def places(findings):
-    """The ranges of scores and the classes that are wrong beyond chance, in words."""
-    told = [
-        place_in_words(place)
-        for kind in ("scores", "class")
-        for place in worst_places(findings.places, kind, N_PLACES)
-    ]
-    if told:
-        return told
-    return ["No range of scores and no class is off beyond chance."]
-
-
-def place_in_words(place):
-    """One place: what was promised there, and what came true."""
-    return (
-        f"{place.where[0].upper() + place.where[1:]}: promised {place.mean_score:.3f} on average, "
-        f"came true {place.mean_outcome:.3f} [{place.low:.3f}, {place.high:.3f}] "
-        f"({place.n_samples:,} samples)."
     )

@@ -1,0 +1,92 @@
+"""The parts of a loss, as bars and as a table."""
+
+from skcalib.report._numbers import interval, number, percent
+from skcalib.report.blocks import Bar, Key, Part, Row, Section, Table, Text
+from skcalib.report.wording import LOSS_NAMES, notion_name
+
+_CALIBRATION = ("calibration", "calibration error: recalibration saves it")
+_GROUPING = ("grouping", "grouping loss, at least: a better use of the features saves it")
+_REST = ("rest", "the rest: only better features or a better model lower it")
+
+
+def loss_parts(report):
+    """The loss as bars and as a table: calibration, grouping where it is known, and the rest."""
+    findings = report.findings
+    bars = [bar(findings, findings.error(loss, "canonical")) for loss in LOSS_NAMES]
+    if findings.n_classes > 2 and findings.grouping is not None:
+        bars.append(bar(findings, findings.confidence))
+    rows = [_error_row(findings, error) for error in findings.errors]
+    rows.append(_error_row(findings, findings.flexible, " (isotonic)"))
+    terms = findings.error("brier", "canonical").terms
+    spread = findings.error("brier", "canonical").refinement.standard_error
+    refinement, uncertainty, sharpness = (
+        number(getattr(terms, name), spread) for name in ("refinement", "uncertainty", "sharpness")
+    )
+    table = Table(
+        f"Loss = calibration + refinement, with {percent(report.confidence_level)} intervals "
+        "(*: above zero).",
+        ("Loss", "mean", "calibration", "refinement"),
+        tuple(rows),
+    )
+    note = (
+        "Calibration is what recalibration would save, refinement the loss after it: refinement = "
+        f"uncertainty of the labels - sharpness; Brier: {refinement} = {uncertainty} - {sharpness}."
+    )
+    return Section("Where the loss comes from", (*bars, key(bars), table, Text(note, soft=True)))
+
+
+def key(bars):
+    """What the parts mean; grouping only where a bar has it."""
+    grouped = any(len(bar.parts) > 2 for bar in bars)
+    return Key((_CALIBRATION, *([_GROUPING] if grouped else []), _REST))
+
+
+def bar(findings, error, *, name="", width=None):
+    """One loss as a bar; of `width` percent of the page, or all of it."""
+    loss, grouped = error.terms.loss, findings.grouping
+    what = LOSS_NAMES[error.loss]
+    if error is not findings.error(error.loss, "canonical"):
+        what += " of the confidence"
+    said = f"{name or what}: {interval(error.expected_loss)} = calibration "
+    said += interval(error.calibration)
+    has_grouping = (
+        error is findings.confidence and grouped is not None and grouped.grouping_loss is not None
+    )
+    if has_grouping and grouped.detected:
+        said += f" + grouping, at least {interval(grouped.grouping_loss)}"
+        said += f" + rest, at most {interval(grouped.rest)}"
+    elif has_grouping:
+        said += f" + grouping {interval(grouped.grouping_loss)} (none found)"
+        said += f" + rest {interval(grouped.rest)}"
+    else:
+        said += f" + rest {interval(error.refinement)}"
+    parts = [_part("calibration", error.calibration, loss, 0.0, width)]
+    if has_grouping:
+        parts.append(_part("grouping", grouped.grouping_loss, loss, parts[0].share, width))
+    full = 100.0 if width is None else width
+    rest = max(full - sum(part.share for part in parts), 0.0)
+    return Bar(said, (*parts, Part("rest", rest)))
+
+
+def _part(kind, estimate, loss, start, width):
+    """Share of an estimate in the loss; an infinite loss is all miscalibration."""
+    full = 100.0 if width is None else width
+    if not loss < float("inf"):
+        return Part(kind, full)
+    if loss == 0:
+        return Part(kind, 0.0)
+
+    def place(value):
+        return min(max(full * value / loss, 0.0), full - start)
+
+    ends = (start + place(estimate.low), start + place(estimate.high))
+    return Part(kind, place(estimate.estimate), *ends)
+
+
+def _error_row(findings, error, note=""):
+    name = LOSS_NAMES[error.loss]
+    if findings.n_classes > 2:
+        name += f", {notion_name(error.notion, findings.n_classes)}"
+    loss = number(error.expected_loss.estimate, error.expected_loss.standard_error)
+    cells = (name + note, loss, interval(error.calibration), interval(error.refinement))
+    return Row(cells, marked=(2,) if error.detected else ())
