@@ -6,6 +6,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._checks import check_weight
+from skcalib._jobs import run_each
 from skcalib._labels import unique_labels
 from skcalib.plugging import (
     check_recalibrator,
@@ -14,6 +15,7 @@ from skcalib.plugging import (
     warn_without_weight,
 )
 from skcalib.recalibration import TemperatureScaling
+from skcalib.responses import aligned_proba
 from skcalib.selection import select_recalibrator
 from skcalib.trainer import ClassifierTrainer
 
@@ -52,7 +54,7 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
     candidates : list of recalibrators, default=None
         What "auto" chooses from, *from simple to complex*. None is the short list of the notes.
     n_jobs : int, default=None
-        Folds, and candidates, in parallel.
+        Folds, candidates, and the models of an ensemble, in parallel.
 
     Attributes
     ----------
@@ -160,10 +162,11 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         elif weight is not None:
             warn_without_weight(recalibrator, "classifier")
         self.estimators_ = [model for model, _, _ in held_out]
-        self.recalibrators_ = [
-            fit_recalibrator(recalibrator, proba, y[rows], _rows(weight, rows), self.classes_)
+        tasks = (
+            (recalibrator, proba, y[rows], _rows(weight, rows), self.classes_)
             for _, proba, rows in held_out
-        ]
+        )
+        self.recalibrators_ = run_each(fit_recalibrator, tasks, n_jobs=self.n_jobs)
         alone = len(held_out) == 1
         self.estimator_ = self.estimators_[0] if alone else None
         self.recalibrator_ = self.recalibrators_[0] if alone else None
@@ -184,13 +187,12 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         """
         check_is_fitted(self)
         self._check_new(X)
-        pairs = zip(self.estimators_, self.recalibrators_, strict=True)
-        answers = [
-            recalibrated_proba(
-                recalibrator, self._aligned_proba(model, X, self.classes_), self.classes_
-            )
-            for model, recalibrator in pairs
-        ]
+        tasks = (
+            (*pair, X, self.classes_, self.response_method)
+            for pair in zip(self.estimators_, self.recalibrators_, strict=True)
+        )
+        # Threads: to send X and the models to processes costs more than most predictions.
+        answers = run_each(_answer, tasks, n_jobs=self.n_jobs, prefer="threads")
         return sum(answers) / len(answers)
 
     def predict(self, X):
@@ -258,3 +260,8 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
 
 def _rows(weight, rows):
     return None if weight is None else weight[rows]
+
+
+def _answer(model, recalibrator, X, classes, response_method):
+    proba = aligned_proba(model, X, classes, response_method)
+    return recalibrated_proba(recalibrator, proba, classes)

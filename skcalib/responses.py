@@ -152,9 +152,19 @@ def held_out_proba(
     return total, classes, tested
 
 
-def _fold_proba(estimator, X, y, train, test, classes, response_method, fit_params):
+def _fold_proba(*fold):
+    return fit_fold(*fold)[1]  # a model that nobody needs is not sent back
+
+
+def fit_fold(estimator, X, y, train, test, classes, response_method, fit_params):
+    """A clone fitted on the rows `train`, and its probabilities for the rows `test`."""
     model = fit_rows(estimator, X, y, train, fit_params)
-    proba = classifier_proba(model, take_rows(X, test), response_method=response_method)
+    return model, aligned_proba(model, take_rows(X, test), classes, response_method)
+
+
+def aligned_proba(model, X, classes, response_method):
+    """Probabilities of a fitted classifier, one column for each of `classes`."""
+    proba = classifier_proba(model, X, response_method=response_method)
     return align_columns(proba, classes_of(model), classes)
 
 

@@ -16,15 +16,8 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
 from skcalib._labels import check_y, unique_labels
-from skcalib.plugging import align_columns, warn_without_weight, weight_params
-from skcalib.responses import (
-    classes_of,
-    classifier_proba,
-    fit_rows,
-    held_out_proba,
-    is_fitted,
-    take_rows,
-)
+from skcalib.plugging import warn_without_weight, weight_params
+from skcalib.responses import aligned_proba, fit_fold, held_out_proba, is_fitted
 
 
 class ClassifierTrainer(MetaEstimatorMixin, BaseEstimator):
@@ -125,18 +118,15 @@ class ClassifierTrainer(MetaEstimatorMixin, BaseEstimator):
     def _fit_folds(self, X, y, folds, params):
         classes = unique_labels(y)
         (X,) = indexable(X)
-        models = Parallel(n_jobs=self.n_jobs)(
-            delayed(fit_rows)(self._classifier(), X, y, train, params) for train, _ in folds
+        options = (classes, self.response_method, params)
+        parts = Parallel(n_jobs=self.n_jobs)(
+            delayed(fit_fold)(self._classifier(), X, y, *fold, *options) for fold in folds
         )
-        return [
-            (model, self._aligned_proba(model, take_rows(X, test), classes), test)
-            for model, (_, test) in zip(models, folds, strict=True)
-        ]
+        return [(*part, test) for part, (_, test) in zip(parts, folds, strict=True)]
 
     def _aligned_proba(self, model, X, classes):
         """Probabilities of a fitted classifier, one column for each of `classes`."""
-        proba = classifier_proba(model, X, response_method=self.response_method)
-        return align_columns(proba, classes_of(model), classes)
+        return aligned_proba(model, X, classes, self.response_method)
 
     def _route(self, caller, params, weight=None):
         """Metadata -> (parameters of the classifier's fit, parameters of the splitter).

@@ -136,9 +136,19 @@ class AnyFeaturesVarianceScaling(TransformerMixin, BaseEstimator):
 
 # --- what runs through scikit-learn's checks, and what cannot -------------------------------------
 
+#: Recalibrators that cross-validate their strength of shrinkage, which takes most of the time of a
+#: suite. One strength is given in all suites, and the slow ones choose it too.
+SHRUNKEN = (VectorScaling, MatrixScaling, DirichletCalibration)
+
+
+def quick(recalibrator):
+    """A recalibrator without cross-validation inside."""
+    return recalibrator(shrinkage=1.0) if recalibrator in SHRUNKEN else recalibrator()
+
+
 #: Forms of the estimators that scikit-learn's checks can fit to any features.
 CHECKED = {
-    **{recalibrator: [adapted()] for recalibrator, adapted in ADAPTED.items()},
+    **{r: [ADAPTED[r](**quick(r).get_params())] for r in RECALIBRATORS},
     VarianceScaling: [AnyFeaturesVarianceScaling()],
     CalibrationErrorEstimator: [
         CalibrationErrorEstimator(LogisticRegression(), cv=3),
@@ -155,6 +165,8 @@ CHECKED = {
     ],
     RecalibratedRegressorCV: [RecalibratedRegressorCV()],
 }
+#: The same with the strength of shrinkage chosen, for the slow suite.
+CHECKED_SLOWLY = [ADAPTED[recalibrator]() for recalibrator in SHRUNKEN]
 #: What is fitted to other things than features and labels, and what holds it instead. The laws of
 #: `skcalib.testing.check_smoother` are run over the smoothers by test_smoothers.py.
 NOT_CHECKED = {
@@ -218,7 +230,7 @@ def variants():
     return [
         PlattScaling(smooth_targets=True),
         TemperatureScaling(input="logits"),
-        VectorScaling(shrinkage=1.0, loss="brier"),
+        VectorScaling(loss="brier"),
         IsotonicRecalibrator(centered=True),
         IsotonicRecalibrator(strict=True),
         HistogramBinning(n_bins=4, strategy="uniform"),
@@ -228,7 +240,7 @@ def variants():
 
 def instances():
     """Pairs (estimator, kind of X): "proba", "features" or "moments"."""
-    recalibrators = [(recalibrator(), "proba") for recalibrator in RECALIBRATORS]
+    recalibrators = [(quick(recalibrator), "proba") for recalibrator in RECALIBRATORS]
     recalibrators += [(recalibrator, "proba") for recalibrator in variants()]
     return [
         *recalibrators,
@@ -244,7 +256,16 @@ def instances():
         ),
         (CrossFitProba(GaussianNB(), cv=3), "features"),
         (RecalibratedClassifierCV(GaussianNB(), cv=3), "features"),
-        (RecalibratedClassifierCV(GaussianNB(), "auto", cv=3, ensemble=True), "features"),
+        (
+            RecalibratedClassifierCV(
+                GaussianNB(),
+                "auto",
+                cv=3,
+                ensemble=True,
+                candidates=[TemperatureScaling(), IsotonicRecalibrator()],
+            ),
+            "features",
+        ),
         (RecalibratedRegressorCV(cv=3), "features"),
     ]
 

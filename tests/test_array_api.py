@@ -1,12 +1,20 @@
 """Tensors at the door: the same numbers as from NumPy, Python floats back, clear refusals."""
 
+import warnings
+
 import numpy as np
 import pytest
 import sklearn
+from conftest import make_forecasts
+from public_estimators import RECALIBRATORS, quick
+from public_functions import FORECASTS, numbers, only_own_warnings
 from scipy.sparse import csr_array
+from sklearn.exceptions import ConvergenceWarning
 
 from skcalib import (
     Brier,
+    CalibrationErrorEstimator,
+    GroupingLossEstimator,
     IncrementalReliability,
     LogLoss,
     Spherical,
@@ -104,6 +112,44 @@ def test_temperature(form, loss, asarray, multiclass):
     assert type(found) is np.ndarray
     np.testing.assert_array_equal(found, recalibrated)
     np.testing.assert_array_equal(scaling.predict(asarray(X)), scaling.predict(X))
+
+
+def test_every_function(asarray):
+    """The table of all public functions, each once."""
+    once = {recipe.function: recipe for recipe in FORECASTS[::-1]}.values()
+    assert len(once) > 25
+    for recipe in once:
+        y, proba = make_forecasts(40, 2 if recipe.binary else 3, seed=1)
+        beside = {"two forecasts": [0.5 * proba + 0.5 * proba[::-1]], "features": [proba**2]}
+        arrays = [y, proba, *beside.get(recipe.takes, [])]
+        with only_own_warnings():
+            expected, found = recipe(*arrays), recipe(*map(asarray, arrays))
+        assert type(found) is type(expected), recipe
+        np.testing.assert_array_equal(numbers(found), numbers(expected), err_msg=str(recipe))
+
+
+@pytest.mark.parametrize("recalibrator", RECALIBRATORS, ids=lambda r: r.__name__)
+def test_every_recalibrator(recalibrator, asarray):
+    y, proba = make_forecasts(40, 3, seed=1)
+    weight = np.linspace(1, 2, 40)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        expected = quick(recalibrator).fit(proba, y, weight).predict_proba(proba)
+        fitted = quick(recalibrator).fit(asarray(proba), asarray(y), asarray(weight))
+    found = fitted.predict_proba(asarray(proba))
+    assert type(found) is np.ndarray
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_evaluators(asarray):
+    y, proba = make_forecasts(120, 3, seed=1)
+    X = np.random.default_rng(0).normal(size=(120, 2))
+    expected = CalibrationErrorEstimator().fit(proba, y)
+    found = CalibrationErrorEstimator().fit(asarray(proba), asarray(y))
+    assert found.confidence_interval_ == expected.confidence_interval_
+    grouping = GroupingLossEstimator(n_bins=2, n_permutations=3, random_state=0)
+    bound = grouping.fit(X, y, y_proba=proba).grouping_loss_
+    assert grouping.fit(asarray(X), asarray(y), y_proba=asarray(proba)).grouping_loss_ == bound
 
 
 def test_stream(asarray, multiclass):

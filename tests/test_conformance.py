@@ -9,6 +9,7 @@ import pytest
 import sklearn
 from public_estimators import (
     CHECKED,
+    CHECKED_SLOWLY,
     EXEMPT,
     NOT_CHECKED,
     RECALIBRATORS,
@@ -76,6 +77,13 @@ def test_every_exemption_has_a_reason_and_is_needed():
 @pytest.mark.filterwarnings(SMALL_SAMPLES)
 def test_scikit_learn_checks(estimator, check):
     # their labels follow no projection, or are separable: the answer is finite, and warns
+    check(estimator)
+
+
+@parametrize_with_checks(CHECKED_SLOWLY, expected_failed_checks=exemptions)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.slow
+def test_scikit_learn_checks_at_length(estimator, check):
     check(estimator)
 
 

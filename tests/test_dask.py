@@ -7,19 +7,27 @@ import threading
 import joblib
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression
+from joblib.parallel import ThreadingBackend
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.naive_bayes import GaussianNB
 
 from skcalib import (
     CalibrationErrorEstimator,
     CrossFitted,
     DirichletKernel,
     GroupingLossEstimator,
+    IdentityRecalibrator,
     IncrementalReliability,
+    IsotonicRecalibrator,
     MatrixScaling,
     PlattScaling,
+    RecalibratedClassifierCV,
     calibration_error,
     calibration_error_interval,
     consistency_test,
+    corp_bands,
+    corp_decomposition,
+    corp_test,
     cumulative_test,
     kernel_calibration_test,
     ks_calibration_error,
@@ -88,10 +96,38 @@ def consistency(**options):
     )
 
 
+def ensemble(**options):
+    """Models of folds and their recalibrators: fitted, and asked, in parallel."""
+    data = make_grouping_problem(300, random_state=2)
+    model = RecalibratedClassifierCV(GaussianNB(), "auto", cv=3, ensemble=True, **options)
+    model.set_params(candidates=[IdentityRecalibrator(), IsotonicRecalibrator()]).fit(
+        data.X, data.y
+    )
+    return model.predict_proba(data.X)
+
+
 def cross_fitted():
     data = make_tempered_simplex(200, 3, random_state=0)
     smoother = CrossFitted(LogisticRegression())
-    return proper_calibration_error(data.y, data.y_proba, smoother=smoother, notion="classwise")
+    return [
+        proper_calibration_error(data.y, data.y_proba, smoother=smoother, notion=notion)
+        for notion in ("canonical", "classwise")
+    ]
+
+
+def corp():
+    data = make_tempered_simplex(100, 3, random_state=0)
+    terms = corp_decomposition(data.y, data.y_proba, notion="classwise")
+    options = {"n_resamples": 40, "random_state": 0}
+    bands = corp_bands(data.y, data.y_proba, notion="classwise", **options)
+    test = corp_test(data.y, data.y_proba, notion="classwise", **options)
+    return [terms.miscalibration, *(one.low for one in bands), test]
+
+
+def bandwidth():
+    """Each fold chooses the bandwidth that it is smoothed with."""
+    data = make_tempered_simplex(100, 2, random_state=0)
+    return DirichletKernel("risk").fit(data.y_proba, np.eye(2)[data.y]).smooth_held_out()
 
 
 def maps():
@@ -140,6 +176,8 @@ TASKS = {
     "grouping": grouping,
     "grouping classwise": lambda **options: grouping(notion="classwise", swap=True, **options),
     "grouping k-means": lambda **options: grouping(partitioner="kmeans", **options),
+    "grouping risk": lambda **options: grouping(method="risk", partitioner=Ridge(), **options),
+    "ensemble": ensemble,
     "interval": interval,
     "resampled interval": resampled_interval,
     "consistency": consistency,
@@ -148,6 +186,8 @@ TASKS = {
 WITHOUT_N_JOBS = {
     "simulated": simulated,
     "cross-fitted": cross_fitted,
+    "corp": corp,
+    "bandwidth": bandwidth,
     "maps": maps,
     "stream": stream_parts,
 }
@@ -175,7 +215,7 @@ def test_the_cluster_works(client):
 def test_dask_in_another_process():
     """A worker that shares nothing: everything is pickled on its way there and back."""
     distributed = pytest.importorskip("distributed")
-    names = ("grouping", "interval", "consistency", "stream")
+    names = ("grouping", "interval", "consistency", "ensemble", "stream")
     tasks = [{**TASKS, **WITHOUT_N_JOBS}[name] for name in names]
     expected = [task() for task in tasks]
     with (
@@ -193,13 +233,54 @@ def test_dask_in_another_process():
         same([task() for task in tasks], expected)
 
 
-@pytest.mark.parametrize("backend", ["threading", pytest.param("loky", marks=pytest.mark.slow)])
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*WITHOUT_N_JOBS, "kernels"])
-def test_loops_without_n_jobs_follow_joblib(name, backend):
+def test_loops_without_n_jobs_go_to_processes(name):
     task = {**WITHOUT_N_JOBS, **TASKS}[name]
     expected = task()
-    with joblib.parallel_config(backend, n_jobs=2):
+    with joblib.parallel_config("loky", n_jobs=2):
         same(task(), expected)
+
+
+class Counting(ThreadingBackend):
+    """Threads that count the tasks which loops share out."""
+
+    tasks = 0
+
+    def submit(self, func, callback=None):
+        Counting.tasks += len(func)
+        return super().submit(func, callback)
+
+
+#: The least number of tasks of the loops: folds, classes, level sets, permutations, resamples.
+#: What is nested in them gets one job from joblib, but on a cluster.
+SHARED_OUT = {
+    "grouping": 3 + 4 + 30,
+    "grouping classwise": 3 + 2,
+    "grouping risk": 3 + 5 + 5,
+    "interval": 3 + 1,
+    "resampled interval": 20 + 20,
+    "consistency": 20,
+    "ensemble": 3 + 2 * 3 + 3 + 3,
+    "cross-fitted": 5 + 3,
+    "corp": 3 + 3 * 1 + 40,
+    "bandwidth": 5,
+    "maps": 4 + 4 + 5 + 5,
+    "stream": 6,
+    "kernels": 3,
+    "simulated": 2,
+}
+
+
+@pytest.mark.parametrize("name", SHARED_OUT)
+def test_every_loop_is_shared_out(name):
+    task = {**TASKS, **WITHOUT_N_JOBS}[name]
+    expected = task()
+    joblib.register_parallel_backend("counting", Counting)
+    Counting.tasks = 0
+    with joblib.parallel_config("counting", n_jobs=2):
+        same(task(), expected)
+    assert Counting.tasks >= SHARED_OUT[name]
 
 
 def same(found, expected):

@@ -5,17 +5,22 @@ import io
 import pickle
 import re
 import tokenize
+from functools import cache
 from pathlib import Path
 
 import joblib
 import numpy as np
 import pytest
+from conftest import make_forecasts
 from public_estimators import RECALIBRATORS, answers, data_for, draw, instances, other_instances
+from public_functions import FORECASTS, REPORT, numbers, only_own_warnings
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
+from sklearn.utils.validation import check_is_fitted
 
 import skcalib
 from skcalib import (
@@ -75,26 +80,39 @@ WAYS = {
 }
 
 
+@cache
+def fitted_once(which):
+    """An estimator fitted, what it was fitted to, and its answers."""
+    estimator, kind = INSTANCES[which]
+    X, y = data_for(kind)
+    fitted = clone(estimator).fit(X, y)
+    return fitted, X, y, answers(fitted, X)
+
+
 @pytest.mark.filterwarnings("ignore:The regions hold")  # a hundred samples, and rightly so
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 @pytest.mark.parametrize(
-    ("estimator", "kind"), INSTANCES, ids=lambda value: re.sub(r"\s+", "", repr(value))[:70]
+    "which",
+    range(len(INSTANCES)),
+    ids=lambda which: re.sub(r"\s+", "", repr(INSTANCES[which][0]))[:70],
 )
-def test_estimators_come_back(estimator, kind, way):
-    X, y = data_for(kind)
-    unfitted = way(estimator)
-    assert repr(unfitted) == repr(estimator) and type(unfitted) is type(estimator)
-    fitted = clone(estimator).fit(X, y)
+def test_estimators_come_back(which, way):
+    fitted, X, y, expected = fitted_once(which)
     again = way(fitted)
-    expected, found = answers(fitted, X), answers(again, X)
+    assert repr(again) == repr(fitted) and type(again) is type(fitted)
+    found = answers(again, X)
     assert expected and expected.keys() == found.keys()
     for name, value in expected.items():
         np.testing.assert_array_equal(found[name], value)
     assert getattr(again, "regions_", 0) == getattr(fitted, "regions_", 0)
     assert getattr(again, "selection_", 0) == getattr(fitted, "selection_", 0)
-    refitted = answers(clone(unfitted).fit(X, y), X)
-    for name, value in expected.items():
-        np.testing.assert_array_equal(refitted[name], value)
+    unfitted = way(clone(fitted))
+    assert repr(unfitted) == repr(fitted) and type(unfitted) is type(fitted)
+    with pytest.raises(NotFittedError):
+        check_is_fitted(unfitted)
+    if way is through_skops:  # what has no state is rebuilt from its parameters by all of them
+        for name, value in answers(unfitted.fit(X, y), X).items():
+            np.testing.assert_array_equal(value, expected[name])
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
@@ -126,6 +144,26 @@ def test_scorers_and_searches_come_back(way):
     assert way(search).score(X, y) == search.score(X, y)
 
 
+@cache
+def results():
+    """One result of every public function, and a report."""
+    found = []
+    for recipe in ({r.function: r for r in FORECASTS[::-1]} | {None: REPORT}).values():
+        y, proba = make_forecasts(40, 2 if recipe.binary else 3, seed=1)
+        with only_own_warnings():
+            found.append(recipe(y, proba))
+    return found
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_records_come_back(way):
+    assert len({type(result) for result in results()}) > 10
+    for result in results():
+        again = way(result)
+        assert type(again) is type(result) and repr(again) == repr(result)
+        np.testing.assert_array_equal(numbers(again), numbers(result))
+
+
 def test_skops_asks_before_it_loads_our_types():
     """The README of skops: types outside scikit-learn are named, and refused until trusted."""
     skops = pytest.importorskip("skops.io")
@@ -141,7 +179,7 @@ def test_skops_asks_before_it_loads_our_types():
 def test_only_smoothers_keep_the_training_data(recalibrator):
     """Recalibrators that are formulas store parameters: small, and safe to hand out."""
     sizes = []
-    for n_samples in (300, 3000):
+    for n_samples in (150, 1500):
         _, y, P = draw(n_samples)
         sizes.append(len(pickle.dumps(recalibrator().fit(P, y))))
     if issubclass(recalibrator, SmootherRecalibrator):

@@ -12,15 +12,17 @@ method     calibration                                            refinement
 "direct"   D(Ĉ, S)                                                as for "risk"
 "cross"    (D(Ĉ, S) + L(Y, S) - L(Y, Ĉ)) / 2 = c <Y - S, Ĉ - S>   L(Y, S) - calibration
 =========  =====================================================  =============================
+
+"auto" is "cross" for scores that are a quadratic form, and "risk" for the others.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._checks import from_table
+from skcalib._jobs import run_each
 from skcalib.notions import NOTIONS, Notion
 from skcalib.scores import SCORES, ProperScore
 from skcalib.smoothers import (
@@ -33,7 +35,7 @@ from skcalib.smoothers import (
 )
 from skcalib.tower import weighted_mean
 
-METHODS = ("risk", "direct", "cross")
+METHODS = ("auto", "risk", "direct", "cross")
 SMOOTHERS = {"kernel": DirichletKernel, "isotonic": IsotonicSmoother, "binning": QuantileBins}
 
 
@@ -86,17 +88,18 @@ def smooth_held_out(forecast, target, weight, smoother):
 
 def smooth_notion(problem, *, notion, smoother, n_jobs=None):
     """Smooth every problem of a notion -> list of `SmoothedProblem`."""
-    return Parallel(n_jobs=n_jobs)(
-        delayed(smooth_held_out)(forecast, target, problem.weight, smoother)
+    tasks = (
+        (forecast, target, problem.weight, smoother)
         for forecast, target in notion.problems(problem.forecast, problem.target)
     )
+    return run_each(smooth_held_out, tasks, n_jobs=n_jobs)
 
 
 def proper_terms(problem, *, loss, notion, smoother, method, n_jobs=None):
     """Arguments of a public function -> `ProperTerms`."""
     score = check_loss(loss)
     notion = check_notion(notion)
-    check_method(method, score)
+    method = choose_method(method, score)
     smoother = check_smoother(smoother).for_loss(score)
     smoothed = smooth_notion(problem, notion=notion, smoother=smoother, n_jobs=n_jobs)
     return reduce_terms(smoothed, score=score, notion=notion, method=method)
@@ -158,15 +161,18 @@ def check_notion(notion):
     return from_table(notion, NOTIONS, name="notion", kind=Notion)
 
 
-def check_method(method, score):
-    """One of the three methods, and one that the score is made for."""
+def choose_method(method, score):
+    """The method for a score: "auto" is "cross" where there is one, else "risk"."""
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}.")
+    if method == "auto":
+        return "cross" if score.separable else "risk"
     if method == "cross" and not score.separable:
         raise ValueError(
             f"method='cross' needs a score that is a fixed quadratic form, such as 'brier'; "
             f"{score!r} is none: use method='risk'."
         )
+    return method
 
 
 def check_smoother(smoother):

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from skcalib._checks import check_problem
+from skcalib._jobs import run_each
 from skcalib.errors._binary_events import binary_events
 from skcalib.errors._corp_bands import IsotonicCurve
 from skcalib.errors._terms import check_loss, check_notion
@@ -168,17 +169,22 @@ def corp_decomposition(
     problem = check_problem(
         y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
     )
-    terms, curves = [], []
-    for event, one in binary_events(problem, pos_label, notion):
-        curve = event_curve(one)
-        mean, best = mean_losses(score, one, curve, one.target)
-        chance = _uncertainty(score, curve)
-        # Neither is negative but by rounding; the loss of the curve is always finite.
-        terms.append((mean, max(mean - best, 0.0), max(chance - best, 0.0), chance))
-        curves.append(_record(event, curve))
+    events = binary_events(problem, pos_label, notion)
+    found = run_each(_decompose_event, ((score, *event) for event in events))
+    terms, curves = zip(*found, strict=True)
     columns = np.array(terms).T
     totals = columns.mean(axis=1) if notion.reduce == "mean" else columns.sum(axis=1)
     return CorpDecomposition(*totals.tolist(), *columns, tuple(curves))
+
+
+def _decompose_event(score, event, problem):
+    """Terms (score, miscalibration, discrimination, uncertainty) of an event, and its curve."""
+    curve = event_curve(problem)
+    mean, best = mean_losses(score, problem, curve, problem.target)
+    chance = _uncertainty(score, curve)
+    # Neither is negative but by rounding; the loss of the curve is always finite.
+    terms = (mean, max(mean - best, 0.0), max(chance - best, 0.0), chance)
+    return terms, _record(event, curve)
 
 
 def event_curve(problem):

@@ -17,6 +17,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.utils.parallel import Parallel, delayed
 
+from skcalib._jobs import run_each
 from skcalib.tower import weighted_mean
 
 _NEAR_ZERO = 1e-4
@@ -99,6 +100,10 @@ def _refined(curve, step, scale):
     return moved / moved.sum(axis=1, keepdims=True)
 
 
+def _fit_predict(model, X, residual, weighted, X_new):
+    return clone(model).fit(X, residual, **weighted).predict(X_new)
+
+
 def _refine(model, features, target, curve, weight, train, test):
     """Steps from the curve to what the model says at the rows `test`."""
     weighted = {} if np.ptp(weight) == 0 else {"sample_weight": weight[train]}
@@ -118,10 +123,8 @@ def _refine(model, features, target, curve, weight, train, test):
     residual = target[train] - curve[train]
     columns = range(1, target.shape[1]) if target.shape[1] == 2 else range(target.shape[1])
     step = np.zeros((len(test), target.shape[1]))
-    for k in columns:
-        step[:, k] = (
-            clone(model).fit(features[train], residual[:, k], **weighted).predict(features[test])
-        )
+    tasks = ((model, features[train], residual[:, k], weighted, features[test]) for k in columns)
+    step[:, columns] = np.stack(run_each(_fit_predict, tasks), axis=1)
     if target.shape[1] == 2:
         step[:, 0] = -step[:, 1]
     return step

@@ -141,12 +141,14 @@ class Cells:
 
         Weights enter so that the changes of the means cancel in each cell, and each cell is scaled
         so that squares are corrected exactly; with equal weights it is the formula of the module.
-        Cells of a single sample contribute nothing, nor does a sample without which the function is
-        infinite: a divergence from a forecast of zero.
+        Cells of a single sample contribute nothing, or of one beside which the others weigh
+        nothing; nor does a sample without which the function is infinite: a divergence from a
+        forecast of zero.
         """
         mean, mass, weight = self.mean(values), self.mass[self.cells], self.weight
         rest = mass - weight
-        several = rest > 1e-9 * mass
+        # Without the heavy sample of a cell the changes by the light ones would not cancel.
+        several = np.bincount(self.cells, rest <= 1e-9 * mass)[self.cells] == 0
         scale = self._jackknife_scale(several)[several]
         mean, rest, weight = mean[several], rest[several, None], weight[several, None]
         others = mean - weight / rest * (values[several] - mean)

@@ -2,10 +2,10 @@
 
 import numpy as np
 from sklearn.utils import check_random_state, get_tags
-from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_consistent_length, validate_data
 
 from skcalib._checks import check_proba, check_problem, check_weight
+from skcalib._jobs import run_each
 from skcalib.errors._terms import check_notion, check_smoother
 from skcalib.grouping._collect import collect
 from skcalib.grouping._fits import GroupingProblem, fit_problem
@@ -234,8 +234,8 @@ class GroupingLossEstimator(ClassifierInspector):
         problem = check_problem(y, proba, sample_weight=weight, labels=self.classes_)
         notion = check_notion(self.notion)
         options = make_options(self, len(y), regions is not None)
-        fits = Parallel(n_jobs=self.n_jobs)(
-            delayed(fit_problem)(
+        tasks = (
+            (
                 GroupingProblem(forecast, target, problem.weight, features, events),
                 score,
                 check_smoother(self.smoother).for_loss(score),
@@ -253,7 +253,7 @@ class GroupingLossEstimator(ClassifierInspector):
                 )
             )
         )
-        collect(self, fits, notion)
+        collect(self, run_each(fit_problem, tasks, n_jobs=self.n_jobs), notion)
         return self
 
     def _given_forecasts(self, X, y, sample_weight):

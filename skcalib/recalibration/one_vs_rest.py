@@ -38,7 +38,8 @@ class OneVsRestRecalibrator(Recalibrator):
             p = np.clip(self._maps[0](problems[1]), 0.0, 1.0)
             return np.column_stack([1 - p, p])
         maps = zip(self._maps, problems, strict=True)
-        p = np.stack([np.clip(one(f), 0.0, 1.0) for one, f in maps], axis=1)
+        answers = Parallel(prefer="threads")(delayed(one)(f) for one, f in maps)
+        p = np.clip(np.stack(answers, axis=1), 0.0, 1.0)
         total = p.sum(axis=1, keepdims=True)
         # Where every class is told "no", the forecast stands as it was.
         return np.where(total > 0, p / np.where(total > 0, total, 1.0), forecast)

@@ -17,6 +17,7 @@ the blocked exact `_canonical` one.
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
+from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._checks import from_table
@@ -137,7 +138,7 @@ class DirichletKernel(Smoother):
         averages = np.empty_like(flat)
         # Folds must not be stratified: labels would take part in who goes where.
         folds = check_folds(_SELECTION_FOLDS, flat[:, :1] * 0, random_state=self.random_state)
-        chosen = [self._part(train)._search(full=False).bandwidth for train, _ in folds]
+        chosen = Parallel()(delayed(self._chosen_from)(train) for train, _ in folds)
         for bandwidth in set(chosen):  # folds that agree share their sums
             smoothed = self._leave_one_out(flat, bandwidth)
             for (_, test), own in zip(folds, chosen, strict=True):
@@ -198,6 +199,10 @@ class DirichletKernel(Smoother):
         part = clone(self)
         part._store(self.forecast_[rows], self.target_[rows], self.weight_[rows])
         return part
+
+    def _chosen_from(self, rows):
+        """The bandwidth that some of the samples would choose."""
+        return self._part(rows)._search(full=False).bandwidth
 
     def _search(self, full=True):
         n_samples, n_columns = self.forecast_.shape
