@@ -12,11 +12,12 @@ from scipy.sparse import issparse
 from sklearn.utils import check_array
 
 from skcalib._array_api import to_numpy
-from skcalib._labels import check_classes, check_y, in_words, one_hot
+from skcalib._labels import check_classes, check_y, in_words, listed, one_hot
 
 # Rows may miss one by what rounding explains: a float32 softmax over a thousand classes, or
 # probabilities written with six decimals. A row that is off by more was no probability vector.
 ROW_SUM_TOLERANCE = 1e-5
+HALF_TOLERANCE = 10 * float(np.finfo(np.float16).eps)
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,9 @@ def _check_column_names(y_proba, classes, name):
     expected = classes.tolist()
     if columns != expected and sorted(map(str, columns)) == sorted(map(str, expected)):
         raise ValueError(
-            f"The columns of {name} are named {columns}, but columns follow the sorted classes "
-            f"{expected}: pass labels= with the class of each column, or reorder them."
+            f"The columns of {name} are named {listed(columns)}, but columns follow the sorted "
+            f"classes {listed(expected)}: pass labels= with the class of each column, or reorder "
+            "them."
         )
 
 
@@ -108,20 +110,18 @@ def _check_float_array(values, name):
 
 
 def _check_simplex(array, name):
-    tolerance = max(ROW_SUM_TOLERANCE, 10 * float(np.finfo(array.dtype).eps))
     low, high = float(array.min()), float(array.max())
-    # A single column has no others to share a rounding error with.
-    if low < 0 or high > (1 if array.shape[1] == 1 else 1 + tolerance):
-        raise ValueError(
-            f"{name} has the value {low if low < 0 else high:.9g}, outside [0, 1]: probabilities "
-            "are expected. Map logits or decision values to probabilities first, for example by "
-            "scipy.special.softmax or scipy.special.expit."
-        )
+    single = array.shape[1] == 1  # it has no others to share a rounding error with
+    if low < 0 or high > (1 if single else 1 + HALF_TOLERANCE):
+        raise _outside(low if low < 0 else high, name)
     p = np.array(array, dtype=np.float64, order="C")  # a copy: the caller's array stays untouched
-    if p.shape[1] == 1:
+    if single:
         return np.hstack([1 - p, p])
     off = np.abs(p.sum(axis=1) - 1)
     row = int(off.argmax())
+    tolerance = _tolerance(array, off[row])
+    if high > 1 + tolerance:
+        raise _outside(high, name)
     if off[row] > tolerance:
         raise ValueError(
             f"Each row of {name} must sum to 1 (within {tolerance:g}), but row {row} sums to "
@@ -129,6 +129,21 @@ def _check_simplex(array, name):
             "sum first if that is what you mean."
         )
     return p
+
+
+def _outside(value, name):
+    return ValueError(
+        f"{name} has the value {value:.9g}, outside [0, 1]: probabilities are expected. Map logits "
+        "or decision values to probabilities first, for example by scipy.special.softmax or "
+        "scipy.special.expit."
+    )
+
+
+def _tolerance(array, off):
+    """What rounding explains: more for numbers of half precision, also in a wider type by now."""
+    if off <= ROW_SUM_TOLERANCE or not np.array_equal(array, array.astype(np.float16)):
+        return ROW_SUM_TOLERANCE
+    return HALF_TOLERANCE
 
 
 def check_weight(sample_weight, n_samples):

@@ -54,6 +54,15 @@ def in_words(error):
     return line.rstrip(".") + "."
 
 
+def listed(classes):
+    """Classes for a message, where a thousand of them would hide what it says."""
+    names = np.asarray(classes).tolist()
+    if len(names) <= 12:
+        return str(names)
+    first = ", ".join(map(repr, names[:5]))
+    return f"[{first}, ..., {names[-1]!r}] ({len(names)} in all)"
+
+
 def _is_missing(label):
     try:
         return label is None or bool(label != label)
@@ -80,16 +89,16 @@ def check_classes(y, n_columns, *, labels=None, pos_label=None, name="y_proba"):
 
 def _complete_single_class(classes, pos_label, name):
     """One class in y_true and one column: only `pos_label` or 0/1 coding tell what it means."""
-    only = classes[0]
     if pos_label is not None:
-        other = None if only == pos_label else pos_label
-        return np.array([only, other], dtype=object)
-    if classes.dtype.kind == "b":
+        other = None if classes[0] == pos_label else pos_label
+        return np.array([classes[0], other], dtype=object)
+    only = classes.tolist()[0]
+    if isinstance(only, bool):
         return np.array([False, True])
-    if classes.dtype.kind in "iuf" and only in (-1, 0, 1):
+    if classes.dtype.kind in "iufO" and isinstance(only, (int, float)) and only in (-1, 0, 1):
         return np.array([-1, 1]) if only == -1 else np.array([0, 1])
     raise ValueError(
-        f"y_true holds the single class {classes.tolist()[0]!r}, so the class that {name} of shape "
+        f"y_true holds the single class {only!r}, so the class that {name} of shape "
         "(n,) speaks of is unknown: pass labels=[negative, positive] or pos_label=."
     )
 
@@ -120,7 +129,7 @@ def check_label_list(labels):
     if labels.ndim != 1 or len(labels) < 2:
         raise ValueError("labels must list at least two classes, one for each column of y_proba.")
     if len(set(labels.tolist())) != len(labels):
-        raise ValueError(f"labels holds a class twice: {labels.tolist()}.")
+        raise ValueError(f"labels holds a class twice: {listed(labels)}.")
     return labels
 
 
@@ -131,7 +140,7 @@ def one_hot(y, classes):
     if unknown.any():
         raise ValueError(
             f"y_true contains {y[unknown].tolist()[0]!r}, which is none of the classes "
-            f"{classes.tolist()}: pass labels= with the class of each column."
+            f"{listed(classes)}: pass labels= with the class of each column."
         )
     return target
 

@@ -2,6 +2,7 @@
 
 from functools import cache
 from itertools import pairwise
+from numbers import Real
 
 import numpy as np
 from scipy.integrate import quad
@@ -9,7 +10,24 @@ from scipy.special import expit, log_softmax, xlog1py, xlogy
 from scipy.stats import beta, norm
 from sklearn.utils import Bunch, check_random_state
 
-MODELS = ("M1", "M2", "M3")
+from skcalib.bounds import check_count, look_up
+
+MODELS = dict.fromkeys(("M1", "M2", "M3"))
+
+
+def check_sizes(n_samples, n_classes=2):
+    """Whole numbers, of at least one sample and two classes."""
+    if check_count(n_classes, "n_classes") < 2:
+        raise ValueError(f"n_classes must be at least 2, got {n_classes!r}.")
+    return check_count(n_samples, "n_samples"), int(n_classes)
+
+
+def check_real(value, name, expected="finite", low=-np.inf, high=np.inf):
+    """A finite real number between two others, these included."""
+    real = isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(value)
+    if not real or not low <= value <= high:
+        raise ValueError(f"{name} must be {expected}, got {value!r}.")
+    return float(value)
 
 
 def make_widmann(n_samples=250, *, model="M1", n_classes=10, concentration=0.1, random_state=None):
@@ -45,13 +63,11 @@ def make_widmann(n_samples=250, *, model="M1", n_classes=10, concentration=0.1, 
     ...  for m in ("M1", "M2", "M3")]
     [0.0, 0.45, 0.7106418]
     """
-    if model not in MODELS:
-        raise ValueError(f"model must be one of 'M1', 'M2', 'M3', got {model!r}.")
-    if n_classes < 2 or not concentration > 0:
-        raise ValueError(
-            f"n_classes must be at least 2 and concentration positive, got {n_classes!r} and "
-            f"{concentration!r}."
-        )
+    look_up(model, MODELS, "model")
+    n_samples, n_classes = check_sizes(n_samples, n_classes)
+    concentration = check_real(
+        concentration, "concentration", "positive and finite", np.nextafter(0, 1)
+    )
     rng = check_random_state(random_state)
     # Gamma(a) = Gamma(a + 1) U^(1/a): logarithms do not underflow for a small concentration.
     shape = (n_samples, n_classes)
@@ -117,6 +133,8 @@ def make_logistic_scores(n_samples=1000, intercept=0.5, slope=-1.5, *, random_st
     >>> round(truth["tce"], 5), round(truth["lipschitz"], 3)
     (0.07444, 1.522)
     """
+    n_samples, _ = check_sizes(n_samples)
+    intercept, slope = check_real(intercept, "intercept"), check_real(slope, "slope")
     if slope == 0:
         raise ValueError("slope must not be 0: all forecasts would be the same.")
     rng = check_random_state(random_state)
@@ -128,7 +146,7 @@ def make_logistic_scores(n_samples=1000, intercept=0.5, slope=-1.5, *, random_st
         y=y,
         y_proba=pairs[0],
         posterior=pairs[1],
-        truth=dict(_logistic_truth(float(intercept), float(slope))),
+        truth=dict(_logistic_truth(intercept, slope)),
     )
 
 
@@ -147,22 +165,25 @@ def _logistic_truth(intercept, slope):
         pieces = pairwise(points)
         return sum(quad(integrand, low, high, epsabs=1e-13)[0] for low, high in pieces)
 
-    def kullback_leibler(f, q):
-        # log sigma(q) - log sigma(f), each as a difference of log(1 + e^.) terms.
-        positive = np.logaddexp(0, -f) - np.logaddexp(0, -q)
-        negative = np.logaddexp(0, f) - np.logaddexp(0, q)
-        return expit(q) * positive + expit(-q) * negative
-
     # d sigma(q) / d sigma(f) along x, on a grid and refined: smooth and without a closed form.
     x = np.linspace(-20, 20, 400_001)
     f, q = intercept + slope * x, -2 * x
-    ratio = np.abs(2 / slope) * np.exp(_log_slope(q) - _log_slope(f))
+    with np.errstate(over="ignore"):  # of a steep forecast it is no float: infinite
+        ratio = np.abs(2 / slope) * np.exp(_log_slope(q) - _log_slope(f))
     return {
         "tce": mean(lambda f, q: abs(expit(q) - expit(f))),
         "brier": mean(lambda f, q: (expit(q) - expit(f)) ** 2),
-        "log": mean(kullback_leibler),
+        "log": mean(logit_divergence),
         "lipschitz": float(ratio.max()),
     }
+
+
+def logit_divergence(f, q):
+    """Kullback-Leibler divergence of sigma(q) from sigma(f), where these may be 0 for a float."""
+    # log sigma(q) - log sigma(f), each as a difference of log(1 + e^.) terms.
+    positive = np.logaddexp(0, -f) - np.logaddexp(0, -q)
+    negative = np.logaddexp(0, f) - np.logaddexp(0, q)
+    return expit(q) * positive + expit(-q) * negative
 
 
 def _log_slope(z):

@@ -14,7 +14,14 @@ from scipy.special import expit, log_softmax, logit
 from scipy.stats import norm
 from sklearn.utils import Bunch, check_random_state
 
-from skcalib._simulators import make_logistic_scores, make_widmann
+from skcalib._simulators import (
+    check_real,
+    check_sizes,
+    logit_divergence,
+    make_logistic_scores,
+    make_widmann,
+)
+from skcalib.bounds import look_up
 from skcalib.scores import Brier, LogLoss
 
 __all__ = [
@@ -46,7 +53,7 @@ def make_tempered_simplex(
     n_classes : int, default=2
         Number of classes K.
     label_temperature, score_temperature : float, default=0.9 and 0.6
-        The two temperatures, positive.
+        The two temperatures, from 0.01 to 100.
     random_state : int, RandomState instance or None, default=None
         Seed.
 
@@ -66,10 +73,11 @@ def make_tempered_simplex(
     >>> data.y_proba.shape, round(data.truth["log"], 7)
     ((100, 2), 0.036603)
     """
-    if not (label_temperature > 0 and score_temperature > 0):
-        raise ValueError("label_temperature and score_temperature must be positive.")
-    if n_classes < 2:
-        raise ValueError(f"n_classes must be at least 2, got {n_classes!r}.")
+    n_samples, n_classes = check_sizes(n_samples, n_classes)
+    # Beyond these the quadrature of the truth would miss where the forecasts differ.
+    within = "a number from 0.01 to 100", 0.01, 100
+    label_temperature = check_real(label_temperature, "label_temperature", *within)
+    score_temperature = check_real(score_temperature, "score_temperature", *within)
     rng = check_random_state(random_state)
     # Logarithms of exponentials stay exact where a Dirichlet draw would underflow.
     log_u = np.log(rng.standard_exponential((n_samples, n_classes)))
@@ -96,6 +104,9 @@ def _tempered_truth(label_temperature, score_temperature):
     for name, score in (("brier", Brier()), ("log", LogLoss())):
 
         def calibration(u, score=score):
+            if isinstance(score, LogLoss):  # finite, although the forecast may be 0 for a float
+                z = logit(u) / label_temperature
+                return logit_divergence(z / score_temperature, z)
             q = pair(u, label_temperature)
             return score.divergence(q, pair(u, label_temperature * score_temperature))
 
@@ -103,7 +114,8 @@ def _tempered_truth(label_temperature, score_temperature):
             return score.entropy(pair(u, label_temperature))
 
         # Symmetric in u and 1 - u: half of the interval keeps the quadrature away from 1.
-        integrate = partial(quad, a=0, b=0.5, epsabs=1e-13, epsrel=1e-12)
+        # With the full output it does not warn where the last digits are out of reach.
+        integrate = partial(quad, a=0, b=0.5, epsabs=1e-13, epsrel=1e-12, full_output=1)
         truth[name] = 0.0 if score_temperature == 1 else 2 * integrate(calibration)[0]
         truth[f"refinement_{name}"] = 2 * integrate(refinement)[0]
         truth[f"uncertainty_{name}"] = float(score.entropy(np.array([0.5, 0.5])))
@@ -154,11 +166,9 @@ def make_grouping_problem(n_samples=1000, *, heterogeneity=1.0, link="sigmoid", 
     >>> data.X.shape, round(data.truth["grouping_brier"], 6)
     ((100, 2), 0.005862)
     """
-    if not 0 <= heterogeneity <= 1:
-        raise ValueError(f"heterogeneity must be in [0, 1], got {heterogeneity!r}.")
-    if not isinstance(link, str) or link not in LINKS:
-        names = ", ".join(map(repr, LINKS))
-        raise ValueError(f"link must be one of {names}, got {link!r}.")
+    n_samples, _ = check_sizes(n_samples)
+    heterogeneity = check_real(heterogeneity, "heterogeneity", "in [0, 1]", 0, 1)
+    look_up(link, LINKS, "link")
     rng = check_random_state(random_state)
     # Along (1, 1) / sqrt 2 the variance is 10, along (1, -1) / sqrt 2 it is 1.
     along, across = np.sqrt(10) * rng.standard_normal(n_samples), rng.standard_normal(n_samples)

@@ -14,7 +14,9 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 import skcalib
-from skcalib import datasets
+from skcalib import datasets, testing
+from skcalib._labels import check_y, unique_labels
+from skcalib.kernels import median_distance
 from skcalib.regression import (
     dawid_sebastiani_score,
     kernel_calibration_error_gaussian,
@@ -103,6 +105,21 @@ def _locations(function):
     return call
 
 
+def _stream(**parameters):
+    """The door of a stream, whose answers are read off: all rows, and the same from elsewhere."""
+
+    def call(y_true, y_proba, *, sample_weight=None, labels=None):
+        known = unique_labels(check_y(y_true)) if labels is None else labels
+        parts = [skcalib.IncrementalReliability(known, **parameters) for _ in range(2)]
+        for part in parts:
+            part.partial_fit(y_true, y_proba, sample_weight=sample_weight)
+        stream = parts[0].merge(parts[1])
+        return stream.calibration_error(), stream.reliability_bins()
+
+    call.__name__ = "IncrementalReliability"
+    return call
+
+
 def _interval(metric):
     """The interval of a metric, with the metric as the first argument."""
     function = skcalib.calibration_error_interval
@@ -166,6 +183,8 @@ def _forecast_recipes():
     yield from _recipes(s.calibration_error, {"notion": "canonical"}, binary=True)
     # The variance of a sample that is alone in its bin is infinite, as documented.
     yield from _recipes(s.reliability_bins, {}, classwise, infinite=True)
+    for stream in (_stream(), _stream(notion="classwise", n_bins=[0, 0.25, 1])):
+        yield from _recipes(stream, infinite=True)
     for function in (s.ks_calibration_error, s.cumulative_curve):
         yield from _recipes(function, {}, classwise)
     yield from _recipes(
@@ -224,7 +243,7 @@ def _other_recipes():
     two = {"takes": "two forecasts"}
     yield from _recipes(s.calibration_improvement, infinite=True, **two)
     yield from _recipes(s.calibration_improvement, {"loss": "log"}, infinite=True, **two)
-    yield from _recipes(s.compare_calibration, {"block_size": 2}, order=True, **two)
+    yield from _recipes(s.compare_calibration, {"block_size": 2}, {}, order=True, **two)
     yield from _recipes(s.sharpness, {"transform": "simplex"}, order=True)  # folds again
 
 
@@ -272,10 +291,17 @@ SCALARS = {
     skcalib.get_scorer: ("neg_brier_calibration_error",),
     skcalib.get_scorer_names: (),
     skcalib.get_scorers: (["neg_brier_calibration_error"],),
+    median_distance: (np.eye(3),),
 }
 
 #: Simulators, all of them called with ``random_state``.
 SIMULATORS = [getattr(datasets, name) for name in datasets.__all__]
+
+#: In the tables, but no function of `skcalib` itself: the door of a class, and one of a module.
+BESIDE = {"IncrementalReliability", "median_distance"}
+
+#: For those who add a score, a smoother, ...: `test_testing` and `test_links` feed them instances.
+FOR_EXTENDERS = {*testing.__all__, "fit_link"}
 
 #: Public, but fed with classifiers; the suites of estimators hold them to the same rules.
 WITH_CLASSIFIERS = {"evaluate_supersample": "tests/test_generalization.py"}

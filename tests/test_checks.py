@@ -13,7 +13,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.sparse import csr_array
 
-from skcalib import calibration_upper_bound, proper_calibration_error
+from skcalib import (
+    calibration_error,
+    calibration_upper_bound,
+    consistency_test,
+    proper_calibration_error,
+)
 from skcalib._checks import ROW_SUM_TOLERANCE, check_proba, check_problem, check_weight
 from skcalib._labels import check_y
 
@@ -232,6 +237,20 @@ def test_messages_are_single_sentences_about_one_argument():
     assert "[False, True]" in str(caught.value)
 
 
+def test_messages_about_many_classes_are_short():
+    proba = np.full((3, 1000), 1e-3)
+    names = [f"c{k}" for k in range(1000)]
+    words = r"none of the classes \[0, 1, 2, 3, 4, \.\.\., 999\] \(1000 in all\): pass"
+    with pytest.raises(ValueError, match=words):
+        brier([0, 1, 1000], proba, labels=range(1000))
+    with pytest.raises(ValueError, match=r"twice: \['c0', .*, 'c0'\] \(1000 in all\)\.$"):
+        brier(["c0"] * 3, proba, labels=[*names[:-1], "c0"])
+    frame = pd.DataFrame(proba, columns=names[::-1])
+    with pytest.raises(ValueError, match="columns of y_proba are named") as caught:
+        brier(np.resize(names, 3000), pd.concat([frame] * 1000, ignore_index=True))
+    assert len(str(caught.value)) < 400
+
+
 # --- valid input of every kind: the same answer ---------------------------------------------------
 
 NAMES = np.array(["ant", "bee", "cat"])[Y]
@@ -296,6 +315,26 @@ def test_low_precision_is_accepted_as_it_is(dtype, precision):
     np.testing.assert_allclose(problem.forecast, exact.forecast, rtol=precision)
 
 
+def test_half_precision_is_recognised_in_a_wider_type():
+    """Forecasts of half precision pass the doors that a function calls with what it has read."""
+    rng = np.random.default_rng(0)
+    half = rng.dirichlet(np.ones(60), 50).astype(np.float16)
+    y = np.arange(50) % 60
+    assert 1e-5 < np.abs(half.astype(float).sum(axis=1) - 1).max() < 1e-2
+    off = np.where(np.arange(50)[:, None] == 7, np.float16(0.98) * half, half)
+    for dtype in (np.float16, np.float32, np.float64):
+        proba = half.astype(dtype)
+        np.testing.assert_array_equal(check_proba(proba), half)
+        with pytest.raises(ValueError, match=r"\(within 0.00976562\), but row 7 sums to 0.9[78]"):
+            check_proba(off.astype(dtype))
+    found = consistency_test(y, half, labels=range(60), n_resamples=5, random_state=0)
+    assert found.statistic == calibration_error(y, half, labels=range(60))
+    near = half.astype(float)
+    near[3] *= 1 - 1e-12  # numbers of double precision: no rounding explains these rows
+    with pytest.raises(ValueError, match="within 1e-05"):
+        check_proba(near)
+
+
 def test_six_decimals_are_accepted_as_they_are():
     """As are float32 probabilities that somebody has turned into float64."""
     rng = np.random.default_rng(0)
@@ -358,6 +397,8 @@ def test_one_class_only():
     """0/1 coding, labels= or pos_label= tell what the column means."""
     for y, arguments, target in [
         (np.ones(6, dtype=int), {}, 1),
+        (np.ones(6, dtype=int).astype(object), {}, 1),
+        (np.zeros(6, dtype=bool).astype(object), {}, 0),
         (np.zeros(6, dtype=int), {}, 0),
         (np.full(6, -1), {}, 0),
         (np.zeros(6, dtype=bool), {}, 0),

@@ -178,8 +178,11 @@ def test_no_heterogeneity_no_grouping_loss():
     ("make", "words"),
     [
         (lambda: make_tempered_simplex(10, 1), "n_classes must be at least 2"),
-        (lambda: make_tempered_simplex(10, score_temperature=0), "must be positive"),
-        (lambda: make_tempered_simplex(10, label_temperature=-1), "must be positive"),
+        (
+            lambda: make_tempered_simplex(10, score_temperature=0),
+            "must be a number from 0.01 to 100",
+        ),
+        (lambda: make_tempered_simplex(10, label_temperature=-1), "must be a number from 0.01"),
         (
             lambda: make_grouping_problem(10, heterogeneity=1.5),
             r"heterogeneity must be in \[0, 1\]",

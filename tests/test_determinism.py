@@ -5,6 +5,7 @@ reason; the table of public functions marks them, and everything else is tested 
 """
 
 from functools import partial
+from inspect import isclass, signature
 
 import numpy as np
 import pytest
@@ -86,6 +87,14 @@ def test_the_same_random_state_gives_the_same_result(recipe):
     np.testing.assert_array_equal(before, np.random.get_state()[1])  # noqa: NPY002
 
 
+@pytest.mark.parametrize("recipe", MOMENTS, ids=str)
+def test_moments_with_the_same_random_state(recipe):
+    rng = np.random.default_rng(0)
+    moments = rng.normal(size=30), rng.normal(size=30), rng.uniform(1, 2, 30)
+    seed = {"random_state": 7} if recipe.accepts("random_state") else {}
+    np.testing.assert_array_equal(run(recipe, *moments, **seed), run(recipe, *moments, **seed))
+
+
 @pytest.mark.parametrize("recipe", [r for r in EVERY if r not in RANDOM], ids=str)
 def test_functions_without_a_random_state_draw_nothing(recipe):
     y, proba = data_for(recipe)
@@ -159,11 +168,43 @@ PARALLEL = {
 }
 
 
+#: What else has `n_jobs` is compared in a suite of its own.
+JOBS_ELSEWHERE = {
+    "evaluate_supersample": "test_generalization",
+    "EstimationDisplay.from_predictions": "test_estimation_display",
+    "EstimationDisplay.from_estimator": "test_estimation_display",
+    "CalibrationReport.from_predictions": "test_report",
+    "CalibrationReport.from_estimator": "test_report",
+    "ComparisonReport.from_predictions": "test_report_comparison",
+    "ComparisonReport.from_estimators": "test_report_comparison",
+    "CalibrationErrorEstimator": "test_estimator_inputs",
+    "CrossFitProba": "test_estimator_inputs",
+    "GroupingLossEstimator": "test_estimator_inputs",
+    "RecalibratedClassifierCV": "test_estimator_inputs",
+    "RecalibratedRegressorCV": "test_estimator_inputs",
+    "DirichletKernel": "below",
+}
+
+
 def test_every_function_with_jobs_is_compared():
-    with_jobs = {r.function for r in (*FORECASTS, *MOMENTS) if r.accepts("n_jobs")}
-    assert {public_name(function) for function in with_jobs} == {
-        name.split(",")[0] for name in PARALLEL
-    }
+    """All public names with a parameter `n_jobs`, and the methods of classes that have one."""
+    with_jobs = {public_name(r.function) for r in (*FORECASTS, *MOMENTS) if r.accepts("n_jobs")}
+    assert with_jobs == {name.split(",")[0] for name in PARALLEL}
+    public = {name: getattr(skcalib, name) for name in skcalib.__all__}
+    for owner, one in list(public.items()):
+        if isclass(one):
+            public |= {f"{owner}.{name}": getattr(one, name) for name in dir(one) if name[0] != "_"}
+            if not hasattr(one, "fit"):  # doors build it
+                del public[owner]
+    found = {name for name, one in public.items() if callable(one) and _has_jobs(one)}
+    assert found == with_jobs | set(JOBS_ELSEWHERE)
+
+
+def _has_jobs(one):
+    try:
+        return "n_jobs" in signature(one).parameters
+    except ValueError:  # built-in functions have none
+        return False
 
 
 @pytest.mark.parametrize("name", PARALLEL)
@@ -194,12 +235,15 @@ ORDER_MATTERS = {
         "DecompositionDisplay.from_predictions",
         "GroupingDisplay.from_predictions",
         "EstimationDisplay.from_predictions",
+        "CalibrationReport.from_predictions",
     ),
     "blocks are consecutive rows": (
         "kernel_calibration_error",
         "kernel_calibration_test",
         "distribution_free_bound",
         "compare_calibration",
+        "kernel_calibration_error_gaussian",
+        "kernel_calibration_test_gaussian",
     ),
     "draws go row by row": (
         "kernel_calibration_test",
@@ -217,7 +261,8 @@ ORDER_MATTERS = {
 
 def test_the_reasons_are_complete():
     named = {name for names in ORDER_MATTERS.values() for name in names}
-    assert named == {public_name(recipe.function) for recipe in EVERY if recipe.order}
+    ordered = {public_name(r.function) for r in (*EVERY, *MOMENTS, REPORT) if r.order}
+    assert named == ordered
 
 
 @pytest.mark.parametrize("recipe", [r for r in EVERY if not r.order], ids=str)

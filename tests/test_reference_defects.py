@@ -203,6 +203,41 @@ def test_a_negative_kernel_estimate_is_no_evidence():
     assert negative and all(test.pvalue == 1 for test in negative)
 
 
+# --- the list is complete -------------------------------------------------------------------------
+
+#: The words of REFERENCE, each with its test above.
+DEFECTS = {
+    "a p-value of -7e-12 (1 - cdf at large n: use `sf`)": "test_pvalues_are_never_negative",
+    "a one-sided Spiegelhalter test": "test_spiegelhalter_is_two_sided",
+    "p = 1.0 in a phantom bin": "test_one_belongs_to_the_last_bin",
+    "nan for the classes that are not the top one": (
+        "test_classes_that_are_never_the_top_one_have_numbers"
+    ),
+    "a decomposition of multiclass input read as several models": (
+        "test_the_columns_of_a_forecast_are_classes_of_one_model"
+    ),
+    "a crash when a bin holds one sample": "test_a_bin_may_hold_a_single_sample",
+    "Platt on probabilities instead of logits": "test_platt_is_a_map_of_the_logit",
+}
+
+
+def test_every_defect_of_the_reference_has_its_test():
+    assert all(callable(globals()[name]) for name in DEFECTS.values())
+    reference = Path(__file__).parents[2] / "shared" / "REFERENCE.md"
+    if not reference.exists():
+        pytest.skip("the reference is not here")
+    (listed,) = re.findall(
+        r"Known defects elsewhere, each a test here: (.*?)\n- ", text_of(reference)
+    )
+    found = [re.sub(r" \(worse log loss.*", "", one) for one in listed.split("; ")]
+    assert [one.rstrip(".") for one in found] == list(DEFECTS)
+
+
+def text_of(path):
+    """Lines that a list item was broken into are one line again."""
+    return re.sub(r"\n +", " ", path.read_text(encoding="utf-8"))
+
+
 # --- where each of them is studied at length ------------------------------------------------------
 
 STUDIES = {

@@ -6,9 +6,12 @@ never a warning of numpy.
 """
 
 import traceback
+from functools import partial
+from inspect import signature
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -19,6 +22,7 @@ from public_functions import (
     MOMENTS,
     REPORT,
     SCALARS,
+    SIMULATORS,
     Recipe,
     numbers,
     only_own_warnings,
@@ -26,6 +30,7 @@ from public_functions import (
 )
 
 import skcalib
+from skcalib._checks import check_problem
 
 HOME = str(Path(skcalib.__file__).parent)
 
@@ -65,8 +70,10 @@ def assert_consistent(result):
     assert pvalue is None or 0 <= pvalue <= 1, result
     estimate = getattr(result, "estimate", None)
     if hasattr(result, "low") and estimate is not None:
-        # The interval of an error begins at zero, where its estimate may be negative.
-        assert result.low <= max(estimate, 0.0) and estimate <= result.high, result
+        # The interval of an error begins at zero, where its estimate may be negative, and ends at
+        # the largest error of forecasts whose rows sum to exactly one.
+        slack = 1e-6 * abs(estimate) if np.isfinite(estimate) else 0
+        assert result.low <= max(estimate, 0.0) + slack and estimate <= result.high + slack, result
 
 
 # --- forecasts, labels and weights that are hard on formulas --------------------------------------
@@ -118,16 +125,56 @@ def weights(draw, n_samples):
     return weight
 
 
+ANIMALS = np.array(["ant", "bee", "cat", "dog", "elk", "fox", "gnu", "hen"])
 NAMES = {
     "int": np.arange(8),
-    "str": np.array(["ant", "bee", "cat", "dog", "elk", "fox", "gnu", "hen"]),
+    "str": ANIMALS,
     "negative": np.arange(8) - 1,
+    "huge": np.arange(8) + 2**62,
+    "float": np.arange(8.0),
+    "bytes": ANIMALS.astype("S"),
+    "object": ANIMALS.astype(object),
+    "date": np.datetime64("2026-01-01") + np.arange(8),
+    "bool": np.array([False, True]),  # of two classes
 }
 
 
+def names_for(classes):
+    """Kinds of names: two classes may be booleans, more may not."""
+    return [name for name in NAMES if len(NAMES[name]) >= classes]
+
+
 @st.composite
-def valid(draw, max_samples=12, binary=False):
-    """Arguments (y, P, options) that no check of the door has to refuse."""
+def in_another_order(draw, y, proba, options):
+    """Columns and `labels` permuted together; one column of either class."""
+    classes = options["labels"]
+    order = np.array(draw(st.permutations(range(len(classes)))))
+    options = {**options, "labels": classes[order]}
+    if len(classes) == 2 and draw(st.booleans()):
+        positive = draw(st.sampled_from([0, 1]))
+        return y, np.minimum(proba[:, positive], 1), {**options, "pos_label": classes[positive]}
+    return y, proba[:, order], options
+
+
+@st.composite
+def as_somebody_holds_it(draw, y, proba):
+    """Another container of the labels, another precision of the forecasts."""
+    hold = draw(st.sampled_from(["array", "array", "list", "series", "category", "column"]))
+    if hold == "list":
+        y = y.tolist()
+    elif hold == "category" and y.dtype.kind in "iU":
+        y = pd.Series(pd.Categorical(y))
+    elif hold in ("series", "category"):
+        y = pd.Series(y)
+    elif hold == "column":
+        y = y[:, None]
+    dtype = draw(st.sampled_from([np.float64, np.float64, np.float64, np.float32, np.float16]))
+    return y, proba.astype(dtype)
+
+
+@st.composite
+def valid(draw, max_samples=12, binary=False, plain=False):
+    """Arguments (y, P, options) that no check of the door has to refuse; plain ones are arrays."""
     n_samples = draw(st.integers(1, max_samples))
     n_classes = 2 if binary else draw(st.sampled_from([2, 2, 3, 4, 8]))
     proba = draw(rows(n_samples, n_classes))
@@ -142,22 +189,28 @@ def valid(draw, max_samples=12, binary=False):
         column = np.array(
             draw(st.lists(st.integers(0, n_classes - 1), min_size=n_samples, max_size=n_samples))
         )
-    classes = NAMES[draw(st.sampled_from(list(NAMES)))][:n_classes]
+    classes = NAMES[draw(st.sampled_from(names_for(n_classes)))][:n_classes]
     options = {"sample_weight": draw(weights(n_samples)), "labels": classes}
     if len(np.unique(column)) == n_classes and draw(st.booleans()):
         del options["labels"]
-    if draw(st.booleans()):  # rounding: accepted as it is
-        proba[0] *= 1 + 1e-7
-        proba = np.minimum(proba, 1)
-    if n_classes == 2 and draw(st.booleans()):
-        proba = proba[:, 1]
-    return classes[column], proba, options
+    some = slice(None) if draw(st.booleans()) else slice(1)
+    # Rounding is accepted as it is, also above 1 where other columns can make up for it.
+    proba[some] *= 1 + draw(st.sampled_from([0, 0, 1e-7, -1e-7]))
+    y = classes[column]
+    if plain:
+        single = n_classes == 2 and draw(st.booleans())
+        return y, np.minimum(proba[:, 1], 1) if single else proba, options
+    if "labels" in options and draw(st.booleans()):
+        y, proba, options = draw(in_another_order(y, proba, options))
+    elif n_classes == 2 and draw(st.booleans()):
+        proba = np.minimum(proba[:, 1], 1)
+    return *draw(as_somebody_holds_it(y, proba)), options
 
 
 @st.composite
 def broken(draw, binary=False):
     """Valid arguments in which one thing is wrong -> (what, y, P, options)."""
-    y, proba, options = draw(valid(binary=binary))
+    y, proba, options = draw(valid(binary=binary, plain=True))
     what = draw(st.sampled_from([*BAD, "lengths", "label", "missing label", "weight", "shape"]))
     row = draw(st.integers(0, len(y) - 1))
     y, proba = y.copy(), np.array(proba)
@@ -306,6 +359,37 @@ def test_answers_lie_in_their_range(case):
             assert 0 <= direct <= 2
 
 
+@settings(EASY, max_examples=40)
+@given(valid(max_samples=20))
+def test_answers_are_those_of_plain_loops(case):
+    """The definitions, sample by sample, on the same hard forecasts."""
+    y, proba, options = case
+    problem = check_problem(y, proba, **options)
+    p, t, w = problem.forecast, problem.target, problem.weight / problem.weight.sum()
+    square = sum(wi * np.sum((pi - ti) ** 2) for wi, pi, ti in zip(w, p, t, strict=True))
+    halved = 0.5 if p.shape[1] == 2 else 1.0
+    near = partial(pytest.approx, rel=1e-9, abs=1e-12)
+    assert skcalib.root_brier_score(y, proba, **options) == near(np.sqrt(halved * square))
+    gaps = np.zeros(7)
+    for wi, pi, ti in zip(w, p, t, strict=True):
+        top = int(np.argmax(pi))
+        gaps[sum(pi[top] > k / 7 for k in range(1, 7))] += wi * (ti[top] - pi[top])
+    found = skcalib.calibration_error(y, proba, strategy="uniform", n_bins=7, **options)
+    assert found == near(np.abs(gaps).sum())
+    rows = range(len(w))
+    total = sum(
+        w[i] * w[j] * (t[i] - p[i]) @ (t[j] - p[j]) * np.exp(-np.abs(p[i] - p[j]).sum())
+        for i in rows
+        for j in rows
+    )
+    kernel = {"kernel": skcalib.LaplacianKernel(0.5), "estimator": "biased"}
+    assert skcalib.kernel_calibration_error(y, proba, **kernel, **options) == near(total)
+    terms = skcalib.corp_decomposition(y, proba, notion="top_label", **options)
+    kept = terms.miscalibration - terms.discrimination + terms.uncertainty
+    assert terms.score == pytest.approx(kept, rel=1e-6, abs=1e-9)
+    assert min(terms.miscalibration, terms.discrimination, terms.uncertainty) >= 0
+
+
 @EASY
 @given(valid(max_samples=20))
 def test_a_row_of_weight_zero_is_not_there(case):
@@ -335,6 +419,27 @@ def test_rows_off_by_rounding_are_taken_and_others_refused(recipe):
     if "transform" not in recipe.options:
         with pytest.raises(ValueError, match=r"must sum to 1 \(within 1e-05\), but row \d+ sums"):
             recipe(y, proba * 0.999)
+
+
+@pytest.mark.parametrize("recipe", FORECASTS, ids=str)
+def test_rows_above_one_by_rounding(recipe):
+    """A certain forecast that an average has left at 1.0000001 is as good as certain."""
+    y = np.array([0, 1, 1, 0, 1] * 4)
+    above = np.array([[0.0, 1 + 1e-7]] * 20)
+    for proba in (above, np.where(np.arange(20)[:, None] % 5 == 1, above, [[0.4, 0.6]])):
+        answer_or_sentence(recipe, y, proba)
+        sure = np.ones(20, dtype=int)
+        answer_or_sentence(
+            recipe, sure, proba, **{"labels": [0, 1]} if recipe.accepts("labels") else {}
+        )
+
+
+def test_certainty_above_one_is_not_refuted_by_its_rounding():
+    certain, labels = np.array([[0.0, 1 + 1e-7]] * 20), [0, 1]
+    tests = skcalib.spiegelhalter_test, skcalib.hosmer_lemeshow_test, skcalib.cumulative_test
+    for test in tests:
+        found = test(np.ones(20), certain, labels=labels)
+        assert (found.statistic, found.pvalue) == (0, 1)
 
 
 def test_infinity_is_an_answer_of_the_log_loss():
@@ -465,3 +570,21 @@ def test_odd_arguments_of_functions_of_numbers(function):
             changed = [*plain]
             changed[position] = odd
             answer_or_sentence(recipe, *changed)
+
+
+@pytest.mark.parametrize("simulate", SIMULATORS, ids=public_name)
+def test_odd_arguments_of_simulators(simulate):
+    """Forecasts on the simplex, or a sentence."""
+    names = [n for n in signature(simulate).parameters if n != "random_state"]
+    for name in names:
+        for odd in (*ODD, 1e-300, 0.01, 1e3):
+            with only_own_warnings():
+                try:
+                    data = simulate(**{"n_samples": 20, name: odd}, random_state=0)
+                except ValueError as error:
+                    assert_own_sentence(error)
+                    continue
+            assert len(data.y) == len(data.y_proba) and np.isfinite(data.y_proba).all()
+            np.testing.assert_allclose(data.y_proba.sum(axis=1), 1, rtol=1e-12)
+            np.testing.assert_allclose(data.posterior.sum(axis=1), 1, rtol=1e-12)
+            assert not np.isnan(list(data.truth.values())).any(), (name, odd)

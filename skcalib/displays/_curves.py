@@ -123,8 +123,9 @@ def _error(problem, level):
     """Brier calibration error of the binary problem; one sample has no held-out estimate."""
     if len(problem.forecast) < 2:
         return None
-    terms = proper_terms(problem, loss="brier", notion="canonical", smoother=None, method="risk")
-    return mean_interval(terms.influence, terms.weight, level)
+    terms = proper_terms(problem, loss="brier", notion="canonical", smoother=None, method="auto")
+    estimate = terms.mean("calibration")
+    return mean_interval(terms.influence, terms.weight, level, estimate=estimate)
 
 
 def legend_label(curves, name):

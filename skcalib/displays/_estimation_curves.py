@@ -216,10 +216,11 @@ def _expected_means(score, event, weight, bins, size):
     residual = event - score
     gap = mean(residual)
     # A subsample without replacement varies less, and not at all if it takes everything.
+    label_variance = np.maximum(mean(score - score**2), 0.0)  # of a score above 1 by rounding
     variance = (1 - size / len(score)) * spread * np.maximum(mean(residual**2) - gap**2, 0.0)
     return np.array(
         [
             expected_binned_error(share, gap, variance, size),
-            expected_binned_error(share, np.zeros(len(gap)), spread * mean(score - score**2), size),
+            expected_binned_error(share, np.zeros(len(gap)), spread * label_variance, size),
         ]
     )

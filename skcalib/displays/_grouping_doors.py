@@ -135,7 +135,8 @@ class FromRegions:
                 np.zeros((len(one.target), 1)) if X is None else X,
                 one.target[:, 1].astype(int),
                 None if sample_weight is None else weight,
-                y_proba=one.forecast,
+                # Rounding may leave a confidence above 1, and rows that miss a sum of 1.
+                y_proba=np.minimum(one.forecast[:, 1], 1),
                 regions=regions,
             )
             diagrams.append(

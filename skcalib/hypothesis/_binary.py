@@ -4,6 +4,8 @@ Each is made from forecasts p (n,) and weights, and evaluates many labelings (..
 ``pvalue`` is that of the asymptotic law, two-sided, from survival functions: never negative.
 """
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.special import ndtr
 from scipy.stats import chi2
@@ -152,7 +154,8 @@ def binary_problem(y_true, y_proba, sample_weight, labels, pos_label, name):
             "kernel_calibration_test, or test each class c against the rest, "
             f"{name}(y_true == c, y_proba[:, c]), and multiply the p-values by {n_classes}."
         )
-    return problem
+    # What rounding has left above 1 is certain; as it stands it would have a negative variance.
+    return replace(problem, forecast=np.minimum(problem.forecast, 1))
 
 
 def run_test(test, problem, n_resamples, random_state):

@@ -204,8 +204,8 @@ def _check_method(method, estimator):
 def _check_enough(n_samples, estimator, block_size):
     if n_samples < MIN_SAMPLES:
         raise ValueError(
-            f"A test needs at least {MIN_SAMPLES} samples that count, got {n_samples}: use "
-            "distribution_free_bound, which holds for any number."
+            f"A test needs at least {MIN_SAMPLES} samples that count, got {n_samples}: use more "
+            "or, for probabilities of classes, distribution_free_bound, which holds for any number."
         )
     if estimator == "block" and n_samples < 2 * block_size:
         raise ValueError(

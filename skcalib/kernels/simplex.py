@@ -37,6 +37,11 @@ def median_distance(forecast, *, metric="total_variation", rule="median", max_sa
         The median, positive. If more than half of the distances are 0, the median of the
         others, and 1 if all forecasts are equal, where any bandwidth does.
 
+    Raises
+    ------
+    ValueError
+        For forecasts that are no matrix of finite numbers, and unknown metrics and rules.
+
     Examples
     --------
     >>> import numpy as np
@@ -45,7 +50,17 @@ def median_distance(forecast, *, metric="total_variation", rule="median", max_sa
     >>> median_distance(points), median_distance(points, metric="euclidean", rule="median_pairs")
     (0.5, 0.7071067811865476)
     """
-    forecast = np.asarray(forecast, dtype=np.float64)
+    _check_options(metric, max_samples)
+    _check_name(rule, RULES, "rule")
+    forecast = np.asarray(forecast)
+    if forecast.dtype.kind not in "biuf" or forecast.ndim != 2 or forecast.size == 0:
+        raise ValueError(
+            f"forecast must hold numbers of shape (n, K), got shape {forecast.shape} of type "
+            f"{forecast.dtype}."
+        )
+    forecast = forecast.astype(np.float64, copy=False)
+    if not np.isfinite(forecast).all():
+        raise ValueError("forecast contains NaN or infinity: remove these rows first.")
     if max_samples is not None and len(forecast) > max_samples:
         chosen = np.random.default_rng(0).choice(len(forecast), max_samples, replace=False)
         forecast = forecast[_any_order(forecast)[chosen]]
@@ -57,6 +72,21 @@ def median_distance(forecast, *, metric="total_variation", rule="median", max_sa
         positive = distances[distances > 0]
         median = np.median(positive) if positive.size else 1.0
     return float(median)
+
+
+def _check_name(value, table, name):
+    """A key of the table."""
+    if not (isinstance(value, str) and value in table):
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, table))}, got {value!r}.")
+
+
+def _check_options(metric, max_samples):
+    """What kernels and the rule for their bandwidth have in common."""
+    _check_name(metric, METRICS, "metric")
+    if max_samples is not None and not (isinstance(max_samples, Integral) and max_samples >= 2):
+        raise ValueError(
+            f"max_samples must be None or a whole number of at least 2, got {max_samples!r}."
+        )
 
 
 @dataclass(frozen=True)
@@ -75,14 +105,7 @@ class DistanceKernel(Kernel):
             raise ValueError(
                 f"bandwidth must be a positive number or one of {names}, got {self.bandwidth!r}."
             )
-        if not (isinstance(self.metric, str) and self.metric in METRICS):
-            names = ", ".join(map(repr, METRICS))
-            raise ValueError(f"metric must be one of {names}, got {self.metric!r}.")
-        size = self.max_samples
-        if size is not None and not (isinstance(size, Integral) and size >= 2):
-            raise ValueError(
-                f"max_samples must be None or a whole number of at least 2, got {size!r}."
-            )
+        _check_options(self.metric, self.max_samples)
 
     def _is_rule(self):
         return isinstance(self.bandwidth, str) and self.bandwidth in RULES
