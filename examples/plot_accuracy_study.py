@@ -18,7 +18,9 @@ import numpy as np
 
 PANELS = {"canonical brier": "all classes at once", "top_label brier": "top label"}
 KINDS = ("calibrated", "over-confident", "under-confident", "class-dependent", "non-monotone")
+TICKS = (0.1, 0.3, 1, 3, 10, 30, 100, 1000)
 MARKERS = ("o", "^", "v", "s", "D")
+COLORS = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7")
 
 folder = Path("doc/studies/results")
 folder = folder if folder.exists() else Path("..") / folder  # sphinx-gallery runs it from here
@@ -30,9 +32,9 @@ def world(row):
     return row["target"], row["classes"], row["kind"], row["samples"]
 
 
-default = {world(row): float(row["rmse"]) for row in rows if row["estimator"] == "default, risk"}
+default = {world(row): float(row["rmse"]) for row in rows if row["estimator"] == "default, cross"}
 names = {
-    target: ["default, cross"]
+    target: ["default, risk"]
     + sorted({r["estimator"] for r in rows if r["target"] == target and r["ours"] == "0"})
     for target in PANELS
 }
@@ -50,12 +52,13 @@ for ax, (target, title) in zip(axes, PANELS.items(), strict=True):
             ]
             height = np.full(len(ratios), place + 0.13 * (k - 2))
             label = kind if place == 0 and target == "canonical brier" else None
-            ax.plot(ratios, height, MARKERS[k], color=f"C{k}", ms=5, alpha=0.7, label=label)
+            ax.plot(ratios, height, MARKERS[k], color=COLORS[k], ms=5, alpha=0.7, label=label)
     ax.axvline(1, color="k", linewidth=1)
     ax.set(xscale="log", title=title, yticks=range(len(names[target])))
-    ax.set_yticklabels([n.replace("default", "ours, default smoother") for n in names[target]])
+    ax.set(xticks=TICKS, xticklabels=[f"{tick:g}" for tick in TICKS])
+    ax.set_yticklabels([n.replace("default, risk", "ours, method risk") for n in names[target]])
     ax.grid(axis="x", alpha=0.3)
     ax.invert_yaxis()
 axes[0].legend(loc="upper right", fontsize="small")
-axes[1].set(xlabel="root mean squared error over that of the default (smoother and method)")
+axes[1].set(xlabel="← closer than ours     root mean squared error / ours     further away →")
 plt.show()

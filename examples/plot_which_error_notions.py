@@ -8,8 +8,8 @@ each class against the rest, and of all classes at once. Black bars are the trut
 The first forecast is too confident. The second is right about the class that it predicts, and
 reverses the order of all others: an error of the predicted class alone is blind to it. Over all
 classes bins become cells of the simplex, in which errors of opposite sign cancel. The proper error
-is a lower bound, as good as the map that its smoother finds, and a smoother does not easily guess
-that nine classes stand in reverse order. The test on the kernel error needs no map; its p-values
+is as good as the map that its smoother finds, and a smoother does not easily guess that nine
+classes stand in reverse order. The test on the kernel error needs no map; its p-values
 are below the names.
 """
 

@@ -8,7 +8,8 @@ number of bins of equal width; dashed lines are the truth.
 
 With ten bins or more the ECE prefers the forecast that is wrong: scattered forecasts fill more
 bins, and every bin adds its noise. Debiased squares are right on average with every number of
-bins, though more bins still cost precision; so is the proper error, which has none (printed below).
+bins, though more bins still cost precision. The proper error, which has none, is near the truth
+(printed below).
 """
 
 import matplotlib.pyplot as plt

@@ -84,11 +84,11 @@ def partition_bias(cells, values, weight=None):
     """
     weight = np.ones(len(cells)) if weight is None else np.asarray(weight, dtype=np.float64)
     mass, mean, inverse_size = _cells(cells, values, weight)
-    spread = np.bincount(cells, weight * np.sum((values - mean[cells]) ** 2, axis=1)) / mass
+    squares = np.bincount(cells, weight * np.sum((values - mean[cells]) ** 2, axis=1))
     several = _has_variance(inverse_size)
     size_term = inverse_size[several] / (1 - inverse_size[several])
     scale = 0.5 if values.shape[1] == 2 else 1.0
-    return float(scale * np.sum(mass[several] * spread[several] * size_term) / mass.sum())
+    return float(scale * np.sum(squares[several] * size_term) / mass.sum())
 
 
 def debiased_calibration(cells, forecast, target, weight=None):
@@ -178,8 +178,8 @@ def debiased_leg(fine, coarse, values, weight=None):
     0.3333
     """
     weight = np.ones(len(fine)) if weight is None else np.asarray(weight, dtype=np.float64)
-    _, fine_mean, inverse_size = _cells(fine, values, weight)
-    if not _has_variance(inverse_size).all():
+    mass, fine_mean, inverse_size = _cells(fine, values, weight)
+    if not _has_variance(inverse_size[mass > 0]).all():
         raise ValueError(
             "Debiasing needs two samples in every fine cell: merge the cells that hold one."
         )

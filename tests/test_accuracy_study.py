@@ -82,9 +82,10 @@ def test_stored_results_belong_to_the_study(study):
         rows = list(csv.DictReader(file))
     names = {(w.n_classes, w.kind, w.n_samples) for w in study.worlds()}
     stored = {(int(r["classes"]), r["kind"], int(r["samples"])) for r in rows}
-    assert stored <= names
-    default = [r for r in rows if r["estimator"] == "default, risk"]
-    assert {(int(r["classes"]), r["kind"], int(r["samples"])) for r in default} == stored
+    for estimator in ("default, risk", "default, cross"):
+        ours = [r for r in rows if r["estimator"] == estimator]
+        assert {(int(r["classes"]), r["kind"], int(r["samples"])) for r in ours} == stored
+    assert stored == names
     keys = [(r["classes"], r["kind"], r["samples"], r["target"], r["estimator"]) for r in rows]
     assert len(keys) == len(set(keys))
 
@@ -96,8 +97,26 @@ def test_an_interval_holds_a_possible_error():
         rng = np.random.default_rng(seed)
         p = rng.uniform(0.05, 0.95, 300)
         y = (rng.uniform(size=300) < p).astype(int)
-        fitted = CalibrationErrorEstimator().fit(np.column_stack([1 - p, p]), y)
+        fitted = CalibrationErrorEstimator(method="risk").fit(np.column_stack([1 - p, p]), y)
         low, high = fitted.confidence_interval_
         assert low <= fitted.calibration_error_ and high >= 0
         below += high == 0
     assert below > 0  # the case occurs
+
+
+def test_stored_results_bear_out_the_default(study):
+    """ "auto" takes the method with the lower error over all worlds, and what the guide claims."""
+    summary = sys.modules["_summary"]
+    results = summary.read(study.RESULTS)
+    for target in ("canonical brier", "top_label brier", "classwise brier"):
+        worlds = results[target].values()
+        ratios = [e["default, risk"]["rmse"] / e["default, cross"]["rmse"] for e in worlds]
+        assert summary.default_of(target) == "default, cross"
+        assert np.mean(np.log(ratios)) > 0
+    assert summary.default_of("canonical log") == "default, risk"
+    best = {
+        row["target"]: row["ours is better in"]
+        for row in summary.against_peers(results)
+        if row["peer"].startswith("best")
+    }
+    assert best["canonical brier"] == "79%" and best["canonical log"] == "62%"

@@ -119,6 +119,7 @@ def test_twelve_samples_by_loops(y, proba, notion, loss, h):
     for method in ("direct", "risk"):
         error = proper_calibration_error(y, proba, method=method, **arguments)
         assert error == pytest.approx(expected[method], rel=1e-9, abs=1e-14)
+    arguments["method"] = "risk"
     assert refinement_loss(y, proba, **arguments) == pytest.approx(expected["refinement"], rel=1e-9)
     assert sharpness(y, proba, **arguments) == pytest.approx(expected["sharpness"], rel=1e-9)
     terms = score_decomposition(y, proba, **arguments)
@@ -162,9 +163,9 @@ def ours(quantity, y, proba, notion, h):
     if kind == "ce" and loss in LOSSES and rest[0] in ("direct", "risk"):
         return proper_calibration_error(y, proba, **arguments, method=rest[0])
     if kind.startswith("ref") and loss in LOSSES:
-        return refinement_loss(y, proba, **arguments)
+        return refinement_loss(y, proba, **arguments, method="risk")
     if kind.startswith("sharp") and loss in LOSSES:
-        return sharpness(y, proba, **arguments)
+        return sharpness(y, proba, **arguments, method="risk")
     if kind == "risk" and loss in LOSSES:
         return score_decomposition(y, proba, **arguments).loss
     if quantity == "loo_loglik":

@@ -111,6 +111,27 @@ def test_cross_is_the_average_of_direct_and_risk(smoother, notion, multiclass):
     assert direct >= 0 and direct != pytest.approx(risk, rel=1e-3)
 
 
+@pytest.mark.parametrize("smoother", [None, "kernel"])
+@pytest.mark.parametrize("function", ALL)
+def test_auto_is_cross_for_quadratic_scores_and_risk_for_others(function, smoother, multiclass):
+    class Halved(Brier):
+        """Quadratic by declaration, and none of ours."""
+
+        def entropy(self, forecast):
+            return 0.5 * super().entropy(forecast)
+
+        def gradient(self, forecast):
+            return 0.5 * super().gradient(forecast)
+
+    for loss, method in [("brier", "cross"), (Halved(), "cross"), ("spherical", "risk")]:
+        options = {"loss": loss, "smoother": smoother}
+        found = function(*multiclass, **options)
+        assert found == function(*multiclass, **options, method="auto")
+        assert found == function(*multiclass, **options, method=method)
+        if method == "cross":
+            assert found != function(*multiclass, **options, method="risk")
+
+
 def test_cross_is_the_product_with_the_residual(multiclass):
     """c <Y - S, C - S>, whether the smoother reads its refinement as loss or as entropy."""
     y, proba = multiclass
@@ -488,7 +509,10 @@ def test_refusals_of_sharpness(grouping, arguments, words):
         ({"smoother": GaussianNB}, "smoother must be one of"),
         ({"smoother": KFold()}, "smoother must be one of"),
         ({"smoother": "isotonic"}, "IsotonicSmoother needs a problem of two columns"),
-        ({"method": "debiased"}, "method must be one of 'risk', 'direct', 'cross', got 'debiased'"),
+        (
+            {"method": "debiased"},
+            "method must be one of 'auto', 'risk', 'direct', 'cross', got 'debiased'",
+        ),
         ({"method": None}, "method must be one of"),
         (
             {"method": "cross", "loss": "log"},

@@ -6,7 +6,7 @@ estimator, written to `results/accuracy.csv`; then the summaries that the user g
 packages that it compares with are optional.
 
     pip install uncertainty-calibration probmetrics numba torchmetrics relplot netcal
-    python doc/studies/accuracy.py              # all worlds, about 25 minutes on one core
+    python doc/studies/accuracy.py              # all worlds, one to two hours on one core
     python doc/studies/accuracy.py --summary    # only the summaries of the stored results
 """
 
@@ -23,7 +23,7 @@ from _worlds import KINDS, World, true_error
 RESULTS = Path(__file__).parent / "results" / "accuracy.csv"
 CLASSES = (2, 3, 10, 100)
 #: Data sets per world, by the number of samples.
-REPETITIONS = {300: 24, 1000: 20, 3000: 12, 10_000: 6, 30_000: 3}
+REPETITIONS = {300: 24, 1000: 20, 3000: 12, 10_000: 6, 30_000: 5}
 SLOW_REPETITIONS = 6  # of kernels and neighbours
 LARGEST_100 = 3000  # samples of 100 classes
 FIELDS = (

@@ -13,7 +13,7 @@ class DecompositionDisplay(FromModels):
     .. math:: E\,L(Y, S) = \underbrace{E\,D(C, S)}_{calibration} +
         \underbrace{E\,D(Q, C)}_{grouping} + \underbrace{E\,L(Y, Q)}_{irreducible} .
 
-    - **Calibration**, of `CalibrationErrorEstimator` ("risk"): what recalibration would save.
+    - **Calibration**, of `CalibrationErrorEstimator`: what recalibration would save.
     - **Grouping**, the lower bound of `GroupingLossEstimator`: what a model with a better use of
       the features would save, at least. Only where features are given.
     - **Rest**: what these leave of the loss, an upper bound of the irreducible loss up to the noise
@@ -64,7 +64,7 @@ class DecompositionDisplay(FromModels):
     >>> data = make_grouping_problem(10_000, random_state=0)
     >>> display = DecompositionDisplay.from_predictions(data.y, data.y_proba, data.X)
     >>> print(display.terms[0])
-    calibration -0.000..., grouping ≥ 0.00..., rest ≤ 0.07...
+    calibration 0.000..., grouping ≥ 0.00..., rest ≤ 0.07...
     """
 
     def __init__(self, terms, *, confidence_level=0.95, unit="Brier score"):

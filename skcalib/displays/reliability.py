@@ -63,7 +63,7 @@ class ReliabilityDisplay(FromData):
 
     See Also
     --------
-    proper_calibration_error : The number in the legend: default smoother, Brier score, "risk".
+    proper_calibration_error : The number in the legend: default smoother and method, Brier score.
     corp_bands : The isotonic curve and its bands as arrays.
 
     Notes

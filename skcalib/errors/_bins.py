@@ -81,16 +81,16 @@ def check_bins(n_bins, strategy, n_samples):
         if n_bins != "auto":
             raise ValueError(f"n_bins must be 'auto', a whole number or edges, got {n_bins!r}.")
         n_bins = optimal_n_bins(n_samples)
-    if np.ndim(n_bins) == 0:
+    message = "Edges given as n_bins must be numbers that increase strictly from 0 to 1."
+    try:
+        edges = None if np.ndim(n_bins) == 0 else np.array(n_bins, dtype=np.float64)
+    except (TypeError, ValueError) as error:  # lists of unequal lengths have no ndim either
+        raise ValueError(message) from error
+    if edges is None:
         whole = isinstance(n_bins, (int, np.integer)) and not isinstance(n_bins, bool)
         if not whole or n_bins < 1:
             raise ValueError(f"n_bins must be at least 1, got {n_bins!r}.")
         return int(n_bins) if strategy == "quantile" else uniform_edges(int(n_bins))
-    message = "Edges given as n_bins must be numbers that increase strictly from 0 to 1."
-    try:
-        edges = np.array(n_bins, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(message) from error
     good = edges.ndim == 1 and len(edges) >= 2 and np.all(np.diff(edges) > 0)
     if not (good and edges[0] == 0 and edges[-1] == 1):
         raise ValueError(message)

@@ -27,7 +27,7 @@ def proper_calibration_error(
     loss="brier",
     notion="canonical",
     smoother=None,
-    method="risk",
+    method="auto",
     sample_weight=None,
     labels=None,
     pos_label=None,
@@ -48,7 +48,10 @@ def proper_calibration_error(
       upward by the variance of :math:`\hat C`.
     - ``"cross"``: for Brier, :math:`\frac1n \sum_i c \langle y_i - S_i, \hat C_i - S_i \rangle`,
       the average of "direct" and the loss-based "risk". The variance of :math:`\hat C` drops
-      out; unbiased where the smoother is.
+      out; unbiased where the smoother is, and no lower bound.
+    - ``"auto"``, the default: "cross" where the score is a quadratic form, as Brier is, and
+      "risk" for all others. With the default smoother "cross" had a smaller error than "risk" in
+      most of 90 simulated worlds (:ref:`accuracy`).
 
     Parameters
     ----------
@@ -64,7 +67,7 @@ def proper_calibration_error(
     smoother : None, {"kernel", "isotonic", "binning"}, Smoother or classifier, default=None
         Estimates C. None is `LogitSmoother`; a scikit-learn classifier is cross-fitted on the
         forecasts (`CrossFitted`).
-    method : {"risk", "direct", "cross"}, default="risk"
+    method : {"auto", "risk", "direct", "cross"}, default="auto"
         See above.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the mean and of the smoother.
@@ -120,7 +123,7 @@ def refinement_loss(
     loss="brier",
     notion="canonical",
     smoother=None,
-    method="risk",
+    method="auto",
     sample_weight=None,
     labels=None,
     pos_label=None,
@@ -128,18 +131,20 @@ def refinement_loss(
     r"""Refinement: the loss that is left when the forecasts are perfectly recalibrated.
 
     Estimates :math:`E\, H(C) = E\, L(Y, C)` with :math:`C = E[Y|S]`, the generalised entropy of
-    the calibrated scores. Positive, lower is better. Estimated as the mean loss of
-    :math:`\hat C` on labels that it has not seen, which is biased upward by the error of
+    the calibrated scores. Positive, lower is better. By "risk" it is estimated as the mean loss
+    of :math:`\hat C` on labels that it has not seen, which is biased upward by the error of
     :math:`\hat C`; for smoothers with ``refinement="entropy"``, the default of
-    `DirichletKernel`, as the mean entropy of :math:`\hat C` (P24 eq. 15). With the same smoother
-    and ``method="risk"``, mean loss = calibration error + refinement exactly.
+    `DirichletKernel`, as the mean entropy of :math:`\hat C` (P24 eq. 15). By "cross" it is the
+    mean loss minus the "cross" calibration error, which only the bias of the smoother touches.
+    With the same smoother and method, mean loss = calibration error + refinement exactly, other
+    than for "direct".
 
     Parameters
     ----------
     y_true, y_proba, loss, notion, smoother, sample_weight, labels, pos_label
         As in :func:`proper_calibration_error`.
-    method : {"risk", "direct", "cross"}, default="risk"
-        "cross" returns the mean loss minus the "cross" calibration error; the others are alike.
+    method : {"auto", "risk", "direct", "cross"}, default="auto"
+        As in :func:`proper_calibration_error`; "direct" is the same as "risk" here.
 
     Returns
     -------
@@ -174,7 +179,7 @@ def sharpness(
     loss="brier",
     notion="canonical",
     smoother=None,
-    method="risk",
+    method="auto",
     sample_weight=None,
     labels=None,
     pos_label=None,
@@ -194,8 +199,9 @@ def sharpness(
         As in :func:`proper_calibration_error`; for refinement as in :func:`refinement_loss`. With
         ``transform="simplex"``, `y_proba` is any real array of shape (n_samples, n_features),
         `labels` lists the classes in any order, `notion` must be "canonical", `method` must be
-        "risk" and the default smoother is ``DirichletKernel("risk", refinement="loss")``: the
-        entropy form is optimistic where a kernel overfits, and more so in more dimensions.
+        "risk", which "auto" is here, and the default smoother is
+        ``DirichletKernel("risk", refinement="loss")``: the entropy form is optimistic where a
+        kernel overfits, and more so in more dimensions.
     transform : {None, "simplex"}, default=None
         None for probabilities; "simplex" for any representation.
 
@@ -245,7 +251,7 @@ def _representation_sharpness(
     classes = unique_labels(y) if labels is None else check_label_list(labels)
     target, counts = one_hot(y, classes), weight > 0
     score = check_loss(loss)
-    if method != "risk":
+    if method not in ("auto", "risk"):
         raise ValueError(
             "sharpness of a representation exists for method='risk' only: there is no forecast "
             "that the other methods could compare with."
@@ -298,7 +304,7 @@ def score_decomposition(
     loss="brier",
     notion="canonical",
     smoother=None,
-    method="risk",
+    method="auto",
     sample_weight=None,
     labels=None,
     pos_label=None,
@@ -317,7 +323,7 @@ def score_decomposition(
     ----------
     y_true, y_proba, loss, notion, smoother, sample_weight, labels, pos_label
         As in :func:`proper_calibration_error`.
-    method : {"risk", "cross"}, default="risk"
+    method : {"auto", "risk", "cross"}, default="auto"
         As in :func:`proper_calibration_error`. "direct" is refused: its terms do not add up.
 
     Returns
@@ -338,7 +344,7 @@ def score_decomposition(
     >>> data = make_tempered_simplex(2000, 2, random_state=0)
     >>> terms = score_decomposition(data.y, data.y_proba)
     >>> round(terms.loss, 3), round(terms.calibration, 3), round(terms.sharpness, 3)
-    (0.168, 0.008, 0.09)
+    (0.168, 0.007, 0.09)
     """
     if method == "direct":
         raise ValueError(
