@@ -1,0 +1,440 @@
+"""The binned errors, number by number: sums over bins by plain loops, edges by hand, words."""
+
+import math
+import re
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from skcalib import Classwise, calibration_error, optimal_n_bins, reliability_bins
+from skcalib.errors._bins import (
+    bin_sums,
+    check_bins,
+    quantile_edges,
+    sum_chunks,
+    uniform_edges,
+)
+
+# Fourteen samples of three classes: ties, a sample that is alone, exact 0 and 1.
+P3 = np.array(
+    [
+        (0.7, 0.2, 0.1),
+        (0.1, 0.6, 0.3),
+        (0.25, 0.25, 0.5),
+        (0.25, 0.25, 0.5),
+        (0.9, 0.05, 0.05),
+        (0.02, 0.08, 0.9),
+        (0.4, 0.35, 0.25),
+        (0.33, 0.33, 0.34),
+        (0.15, 0.7, 0.15),
+        (0.6, 0.1, 0.3),
+        (0.05, 0.45, 0.5),
+        (0.8, 0.15, 0.05),
+        (1.0, 0.0, 0.0),
+        (0.0, 0.75, 0.25),
+    ]
+)
+Y3 = np.array([0, 1, 2, 0, 0, 2, 1, 0, 1, 2, 1, 0, 0, 2])
+WEIGHT = np.array([1.0, 2, 0.5, 3, 1, 1, 4, 0.25, 1, 2, 1, 0.75, 2, 1])
+EDGES = (0, 0.25, 0.3, 0.5, 0.9, 1)
+PROBLEMS = {
+    "top_label": [(P3.max(axis=1), P3.argmax(axis=1) == Y3)],
+    "classwise": [(P3[:, k], k == Y3) for k in range(3)],
+}
+
+
+def whole(message):
+    """A pattern of the whole message: no word more, none less."""
+    return "^" + re.escape(message) + "$"
+
+
+def sums_by_loops(score, event, weight, edges):
+    """Rows (mass, score, label, square mass, square gap) for each bin (low, high]."""
+    table = [[0.0] * 5 for _ in edges[1:]]
+    for s, e, w in zip(score, event, weight, strict=True):
+        b = next((b for b, high in enumerate(edges[1:]) if s <= high), len(edges) - 2)
+        for k, value in enumerate((w, w * s, w * e, w * w, w * (e - s) ** 2)):
+            table[b][k] += value
+    return np.array(table).T
+
+
+def power_by_loops(score, event, weight, edges, norm, debiased=False):
+    """Weighted mean of |gap|^p over bins; without the variance of the mean residual."""
+    total = largest = 0.0
+    for low, high in pairwise(edges):
+        rows = [i for i, s in enumerate(score) if low < s <= high or (s == 0 and low == 0)]
+        if not rows:
+            continue
+        mass = sum(weight[i] for i in rows)
+        gap = sum(weight[i] * (event[i] - score[i]) for i in rows) / mass
+        largest = max(largest, abs(gap))
+        power = abs(gap) ** {"l1": 1, "l2": 2, "max": 1}[norm]
+        if debiased:
+            q = sum(weight[i] ** 2 for i in rows) / mass**2
+            spread = sum(weight[i] * (event[i] - score[i] - gap) ** 2 for i in rows) / mass
+            power = 0.0 if len(rows) == 1 else power - spread * q / (1 - q)
+        total += mass * power / sum(weight)
+    return largest if norm == "max" else total
+
+
+# --- edges ----------------------------------------------------------------------------------------
+
+
+def test_uniform_edges():
+    np.testing.assert_array_equal(uniform_edges(4), [0, 0.25, 0.5, 0.75, 1])
+    np.testing.assert_array_equal(uniform_edges(1), [0, 1])
+    np.testing.assert_array_equal(uniform_edges(3), [0, 1 / 3, 2 / 3, 1])
+
+
+@pytest.mark.parametrize(
+    ("score", "n_bins", "edges"),
+    [
+        # ranks floor(7 b / 3) = 2 and 4; floor(7 b / 4) = 1, 3, 5
+        ([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7], 3, [0, 0.2, 0.4, 1]),
+        ([0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1], 4, [0, 0.1, 0.3, 0.5, 1]),
+        ([0.1, 0.2, 0.3], 1, [0, 1]),
+        ([0.1, 0.2], 2, [0, 0.1, 1]),
+        ([0.1, 0.2, 0.3], 5, [0, 0.1, 0.2, 1]),  # rank 0 is no sample: floor(3 b / 5) = 0 1 1 2
+        ([0.4], 3, [0, 1]),
+        ([0.2, 0.2, 0.2, 0.2, 0.8, 0.8], 3, [0, 0.2, 1]),  # ties give an edge once
+        ([0.0, 0.0, 0.3, 0.6], 2, [0, 0, 1]),  # zeros have a bin of their own
+        ([0.3, 1.0, 1.0, 1.0], 2, [0, 1]),  # no edge at 1 but the last
+    ],
+)
+def test_quantile_edges_by_hand(score, n_bins, edges):
+    np.testing.assert_array_equal(quantile_edges(np.array(score), n_bins), edges)
+
+
+def test_bins_at_the_door():
+    assert (
+        check_bins(7, "quantile", 100) == 7 and type(check_bins(np.int8(7), "quantile", 9)) is int
+    )
+    assert check_bins(1, "quantile", 3) == 1
+    assert check_bins("auto", "quantile", 1000) == optimal_n_bins(1000) == 22
+    np.testing.assert_array_equal(check_bins(np.int64(2), "uniform", 100), [0, 0.5, 1])
+    np.testing.assert_array_equal(check_bins("auto", "uniform", 100), np.arange(11) / 10)
+    given = [0, 0.5, 1]
+    found = check_bins(given, "quantile", 100)
+    assert found.dtype == np.float64 and found.tolist() == given
+    assert check_bins(np.array([0.0, 1.0]), "uniform", 3).tolist() == [0, 1]
+    edges = np.array([0.0, 0.5, 1.0])
+    assert check_bins(edges, "uniform", 3) is not edges  # nobody can move them later
+
+
+@pytest.mark.parametrize(
+    "n_bins",
+    [[0, 1, 0.5], [0.1, 1], [0, 0.9], [0, 0.5, 0.5, 1], [0], [[0, 1]]]
+    + [[], [1], ["a", 1], [0, np.nan, 1], [0, 1j], [[0, 1], [0]], [0, {}, 1]],
+)
+def test_edges_that_are_none(n_bins):
+    message = "Edges given as n_bins must be numbers that increase strictly from 0 to 1."
+    with pytest.raises(ValueError, match=whole(message)):
+        check_bins(n_bins, "uniform", 10)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((5, "kmeans", 9), "strategy must be 'quantile' or 'uniform', got 'kmeans'."),
+        ((5, ["uniform"], 9), "strategy must be 'quantile' or 'uniform', got ['uniform']."),
+        (("many", "uniform", 9), "n_bins must be 'auto', a whole number or edges, got 'many'."),
+        ((0, "uniform", 9), "n_bins must be at least 1, got 0."),
+        ((True, "quantile", 9), "n_bins must be at least 1, got True."),
+        ((2.0, "uniform", 9), "n_bins must be at least 1, got 2.0."),
+        ((None, "uniform", 9), "n_bins must be at least 1, got None."),
+    ],
+)
+def test_words_of_refused_bins(arguments, message):
+    with pytest.raises(ValueError, match=whole(message)):
+        check_bins(*arguments)
+
+
+# --- sums -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("edges", [uniform_edges(7), np.array(EDGES), np.array([0.0, 1.0])])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_sums_by_loops(edges, weighted):
+    for score, event in PROBLEMS["classwise"]:
+        weight = WEIGHT if weighted else np.ones(14)
+        sums = bin_sums(score, event, WEIGHT if weighted else None, edges)
+        found = [sums.mass, sums.score, sums.label, sums.square_mass, sums.square_gap]
+        expected = sums_by_loops(score, event, weight, edges)
+        np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-15)
+        np.testing.assert_array_equal(sums.edges, edges)
+        assert {row.dtype for row in found} == {np.dtype(np.float64)}
+        less = bin_sums(score, event, WEIGHT if weighted else None, edges, spread=False)
+        assert less.square_mass is None and less.square_gap is None
+        np.testing.assert_array_equal([less.mass, less.score, less.label], found[:3])
+        np.testing.assert_array_equal(score, P3[:, [np.array_equal(score, c) for c in P3.T]][:, 0])
+
+
+def test_sums_of_several_problems_and_chunks_at_once():
+    edges = uniform_edges(5)
+    hit = Y3[:, None] == np.arange(3)
+    for cuts in ([], [1], [3, 4, 9]):
+        rows = np.split(np.arange(14), cuts)
+        chunks = [(P3[r].copy(), hit[r], WEIGHT[r]) for r in rows]
+        for k, sums in enumerate(sum_chunks(chunks, edges)):
+            found = [sums.mass, sums.score, sums.label, sums.square_mass, sums.square_gap]
+            expected = sums_by_loops(P3[:, k], hit[:, k], WEIGHT, edges)
+            np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-15)
+
+
+@pytest.mark.parametrize("n_bins", [1, 2, 3, 7, 10, 15, 49, 100, 1000])
+def test_every_edge_and_its_neighbours(n_bins):
+    """(i - 1) / B < s <= i / B as floating-point numbers, at the edges and one unit beside them."""
+    edges = uniform_edges(n_bins)
+    beside = np.nextafter(edges, 2)[:-1], np.nextafter(edges, -1)[1:]
+    score = np.concatenate([edges, *beside, (edges[1:] + edges[:-1]) / 2])
+    expected = np.array([max(1, np.sum(edges < s)) for s in score])
+    sums = bin_sums(score, np.zeros(len(score)), None, edges)
+    np.testing.assert_array_equal(sums.mass, np.bincount(expected, minlength=n_bins + 1)[1:])
+    np.testing.assert_allclose(sums.score, np.bincount(expected, score, n_bins + 1)[1:], rtol=1e-12)
+    free = edges.copy()
+    free[1:-1] += 1e-13  # no longer i / B: by a search
+    if n_bins > 1:
+        searched = bin_sums(score, np.zeros(len(score)), None, free).mass
+        low = np.array([max(1, np.sum(free < s)) for s in score])
+        np.testing.assert_array_equal(searched, np.bincount(low, minlength=n_bins + 1)[1:])
+
+
+@pytest.mark.parametrize("edges", [uniform_edges(4), np.array([0, 0.3, 1.0])])
+def test_a_probability_that_rounding_left_above_one(edges):
+    score = np.array([0.1, 1.0, np.nextafter(1, 2), 1 + 9e-6])
+    sums = bin_sums(score, np.array([0, 1, 1, 0]), np.array([1.0, 2, 3, 4]), edges)
+    assert (sums.mass[0], sums.mass[-1]) == (1, 9) and sums.mass.sum() == 10
+    assert sums.label[-1] == 5 and sums.square_mass[-1] == 29
+    assert sums.score[-1] == pytest.approx(9 + 4 * 9e-6, rel=1e-12)
+
+
+def test_zeros_with_a_bin_of_their_own():
+    """The edges 0, 0, ... of quantile bins: zeros in the first bin, the rest above."""
+    sums = bin_sums(np.array([0.0, 0.0, 0.2, 0.7]), np.zeros(4), None, np.array([0, 0, 0.5, 1]))
+    np.testing.assert_array_equal(sums.mass, [2, 1, 1])
+
+
+@pytest.mark.parametrize("edges", [uniform_edges(3), np.array([0, 0.2, 1.0])])
+def test_more_samples_than_a_chunk(edges):
+    """Nothing is lost or counted twice where one chunk ends and the next begins."""
+    score = np.linspace(0, 1, 3 * (1 << 16) + 5)
+    event = np.arange(len(score)) % 3 == 0
+    weight = np.linspace(1, 2, len(score))
+    sums = bin_sums(score, event, weight, edges)
+    assert sums.mass.sum() == pytest.approx(weight.sum(), rel=1e-12)
+    assert sums.score.sum() == pytest.approx(weight @ score, rel=1e-12)
+    assert sums.label.sum() == pytest.approx(weight @ event, rel=1e-12)
+    assert sums.square_mass.sum() == pytest.approx(weight @ weight, rel=1e-12)
+    assert sums.square_gap.sum() == pytest.approx(weight @ (event - score) ** 2, rel=1e-12)
+
+
+def test_merging_adds_every_sum():
+    score, event = PROBLEMS["top_label"][0]
+    edges = np.array(EDGES)
+    parts = [bin_sums(score[r], event[r], WEIGHT[r], edges) for r in (slice(5), slice(5, None))]
+    both, whole_sums = parts[0].merge(parts[1]), bin_sums(score, event, WEIGHT, edges)
+    for name in ("edges", "mass", "score", "label", "square_mass", "square_gap"):
+        np.testing.assert_allclose(getattr(both, name), getattr(whole_sums, name), rtol=1e-14)
+    bare = bin_sums(score, event, WEIGHT, edges, spread=False)
+    for mixed in (bare.merge(parts[0]), parts[0].merge(bare)):
+        assert mixed.square_mass is None and mixed.square_gap is None
+        np.testing.assert_array_equal(mixed.mass, bare.mass + parts[0].mass)
+    with pytest.raises(ValueError, match=whole("Only sums over the same edges can be merged.")):
+        bare.merge(bin_sums(score, event, WEIGHT, uniform_edges(5)))
+
+
+@pytest.mark.parametrize("scale", [1.0, 1000.0, 1e-4])
+def test_variance_of_a_mean_residual(scale):
+    """var / n for equal weights; spread q / (1 - q) for others; infinite for one sample or none."""
+    score = np.array([0.1, 0.2, 0.15, 0.4, 0.9])
+    event = np.array([0, 1, 0, 1, 1])
+    edges = np.array([0, 0.3, 0.5, 0.6, 1])
+    residual = (event - score)[:3]
+    equal = bin_sums(score, event, np.full(5, scale), edges).mean_variance()
+    np.testing.assert_allclose(equal, [residual.var(ddof=1) / 3, np.inf, np.inf, np.inf])
+    weight = np.array([1.0, 2, 3])
+    mean = weight @ residual / 6
+    q = 14 / 36
+    expected = weight @ (residual - mean) ** 2 / 6 * q / (1 - q)
+    given = scale * np.array([1.0, 2, 3, 1, 1])
+    found = bin_sums(score, event, given, edges).mean_variance()
+    np.testing.assert_allclose(found, [expected, np.inf, np.inf, np.inf], rtol=1e-12)
+    # equal residuals: rounding may not make a variance negative
+    same = bin_sums(np.full(7, 0.1), np.zeros(7), np.full(7, 0.3), np.array([0, 1.0]))
+    assert 0 <= same.mean_variance()[0] < 1e-17
+
+
+def test_a_second_sample_of_no_weight_is_none():
+    """Effective size 1 up to 1e-9: the variance would be noise over noise."""
+    score, event, edges = np.array([0.2, 0.4]), np.array([0, 1]), np.array([0.0, 1.0])
+    assert bin_sums(score, event, np.array([1, 1e-12]), edges).mean_variance()[0] == np.inf
+    assert bin_sums(score, event, np.array([1, 1e-3]), edges).mean_variance()[0] < 1
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+
+def edges_of(score, n_bins, strategy):
+    found = check_bins(n_bins, strategy, len(score))
+    return quantile_edges(score, found) if isinstance(found, int) else found
+
+
+@pytest.mark.parametrize("notion", PROBLEMS)
+@pytest.mark.parametrize("strategy", ["uniform", "quantile"])
+@pytest.mark.parametrize("n_bins", [1, 3, EDGES], ids=["1", "3", "edges"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_errors_by_loops(notion, strategy, n_bins, weighted):
+    """Every norm, squared or not, debiased or not, and mean or sum over the classes."""
+    weight = WEIGHT if weighted else np.ones(14)
+    options = {"notion": notion, "strategy": strategy, "n_bins": n_bins}
+    if weighted:
+        options["sample_weight"] = WEIGHT
+
+    def powers(*arguments):
+        return [
+            power_by_loops(s, e, weight, edges_of(s, n_bins, strategy), *arguments)
+            for s, e in PROBLEMS[notion]
+        ]
+
+    def error(**more):
+        found = calibration_error(Y3, P3, **options, **more)
+        assert type(found) is float
+        return found
+
+    l1, l2, largest = powers("l1"), powers("l2"), powers("max")
+    square, unbiased = np.mean(l2), np.mean(powers("l2", True))
+    assert error() == error(norm="l1") == pytest.approx(np.mean(l1), rel=1e-12)
+    assert error(norm="l2") == pytest.approx(math.sqrt(square), rel=1e-12)
+    assert error(norm="l2", squared=True) == pytest.approx(square, rel=1e-12)
+    assert error(norm="max") == pytest.approx(max(largest), rel=1e-12)
+    found = error(norm="l2", squared=True, debiased=True)
+    assert found == pytest.approx(unbiased, rel=1e-11, abs=1e-15)
+    root = error(norm="l2", debiased=True)
+    assert root == pytest.approx(math.sqrt(max(unbiased, 0)), rel=1e-11)
+    if notion == "classwise":
+        assert error(reduce="sum") == pytest.approx(sum(l1), rel=1e-12)
+        assert error(reduce="sum", norm="l2") == pytest.approx(math.sqrt(sum(l2)), rel=1e-12)
+        options["notion"] = Classwise("sum")
+        assert error() == pytest.approx(sum(l1), rel=1e-12)
+        assert error(norm="max") == pytest.approx(max(largest), rel=1e-12)
+
+
+def test_one_bin_by_hand():
+    """Scores .2 .4 .6, labels 0 1 1: frequency 2/3 against .4."""
+    y, p = [0, 1, 1], [0.2, 0.4, 0.6]
+    options = {"notion": "canonical", "n_bins": 1}
+    gap = 2 / 3 - 0.4
+    assert calibration_error(y, p, **options) == pytest.approx(gap, rel=1e-14)
+    assert calibration_error(y, p, norm="max", **options) == pytest.approx(gap, rel=1e-14)
+    residual = np.array([-0.2, 0.6, 0.4])
+    found = calibration_error(y, p, norm="l2", squared=True, debiased=True, **options)
+    assert found == pytest.approx(gap**2 - residual.var(ddof=1) / 3, rel=1e-13)
+
+
+def test_defaults():
+    explicit = {"norm": "l1", "squared": False, "notion": "top_label", "n_bins": "auto"}
+    explicit |= {"strategy": "quantile", "debiased": False, "reduce": "mean"}
+    assert calibration_error(Y3, P3) == calibration_error(Y3, P3, **explicit)
+    others = [{"norm": "l2"}, {"notion": "classwise"}, {"n_bins": 2}, {"strategy": "uniform"}]
+    for other in others:
+        assert calibration_error(Y3, P3) != calibration_error(Y3, P3, **{**explicit, **other})
+    (found,) = reliability_bins(Y3, P3)
+    (same,) = reliability_bins(Y3, P3, notion="top_label", n_bins="auto", strategy="quantile")
+    np.testing.assert_array_equal(found.edges, same.edges)
+    (other,) = reliability_bins(Y3, P3, strategy="uniform")
+    assert not np.array_equal(found.edges, other.edges)
+
+
+def test_labels_and_the_positive_class():
+    """The class of each column, and whose probability a single column is."""
+    y, p = np.array(["b", "a", "b", "b"]), np.array([0.2, 0.4, 0.7, 0.9])
+    options = {"n_bins": 2, "notion": "canonical", "strategy": "uniform"}
+    expected = abs((0 + 1) - 0.6) / 4 + abs(2 - 1.6) / 4
+    assert calibration_error(y, p, **options) == pytest.approx(expected, rel=1e-13)
+    assert calibration_error(y, p, pos_label="b", **options) == pytest.approx(expected, rel=1e-13)
+    other = abs((1 + 0) - 0.6) / 4 + abs(0 - 1.6) / 4
+    assert calibration_error(y, p, pos_label="a", **options) == pytest.approx(other, rel=1e-13)
+    pairs = np.column_stack([p, 1 - p])
+    found = calibration_error(y, pairs, labels=["b", "a"], n_bins=2, notion="classwise")
+    assert found == calibration_error(y, pairs[:, ::-1], n_bins=2, notion="classwise")
+    (bins,) = reliability_bins(y, p, pos_label="a", **options)
+    assert bins.mean_label.tolist() == [0.5, 0]
+    swapped = reliability_bins(y, pairs, labels=["b", "a"], n_bins=2, notion="classwise")
+    assert [record.mean_label.tolist() for record in swapped] != [
+        record.mean_label.tolist() for record in reliability_bins(y, pairs, n_bins=2,
+                                                                  notion="classwise")
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("weight", [None, WEIGHT, 1024 * WEIGHT, 0.3 * WEIGHT])
+@pytest.mark.parametrize("notion", PROBLEMS)
+def test_records_of_the_bins(weight, notion):
+    w = np.ones(14) if weight is None else weight
+    records = reliability_bins(Y3, P3, notion=notion, n_bins=EDGES, sample_weight=weight)
+    assert len(records) == len(PROBLEMS[notion])
+    for record, (score, event) in zip(records, PROBLEMS[notion], strict=True):
+        mass, s, e, _, _ = sums_by_loops(score, event, w, EDGES)
+        there = np.flatnonzero(mass)
+        np.testing.assert_array_equal(record.edges, EDGES)
+        np.testing.assert_array_equal(record.index, there)
+        np.testing.assert_allclose(record.mass, mass[there], rtol=1e-13)
+        np.testing.assert_allclose(record.mean_score, s[there] / mass[there], rtol=1e-13)
+        np.testing.assert_allclose(record.mean_label, e[there] / mass[there], rtol=1e-13)
+        np.testing.assert_allclose(record.gap, (e - s)[there] / mass[there], atol=1e-15)
+        variance = bin_sums(score, event, w, np.array(EDGES)).mean_variance()[there]
+        np.testing.assert_allclose(record.gap_variance, variance, rtol=1e-10)
+
+
+def test_a_weight_of_zero_is_no_sample():
+    weight = WEIGHT.copy()
+    weight[[2, 9]] = 0
+    keep = weight > 0
+    for options in ({"n_bins": 3}, {"n_bins": "auto"}, {"strategy": "uniform"}):
+        found = calibration_error(Y3, P3, sample_weight=weight, **options)
+        expected = calibration_error(Y3[keep], P3[keep], sample_weight=weight[keep], **options)
+        assert found == pytest.approx(expected, rel=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"norm": "l3"}, "norm must be 'l1', 'l2' or 'max', got 'l3'."),
+        ({"norm": None}, "norm must be 'l1', 'l2' or 'max', got None."),
+        ({"norm": ["l1"]}, "norm must be 'l1', 'l2' or 'max', got ['l1']."),
+        ({"squared": True}, "squared=True leaves out the root of norm='l2'; 'l1' has none."),
+        (
+            {"norm": "max", "squared": True},
+            "squared=True leaves out the root of norm='l2'; 'max' has none.",
+        ),
+        (
+            {"debiased": True},
+            "debiased=True needs norm='l2': for 'l1' no unbiased correction is known, because the "
+            "absolute value bends at zero. Use norm='l2', or proper_calibration_error.",
+        ),
+        (
+            {"notion": "top_label", "reduce": "sum"},
+            "reduce is for notion='classwise', where it is 'mean' or 'sum'; got reduce='sum' with "
+            "notion='top_label'.",
+        ),
+    ],
+)
+def test_words_of_refused_options(options, message):
+    with pytest.raises(ValueError, match=whole(message)):
+        calibration_error(Y3, P3, **options)
+
+
+def test_debiasing_of_lonely_samples():
+    message = "debiased=True needs bins of at least two samples: use fewer bins."
+    options = {"norm": "l2", "debiased": True, "labels": [0, 1, 2]}
+    with pytest.raises(ValueError, match=whole(message)):
+        calibration_error(Y3[6:8], P3[6:8], n_bins=[0, 0.34, 0.4, 1], **options)
+
+
+def test_a_refused_notion_names_its_parameter():
+    with pytest.raises(ValueError, match=r"^notion must be one of "):
+        calibration_error(Y3, P3, notion="marginal")
+    with pytest.raises(ValueError, match=r"^notion must be one of "):
+        reliability_bins(Y3, P3, notion="marginal")
+    with pytest.raises(ValueError, match=r"^reduce must be "):
+        calibration_error(Y3, P3, notion="classwise", reduce="median")

@@ -1,0 +1,1209 @@
+"""The grouping loss, piece by piece: terms by loops, halves and regions by hand, words."""
+
+import math
+import re
+import warnings
+from dataclasses import replace
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy.sparse import csr_array
+from scipy.stats import norm
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.cluster import KMeans
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.tree import DecisionTreeClassifier
+
+from skcalib import Brier, LogLoss, QuantileBins, Spherical
+from skcalib.grouping._fits import (
+    GroupingProblem,
+    fit_given_regions,
+    fit_partition,
+    fit_problem,
+    fit_risk,
+)
+from skcalib.grouping._options import Options
+from skcalib.grouping._regions import (
+    Partitioner,
+    _is_number,
+    allows_nan,
+    check_features,
+    cut_level_sets,
+    level_sets,
+    merge_singletons,
+    order_of,
+    stratified_half,
+)
+from skcalib.grouping._risk import _best_scale, _refine, _refined, default_model, risk_terms
+from skcalib.grouping._table import region_table
+from skcalib.grouping._terms import Cells, PartitionTerms, partition_terms
+from skcalib.grouping._tests import bonferroni, permutation_pvalue
+from skcalib.smoothers._base import check_folds
+
+SCORES = [Brier(), LogLoss(), Spherical()]
+
+
+def whole(message):
+    """A pattern of the whole message: no word more, none less."""
+    return "^" + re.escape(message) + "$"
+
+
+def pairs(p):
+    p = np.asarray(p, dtype=float)
+    return np.column_stack([1 - p, p])
+
+
+# --- terms ----------------------------------------------------------------------------------------
+
+
+def cells_world(n_classes, weighted, seed=0):
+    """Two level sets of five regions; every region holds three labels or more."""
+    rng = np.random.default_rng(seed)
+    regions = np.array([7] * 4 + [9] * 3 + [2] * 5 + [4] * 6 + [5] * 4)
+    bins = np.where(np.isin(regions, [7, 9]), 3, 1)
+    target = np.eye(n_classes)[rng.integers(n_classes, size=len(regions))]
+    forecast, curve = rng.dirichlet(np.ones(n_classes), (2, len(regions)))
+    weight = rng.uniform(0.2, 3, len(regions)) if weighted else np.ones(len(regions))
+    return bins, regions, forecast, target, curve, weight
+
+
+def mean_by_loops(cells, values, weight):
+    """Mean over the cell of each sample."""
+    rows = []
+    for cell in cells:
+        here = [i for i in range(len(cells)) if cells[i] == cell]
+        mass = sum(weight[i] for i in here)
+        rows.append(sum(weight[i] * values[i] for i in here) / mass)
+    return np.array(rows)
+
+
+def jackknife_by_loops(function, cells, values, weight):
+    """(W - w_i) (g without i - g), scaled so that it is exact for squares."""
+    total = 0.0
+    for cell in set(cells.tolist()):
+        here = [i for i in range(len(cells)) if cells[i] == cell]
+        if len(here) == 1:
+            continue
+        mass = sum(weight[i] for i in here)
+        share = {i: weight[i] / mass for i in here}
+        mean = sum(share[i] * values[i] for i in here)
+        squares = sum(s**2 for s in share.values())
+        expected = sum(s**2 / (1 - s) * (1 - 2 * s + squares) for s in share.values())
+        for i in here:
+            others = (mean - share[i] * values[i]) / (1 - share[i])
+            change = function(others[None])[0] - function(mean[None])[0]
+            total += squares / expected * (mass - weight[i]) * change
+    return total / sum(weight)
+
+
+@pytest.mark.parametrize("score", SCORES, ids=repr)
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_terms_by_loops(score, n_classes, weighted):
+    bins, regions, forecast, target, curve, weight = cells_world(n_classes, weighted)
+    found = partition_terms(score, bins, regions, forecast, target, curve, weight)
+    share, n = weight / weight.sum(), len(bins)
+    fine, coarse = (mean_by_loops(c, target, weight) for c in (regions, bins))
+    scores, curves = (mean_by_loops(bins, values, weight) for values in (forecast, curve))
+    assert found.plugin == pytest.approx(share @ score.divergence(fine, coarse), rel=1e-12)
+
+    def peak(mean):
+        return -score.entropy(mean)
+
+    def error(means):
+        return score.divergence(means[:, :n_classes], means[:, n_classes:])
+
+    bias = jackknife_by_loops(peak, regions, target, weight)
+    bias -= jackknife_by_loops(peak, bins, target, weight)
+    assert found.bias == pytest.approx(bias, rel=1e-9)
+    induced = score.divergence(curve, curves)
+    assert found.induced == pytest.approx(share @ induced, rel=1e-12)
+    influence = score.loss(target, coarse) - score.loss(target, fine) - induced
+    middle = sum(share[i] * influence[i] for i in range(n))
+    spread = sum((share[i] * (influence[i] - middle)) ** 2 for i in range(n))
+    assert found.variance == pytest.approx(spread, rel=1e-12)
+    both = np.hstack([target, forecast])
+    calibration = share @ score.divergence(coarse, scores)
+    calibration -= jackknife_by_loops(error, bins, both, weight)
+    assert found.calibration == pytest.approx(calibration, rel=1e-9)
+    assert found.explained == found.plugin - found.bias
+    assert found.lower_bound == found.explained - found.induced
+    if not score.separable:
+        assert math.isnan(found.correction)
+        return
+    moments = 0.0
+    for i in range(n):
+        here = bins == bins[i]
+        size = weight[here].sum() ** 2 / np.sum(weight[here] ** 2)
+        of_label, of_score = target[i] - coarse[i], forecast[i] - scores[i]
+        moments += share[i] * size / (size - 1) * sum(2 * of_label * of_score - of_score**2)
+    assert found.correction == pytest.approx(moments / (2 if n_classes == 2 else 1), rel=1e-11)
+    assert {type(value) for value in vars(found).values()} == {float}
+
+
+def test_terms_are_read_off_their_parts():
+    terms = PartitionTerms(0.5, 0.2, 0.1, 0.0, 0.0, 0.0)
+    assert terms.explained == 0.3 and terms.lower_bound == pytest.approx(0.2, rel=1e-15)
+
+
+def test_cells_by_hand():
+    """Any names of cells; sizes are effective numbers of samples."""
+    cells = Cells(np.array([5, 5, 9, 5]), np.array([1.0, 2.0, 4.0, 3.0]))
+    np.testing.assert_array_equal(cells.cells, [0, 0, 1, 0])
+    np.testing.assert_array_equal(cells.mass, [6, 4])
+    np.testing.assert_allclose(cells.size, [36 / 14, 1], rtol=1e-14)
+    values = np.array([[6.0, 0.0], [3.0, 3.0], [7.0, 8.0], [2.0, 2.0]])
+    np.testing.assert_allclose(cells.mean(values), [[3, 2], [3, 2], [7, 8], [3, 2]], rtol=1e-14)
+    tiny = Cells(np.array([0, 0]), np.array([1e-300, 3e-300]))
+    np.testing.assert_allclose(tiny.mean(np.array([[1e-30], [5e-30]])), 4e-30, rtol=1e-14)
+    np.testing.assert_allclose(tiny.size, [1.6], rtol=1e-14)
+
+
+def test_jackknife_of_a_square_is_the_variance_of_the_mean():
+    values = np.array([0.0, 1.0, 1.0, 0.5, 0.25])
+    cells = np.array([0, 0, 0, 1, 1])
+    found = Cells(cells, np.ones(5)).jackknife_bias(lambda m: m[:, 0] ** 2, values[:, None])
+    by_hand = 3 / 5 * np.var(values[:3], ddof=1) / 3 + 2 / 5 * np.var(values[3:], ddof=1) / 2
+    assert found == pytest.approx(by_hand, rel=1e-13)
+
+
+def test_jackknife_leaves_out_what_is_alone_or_infinite():
+    def square(mean):
+        return mean[:, 0] ** 2
+
+    values = np.array([[0.0], [1.0], [0.7]])
+    one = Cells(np.array([0, 0, 1]), np.ones(3))
+    expected = 2 / 3 * 0.5 / 2  # the third sample is alone
+    assert one.jackknife_bias(square, values) == pytest.approx(expected, rel=1e-13)
+    # as is one beside which the others weigh nothing
+    for scale in (1e-6, 1.0, 1e6):
+        heavy = Cells(np.zeros(3, dtype=int), scale * np.array([1.0, 1e-12, 1e-12]))
+        assert heavy.jackknife_bias(square, values) == 0
+        light = scale * np.array([1.0, 1e-3, 1e-3])
+        found = Cells(np.zeros(3, dtype=int), light).jackknife_bias(square, values)
+        expected = jackknife_by_loops(square, np.zeros(3, dtype=int), values, light)
+        assert found == pytest.approx(expected, rel=1e-9)
+
+    def inverse(mean):
+        with np.errstate(divide="ignore"):
+            return 1 / mean[:, 0]
+
+    # Without the second sample the mean is 0 and the function infinite: the first one counts.
+    pair = Cells(np.zeros(2, dtype=int), np.ones(2))
+    assert pair.jackknife_bias(inverse, values[:2]) == pytest.approx((1 - 2) / 2, rel=1e-13)
+
+
+def test_binning_correction_of_single_samples():
+    """A level set of one sample has no variance: nothing is added for it."""
+    bins, regions = np.array([0, 0, 0, 1]), np.array([0, 0, 0, 1])
+    target, forecast = pairs([0, 1, 1, 0]), pairs([0.2, 0.5, 0.8, 0.3])
+    found = partition_terms(Brier(), bins, regions, forecast, target, forecast, np.ones(4))
+    p, y = np.array([0.2, 0.5, 0.8]), np.array([0, 1, 1])
+    covariance, variance = np.cov(y, p)[0, 1], np.var(p, ddof=1)
+    assert found.correction == pytest.approx(3 / 4 * (2 * covariance - variance), rel=1e-12)
+    # Two samples of weights 1 and 1/5 are an effective 1.44 / 1.04 of them.
+    weight, size = np.array([1.0, 0.2]), 1.44 / 1.04
+    found = partition_terms(
+        Brier(), bins[:2], bins[:2], forecast[:2], target[:2], forecast[:2], weight
+    )
+    covariance, variance = (np.cov(v, p[:2], ddof=0, aweights=weight)[0, 1] for v in (y[:2], p[:2]))
+    expected = size / (size - 1) * (2 * covariance - variance)
+    assert found.correction == pytest.approx(expected, rel=1e-12)
+
+
+# --- level sets and halves ------------------------------------------------------------------------
+
+
+def test_level_sets_by_hand():
+    p = np.array([0.05, 0.1, 0.4, 0.45, 0.5, 0.95])
+    assert level_sets(pairs(p), 2, "quantile").tolist() == [0, 0, 0, 1, 1, 1]
+    assert level_sets(pairs(p), 2, "uniform").tolist() == [0, 0, 0, 0, 0, 1]
+    assert level_sets(pairs(p), 1, "uniform").tolist() == [0] * 6
+    three = np.array([[0.8, 0.1, 0.1], [0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.1, 0.2, 0.7]])
+    found = level_sets(three, 2, "quantile")
+    assert found[0] == found[1] != found[2] == found[3]
+
+
+def test_words_of_refused_level_sets():
+    for strategy in ("median", None, ["uniform"]):
+        message = f"strategy must be one of 'quantile', 'uniform', got {strategy!r}."
+        with pytest.raises(ValueError, match=whole(message)):
+            level_sets(pairs([0.1]), 2, strategy)
+    message = (
+        "strategy='uniform' cuts one probability: with more than two columns use 'quantile', or "
+        "notion='classwise' or 'top_label'."
+    )
+    with pytest.raises(ValueError, match=whole(message)):
+        level_sets(np.eye(3), 2, "uniform")
+
+
+def test_samples_are_sorted_by_what_is_forecast():
+    np.testing.assert_array_equal(order_of(pairs([0.3, 0.9])), [0.3, 0.9])
+    np.testing.assert_array_equal(
+        order_of(np.array([[0.2, 0.7, 0.1], [0.5, 0.2, 0.3]])), [0.7, 0.5]
+    )
+
+
+@pytest.mark.parametrize(("test_size", "few"), [(0.5, 2), (0.25, 4), (0.75, 4), (0.2, 5)])
+def test_the_same_share_of_each_few_neighbours(test_size, few):
+    """Within level sets, in the order of the score: exactly test_size of each run of neighbours."""
+    rng = np.random.default_rng(0)
+    p, bins = rng.permutation(200) / 200, rng.integers(3, size=200)
+    in_order = np.lexsort((p, bins))
+    picked = np.zeros(few)
+    for seed in range(60):
+        half = stratified_half(pairs(p), bins, test_size, np.random.RandomState(seed))
+        assert half.dtype == bool and half.shape == (200,)
+        runs = half[in_order].reshape(-1, few)
+        np.testing.assert_array_equal(runs.sum(axis=1), round(few * test_size))
+        odd = runs != (test_size > 0.5)  # who stands out of a run can be anybody in it
+        assert set(odd.argmax(axis=1)) == set(range(few))
+        picked += runs.sum(axis=0)
+    # each place of a run is measured equally often: 4 standard errors
+    share = picked / (60 * 200 / few)
+    error = math.sqrt(test_size * (1 - test_size) / (60 * 200 / few))
+    assert np.abs(share - test_size).max() < 4 * error
+
+
+def test_halves_of_odd_shares_and_ties():
+    p = np.full(101, 0.5)
+    together = 0
+    for seed in range(40):
+        half = stratified_half(pairs(p), np.zeros(101, dtype=int), 0.3, np.random.RandomState(seed))
+        assert half.sum() in (30, 31)
+        together += half[0] and half[1]
+    assert together > 0  # ties have no order in which two neighbours would exclude each other
+    one = stratified_half(pairs(p), np.zeros(101, dtype=int), 0.3, np.random.RandomState(7))
+    two = stratified_half(pairs(p), np.zeros(101, dtype=int), 0.3, np.random.RandomState(7))
+    np.testing.assert_array_equal(one, two)
+
+
+# --- features -------------------------------------------------------------------------------------
+
+
+def test_features_that_pass():
+    X = np.arange(6).reshape(3, 2)
+    found = check_features(X, allow_nan=False)
+    assert found.dtype == np.float64 and found.tolist() == X.tolist()
+    assert check_features(X.astype(np.float32), allow_nan=False).dtype == np.float32
+    frame = pd.DataFrame({"a": [1, 2], "b": [True, False], "c": [0.5, 1.5]})
+    assert check_features(frame, allow_nan=False).tolist() == [[1, 1, 0.5], [2, 0, 1.5]]
+    unsigned = pd.DataFrame({"a": np.array([1, 2], dtype=np.uint8)})
+    assert check_features(unsigned, allow_nan=False).tolist() == [[1], [2]]
+    missing = np.array([[1.0, np.nan]])
+    np.testing.assert_array_equal(check_features(missing, allow_nan=True), missing)
+    with pytest.raises(ValueError, match="^Input X contains NaN"):
+        check_features(missing, allow_nan=False)
+    with pytest.raises(ValueError, match="X contains infinity"):
+        check_features(np.array([[np.inf]]), allow_nan=True)
+
+
+def test_types_of_columns_that_are_numbers():
+    """Of pandas, which are NumPy's or know their kind, and of polars, which say what they are."""
+    for kind in (np.dtype("i1"), np.dtype("f4"), np.dtype(bool), np.dtype("u8"), pd.Int64Dtype()):
+        assert _is_number(kind)
+    for kind in (np.dtype("O"), np.dtype("M8[D]"), np.dtype("c16"), pd.CategoricalDtype()):
+        assert not _is_number(kind)
+    assert all(map(_is_number, (pl.Int8(), pl.Float64(), pl.UInt32(), pl.Boolean())))
+    assert not any(map(_is_number, (pl.String(), pl.Date(), pl.Categorical(), object())))
+
+
+def test_words_of_refused_features():
+    message = (
+        "X is sparse: regions are cut from dense features. Pass a dense representation, for "
+        "example of sklearn.decomposition.TruncatedSVD."
+    )
+    with pytest.raises(ValueError, match=whole(message)):
+        check_features(csr_array(np.eye(2)), allow_nan=False)
+    columns = {f"c{j}": ["x"] for j in range(7)} | {"n": [1]}
+    message = (
+        "X has columns that are no numbers (c0, c1, c2, c3, c4): encode them first, for example by "
+        "sklearn.preprocessing.OrdinalEncoder."
+    )
+    with pytest.raises(ValueError, match=whole(message)):
+        check_features(pd.DataFrame(columns), allow_nan=False)
+    message = "X holds strings or dates, no numbers: encode them first."
+    dates = np.array([["2020-01-01"]], dtype="datetime64[D]")
+    for X in ([["a"]], dates, dates - dates, np.array([[b"a"]])):
+        with pytest.raises(ValueError, match=whole(message)):
+            check_features(X, allow_nan=False)
+    mixed = np.array([[1.0, "a"]], dtype=object)
+    with pytest.raises(
+        ValueError, match=r"^X holds strings, no numbers: encode them first \(could"
+    ):
+        check_features(mixed, allow_nan=False)
+    with pytest.raises(ValueError, match="Expected 2D array"):
+        check_features(np.ones(3), allow_nan=False)
+
+
+# --- regions --------------------------------------------------------------------------------------
+
+
+class FirstColumn(BaseEstimator):
+    """Regions that somebody else knows, as an estimator: the first feature is their number."""
+
+    def fit(self, X, y):
+        self.seen_ = X.copy(), y.copy()
+        return self
+
+    def predict(self, X):
+        return X[:, 0].astype(int)
+
+
+def test_kinds_of_partitioners():
+    kinds = {None: "tree", "stump": "stump", "kmeans": "kmeans"}
+    for given, kind in kinds.items():
+        assert Partitioner(given, 12, None, ["a"]).kind == kind
+    assert Partitioner(FirstColumn(), 12, None, ["a"]).kind == "estimator"
+    assert Partitioner(DecisionTreeClassifier(), 12, None, ["a"]).kind == "estimator"
+    for wrong in ("tree", FirstColumn, 7, object()):
+        message = (
+            "partitioner must be None, 'stump', 'kmeans' or a scikit-learn estimator with apply or "
+            f"predict, got {wrong!r}."
+        )
+        with pytest.raises(ValueError, match=whole(message)):
+            Partitioner(wrong, 12, None, ["a"])
+
+
+def test_who_takes_missing_values():
+    assert allows_nan(None) and allows_nan("stump") and not allows_nan("kmeans")
+    assert allows_nan(HistGradientBoostingClassifier()) and not allows_nan(LogisticRegression())
+    assert not allows_nan(HistGradientBoostingClassifier) and not allows_nan(7)
+
+
+def test_what_is_prepared():
+    """Codes of the histogram tree, unit variance for k-means, and nothing for the rest."""
+    X = np.array([[0.0, 5.0], [1.0, 7.0], [2.0, 9.0], [3.0, 7.0]])
+    for kind in (None, "stump"):
+        codes = Partitioner(kind, 12, np.random.RandomState(0), ["a", "b"]).prepare(X)
+        assert codes.tolist() == [[0, 0], [1, 1], [2, 2], [3, 1]]
+    scaled = Partitioner("kmeans", 12, np.random.RandomState(0), ["a", "b"]).prepare(X)
+    np.testing.assert_allclose(scaled, (X - X.mean(axis=0)) / X.std(axis=0), rtol=1e-14)
+    assert Partitioner(FirstColumn(), 12, None, ["a", "b"]).prepare(X) is X
+
+
+def test_only_clusters_draw():
+    rng = np.random.RandomState(0)
+    first = np.random.RandomState(0).randint(2**31 - 1)
+    assert Partitioner("kmeans", 12, rng, []).seed() == first
+    assert Partitioner(None, 12, rng, []).seed() is None
+    assert Partitioner(FirstColumn(), 12, None, []).seed() is None
+
+
+STEPS = np.repeat([0.0, 1.0, 2.0, 3.0], 12)[:, None]  # 48 samples of four kinds
+LABELS = np.repeat([0, 1, 0, 1], 12)
+FITTING, MEASURED = np.arange(0, 48, 2), np.arange(1, 48, 2)
+
+
+def cut(partitioner, ratio, X=STEPS, labels=LABELS, weight=None, fitting=FITTING, seed=None):
+    cutter = Partitioner(partitioner, ratio, np.random.RandomState(0), ["dose"])
+    weight = np.ones(len(X)) if weight is None else weight
+    prepared = cutter.prepare(X)
+    return cutter.cut(prepared, np.eye(labels.max() + 1)[labels], weight, fitting, MEASURED, seed)
+
+
+def test_the_tree_cuts_where_labels_change():
+    fitted, found, rules = cut(None, 6)  # 24 measured: four regions
+    np.testing.assert_array_equal(found, fitted)
+    assert len(set(found)) == 4 and len(rules) == 4
+    expected = {"dose <= 0.5", "0.5 < dose <= 1.5", "1.5 < dose <= 2.5", "dose > 2.5"}
+    assert set(rules) == expected
+    for kind, rule in ((0, "dose <= 0.5"), (3, "dose > 2.5")):
+        assert {rules[k] for k in found[STEPS[MEASURED, 0] == kind]} == {rule}
+    assert len(cut(None, 8)[2]) == 3 and len(cut(None, 12)[2]) == 2
+    halves = (STEPS[:, 0] >= 2).astype(int)
+    assert len(cut(None, 24, labels=halves)[2]) == 1
+    assert cut(None, 25, labels=halves)[2] == ["all"]  # less than the ratio: one region
+
+
+def test_leaves_hold_half_of_the_ratio():
+    """Rounded down: a kind of five among the fitted is cut off at a ratio of 11, not of 12."""
+    X = np.concatenate([np.zeros(38), np.ones(10)])[:, None]
+    labels = X[:, 0].astype(int)
+    assert len(cut(None, 11, X, labels)[2]) == 2
+    assert len(cut(None, 12, X, labels)[2]) == 1
+    X[:] = 0
+    X[FITTING[5]] = 1  # a single one
+    assert len(cut(None, 3, X, X[:, 0].astype(int))[2]) == 2
+    assert len(cut(None, 4, X, X[:, 0].astype(int))[2]) == 1
+
+
+def test_a_stump_is_balanced():
+    """Two regions whatever the ratio, and no side below a third of the level set."""
+    labels = (STEPS[:, 0] >= 2).astype(int)
+    _, found, rules = cut("stump", 2, labels=labels)
+    assert set(rules) == {"dose <= 1.5", "dose > 1.5"}
+    np.testing.assert_array_equal(np.bincount(found), [12, 12])
+    for n_last, n_rules in ((8, 2), (7, 1)):
+        for fitting in (FITTING, np.arange(24), np.arange(25)):
+            X = np.zeros((48, 1))
+            X[fitting[-n_last:]] = 1
+            rules = cut("stump", 12, X, X[:, 0].astype(int), fitting=fitting)[2]
+            assert len(rules) == n_rules
+    thirds = np.repeat([0.0, 1.0, 2.0], 16)[:, None]
+    assert len(cut("stump", 2, thirds, (thirds[:, 0] == 1).astype(int))[2]) == 2
+
+
+def test_weights_tell_the_tree_what_matters():
+    """Two features, each right on half of the samples: the heavy half decides."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(2, size=48)
+    noise = rng.integers(2, size=(2, 48))
+    first = np.arange(48) < 24
+    X = np.column_stack([np.where(first, labels, noise[0]), np.where(first, noise[1], labels)])
+    for heavy, feature in ((first, "a"), (~first, "b")):
+        weight = np.where(heavy, 1.0625, 0.0625)
+        cutter = Partitioner("stump", 12, np.random.RandomState(0), ["a", "b"])
+        prepared = cutter.prepare(X.astype(float))
+        rows = np.arange(48)
+        rules = cutter.cut(prepared, np.eye(2)[labels], weight, rows, rows, None)[2]
+        assert {rule[0] for rule in rules} == {feature}
+
+
+def test_rules_speak_of_missing_values():
+    X = STEPS.copy()
+    X[STEPS == 3] = np.nan
+    rules = cut(None, 6, X)[2]
+    assert "dose is missing" in rules or any("or dose is missing" in rule for rule in rules)
+    labels = np.isnan(X[:, 0]).astype(int)
+    assert set(cut("stump", 6, X[::1], labels, fitting=np.arange(20, 48))[2]) == {
+        "dose is missing",
+        "dose is not missing",
+    }
+
+
+def test_clusters_of_the_features():
+    fitted, found, rules = cut("kmeans", 6, seed=3)
+    assert rules == [f"KMeans region {k}" for k in range(4)]
+    assert len({(int(x), int(k)) for x, k in zip(STEPS[MEASURED, 0], found, strict=True)}) == 4
+    assert len({(int(x), int(k)) for x, k in zip(STEPS[FITTING, 0], fitted, strict=True)}) == 4
+    assert len(cut("kmeans", 12, seed=3)[2]) == 2
+    few = cut("kmeans", 6, seed=3, fitting=np.array([0, 14]))  # no more clusters than samples
+    assert len(few[2]) == 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # fewer distinct points than clusters: no reason to warn
+        assert len(cut("kmeans", 6, X=np.zeros((48, 1)), seed=3)[2]) == 1
+
+
+def test_clusters_are_those_of_scikit_learn():
+    """One start from the seed, on standardised features."""
+    X = np.random.default_rng(0).normal(size=(48, 2)) * [1, 50]
+    scaled = (X - X.mean(axis=0)) / X.std(axis=0)
+    for seed in (1, 2):
+        fitted, found, _ = cut("kmeans", 3, X, seed=seed)
+        model = KMeans(8, n_init=1, random_state=seed).fit(scaled[FITTING])
+        together = [model.labels_[:, None] == model.labels_, fitted[:, None] == fitted]
+        np.testing.assert_array_equal(*together)
+        labels = model.predict(scaled[MEASURED])
+        np.testing.assert_array_equal(labels[:, None] == labels, found[:, None] == found)
+    cuts = []
+    for _ in range(2):  # the generator decides, and nothing else
+        cutter = Partitioner("kmeans", 3, np.random.RandomState(0), ["a", "b"])
+        bins, measured = np.arange(48) // 24, np.arange(48) % 2 == 1
+        cuts.append(cut_level_sets(cutter, scaled, np.eye(2)[LABELS], np.ones(48), bins, measured))
+    np.testing.assert_array_equal(cuts[0].region, cuts[1].region)
+    for level in (0, 1):
+        rows = [np.flatnonzero((bins == level) & (measured == part)) for part in (False, True)]
+        seeds = np.random.RandomState(0).randint(2**31 - 1, size=2)
+        labels = cutter.cut(scaled, np.eye(2)[LABELS], np.ones(48), *rows, seeds[level])[1]
+        several = np.bincount(labels)[labels] > 1  # others were joined
+        numbers = cuts[0].region[np.arange(24) // 12 == level][several]
+        np.testing.assert_array_equal(
+            numbers[:, None] == numbers, labels[several][:, None] == labels[several]
+        )
+
+
+def test_estimators_find_regions():
+    """Learned from features and labels of one part, numbered on both."""
+    X = np.column_stack([STEPS[:, 0] + 5, np.arange(48)])
+    cutter = Partitioner(model := FirstColumn(), 12, None, ["a", "b"])
+    fitted, found, rules = cutter.cut(X, np.eye(2)[LABELS], np.ones(48), FITTING, MEASURED, None)
+    np.testing.assert_array_equal(fitted, STEPS[FITTING, 0])
+    np.testing.assert_array_equal(found, STEPS[MEASURED, 0])
+    assert rules == [f"FirstColumn region {k}" for k in (5, 6, 7, 8)]
+    assert not hasattr(model, "seen_")  # a clone was fitted
+
+    class Remembers(FirstColumn):
+        def fit(self, X, y):
+            Remembers.seen = X, y
+            return self
+
+    Partitioner(Remembers(), 12, None, []).cut(
+        X, np.eye(2)[LABELS], np.ones(48), FITTING, MEASURED, None
+    )
+    np.testing.assert_array_equal(Remembers.seen[0], X[FITTING])
+    np.testing.assert_array_equal(Remembers.seen[1], LABELS[FITTING])
+
+
+def test_finding_is_enough():
+    """Of `apply` and `predict` an estimator needs one."""
+
+    class Applies(BaseEstimator):
+        def fit(self, X, y):
+            return self
+
+        def apply(self, X):
+            return X[:, 0].astype(int)
+
+    assert len(cut(Applies(), 12)[2]) == 4
+    for missing in ("fit", "apply"):
+        lame = type("Lame", (), {"fit": Applies.fit, "apply": Applies.apply})
+        delattr(lame, missing)
+        with pytest.raises(ValueError, match="with apply or predict, got <"):
+            cut(lame(), 12)
+
+
+def test_leaves_come_before_predictions():
+    """A tree says in which leaf a sample lies; its predictions would join leaves of one class."""
+    tree = DecisionTreeClassifier(max_leaf_nodes=4, random_state=0)
+    assert len(cut(tree, 12)[2]) == 4
+
+
+def test_a_classifier_of_one_class_has_nothing_to_tell_apart():
+    alone = np.zeros(48, dtype=int)
+    alone[1] = 1  # measured, not fitted
+    fitted, found, rules = cut(LogisticRegression(), 12, labels=alone)
+    assert rules == ["all"] and not fitted.any() and not found.any()
+    assert (len(fitted), len(found)) == (24, 24)
+    assert len(cut(FirstColumn(), 12, labels=alone)[2]) == 4  # no classifier: it may know
+
+
+def test_words_of_estimators_without_regions():
+    message = (
+        "RandomForestClassifier gives several regions for each sample: use a single tree or a "
+        "clustering."
+    )
+    with pytest.raises(ValueError, match=whole(message)):
+        cut(RandomForestClassifier(2), 12)
+    message = (
+        "LinearRegression puts nearly every sample into a region of its own: use an estimator that "
+        "predicts few values, such as a tree or a clustering."
+    )
+    X = np.arange(48.0)[:, None]
+    with pytest.raises(ValueError, match=whole(message)):
+        cut(LinearRegression(), 12, X=X)
+    halves = np.arange(48.0)[:, None] // 2  # half as many regions as samples: just allowed
+    assert len(cut(FirstColumn(), 12, X=halves)[2]) == 24
+    halves[0] = 99
+    with pytest.raises(ValueError, match="^FirstColumn puts nearly every sample into a region"):
+        cut(FirstColumn(), 12, X=halves)
+    for n_samples, allowed in ((4, True), (5, False)):  # four samples may be alone
+        cutter = Partitioner(FirstColumn(), 12, None, ["a"])
+        rows = np.arange(2), np.arange(2, n_samples)
+        arguments = X, np.eye(2)[LABELS], np.ones(48), *rows, None
+        if allowed:
+            assert len(cutter.cut(*arguments)[2]) == 4
+        else:
+            with pytest.raises(ValueError, match="region of its own"):
+                cutter.cut(*arguments)
+
+
+def test_single_samples_join_their_like():
+    """By the squared distance of frequencies on the other half; the first of equals."""
+    likeness = np.array([[0.9, 0.1], [0.2, 0.8], [0.1, 0.9], [0.7, 0.3], [0.7, 0.3]])
+    region = np.array([0, 0, 1, 2, 2, 2, 3])
+    assert merge_singletons(region, likeness).tolist() == [0, 0, 2, 2, 2, 2, 0]
+    alone = merge_singletons(np.array([1, 2, 3]), likeness)
+    assert alone.tolist() == [1, 1, 1]
+    together = np.array([0, 0, 1, 1])
+    assert merge_singletons(together, likeness) is together
+    tie = np.array([[0.5, 0.5], [0.5, 0.5], [0.5, 0.5]])
+    assert merge_singletons(np.array([0, 1, 1, 2, 2]), tie).tolist() == [1, 1, 1, 2, 2]
+
+
+def test_cutting_all_level_sets():
+    """Numbers over all level sets, and rules in their order."""
+    bins = np.repeat([0, 1, 2, 3, 4], [12, 2, 6, 12, 3])
+    region = np.array([0, 1] * 6 + [0, 0] + [0] * 6 + [5] * 6 + [6] * 6 + [2] * 3)
+    measured = np.arange(35) % 4 < 2
+    measured[12:14] = False  # level 1 has nobody to measure
+    measured[14:20] = True  # level 2 nobody to learn from
+    measured[32:] = [False, True, True]  # and level 4 one sample to learn from
+    region[[2, 3, 6]] = [8, 9, 8]  # what only fitted samples are in is no region
+    assert not measured[[2, 3, 6]].any()
+    target = np.eye(2)[np.arange(35) // 2 % 2]
+    X = region[:, None].astype(float)
+    cutter = Partitioner(FirstColumn(), 12, None, ["a"])
+    found = cut_level_sets(cutter, X, target, np.ones(35), bins, measured)
+    expected = {(0, 0): 0, (0, 1): 1, (2, 0): 2, (3, 5): 3, (3, 6): 4, (4, 2): 5}
+    rows = np.flatnonzero(measured)
+    assert found.region.tolist() == [expected[bins[i], region[i]] for i in rows]
+    names = [f"FirstColumn region {k}" for k in (0, 1, 5, 6, 2)]
+    assert found.rules == [*names[:2], "all", *names[2:]]
+    assert found.singletons == 0 and found.n_before == 6
+
+
+def cut_regions(fitted, found, bins=None):
+    """`cut_level_sets` of (region, label) pairs that are fitted and regions that are measured."""
+    region = np.array([r for r, _ in fitted] + list(found))
+    labels = np.array([label for _, label in fitted] + [0] * len(found))
+    measured = np.arange(len(region)) >= len(fitted)
+    bins = np.zeros(len(region), dtype=int) if bins is None else bins
+    cutter = Partitioner(FirstColumn(), 12, None, ["a"])
+    X = region[:, None].astype(float)
+    return cut_level_sets(cutter, X, np.eye(2)[labels], np.ones(len(region)), bins, measured)
+
+
+def test_single_samples_of_a_level_set():
+    """They join the region with the labels most like those of their own on the other half."""
+    half, ones = [(0, 0), (0, 1)], [(1, 1)] * 6
+    found = cut_regions([*half, *ones, (2, 1)], [0, 0, 1, 1, 2])
+    assert found.region.tolist() == [0, 0, 1, 1, 1]
+    assert found.rules == ["FirstColumn region 0", "FirstColumn region 1"]
+    assert found.n_before == 3 and found.singletons == pytest.approx(1 / 3)
+    found = cut_regions([*half, *ones, (2, 0)], [0, 0, 1, 1, 2])
+    assert found.region.tolist() == [0, 0, 1, 1, 0]
+    found = cut_regions([*half, *ones, (2, 1), (2, 0)], [0, 0, 1, 1, 2])
+    assert found.region.tolist() == [0, 0, 1, 1, 0]
+    # Where nobody was fitted a region is like the level set as a whole: 7 ones of 8.
+    found = cut_regions([*half, *ones], [0, 0, 1, 1, 2])
+    assert found.region.tolist() == [0, 0, 1, 1, 1]
+    # single samples in two level sets
+    fitted = [*half, *ones]
+    bins = np.repeat([0, 1, 0, 1], [5, 3, 3, 4])
+    found = cut_regions(fitted, [0, 0, 1, 0, 1, 1, 2], bins)
+    assert found.n_before == 5 and found.singletons == pytest.approx(3 / 5)
+    # a single one with nobody to join
+    found = cut_regions([(0, 0), (0, 1)], [0])
+    assert found.region.tolist() == [0] and found.singletons == 1 and found.n_before == 1
+
+
+# --- the test -------------------------------------------------------------------------------------
+
+
+def test_bonferroni():
+    assert bonferroni([0.01, 0.2, 0.5]) == pytest.approx(0.03) and bonferroni([0.9, 0.8]) == 1
+    assert bonferroni([0.4]) == 0.4 and math.isnan(bonferroni([np.nan, 0.1]))
+
+
+def pvalue_by_loops(bins, regions, forecast, residual, weight, n_permutations, rng, width):
+    """The statistic by loops; draws in the order of the documentation."""
+    n = len(bins)
+    ties = rng.random_sample(n)
+    order = sorted(range(n), key=lambda i: (bins[i], forecast[i, 1], ties[i]))
+    band, bands = 0, []
+    for k, i in enumerate(order):
+        place = k - min(m for m in range(n) if bins[order[m]] == bins[i])
+        band += place % width == 0
+        bands.append(band)
+
+    def statistic(rows):
+        total = 0.0
+        for cells, sign in ((regions, 1), (bins, -1)):
+            for cell in set(cells.tolist()):
+                held = [r for place, r in zip(order, rows, strict=True) if cells[place] == cell]
+                mass = sum(weight[r] for r in held)
+                for column in range(residual.shape[1]):
+                    pull = sum(weight[r] * residual[r, column] for r in held)
+                    total += sign * pull**2 / mass
+        return total
+
+    observed, reached = statistic(order), 0
+    for _ in range(n_permutations):
+        keys = rng.random_sample(n)
+        rows = [order[k] for k in sorted(range(n), key=lambda k: (bands[k], keys[k]))]
+        reached += statistic(rows) >= observed * (1 - 1e-12)
+    return (1 + reached) / (1 + n_permutations)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("width", [3, 20])
+def test_permutations_by_loops(seed, width):
+    rng = np.random.default_rng(seed)
+    bins = rng.integers(2, size=50)
+    regions = 3 * bins + rng.integers(3, size=50)
+    forecast = pairs(np.round(rng.random(50), 1))  # with ties
+    residual = pairs(rng.integers(2, size=50)) - forecast + 0.25 * pairs(regions % 3 == 0)
+    weight = rng.uniform(0.5, 2, 50)
+    arguments = bins, regions, forecast, residual, weight, 39
+    for n_jobs in (None, 2):
+        found = permutation_pvalue(
+            *arguments, np.random.RandomState(seed), width=width, n_jobs=n_jobs
+        )
+        expected = pvalue_by_loops(*arguments, np.random.RandomState(seed), width)
+        assert found == expected
+    if width == 20:
+        assert permutation_pvalue(*arguments, np.random.RandomState(seed)) == expected
+        # numbers of cells may have gaps
+        gaps = 2 * bins, 5 * regions + 3, *arguments[2:]
+        assert permutation_pvalue(*gaps, np.random.RandomState(seed)) == expected
+
+
+def test_permutations_that_say_everything_or_nothing():
+    n = 200
+    regions, bins = np.arange(n) % 2, np.zeros(n, dtype=int)
+    forecast, rng = pairs(np.full(n, 0.5)), np.random.RandomState(0)
+    certain = pairs(regions) - forecast
+    weight = np.ones(n)
+    assert permutation_pvalue(bins, regions, forecast, certain, weight, 99, rng) == 0.01
+    assert permutation_pvalue(bins, regions, forecast, 0 * certain, weight, 99, rng) == 1
+    # nobody to change places with
+    found = permutation_pvalue(bins, regions, forecast, certain, weight, 99, rng, width=1)
+    assert found == 1
+
+
+# --- the second bound -----------------------------------------------------------------------------
+
+
+def test_default_model():
+    parameters = default_model(7).get_params()
+    expected = {"learning_rate": 0.05, "max_iter": 300, "max_leaf_nodes": 8, "random_state": 7}
+    expected |= {"min_samples_leaf": 20, "early_stopping": True, "n_iter_no_change": 10}
+    assert {name: parameters[name] for name in expected} == expected
+
+
+def test_steps_stay_in_the_simplex():
+    """A probability falls to a twentieth of itself at the least; rows sum to one."""
+    curve = np.array([[0.4, 0.6], [0.2, 0.8]])
+    step = np.array([[0.1, -0.1], [-0.4, 0.4]])
+    np.testing.assert_array_equal(_refined(curve, step, 0.0), curve)
+    np.testing.assert_allclose(
+        _refined(curve, step, 1.0), [[0.5, 0.5], np.array([0.01, 1.2]) / 1.21]
+    )
+    each = _refined(curve, step, np.array([[2.0], [0.5]]))
+    np.testing.assert_allclose(each, [[0.6, 0.4], [0.01, 1.0] / np.float64(1.01)], rtol=1e-14)
+
+
+def test_the_best_scale():
+    """For Brier cross / direct, between 0 and 3; the ends and 1 are tried as they are."""
+    rng = np.random.default_rng(0)
+    curve = pairs(np.full(400, 0.5))
+    y = pairs(rng.integers(2, size=400))
+    weight = rng.uniform(0.5, 2, 400)
+    for effect, size in ((0.02, 0.05), (0.1, 0.05), (-0.1, 0.05), (0.08, 0.08)):
+        direction = np.where(y[:, 1] > 0.5, 1, -1)
+        step = np.where(rng.random(400) < 0.5 + effect, direction, -direction) * size
+        step = np.column_stack([-step, step])
+        cross = weight @ np.sum((y - curve) * step, axis=1)
+        exact = cross / (weight @ np.sum(step**2, axis=1))
+        found = _best_scale(Brier(), y, curve, step, weight)
+        assert found == pytest.approx(min(max(exact, 0.0), 3.0), abs=2e-4)
+    assert _best_scale(Brier(), y, curve, -np.abs(step) * np.sign(y - 0.5), weight) == 0
+    # where one step leads to the truth, one step it is, to the last digit
+    truth = pairs(np.full(400, 0.8))
+    assert _best_scale(Brier(), truth, curve, truth - curve, weight) == 1
+    assert _best_scale(Brier(), y, curve, 0 * step, weight) == 0
+
+
+class Recorder(RegressorMixin, BaseEstimator):
+    """Predicts the weighted mean residual, and keeps what it was given in the class."""
+
+    seen: ClassVar = []
+
+    def fit(self, X, y, sample_weight=None):
+        Recorder.seen.append((X, y, sample_weight))
+        self.mean_ = np.average(y, weights=sample_weight)
+        return self
+
+    def predict(self, X):
+        return self.mean_ * X[:, -1]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_steps_of_a_regressor(n_classes, weighted):
+    """Fitted to the residual of each column; of two columns the second is the first's opposite."""
+    rng = np.random.default_rng(0)
+    target = np.eye(n_classes)[rng.integers(n_classes, size=30)]
+    curve = rng.dirichlet(np.ones(n_classes), 30)
+    features = rng.normal(size=(30, 2))
+    weight = rng.uniform(0.5, 2, 30) if weighted else np.ones(30)
+    train, test = np.arange(20), np.arange(20, 30)
+    Recorder.seen.clear()
+    step = _refine(Recorder(), features, target, curve, weight, train, test)
+    expected = np.zeros((10, n_classes))
+    for k in range(n_classes):
+        residual = (target - curve)[train, k]
+        expected[:, k] = np.average(residual, weights=weight[train]) * features[test, 1]
+    np.testing.assert_allclose(step, expected, rtol=1e-12, atol=1e-15)
+    assert len(Recorder.seen) == (1 if n_classes == 2 else 3)
+    X, y, given = Recorder.seen[0]
+    np.testing.assert_array_equal(X, features[train])
+    np.testing.assert_allclose(y, (target - curve)[train, 1 if n_classes == 2 else 0])
+    assert (given is None) is not weighted
+    if weighted:
+        np.testing.assert_array_equal(given, weight[train])
+
+
+class Frequencies(ClassifierMixin, BaseEstimator):
+    """The weighted class frequencies, whatever the features say."""
+
+    def fit(self, X, y, sample_weight=None):
+        self.classes_, self.n_features_in_ = np.unique(y), X.shape[1]
+        weight = np.ones(len(y)) if sample_weight is None else sample_weight
+        self.share_ = np.array([weight[y == c].sum() for c in self.classes_]) / weight.sum()
+        return self
+
+    def predict_proba(self, X):
+        return np.tile(self.share_, (len(X), 1))
+
+
+def test_steps_of_a_classifier():
+    """To its probabilities; a class that the fold lacks gets none."""
+    target = np.eye(3)[[0, 2, 2, 0, 2, 1]]
+    curve = np.full((6, 3), 1 / 3)
+    weight, train, test = np.arange(1.0, 7.0), np.arange(5), np.array([5])
+    features = np.zeros((6, 1))
+    step = _refine(Frequencies(), features, target, curve, weight, train, test)
+    np.testing.assert_allclose(step, [[5 / 15 - 1 / 3, 0 - 1 / 3, 10 / 15 - 1 / 3]], atol=1e-15)
+    step = _refine(Frequencies(), features, target, curve, np.ones(6), train, test)
+    np.testing.assert_allclose(step, [[2 / 5 - 1 / 3, -1 / 3, 3 / 5 - 1 / 3]], atol=1e-15)
+    one_class = _refine(Frequencies(), features, target, curve, weight, np.array([1, 2]), test)
+    np.testing.assert_array_equal(one_class, np.zeros((1, 3)), strict=True)
+
+
+def test_features_with_next_to_no_values_are_left_out():
+    """Fewer than ten known values, and some missing: boosting would stumble over them."""
+    features = np.arange(60.0).reshape(30, 2)
+    train, test = np.arange(20), np.arange(20, 30)
+    target, curve = pairs(np.arange(30) % 2), pairs(np.full(30, 0.25))
+    for known, kept in ((9, False), (10, True), (20, True)):
+        X = features.copy()
+        X[known:20, 0] = np.nan
+        Recorder.seen.clear()
+        _refine(Recorder(), X, target, curve, np.ones(30), train, test)
+        expected = X[train] if kept else np.column_stack([np.zeros(20), X[train, 1]])
+        np.testing.assert_array_equal(Recorder.seen[0][0], expected)
+    short = features[:9]  # nothing is missing, however few there are
+    Recorder.seen.clear()
+    _refine(Recorder(), short, target[:9], curve[:9], np.ones(9), np.arange(5), np.arange(5, 9))
+    np.testing.assert_array_equal(Recorder.seen[0][0], short[:5])
+
+
+@pytest.mark.parametrize("score", SCORES, ids=repr)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_second_bound_by_loops(score, n_classes):
+    """Steps fold by fold; the scale of a fold is what is best on all others."""
+    rng = np.random.default_rng(0)
+    n = 60
+    forecast = rng.dirichlet(np.ones(n_classes), n)
+    curve = 0.8 * forecast + 0.2 / n_classes
+    X = rng.normal(size=(n, 2))
+    target = np.eye(n_classes)[((X[:, 0] > 0) + 0) if n_classes == 2 else rng.integers(3, size=n)]
+    weight = rng.uniform(0.5, 2, n)
+    folds = [(np.setdiff1d(np.arange(n), np.arange(k, n, 3)), np.arange(k, n, 3)) for k in range(3)]
+    found = risk_terms(
+        score, X, forecast, target, curve, weight, model=LinearRegression(), folds=folds
+    )
+    features = np.column_stack([forecast[:, 1:], X])
+    step = np.zeros((n, n_classes))
+    for train, test in folds:
+        for k in range(n_classes):
+            model = LinearRegression().fit(
+                features[train], (target - curve)[train, k], sample_weight=weight[train]
+            )
+            step[test, k] = model.predict(features[test])
+    scale = np.zeros(n)
+    for _, test in folds:
+        rest = np.setdiff1d(np.arange(n), test)
+        scale[test] = _best_scale(score, target[rest], curve[rest], step[rest], weight[rest])
+    assert scale.min() > 0.3 or n_classes == 3
+    before = score.loss(target, curve)
+    after = score.loss(target, _refined(curve, step, scale[:, None]))
+    np.testing.assert_allclose(found.differences, before - after, rtol=1e-6, atol=1e-9)
+    assert found.scale == pytest.approx(np.average(scale, weights=weight), abs=1e-6)
+    slope = (before - score.loss(target, _refined(curve, step, 1e-4))) / 1e-4
+    np.testing.assert_allclose(found.slope, slope, rtol=1e-6, atol=1e-9)
+    if score == Brier() and n_classes == 2:
+        exact = 2 * np.sum((target - curve) * step, axis=1) / 2
+        np.testing.assert_allclose(found.slope, exact, atol=1e-3)
+
+
+def test_the_scale_of_weights_is_no_penalty():
+    """Ridge regression would shrink less for weights that are larger together."""
+    problem = problem_of()
+    folds = [(np.arange(60), np.arange(60, 120)), (np.arange(60, 120), np.arange(60))]
+    found = [
+        risk_terms(
+            Brier(), problem.features, problem.forecast, problem.target, problem.forecast,
+            scale * problem.weight, model=Ridge(30.0), folds=folds,
+        )
+        for scale in (1.0, 100.0)
+    ]  # fmt: skip
+    np.testing.assert_allclose(found[0].differences, found[1].differences, atol=1e-6)
+    assert found[0].scale == pytest.approx(found[1].scale, abs=1e-4)
+
+
+def test_samples_that_no_fold_tests_stay_where_they_are():
+    n = 40
+    rng = np.random.default_rng(0)
+    forecast, target = pairs(rng.random(n)), pairs(np.arange(n) % 2)
+    folds = [(np.arange(20), np.arange(20, 30))]
+    arguments = Brier(), (np.arange(n) % 2.0)[:, None], forecast, target, forecast, np.ones(n)
+    found = risk_terms(*arguments, model=LinearRegression(), folds=folds)
+    untouched = np.r_[0:20, 30:40]
+    np.testing.assert_array_equal(found.differences[untouched], 0)
+    np.testing.assert_array_equal(found.slope[untouched], 0)
+    assert found.scale == 0  # nothing outside of the fold says how far to go
+
+
+# --- one problem ----------------------------------------------------------------------------------
+
+OPTIONS = Options(
+    n_bins=2,
+    strategy="quantile",
+    region_ratio=10,
+    test_size=0.5,
+    swap=False,
+    n_permutations=19,
+    folds=3,
+    n_jobs=None,
+    confidence_level=0.9,
+    feature_names=["a", "b"],
+)
+
+
+def problem_of(n=120, seed=0, weighted=True, effect=0.1):
+    rng = np.random.default_rng(seed)
+    p = rng.random(n)
+    region = rng.integers(3, size=n)
+    chance = np.clip(p + effect * (region - 1), 0, 1)
+    y = (rng.random(n) < chance).astype(int)
+    weight = rng.uniform(0.5, 2, n) if weighted else np.ones(n)
+    X = np.column_stack([region, rng.normal(size=n)]).astype(float)
+    return GroupingProblem(pairs(p), pairs(y), weight, X, ["rest", "event"])
+
+
+def expected_fit(score, problem, bins, measured, region, rules, curve, permutations_of=None):
+    """All terms of the measured samples; names of regions as they are given."""
+    level, forecast, target = bins[measured], problem.forecast[measured], problem.target[measured]
+    weight = problem.weight[measured]
+    terms = partition_terms(score, level, region, forecast, target, curve, weight)
+    names = ("plugin", "bias", "induced", "variance", "lower_bound", "calibration", "correction")
+    values = {name: getattr(terms, name) for name in names}
+    loss = score.loss(problem.target, problem.forecast)
+    values["mean_loss"] = np.average(loss, weights=problem.weight)
+    values["refinement"] = np.average(score.loss(target, curve), weights=weight)
+    table = region_table(problem.events, level, region, rules, forecast, target, weight, 0.9)
+    return values, table
+
+
+def assert_fit(found, values):
+    for name, value in values.items():
+        assert getattr(found, name) == pytest.approx(value, rel=1e-11, nan_ok=True), name
+
+
+@pytest.mark.parametrize("score", [Brier(), LogLoss()], ids=repr)
+def test_one_problem_with_a_half_that_is_measured(score):
+    problem, smoother = problem_of(), QuantileBins(4)
+    bins = level_sets(problem.forecast, 2, "quantile")
+    rng = np.random.RandomState(5)
+    half = stratified_half(problem.forecast, bins, 0.5, rng)
+    fits = {}
+    for measured in (half, ~half):
+        curve = smoother.fit(
+            problem.forecast[~measured], problem.target[~measured], problem.weight[~measured]
+        ).predict(problem.forecast[measured])
+        number = np.unique(3 * bins[measured] + problem.features[measured, 0], return_inverse=True)
+        rules = [f"FirstColumn region {int(k) % 3}" for k in number[0]]
+        fits[measured is half] = expected_fit(
+            score, problem, bins, measured, number[1], rules, curve
+        )
+        permuted = permutation_pvalue(
+            bins[measured], number[1], problem.forecast[measured],
+            problem.target[measured] - curve, problem.weight[measured], 19, rng,
+        )  # fmt: skip
+        fits[measured is half][0]["pvalue"] = permuted
+    found = fit_partition(problem, score, QuantileBins(4), FirstColumn(), OPTIONS, 5)
+    values, table = fits[True]
+    assert 0.02 < values["pvalue"] < 1
+    assert_fit(found, values)
+    assert found.table == table
+    assert (found.n_regions, found.n_measured, found.singletons) == (6, 60, 0)
+    assert found.scale is None
+    # Both directions: means, the square of the mean standard error, twice the smaller p-value.
+    both = fit_partition(
+        problem, score, QuantileBins(4), FirstColumn(), replace(OPTIONS, swap=True), 5
+    )
+    other, other_table = fits[False]
+    mean = {name: (values[name] + other[name]) / 2 for name in values}
+    mean["variance"] = ((values["variance"] ** 0.5 + other["variance"] ** 0.5) / 2) ** 2
+    mean["pvalue"] = min(1, 2 * min(values["pvalue"], other["pvalue"]))
+    assert_fit(both, mean)
+    assert (both.n_regions, both.n_measured, both.singletons) == (12, 120, 0)
+    halved = [replace(r, share=r.share / 2, harm=r.harm / 2) for r in table + other_table]
+    assert both.table == halved
+    # through the door of all methods
+    same = fit_problem(
+        problem, score, QuantileBins(4), FirstColumn(), None, OPTIONS, "partition", 5
+    )
+    assert same == found
+
+
+def test_options_reach_the_fit():
+    problem = problem_of()
+    fits = {
+        name: fit_partition(problem, Brier(), QuantileBins(4), None, options, 0)
+        for name, options in {
+            "plain": OPTIONS,
+            "bins": replace(OPTIONS, n_bins=3),
+            "uniform": replace(OPTIONS, strategy="uniform"),
+            "ratio": replace(OPTIONS, region_ratio=5),
+            "third": replace(OPTIONS, test_size=0.3),
+            "level": replace(OPTIONS, confidence_level=0.5),
+            "silent": replace(OPTIONS, n_permutations=0),
+            "few": replace(OPTIONS, n_permutations=4),
+        }.items()
+    }
+    assert len({region.level_set for region in fits["bins"].table}) == 3
+    assert fits["uniform"].plugin != fits["plain"].plugin
+    assert fits["ratio"].n_regions > fits["plain"].n_regions
+    assert fits["third"].n_measured == 36
+    widths = {name: fits[name].table[0].high - fits[name].table[0].low for name in fits}
+    assert widths["level"] < widths["plain"]
+    assert math.isnan(fits["silent"].pvalue)
+    assert fits["few"].pvalue * 5 == pytest.approx(round(fits["few"].pvalue * 5))
+    assert any("a" in region.rule for region in fits["plain"].table)
+    clusters = fit_partition(problem, Brier(), QuantileBins(4), "kmeans", OPTIONS, 0)
+    assert clusters.table[0].rule.startswith("KMeans region")
+
+
+def test_one_problem_with_given_regions():
+    """All samples are measured; the curve is held out; single samples join the largest region."""
+    problem, options = problem_of(), replace(OPTIONS, n_permutations=99)
+    names = np.array(["north", "south", "east"], dtype=object)[problem.features[:, 0].astype(int)]
+    bins = level_sets(problem.forecast, 2, "quantile")
+    lonely = np.flatnonzero(bins == 1)[3]
+    names[lonely] = "alone"
+    found = fit_given_regions(problem, Brier(), QuantileBins(4), names, options, 3)
+    sizes = {name: np.sum((bins == 1) & (names == name)) for name in ("north", "south", "east")}
+    largest = max(sorted(sizes), key=sizes.get)
+    joined = names.copy()
+    joined[lonely] = largest
+    label = np.array([f"{b} {name}" for b, name in zip(bins, joined, strict=True)])
+    order, number = np.unique(label, return_inverse=True)
+    rules = [f"region {name.split()[1]}" for name in order]
+    curve = QuantileBins(4).fit(problem.forecast, problem.target, problem.weight).smooth_held_out()
+    everybody = np.ones(120, dtype=bool)
+    values, table = expected_fit(Brier(), problem, bins, everybody, number, rules, curve)
+    values["pvalue"] = permutation_pvalue(
+        bins, number, problem.forecast, problem.target - curve, problem.weight, 99,
+        np.random.RandomState(3),
+    )  # fmt: skip
+    assert 0.02 < values["pvalue"] < 1
+    assert_fit(found, values)
+    strip = [replace(region, region=0) for region in found.table]
+    assert strip == [replace(region, region=0) for region in table]
+    assert found.n_regions == 7 and found.singletons == pytest.approx(1 / 7)
+    assert found.n_measured == 120
+    same = fit_problem(problem, Brier(), QuantileBins(4), None, names, options, "partition", 3)
+    assert same == found
+
+
+def test_level_sets_of_one_sample_are_left_out():
+    """A first level set of a single sample changes nothing but the count and the mean loss."""
+    problem = problem_of(weighted=False)
+    p = 0.4 + 0.6 * problem.forecast[:, 1]
+    p[7] = 0.1
+    problem = replace(problem, forecast=pairs(p))
+    region, options = problem.features[:, 0], replace(OPTIONS, strategy="uniform", n_bins=3)
+    found = fit_given_regions(problem, Brier(), QuantileBins(4), region, options, 0)
+    bins = level_sets(problem.forecast, 3, "uniform")
+    assert np.bincount(bins)[0] == 1
+    keep = bins > 0
+    curve = QuantileBins(4).fit(problem.forecast, problem.target, problem.weight).smooth_held_out()
+    number = np.unique(3 * bins[keep] + region[keep], return_inverse=True)[1]
+    terms = partition_terms(
+        Brier(), bins[keep], number, problem.forecast[keep], problem.target[keep], curve[keep],
+        np.ones(119),
+    )  # fmt: skip
+    for name in ("plugin", "bias", "induced", "variance", "calibration", "correction"):
+        assert getattr(found, name) == pytest.approx(getattr(terms, name), rel=1e-11)
+    loss = Brier().loss(problem.target, curve)
+    assert found.refinement == pytest.approx(loss[keep].mean(), rel=1e-12)
+    everybody = Brier().loss(problem.target, problem.forecast)
+    assert found.mean_loss == pytest.approx(everybody.mean(), rel=1e-12)
+    assert len(found.table) == 6 and found.n_regions == 7 and found.n_measured == 120
+    expected = permutation_pvalue(
+        bins[keep], number, problem.forecast[keep], (problem.target - curve)[keep], np.ones(119),
+        19, np.random.RandomState(0),
+    )  # fmt: skip
+    assert found.pvalue == expected
+    sizes = {(r.level_set, r.rule): r.n_samples for r in found.table}
+    assert sizes == {
+        (b, f"region {k}"): np.sum((bins == b) & (region == k))
+        for b in (1, 2)
+        for k in (0.0, 1.0, 2.0)
+    }
+
+
+@pytest.mark.parametrize("score", [Brier(), LogLoss()], ids=repr)
+def test_one_problem_with_a_model(score):
+    """Weighted means of what a model saves, their spread, and a one-sided normal test."""
+    problem = problem_of()
+    found = fit_risk(problem, score, QuantileBins(4), LinearRegression(), OPTIONS, 0)
+    curve = QuantileBins(4).fit(problem.forecast, problem.target, problem.weight).smooth_held_out()
+    terms = risk_terms(
+        score, problem.features, problem.forecast, problem.target, curve, problem.weight,
+        model=LinearRegression(), folds=check_folds(3, problem.target, random_state=0),
+    )  # fmt: skip
+    share = problem.weight / problem.weight.sum()
+    bound = share @ terms.differences
+    before = score.loss(problem.target, problem.forecast)
+    after = score.loss(problem.target, curve)
+    mean = share @ terms.slope
+    error = math.sqrt(2 * np.sum((share * (terms.slope - mean)) ** 2))
+    values = {
+        "lower_bound": bound,
+        "variance": np.sum((share * (terms.differences - bound)) ** 2),
+        "calibration": share @ (before - after),
+        "mean_loss": share @ before,
+        "refinement": share @ after,
+        "pvalue": norm.sf(mean / error),
+        "scale": terms.scale,
+    } | dict.fromkeys(("plugin", "bias", "induced", "correction"), math.nan)
+    assert_fit(found, values)
+    assert 0.01 < found.pvalue < 0.5
+    assert (found.table, found.n_regions, found.n_measured, found.singletons) == ([], 0, 120, 0.0)
+    model = LinearRegression()
+    same = fit_problem(problem, score, QuantileBins(4), model, None, OPTIONS, "risk", 0)
+    assert same.lower_bound == found.lower_bound and same.pvalue == found.pvalue
+
+
+def test_the_default_model_of_a_problem():
+    problem = problem_of()
+    found = fit_problem(problem, Brier(), QuantileBins(4), None, None, OPTIONS, "risk", 4)
+    expected = fit_risk(problem, Brier(), QuantileBins(4), default_model(4), OPTIONS, 4)
+    assert found.lower_bound == expected.lower_bound and found.scale == expected.scale
+
+
+def test_a_model_that_says_nothing():
+    """No step, no slope, and a p-value of 1."""
+    problem = replace(problem_of(weighted=False), features=np.zeros((120, 2)))
+
+    class Silent(RegressorMixin, BaseEstimator):
+        def fit(self, X, y):
+            return self
+
+        def predict(self, X):
+            return np.zeros(len(X))
+
+    found = fit_risk(problem, Brier(), QuantileBins(4), Silent(), OPTIONS, 0)
+    assert found.pvalue == 1 and found.lower_bound == 0 and found.variance == 0
+
+
+def test_words_of_too_few_samples():
+    few = problem_of(3)
+    message = (
+        "method='risk' needs at least 4 samples: a model and its scale are learned on some of them "
+        "and judged on others; got 3."
+    )
+    with pytest.raises(ValueError, match=whole(message)):
+        fit_risk(few, Brier(), QuantileBins(1), LinearRegression(), OPTIONS, 0)
+    four = fit_risk(problem_of(4), Brier(), QuantileBins(1), LinearRegression(), OPTIONS, 0)
+    assert four.n_measured == 4
+    message = (
+        "The grouping loss of a single sample cannot be estimated: one half of the samples tells "
+        "the regions, the other measures them."
+    )
+    with pytest.raises(ValueError, match=whole(message)):
+        fit_partition(problem_of(1), Brier(), QuantileBins(1), None, OPTIONS, 0)
+    message = "Every region holds a single sample: use fewer bins or a larger region_ratio."
+    with pytest.raises(ValueError, match=whole(message)):
+        fit_partition(problem_of(2), Brier(), QuantileBins(1), None, OPTIONS, 0)
+    with pytest.raises(ValueError, match=whole(message)):
+        fit_given_regions(few, Brier(), QuantileBins(1), "abc", replace(OPTIONS, n_bins=3), 0)

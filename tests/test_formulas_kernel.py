@@ -1,0 +1,358 @@
+"""The kernel calibration error, pair by pair: h by loops over samples and classes, and words."""
+
+import math
+import re
+
+import numpy as np
+import pytest
+
+from skcalib import (
+    Classwise,
+    GaussianKernel,
+    LaplacianKernel,
+    MatrixKernel,
+    kernel_calibration_error,
+)
+from skcalib._checks import check_problem
+from skcalib.datasets import make_tempered_simplex
+from skcalib.errors._residual_kernel import ResidualKernel
+from skcalib.errors.kernel_error import (
+    block_estimates,
+    check_estimator,
+    check_kernel,
+    check_pairs,
+    estimate,
+    pair_weight,
+)
+from skcalib.kernels import median_distance
+from skcalib.notions import Canonical, TopLabel
+
+P3 = np.array(
+    [
+        (0.7, 0.2, 0.1),
+        (0.1, 0.6, 0.3),
+        (0.25, 0.25, 0.5),
+        (0.25, 0.25, 0.5),
+        (0.9, 0.05, 0.05),
+        (0.02, 0.08, 0.9),
+        (0.4, 0.35, 0.25),
+        (0.33, 0.33, 0.34),
+        (1.0, 0.0, 0.0),
+    ]
+)
+Y3 = np.array([0, 1, 2, 0, 0, 2, 1, 0, 1])
+WEIGHT = np.array([1.0, 2, 0.5, 3, 1, 1, 4, 0.25, 1])
+N = len(Y3)
+MATRIX = np.array([[2.0, 1.0, 0.0], [1.0, 2.0, 0.0], [0.0, 0.0, 0.5]])
+
+
+def whole(message):
+    """A pattern of the whole message: no word more, none less."""
+    return "^" + re.escape(message) + "$"
+
+
+def pairs_of(notion):
+    """(forecast, target) of each problem, by hand."""
+    target = np.eye(3)[Y3]
+    if notion == "canonical":
+        return [(P3, target)]
+    if notion == "classwise":
+        columns = [(P3[:, k], target[:, k]) for k in range(3)]
+    else:
+        columns = [(P3.max(axis=1), (P3.argmax(axis=1) == Y3).astype(float))]
+    return [(np.column_stack([1 - p, p]), np.column_stack([1 - t, t])) for p, t in columns]
+
+
+def laplacian(s, t, bandwidth=0.3):
+    return math.exp(-sum(abs(a - b) for a, b in zip(s, t, strict=True)) / 2 / bandwidth)
+
+
+def h_by_loops(notion="canonical", weight=None, matrix=None, share=None):
+    """w_i w_j sum over problems of r_i' k(s_i, s_j) M r_j, weights of mean one."""
+    problems = pairs_of(notion)
+    w = np.ones(N) if weight is None else weight / np.mean(weight)
+    share = 1 / len(problems) if share is None else share
+    h = np.zeros((N, N))
+    for forecast, target in problems:
+        m = np.eye(forecast.shape[1]) if matrix is None else matrix
+        for i in range(N):
+            for j in range(N):
+                left, right = target[i] - forecast[i], target[j] - forecast[j]
+                product = sum(
+                    left[a] * m[a][b] * right[b] for a in range(len(m)) for b in range(len(m))
+                )
+                h[i, j] += share * w[i] * w[j] * laplacian(forecast[i], forecast[j]) * product
+    return h
+
+
+def mean_over(pairs, h, weight=None):
+    w = np.ones(N) if weight is None else weight / np.mean(weight)
+    return sum(h[i, j] for i, j in pairs) / sum(w[i] * w[j] for i, j in pairs)
+
+
+ALL = [(i, j) for i in range(N) for j in range(N)]
+OFF = [(i, j) for i, j in ALL if i != j]
+
+
+def in_blocks(size):
+    """Pairs i != j of the same block of consecutive samples; an incomplete last block is left."""
+    last = N - N % size
+    return [(i, j) for i, j in OFF if i // size == j // size and max(i, j) < last]
+
+
+def skce(estimator="unbiased", kernel=None, **arguments):
+    kernel = LaplacianKernel(0.3) if kernel is None else kernel
+    return kernel_calibration_error(Y3, P3, estimator=estimator, kernel=kernel, **arguments)
+
+
+# --- estimators -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("notion", ["canonical", "classwise", "top_label"])
+@pytest.mark.parametrize("weight", [None, WEIGHT, 100 * WEIGHT], ids=["equal", "w", "100 w"])
+def test_every_estimator_by_loops(notion, weight):
+    h = h_by_loops(notion, weight)
+    options = {"notion": notion, "sample_weight": weight}
+    found = skce(**options)
+    assert type(found) is float and found == pytest.approx(mean_over(OFF, h, weight), rel=1e-11)
+    assert skce("biased", **options) == pytest.approx(mean_over(ALL, h, weight), rel=1e-11)
+    for size in (2, 3, 4, 5, 9):
+        pairs = in_blocks(size)
+        expected = mean_over(pairs, h, weight)
+        found = skce("block", block_size=size, **options)
+        assert type(found) is float and found == pytest.approx(expected, rel=1e-11)
+    linear = skce("linear", **options)
+    assert linear == pytest.approx(mean_over(in_blocks(2), h, weight), rel=1e-11)
+    assert skce("block", block_size=9, **options) == pytest.approx(skce(**options), rel=1e-11)
+
+
+def test_two_samples_by_hand():
+    """Residuals (-.3, .3) and (.6, -.6), total variation .1: h = -.36 exp(-1)."""
+    y, p, kernel = [1, 0], [0.7, 0.6], LaplacianKernel(0.1)
+    h = -0.36 * math.exp(-1)
+    options = {"kernel": kernel, "labels": [0, 1]}
+    assert kernel_calibration_error(y, p, **options) == pytest.approx(h, rel=1e-14)
+    found = kernel_calibration_error(y, p, estimator="biased", **options)
+    assert found == pytest.approx((0.18 + 0.72 + 2 * h) / 4, rel=1e-14)
+    other = kernel_calibration_error(y, p, pos_label=0, kernel=kernel)
+    assert other == pytest.approx(-2 * 0.7 * 0.4 * math.exp(-1), rel=1e-13)
+    columns = np.column_stack([p, 1 - np.array(p)])
+    found = kernel_calibration_error(y, columns, kernel=kernel, labels=[1, 0])
+    assert found == pytest.approx(h, rel=1e-13)
+    one = kernel_calibration_error([1], [0.7], estimator="biased", labels=[0, 1], kernel=kernel)
+    assert one == pytest.approx(0.18, rel=1e-14)
+
+
+def test_matrices_and_sums_of_kernels():
+    scalar = LaplacianKernel(0.3)
+    matrix = MatrixKernel(scalar, MATRIX)
+    first, second = h_by_loops(matrix=MATRIX), h_by_loops()
+    assert skce(kernel=matrix) == pytest.approx(mean_over(OFF, first), rel=1e-11)
+    both = mean_over(OFF, first + 2 * second)
+    assert skce(kernel=matrix + 2 * scalar) == pytest.approx(both, rel=1e-11)
+    pairs = in_blocks(3)
+    expected = mean_over(pairs, first + 2 * second)
+    found = skce("block", matrix + 2 * scalar, block_size=3)
+    assert found == pytest.approx(expected, rel=1e-11)
+
+
+def test_sum_over_classes():
+    h = h_by_loops("classwise", share=1.0)
+    assert skce(notion=Classwise("sum")) == pytest.approx(mean_over(OFF, h), rel=1e-11)
+
+
+def test_default_is_the_laplacian_of_the_median_distance():
+    """W19: total variation, and the median of all n^2 distances."""
+    distances = [sum(abs(a - b) for a, b in zip(s, t, strict=True)) / 2 for s in P3 for t in P3]
+    bandwidth = float(np.median(distances))
+    assert median_distance(P3) == pytest.approx(bandwidth, rel=1e-13)
+    found = kernel_calibration_error(Y3, P3)
+    assert found == pytest.approx(skce(kernel=LaplacianKernel(bandwidth)), rel=1e-12)
+    assert found == skce("unbiased", LaplacianKernel(), notion="canonical", n_jobs=1)
+    assert kernel_calibration_error(Y3, P3, kernel="laplacian") == found
+    assert kernel_calibration_error(Y3, P3, kernel="gaussian") == skce(kernel=GaussianKernel())
+    assert check_kernel(None) == LaplacianKernel()
+    kernel = LaplacianKernel(0.2)
+    assert check_kernel(kernel) is kernel
+
+
+# --- the function h -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("notion", [Canonical(), Classwise(), TopLabel()], ids=repr)
+def test_views_of_one_matrix(notion):
+    """Matrix, diagonal, pairs, total, products and rows of h, each from the loops."""
+    name = {Canonical: "canonical", Classwise: "classwise", TopLabel: "top_label"}[type(notion)]
+    expected = h_by_loops(name, WEIGHT)
+    problem = check_problem(Y3, P3, sample_weight=WEIGHT)
+    h = ResidualKernel.of_problem(problem, LaplacianKernel(0.3), notion)
+    assert len(h) == N and h.n_problems == len(pairs_of(name)) and h.n_jobs is None
+    assert h.weight.mean() == pytest.approx(1, rel=1e-14)
+    np.testing.assert_allclose(h.matrix(), expected, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(h.diagonal(), np.diag(expected), rtol=1e-12, atol=1e-15)
+    assert h.total() == pytest.approx(expected.sum(), rel=1e-12)
+    i, j = np.array([[0, 3, 8], [1, 1, 2]]), np.array([[5, 2, 8], [7, 0, 4]])
+    np.testing.assert_allclose(h.pairs(i, j), expected[i, j], rtol=1e-12, atol=1e-15)
+    columns = np.arange(2.0 * N).reshape(N, 2)
+    np.testing.assert_allclose(h.multiply(columns), expected @ columns, rtol=1e-11, atol=1e-13)
+    some = h.take(slice(2, 7))
+    assert len(some) == 5 and some.n_problems == h.n_problems
+    np.testing.assert_allclose(some.matrix(), expected[2:7, 2:7], rtol=1e-12, atol=1e-15)
+    assert some.total() == pytest.approx(expected[2:7, 2:7].sum(), rel=1e-12)
+    np.testing.assert_array_equal(some.weight, h.weight[2:7])
+
+
+@pytest.mark.parametrize("n_samples", [255, 256, 257, 700])
+def test_many_samples_in_blocks(n_samples):
+    """Sums and products are those of the whole matrix, on either side of a block's border."""
+    data = make_tempered_simplex(n_samples, 3, random_state=0)
+    problem = check_problem(data.y, data.y_proba)
+    for n_jobs in (None, 2):
+        h = ResidualKernel.of_problem(problem, LaplacianKernel(0.3), Canonical(), n_jobs)
+        assert h.n_jobs == n_jobs and h.take(slice(3)).n_jobs == n_jobs
+        residual = problem.target - problem.forecast
+        distance = np.abs(problem.forecast[:, None] - problem.forecast[None]).sum(axis=2) / 2
+        expected = np.exp(-distance / 0.3) * (residual @ residual.T)
+        np.testing.assert_allclose(h.matrix(), expected, atol=1e-13)
+        assert h.total() == pytest.approx(expected.sum(), rel=1e-9)
+        columns = np.random.default_rng(0).normal(size=(n_samples, 3))
+        np.testing.assert_allclose(h.multiply(columns), expected @ columns, atol=1e-10)
+        np.testing.assert_allclose(h.diagonal(), np.diag(expected), atol=1e-13)
+
+
+def test_many_pairs_in_pieces():
+    data = make_tempered_simplex(200, 3, random_state=0)
+    problem = check_problem(data.y, data.y_proba)
+    h = ResidualKernel.of_problem(problem, LaplacianKernel(0.3), Canonical())
+    i, j = (index.ravel() for index in np.indices((200, 200)))  # more than are taken at a time
+    np.testing.assert_allclose(h.pairs(i, j).reshape(200, 200), h.matrix(), atol=1e-14)
+
+
+@pytest.mark.parametrize("size", [2, 31, 32, 33, 40, 97])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_blocks_by_their_own_matrices(size, weighted):
+    """Sum over the pairs of each block over the weight of its pairs; the rest is dropped."""
+    data = make_tempered_simplex(97, 3, random_state=0)
+    weight = np.random.default_rng(0).uniform(0.1, 2, 97) if weighted else None
+    problem = check_problem(data.y, data.y_proba, sample_weight=weight)
+    h = ResidualKernel.of_problem(problem, LaplacianKernel(0.3), Canonical())
+    matrix, w = h.matrix(), h.weight
+    values, pairs = block_estimates(h, size)
+    assert values.shape == pairs.shape == (97 // size,)
+    for b in range(97 // size):
+        rows = slice(b * size, (b + 1) * size)
+        off = matrix[rows, rows].sum() - np.trace(matrix[rows, rows])
+        expected = w[rows].sum() ** 2 - np.sum(w[rows] ** 2)
+        assert pairs[b] == pytest.approx(expected, rel=1e-12)
+        assert values[b] == pytest.approx(off / expected, rel=1e-9, abs=1e-14)
+    found = estimate(h, "block", size)
+    assert found == pytest.approx(np.sum(values * pairs) / np.sum(pairs), rel=1e-12)
+
+
+def test_many_small_blocks_are_taken_piece_by_piece(monkeypatch):
+    from skcalib.errors import kernel_error
+
+    data = make_tempered_simplex(101, 3, random_state=0)
+    problem = check_problem(data.y, data.y_proba)
+    h = ResidualKernel.of_problem(problem, LaplacianKernel(0.3), Canonical())
+    expected = block_estimates(h, 4)
+    for pairs_at_a_time in (1, 6, 20, 60):  # no block, one, three, ten of six pairs each
+        monkeypatch.setattr(kernel_error, "_PAIRS", pairs_at_a_time)
+        np.testing.assert_allclose(block_estimates(h, 4), expected, rtol=1e-13)
+
+
+# --- weights and words ----------------------------------------------------------------------------
+
+
+def test_weight_of_pairs():
+    assert pair_weight(np.array([1.0, 2, 3])) == 2 * (2 + 3 + 6)
+    rows = np.array([[1.0, 2, 3], [1, 0, 0]])
+    np.testing.assert_array_equal(pair_weight(rows), [22, 0])
+    np.testing.assert_array_equal(check_pairs(rows), [22, 0])
+    # beside a large weight small ones keep all of their digits
+    assert pair_weight(np.array([1e12, 1e-6])) == 2e6
+
+
+def test_a_block_without_pairs_counts_nothing():
+    weight = np.array([1.0, 1, 1e-300, 1e-300, 2, 1, 1, 1, 1])
+    h = h_by_loops(weight=weight)
+    pairs = [(0, 1), (1, 0), (4, 5), (5, 4), (6, 7), (7, 6)]
+    expected = mean_over(pairs, h, weight)
+    assert skce("linear", sample_weight=weight) == pytest.approx(expected, rel=1e-11)
+
+
+def test_words_where_one_sample_has_all_the_weight():
+    message = (
+        "sample_weight gives nearly all of the weight to one sample of every pair, and there is "
+        "nothing to compare it with: use estimator='biased', or more even weights."
+    )
+    lonely = np.full(N, 1e-13)
+    lonely[4] = 1.0
+    for estimator in ("unbiased", "linear"):
+        with pytest.raises(ValueError, match=whole(message)):
+            skce(estimator, sample_weight=lonely)
+    assert skce("biased", sample_weight=lonely) == pytest.approx(
+        mean_over(ALL, h_by_loops(weight=lonely), lonely), rel=1e-9
+    )
+    with pytest.raises(ValueError, match=whole(message)):
+        check_pairs(np.array([1.0, 0.0]))
+    for scale in (1e-6, 1.0, 1e6):  # a small second sample is a second sample
+        check_pairs(scale * np.array([1.0, 1e-7]))
+        with pytest.raises(ValueError, match=whole(message)):
+            check_pairs(scale * np.array([1.0, 1e-10]))
+    check_pairs(np.tile([1.0, 1e-7], (1000, 1)))  # block by block, however many
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ("quadratic", None, 9),
+            "estimator must be one of 'biased', 'unbiased', 'linear', 'block', got 'quadratic'.",
+        ),
+        (
+            ("unbiased", None, 1),
+            "estimator='unbiased' needs at least two samples that count: use 'biased'.",
+        ),
+        (
+            ("block", 2, 1),
+            "estimator='block' needs at least two samples that count: use 'biased'.",
+        ),
+        (("linear", 2, 9), "block_size is for estimator='block', not for 'linear'."),
+        (("biased", 0, 9), "block_size is for estimator='block', not for 'biased'."),
+        *(
+            (
+                ("block", size, 9),
+                "estimator='block' needs a block_size, a whole number from 2 to the number of "
+                f"samples, 9; got {size!r}.",
+            )
+            for size in (None, 1, 10, 3.0, "2")
+        ),
+    ],
+)
+def test_words_of_refused_estimators(arguments, message):
+    with pytest.raises(ValueError, match=whole(message)):
+        check_estimator(*arguments)
+
+
+def test_estimators_that_pass():
+    for arguments in (
+        ("biased", None, 1),
+        ("unbiased", None, 2),
+        ("linear", None, 2),
+        ("block", 2, 2),
+        ("block", np.int64(9), 9),
+    ):
+        check_estimator(*arguments)
+
+
+def test_words_of_refused_kernels_and_notions():
+    for kernel in ("cauchy", LaplacianKernel, 0.3):
+        with pytest.raises(ValueError, match=r"^kernel must be one of 'laplacian', 'gaussian' or"):
+            kernel_calibration_error(Y3, P3, kernel=kernel)
+    with pytest.raises(ValueError, match=r"^notion must be one of"):
+        kernel_calibration_error(Y3, P3, notion="marginal")
+    with pytest.raises(ValueError, match=r"^block_size is for"):
+        kernel_calibration_error(Y3, P3, block_size=3)
+    with pytest.raises(ValueError, match=r"^estimator='unbiased' needs"):
+        kernel_calibration_error([1], [0.5], labels=[0, 1])

@@ -1,0 +1,410 @@
+"""Scores, distances and the tower, number by number: what a hand or a plain loop computes."""
+
+import math
+import re
+
+import numpy as np
+import pytest
+from scipy.special import softmax
+
+from skcalib import Brier, DawidSebastiani, LogLoss, Lp, Spherical, TotalVariation
+from skcalib.divergences import Divergence
+from skcalib.scores import ProperScore
+from skcalib.tower import (
+    debiased_calibration,
+    debiased_leg,
+    expected_divergence,
+    partition_bias,
+    weighted_mean,
+)
+
+THIRD = np.array([[0.2, 0.3, 0.5]])  # three classes
+PAIR = np.array([[0.3, 0.7]])  # two
+LABEL3, LABEL2 = np.array([[0.0, 1.0, 0.0]]), np.array([[0.0, 1.0]])
+NORM3, NORM2 = math.sqrt(0.38), math.sqrt(0.58)
+LOGS3, LOGS2 = [math.log(p) for p in THIRD[0]], [math.log(p) for p in PAIR[0]]
+
+
+class Quartic(ProperScore):
+    """Entropy -sum p^4, without any closed form beside it."""
+
+    def entropy(self, forecast):
+        return -np.sum(forecast**4, axis=-1)
+
+    def gradient(self, forecast):
+        return -4 * forecast**3
+
+
+def whole(message):
+    """A pattern of the whole message: no word more, none less."""
+    return "^" + re.escape(message) + "$"
+
+
+# --- one forecast, by hand ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("score", "forecast", "entropy", "gradient"),
+    [
+        (Brier(), THIRD, 1 - 0.38, [-0.4, -0.6, -1.0]),
+        (Brier(), PAIR, (1 - 0.58) / 2, [-0.3, -0.7]),
+        (LogLoss(), THIRD, -np.dot(THIRD[0], LOGS3), [-v - 1 for v in LOGS3]),
+        (LogLoss(), PAIR, -np.dot(PAIR[0], LOGS2), [-v - 1 for v in LOGS2]),
+        (Spherical(), THIRD, 1 - NORM3, [-p / NORM3 for p in THIRD[0]]),
+        (Spherical(), PAIR, 1 - NORM2, [-p / NORM2 for p in PAIR[0]]),
+        # mean 2 and variance 3: log 3 + 1, and (-2 * 2 / 3, 1 / 3)
+        (DawidSebastiani(), np.array([[2.0, 7.0]]), math.log(3) + 1, [-4 / 3, 1 / 3]),
+    ],
+    ids=lambda value: repr(value) if isinstance(value, ProperScore) else "",
+)
+def test_entropy_and_gradient(score, forecast, entropy, gradient):
+    np.testing.assert_allclose(score.entropy(forecast), [entropy], rtol=1e-14)
+    np.testing.assert_allclose(score.gradient(forecast), [gradient], rtol=1e-14)
+    # a single row, as an array of one axis, is a forecast too
+    assert score.entropy(forecast[0]) == pytest.approx(entropy, rel=1e-14)
+    np.testing.assert_allclose(score.gradient(forecast[0]), gradient, rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("score", "target", "forecast", "loss", "divergence"),
+    [
+        (Brier(), LABEL3, THIRD, 0.04 + 0.49 + 0.25, 0.78),
+        (Brier(), LABEL2, PAIR, 0.09, 0.09),
+        # D is the squared distance, and L = D + H(target)
+        (Brier(), THIRD[:, ::-1], THIRD, 0.18 + 0.62, 0.18),
+        (Brier(), PAIR[:, ::-1], PAIR, 0.16 + 0.21, 0.16),
+        (LogLoss(), LABEL3, THIRD, -LOGS3[1], -LOGS3[1]),
+        (LogLoss(), PAIR[:, ::-1], PAIR, -np.dot(PAIR[0, ::-1], LOGS2), 0.4 * math.log(7 / 3)),
+        (Spherical(), LABEL3, THIRD, 1 - 0.3 / NORM3, 1 - 0.3 / NORM3),
+        (Spherical(), PAIR[:, ::-1], PAIR, 1 - 0.42 / NORM2, NORM2 - 0.42 / NORM2),
+        (Quartic(), LABEL2, PAIR, 3 * (0.3**4 + 0.7**4) - 4 * 0.343, None),
+    ],
+)
+def test_loss_and_divergence(score, target, forecast, loss, divergence):
+    np.testing.assert_allclose(score.loss(target, forecast), [loss], rtol=1e-13)
+    expected = loss + 1 if divergence is None else divergence  # the entropy of a label is -1
+    np.testing.assert_allclose(score.divergence(target, forecast), [expected], rtol=1e-12)
+    assert score.loss(target[0], forecast[0]) == pytest.approx(loss, rel=1e-13)
+
+
+@pytest.mark.parametrize(
+    "score",
+    [Brier(), LogLoss(), Spherical(), Quartic(), TotalVariation(), Lp(1), Lp(3)],
+    ids=repr,
+)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_every_row_is_for_itself(score, n_classes):
+    """(n, K), row by row, and stacks of such arrays: classes are the last axis."""
+    q, s = np.random.default_rng(0).dirichlet(np.ones(n_classes), (2, 8))
+    methods = [score.divergence]
+    if isinstance(score, ProperScore):
+        methods += [score.loss, lambda q, s: score.entropy(s), lambda q, s: score.gradient(s)]
+    for method in methods:
+        rows = method(q, s)
+        single = [method(a, b) for a, b in zip(q, s, strict=True)]
+        np.testing.assert_allclose(rows, single, rtol=1e-12, atol=1e-15)
+        stacked = method(q.reshape(2, 4, -1), s.reshape(2, 4, -1))
+        np.testing.assert_allclose(stacked, rows.reshape(2, 4, *rows.shape[1:]), rtol=1e-13)
+
+
+def test_dawid_sebastiani_by_hand():
+    """(y - mu)^2 / v + log v, and for two normal laws twice their Kullback-Leibler divergence."""
+    score = DawidSebastiani()
+    np.testing.assert_array_equal(score.statistic(np.array([3.0, -2.0])), [[3, 9], [-2, 4]])
+    assert score.statistic(np.ones((2, 5))).shape == (2, 5, 2)
+    loss = score.loss(score.statistic(np.array([5.0])), np.array([[2.0, 7.0]]))
+    np.testing.assert_allclose(loss, [9 / 3 + math.log(3)], rtol=1e-14)
+    apart = score.divergence(np.array([[1.0, 3.0]]), np.array([[2.0, 7.0]]))  # N(1, 2), N(2, 3)
+    np.testing.assert_allclose(apart, [math.log(3 / 2) + (2 + 1) / 3 - 1], rtol=1e-13)
+    assert score.entropy(np.array([[2.0, 4.0]])) == -np.inf  # no variance
+
+
+def test_the_statistic_of_a_class_is_its_one_hot_label():
+    label = np.eye(3)
+    assert Brier().statistic(label) is label
+
+
+def test_a_class_without_mass_costs_nothing():
+    """0 log 0 = 0 in every term, also where both target and forecast exclude a class."""
+    q, s = np.array([[0.0, 0.5, 0.5]]), np.array([[0.0, 0.25, 0.75]])
+    expected = -0.5 * math.log(0.25) - 0.5 * math.log(0.75)
+    np.testing.assert_allclose(LogLoss().loss(q, s), [expected], rtol=1e-14)
+    np.testing.assert_allclose(LogLoss().loss(s, q[:, [1, 0, 2]]), [np.inf])
+    np.testing.assert_array_equal(LogLoss().loss_gradient(q, s), [[1, 1 - 2, 1 - 2 / 3]])
+    np.testing.assert_array_equal(LogLoss().loss_gradient(LABEL2, np.eye(2)[:1]), [[1, -np.inf]])
+
+
+def test_a_divergence_that_rounding_made_negative_is_zero():
+    s = np.random.default_rng(0).dirichlet(np.ones(5), 500)
+    for score in (Brier(), LogLoss(), Spherical(), Quartic()):
+        assert (score.loss(s, s) - score.entropy(s)).min() <= 0
+        found = score.divergence(s, s)
+        assert found.min() == 0 and found.max() < 1e-14
+
+
+def test_names_in_the_message_for_arrays_that_cannot_be_read():
+    class OnAnotherDevice:
+        dtype, device = "bfloat16", "gpu"
+
+        def __dlpack__(self):
+            raise BufferError("not here")
+
+        def __array__(self, dtype=None, copy=None):
+            raise TypeError("not here")
+
+    for score in (Brier(), LogLoss()):
+        for method in (score.loss, score.divergence):
+            with pytest.raises(ValueError, match=r"^target is a .* by target\.cpu"):
+                method(OnAnotherDevice(), PAIR)
+            with pytest.raises(ValueError, match=r"^forecast is a .* by forecast\.cpu"):
+                method(PAIR, OnAnotherDevice())
+
+
+# --- gradients of the loss ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("score", "target", "forecast", "gradient"),
+    [
+        (Brier(), LABEL3, THIRD, [0.4, -1.4, 1.0]),  # 2 (s - y)
+        (Brier(), LABEL2, PAIR, [0.3, -0.3]),
+        (LogLoss(), LABEL3, THIRD, [1.0, 1 - 1 / 0.3, 1.0]),  # 1 - y / s
+        (LogLoss(), PAIR[:, ::-1], PAIR, [1 - 7 / 3, 1 - 3 / 7]),
+    ],
+)
+def test_closed_gradients(score, target, forecast, gradient):
+    np.testing.assert_allclose(score.loss_gradient(target, forecast), [gradient], atol=1e-14)
+    general = ProperScore.loss_gradient(score, target, forecast)
+    np.testing.assert_allclose(general, [gradient], atol=1e-6)  # to a constant along the row: none
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_gradient_by_differences_is_the_hessian_times_the_step(n_classes):
+    """Where the Hessian is known: -12 s^2 for the quartic, -(1 - u u') / |s| for the spherical."""
+    rng = np.random.default_rng(n_classes)
+    q, s = rng.dirichlet(np.ones(n_classes), (2, 200))
+    np.testing.assert_allclose(Quartic().loss_gradient(q, s), -12 * s**2 * (q - s), atol=3e-7)
+    norm = np.linalg.norm(s, axis=1, keepdims=True)
+    unit = s / norm
+    along = np.sum(unit * (q - s), axis=1, keepdims=True)
+    expected = -(q - s - unit * along) / norm
+    np.testing.assert_allclose(Spherical().loss_gradient(q, s), expected, atol=3e-7)
+
+
+def test_gradient_by_differences_of_moments():
+    """Hessian of log(m2 - m1^2): no corner of a simplex is near, however small the moments."""
+    rng = np.random.default_rng(0)
+    s = np.column_stack([m := rng.normal(size=50), m**2 + rng.uniform(1, 3, 50)])
+    s[0] = [1e-6, 1.0]  # a mean near zero is no probability near zero
+    q = s + rng.uniform(0.5, 1, (50, 2))
+    v, (d1, d2) = s[:, 1] - s[:, 0] ** 2, (q - s).T
+    first = (-2 / v - 4 * s[:, 0] ** 2 / v**2) * d1 + 2 * s[:, 0] / v**2 * d2
+    second = 2 * s[:, 0] / v**2 * d1 - d2 / v**2
+    found = DawidSebastiani().loss_gradient(q, s)
+    np.testing.assert_allclose(found, np.column_stack([first, second]), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("mass", [1.0, 1e-3])
+def test_gradient_by_differences_next_to_the_border(mass):
+    """The logarithm bends where a label had almost no chance: 1 - q / p, to five digits."""
+    p = np.array([0.5, 1e-2, 1e-3, 1e-6, 1e-12, 1e-30])
+    forecast = np.column_stack([p, 1 - p])
+    target = np.column_stack([np.full(6, mass), np.full(6, 1 - mass)])
+    found = ProperScore.loss_gradient(LogLoss(), target, forecast)
+    np.testing.assert_allclose(found, 1 - target / forecast, rtol=1e-5, atol=1e-5)
+    for row in range(6):  # what other rows hold is no matter
+        alone = ProperScore.loss_gradient(LogLoss(), target[row], forecast[row])
+        np.testing.assert_allclose(alone, found[row], rtol=1e-12, atol=1e-12)
+
+
+def test_gradient_by_differences_at_a_corner():
+    """No step is taken along a class that neither has; no warning, no nan."""
+    q, s = np.array([[0.0, 0.6, 0.4]]), np.array([[0.0, 0.5, 0.5]])
+    found = ProperScore.loss_gradient(LogLoss(), q, s)
+    np.testing.assert_allclose(found, [[0, 1 - 1.2, 1 - 0.8]], atol=1e-6)
+
+
+@pytest.mark.parametrize("score", [Brier(), LogLoss(), Spherical(), Quartic()], ids=repr)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_loss_of_logits_and_its_chain_rule(score, n_classes):
+    """dL/dz_j = s_j (g_j - sum_k s_k g_k)."""
+    rng = np.random.default_rng(0)
+    logits, target = rng.normal(size=(6, n_classes)), np.eye(n_classes)[np.arange(6) % n_classes]
+    loss, gradient = score.logit_loss(target, logits)
+    s = softmax(logits, axis=1)
+    slope = score.loss_gradient(target, s)
+    expected = [
+        [row[j] * (g[j] - sum(a * b for a, b in zip(row, g, strict=True))) for j in range(len(row))]
+        for row, g in zip(s, slope, strict=True)
+    ]
+    np.testing.assert_allclose(loss, score.loss(target, s), rtol=1e-12)
+    np.testing.assert_allclose(gradient, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_logit_log_loss_of_targets_of_any_mass():
+    """-sum t log s and |t| s - t: a weighted label is a target, too."""
+    logits, target = np.log(THIRD), np.array([[0.5, 2.0, 0.0]])
+    loss, gradient = LogLoss().logit_loss(target, logits)
+    np.testing.assert_allclose(loss, [-0.5 * LOGS3[0] - 2 * LOGS3[1]], rtol=1e-14)
+    np.testing.assert_allclose(gradient, 2.5 * THIRD - target, rtol=1e-14)
+    two_rows = LogLoss().logit_loss(np.vstack([target, LABEL3]), np.vstack([logits, logits]))
+    np.testing.assert_allclose(two_rows[0], [loss[0], -LOGS3[1]], rtol=1e-14)
+    np.testing.assert_allclose(two_rows[1][1:], THIRD - LABEL3, rtol=1e-14)
+
+
+# --- distances and objects ------------------------------------------------------------------------
+
+
+def test_distances_by_hand():
+    q, s = np.array([[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]]), np.array([[0.2, 0.2, 0.6], [0.4, 0.6, 0]])
+    np.testing.assert_allclose(TotalVariation().divergence(q, s), [0.6, 0.6], rtol=1e-14)
+    np.testing.assert_allclose(Lp(1).divergence(q, s), [1.2, 1.2], rtol=1e-14)
+    np.testing.assert_allclose(Lp().divergence(q, s), [0.54, 0.72], rtol=1e-14)
+    np.testing.assert_allclose(Lp(3).divergence(q, s), [0.27, 0.432], rtol=1e-13)
+    np.testing.assert_allclose(Lp(3).divergence(LABEL2, PAIR), [0.027], rtol=1e-13)
+    np.testing.assert_allclose(TotalVariation().divergence(LABEL2, PAIR), [0.3], rtol=1e-14)
+    np.testing.assert_allclose(Lp(3).divergence(LABEL2.tolist(), PAIR), [0.027], rtol=1e-13)
+
+
+def test_the_power_starts_at_one():
+    assert Lp(1).p == 1 and Lp().p == 2
+    for p in (0.999, 0, np.nan):
+        with pytest.raises(ValueError, match=whole(f"p must be at least 1, got {p!r}.")):
+            Lp(p)
+
+
+def test_scores_are_compared_by_their_values():
+    assert repr(Lp(3)) == "Lp(p=3)" and repr(Brier()) == "Brier()"
+    assert Lp(3) == Lp(3) and Lp(3) != Lp(2) and Lp(2) != Brier() and Brier() != LogLoss()
+    assert hash(Lp(3)) == hash(Lp(3)) != hash(Lp(2)) and hash(Brier()) != hash(LogLoss())
+    assert len({Lp(3), Lp(3), Lp(2), Brier(), LogLoss()}) == 4
+
+    class Range(Divergence):
+        def __init__(self, low, high):
+            self.low, self.high = low, high
+
+    assert repr(Range(0, "x")) == "Range(low=0, high='x')"
+    for method in (Divergence().divergence, ProperScore().loss):
+        with pytest.raises(NotImplementedError):
+            method(PAIR, PAIR)
+    with pytest.raises(NotImplementedError):
+        ProperScore().entropy(PAIR)
+
+
+# --- the tower ------------------------------------------------------------------------------------
+
+CELLS = np.array([0, 0, 0, 2, 2, 5])  # with empty cells between, and one of a single sample
+VALUES = np.array([[0.0, 1.0], [1.0, 0.0], [0.5, 0.5], [0.2, 0.8], [0.6, 0.4], [0.9, 0.1]])
+WEIGHT = np.array([1.0, 2.0, 3.0, 0.25, 0.75, 4.0])
+
+
+def variance_of_means(cells, values, weight):
+    """sum_c (W_c / W) var_c q_c / (1 - q_c), q_c = sum w^2 / W_c^2, halved for two columns."""
+    total = 0.0
+    for c in set(cells.tolist()):
+        rows = [i for i in range(len(cells)) if cells[i] == c]
+        if len(rows) < 2:
+            continue
+        mass = sum(weight[i] for i in rows)
+        q = sum(weight[i] ** 2 for i in rows) / mass**2
+        for k in range(values.shape[1]):
+            mean = sum(weight[i] * values[i, k] for i in rows) / mass
+            spread = sum(weight[i] * (values[i, k] - mean) ** 2 for i in rows) / mass
+            total += mass / sum(weight) * spread * q / (1 - q)
+    return total * (0.5 if values.shape[1] == 2 else 1.0)
+
+
+def test_means_by_hand():
+    values = np.array([[1.0, 2.0], [3.0, 6.0]])
+    np.testing.assert_allclose(weighted_mean(values), [2, 4], rtol=1e-15)
+    np.testing.assert_allclose(weighted_mean(values, np.array([1.0, 3.0])), [2.5, 5], rtol=1e-15)
+    assert weighted_mean(np.array([1.0, 3.0]), np.array([3, 1])) == 1.5
+    apart = expected_divergence(Lp(1), values / 10, 0 * values, np.array([1.0, 3.0]))
+    assert type(apart) is float and apart == pytest.approx(0.5 * (0.3 + 3 * 0.9) / 4, rel=1e-14)
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3])
+def test_bias_of_cell_means_by_loops(columns):
+    values = np.column_stack([VALUES, VALUES[:, :1] ** 2])[:, :columns]
+    for weight in (np.ones(6), WEIGHT, 1000 * WEIGHT, WEIGHT / 1000):
+        expected = variance_of_means(CELLS, values, weight)
+        found = partition_bias(CELLS, values, weight)
+        assert type(found) is float and found == pytest.approx(expected, rel=1e-12)
+        assert partition_bias(CELLS, values, weight.tolist()) == found
+    assert partition_bias(CELLS, values) == partition_bias(CELLS, values, np.ones(6))
+    # 0, 1 and 1/2: variance 1/4; .2 and .6: variance .08; halves and thirds by hand
+    if columns == 1:
+        by_hand = (3 / 6) * 0.25 / 3 + (2 / 6) * 0.08 / 2
+        assert partition_bias(CELLS, values) == pytest.approx(by_hand, rel=1e-13)
+
+
+@pytest.mark.parametrize("columns", [2, 3])
+def test_debiased_calibration_by_loops(columns):
+    """Squared mean residuals, less the variance of these means; lonely samples in neither."""
+    forecast = np.column_stack([VALUES, VALUES[:, :1] ** 2])[:, :columns]
+    target = np.eye(columns)[[0, 1, 1, 0, 1, 0]]
+    scale = 0.5 if columns == 2 else 1.0
+    for weight in (np.ones(6), WEIGHT, WEIGHT / 1000):
+        residual, expected = target - forecast, 0.0
+        for c in (0, 2):
+            rows = c == CELLS
+            mean = np.average(residual[rows], axis=0, weights=weight[rows])
+            expected += scale * weight[rows].sum() / weight.sum() * sum(m * m for m in mean)
+        expected -= variance_of_means(CELLS, residual, weight)
+        found = debiased_calibration(CELLS, forecast, target, weight)
+        assert type(found) is float and found == pytest.approx(expected, rel=1e-12)
+        assert debiased_calibration(CELLS, forecast, target, weight.tolist()) == found
+    assert debiased_calibration(CELLS, forecast, target) == debiased_calibration(
+        CELLS, forecast, target, np.ones(6)
+    )
+
+
+def test_weights_in_small_integer_types():
+    """Their squares do not fit into a byte."""
+    byte, double = (20 * WEIGHT).astype(np.uint8), 20 * WEIGHT
+    target, pairs = np.eye(2)[[0, 1, 1, 0, 1, 0]], CELLS // 2 * (CELLS < 5)
+    assert partition_bias(CELLS, VALUES, byte) == partition_bias(CELLS, VALUES, double)
+    for function, first, second in (
+        (debiased_calibration, CELLS, VALUES),
+        (debiased_leg, pairs, 0 * pairs),
+    ):
+        assert function(first, second, target, byte) == function(first, second, target, double)
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+def test_debiased_leg_by_loops(columns):
+    fine = np.array([0, 0, 0, 1, 1, 3, 3, 3])
+    coarse = np.array([0, 0, 0, 0, 0, 4, 4, 4])
+    values = np.random.default_rng(0).random((8, columns))
+    scale = 0.5 if columns == 2 else 1.0
+    for weight in (np.ones(8), np.arange(1.0, 9.0), np.arange(1.0, 9.0) / 1000):
+
+        def mean(cells, i, weight=weight):
+            return np.average(values[cells == cells[i]], axis=0, weights=weight[cells == cells[i]])
+
+        leg = sum(weight[i] * np.sum((mean(fine, i) - mean(coarse, i)) ** 2) for i in range(8))
+        expected = scale * leg / weight.sum()
+        expected -= variance_of_means(fine, values, weight)
+        expected += variance_of_means(coarse, values, weight)
+        assert debiased_leg(fine, coarse, values, weight) == pytest.approx(expected, rel=1e-11)
+        assert debiased_leg(fine, coarse, values, weight.tolist()) == pytest.approx(
+            expected, rel=1e-11
+        )
+    plain = debiased_leg(fine, coarse, values)
+    assert plain == pytest.approx(debiased_leg(fine, coarse, values, np.ones(8)), rel=1e-12)
+
+
+def test_what_debiasing_needs():
+    forecast, target = VALUES, np.eye(2)[[0, 1, 1, 0, 1, 0]]
+    alone = "Debiasing needs a bin with at least two samples: use fewer bins, or no debiasing."
+    with pytest.raises(ValueError, match=whole(alone)):
+        debiased_calibration(np.array([0, 1, 3, 4, 5, 6]), forecast, target)
+    fine = "Debiasing needs two samples in every fine cell: merge the cells that hold one."
+    with pytest.raises(ValueError, match=whole(fine)):
+        debiased_leg(CELLS, np.zeros(6, dtype=int), target)
+    # A sample that weighs next to nothing beside the other is no second sample.
+    weight = np.array([1.0, 1e-12, 1e-12, 1.0, 1e-12, 1.0])
+    with pytest.raises(ValueError, match=whole(alone)):
+        debiased_calibration(CELLS, forecast, target, weight)
+    with pytest.raises(ValueError, match=whole(fine)):
+        debiased_leg(np.zeros(6, dtype=int) + (CELLS > 2), 0 * CELLS, target, 1e-12 + (CELLS == 5))
