@@ -1,0 +1,79 @@
+"""Rare branches that no other suite happens to take."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from skcalib import (
+    CalibrationTest,
+    ComparisonReport,
+    GaussianKernel,
+    LaplacianKernel,
+    consistency_test,
+    kernel_calibration_error,
+)
+from skcalib.datasets import make_tempered_simplex
+from skcalib.plugging import recalibrated_proba
+from skcalib.reading import read_predictions
+from skcalib.responses import align_classes
+
+DATA = make_tempered_simplex(60, 3, random_state=0)
+
+
+def test_a_metric_without_a_value_is_refused():
+    def nothing(y_true, y_proba, labels=None):
+        return np.nan
+
+    with pytest.raises(ValueError, match="The metric gave NaN"):
+        consistency_test(DATA.y, DATA.y_proba, metric=nothing, n_resamples=9)
+
+
+def test_levels_of_tests_lie_between_0_and_1():
+    test = CalibrationTest(statistic=1.0, pvalue=0.2, estimate=0.1, method="a method")
+    with pytest.raises(ValueError, match="level must lie strictly between 0 and 1, got 5"):
+        test.rejects(5)
+
+
+def test_a_foreign_recalibrator_that_loses_rows_is_refused():
+    foreign = SimpleNamespace(predict_proba=lambda proba: proba[:-1], classes_=np.arange(3))
+    with pytest.raises(ValueError, match=r"has shape \(59, 3\), but 60 samples of 3 classes"):
+        recalibrated_proba(foreign, DATA.y_proba, np.arange(3))
+
+
+def test_a_foreign_recalibrator_of_one_class_is_certain():
+    foreign = SimpleNamespace(predict_proba=lambda proba: proba, classes_=np.array([1]))
+    found = recalibrated_proba(foreign, DATA.y_proba, np.arange(3))
+    np.testing.assert_array_equal(found, np.tile([0.0, 1.0, 0.0], (60, 1)))
+
+
+def test_one_class_alone_is_nothing_to_assess():
+    with pytest.raises(ValueError, match="hold the single class 'a'"):
+        align_classes(np.ones((2, 1)), np.array(["a"]), np.array(["a", "a"]))
+
+
+def test_parquet_without_pandas_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("skcalib.reading.find_spec", lambda name: None)
+    path = tmp_path / "predictions.parquet"
+    path.write_bytes(b"PAR1")
+    with pytest.raises(ValueError, match=r"Reading \.parquet needs pandas and pyarrow"):
+        read_predictions(path)
+
+
+def test_the_error_of_a_sum_of_kernels_is_the_sum_of_errors():
+    one, two = LaplacianKernel(0.5), GaussianKernel(0.7, "euclidean")
+    for estimator in ("unbiased", "linear"):
+        found, *parts = (
+            kernel_calibration_error(DATA.y, DATA.y_proba, kernel=kernel, estimator=estimator)
+            for kernel in (one + two, one, two)
+        )
+        assert found == pytest.approx(sum(parts), rel=1e-12)
+
+
+def test_three_models_have_a_table_of_pairs_for_each_quantity():
+    forecasts = {f"model {k}": DATA.y_proba ** (1 / k) for k in (1, 2, 3)}
+    forecasts = {k: p / p.sum(axis=1, keepdims=True) for k, p in forecasts.items()}
+    text = str(ComparisonReport.from_predictions(DATA.y, forecasts))
+    assert "widened to hold for all 3 pairs at once" in text
+    for pair in ("model 1 - model 2", "model 1 - model 3", "model 2 - model 3"):
+        assert pair in text
