@@ -1,6 +1,7 @@
 """skcalib: can you trust the probabilities of your classifier?"""
 
 from skcalib import datasets
+from skcalib._guesses import missing_attribute
 from skcalib._version import __version__
 from skcalib.bounds import ece_bias_bound, optimal_n_bins
 from skcalib.corp_inference import CorpBand, corp_bands, corp_test
@@ -222,3 +223,8 @@ __all__ = [
     "unconditional_mean_embedding_error",
     "variance_reliability",
 ]
+
+
+def __getattr__(name):
+    """Names that are not here."""
+    raise missing_attribute(__name__, name)

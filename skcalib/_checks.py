@@ -113,7 +113,7 @@ def _check_simplex(array, name):
     low, high = float(array.min()), float(array.max())
     single = array.shape[1] == 1  # it has no others to share a rounding error with
     if low < 0 or high > (1 if single else 1 + HALF_TOLERANCE):
-        raise _outside(low if low < 0 else high, name)
+        raise _outside(array, name)
     p = np.array(array, dtype=np.float64, order="C")  # a copy: the caller's array stays untouched
     if single:
         return np.hstack([1 - p, p])
@@ -121,7 +121,7 @@ def _check_simplex(array, name):
     row = int(off.argmax())
     tolerance = _tolerance(array, off[row])
     if high > 1 + tolerance:
-        raise _outside(high, name)
+        raise _outside(array, name)
     if off[row] > tolerance:
         raise ValueError(
             f"Each row of {name} must sum to 1 (within {tolerance:g}), but row {row} sums to "
@@ -131,12 +131,29 @@ def _check_simplex(array, name):
     return p
 
 
-def _outside(value, name):
-    return ValueError(
-        f"{name} has the value {value:.9g}, outside [0, 1]: probabilities are expected. Map logits "
-        "or decision values to probabilities first, for example by scipy.special.softmax or "
-        "scipy.special.expit."
+def _outside(array, name):
+    """The error of values outside [0, 1], with advice on what they look like."""
+    low, high = float(array.min()), float(array.max())
+    advice = (
+        "Map logits or decision values to probabilities first, for example by "
+        "scipy.special.softmax or scipy.special.expit."
     )
+    if low >= 0 and _like_percentages(array, high):
+        if array.shape[1] > 1:
+            advice = "The rows sum to 100, so these are percentages: divide by 100."
+        else:
+            advice = f"If these are percentages, divide by 100. {advice}"
+    value = low if low < 0 else high
+    return ValueError(
+        f"{name} has the value {value:.9g}, outside [0, 1]: probabilities are expected. {advice}"
+    )
+
+
+def _like_percentages(array, high):
+    """Rows that sum to 100, up to roundings; a single column far beyond 1 and within 100."""
+    if array.shape[1] == 1:
+        return 2 < high <= 100
+    return bool(np.all(np.abs(array.sum(axis=1, dtype=np.float64) - 100) < 1))
 
 
 def _tolerance(array, off):

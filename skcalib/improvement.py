@@ -7,6 +7,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from skcalib._checks import check_problem
+from skcalib._texts import pvalue_text, record_text
 from skcalib.errors._terms import check_loss
 from skcalib.intervals import check_confidence_level, mean_interval
 from skcalib.plugging import is_injective, recalibrated_proba
@@ -41,6 +42,10 @@ class CalibrationImprovement:
     loss_before: float
     loss_after: float
     injective: bool | None
+
+    def __str__(self):
+        losses = f"loss {self.loss_before:.3g} before, {self.loss_after:.3g} after"
+        return f"{record_text(self)} ({pvalue_text(self.pvalue)}; {losses})"
 
 
 def calibration_improvement(

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.stats import beta
 from scipy.stats import t as student
 
+from skcalib._texts import record_text
 from skcalib.tower import weighted_mean
 
 
@@ -17,6 +18,9 @@ class MeanInterval:
     low: float
     high: float
     standard_error: float
+
+    def __str__(self):
+        return record_text(self)
 
 
 def check_confidence_level(confidence_level):

@@ -45,6 +45,7 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
     cv : None, int or splitter, default=None
         Folds; None means five, stratified. Samples that no fold tests, as with `TimeSeriesSplit`,
         are left out of step 2; repeated splitters average the predictions for each sample.
+        What "prefit" is elsewhere is a `FrozenEstimator` here.
     ensemble : bool, default=False
         Keep the models of the folds. Has no effect on a frozen classifier.
     response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
@@ -81,8 +82,9 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
     -----
     **"auto"**: in the order of complexity, for two classes: `IdentityRecalibrator`,
     `TemperatureScaling`, `PlattScaling`, `BetaCalibration`, `IsotonicRecalibrator` (strictly
-    increasing); for more: `IdentityRecalibrator`, `TemperatureScaling`, `VectorScaling` (shrunk
-    towards temperature), `IsotonicRecalibrator`. Each is fitted to the out-of-fold probabilities
+    increasing); for more: `IdentityRecalibrator`, `TemperatureScaling`,
+    `BiasCorrectedTemperatureScaling`, `VectorScaling` (shrunk towards temperature),
+    `IsotonicRecalibrator` (strictly increasing). Each is fitted to the out-of-fold probabilities
     of all test folds but one and judged on that one. Chosen is the first whose mean loss exceeds
     the lowest by no more than one standard error of the paired difference.
 
@@ -222,6 +224,12 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
             check_recalibrator(self._recalibrator())
         if self.ensemble not in (True, False):
             raise ValueError(f"ensemble must be True or False, got {self.ensemble!r}.")
+        if isinstance(self.cv, str) and self.cv == "prefit":
+            raise ValueError(
+                "cv='prefit' is not an option here: to use a fitted classifier as it is, leave cv "
+                "out, wrap the classifier, RecalibratedClassifierCV(FrozenEstimator(clf)) with "
+                "FrozenEstimator from sklearn.frozen, and fit to data that it has not seen."
+            )
 
     def _select(self, held_out, y, weight, folds):
         """Compare the candidates on all that was held out."""

@@ -28,6 +28,9 @@ class CalibrationInterceptSlope:
     intercept: MeanInterval
     slope: MeanInterval
 
+    def __str__(self):
+        return f"In the large {self.in_the_large}, intercept {self.intercept}, slope {self.slope}"
+
 
 def calibration_intercept_slope(
     y_true,
@@ -139,8 +142,9 @@ def _uncertain_logits(problem):
     if impossible:
         raise ValueError(
             f"y_proba is exactly 0 for the class that occurred in {impossible} samples, so the "
-            "likelihood is 0 for every intercept and positive slope: use forecasts in double "
-            "precision, or integrated_calibration_index."
+            "likelihood is 0 for every intercept and positive slope: use "
+            "integrated_calibration_index, which takes such forecasts, or a classifier that never "
+            "says exactly 0 or 1 (a forest of larger leaves, a softmax in double precision)."
         )
     uncertain = (forecast > 0).all(axis=1)
     log_odds = np.log(forecast[uncertain, 1]) - np.log(forecast[uncertain, 0])

@@ -1,5 +1,6 @@
 """Public names, pages and examples are where a reader of the documentation looks for them."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -52,3 +53,29 @@ def test_references_to_examples_exist():
             continue
         for name in re.findall(r"sphx_glr_auto_examples_(\w+)\.py", path.read_text()):
             assert (ROOT / "examples" / f"{name}.py").exists(), f"{path.name} names {name}"
+
+
+def docstrings(source):
+    """Name and text of the docstrings of a source, as Python reads them."""
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, kinds):
+            yield getattr(node, "name", "module"), ast.get_docstring(node, clean=False) or ""
+
+
+def controls(text):
+    """Control characters but the end of a line: a LaTeX command without its raw string."""
+    return {character for character in text if character != "\n" and not character.isprintable()}
+
+
+def test_no_docstring_has_control_characters():
+    for path in Path(skcalib.__file__).parent.rglob("*.py"):
+        for name, text in docstrings(path.read_text(encoding="utf-8")):
+            assert not controls(text), f"{name} of {path.name} has {controls(text)}"
+
+
+def test_control_characters_would_be_found():
+    for command in ("theta", "frac", "rho", "bar", "alpha", "varphi"):
+        source = f'def f():\n    """The \\{command}."""\n'
+        assert controls(dict(docstrings(source))["f"])
+        assert not controls(dict(docstrings(source.replace('"""The', 'r"""The')))["f"])

@@ -17,6 +17,8 @@ LAYERS = {
     "skcalib._jobs": -1,
     "skcalib._version": 0,
     "skcalib._labels": 0,
+    "skcalib._guesses": 0,
+    "skcalib._texts": 0,
     "skcalib._checks": 1,
     "skcalib.divergences": 1,
     "skcalib.bounds": 2,

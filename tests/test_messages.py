@@ -50,6 +50,19 @@ DOOR = [
         r"scipy\.special\.expit\.",
     ),
     (
+        (Y, P * 100),
+        {},
+        r"y_proba has the value \d+(\.\d+)?, outside \[0, 1\]: probabilities are expected\. The "
+        r"rows sum to 100, so these are percentages: divide by 100\.",
+    ),
+    (
+        (Y, P[:, 1] * 100),
+        {},
+        r"y_proba has the value \d+(\.\d+)?, outside \[0, 1\]: probabilities are expected\. If "
+        r"these are percentages, divide by 100\. Map logits or decision values to probabilities "
+        r"first, for example by scipy\.special\.softmax or scipy\.special\.expit\.",
+    ),
+    (
         (Y, OFF),
         {},
         r"Each row of y_proba must sum to 1 \(within 1e-05\), but row 7 sums to 1\.001\. Pass one "
@@ -485,8 +498,9 @@ FUNCTIONS = [
         {},
         r"y_proba is exactly 0 for the class that occurred in 1 samples, so the likelihood is 0 "
         r"for "
-        r"every intercept and positive slope: use forecasts in double precision, or "
-        r"integrated_calibration_index\.",
+        r"every intercept and positive slope: use integrated_calibration_index, which takes such "
+        r"forecasts, or a classifier that never says exactly 0 or 1 \(a forest of larger leaves, a "
+        r"softmax in double precision\)\.",
     ),
     (
         s.calibration_intercept_slope,

@@ -9,7 +9,7 @@ import sklearn
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.datasets import make_classification
+from sklearn.datasets import load_digits, make_classification
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import NotFittedError, UnsetMetadataPassedError
 from sklearn.frozen import FrozenEstimator
@@ -434,6 +434,25 @@ def test_complex_maps_are_chosen_where_they_earn_it():
     P = biased.posterior * [1.0, 3.0, 9.0]
     record, _ = chosen(P / P.sum(axis=1, keepdims=True), biased.y)
     assert record.chosen == "BiasCorrectedTemperatureScaling"
+
+
+def test_naive_bayes_with_exact_zeros_is_helped():
+    """Half of the digits learns, the other judges; probabilities down to 1e-300, and zeros."""
+    X, y = load_digits(return_X_y=True)
+    model = RecalibratedClassifierCV(GaussianNB(), "auto", cv=3).fit(X[::2], y[::2])
+    raw, mapped = model.estimator_.predict_proba(X[1::2]), model.predict_proba(X[1::2])
+    assert (raw == 0).any() and model.selection_.chosen != "IdentityRecalibrator"
+    target = np.eye(10)[y[1::2]]
+    brier = [np.mean(np.sum((P - target) ** 2, axis=1)) for P in (raw, mapped)]
+    floored = np.maximum(raw, 1e-30)  # the log loss as it is may be infinite
+    assert log_loss(y[1::2], mapped) < 0.75 < log_loss(y[1::2], floored)
+    assert brier[1] < brier[0] - 0.1
+
+
+def test_cv_prefit_is_told_what_it_is_here(data):
+    X, y, *_ = data
+    with pytest.raises(ValueError, match=r"RecalibratedClassifierCV\(FrozenEstimator\(clf\)\)"):
+        RecalibratedClassifierCV(GaussianNB().fit(X, y), cv="prefit").fit(X, y)
 
 
 def test_the_short_lists_begin_with_doing_nothing():

@@ -19,6 +19,7 @@ from sklearn.pipeline import make_pipeline
 
 from skcalib.datasets import make_tempered_simplex
 from skcalib.intervals import first_within_one_standard_error
+from skcalib.links._base import log_forecast
 from skcalib.links.temperature import mean_log_loss, optimal_inverse_temperature
 from skcalib.recalibration import (
     BetaCalibration,
@@ -909,6 +910,30 @@ def test_the_limit_of_detection():
     np.testing.assert_allclose(scaling.predict_proba([[0.0, 1.0]]), expected)
 
 
+def test_logarithms_beyond_single_precision_are_compressed():
+    """Increasing and smooth; nothing above the end of single precision changes."""
+    end = np.finfo(np.float32).tiny
+    p = np.concatenate([np.geomspace(1e-307, end, 500), np.geomspace(1.01 * end, 1, 200)])
+    z = log_forecast(p, 1e-308)
+    assert (np.diff(z) > 0).all()
+    np.testing.assert_array_equal(z[p >= end], np.log(p[p >= end]))
+    assert -95 < z[0] < -90 and log_forecast(np.zeros(1), 1e-308)[0] < z[0]
+    slope = np.diff(log_forecast(end * np.array([0.999, 1.0, 1.001]), 1.0))
+    np.testing.assert_allclose(slope, 1e-3, rtol=2e-3)
+
+
+def test_forecasts_of_naive_bayes_do_not_settle_the_temperature():
+    """Logits of -700, here of pure noise, among forecasts that need no map."""
+    data = make_tempered_simplex(2000, 3, random_state=0)
+    P = np.vstack([data.posterior, np.eye(3)[data.y[:200]] * (1 - 2e-300) + 1e-300])
+    y = np.append(data.y, np.append(data.y[:190], (data.y[190:200] + 1) % 3))  # 5 % are wrong
+    scaling = TemperatureScaling().fit(P, y)
+    before = optimal_inverse_temperature(np.log(P), y, np.ones(len(y)))[0]
+    assert scaling.temperature_ < 0.4 / before
+    logits = TemperatureScaling(input="logits").fit(np.log(P), y)
+    assert logits.temperature_ == pytest.approx(1 / before)  # logits are taken as they are
+
+
 def test_tiny_probabilities_and_large_logits():
     P = np.array([[1e-300, 1.0], [1.0, 0.0], [0.5, 0.5], [0.3, 0.7]])
     for recalibrator in (TemperatureScaling(), VectorScaling(), PlattScaling()):
@@ -1007,6 +1032,42 @@ def test_data_are_refused(recalibrator):
         fitted.predict_proba(P[:, :2] / P[:, :2].sum(axis=1, keepdims=True))
     with pytest.raises(ValueError, match="X has 2 columns, but .* fitted with 3 classes"):
         fitted.predict_proba(P[:, 0])
+
+
+def test_what_is_no_matrix_of_probabilities_is_told_the_remedy():
+    P, y = draw(60, 3)
+    features = np.random.default_rng(0).random((60, 5))
+    remedy = (
+        "fit(clf.predict_proba(X), y), or wrap the classifier: "
+        "RecalibratedClassifierCV(FrozenEstimator(clf), TemperatureScaling())."
+    )
+    clf = LogisticRegression().fit(features, y)
+    for arguments, message in (
+        (
+            (clf, features, y),
+            "X is a classifier, LogisticRegression, but must be a matrix of probabilities: ",
+        ),
+        (
+            (features, y),
+            "X has 5 columns whose rows do not sum to 1, but must be a matrix of probabilities, "
+            "one column for each class: ",
+        ),
+        (
+            (np.where(features > 0.5, 16.0, 0.0), y),
+            "X has the value 16, outside [0, 1]: probabilities are expected. For logits set "
+            "input='logits'; for features, ",
+        ),
+        (
+            (np.where(P > 0, -2.5, P), y),
+            "X has the value -2.5, outside [0, 1]: probabilities are expected. For logits set "
+            "input='logits'; for features, ",
+        ),
+    ):
+        with pytest.raises(ValueError) as caught:
+            TemperatureScaling().fit(*arguments)
+        assert str(caught.value) == message + remedy
+    with pytest.raises(ValueError, match="^y_true holds 2 classes but X has 3 columns"):
+        TemperatureScaling().fit(P[y > 0], y[y > 0])
 
 
 def test_logits_must_be_finite():

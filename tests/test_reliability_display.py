@@ -445,6 +445,13 @@ def test_hard_input_gives_a_picture(case, strategy, band):
         ({"confidence_level": 95}, "confidence_level must lie strictly between 0 and 1"),
         ({"n_resamples": 38}, "at least 39 for a band of level 0.95"),
         ({"strategy": "quantile", "n_bins": 0}, "n_bins must be a whole number"),
+        (
+            {"n_bins": 10},
+            "^n_bins=10 is for strategy='quantile' or 'uniform', but strategy is 'isotonic': "
+            r"choose one of these two, or leave n_bins out\.$",
+        ),
+        ({"strategy": "kernel", "n_bins": 5}, "but strategy is 'kernel'"),
+        ({"strategy": QuantileBins(4), "n_bins": 4}, r"but strategy is QuantileBins\(n_bins=4\)"),
         ({"notion": Canonical()}, "3 columns: use notion='top_label' or 'classwise'"),
         ({"notion": "classwise", "ax": "axes"}, "ax must be an array of 3 Axes"),
         ({"pos_label": 1}, "pos_label is for binary problems"),
@@ -459,6 +466,23 @@ def test_refusals(options, words):
 def test_enough_resamples_are_accepted_and_none_are_needed_without_a_band(binary):
     draw(*binary, strategy="quantile", n_resamples=39)
     draw(*binary, strategy="quantile", n_resamples=0, band=None)
+
+
+def test_bins_are_ten_by_default_and_refused_at_every_door_that_draws_none(binary):
+    for strategy in ("quantile", "uniform"):
+        curves = [draw(*binary, strategy=strategy, n_bins=n).curves[0] for n in (None, 10)]
+        np.testing.assert_array_equal(curves[0].prob_pred, curves[1].prob_pred)
+        assert len(curves[0].prob_pred) == 10
+    X = binary[1].reshape(len(binary[0]), -1)
+    results = cross_validate(
+        LogisticRegression(), X, binary[0], cv=2, return_estimator=True, return_indices=True
+    )
+    with pytest.raises(ValueError, match="n_bins=7 is for strategy"):
+        ReliabilityDisplay.from_estimator(
+            LogisticRegression().fit(X, binary[0]), X, binary[0], n_bins=7
+        )
+    with pytest.raises(ValueError, match="n_bins=7 is for strategy"):
+        ReliabilityDisplay.from_cv_results(results, X, binary[0], n_bins=7)
 
 
 def test_too_many_panels():

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skcalib._checks import from_table
+from skcalib._texts import record_text
 from skcalib.displays._strategies import make_curve
 from skcalib.errors._binary_events import binary_events
 from skcalib.errors._corp_bands import BANDS, check_resamples, consistency_band
@@ -20,6 +21,7 @@ from skcalib.smoothers import (
 )
 
 MAX_PANELS = 25
+DEFAULT_BINS = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,13 +57,19 @@ class CurveOptions:
 
 def check_options(strategy, n_bins, notion, band, confidence_level, n_resamples):
     """Arguments of `ReliabilityDisplay` -> `CurveOptions`; a notion of None means "auto"."""
+    size = DEFAULT_BINS if n_bins is None else n_bins
+    binned = {"quantile": lambda: QuantileBins(size), "uniform": lambda: UniformBins(size)}
     strategies = {
         "isotonic": IsotonicSmoother,
-        "quantile": lambda: QuantileBins(n_bins),
-        "uniform": lambda: UniformBins(n_bins),
+        **binned,
         "kernel": lambda: DirichletKernel("risk", "loss"),
     }
     smoother = from_table(strategy, strategies, name="strategy", kind=Smoother)
+    if n_bins is not None and not (isinstance(strategy, str) and strategy in binned):
+        raise ValueError(
+            f"n_bins={n_bins!r} is for strategy='quantile' or 'uniform', but strategy is "
+            f"{strategy!r}: choose one of these two, or leave n_bins out."
+        )
     notion = check_binary_notion(notion)
     if band is not None and band not in BANDS:
         raise ValueError(f"band must be 'consistency', 'confidence' or None, got {band!r}.")
@@ -142,16 +150,6 @@ def legend_label(curves, name):
 
 
 def interval_text(error):
-    """Three decimals, or more until the interval is three units of the last one wide."""
-    decimals = decimals_of(error)
-    if not np.isfinite(error.high - error.low):
-        return f"{error.estimate:z.{decimals}f}"
-    return f"{error.estimate:z.{decimals}f} [{error.low:z.{decimals}f}, {error.high:z.{decimals}f}]"
-
-
-def decimals_of(error):
-    """How many decimals `interval_text` writes."""
-    width = error.high - error.low
-    if not np.isfinite(width):
-        return 3
-    return max(3, int(np.ceil(-np.log10(max(width, 1e-6) / 3))))
+    """Estimate and interval, if there is one."""
+    known = np.isfinite(error.high - error.low)
+    return record_text(error) if known else f"{error.estimate:z.3f}"

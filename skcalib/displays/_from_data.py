@@ -18,7 +18,7 @@ class FromData:
         y_proba,
         *,
         strategy="isotonic",
-        n_bins=10,
+        n_bins=None,
         notion="auto",
         band="consistency",
         confidence_level=0.95,
@@ -41,8 +41,8 @@ class FromData:
             Probability of the positive class, or of each class.
         strategy : {"isotonic", "quantile", "uniform", "kernel"} or Smoother, default="isotonic"
             The curve. Of smoothers, partitions are drawn as bins, others as curves.
-        n_bins : int, default=10
-            Number of bins for "quantile" and "uniform".
+        n_bins : int, default=None
+            Number of bins for "quantile" and "uniform", 10 if None; refused for other curves.
         notion : {"auto", "top_label", "classwise"} or Notion, default="auto"
             The probability of the positive class of a binary problem, and the confidence of the
             predicted class otherwise; the confidence; or a panel for each of at most 25 classes.
@@ -75,8 +75,9 @@ class FromData:
         Raises
         ------
         ValueError
-            For invalid input, unknown options, too few resamples for the level, more than 25
-            panels, a notion with more than two columns, and a kernel on a single sample.
+            For invalid input, unknown options, `n_bins` for a curve without bins, too few
+            resamples for the level, more than 25 panels, a notion with more than two columns, and
+            a kernel on a single sample.
 
         Examples
         --------
@@ -104,7 +105,7 @@ class FromData:
         *,
         response_method="auto",
         strategy="isotonic",
-        n_bins=10,
+        n_bins=None,
         notion="auto",
         band="consistency",
         confidence_level=0.95,
@@ -187,7 +188,7 @@ class FromData:
         *,
         response_method="auto",
         strategy="isotonic",
-        n_bins=10,
+        n_bins=None,
         notion="auto",
         band=None,
         confidence_level=0.95,

@@ -5,7 +5,8 @@ from textwrap import wrap
 
 import numpy as np
 
-from skcalib.displays._curves import decimals_of, interval_text
+from skcalib._texts import decimals_of
+from skcalib.displays._curves import interval_text
 from skcalib.intervals import MeanInterval
 
 ABOVE, BELOW, HELD = 1, -1, 0

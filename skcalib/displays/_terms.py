@@ -6,7 +6,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from skcalib.displays._curves import decimals_of, interval_text
+from skcalib._texts import decimals_of
+from skcalib.displays._curves import interval_text
 from skcalib.displays._regions import grouping_interval
 from skcalib.displays._units import unit
 from skcalib.errors._terms import check_loss, check_notion

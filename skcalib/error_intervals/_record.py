@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from skcalib._texts import record_text
+
 
 @dataclass(frozen=True)
 class ErrorInterval:
@@ -27,6 +29,13 @@ class ErrorInterval:
         It may hold it more often than that.
     reason : str
         Why the interval is not valid, or why it is conservative; else empty.
+
+    Examples
+    --------
+    >>> from skcalib import ErrorInterval
+    >>> reason = "its bias is not known"
+    >>> print(ErrorInterval(0.155, 0.125, 0.178, 0.013, 0.95, "m", "t", reason=reason))
+    0.155 [0.125, 0.178] (95 %, its bias is not known)
     """
 
     estimate: float
@@ -39,3 +48,11 @@ class ErrorInterval:
     valid: bool = True
     conservative: bool = False
     reason: str = ""
+
+    def __str__(self):
+        verdict = "conservative" if self.conservative else ""
+        verdict = verdict if self.valid else "not valid"
+        notes = f", {verdict}" if verdict else ""
+        if self.reason:
+            notes += f": {self.reason}" if verdict else f", {self.reason}"
+        return f"{record_text(self)} ({100 * self.confidence_level:g} %{notes})"

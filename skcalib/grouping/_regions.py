@@ -31,10 +31,13 @@ def check_features(X, *, allow_nan):
         if odd:
             raise ValueError(
                 f"X has columns that are no numbers ({', '.join(odd[:5])}): encode them first, for "
-                "example by sklearn.preprocessing.OrdinalEncoder."
+                "example by pd.get_dummies(X)."
             )
     elif np.asarray(X).dtype.kind in "USmM":
-        raise ValueError("X holds strings or dates, no numbers: encode them first.")
+        raise ValueError(
+            "X holds strings or dates, no numbers: encode them first, for example by "
+            "pd.get_dummies(pd.DataFrame(X))."
+        )
     try:
         return check_array(
             X,

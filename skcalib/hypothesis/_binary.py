@@ -173,7 +173,16 @@ def run_test(test, problem, n_resamples, random_state):
         )
     else:
         pvalue, law = float(test.pvalue(statistic)), "asymptotic"
+    if np.isinf(statistic):
+        law += _excluded(problem)
     return CalibrationTest(statistic, pvalue, float(test.estimate(y)), f"{test.name} ({law})")
+
+
+def _excluded(problem):
+    """Why a statistic is infinite, in words: labels that their forecasts had excluded."""
+    words = ("; no event where the forecast said 1", "; an event where the forecast said 0")
+    wrong = ((problem.target == 1) & (problem.forecast == 0)).any(axis=0)
+    return "".join(word for word, found in zip(words, wrong, strict=True) if found)
 
 
 def _simulated_pvalue(test, statistic, n_resamples, rng):

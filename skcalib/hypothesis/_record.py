@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from skcalib._texts import pvalue_text
+
 
 @dataclass(frozen=True)
 class CalibrationTest:
@@ -53,6 +55,6 @@ class CalibrationTest:
     def __str__(self):
         verdict = "Miscalibrated" if self.rejects() else "No evidence of miscalibration"
         return (
-            f"{verdict} at the 5 % level: p = {self.pvalue:.3g} ({self.method}), "
+            f"{verdict} at the 5 % level: {pvalue_text(self.pvalue)} ({self.method}), "
             f"estimate {self.estimate:.3g}."
         )

@@ -159,8 +159,9 @@ def hosmer_lemeshow_test(
     CalibrationTest
         ``statistic`` H, ``pvalue``, ``estimate`` (the binned squared calibration error
         :math:`\sum_b \frac{n_b}{n} (\bar y_b - \bar p_b)^2`) and ``method``. Bins whose forecasts
-        are all 0 or 1 have no variance and do not count in g: H is infinite and p = 0 if one of
-        these forecasts was wrong.
+        are all 0 or 1 have no variance and do not count in g. H is infinite and p = 0 if one of
+        these forecasts was wrong, an event where the forecast said 0 or none where it said 1: a
+        calibrated forecast is never wrong there. ``method`` says which it was.
 
     Raises
     ------

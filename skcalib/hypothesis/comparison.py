@@ -6,6 +6,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from skcalib._checks import Problem, check_problem
+from skcalib._texts import pvalue_text
 from skcalib.errors._residual_kernel import ResidualKernel
 from skcalib.errors._terms import check_notion
 from skcalib.errors.kernel_error import block_estimates, check_estimator, check_kernel
@@ -45,9 +46,9 @@ class CalibrationComparison:
 
     def __str__(self):
         if self.pvalue > 0.05:
-            return f"No difference in calibration can be seen: p = {self.pvalue:.3g}."
+            return f"No difference in calibration can be seen: {pvalue_text(self.pvalue)}."
         better = "first" if self.difference < 0 else "second"
-        return f"The {better} model is better calibrated: p = {self.pvalue:.3g}."
+        return f"The {better} model is better calibrated: {pvalue_text(self.pvalue)}."
 
 
 def compare_calibration(

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize
 
+#: Logarithm of the smallest normal number of single precision, about -87.
+_FAR = float(np.log(np.finfo(np.float32).tiny))
+
 
 class Link:
     """Base class: implement `start`, `apply` and `vjp`; declare what the map preserves.
@@ -141,3 +144,24 @@ def fit_link(
     # The line search also stops where rounding hides the last decrease: that is an optimum.
     converged = bool(found.success or np.abs(found.jac).max() < 1e-4)
     return LinkFit(theta, int(found.nit), converged, str(found.message))
+
+
+def detection_limit(forecast):
+    """What stands for probabilities of exactly 0: half of the smallest positive one."""
+    return float(max(0.5 * forecast[forecast > 0].min(), np.finfo(np.float64).tiny))
+
+
+def log_forecast(forecast, limit):
+    r"""Logarithms z of forecasts as they enter links; those of exactly 0 enter as `limit`.
+
+    Below the smallest normal number of single precision, :math:`z_0 \approx -87`, z becomes
+    :math:`z_0 - \log(1 + z_0 - z)`: strictly increasing, so that no two forecasts are made one,
+    and of slope one at :math:`z_0`. No softmax of a network in single precision gets there. Those
+    who do, naive Bayes with its products of densities foremost, underflow soon after: their
+    log-probabilities of -700 say little more than those of -100, but would settle every slope.
+    """
+    log = np.log(np.where(forecast == 0, limit, forecast))
+    far = log < _FAR
+    if far.any():
+        log[far] = _FAR - np.log1p(_FAR - log[far])
+    return log

@@ -4,6 +4,8 @@ import numpy as np
 from scipy.special import softmax
 from scipy.stats import chi2
 
+from skcalib.links._base import detection_limit, log_forecast
+
 
 class BiasCorrectedTemperature:
     r"""Bias-corrected temperature scaling: :math:`s \mapsto \mathrm{softmax}(\beta \log s + b)`.
@@ -18,7 +20,8 @@ class BiasCorrectedTemperature:
     every chance excess a little, makes calibrated forecasts look miscalibrated too often.
 
     Forecasts of exactly 0 enter with half of the smallest positive probability of the fit, the
-    usual convention for values below the limit of detection; no other value is touched.
+    usual convention for values below the limit of detection; logarithms below -87 are compressed,
+    strictly increasing, and no other value is touched (`log_forecast`).
 
     Attributes
     ----------
@@ -39,8 +42,7 @@ class BiasCorrectedTemperature:
 
     def fit(self, forecast, target, weight):
         """Fit to forecasts (n, K), targets (n, K) and weights (n,); return self."""
-        positive = forecast[forecast > 0]
-        self.detection_limit_ = max(0.5 * positive.min(), np.finfo(np.float64).tiny)
+        self.detection_limit_ = detection_limit(forecast)
         log_forecast = self._log(forecast)
         weight = weight * (len(weight) / weight.sum())  # priors count in samples
         n_classes = forecast.shape[1]
@@ -68,7 +70,7 @@ class BiasCorrectedTemperature:
         return self._softmax(self._log(forecast))
 
     def _log(self, forecast):
-        return np.log(np.where(forecast == 0, self.detection_limit_, forecast))
+        return log_forecast(forecast, self.detection_limit_)
 
     def _softmax(self, log_forecast):
         return softmax(self.inverse_temperature_ * log_forecast + self.bias_, axis=1)

@@ -4,9 +4,16 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from skcalib._checks import check_features, check_proba, check_weight, moderate
+from skcalib._checks import (
+    HALF_TOLERANCE,
+    check_features,
+    check_proba,
+    check_weight,
+    moderate,
+)
 from skcalib._labels import check_classes, check_y, class_columns
 from skcalib.errors._terms import check_loss
+from skcalib.links._base import detection_limit, log_forecast
 from skcalib.tower import weighted_mean
 
 
@@ -57,6 +64,11 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         """
         score = check_loss(self.loss)
         self._check_input()
+        if callable(getattr(X, "predict_proba", None)):
+            raise ValueError(
+                f"X is a classifier, {type(X).__name__}, but must be a matrix of probabilities: "
+                f"{self._remedy()}."
+            )
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
@@ -66,7 +78,7 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
             column_or_1d(y, warn=True)  # a column is taken, with scikit-learn's warning
         y = labels
         raw = check_features(X, name="X", n_samples=len(y))
-        self.classes_ = check_classes(y, raw.shape[1], labels=self.labels, name="X")
+        self.classes_ = self._check_columns(raw, y)
         if np.ndim(X) == 2:
             validate_data(self, X, reset=True, skip_check_array=True)
         columns = class_columns(y, self.classes_)
@@ -168,6 +180,32 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         if self.input not in ("proba", "logits"):
             raise ValueError(f"input must be 'proba' or 'logits', got {self.input!r}.")
 
+    def _check_columns(self, raw, y):
+        """The class of each column; features and logits where probabilities belong are refused."""
+        if self.input == "proba" and (raw.min() < 0 or raw.max() > 1 + HALF_TOLERANCE):
+            value = raw.min() if raw.min() < 0 else raw.max()
+            raise ValueError(
+                f"X has the value {value:.9g}, outside [0, 1]: probabilities are expected. For "
+                f"logits set input='logits'; for features, {self._remedy()}."
+            )
+        try:
+            return check_classes(y, raw.shape[1], labels=self.labels, name="X")
+        except ValueError as error:
+            sums = raw.sum(axis=1, dtype=np.float64)
+            if self.input == "logits" or raw.shape[1] == 1 or np.allclose(sums, 1, atol=0.01):
+                raise
+            raise ValueError(
+                f"X has {raw.shape[1]} columns whose rows do not sum to 1, but must be a matrix of "
+                f"probabilities, one column for each class: {self._remedy()}."
+            ) from error
+
+    def _remedy(self):
+        """What to write instead of the features or the classifier itself."""
+        return (
+            "fit(clf.predict_proba(X), y), or wrap the classifier: "
+            f"RecalibratedClassifierCV(FrozenEstimator(clf), {type(self).__name__}())"
+        )
+
     def _learn_reading(self, X):
         """Learn what `_read` needs."""
 
@@ -205,21 +243,19 @@ class LogitRecalibrator(Recalibrator):
 
     Probabilities enter as their logarithms; those of exactly 0 with half of the smallest positive
     probability of the calibration set (``detection_limit_``), as values below a limit of detection
-    usually do. No other value is touched. Both ``loss_before_`` and ``loss_after_`` are measured
-    with the limit.
+    usually do. Logarithms below -87, which single precision cannot hold, are compressed by a
+    strictly increasing function (`skcalib.links._base.log_forecast`); no other value is touched.
+    Both ``loss_before_`` and ``loss_after_`` are measured with what enters.
     """
 
     def _learn_reading(self, X):
         if self.input == "proba":
-            forecast = check_proba(X, name="X")
-            smallest = forecast[forecast > 0].min()
-            self.detection_limit_ = float(max(0.5 * smallest, np.finfo(np.float64).tiny))
+            self.detection_limit_ = detection_limit(check_proba(X, name="X"))
 
     def _read(self, X):
         if self.input == "logits":
             return self._read_logits(X)
-        forecast = check_proba(X, name="X")
-        return np.log(np.where(forecast == 0, self.detection_limit_, forecast))
+        return log_forecast(check_proba(X, name="X"), self.detection_limit_)
 
     def _as_proba(self, forecast):
         return softmax_of(forecast)

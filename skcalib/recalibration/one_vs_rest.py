@@ -8,6 +8,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib.errors._terms import check_loss
 from skcalib.links import BetaMap, PlattMap, QuadraticMap, fit_link
+from skcalib.links._base import detection_limit, log_forecast
 from skcalib.notions import Classwise
 from skcalib.recalibration._base import Recalibrator, softmax_of
 
@@ -69,10 +70,9 @@ class BinaryLinkRecalibrator(OneVsRestRecalibrator):
         raise NotImplementedError
 
     def _fit_one(self, forecast, target, weight):
-        positive = forecast[forecast > 0]
-        limit = max(0.5 * positive.min(), np.finfo(np.float64).tiny)
+        limit = detection_limit(forecast)
         link, score = self._link(), check_loss(self.loss)
-        logits, target = _log(forecast, limit), self._targets(target, weight)
+        logits, target = log_forecast(forecast, limit), self._targets(target, weight)
         fit = fit_link(link, score, logits, target, weight, tolerance=1e-10)
         separable = not fit.converged or _says_nothing(link, fit.theta, logits, weight)
         if separable:
@@ -121,7 +121,7 @@ class _LinkMap:
         self.n_iter, self.separable = n_iter, separable
 
     def __call__(self, forecast):
-        return softmax_of(self.link.apply(self.theta, _log(forecast, self.limit)))[:, 1]
+        return softmax_of(self.link.apply(self.theta, log_forecast(forecast, self.limit)))[:, 1]
 
 
 class _Softened:
@@ -149,10 +149,6 @@ def _says_nothing(link, theta, logits, weight):
     p = softmax_of(link.apply(theta, logits))[:, 1]
     spread = p * (1 - p) * weight * (len(weight) / weight.sum())
     return bool(np.linalg.eigvalsh(basis.T @ (spread[:, None] * basis))[0] < 1e-3)
-
-
-def _log(forecast, limit):
-    return np.log(np.where(forecast == 0, limit, forecast))
 
 
 class PlattScaling(BinaryLinkRecalibrator):

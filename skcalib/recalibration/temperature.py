@@ -23,7 +23,9 @@ class TemperatureScaling(LogitRecalibrator):
     log loss, which is convex in 1/T, and by a scalar search otherwise. If the labels do not depend
     on the scores the optimum is T = infinity, and if they are separable T = 0: then the end of the
     interval is the answer, and a `ConvergenceWarning` says so. Injective; keeps the order of the
-    classes.
+    classes. Logarithms of probabilities enter compressed where they are below
+    :math:`z_0 \approx -87`, the end of single precision: :math:`z_0 - \log(1 + z_0 - \log s)`.
+    Logits enter as they are.
 
     Parameters
     ----------

@@ -28,8 +28,9 @@ class LogitSmoother(OutOfFoldSmoother):
     classes: `CrossFitted` may see them, or ``notion="classwise"``.
 
     Forecasts of exactly 0 enter the logarithm with half of the smallest positive probability of
-    the training fold. The forecasts under evaluation are not changed by this: it only chooses
-    the curve that they are compared with.
+    the training fold, and logarithms below -87, the end of single precision, enter compressed, as
+    in `TemperatureScaling`. The forecasts under evaluation are not changed by this: it only
+    chooses the curve that they are compared with.
 
     From 20 classes on, `fit` warns below 20 samples per class: what is wrong with all classes is
     then still found, what is wrong with single ones is not.

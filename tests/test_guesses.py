@@ -1,0 +1,70 @@
+"""Names that people look for: advice that works, and a module that behaves."""
+
+import pickle
+import pydoc
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sklearn.dummy import DummyClassifier
+from sklearn.metrics import brier_score_loss
+
+import skcalib
+from skcalib._guesses import GUESSES
+from skcalib.datasets import make_tempered_simplex
+
+ASKED_FOR = (
+    "ece",
+    "expected_calibration_error",
+    "CalibrationDisplay",
+    "reliability_diagram",
+    "grouping_loss",
+    "brier_score",
+    "reliability_curve",
+    "temperature_scaling",
+)
+
+
+def test_the_message():
+    words = (
+        "module 'skcalib' has no attribute 'ece': use calibration_error(y_true, y_proba, "
+        "strategy='uniform', n_bins=15)"
+    )
+    with pytest.raises(AttributeError, match=f"^{re.escape(words)}$"):
+        skcalib.ece  # noqa: B018
+    with pytest.raises(AttributeError, match="^module 'skcalib' has no attribute 'other'$"):
+        skcalib.other  # noqa: B018
+    assert set(ASKED_FOR) <= set(GUESSES)
+
+
+@pytest.mark.parametrize("name", GUESSES)
+def test_the_advice_works(name):
+    assert not hasattr(skcalib, name) and name not in dir(skcalib)
+    with pytest.raises(AttributeError, match=re.escape(f"{name!r}: use {GUESSES[name]}")):
+        getattr(skcalib, name)
+    data = make_tempered_simplex(200, random_state=0)
+    names = {public: getattr(skcalib, public) for public in skcalib.__all__}
+    names |= {"y_true": data.y, "y_proba": data.y_proba, "X": data.y_proba}
+    names |= {"estimator": DummyClassifier(), "brier_score_loss": brier_score_loss}
+    for advice in GUESSES[name].replace("sklearn.metrics.", "").split(", or for its parts "):
+        assert eval(advice, names) is not None
+
+
+def test_the_module_behaves():
+    assert getattr(skcalib, "other", 3) == 3
+    namespace = {}
+    exec("from skcalib import *", namespace)
+    assert set(skcalib.__all__) <= set(namespace) and not set(GUESSES) & set(namespace)
+    with pytest.raises(ImportError, match="cannot import name 'ece'"):
+        exec("from skcalib import ece", {})
+    assert pickle.loads(pickle.dumps(skcalib.calibration_error)) is skcalib.calibration_error
+    assert np.isin(skcalib.__all__, dir(skcalib)).all()
+    assert "can you trust the probabilities" in pydoc.render_doc(skcalib)
+
+
+def test_submodules_are_still_found():
+    code = "from skcalib import testing; import skcalib.report as r; print(testing.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "skcalib.testing"
