@@ -1,7 +1,7 @@
 """Intervals of errors: identities, edges, what they say of themselves, and their coverage.
 
 Coverage is measured by ``doc/studies/interval_coverage.py``, whose targets come from the known
-E[Y|S]; its Monte Carlo standard error at .95 is .011 for 400 data sets.
+E[Y|S]; its Monte Carlo standard error at .95 is .011 for 400 data sets, .007 for 1,000.
 """
 
 import importlib.util
@@ -107,7 +107,7 @@ def test_more_confidence_is_wider(metric):
         ("simplex", simplex_calibration_error),
         ("kernel", kernel_calibration_error),
         ("embedding", partial(unconditional_mean_embedding_error, locations=LOCATIONS)),
-        ("brier", partial(proper_calibration_error, loss="brier")),
+        ("brier", partial(proper_calibration_error, loss="brier", method="risk")),
         ("root_brier_score", root_brier_score),
     ],
 )
@@ -260,17 +260,25 @@ def test_absolute_errors_of_calibrated_forecasts_say_that_they_are_conservative(
     assert found.conservative and "standard errors" in found.reason
 
 
-def test_absolute_errors_of_bad_forecasts_are_not_conservative():
+def test_absolute_errors_of_bad_forecasts_are_next_to_normal():
     data = make_widmann(5000, model="M3", random_state=0)
-    for metric in ("l1", "ks"):
-        found = (
-            calibration_error_interval(metric, data.y, data.y_proba, n_bins=5)
-            if (metric == "l1")
-            else calibration_error_interval(metric, data.y, data.y_proba)
-        )
-        assert found.valid and not found.conservative and not found.reason
+    for metric, options in (("l1", {"n_bins": 5}), ("ks", {})):
+        found = calibration_error_interval(metric, data.y, data.y_proba, **options)
+        assert found.valid
+        # The largest of a curve is never alone: its neighbours are within their noise.
+        assert not found.reason if metric == "l1" else "up to 0.3 standard errors" in found.reason
         middle = (found.low + found.high) / 2
         assert abs(middle - found.estimate) < 0.2 * found.standard_error
+
+
+def test_squared_norms_say_where_the_growth_of_their_noise_is_not_known():
+    options = {"kernel": LaplacianKernel(0.5), "notion": "classwise"}
+    for n_classes, temperature, conservative in ((2, 0.3, False), (10, 0.6, True)):
+        y, proba = some_data(1000, temperature, n_classes=n_classes)
+        found = calibration_error_interval("kernel", y, proba, **options)
+        assert found.valid and found.low > 0
+        assert found.conservative is conservative
+        assert ("how much the noise grows" in found.reason) is conservative
 
 
 def test_the_delta_method_says_where_it_fails():
@@ -466,51 +474,40 @@ def assert_covers(row):
 
 
 @pytest.mark.parametrize("world", ["calibrated, binary", "miscalibrated, binary"])
+@pytest.mark.parametrize(("metric", "n_repetitions"), [("squared_l2", 1000), ("l1", 300)])
+def test_coverage(coverage, world, metric, n_repetitions):
+    assert_covers(coverage(world, metric, 300, n_repetitions))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("metric", "n_samples"),
+    ("world", "metrics"),
     [
-        ("squared_l2", 300),
-        ("squared_l2", 1000),
-        ("root_brier_score", 300),
-        ("root_brier_score", 1000),
-        ("l1", 300),
-        ("kernel", 300),
+        ("calibrated, binary", ("kernel", "ks")),
+        ("miscalibrated, binary", ("kernel", "embedding", "max")),
+        # Ten problems with few thresholds each: what the curves reach in between must not count.
+        ("calibrated, K = 10, classwise", ("ks", "squared_l2")),
+        ("miscalibrated, K = 10, top label", ("squared_l2", "upper_bound", "ks")),
     ],
+    ids=str,
 )
-def test_coverage(coverage, world, metric, n_samples):
-    assert_covers(coverage(world, metric, n_samples))
-
-
-WORLDS = (
-    "calibrated, binary",
-    "nearly calibrated, binary",
-    "miscalibrated, binary",
-    "calibrated, K = 10, classwise",
-    "miscalibrated, K = 10, classwise",
-    "calibrated, K = 10, top label",
-    "miscalibrated, K = 10, top label",
-)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("world", WORLDS)
-@pytest.mark.parametrize("n_samples", [300, 1000, 5000])
-@pytest.mark.parametrize("metric", ["squared_l2", "l1", "ks", "upper_bound"])
-def test_coverage_in_all_worlds(coverage, world, n_samples, metric):
-    assert_covers(coverage(world, metric, n_samples))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("world", WORLDS)
-@pytest.mark.parametrize("metric", ["kernel", "max", "simplex", "embedding"])
-def test_coverage_of_the_others(coverage, world, metric):
-    assert_covers(coverage(world, metric, 300))
+def test_coverage_of_the_others(coverage, world, metrics):
+    for metric in metrics:
+        assert_covers(coverage(world, metric, 300))
 
 
 @pytest.mark.slow
 def test_the_bootstrap_does_not_cover(coverage):
-    row = coverage("calibrated, binary", "l1", 300, 100, method="bootstrap")
+    row = coverage("calibrated, binary", "l1", 300, 60, method="bootstrap")
     assert row["coverage"] < 0.1 and row["valid"] == 0
-    smoother = DirichletKernel(0.1)
-    row = coverage("calibrated, binary", "brier", 100, 40, method="bootstrap", smoother=smoother)
-    assert row["coverage"] < 0.8
+
+
+def test_the_bootstrap_shows_held_out_estimates_the_label_in_its_double():
+    smoother = DirichletKernel(0.003, refinement="loss")
+    moved = []
+    for seed in range(5):
+        y, proba = some_data(300, temperature=1, seed=seed, n_classes=2)
+        options = {"method": "bootstrap", "n_resamples": 40, "smoother": smoother}
+        found = calibration_error_interval("brier", y, proba, **options)
+        moved.append((found.low + found.high) / 2 - found.estimate)
+    assert min(moved) > 0.002  # of a resample the error is larger; the truth is 0

@@ -6,7 +6,7 @@ from scipy.stats import norm as normal
 from scipy.stats import t as student
 
 from skcalib.error_intervals._gaps import _DENSE, covariance, normal_draws
-from skcalib.error_intervals._squared import SquaredNorm, signal_slope
+from skcalib.error_intervals._squared import SquaredNorm
 
 #: Gaps of so many standard errors have a sign that is beyond doubt.
 CLEAR = 3.0
@@ -32,8 +32,7 @@ def squared_gaps(gaps, n_draws, rng):
         noise2, noise3 = norms.var(), np.mean((norms - norms.mean()) ** 3)
     masses = gaps.influence(np.zeros_like(gap), gap**2)
     between = float(masses @ masses) / raw**2 if raw > 0 else 0.0
-    slope = signal_slope(signal, raw, raw - trace, float(noise2), float(noise3))
-    return SquaredNorm(raw - trace, float(noise2), float(noise3), slope, between)
+    return SquaredNorm.from_mean(signal, raw, raw - trace, noise2, noise3, between)
 
 
 def absolute_gaps(gaps, level, n_draws, rng):

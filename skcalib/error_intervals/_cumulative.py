@@ -23,9 +23,13 @@ def largest_difference(gaps, estimate, level, n_draws, rng):
     from zero may be the largest, it can only add to the maximum: the lower limit takes the
     largest noise over all of them, on both sides of zero if need be. The upper limit is that of
     the threshold that was found, which the true maximum cannot be below.
+
+    The estimate is the largest over all scores, the noise is drawn at some of them. So the lower
+    limit is that of the largest at these: what the curve reaches in between is noise that the mean
+    over many problems would add up, and at most a little signal.
     """
     curve, noise = _curves(gaps, n_draws, rng)
-    found, largest, bias = 0.0, np.zeros(n_draws), 0.0
+    found, largest, bias, seen = 0.0, np.zeros(n_draws), 0.0, 0.0
     for j in range(len(curve)):
         distance, spread = np.abs(curve[j]), noise[j].std(axis=0)
         signed = np.concatenate([curve[j], -curve[j]])
@@ -34,11 +38,12 @@ def largest_difference(gaps, estimate, level, n_draws, rng):
         near = signed >= distance[top] - CLEAR * np.maximum(np.tile(spread, 2), spread[top])
         share = gaps.share[gaps.column == j][0]
         noisy = both[:, near].max(axis=1)
+        seen += share * distance[top]
         largest += share * noisy
         bias += share * float(noisy.mean())
         found = found + share * np.sign(curve[j][top]) * noise[j][:, top]
     tail, error = (1 - level) / 2, float(np.std(found))
-    low = estimate - float(np.quantile(largest, 1 - tail))
+    low = seen - float(np.quantile(largest, 1 - tail))
     return low, estimate + float(normal.isf(tail)) * error, error, bias
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from skcalib._checks import check_problem
-from skcalib.error_intervals._squared import SquaredNorm, signal_slope
+from skcalib.error_intervals._squared import SquaredNorm
 from skcalib.errors._residual_kernel import ResidualKernel
 from skcalib.errors._terms import check_notion
 from skcalib.errors.embedding_error import (
@@ -48,8 +48,7 @@ def squared_embedding_norm(h, rng):
     np.fill_diagonal(noise, 0.0)
     noise2 = 2 * np.sum(noise**2) / (m * (m - 1) * n_samples**2)
     noise3 = 8 * np.sum((noise @ noise) * noise) / (m * (m - 1) * (m - 2) * n_samples**3)
-    slope = signal_slope(signal, raw, unbiased, noise2, noise3)
-    return SquaredNorm(float(unbiased), float(noise2), float(noise3), slope)
+    return SquaredNorm.from_mean(signal, raw, unbiased, noise2, noise3)
 
 
 def squared_location_norm(options):
@@ -66,8 +65,7 @@ def squared_location_norm(options):
     matrix, raw = noise.T @ noise, float(mean @ mean)
     estimate, noise2 = raw - float(np.trace(matrix)), 2 * float(np.sum(matrix**2))
     noise3 = 8 * float(np.sum((matrix @ matrix) * matrix))
-    slope = signal_slope(float(mean @ matrix @ mean), raw, estimate, noise2, noise3)
-    return SquaredNorm(estimate, noise2, noise3, slope)
+    return SquaredNorm.from_mean(float(mean @ matrix @ mean), raw, estimate, noise2, noise3)
 
 
 def _problem(options):

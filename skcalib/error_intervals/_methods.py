@@ -35,6 +35,12 @@ INVERSION, BOTH_SIDES = "test inversion", "limits for all bias and none"
 BINNED = "the {} of E[Y|bin] from E[S|bin], with the bins of this sample"
 #: Estimates of so many standard errors are far from zero.
 FAR = 4.0
+#: A margin in the standard error that makes a coverage visibly larger.
+PADDED = 1.15
+MARGIN = (
+    "how much the noise grows with the error cannot be told from this sample: its upper end makes "
+    "the standard error {:.1f} times as large"
+)
 BENT = (
     "the absolute value bends at zero, and what is within its noise biases the estimate upward by "
     "up to {:.1f} standard errors: the lower limit allows for all of that, the upper one for none"
@@ -222,7 +228,10 @@ def _inverted(question, norm, target, ceiling, *, rooted=False):
     if rooted:
         low, high = np.sqrt(low), np.sqrt(high)
         error = (high - low) / (2 * float(normal.isf((1 - question.level) / 2)))
-    return question.answer(low, high, error, method=INVERSION, target=target, ceiling=ceiling)
+    flags = {"method": INVERSION, "target": target, "ceiling": ceiling}
+    if low > 0 and norm.padding > PADDED:
+        flags |= {"conservative": True, "reason": MARGIN.format(norm.padding)}
+    return question.answer(low, high, error, **flags)
 
 
 def _absolute(question, gaps, target, ceiling):

@@ -32,6 +32,7 @@ class SquaredNorm:
 
     ``noise2`` and ``noise3`` are the cumulants at zero; ``slope`` is r; ``between`` is the variance
     of the estimate, divided by theta^2, from what is random beside the mean: the masses of cells.
+    ``padding`` is the standard error over the one with an r that has no margin.
     """
 
     estimate: float
@@ -39,6 +40,18 @@ class SquaredNorm:
     noise3: float
     slope: float
     between: float = 0.0
+    padding: float = 1.0
+
+    @classmethod
+    def from_mean(cls, signal, raw, estimate, noise2, noise3, between=0.0):
+        r"""From :math:`\bar u^\top S \bar u`, :math:`\|\bar u\|^2`, T and the cumulants at zero."""
+        slope, padding = signal_slope(signal, raw, estimate, noise2, noise3), 1.0
+        if estimate > 0 and noise2 > 0:
+            plain = max(signal - noise2 / 2, 0.0) / estimate
+            variance = noise2 + between * estimate**2 + 4 * estimate * np.array([slope, plain])
+            padding = float(np.sqrt(variance[0] / variance[1]))
+        found = (estimate, noise2, noise3, slope, between, padding)
+        return cls(*map(float, found))
 
     @property
     def standard_error(self):

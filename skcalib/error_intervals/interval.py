@@ -34,7 +34,8 @@ METRICS = {
     "simplex": simplex_calibration_error,
     "kernel": kernel_calibration_error,
     "embedding": unconditional_mean_embedding_error,
-    "brier": partial(proper_calibration_error, loss="brier"),
+    # A lower bound in expectation, whose interval was studied (doc/studies/interval_coverage.py).
+    "brier": partial(proper_calibration_error, loss="brier", method="risk"),
     "log": partial(proper_calibration_error, loss="log"),
     "upper_bound": calibration_upper_bound,
     "root_brier_score": root_brier_score,
@@ -80,10 +81,11 @@ def calibration_error_interval(
 
     - *test inversion* for squared errors ("squared_l2", "l2", "kernel", "embedding", "simplex" with
       "squared_euclidean"). They are squared norms of a mean, whose debiased estimate T has the
-      variance :math:`2\,tr\,S^2 + 4 \mu^	op S \mu`, the degenerate term first; S is the
-      covariance of the mean :math:`\mu`. The interval holds the values :math:`	heta = \|\mu\|^2`
+      variance :math:`2\,tr\,S^2 + 4 \mu^\top S \mu`, the degenerate term first; S is the
+      covariance of the mean :math:`\mu`. The interval holds the values :math:`\theta = \|\mu\|^2`
       whose law, a shifted gamma with three cumulants of T, does not reject T. It has its level at
-      zero too, and roots of limits are limits of the root.
+      zero too, and roots of limits are limits of the root. Where the sample does not tell how the
+      variance grows with the error, its upper end is taken, and the result is ``conservative``.
     - *limits for all bias and none* for absolute values ("l1", "ece", "ks", "simplex"). The
       estimate is biased upward by what lies within its noise. The lower limit assumes that
       all of it is noise, the upper one that nothing is.
@@ -100,9 +102,10 @@ def calibration_error_interval(
     metric : str or callable
         "l1"; "ece", the same with fifteen bins of equal width; "l2", "debiased_l2" and
         "squared_l2" (debiased, without the root); "max" (all of :func:`calibration_error`); "ks",
-        "simplex", "kernel", "embedding", "brier" and "log" (:func:`proper_calibration_error`),
+        "simplex", "kernel", "embedding", "brier" and "log" (:func:`proper_calibration_error`
+        with its method "risk"),
         "upper_bound", "root_brier_score", "ici". Or the function itself, also in a
-        :func:`functools.partial`; or any function ``metric(y_true, y_proba, **kwargs)``
+        ``functools.partial``; or any function ``metric(y_true, y_proba, **kwargs)``
         that returns a number; `sample_weight`, `labels` and `pos_label` are passed if given.
     y_true : array-like of shape (n_samples,)
         Labels.
