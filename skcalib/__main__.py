@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,9 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import train_test_split
 
 from skcalib._version import __version__
-from skcalib.reading import read_predictions
+from skcalib.reading import SUFFIXES, read_predictions
 from skcalib.report import CalibrationReport, ComparisonReport
+from skcalib.report._run import stage
 
 _ROUNDING = 0.02  # by how much rounding may change the sum of a row
 
@@ -29,16 +31,37 @@ def main(arguments=None):
     int
         Exit status: 0, or 2 after an error, which is printed as one sentence.
     """
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    if arguments and _is_predictions(arguments[0]):
+        print(f"skcalib: which command? Try: skcalib report {arguments[0]}", file=sys.stderr)
+        return 2
     options = _parser().parse_args(arguments)
+    # Who waits at a terminal sees the stages; they never mix with the report itself.
+    verbose = sys.stderr.isatty() or getattr(options, "verbose", False)
     try:
-        report = _report_of_files(options) if options.command == "report" else _demonstration()
-        page = report.to_html(options.out)
+        with redirect_stdout(sys.stderr):
+            report = _report(options, verbose)
+            with stage("page", verbose, options.out.name):
+                page = report.to_html(options.out)
     except (ValueError, OSError) as error:
         print(f"skcalib: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     print(report)
     print(f"\nWritten: {page.resolve()}")
     return 0
+
+
+def _is_predictions(argument):
+    """Whether somebody left out the command before a file."""
+    if argument.startswith("-") or argument == "report":
+        return False
+    return Path(argument).suffix.lower() in SUFFIXES or Path(argument).is_file()
+
+
+def _report(options, verbose):
+    if options.command == "report":
+        return _report_of_files(options, verbose)
+    return _demonstration(verbose)
 
 
 def _parser():
@@ -81,7 +104,9 @@ def _parser():
         "--n-jobs", type=int, metavar="JOBS", help="parts in parallel; default: one by one"
     )
     report.add_argument(
-        "--verbose", action="store_true", help="tell what is computed, and how long it took"
+        "--verbose",
+        action="store_true",
+        help="tell the stages on standard error, and how long they took; the default at a terminal",
     )
     return parser
 
@@ -96,7 +121,7 @@ def _add_out(parser):
     )
 
 
-def _report_of_files(options):
+def _report_of_files(options, verbose):
     names = options.name or [path.stem for path in options.files]
     if len(names) != len(options.files):
         raise ValueError(
@@ -111,20 +136,31 @@ def _report_of_files(options):
         proba = predictions.y_proba
         if options.normalize and proba.ndim == 2 and proba.shape[1] > 1:
             proba = _normalize(proba, path.name)
-        reports[name] = CalibrationReport.from_predictions(
-            predictions.y_true,
-            proba,
-            predictions.features,
-            labels=predictions.labels,
-            name=name,
-            confidence_level=options.confidence_level,
-            random_state=options.random_state,
-            n_jobs=options.n_jobs,
-            verbose=options.verbose,
-        )
+        try:
+            reports[name] = CalibrationReport.from_predictions(
+                predictions.y_true,
+                proba,
+                predictions.features,
+                labels=predictions.labels,
+                name=name,
+                confidence_level=options.confidence_level,
+                random_state=options.random_state,
+                n_jobs=options.n_jobs,
+                verbose=verbose,
+            )
+        except ValueError as error:
+            if "must sum to 1" in str(error) and _is_rounded(proba):
+                raise ValueError(f"{error} On the command line: --normalize.") from error
+            raise
     if len(reports) == 1:
         return reports[name]
-    return ComparisonReport(reports, n_jobs=options.n_jobs)
+    with stage("differences of the models", verbose, ", ".join(names)):
+        return ComparisonReport(reports, n_jobs=options.n_jobs)
+
+
+def _is_rounded(proba):
+    """Whether rows sum to 1 but for rounding."""
+    return proba.ndim == 2 and np.abs(proba.sum(axis=1) - 1).max() <= _ROUNDING
 
 
 def _normalize(proba, name):
@@ -139,14 +175,14 @@ def _normalize(proba, name):
     return proba / totals
 
 
-def _demonstration():
+def _demonstration(verbose):
     X, y = load_digits(return_X_y=True)
     X_train, X_test, y_train, y_test = train_test_split(
         X, y, test_size=0.5, stratify=y, random_state=0
     )
     forest = RandomForestClassifier(random_state=0).fit(X_train, y_train)
     return CalibrationReport.from_estimator(
-        forest, X_test, y_test, name="random forest on held-out digits"
+        forest, X_test, y_test, name="random forest on held-out digits", verbose=verbose
     )
 
 

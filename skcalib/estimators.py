@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import validate_data
 
-from skcalib._checks import check_problem
+from skcalib._checks import check_proba, check_problem
 from skcalib.errors._terms import check_smoother, proper_terms
 from skcalib.errors.proper import decompose
 from skcalib.inspector import ClassifierInspector
@@ -174,6 +174,13 @@ class CalibrationErrorEstimator(ClassifierInspector):
         return self
 
     def _given_forecasts(self, X, y, sample_weight):
+        try:
+            check_proba(X, name="X")
+        except ValueError as error:
+            raise ValueError(
+                f"{error} Without an estimator X must be probabilities, one column per class; pass "
+                "estimator=... for features."
+            ) from None
         problem = check_problem(y, X, sample_weight=sample_weight, labels=self.labels, name="X")
         self.classes_ = problem.classes
         if np.ndim(X) == 2:

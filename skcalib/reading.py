@@ -13,6 +13,7 @@ import numpy as np
 
 LABEL_NAMES = ("y_true", "ground_truth", "label", "target", "y")
 PROBA_NAMES = ("y_proba", "predictions")
+SUFFIXES = (".npz", ".csv", ".parquet")
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,8 @@ def read_predictions(path, *, label_column=None):
         ``y_proba`` or ``predictions``, and optionally ``labels``, the class of each column, and
         ``X``, the features. Without ``labels``, whole-number labels are column numbers. ``.csv``
         or ``.parquet`` with a column of labels and one column per class, named by the class, or a
-        single column with the probability of the positive class (the last label in order).
+        single column with the probability of the positive class (the last label in order). A first
+        column without a name that counts the rows from 0, as pandas writes it, is left out.
     label_column : str, optional
         Name of the column of labels; by default the first of y_true, ground_truth, label, target
         and y that the table has.
@@ -51,9 +53,14 @@ def read_predictions(path, *, label_column=None):
         If the file cannot be read as such, in one sentence.
     """
     path = Path(path)
+    if label_column is not None and path.suffix.lower() == ".npz":
+        raise ValueError(
+            f"A label column ({label_column!r}) is for tables: the labels of {path.name} are its "
+            f"array {' or '.join(LABEL_NAMES[:2])}."
+        )
     if not path.is_file():
         raise ValueError(f"{path} is not a file.")
-    readers = {".npz": _read_npz, ".csv": _read_csv, ".parquet": _read_parquet}
+    readers = dict(zip(SUFFIXES, (_read_npz, _read_csv, _read_parquet), strict=True))
     if path.suffix.lower() not in readers:
         raise ValueError(f"{path.name} must end in {', '.join(readers)}.")
     content = readers[path.suffix.lower()](path)
@@ -123,6 +130,13 @@ def _read_csv(path):
             raise ValueError(
                 f"{path.name} has {len(header)} columns, but row {number} has {len(row)} cells."
             )
+        empty = next((k for k, cell in enumerate(row) if not cell.strip()), None)
+        if empty is not None:
+            column = repr(header[empty]) if header[empty] else "without a name"
+            raise ValueError(
+                f"{path.name} has an empty cell in row {number}, column {column}: fill it, or "
+                "leave out the row."
+            )
     return header, np.array([[cell.strip() for cell in row] for row in rows[1:]]).T
 
 
@@ -147,6 +161,7 @@ def _from_table(name, header, columns, label_column):
             f"{name} has no column of labels ({', '.join(LABEL_NAMES)}); name it with "
             f"--label-column. Its columns are {', '.join(header)}."
         )
+    header, columns = _without_index(header, columns)
     place = header.index(label_column)
     y_true = np.asarray(columns[place]).astype(str)
     classes = [column for k, column in enumerate(header) if k != place]
@@ -170,6 +185,15 @@ def _from_table(name, header, columns, label_column):
     return Predictions(
         y_true, np.column_stack(numbers), _match(name, np.array(classes), np.unique(y_true))
     )
+
+
+def _without_index(header, columns):
+    """Without the row numbers that pandas writes as a first column without a name."""
+    if header[0] in ("", "Unnamed: 0", "__index_level_0__"):
+        counted = np.arange(len(columns[0])).astype(str)
+        if np.array_equal(np.asarray(columns[0]).astype(str), counted):
+            return header[1:], columns[1:]
+    return header, columns
 
 
 def _match(name, classes, labels):

@@ -322,11 +322,14 @@ def test_words_of_refused_features():
     columns = {f"c{j}": ["x"] for j in range(7)} | {"n": [1]}
     message = (
         "X has columns that are no numbers (c0, c1, c2, c3, c4): encode them first, for example by "
-        "sklearn.preprocessing.OrdinalEncoder."
+        "pd.get_dummies(X)."
     )
     with pytest.raises(ValueError, match=whole(message)):
         check_features(pd.DataFrame(columns), allow_nan=False)
-    message = "X holds strings or dates, no numbers: encode them first."
+    message = (
+        "X holds strings or dates, no numbers: encode them first, for example by "
+        "pd.get_dummies(pd.DataFrame(X))."
+    )
     dates = np.array([["2020-01-01"]], dtype="datetime64[D]")
     for X in ([["a"]], dates, dates - dates, np.array([[b"a"]])):
         with pytest.raises(ValueError, match=whole(message)):

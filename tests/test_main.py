@@ -36,8 +36,8 @@ def test_features_in_a_file_and_options(here, capsys):
     np.savez("p.npz", y_true=data.y, y_proba=data.y_proba[:, 1], X=data.y_proba)
     options = ["--random-state", "3", "--n-jobs", "2", "--verbose"]
     assert main(["report", "p.npz", *options]) == 0
-    out = capsys.readouterr().out
-    assert "[CalibrationReport] p: grouping loss" in out
+    out, err = capsys.readouterr()
+    assert "[CalibrationReport] p: grouping loss" in err and "[CalibrationReport]" not in out
     assert "What calibration cannot see" in out and "random_state = 3" in " ".join(out.split())
 
 
@@ -66,7 +66,8 @@ def test_rounded_probabilities_are_normalized_on_request(here, capsys):
     ]
     (here / "p.csv").write_text("\n".join(["y,p_0,p_1,p_2,p_3", *rows]))
     assert main(["report", "p.csv"]) == 2
-    assert "must sum to 1" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "must sum to 1" in error and "--normalize" in error
     assert main(["report", "p.csv", "--normalize"]) == 0
     np.savez("logits.npz", y_true=data.y, y_proba=np.log(data.y_proba))
     capsys.readouterr()
@@ -82,6 +83,8 @@ def test_rounded_probabilities_are_normalized_on_request(here, capsys):
         (["report", "good.csv", "--confidence-level", "95"], "confidence_level must lie"),
         (["report", "good.csv", "--out", "nowhere/page.html"], "No such file"),
         (["report", "wide.csv"], "'age' with values outside [0, 1]"),
+        (["report", "hole.csv"], "hole.csv has an empty cell in row 3, column 'b'"),
+        (["report", "long.npz", "--label-column", "y"], "A label column ('y') is for tables"),
         (["report", "long.npz"], "X and y_true must have the same number of samples"),
     ],
 )
@@ -89,12 +92,34 @@ def test_errors_are_one_sentence_and_status_2(here, capsys, arguments, message):
     (here / "bad.csv").write_text("y,a,b\na,0.5,0.6\nb,0.2,0.2\n")
     (here / "good.csv").write_text("y,a,b\na,0.5,0.5\nb,0.2,0.8\nb,0.4,0.6\n")
     (here / "wide.csv").write_text("y,a,b,age\na,0.5,0.5,33\nb,0.2,0.8,44\n")
+    (here / "hole.csv").write_text("y,a,b\na,0.5,0.5\nb,0.2,\n")
     np.savez("long.npz", y_true=[0, 1], y_proba=[0.2, 0.6], X=np.zeros((3, 1)))
     assert main(arguments) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith("skcalib: ") and message in captured.err
     assert captured.err.count("\n") == 1
+
+
+def test_a_file_without_a_command(here, capsys):
+    np.savez("p.npz", y_true=[0, 1], y_proba=[0.2, 0.6])
+    for name in ("p.npz", "absent.csv"):
+        assert main([name]) == 2
+        assert capsys.readouterr().err == f"skcalib: which command? Try: skcalib report {name}\n"
+
+
+def test_stages_are_told_at_a_terminal_only(here, capsys, monkeypatch):
+    data = make_tempered_simplex(100, 2, random_state=0)
+    np.savez("p.npz", y_true=data.y, y_proba=data.y_proba[:, 1])
+    assert main(["report", "p.npz"]) == 0
+    piped = capsys.readouterr()
+    assert piped.err == ""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert main(["report", "p.npz"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out == piped.out
+    stages = ("calibration errors", "kernel test", "recalibrators", "page")
+    assert all(f": {one}, " in shown.err for one in stages)
 
 
 def test_wrong_usage_and_version(capsys):

@@ -675,3 +675,23 @@ def test_every_public_function_has_a_message_in_the_tables():
         map(public_name, SCALARS)
     )
     assert known - named == {"get_scorer_names"}  # it takes nothing
+
+
+def test_estimators_tell_where_the_probabilities_go():
+    X = np.column_stack([P[:, 1], 3 * P[:, 0]])
+    assert_says(
+        r"X has the value \S+, outside \[0, 1\]: .* Without an estimator X must be probabilities, "
+        r"one column per class; pass estimator=\.\.\. for features\.",
+        s.CalibrationErrorEstimator().fit,
+        X,
+        Y,
+    )
+    for rest in ((), (P,)):  # by position these would be weights
+        assert_says(
+            r"GroupingLossEstimator without an estimator needs the probabilities: pass y_proba "
+            r"next to the features X, by keyword: fit\(X, y, y_proba=\.\.\.\)\.",
+            s.GroupingLossEstimator().fit,
+            X,
+            Y,
+            *rest,
+        )

@@ -114,3 +114,16 @@ def test_errors(tmp_path, data, frame):
     refuse("p.csv", "has the label 'dog', but no column", b"y,ape,bee\ndog,0.5,0.5\n")
     refuse("p.csv", "not a readable text table", b"\xff\xfe\x00y,p\n")
     refuse("p.parquet", "not a readable parquet file", b"no parquet")
+
+
+@pytest.mark.parametrize("name", ["", "Unnamed: 0"])
+def test_row_numbers_of_pandas_are_left_out(tmp_path, data, name):
+    frame = pd.DataFrame(data.y_proba, columns=["0", "1", "2"]).assign(y=data.y)
+    path = tmp_path / "p.csv"
+    frame.to_csv(path, index_label=name)
+    read = read_predictions(path)
+    assert read.labels.tolist() == ["0", "1", "2"]
+    np.testing.assert_allclose(read.y_proba, data.y_proba)
+    frame.iloc[::-1].to_csv(path, index_label=name)  # these do not count the rows
+    with pytest.raises(ValueError, match="values outside"):
+        read_predictions(path)

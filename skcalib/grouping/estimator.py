@@ -260,7 +260,7 @@ class GroupingLossEstimator(ClassifierInspector):
         if self._y_proba is None:
             raise ValueError(
                 "GroupingLossEstimator without an estimator needs the probabilities: pass y_proba "
-                "to fit, next to the features X."
+                "next to the features X, by keyword: fit(X, y, y_proba=...)."
             )
         problem = check_problem(y, self._y_proba, sample_weight=sample_weight, labels=self.labels)
         check_consistent_length(X, y)

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+_NOTHING = 1e-6  # a loss
+
 
 def number(value, spread=None):
     """A number with as many decimals as its standard error deserves: two of its digits."""
@@ -21,6 +23,21 @@ def interval(estimate):
         return number(estimate.estimate)
     parts = (number(v, estimate.standard_error) for v in (estimate.low, estimate.high))
     return f"{number(estimate.estimate, estimate.standard_error)} [{', '.join(parts)}]"
+
+
+def bound(estimate):
+    """A `MeanInterval` of a lower bound of what cannot be negative: below zero it says nothing."""
+    if says_nothing(estimate):
+        near = abs(estimate.estimate) < _NOTHING
+        return (
+            f"none (estimate {0 if near else number(estimate.estimate, estimate.standard_error)})"
+        )
+    return interval(estimate)
+
+
+def says_nothing(estimate):
+    """Whether a lower bound is not above zero."""
+    return estimate.estimate < _NOTHING
 
 
 def points(value):

@@ -17,7 +17,7 @@ from skcalib.report.report import CalibrationReport
 
 
 class ComparisonReport(Shown):
-    r"""Several models side by side: which one is better calibrated, and is the difference real?
+    r"""Several models side by side: which is better calibrated, and whether the difference is real.
 
     Make one with `from_estimators`, from `from_predictions`, or from reports that are there
     already. ``print(report)`` shows it in the terminal, `to_html` writes it as one self-contained

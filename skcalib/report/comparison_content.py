@@ -1,7 +1,7 @@
 """From a comparison to its page."""
 
 from skcalib.report import pictures
-from skcalib.report._numbers import interval, percent, pvalue
+from skcalib.report._numbers import bound, interval, percent, pvalue
 from skcalib.report.blocks import Document, Heading, Pictures, Points, Row, Section, Table, Text
 from skcalib.report.comparison_wording import headline, sentences
 from skcalib.report.content import subtitle
@@ -87,7 +87,7 @@ def _advice(one):
 
 def _grouping_loss(one):
     there = one.grouping is not None and one.grouping.grouping_loss is not None
-    return interval(one.grouping.grouping_loss) if there else "not estimated"
+    return bound(one.grouping.bound) if there else "not estimated"
 
 
 def _reported(one, k):

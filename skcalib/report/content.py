@@ -134,9 +134,18 @@ def _recalibrators(findings):
             behind = "infinite"
         chosen = name == found.chosen
         note = "Chosen: the simplest map within a standard error of the best." if chosen else ""
+        if chosen and findings.brier_change is not None:
+            change = findings.brier_change
+            note += f" Brier score: {change.before:.4f} before, {change.after:.4f} after."
         shown = "none, the forecasts as they are" if name == found.names[0] else name
         loss = f"{loss:.4f}" if np.isfinite(loss) else "infinite"
         rows.append(Row((shown, loss, behind), note=note, marked=(0,) if chosen else ()))
+    for one in findings.refused:
+        note = (
+            f"Refused: it raises the Brier score from {one.before:.4f} to {one.after:.4f} "
+            f"(standard error {one.standard_error:.4f})."
+        )
+        rows.append(Row((one.name, f"{one.log_loss:.4f}", "not compared"), note=note))
     table = Table(
         "Log loss on samples that the map has not seen, from simple to complex maps (*: chosen).",
         ("Map", "log loss", "worse than the best by"),

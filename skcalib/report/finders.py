@@ -1,17 +1,19 @@
 """From a validated problem to `Findings`: each look is a function of its own."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from skcalib.errors._terms import check_loss, check_notion, reduce_terms, smooth_notion
 from skcalib.errors.proper import decompose
-from skcalib.grouping import GroupingLossEstimator
 from skcalib.hypothesis import kernel_calibration_test
 from skcalib.hypothesis.kernel import MIN_SAMPLES
 from skcalib.intervals import MeanInterval, mean_interval
 from skcalib.notions import TopLabel
 from skcalib.recalibration import VectorScaling
+from skcalib.report._grouping import find_grouping
 from skcalib.report._run import noted, stage
-from skcalib.report.findings import ErrorFinding, Findings, GroupingFinding
+from skcalib.report.findings import BrierChange, ErrorFinding, Findings
 from skcalib.report.places import find_places
 from skcalib.report.reported import find_reported
 from skcalib.selection import default_candidates, select_recalibrator
@@ -23,8 +25,6 @@ LOSSES = ("brier", "log")
 #: Probabilities beyond which a report leaves out the candidates that take minutes.
 _LARGE = 300_000
 _PAIRS = 1e9  # pairs of samples, times classes, that the kernel test may take
-#: Regions that a report names at the most.
-N_REGIONS = 3
 
 
 def find(
@@ -39,7 +39,7 @@ def find(
         with stage("kernel test", verbose, name):
             test, n_tested = find_test(problem, seed, n_jobs)
         with stage("recalibrators", verbose, name):
-            advice = find_recalibrator(problem, level, seed, n_jobs)
+            advice, change, refused = find_recalibrator(problem, level, seed, n_jobs)
         with stage("numbers that others report", verbose, name):
             reported = find_reported(problem, level, seed, n_jobs)
     grouping, split = None, None
@@ -65,6 +65,8 @@ def find(
         test=test,
         n_tested=n_tested,
         grouping=grouping,
+        brier_change=change,
+        refused=refused,
         notes=tuple(notes),
     )
     return found, split
@@ -124,61 +126,63 @@ def find_test(problem, random_state, n_jobs=None):
 
 
 def find_recalibrator(problem, level, random_state, n_jobs=None):
-    """Which map lowers the log loss on samples that it has not seen; doing nothing included."""
+    """Which map lowers the log loss on samples that it has not seen; doing nothing included.
+
+    A map that raises the held-out Brier score by more than its standard error is refused, and the
+    others are compared again: a log loss may fall because a few forecasts near 0 are moved.
+    """
     n_samples, n_classes = problem.forecast.shape
     candidates = default_candidates(n_classes)
     if n_samples * n_classes > _LARGE:
         candidates = [c for c in candidates if not isinstance(c, VectorScaling)]
     folds = check_folds(5, problem.target, random_state=random_state)
-    record, _ = select_recalibrator(
-        candidates,
-        problem.forecast,
-        problem.classes[problem.target.argmax(axis=1)],
-        classes=problem.classes,
-        folds=[test for _, test in folds],
-        weight=problem.weight,
-        confidence_level=level,
-        n_jobs=n_jobs,
-    )
-    return record
+
+    def compare(candidates, loss):
+        return select_recalibrator(
+            candidates,
+            problem.forecast,
+            problem.classes[problem.target.argmax(axis=1)],
+            classes=problem.classes,
+            folds=[test for _, test in folds],
+            weight=problem.weight,
+            loss=loss,
+            confidence_level=level,
+            n_jobs=n_jobs,
+        )
+
+    refused, nothing = [], candidates[0]
+    while True:
+        try:
+            record, chosen = compare(candidates, "log")
+        except ValueError:
+            if not refused:
+                raise
+            return _nothing_left(record), None, tuple(refused)  # all others are infinite
+        if chosen is nothing:
+            return record, None, tuple(refused)
+        change = _brier_change(record, compare([nothing, chosen], "brier")[0])
+        if not change.harmful:
+            return record, change, tuple(refused)
+        refused.append(change)
+        candidates = [one for one in candidates if one is not chosen]
 
 
-def find_grouping(problem, features, refinement, level, random_state, n_jobs=None):
-    """Grouping loss of the confidence, and the fitted split whose worst regions are named."""
-    common = {
-        "notion": "canonical" if problem.forecast.shape[1] == 2 else "top_label",
-        "labels": problem.classes,
-        "confidence_level": level,
-        "n_jobs": n_jobs,
-        "random_state": random_state,
-    }
-    y = problem.classes[problem.target.argmax(axis=1)]
-    data = {"sample_weight": problem.weight, "y_proba": problem.forecast}
-    n_permutations = int(np.clip(20_000_000 // len(y), 200, 999))
-    try:
-        with noted() as notes:
-            found = GroupingLossEstimator(swap=True, n_permutations=n_permutations, **common).fit(
-                features, y, **data
-            )
-            named = GroupingLossEstimator(
-                partitioner="stump", n_bins=5, n_permutations=0, **common
-            ).fit(features, y, **data)
-    except ValueError as error:  # features that cannot be cut: the rest of the report stands
-        return GroupingFinding(note=str(error)), None
-    low, high = found.confidence_interval_
-    bound = MeanInterval(found.grouping_loss_, low, high, found.standard_error_)
-    rest = refinement.estimate - bound.estimate
-    # Standard errors of two estimates add at the most; how these two move together is not known.
-    error = refinement.standard_error + bound.standard_error
-    reach = refinement.high - refinement.estimate + high - bound.estimate
-    finding = GroupingFinding(
-        grouping_loss=bound,
-        rest=MeanInterval(rest, rest - reach, rest + reach, error),
-        pvalue=found.pvalue_,
-        regions=tuple(region for region in named.regions_ if region.direction)[:N_REGIONS],
-        note=" ".join(notes),
+def _nothing_left(record):
+    """The record where no map is left to compare with doing nothing."""
+    name, gain = record.names[0], MeanInterval(0.0, 0.0, 0.0, 0.0)
+    numbers = {"losses": record.losses[:1], "differences": (0.0,), "standard_errors": (0.0,)}
+    return replace(record, names=(name,), best=name, chosen=name, gain=gain, **numbers)
+
+
+def _brier_change(record, brier):
+    """From the log losses of all maps and the Brier scores of (nothing, the chosen one)."""
+    return BrierChange(
+        name=record.chosen,
+        log_loss=record.losses[record.names.index(record.chosen)],
+        before=brier.losses[0],
+        after=brier.losses[1],
+        standard_error=max(brier.standard_errors),
     )
-    return finding, named
 
 
 def binary_confidence(problem):

@@ -32,24 +32,53 @@ class ErrorFinding:
 
 
 @dataclass(frozen=True)
+class SecondLook:
+    """Grouping loss by a cross-fitted model of score and features, on ``n_samples`` of them."""
+
+    grouping_loss: MeanInterval
+    pvalue: float
+    n_samples: int
+
+    @property
+    def detected(self):
+        """True where both the interval and the test find grouping loss."""
+        return self.grouping_loss.low > 0 and self.pvalue < 0.05
+
+
+@dataclass(frozen=True)
 class GroupingFinding:
     """Grouping loss of the confidence (for two classes: of the forecast), where features are given.
 
-    ``rest`` is what calibration and grouping leave of the Brier score of the same problem, with an
-    interval that is too wide rather than too narrow. ``regions`` are the worst of a balanced split
+    ``grouping_loss`` and ``pvalue`` are by trees, ``second`` by a model of all features. ``rest``
+    is what calibration and `bound` leave of the Brier score of the same problem, with an interval
+    that is too wide rather than too narrow. ``categories`` are the worst categories of the columns
+    that hold any, with intervals for all of them at once, ``regions`` the worst of a balanced split
     of each level set. ``note`` says why there is no estimate, or why it is weak.
     """
 
     grouping_loss: MeanInterval | None = None
     rest: MeanInterval | None = None
     pvalue: float | None = None
+    second: SecondLook | None = None
+    categories: tuple = ()
     regions: tuple = ()
     note: str = ""
 
     @property
-    def detected(self):
-        """True where both the interval and the test find grouping loss."""
+    def by_trees(self):
+        """True where both the interval and the test of the trees find grouping loss."""
         return self.grouping_loss is not None and self.grouping_loss.low > 0 and self.pvalue < 0.05
+
+    @property
+    def detected(self):
+        """True where trees find grouping loss, or a model of all features does."""
+        return self.by_trees or (self.second is not None and self.second.detected)
+
+    @property
+    def bound(self):
+        """The lower bound to tell: of the trees, or of the model where only that finds groups."""
+        only_second = self.detected and not self.by_trees
+        return self.second.grouping_loss if only_second else self.grouping_loss
 
 
 @dataclass(frozen=True)
@@ -100,6 +129,25 @@ class ReportedNumber:
 
 
 @dataclass(frozen=True)
+class BrierChange:
+    """Held-out Brier score ``before`` and ``after`` a map that was chosen by the log loss.
+
+    ``standard_error`` is that of their paired difference, ``log_loss`` the held-out one after.
+    """
+
+    name: str
+    log_loss: float
+    before: float
+    after: float
+    standard_error: float
+
+    @property
+    def harmful(self):
+        """True where the Brier score rises by more than its standard error."""
+        return self.after - self.before > self.standard_error
+
+
+@dataclass(frozen=True)
 class Findings:
     """Everything that a report says, as numbers.
 
@@ -108,7 +156,9 @@ class Findings:
     regression, which sees curves that the default smoother may miss. ``test`` is the kernel test of
     all classes at once on ``n_tested`` samples, None where there are too few. ``places`` are the
     ranges of scores and the classes, ``reported`` the numbers that others report, ``notes`` what
-    the estimators warned of.
+    the estimators warned of. ``advice`` compares the maps that do not harm, ``brier_change`` is of
+    the chosen one, and ``refused`` are those that would have been chosen by the log loss, but
+    raise the Brier score.
     """
 
     n_samples: int
@@ -124,6 +174,8 @@ class Findings:
     test: CalibrationTest | None = None
     n_tested: int = 0
     grouping: GroupingFinding | None = None
+    brier_change: BrierChange | None = None
+    refused: tuple = ()
     notes: tuple = ()
 
     def error(self, loss, notion):

@@ -15,7 +15,8 @@ def method(report):
         "differences); a lower bound in expectation. Isotonic regression, cross-fitted, is a "
         "second look.",
         "Recalibrators: by the log loss on the same folds. The gain is a little optimistic, "
-        f"because the choice was made on these samples.{_left_out(findings)}",
+        f"because the choice was made on these samples. A map that raises the Brier score by more "
+        f"than its standard error is not advised.{_left_out(findings)}",
     ]
     if findings.grouping is not None and findings.grouping.grouping_loss is not None:
         told.append(
@@ -23,6 +24,7 @@ def method(report):
             "other half measures, and the halves change places; without the bias of small regions, "
             "it is a lower bound. Its p-value is of permutations among neighbours in the score. "
             "The regions in words are of a coarser split into two per level set."
+            + _second_look(findings.grouping.second)
         )
     told += [
         "Brier score: summed over classes, halved for two. Log loss: in nats.",
@@ -31,6 +33,18 @@ def method(report):
         + ".",
     ]
     return tuple(told)
+
+
+def _second_look(second):
+    """The model of all features, and on how many samples."""
+    if second is None:
+        return ""
+    return (
+        " A second look: what gradient boosting of the score and all features saves on top of the "
+        f"calibration curve on folds that it has not seen ({second.n_samples:,} samples), with a "
+        "one-sided normal test. A look is a finding where its bound lies above zero beyond the "
+        "interval and its p-value is below 0.05. Columns of categories, if any, are one-hot."
+    )
 
 
 def _samples(findings):

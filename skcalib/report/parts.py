@@ -1,6 +1,6 @@
 """The parts of a loss, as bars and as a table."""
 
-from skcalib.report._numbers import interval, number, percent
+from skcalib.report._numbers import bound, interval, number, percent, says_nothing
 from skcalib.report.blocks import Bar, Key, Part, Row, Section, Table, Text
 from skcalib.report.wording import LOSS_NAMES, notion_name
 
@@ -53,16 +53,18 @@ def bar(findings, error, *, name="", width=None):
         error is findings.confidence and grouped is not None and grouped.grouping_loss is not None
     )
     if has_grouping and grouped.detected:
-        said += f" + grouping, at least {interval(grouped.grouping_loss)}"
+        said += f" + grouping, at least {bound(grouped.bound)}"
         said += f" + rest, at most {interval(grouped.rest)}"
-    elif has_grouping:
-        said += f" + grouping {interval(grouped.grouping_loss)} (none found)"
+    elif has_grouping and not says_nothing(grouped.bound):
+        said += f" + grouping {bound(grouped.bound)} (not beyond chance)"
         said += f" + rest {interval(grouped.rest)}"
+    elif has_grouping:  # a bound below zero takes nothing off the rest
+        said += f" + grouping: {bound(grouped.bound)} + rest {interval(error.refinement)}"
     else:
         said += f" + rest {interval(error.refinement)}"
     parts = [_part("calibration", error.calibration, loss, 0.0, width)]
     if has_grouping:
-        parts.append(_part("grouping", grouped.grouping_loss, loss, parts[0].share, width))
+        parts.append(_part("grouping", grouped.bound, loss, parts[0].share, width))
     full = 100.0 if width is None else width
     rest = max(full - sum(part.share for part in parts), 0.0)
     return Bar(said, (*parts, Part("rest", rest)))

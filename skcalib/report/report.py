@@ -9,7 +9,7 @@ from skcalib.report._shown import Shown
 from skcalib.report.content import document
 from skcalib.report.finders import find
 from skcalib.report.method import method
-from skcalib.report.wording import headline, sentences
+from skcalib.report.wording import headline, sentences, wrong_for_some
 
 
 class CalibrationReport(FromData, Shown):
@@ -31,7 +31,8 @@ class CalibrationReport(FromData, Shown):
     - **Where it is wrong**: ranges of scores, and classes, whose intervals exclude what is
       promised.
     - **What calibration cannot see**, where features are given: the grouping loss of the
-      confidence (:class:`~skcalib.GroupingLossEstimator`), and for whom.
+      confidence (:class:`~skcalib.GroupingLossEstimator`), by trees, which name for whom, and by a
+      model of all features, which may find groups that trees cannot name.
     - **What to do**: which recalibrator lowers the log loss on samples that it has not seen, by
       how much, or to leave it.
     - **What others report**: ECE and relatives, each with its interval and its bias.
@@ -144,6 +145,7 @@ class CalibrationReport(FromData, Shown):
             "headline": headline(findings),
             "verdict": sentences(findings),
             "miscalibrated": self.miscalibrated,
+            "wrong_for_some_groups": wrong_for_some(findings),
             "recalibrator_helps": findings.recalibrator_helps,
             "method": method(self),
             **asdict(findings),

@@ -33,7 +33,11 @@ def _bar(bar):
 
 
 def _key(key):
-    return [f"  {_SIGNS[kind]} {meaning}" for kind, meaning in key.entries]
+    entries = [f"  {_SIGNS[kind]} {meaning}" for kind, meaning in key.entries]
+    return [
+        *entries,
+        f"  (a sign is 1/{_BAR} of a full bar; parts below half of that cannot be seen)",
+    ]
 
 
 def _table(table):
