@@ -6,7 +6,7 @@ from sklearn.utils.validation import validate_data
 
 from skcalib._checks import check_proba, check_problem
 from skcalib.errors._terms import check_smoother, proper_terms
-from skcalib.errors.proper import decompose
+from skcalib.errors.decomposition import decompose
 from skcalib.inspector import ClassifierInspector
 from skcalib.intervals import check_confidence_level, mean_interval
 

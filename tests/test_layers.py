@@ -92,8 +92,10 @@ INNER = {
     "skcalib.errors.cumulative": 1,
     "skcalib.errors.general": 1,
     "skcalib.errors.kernel_error": 1,
+    "skcalib.errors._representation": 1,
+    "skcalib.errors.decomposition": 1,
     "skcalib.errors.embedding_error": 2,
-    "skcalib.errors.proper": 1,
+    "skcalib.errors.proper": 2,
 }
 #: Private modules that draw: matplotlib at their top, and imported inside functions only.
 DRAWING = ("skcalib.displays._plotting",)

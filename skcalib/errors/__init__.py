@@ -4,16 +4,11 @@ from skcalib.errors.binned import ReliabilityBins, calibration_error, reliabilit
 from skcalib.errors.bounds import calibration_upper_bound, root_brier_score
 from skcalib.errors.corp import CorpCurve, CorpDecomposition, corp_decomposition
 from skcalib.errors.cumulative import CumulativeCurve, cumulative_curve, ks_calibration_error
+from skcalib.errors.decomposition import ScoreDecomposition, score_decomposition
 from skcalib.errors.embedding_error import unconditional_mean_embedding_error
 from skcalib.errors.general import simplex_calibration_error
 from skcalib.errors.kernel_error import kernel_calibration_error
-from skcalib.errors.proper import (
-    ScoreDecomposition,
-    proper_calibration_error,
-    refinement_loss,
-    score_decomposition,
-    sharpness,
-)
+from skcalib.errors.proper import proper_calibration_error, refinement_loss, sharpness
 
 __all__ = [
     "CorpCurve",

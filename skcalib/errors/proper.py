@@ -1,23 +1,8 @@
-"""Proper calibration errors, refinement, sharpness and the decomposition of a loss."""
+"""Proper calibration errors, refinement and sharpness."""
 
-from dataclasses import dataclass
-
-import numpy as np
-from scipy.special import softmax
-
-from skcalib._checks import check_features, check_problem, check_weight, moderate
-from skcalib._labels import check_label_list, check_y, one_hot, unique_labels
-from skcalib.errors._terms import (
-    check_loss,
-    check_notion,
-    check_smoother,
-    proper_terms,
-    refuse_infinite,
-    smooth_held_out,
-)
-from skcalib.notions import Canonical
-from skcalib.smoothers import DirichletKernel
-from skcalib.tower import weighted_mean
+from skcalib._checks import check_problem
+from skcalib.errors._representation import representation_sharpness
+from skcalib.errors._terms import proper_terms
 
 
 def proper_calibration_error(
@@ -231,141 +216,10 @@ def sharpness(
             y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
         )
     elif transform == "simplex":
-        return _representation_sharpness(
+        return representation_sharpness(
             y_true, y_proba, loss, notion, smoother, method, sample_weight, labels
         )
     else:
         raise ValueError(f"transform must be None or 'simplex', got {transform!r}.")
     terms = proper_terms(problem, loss=loss, notion=notion, smoother=smoother, method=method)
     return terms.uncertainty - terms.mean("refinement")
-
-
-def _representation_sharpness(
-    y_true, representation, loss, notion, smoother, method, sample_weight, labels
-):
-    if not isinstance(check_notion(notion), Canonical):
-        raise ValueError("sharpness of a representation exists for notion='canonical' only.")
-    y = check_y(y_true)
-    features = check_features(representation, name="y_proba", n_samples=len(y))
-    weight = moderate(check_weight(sample_weight, len(y)))
-    classes = unique_labels(y) if labels is None else check_label_list(labels)
-    target, counts = one_hot(y, classes), weight > 0
-    score = check_loss(loss)
-    if method not in ("auto", "risk"):
-        raise ValueError(
-            "sharpness of a representation exists for method='risk' only: there is no forecast "
-            "that the other methods could compare with."
-        )
-    chosen = check_smoother(DirichletKernel("risk", "loss") if smoother is None else smoother)
-    smoother = chosen.for_loss(score)
-    if target.shape[1] < 2:
-        return 0.0  # one class: no uncertainty to explain
-    target, weight, features = target[counts], weight[counts], features[counts]
-    smoothed = smooth_held_out(_into_simplex(features, weight), target, weight, smoother)
-    refinement = smoothed.refinement(score)
-    refuse_infinite(refinement)
-    uncertainty = score.entropy(weighted_mean(target, weight))
-    return float(uncertainty - weighted_mean(refinement, weight))
-
-
-def _into_simplex(features, weight):
-    """Standardise, then softmax(0, z): injective up to constant columns, which tell nothing."""
-    features = _unit_reach(features)  # before anything is subtracted or squared
-    varies = np.ptp(features, axis=0) > 0
-    centred = _unit_reach(np.where(varies, features - weighted_mean(features, weight), 0.0))
-    spread = np.sqrt(weighted_mean(centred**2, weight))
-    z = centred / np.where(spread > 0, spread, 1.0)
-    return softmax(np.column_stack([np.zeros(len(z)), z]), axis=1)
-
-
-def _unit_reach(columns):
-    reach = np.abs(columns).max(axis=0)
-    return columns / np.where(reach > 0, reach, 1.0)
-
-
-@dataclass(frozen=True)
-class ScoreDecomposition:
-    """Terms of a mean loss; see :func:`score_decomposition`.
-
-    ``loss = calibration + refinement`` and ``refinement = uncertainty - sharpness``.
-    """
-
-    loss: float
-    calibration: float
-    refinement: float
-    sharpness: float
-    uncertainty: float
-
-
-def score_decomposition(
-    y_true,
-    y_proba,
-    *,
-    loss="brier",
-    notion="canonical",
-    smoother=None,
-    method="auto",
-    sample_weight=None,
-    labels=None,
-    pos_label=None,
-):
-    r"""Decompose the mean loss: calibration + uncertainty - sharpness.
-
-    .. math::
-
-        E\, L(Y, S) = \underbrace{E\, D(C, S)}_{calibration} + \underbrace{E\, H(C)}_{refinement},
-        \qquad E\, H(C) = \underbrace{H(E[Y])}_{uncertainty}
-        - \underbrace{E\, D(C, E[Y])}_{sharpness}
-
-    with :math:`C = E[Y|S]` (P24 eq. 4-5, G22). The estimates satisfy both identities exactly.
-
-    Parameters
-    ----------
-    y_true, y_proba, loss, notion, smoother, sample_weight, labels, pos_label
-        As in :func:`proper_calibration_error`.
-    method : {"auto", "risk", "cross"}, default="auto"
-        As in :func:`proper_calibration_error`. "direct" is refused: its terms do not add up.
-
-    Returns
-    -------
-    ScoreDecomposition
-        Record with the floats ``loss, calibration, refinement, sharpness, uncertainty``, in the
-        units of the loss.
-
-    Raises
-    ------
-    ValueError
-        As :func:`proper_calibration_error`; for ``method="direct"``.
-
-    Examples
-    --------
-    >>> from skcalib import score_decomposition
-    >>> from skcalib.datasets import make_tempered_simplex
-    >>> data = make_tempered_simplex(2000, 2, random_state=0)
-    >>> terms = score_decomposition(data.y, data.y_proba)
-    >>> round(terms.loss, 3), round(terms.calibration, 3), round(terms.sharpness, 3)
-    (0.168, 0.007, 0.09)
-    """
-    if method == "direct":
-        raise ValueError(
-            "method='direct' estimates the calibration error alone, and does not add up with a "
-            "refinement to the loss: use 'risk' or 'cross'."
-        )
-    problem = check_problem(
-        y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
-    )
-    return decompose(
-        proper_terms(problem, loss=loss, notion=notion, smoother=smoother, method=method)
-    )
-
-
-def decompose(terms):
-    """`ProperTerms` -> `ScoreDecomposition`."""
-    refinement = terms.mean("refinement")
-    return ScoreDecomposition(
-        loss=terms.mean("loss"),
-        calibration=terms.mean("calibration"),
-        refinement=refinement,
-        sharpness=terms.uncertainty - refinement,
-        uncertainty=terms.uncertainty,
-    )

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from skcalib.errors._terms import check_loss, check_notion, reduce_terms, smooth_notion
-from skcalib.errors.proper import decompose
+from skcalib.errors.decomposition import decompose
 from skcalib.hypothesis import kernel_calibration_test
 from skcalib.hypothesis.kernel import MIN_SAMPLES
 from skcalib.intervals import MeanInterval, mean_interval
