@@ -244,7 +244,7 @@ class LogitRecalibrator(Recalibrator):
     Probabilities enter as their logarithms; those of exactly 0 with half of the smallest positive
     probability of the calibration set (``detection_limit_``), as values below a limit of detection
     usually do. Logarithms below -87, which single precision cannot hold, are compressed by a
-    strictly increasing function (`skcalib.links._base.log_forecast`); no other value is touched.
+    strictly increasing function (``skcalib.links._base.log_forecast``); no other value is touched.
     Both ``loss_before_`` and ``loss_after_`` are measured with what enters.
     """
 
