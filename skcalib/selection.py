@@ -141,7 +141,21 @@ def select_recalibrator(
     score = check_loss(loss)
     if candidates is None:
         candidates = default_candidates(len(classes), loss)
-    names = _check_candidates(candidates)
+    names = candidate_names(candidates)
+    (losses,), weight = held_out_losses(
+        candidates, proba, y, classes=classes, folds=folds, scores=(score,), weight=weight,
+        n_jobs=n_jobs,
+    )  # fmt: skip
+    record = one_standard_error(names, losses, weight, confidence_level)
+    return record, candidates[names.index(record.chosen)]
+
+
+def held_out_losses(candidates, proba, y, *, classes, folds, scores, weight=None, n_jobs=None):
+    """Losses (scores, candidates, n) of maps on samples that they have not seen, and weights (n,).
+
+    Each candidate is fitted once for each fold, and judged by all scores. Parameters are those of
+    `select_recalibrator`; samples that no fold tests, or of weight zero, are left out.
+    """
     used = np.unique(np.concatenate(folds)) if folds else np.empty(0, dtype=int)
     folds = [test for test in folds if 0 < len(test) < len(used)]
     if len(folds) < 2:
@@ -151,18 +165,15 @@ def select_recalibrator(
         )
     jobs = [(candidate, test) for candidate in candidates for test in folds]
     parts = Parallel(n_jobs=n_jobs)(
-        delayed(_held_out_loss)(candidate, proba, y, weight, classes, score, used, test)
+        delayed(_held_out_losses)(candidate, proba, y, weight, classes, scores, used, test)
         for candidate, test in jobs
     )
     times = np.bincount(np.concatenate(folds), minlength=len(y))
     counts = times > 0 if weight is None else (times > 0) & (weight > 0)
-    losses = np.zeros((len(candidates), len(y)))
+    losses = np.zeros((len(scores), len(candidates), len(y)))
     for (k, test), part in zip(np.ndindex(len(candidates), len(folds)), parts, strict=True):
-        losses[k, folds[test]] += part
-    losses = losses[:, counts] / times[counts]
-    weight = None if weight is None else weight[counts]
-    record = one_standard_error(names, losses, weight, confidence_level)
-    return record, candidates[names.index(record.chosen)]
+        losses[:, k, folds[test]] += part
+    return losses[:, :, counts] / times[counts], None if weight is None else weight[counts]
 
 
 def one_standard_error(names, losses, weight=None, confidence_level=0.95):
@@ -186,7 +197,7 @@ def one_standard_error(names, losses, weight=None, confidence_level=0.95):
     )
 
 
-def _held_out_loss(candidate, proba, y, weight, classes, score, used, test):
+def _held_out_losses(candidate, proba, y, weight, classes, scores, used, test):
     train = np.setdiff1d(used, test)
     with warnings.catch_warnings():
         # If the chosen one does not converge either, its final fit will say so.
@@ -195,10 +206,11 @@ def _held_out_loss(candidate, proba, y, weight, classes, score, used, test):
             candidate, proba[train], y[train], None if weight is None else weight[train], classes
         )
     forecast = recalibrated_proba(fitted, proba[test], classes)
-    return score.loss(one_hot(y[test], classes), forecast)
+    target = one_hot(y[test], classes)
+    return [score.loss(target, forecast) for score in scores]
 
 
-def _check_candidates(candidates):
+def candidate_names(candidates):
     """Names of the candidates: their classes, numbered where one occurs again."""
     if len(candidates) == 0:
         raise ValueError("candidates is empty: at least one recalibrator is needed.")

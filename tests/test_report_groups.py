@@ -11,7 +11,6 @@ from skcalib.intervals import MeanInterval
 from skcalib.report import _grouping, finders
 from skcalib.report._features import MOST_CATEGORIES, encode_features, plain_rule
 from skcalib.report._numbers import bound
-from skcalib.selection import one_standard_error
 
 
 def planted(n_samples=3000, harm=2.5, seed=0):
@@ -138,18 +137,16 @@ def test_features_of_which_no_numbers_can_be_made():
     assert CalibrationReport.from_predictions(data.y, data.y_proba, flags).findings.grouping.rest
 
 
-def stub_selection(log, brier):
-    """As select_recalibrator, from held-out losses by the names of maps; their standard error."""
+def stub_losses(log, brier):
+    """As held_out_losses, from means by the names of maps; their standard error."""
     noise = np.resize([-1.0, 1.0], 400)
 
-    def select(candidates, *args, loss, confidence_level, **rest):
+    def losses(candidates, *args, **rest):
         names = [type(one).__name__ for one in candidates]
-        means = log if loss == "log" else brier
-        losses = np.array([means[name] + 0.02 * k * noise for k, name in enumerate(names)])
-        record = one_standard_error(names, losses, None, confidence_level)
-        return record, candidates[names.index(record.chosen)]
+        means = np.array([[mean[name] for name in names] for mean in (log, brier)])
+        return means[:, :, None] + 0.02 * np.arange(len(names))[:, None] * noise, None
 
-    return select
+    return losses
 
 
 LOG = {
@@ -175,7 +172,7 @@ LOG = {
 )  # fmt: skip
 def test_a_map_that_raises_the_brier_score_is_not_advised(monkeypatch, brier, log, chosen, said):
     brier = {**dict.fromkeys(LOG, 0.3), **brier, "IdentityRecalibrator": 0.314}
-    monkeypatch.setattr(finders, "select_recalibrator", stub_selection({**LOG, **log}, brier))
+    monkeypatch.setattr(finders, "held_out_losses", stub_losses({**LOG, **log}, brier))
     data = make_tempered_simplex(400, 3, random_state=0)
     shown = CalibrationReport.from_predictions(data.y, data.y_proba)
     assert shown.findings.advice.chosen == chosen

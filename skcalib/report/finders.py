@@ -16,9 +16,15 @@ from skcalib.report._run import noted, stage
 from skcalib.report.findings import BrierChange, ErrorFinding, Findings
 from skcalib.report.places import find_places
 from skcalib.report.reported import find_reported
-from skcalib.selection import default_candidates, select_recalibrator
+from skcalib.selection import (
+    candidate_names,
+    default_candidates,
+    held_out_losses,
+    one_standard_error,
+)
 from skcalib.smoothers import IsotonicSmoother, LogitSmoother
 from skcalib.smoothers._base import check_folds
+from skcalib.tower import weighted_mean
 
 #: Losses of a report, in the order of its table.
 LOSSES = ("brier", "log")
@@ -137,34 +143,33 @@ def find_recalibrator(problem, level, random_state, n_jobs=None):
         candidates = [c for c in candidates if not isinstance(c, VectorScaling)]
     folds = check_folds(5, problem.target, random_state=random_state)
 
-    def compare(candidates, loss):
-        return select_recalibrator(
-            candidates,
-            problem.forecast,
-            problem.classes[problem.target.argmax(axis=1)],
-            classes=problem.classes,
-            folds=[test for _, test in folds],
-            weight=problem.weight,
-            loss=loss,
-            confidence_level=level,
-            n_jobs=n_jobs,
-        )
-
-    refused, nothing = [], candidates[0]
+    losses, weight = held_out_losses(
+        candidates,
+        problem.forecast,
+        problem.classes[problem.target.argmax(axis=1)],
+        classes=problem.classes,
+        folds=[test for _, test in folds],
+        scores=[check_loss(name) for name in ("log", "brier")],
+        weight=problem.weight,
+        n_jobs=n_jobs,
+    )
+    names, refused = candidate_names(candidates), []
     while True:
         try:
-            record, chosen = compare(candidates, "log")
+            record = one_standard_error(names, losses[0], weight, level)
         except ValueError:
             if not refused:
                 raise
             return _nothing_left(record), None, tuple(refused)  # all others are infinite
-        if chosen is nothing:
+        at = names.index(record.chosen)
+        if at == 0:
             return record, None, tuple(refused)
-        change = _brier_change(record, compare([nothing, chosen], "brier")[0])
+        change = _brier_change(record, losses[1, 0], losses[1, at], weight)
         if not change.harmful:
             return record, change, tuple(refused)
         refused.append(change)
-        candidates = [one for one in candidates if one is not chosen]
+        names = [name for name in names if name != record.chosen]
+        losses = np.delete(losses, at, axis=1)
 
 
 def _nothing_left(record):
@@ -174,14 +179,14 @@ def _nothing_left(record):
     return replace(record, names=(name,), best=name, chosen=name, gain=gain, **numbers)
 
 
-def _brier_change(record, brier):
-    """From the log losses of all maps and the Brier scores of (nothing, the chosen one)."""
+def _brier_change(record, before, after, weight):
+    """What the chosen map does to the Brier scores of samples that it has not seen."""
     return BrierChange(
         name=record.chosen,
         log_loss=record.losses[record.names.index(record.chosen)],
-        before=brier.losses[0],
-        after=brier.losses[1],
-        standard_error=max(brier.standard_errors),
+        before=float(weighted_mean(before, weight)),
+        after=float(weighted_mean(after, weight)),
+        standard_error=mean_interval(after - before, weight).standard_error,
     )
 
 
