@@ -142,10 +142,10 @@ def select_recalibrator(
     if candidates is None:
         candidates = default_candidates(len(classes), loss)
     names = candidate_names(candidates)
+    data = {"classes": classes, "folds": folds, "weight": weight}
     (losses,), weight = held_out_losses(
-        candidates, proba, y, classes=classes, folds=folds, scores=(score,), weight=weight,
-        n_jobs=n_jobs,
-    )  # fmt: skip
+        candidates, proba, y, scores=(score,), n_jobs=n_jobs, **data
+    )
     record = one_standard_error(names, losses, weight, confidence_level)
     return record, candidates[names.index(record.chosen)]
 

@@ -164,7 +164,7 @@ def calibration_error(
     >>> round(calibration_error(data.y, data.y_proba, norm="l2", debiased=True), 3)
     0.121
     """
-    _check_options(norm, squared, debiased)
+    check_options(norm, squared, debiased)
     events = check_events(
         y_true,
         y_proba,
@@ -174,10 +174,15 @@ def calibration_error(
         pos_label=pos_label,
     )
     sums = list_bins(events, n_bins, strategy, spread=debiased)
+    return error_of_bins(sums, events.notion, norm=norm, squared=squared, debiased=debiased)
+
+
+def error_of_bins(sums, notion, *, norm, squared, debiased):
+    """The error that `BinSums` of each problem of a notion hold."""
     powers = [_power(one, norm, debiased) for one in sums]
     if norm == "max":
         return max(powers)
-    power = sum(powers) / (len(powers) if events.notion.reduce == "mean" else 1)
+    power = sum(powers) / (len(powers) if notion.reduce == "mean" else 1)
     return power if norm == "l1" or squared else float(np.sqrt(max(power, 0.0)))
 
 
@@ -240,13 +245,15 @@ def reliability_bins(
         labels=labels,
         pos_label=pos_label,
     )
-    records = []
-    for one in list_bins(events, n_bins, strategy):
-        index = np.flatnonzero(one.mass > 0)
-        mass = one.mass[index]
-        means = (one.score[index] / mass, one.label[index] / mass, one.mean_variance()[index])
-        records.append(ReliabilityBins(one.edges, index, events.scale * mass, *means))
-    return records
+    return [record_of_bins(one, events.scale) for one in list_bins(events, n_bins, strategy)]
+
+
+def record_of_bins(sums, scale):
+    """The occupied bins of `BinSums` of weights that were divided by `scale`."""
+    index = np.flatnonzero(sums.mass > 0)
+    mass = sums.mass[index]
+    means = (sums.score[index] / mass, sums.label[index] / mass, sums.mean_variance()[index])
+    return ReliabilityBins(sums.edges, index, scale * mass, *means)
 
 
 def list_bins(events, n_bins, strategy, *, spread=True):
@@ -273,7 +280,8 @@ def _check_reduced(notion, reduce):
     return check_notion(notion)
 
 
-def _check_options(norm, squared, debiased):
+def check_options(norm, squared, debiased):
+    """Refuse what no norm, root or debiasing can do."""
     if not isinstance(norm, str) or norm not in NORMS:
         raise ValueError(f"norm must be 'l1', 'l2' or 'max', got {norm!r}.")
     if squared and norm != "l2":

@@ -6,11 +6,10 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._labels import check_label_list
-from skcalib.errors import ReliabilityBins
 from skcalib.errors._bins import check_bins
 from skcalib.errors._events import check_events
 from skcalib.errors._terms import check_notion
-from skcalib.errors.binned import _check_options, _power, list_bins
+from skcalib.errors.binned import check_options, error_of_bins, list_bins, record_of_bins
 from skcalib.streaming._sums import FIELDS, Plan, RunningSums, total
 
 
@@ -167,14 +166,10 @@ class IncrementalReliability(BaseEstimator):
         NotFittedError
             Before the first chunk.
         """
-        _check_options(norm, squared, debiased)
+        check_options(norm, squared, debiased)
         check_is_fitted(self)
-        powers = [_power(one, norm, debiased) for one in self._sums.bins()]
-        if norm == "max":
-            return max(powers)
-        mean = self._sums.plan.notion.reduce == "mean"
-        power = sum(powers) / (len(powers) if mean else 1)
-        return power if norm == "l1" or squared else float(np.sqrt(max(power, 0.0)))
+        sums, notion = self._sums.bins(), self._sums.plan.notion
+        return error_of_bins(sums, notion, norm=norm, squared=squared, debiased=debiased)
 
     def reliability_bins(self):
         """Mean score, frequency and mass of each bin, of all samples seen.
@@ -190,13 +185,7 @@ class IncrementalReliability(BaseEstimator):
             Before the first chunk.
         """
         check_is_fitted(self)
-        records = []
-        for one in self._sums.bins():
-            index = np.flatnonzero(one.mass > 0)
-            mass = one.mass[index]
-            means = (one.score[index] / mass, one.label[index] / mass, one.mean_variance()[index])
-            records.append(ReliabilityBins(one.edges, index, self._sums.scale * mass, *means))
-        return records
+        return [record_of_bins(one, self._sums.scale) for one in self._sums.bins()]
 
     def _plan(self):
         """The parameters, checked."""
