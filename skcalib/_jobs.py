@@ -2,6 +2,7 @@
 
 from itertools import chain, islice
 
+import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
 
 
@@ -16,3 +17,10 @@ def run_each(function, tasks, **options):
     if len(first) < 2:
         return [function(*task) for task in first]
     return Parallel(**options)(delayed(function)(*task) for task in chain(first, tasks))
+
+
+def draw_each(draw, n_draws, rng, *, n_jobs=None):
+    """Array of ``draw(own)`` for generators of their own, the same for any number of jobs."""
+    seeds = rng.randint(np.iinfo(np.int32).max, size=n_draws)
+    run = Parallel(n_jobs=n_jobs)
+    return np.array(run(delayed(draw)(np.random.RandomState(seed)) for seed in seeds))

@@ -149,3 +149,12 @@ def class_columns(y, classes):
     """Labels (n,) and the classes of the K columns -> the column of each label, (n,)."""
     distinct, which = np.unique(y, return_inverse=True)
     return one_hot(distinct, classes).argmax(axis=1)[which.ravel()]
+
+
+def draw_codes(levels, rng):
+    """A column drawn from each row of cumulated probabilities (n, K); never one of probability 0.
+
+    Rows need not end in exactly 1: their last number stands for it.
+    """
+    at = rng.random_sample((len(levels), 1)) * levels[:, -1:]
+    return (levels[:, :-1] <= at).sum(axis=1)

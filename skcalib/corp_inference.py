@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._checks import check_problem
+from skcalib._jobs import draw_each
+from skcalib._labels import draw_codes
 from skcalib.bounds import check_count
 from skcalib.errors._binary_events import binary_events
 from skcalib.errors._corp_bands import BANDS, check_resamples, consistency_band
@@ -258,15 +259,12 @@ def corp_test(
         ]
         return max(float(np.mean(found) if notion.reduce == "mean" else np.sum(found)), 0.0)
 
-    def draw(seed):
-        uniform = np.random.RandomState(seed).random_sample((len(levels), 1))
-        # <=: a class of probability 0 is never drawn
-        column = (levels[:, :-1] <= uniform * levels[:, -1:]).sum(axis=1)
-        return miscalibration(codes[column])
-
     observed = miscalibration(source.target)
-    seeds = rng.randint(np.iinfo(np.int32).max, size=n_resamples)
-    drawn = np.array(Parallel(n_jobs=n_jobs)(delayed(draw)(seed) for seed in seeds))
+
+    def draw(own):
+        return miscalibration(codes[draw_codes(levels, own)])
+
+    drawn = draw_each(draw, n_resamples, rng, n_jobs=n_jobs)
     # Equal sums in another order differ by roundings: what is equal but for these is equal.
     rounding = 1e-14 + 1e-12 * observed if np.isfinite(observed) else 0.0
     pvalue = (1 + np.sum(drawn >= observed - rounding)) / (1 + n_resamples)

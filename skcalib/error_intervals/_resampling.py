@@ -7,6 +7,9 @@ from scipy.stats import norm as normal
 from scipy.stats import t as student
 from sklearn.utils.parallel import Parallel, delayed
 
+from skcalib._jobs import draw_each
+from skcalib._labels import draw_codes
+
 GROUPS = 20  # of the jackknife, at the most
 #: Biases of more standard errors than this move a coverage.
 _LARGEST_BIAS = 0.5
@@ -91,21 +94,14 @@ def _bias(bias, error, name):
 
 
 def _draws(question, draw):
-    """Values of `draw` for generators of their own, whatever the number of jobs."""
-    seeds = question.rng.randint(np.iinfo(np.int32).max, size=question.n_resamples)
-    run = Parallel(n_jobs=question.n_jobs)
-    return np.array(run(delayed(draw)(np.random.RandomState(seed)) for seed in seeds))
+    """Values of `draw` for the generators of a question."""
+    return draw_each(draw, question.n_resamples, question.rng, n_jobs=question.n_jobs)
 
 
 def calibrated_values(question, forecast, value):
     """Values of a function of labels (n,), codes that are drawn from the forecasts."""
     levels = forecast.cumsum(axis=1)
-
-    def draw(rng):
-        at = rng.random_sample((len(levels), 1)) * levels[:, -1:]
-        return value((levels[:, :-1] <= at).sum(axis=1))
-
-    return _draws(question, draw)
+    return _draws(question, lambda rng: value(draw_codes(levels, rng)))
 
 
 def _rejects_calibration(question, problem, value):

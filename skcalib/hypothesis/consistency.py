@@ -2,9 +2,10 @@
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._checks import check_problem
+from skcalib._jobs import draw_each
+from skcalib._labels import draw_codes
 from skcalib.bounds import check_count
 from skcalib.errors import calibration_error
 from skcalib.hypothesis._record import CalibrationTest
@@ -109,18 +110,14 @@ def consistency_test(
         options = {"sample_weight": problem.weight[rows]} if weighted else {}
         return float(metric(y, problem.forecast[rows], labels=codes, **options, **kwargs))
 
-    def draw(seed):
-        own = np.random.RandomState(seed)
+    def draw(own):
         rows = np.arange(len(y))
         if resample_forecasts:
             rows = own.randint(len(y), size=len(y))
-        levels = problem.forecast[rows].cumsum(axis=1)
-        drawn = (levels[:, :-1] < own.random_sample((len(y), 1)) * levels[:, -1:]).sum(axis=1)
-        return error(drawn, rows)
+        return error(draw_codes(problem.forecast[rows].cumsum(axis=1), own), rows)
 
     observed = error(y, slice(None))
-    seeds = rng.randint(np.iinfo(np.int32).max, size=n_resamples)
-    drawn = np.array(Parallel(n_jobs=n_jobs)(delayed(draw)(seed) for seed in seeds))
+    drawn = draw_each(draw, n_resamples, rng, n_jobs=n_jobs)
     if np.isnan([observed, *drawn]).any():
         raise ValueError(
             "The metric gave NaN, which is neither larger nor smaller than another error: pass a "

@@ -5,6 +5,7 @@ from scipy.special import ndtr
 from sklearn.utils import check_random_state
 
 from skcalib._checks import check_problem
+from skcalib._labels import draw_codes
 from skcalib.bounds import check_count
 from skcalib.errors._residual_kernel import ResidualKernel
 from skcalib.errors._terms import check_notion
@@ -258,8 +259,7 @@ def _locations(forecast, locations, rng):
         return check_locations(locations, forecast.shape[1]), None
     number = check_count(locations, "locations")
     points = forecast[rng.randint(len(forecast), size=number)]
-    levels = points.cumsum(axis=1)
-    return points, (levels < rng.random_sample((number, 1)) * levels[:, -1:]).sum(axis=1)
+    return points, draw_codes(points.cumsum(axis=1), rng)
 
 
 def _record(statistic, pvalue, value, method):
