@@ -10,6 +10,10 @@ from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.colors import to_hex
 from matplotlib.lines import Line2D
 
+from skcalib.displays._probability_scale import probability_map, set_probability_scale
+
+__all__ = ["set_probability_scale"]  # beside what is defined here
+
 # The palette of Okabe and Ito: told apart by readers of any colour vision.
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 REFERENCE = "Perfectly calibrated"
@@ -103,7 +107,8 @@ def draw_scores(ax, scores, weight, *, color, **kwargs):
         inset.set_ylabel("Share", fontsize="x-small")
         inset.spines[["top", "left", "right"]].set_visible(False)
         inset.patch.set_visible(False)
-    style = {"bins": np.linspace(0, 1, 41), "color": color, "alpha": 0.4, "histtype": "stepfilled"}
+    style = {"bins": probability_map(ax).edges, "color": color, "alpha": 0.4}
+    style |= {"histtype": "stepfilled"}
     inset.hist(np.clip(scores, 0, 1), weights=weight / weight.sum(), **{**style, **kwargs})
     return inset
 
@@ -130,8 +135,8 @@ def square_axes(ax, event):
     ax.set(
         xlabel="Confidence" if top_label else probability,
         ylabel="Accuracy" if top_label else "Observed frequency",
-        xlim=(-0.02, 1.02),
-        ylim=(-0.02, 1.02),
+        xlim=probability_map(ax).limits,
+        ylim=probability_map(ax).limits,
         aspect="equal",
     )
 

@@ -1,0 +1,225 @@
+"""Scales of probabilities that show crowded scores. Import this module inside methods only."""
+
+from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from matplotlib.ticker import FuncFormatter, Locator, NullLocator
+
+SCALES = ("auto", "linear", "logit", "sqrt")
+MARGIN = 0.02  # beyond 0 and 1, in parts of the axis, so that both ends can be seen
+_BINS = 40
+_LABEL = 0.44  # inches from one tick label to the next, at least
+# The numbers that a reader expects first come first; the ends are always there.
+_NEAR_ZERO = (0.01, 0.1, 0.5, 0.25, 0.05, 0.02, 0.001, 0.005, 0.0001, 0.002, 0.00001, 0.75, 0.9)
+_TICKS = (0.0, 1.0, *(tick for near in _NEAR_ZERO for tick in dict.fromkeys((near, 1 - near))))
+
+
+@dataclass(frozen=True)
+class ProbabilityMap:
+    """An increasing map of [0, 1] onto itself, applied to both axes.
+
+    Parameters
+    ----------
+    kind : {"linear", "sqrt", "logit"}
+        "sqrt" stretches one end, "logit" one or both.
+    end : {0, 1}, default=0
+        The end that "sqrt" stretches.
+    soft : tuple of float, default=(1e-3, 1e-3)
+        "logit" is log((p + soft[0]) / (1 - p + soft[1])), which is finite at 0 and 1; the smaller
+        the number, the more its end is stretched.
+    """
+
+    kind: str = "linear"
+    end: int = 0
+    soft: tuple = (1e-3, 1e-3)
+
+    def forward(self, p):
+        """Probability to place on the axis."""
+        p = np.asarray(p, dtype=np.float64)
+        if self.kind == "sqrt":
+            return _signed_root(p) if self.end == 0 else 1 - _signed_root(1 - p)
+        if self.kind == "logit":
+            low, high = (
+                np.maximum(q + soft, soft / 10)
+                for q, soft in zip((p, 1 - p), self.soft, strict=True)
+            )
+            first, length = self._ends
+            return (np.log(low / high) - first) / length
+        return p
+
+    def backward(self, place):
+        """Place on the axis to probability."""
+        place = np.asarray(place, dtype=np.float64)
+        if self.kind == "sqrt":
+            return _signed_square(place) if self.end == 0 else 1 - _signed_square(1 - place)
+        if self.kind == "logit":
+            first, length = self._ends
+            odds = np.exp(first + length * place)
+            return (odds * (1 + self.soft[1]) - self.soft[0]) / (1 + odds)
+        return place
+
+    @property
+    def _ends(self):
+        """The soft logit of 0, and what lies between it and that of 1."""
+        low, high = self.soft
+        first = np.log(low / (1 + high))
+        return first, np.log((1 + low) / high) - first
+
+    @property
+    def edges(self):
+        """Edges of bins that are equally wide on the axis."""
+        return np.clip(self.backward(np.linspace(0, 1, _BINS + 1)), 0, 1)
+
+    @property
+    def limits(self):
+        """Ends of the axis, a little beyond 0 and 1."""
+        return self.backward(np.array([-MARGIN, 1 + MARGIN]))
+
+
+def _signed_root(p):
+    return np.sign(p) * np.sqrt(np.abs(p))
+
+
+def _signed_square(place):
+    return np.sign(place) * place**2
+
+
+class PercentLocator(Locator):
+    """As many plain percentages as there is room for."""
+
+    def __init__(self, mapping):
+        self.mapping = mapping
+
+    def __call__(self):
+        """Ticks, for the size that the axes have now."""
+        box = self.axis.axes.get_window_extent()
+        inches = min(box.width, box.height) / self.axis.axes.figure.dpi
+        apart = _LABEL / max(inches, 2 * _LABEL)
+        places, ticks = [], []
+        for tick in _TICKS:
+            place = float(self.mapping.forward(tick))
+            if all(abs(place - other) >= apart for other in places):
+                places.append(place)
+                ticks.append(tick)
+        return np.sort(ticks)
+
+    def tick_values(self, vmin, vmax):
+        """The same ticks, whatever the limits."""
+        return self()
+
+
+def percent(p, _=None):
+    """A probability as a plain percentage, such as 0.1 %."""
+    return f"{round(100 * p, 6):.6g} %"
+
+
+@dataclass
+class _Panel:
+    """What displays have put on an Axes."""
+
+    scores: list = field(default_factory=list)  # quantiles of each display
+    chosen: str = "auto"
+    mapping: ProbabilityMap = field(default_factory=ProbabilityMap)
+
+
+_PANELS = WeakKeyDictionary()
+
+
+def probability_map(ax):
+    """The map of the axes, the identity where none was set."""
+    return _PANELS[ax].mapping if ax in _PANELS else ProbabilityMap()
+
+
+def set_probability_scale(ax, scores, weight=None, scale="auto"):
+    """Scale both axes so that crowded scores can be seen; the diagonal stays a straight line.
+
+    "auto" is linear unless the scores are crowded near 0 or near 1: unless three quarters of them
+    lie below .1, or 95 % below .2. Then it is "sqrt", or "logit" if 95 % lie below .02, or if
+    displays on the same axes are crowded at different ends. 0 and 1 are at finite places of every
+    scale. Displays on the same Axes agree: "auto" looks at the scores of all of them, and a scale
+    that was asked for by name is kept.
+
+    Parameters
+    ----------
+    ax : Axes
+        Axes of probabilities against probabilities.
+    scores : array-like of shape (n,)
+        Forecasts between 0 and 1.
+    weight : array-like of shape (n,), default=None
+        Their weights.
+    scale : {"auto", "linear", "logit", "sqrt"}, default="auto"
+        The scale.
+
+    Returns
+    -------
+    ProbabilityMap
+        The map of both axes; ``kind`` is the scale, ``edges`` are bins of equal width on it.
+
+    Raises
+    ------
+    ValueError
+        For an unknown scale.
+    """
+    if scale not in SCALES:
+        raise ValueError(f"scale must be 'auto', 'linear', 'logit' or 'sqrt', got {scale!r}.")
+    panel = _PANELS.setdefault(ax, _Panel())
+    panel.scores.append(_quantiles(scores, weight))
+    if scale != "auto":
+        panel.chosen = scale
+    panel.mapping = _choose(panel.scores, panel.chosen)
+    _apply(ax, panel.mapping)
+    return panel.mapping
+
+
+def _quantiles(scores, weight):
+    """Quantiles .05, .25, .5, .75 and .95 of the weighted scores."""
+    scores = np.clip(np.asarray(scores, dtype=np.float64), 0, 1)
+    weight = np.ones(len(scores)) if weight is None else np.asarray(weight, dtype=np.float64)
+    order = np.argsort(scores)
+    mass = np.cumsum(weight[order])
+    at = np.searchsorted(mass, np.array([0.05, 0.25, 0.5, 0.75, 0.95]) * mass[-1])
+    return scores[order][np.minimum(at, len(scores) - 1)]
+
+
+def _choose(quantiles, chosen):
+    ends = {end for one in quantiles if (end := _crowded_end(one)) is not None}
+    if chosen == "auto":
+        if not ends:
+            chosen = "linear"
+        elif len(ends) == 2 or any(_very_crowded(one) for one in quantiles):
+            chosen = "logit"
+        else:
+            chosen = "sqrt"
+    # The distance of a typical score from the crowded end, which "logit" must resolve.
+    near = min(min(one[2], 1 - one[2]) for one in quantiles)
+    soft = float(np.clip(near / 4, 1e-5, 1e-2))
+    if len(ends) == 1:
+        (end,) = ends
+        return ProbabilityMap(chosen, end, (soft, 0.3) if end == 0 else (0.3, soft))
+    return ProbabilityMap(chosen, int(np.mean([one[2] for one in quantiles]) > 0.5), (soft, soft))
+
+
+def _crowded_end(q):
+    if q[3] < 0.1 or q[4] < 0.2:
+        return 0
+    return 1 if q[1] > 0.9 or q[0] > 0.8 else None
+
+
+def _very_crowded(q):
+    return q[4] < 0.02 or q[0] > 0.98
+
+
+def _apply(ax, mapping):
+    if mapping.kind == "linear":
+        if ax.get_xscale() != "linear":
+            ax.set(xscale="linear", yscale="linear")
+    else:
+        functions = {"functions": (mapping.forward, mapping.backward)}
+        ax.set_xscale("function", **functions)
+        ax.set_yscale("function", **functions)
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_major_locator(PercentLocator(mapping))
+            axis.set_minor_locator(NullLocator())
+            axis.set_major_formatter(FuncFormatter(percent))
+    ax.set(xlim=mapping.limits, ylim=mapping.limits)
