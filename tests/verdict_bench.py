@@ -1,0 +1,206 @@
+"""The bench of verdicts: reports of scenarios whose truth is known, claim by claim.
+
+Run it as ``python tests/verdict_bench.py --seeds 5 --only rare --n-jobs 2``: a table of scenarios,
+their claims, the wrong and the missing ones, and then each of these with its seed.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+from collections import Counter
+from functools import cache
+from itertools import groupby
+from pathlib import Path
+from time import process_time
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+import numpy as np
+from joblib import Parallel, delayed
+from scipy.stats import binom
+from verdict_claims import judge
+from verdict_scenarios import SCENARIOS, built_in_directions
+from verdict_texts import text_of_page
+from verdict_truth import LARGE, Truth
+
+from skcalib import CalibrationReport
+from skcalib.__main__ import _parser, _report
+
+#: Of all claims, this share may be wrong.
+MOST_WRONG = 0.01
+
+
+@cache
+def scenarios():
+    """All scenarios by name, those of the forty directions included."""
+    return {**SCENARIOS, **built_in_directions()}
+
+
+@cache
+def truth_of(name):
+    """The truth of a world, by a large draw; None where there is none."""
+    draw = scenarios()[name].draw(LARGE, np.random.default_rng(10_000))
+    return None if draw.truth is None else Truth(draw)
+
+
+def draw_of(name, seed):
+    """The data set of a scenario and a seed."""
+    scenario = scenarios()[name]
+    place = list(scenarios()).index(name)
+    return scenario.draw(scenario.n_samples, np.random.default_rng([seed, place]))
+
+
+def report_of(name, draw):
+    """The report of a data set, made as its scenario says."""
+    by = scenarios()[name].by
+    options = {"name": "model", **draw.options}
+    if by == "predictions":
+        return CalibrationReport.from_predictions(
+            draw.y, draw.p, draw.X, sample_weight=draw.weight, **options
+        )
+    import pandas as pd
+
+    if by.startswith("frame:"):
+        frame = pd.DataFrame({by.removeprefix("frame:"): draw.p})
+        return CalibrationReport.from_predictions(draw.y, frame, name="model")
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "model.csv"
+        pd.DataFrame({"label": draw.y, by: draw.p}).to_csv(file, index=False)
+        return _report(_parser().parse_args(["report", str(file)]), False)
+
+
+def texts_of(report, page=False):
+    """All that a user reads of a report."""
+    shown = {
+        "first screen": str(report),
+        "details": report.to_text(details=True),
+        "repr": repr(report),
+    }
+    if page:
+        with tempfile.TemporaryDirectory() as folder:
+            path = report.to_html(Path(folder) / "page.html")
+            shown["page"] = text_of_page(Path(path).read_text(encoding="utf-8"))
+    return shown
+
+
+def run(name, seed, page=False):
+    """A scenario and a seed -> `Judgement`."""
+    draw = draw_of(name, seed)
+    start = process_time()
+    report = report_of(name, draw)
+    found, shown = report.to_dict(), texts_of(report, page)
+    seconds = process_time() - start
+    return judge(scenarios()[name], seed, draw, found, shown, truth_of(name), seconds)
+
+
+def run_all(names, seeds, page=False, n_jobs=None):
+    """Every scenario with every seed."""
+    pairs = [(name, seed) for name in names for seed in seeds]
+    return Parallel(n_jobs=n_jobs, batch_size=1)(
+        delayed(run)(name, seed, page) for name, seed in pairs
+    )
+
+
+def wrong_rate(judgements):
+    """Wrong claims, and claims."""
+    claims = [claim for one in judgements for claim in one.claims]
+    return sum(claim.wrong for claim in claims), len(claims)
+
+
+def too_often_missing(judgements, level=1e-3):
+    """Claims that were made less often than they must, beyond chance, and all of them together."""
+    told = []
+    counts = Counter(), Counter()
+    for one in judgements:
+        for key, made in one.kept.items():
+            counts[0][one.scenario, key] += 1
+            counts[1][one.scenario, key] += not made
+    expected = 0.0
+    for (name, key), n in counts[0].items():
+        allowed, missed = 1 - scenarios()[name].must[key], counts[1][name, key]
+        expected += n * allowed
+        if missed and binom.sf(missed - 1, n, allowed) < level:
+            told.append(f"{name}: {key} missing in {missed} of {n}")
+    total, missed = sum(counts[0].values()), sum(counts[1].values())
+    if total and binom.sf(missed - 1, total, expected / total) < level:
+        told.append(f"{missed} of {total} claims missing, {expected:.1f} expected at most")
+    return told
+
+
+def coverage(judgements):
+    """{interval: (data sets whose truth it holds, data sets)}."""
+    held = {}
+    for one in judgements:
+        for name, holds in one.covered.items():
+            held.setdefault(name, []).append(holds)
+    return {name: (sum(values), len(values)) for name, values in held.items()}
+
+
+def table(judgements):
+    """The scenarios, their claims, the wrong and the missing ones, as lines of text."""
+    head = ("claims", "wrong", "missing", "s")
+    lines = [f"{'scenario':<48}{head[0]:>7}{head[1]:>7}{head[2]:>9}{head[3]:>7}"]
+    for name, group in groupby(judgements, key=lambda one: one.scenario):
+        group = list(group)
+        wrong, claims = wrong_rate(group)
+        missing = sum(len(one.missing) for one in group)
+        seconds = np.mean([one.seconds for one in group])
+        lines.append(f"{name:<48}{claims:>7}{wrong:>7}{missing:>9}{seconds:>7.1f}")
+    return lines
+
+
+def details(judgements):
+    """Each wrong and each missing claim with its scenario and seed."""
+    lines = []
+    for one in judgements:
+        where = f"[{one.scenario}, seed {one.seed}]"
+        lines += [
+            f"{where} {'GRAVELY WRONG' if claim.grave else 'wrong'} {claim.kind}: {claim.said}"
+            for claim in one.wrong
+        ]
+        lines += [
+            f"{where} missing {key}: direction {one.found['direction']}, recommended "
+            f"{one.found['recommended']}, {one.found['headline']}"
+            for key in one.missing
+        ]
+        lines += [
+            f"{where} not covered: {name}, typical error {one.found['typical_error']}, truth "
+            f"{truth_of(one.scenario).rms:.4f}"
+            for name, holds in one.covered.items()
+            if not holds
+        ]
+    return lines
+
+
+def main(arguments=None):
+    """Run a part of the bench and print it."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=1, help="data sets of each scenario")
+    parser.add_argument("--first", type=int, default=0, help="first seed")
+    parser.add_argument("--only", default="", help="part of the names of scenarios")
+    parser.add_argument("--directions", action="store_true", help="the forty directions instead")
+    parser.add_argument("--page", action="store_true", help="read the pages as well")
+    parser.add_argument("--n-jobs", type=int, default=1)
+    options = parser.parse_args(arguments)
+    pool = built_in_directions() if options.directions else SCENARIOS
+    names = [name for name in pool if options.only in name]
+    seeds = range(options.first, options.first + options.seeds)
+    judgements = run_all(names, seeds, options.page, options.n_jobs)
+    print("\n".join(table(judgements)))
+    print("\n".join(details(judgements)))
+    wrong, claims = wrong_rate(judgements)
+    kinds = Counter((claim.kind, claim.wrong) for one in judgements for claim in one.claims)
+    print(f"\n{wrong} of {claims} claims are wrong ({100 * wrong / max(claims, 1):.2f} %)")
+    for kind in sorted({kind for kind, _ in kinds}):
+        print(f"  {kind}: {kinds[kind, True]} of {kinds[kind, True] + kinds[kind, False]}")
+    for name, (held, n) in coverage(judgements).items():
+        print(f"interval of the {name}: holds the truth in {held} of {n}")
+    print("\n".join(too_often_missing(judgements)))
+    return int(wrong > MOST_WRONG * claims)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,255 @@
+"""What a report claims, held to the truth of its world."""
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import verdict_texts as texts
+from verdict_truth import NIL, Truth, rows_of_place
+from verdict_worlds import columns
+
+import skcalib
+
+#: Standard errors by which a recommended map must be worse to be a wrong advice.
+_NOISE = 4.0
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim: its kind, whether it is wrong, and in which words."""
+
+    kind: str
+    wrong: bool
+    said: str
+    grave: bool = False
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Claims of a report, what is missing, and which intervals hold the truth."""
+
+    scenario: str
+    seed: int
+    claims: tuple
+    kept: dict  # claim of `must` -> whether it was made
+    covered: dict  # name of an interval -> whether it holds the truth
+    found: dict
+    seconds: float = 0.0
+
+    @property
+    def wrong(self):
+        """The wrong claims."""
+        return [claim for claim in self.claims if claim.wrong]
+
+    @property
+    def missing(self):
+        """The claims that were not made."""
+        return [name for name, made in self.kept.items() if not made]
+
+
+def judge(scenario, seed, draw, found, shown, truth, seconds=0.0):
+    """The claims of a report: `found` is its dictionary, `shown` its texts by name."""
+    claims = [*_numbers(draw, found), *_texts(found, shown), *_suspicions(scenario, found)]
+    covered = {}
+    if truth is not None and truth.known:
+        claims += [*_direction(found, truth), *_places(draw, found), *_groups(found, truth)]
+        claims += _recommended(draw, found, truth)
+        covered = _coverage(draw, found, truth)
+    kept = {key: bool(_is_made(key, found)) for key in scenario.must}
+    return Judgement(scenario.name, seed, tuple(claims), kept, covered, found, seconds)
+
+
+def _is_made(key, found):
+    """Whether a claim of `must` is made."""
+    kind, _, what = key.partition(":")
+    if kind == "none":
+        return not found["miscalibrated"] and found["direction"] is None
+    if kind == "suspicion":
+        return what in found["suspicion_kinds"]
+    if kind == "cause":
+        rules = [group["rule"] for group in found["named_groups"][:1]]
+        return any(re.search(rf"\b(?:{what})\b", rule) for rule in rules)
+    if kind == "event":
+        return found["event"] is not None and str(found["event"]) == what
+    return {
+        "miscalibrated": found["miscalibrated"],
+        "recommended": found["recommended"] is not None,
+        "leave": found["recommended"] is None,
+        "no group": not found["named_groups"],
+    }.get(kind, found["direction"] == kind)
+
+
+def _direction(found, truth):
+    if found["miscalibrated"]:
+        yield Claim("miscalibrated", truth.calibrated, found["headline"])
+    direction = found["direction"]
+    if direction is not None:
+        grave = truth.is_gravely_false(direction)
+        said = f"{direction}: {found['headline']}"
+        yield Claim("direction", grave or truth.is_false(direction), said, grave)
+
+
+def _places(draw, found):
+    """Ranges and classes that are said to be off, on the side where they are."""
+    pair = Truth(draw).pair
+    names = [str(name) for name in _class_names(draw)]
+    for place in found["places"]:
+        if not place["detected"]:
+            continue
+        if place["kind"] == "scores":
+            rows = rows_of_place(draw, place)
+            score, truth = (part[rows] for part in pair)
+        elif draw.n_classes == 2:
+            rows, (score, truth) = np.arange(len(draw.y)), (draw.score, draw.truth)
+        else:
+            rows, k = np.arange(len(draw.y)), names.index(place["label"])
+            score, truth = draw.score[:, k], draw.truth[:, k]
+        share = draw.share[rows] / draw.share[rows].sum()
+        gap = share @ (score - truth)
+        claimed = np.sign(place["mean_score"] - place["mean_outcome"])
+        said = f"{place['label']}: {place['mean_score']:.4f}, {place['mean_outcome']:.4f} observed"
+        yield Claim("place", gap * claimed < NIL / 10, f"{said}; true gap {gap:+.5f}")
+    labels = [place["label"] for place in found["places"] if place["kind"] == "scores"]
+    if len(set(labels)) < len(labels):
+        yield Claim("number", True, f"two ranges have the same label: {labels}")
+
+
+def _class_names(draw):
+    labels = draw.options.get("labels")
+    return np.unique(draw.y) if labels is None else labels
+
+
+def _groups(found, truth):
+    """Groups that differ at equal scores, on the side where they do."""
+    for one in found["named_groups"]:
+        claimed = np.sign(one["observed"] - one["expected"])
+        mean, error = truth.difference_of(one["rule"])
+        wrong = claimed * mean <= max(4 * error, 10 * NIL)
+        said = f"{one['rule']}: observed {one['observed']:.3f}, expected {one['expected']:.3f}"
+        yield Claim("group", wrong, f"{said}; true difference {mean:+.4f}")
+
+
+def _recommended(draw, found, truth):
+    """The map, fitted to these samples, on a large sample of the world."""
+    name = found["recommended"]
+    if name is None:
+        return
+    world = truth.draw
+    with np.errstate(divide="ignore", invalid="ignore"):
+        fitted = getattr(skcalib, name)().fit(draw.matrix, draw.code, sample_weight=draw.weight)
+        after = np.asarray(fitted.predict_proba(world.matrix))
+    posterior = columns(world.truth)
+    worse = []
+    for loss in (_log_loss, _brier):
+        before, then = loss(world.matrix, posterior), loss(after, posterior)
+        if not np.isfinite(before).all():
+            continue  # it was infinite: nothing is worse
+        if not np.isfinite(then).all():
+            worse.append((True, np.inf))
+            continue
+        change = then - before
+        error = np.sqrt(world.share**2 @ (change - world.share @ change) ** 2)
+        mean = world.share @ change
+        worse.append((mean > _NOISE * error and mean > 1e-7, float(mean)))
+    said = f"{name}: true change of the losses {[f'{change:+.6f}' for _, change in worse]}"
+    yield Claim("recommended", any(bad for bad, _ in worse), said)
+
+
+def _log_loss(forecast, posterior):
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return -np.where(posterior > 0, posterior * np.log(forecast), 0.0).sum(axis=1)
+
+
+def _brier(forecast, posterior):
+    return (forecast**2 - 2 * forecast * posterior + posterior).sum(axis=1)
+
+
+def _suspicions(scenario, found):
+    required = {key.partition(":")[2] for key in scenario.must if key.startswith("suspicion:")}
+    for kind in found["suspicion_kinds"]:
+        yield Claim("suspicion", kind not in required | scenario.may, f"suspicion {kind}")
+    if len(found["suspicions"]) != len(found["suspicion_kinds"]):
+        yield Claim("suspicion", True, f"{len(found['suspicions'])} sentences of suspicions")
+
+
+def _numbers(draw, found):
+    """Numbers of the dictionary that are wrong of the data, or outside their range."""
+    rate, ratio, error = (
+        found[key] for key in ("observed_rate", "observed_expected_ratio", "typical_error")
+    )
+    score, outcome = _score_and_outcome(draw)
+    expected, observed = draw.share @ score, draw.share @ outcome
+    checks = {
+        f"mean_predicted is {found['mean_predicted']}, not {expected}": _equal(
+            found["mean_predicted"], expected
+        ),
+        f"the observed rate is {rate['estimate']}, not {observed}": _equal(
+            rate["estimate"], observed
+        ),
+        f"the observed rate is outside its range: {rate}": (
+            0 <= rate["low"] <= rate["estimate"] <= rate["high"] <= 1
+        ),
+        f"the typical error is outside its range: {error}": (
+            0 <= (error["low"] or 0) <= (error["estimate"] or 0) <= error["high"] <= 1
+        ),
+        f"the verdict has {texts.n_words(found)} words": texts.n_words(found) <= texts.MOST_WORDS,
+    }
+    if ratio["estimate"] is not None:
+        held = 0 <= ratio["low"] <= ratio["estimate"] <= ratio["high"]
+        checks[f"the ratio is outside its range: {ratio}"] = held
+    if draw.n_classes == 2 and found["event"] is None:
+        checks["two classes, and no event"] = False
+    before = found["log_loss"]["before"]
+    with np.errstate(divide="ignore"):
+        loss = draw.share @ -np.log(draw.matrix[np.arange(len(draw.y)), draw.code])
+    checks[f"the log loss is {before}, not {loss}"] = _equal(before, loss) or (
+        not np.isfinite(loss) and not np.isfinite(before)
+    )
+    for said, holds in checks.items():
+        if not holds:
+            yield Claim("number", True, said)
+
+
+def _score_and_outcome(draw):
+    if draw.n_classes == 2:
+        return draw.score, draw.code
+    top = draw.score.argmax(axis=1)
+    return draw.score.max(axis=1), draw.code == top
+
+
+def _equal(value, wanted):
+    return bool(np.isclose(value, wanted, rtol=1e-6, atol=1e-9))
+
+
+def _texts(found, shown):
+    for what, text in shown.items():
+        for words in texts.forbidden_words(text):
+            yield Claim("words", True, f"{what}: {words}")
+        if what != "page":  # a page has no lines
+            for line in texts.impossible_numbers(text):
+                yield Claim("number", True, f"{what}: {line}")
+    for pair in texts.contradictions(found, shown.get("first screen", "")):
+        yield Claim("contradiction", True, pair)
+
+
+def _coverage(draw, found, truth):
+    """Which intervals hold the truth of the world."""
+    p = truth.pair[1]
+    rate = float(truth.draw.share @ p)
+    here = Truth(draw).pair[1]
+    expected = found["mean_predicted"]
+    ratio, error = found["observed_expected_ratio"], found["typical_error"]
+    held = {"observed rate": _holds(found["observed_rate"], rate)}
+    if ratio["estimate"] is not None:
+        held["observed over expected"] = _holds(ratio, float(draw.share @ here) / expected)
+    if truth.draw.exact and not found["suspicions"]:
+        low = error["low"] or 0.0
+        held["typical error"] = bool(low - 1e-9 <= truth.rms <= error["high"] + 1e-9)
+        missed = re.search(r"up to ([\d.]+) points? could be missed", found["headline"])
+        if missed:
+            held["error that could be missed"] = truth.rms <= float(missed[1]) / 100 + 5e-3
+    return held
+
+
+def _holds(interval, value):
+    return bool(interval["low"] - 1e-9 <= value <= interval["high"] + 1e-9)

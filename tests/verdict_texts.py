@@ -1,0 +1,214 @@
+"""What no text of a report may hold: certain words, impossible numbers, contradictions."""
+
+import html
+import re
+from itertools import pairwise
+
+#: A verdict is read on one screen.
+MOST_WORDS = 110
+
+#: Words that are not used, with their inflections.
+FORBIDDEN = (
+    r"promis(?:e[sd]?|ing)",
+    r"c[ao]mes? true",
+    r"(?:told|tell|tells|telling) (?:\w+ ){0,3}apart",
+    r"(?:a|other|second|several|many|both|these|those) looks?",
+    r"(?:a|the|this|that|no|of|its|each|one) finding",
+    r"sp(?:eaks?|oke|oken|eaking) of",
+    r"at the most",
+    r"(?:off|wrong|right|well) beyond chance",
+    r"samples (?:that )?\w+ (?:\w+ )?(?:has|have|had) not seen",
+    r"seems? to tell (?:\w+ )?groups?",
+    r"treat(?:s|ed)? \w+ differently",
+    r"treats? differently",
+)
+_FORBIDDEN = re.compile(r"\b(?:" + "|".join(FORBIDDEN) + r")\b", re.IGNORECASE)
+
+
+def forbidden_words(text):
+    """The forbidden words of a text, each with what is around it."""
+    text = re.sub(r"\s+", " ", text)
+    return [text[max(0, m.start() - 30) : m.end() + 30] for m in _FORBIDDEN.finditer(text)]
+
+
+def text_of_page(page):
+    """The words of a page of HTML, those of alternative texts and titles included."""
+    page = re.sub(r"(?s)<(script|style)\b.*?</\1>|<!--.*?-->", " ", page)
+    said = re.findall(r"""(?:alt|title|aria-label)=(?:"([^"]*)"|'([^']*)')""", page)
+    shown = re.sub(r"<[^>]+>", " ", page)
+    return html.unescape(" ".join([shown, *("".join(pair) for pair in said)]))
+
+
+def n_words(found):
+    """Words of the headline and the sentences of a verdict."""
+    sentences = [s for s in found["verdict"] if s != found["headline"]]
+    return len(" ".join([found["headline"], *sentences]).split())
+
+
+_NUMBER = r"[-−]?\d[\d,]*(?:\.\d+)?(?:e-?\d+)?"
+_POINTS = re.compile(rf"({_NUMBER})(?: (?:to|and) ({_NUMBER}))? (?:percentage )?points\b")
+_PERCENT = re.compile(rf"({_NUMBER})(?: (?:to|and) ({_NUMBER}))? ?%")
+_INTERVAL = re.compile(rf"({_NUMBER}) ?(?:\[|\((?:95 % CI )?)({_NUMBER})(?:,| to) ({_NUMBER})[\])]")
+#: Rows of numbers that may be negative, or beyond one, and of those that are shares of a whole.
+_SIGNED = re.compile(
+    r"intercept|slope|in the large|skill|O/E|observed/expected|\bratio|log loss|gain|difference|"
+    r"shift|bias|change|gap",
+    re.IGNORECASE,
+)
+_RATE = re.compile(
+    r"observed|accuracy|frequency|rate\b|happened|mean confidence|predicted|score", re.IGNORECASE
+)
+_SQUARED = re.compile(r"calibration (?:error|loss)|grouping|squared|^calibration\b|Brier", re.I)
+_COMPLETE = re.compile(
+    r"(?:lower|reduc|remov|gain|improv|saves?|explain|better|less)\D{0,40}\b100(?:\.0)? %|"
+    r"\b100(?:\.0)? %\)? (?:lower|less|better|of the (?:loss|error))|"
+    r"to 0\.0+ \(",
+    re.IGNORECASE,
+)
+
+
+def _value(text):
+    return float(text.replace("−", "-").replace(",", ""))
+
+
+def impossible_numbers(text):
+    """Numbers outside their range, line by line, in text as a terminal shows it."""
+    found = []
+    if re.search(r"\b(?:nan|NaN|None)\b", text):
+        found.append("nan or None: " + re.search(r".{0,40}\b(?:nan|NaN|None)\b.{0,40}", text)[0])
+    for line in _logical_lines(text):
+        for match in _POINTS.finditer(line):
+            values = [_value(v) for v in match.groups() if v]
+            if max(map(abs, values)) > 100:
+                found.append(f"more than 100 points: {line}")
+        for match in _PERCENT.finditer(line):
+            values = [_value(v) for v in match.groups() if v]
+            if max(values) > 100 and not _SIGNED.search(line):
+                found.append(f"more than 100 %: {line}")
+            if min(values) < 0 and not _SIGNED.search(line):
+                found.append(f"less than 0 %: {line}")
+        for match in _INTERVAL.finditer(line):
+            low, high = _value(match[2]), _value(match[3])
+            if low > high:
+                found.append(f"an interval the wrong way round: {line}")
+            if _SIGNED.search(line):
+                continue
+            if _RATE.search(line) and (low < 0 or high > 1) and "%" not in line:
+                found.append(f"a rate outside [0, 1]: {line}")
+            if _SQUARED.search(line) and low < 0:
+                found.append(f"a squared error below zero: {line}")
+        if _COMPLETE.search(line):
+            found.append(f"an improvement of 100 %: {line}")
+    return found
+
+
+def _logical_lines(text):
+    """Lines, those that are indented deeper joined to what they continue."""
+    lines = []
+    for line in text.splitlines():
+        if lines and re.match(r"^ {4,}\S", line):
+            lines[-1] += " " + line.strip()
+        else:
+            lines.append(line.strip())
+    return lines
+
+
+_SAYS = {
+    "too_high": re.compile(r"predictions are too high", re.I),
+    "too_low": re.compile(r"predictions are too low", re.I),
+    "too_extreme": re.compile(r"over-?confident|too extreme", re.I),
+    "too_moderate": re.compile(r"under-?confident|not extreme enough", re.I),
+    "class_shift": re.compile(r"classes? (?:is|are) predicted too (?:often|rarely|seldom)", re.I),
+    "uneven": re.compile(r"uneven", re.I),
+}
+_OPPOSITE = {
+    "too_high": "too_low",
+    "too_low": "too_high",
+    "too_extreme": "too_moderate",
+    "too_moderate": "too_extreme",
+}
+_NOTHING_FOUND = re.compile(r"no evidence of miscalibration", re.I)
+
+
+def contradictions(found, text=""):
+    """Pairs of statements of one report that cannot both hold; `found` is its dictionary."""
+    told = []
+    headline, direction = found["headline"], found["direction"]
+    verdict = " ".join([headline, *found["verdict"]])
+    if found["miscalibrated"] != (direction is not None):
+        told.append(f"miscalibrated is {found['miscalibrated']}, the direction {direction}")
+    if found["miscalibrated"] and _NOTHING_FOUND.search(verdict + text):
+        told.append("miscalibrated, and no evidence of it")
+    for name, pattern in _SAYS.items():
+        if name == direction and not pattern.search(headline) and not found["suspicions"]:
+            told.append(f"the direction is {name}, the headline: {headline}")
+        if name != direction and pattern.search(headline):
+            told.append(f"the direction is {direction}, the headline: {headline}")
+    if direction in _OPPOSITE and _SAYS[_OPPOSITE[direction]].search(verdict):
+        told.append(f"the direction is {direction}, and the verdict says {_OPPOSITE[direction]}")
+    told += _of_advice(found, verdict) + _of_errors(found, verdict) + _of_groups(found, verdict)
+    return told
+
+
+def _of_advice(found, verdict):
+    told = []
+    losses = [(name, found[name]["before"], found[name]["after"]) for name in ("log_loss",
+              "brier_score")]  # fmt: skip
+    if found["advice"] not in found["verdict"] and found["advice"] not in verdict:
+        told.append("the advice is not in the verdict")
+    if found["recommended"] is None:
+        told += [f"nothing is recommended, {n} after {a}" for n, _, a in losses if a is not None]
+        if re.search(r"\brecalibrated (?:forecasts|predictions)|^recalibrate (?:with|by)|"
+                     r"RecalibratedClassifierCV", verdict, re.I):  # fmt: skip
+            told.append(f"nothing is recommended: {found['advice']}")
+        return told
+    if found["recommended"] not in verdict and not re.search(r"recalibrate", verdict, re.I):
+        told.append(f"{found['recommended']} is recommended: {found['advice']}")
+    if re.search(r"would not help|leave (?:it|them)|not recommended", verdict, re.I):
+        told.append(f"{found['recommended']} is recommended, and not: {found['advice']}")
+    for name, before, after in losses:
+        if after is None or not after <= before:
+            told.append(f"{found['recommended']} is recommended: {name} {before} -> {after}")
+    return told
+
+
+def _of_errors(found, verdict):
+    told = []
+    error = found["typical_error"]
+    none = not error["estimate"]
+    if none and re.search(r"typical error:? \d", verdict, re.I):
+        told.append("no typical error, and the verdict has one")
+    if not none and re.search(r"typical error:? none", verdict, re.I):
+        told.append("a typical error, and the verdict has none")
+    expected, observed = found["mean_predicted"], found["observed_rate"]["estimate"]
+    ratio = found["observed_expected_ratio"]["estimate"]
+    if ratio is not None and expected > 0 and abs(ratio - observed / expected) > 1e-6 * ratio:
+        told.append(f"the ratio {ratio} is not {observed} over {expected}")
+    if found["direction"] == "too_high" and observed > expected:
+        told.append("too high, and more is observed than predicted")
+    if found["direction"] == "too_low" and observed < expected:
+        told.append("too low, and less is observed than predicted")
+    return told
+
+
+def _of_groups(found, verdict):
+    told = []
+    named = found["named_groups"]
+    none = re.search(r"no group differs|no group that differs|no groups? differ", verdict, re.I)
+    if named and none:
+        told.append(f"{named[0]['rule']} is named, and no group differs")
+    if not named and re.search(r"(?:groups|people|samples) with equal scores differ|"
+                               r"differs? between groups with equal", verdict, re.I):  # fmt: skip
+        told.append("groups differ, and none is named")
+    if any(a["harm"] < b["harm"] - 1e-12 for a, b in pairwise(named)):
+        told.append("groups are not sorted by harm")
+    for one in named:
+        if (one["difference"] > 0) != (one["observed"] > one["expected"]):
+            told.append(f"{one['rule']}: difference {one['difference']} has the wrong sign")
+        if (
+            one["low"] <= 0 <= one["high"]
+            and one["low"] < one["high"]
+            and (one["low"] <= one["difference"] <= one["high"])
+        ):
+            told.append(f"{one['rule']} is named, and its interval holds zero")
+    return told

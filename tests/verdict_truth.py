@@ -1,0 +1,212 @@
+"""What is true of a world: its gap, its shift and slope on the logit, and whom it concerns."""
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.special import expit
+from verdict_worlds import Draw
+
+#: Samples of a world by which it is judged.
+LARGE = 40_000
+#: Differences of probabilities below this are rounding of the truth.
+NIL = 1e-4
+_CLIP = 1e-12
+
+
+@dataclass(frozen=True)
+class Truth:
+    """Facts of a world, from a large draw whose P(Y | score) is known."""
+
+    draw: Draw
+
+    @property
+    def known(self):
+        """Whether there is a truth at all."""
+        return self.draw.truth is not None
+
+    @cached_property
+    def pair(self):
+        """Score and truth of the event, or of the predicted class."""
+        draw = self.draw
+        if draw.n_classes == 2:
+            return draw.score, draw.truth
+        rows, top = np.arange(len(draw.score)), draw.score.argmax(axis=1)
+        return draw.score[rows, top], draw.truth[rows, top]
+
+    @cached_property
+    def gap(self):
+        """Mean score less mean truth."""
+        score, truth = self.pair
+        return float(self.draw.share @ (score - truth))
+
+    @cached_property
+    def rms(self):
+        """Root mean square of score less truth."""
+        score, truth = self.pair
+        return float(np.sqrt(self.draw.share @ (score - truth) ** 2))
+
+    @cached_property
+    def calibrated(self):
+        """Whether scores are the truth, all classes at once."""
+        return float(np.abs(self.draw.score - self.draw.truth).max()) < NIL
+
+    @cached_property
+    def class_gaps(self):
+        """Mean score less mean truth of each class (two classes: of the event)."""
+        draw = self.draw
+        return np.atleast_1d(draw.share @ (draw.score - draw.truth))
+
+    @cached_property
+    def sides(self):
+        """Shares of samples with a score above, and below, the truth."""
+        score, truth = self.pair
+        gap = score - truth
+        return float(self.draw.share @ (gap > NIL)), float(self.draw.share @ (gap < -NIL))
+
+    @cached_property
+    def line(self):
+        """Shift alone and its standard errors, then slope (with the shift) and its own."""
+        score, truth = self.pair
+        return line(score, truth, self.draw.share)
+
+    def is_false(self, direction):
+        """Whether the direction is wrong of this world."""
+        if self.calibrated:
+            return True
+        above, below = self.sides
+        slope = self.line[2]
+        return {
+            "too_high": self.gap < NIL,
+            "too_low": self.gap > -NIL,
+            "too_extreme": slope > 0.999 if self.draw.n_classes == 2 else self.gap < NIL,
+            "too_moderate": slope < 1.001 if self.draw.n_classes == 2 else self.gap > -NIL,
+            "class_shift": np.abs(self.class_gaps).max() < 10 * NIL,
+            "uneven": min(above, below) < 0.02,
+        }[direction]
+
+    def is_gravely_false(self, direction):
+        """Whether shift or slope have the other sign by four standard errors."""
+        if self.calibrated:
+            return False
+        shift, shift_error, slope, slope_error = self.line
+        distance = {
+            "too_high": shift / shift_error,
+            "too_low": -shift / shift_error,
+            "too_extreme": (slope - 1) / slope_error,
+            "too_moderate": (1 - slope) / slope_error,
+        }
+        return distance.get(direction, 0.0) > 4
+
+    def difference_of(self, rule):
+        """Mean of posterior less truth where the rule holds, and its standard error."""
+        rows = matches(rule, self.draw.X)
+        gap = posterior_gap(self.draw)[rows]
+        if len(gap) < 2:
+            return 0.0, np.inf
+        return float(gap.mean()), float(gap.std(ddof=1) / np.sqrt(len(gap)))
+
+
+def posterior_gap(draw):
+    """P(Y | score, X) less P(Y | score), of the event or of the predicted class."""
+    if draw.posterior is None:
+        return np.zeros(len(draw.score))
+    if draw.n_classes == 2:
+        return draw.posterior - draw.truth
+    rows, top = np.arange(len(draw.score)), draw.score.argmax(axis=1)
+    return draw.posterior[rows, top] - draw.truth[rows, top]
+
+
+def line(score, truth, share):
+    """Logistic recalibration with the truth for labels, by Newton's method."""
+    z = np.log(np.clip(score, _CLIP, 1)) - np.log(np.clip(1 - score, _CLIP, 1))
+    ones, centred = np.ones(len(z)), z - share @ z
+    alone, errors_alone = _newton(ones[:, None], z, truth, share)
+    if np.ptp(centred) < 1e-9:
+        return alone[0], errors_alone[0], 1.0, np.inf
+    both, errors = _newton(np.column_stack([ones, centred]), z, truth, share)
+    return alone[0], errors_alone[0], 1 + both[1], errors[1]
+
+
+def _newton(design, offset, target, share):
+    theta, ridge = np.zeros(design.shape[1]), 1e-9 * np.eye(design.shape[1])
+
+    def loss(theta):
+        eta = offset + design @ theta
+        return share @ (np.logaddexp(0, eta) - target * eta)
+
+    for _ in range(60):
+        p = expit(offset + design @ theta)
+        hessian = (design.T * (share * p * (1 - p))) @ design + ridge
+        step = np.linalg.solve(hessian, design.T @ (share * (p - target)))
+        while loss(theta - step) > loss(theta) + 1e-15 and np.abs(step).max() > 1e-12:
+            step = step / 2
+        theta = theta - step
+        if np.abs(step).max() < 1e-10:
+            break
+    return theta, np.sqrt(np.diag(np.linalg.inv(hessian)) / len(offset))
+
+
+def rows_of_place(draw, place):
+    """Rows of a range of scores: by its ends, or by its size and mean where it has none."""
+    score = Truth(draw).pair[0]
+    if place.get("low_score") is not None:
+        return np.flatnonzero((score >= place["low_score"]) & (score <= place["high_score"]))
+    order = np.argsort(score, kind="stable")
+    size = place["n_samples"]
+    sums = np.concatenate([[0.0], np.cumsum(score[order])])
+    means = (sums[size:] - sums[:-size]) / size
+    start = int(np.abs(means - place["mean_score"]).argmin())
+    return order[start : start + size]
+
+
+_BETWEEN = re.compile(r"^(\S+) < (.+) <= (\S+)$")
+_CUT = re.compile(r"^(.+) (<=|>=|<|>) (\S+)$")
+_WORD_CUT = re.compile(r"^(.+?) (above|below|at most|at least|over|under) (\S+)$")
+_RANGE = re.compile(r"^(.+?) (?:from|between) (\S+) (?:to|and) (\S+)$")
+
+
+def matches(rule, X):
+    """Rows of X, a frame or an array, where a rule of the report holds.
+
+    Understood are "z > 0.3", "-1 < z <= 0.3", "z above 0.3", "z from -1 to 0.3", "region = east",
+    "region is not east", and these joined by "and" or a comma.
+    """
+    n = len(X)
+    held = np.ones(n, dtype=bool)
+    rule = re.sub(r"(\bbetween \S+) and ", r"\1 to ", rule.strip().removeprefix("where "))
+    rule = re.sub(r"\bbetween (\S+) to ", r"from \1 to ", rule)
+    for part in re.split(r" and |, ", rule):
+        held &= _part(part.strip().strip("()"), X)
+    return held
+
+
+def _part(part, X):
+    if part == "all":
+        return np.ones(len(X), dtype=bool)
+    if found := _BETWEEN.match(part):
+        values = _column(X, found[2])
+        return (values > float(found[1])) & (values <= float(found[3]))
+    if found := _CUT.match(part):
+        values, cut = _column(X, found[1]), float(found[3])
+        return {"<=": values <= cut, "<": values < cut, ">": values > cut, ">=": values >= cut}[
+            found[2]
+        ]
+    if found := _RANGE.match(part):
+        values = _column(X, found[1])
+        return (values >= float(found[2])) & (values <= float(found[3]))
+    if found := _WORD_CUT.match(part):
+        values, cut = _column(X, found[1]), float(found[3])
+        return values > cut if found[2] in ("above", "over", "at least") else values <= cut
+    for word, same in ((" is not ", False), (" != ", False), (" = ", True), (" is ", True)):
+        if word in part:
+            name, value = part.split(word, 1)
+            return (np.asarray(X[name]).astype(str) == value) == same
+    raise ValueError(f"The rule {part!r} cannot be read.")
+
+
+def _column(X, name):
+    if hasattr(X, "columns"):
+        return np.asarray(X[name], dtype=float)
+    return np.asarray(X)[:, int(name.removeprefix("x"))]

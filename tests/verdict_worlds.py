@@ -1,0 +1,381 @@
+"""Worlds with a known truth: labels, forecasts, and P(Y | score), from which reports are made."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit, log_softmax, logit
+from scipy.stats import norm
+from sklearn.ensemble import RandomForestClassifier
+
+#: Coordinates of a standard normal variable in equal shares.
+_GRID = norm.ppf((np.arange(4000) + 0.5) / 4000)
+
+
+@dataclass(frozen=True)
+class Draw:
+    """A data set and its truth.
+
+    ``y`` and ``p`` are given to the report as they are, ``options`` with them. ``score`` is the
+    probability of the event (n,) or of each class (n, K), ``code`` the outcome: whether the event
+    happened, or the number of the class. ``truth`` is P(Y | score) in the form of ``score``, None
+    where nothing is known; ``posterior`` is P(Y | score, X). Where not ``exact``, the truth holds
+    on averages only.
+    """
+
+    y: np.ndarray
+    p: np.ndarray
+    score: np.ndarray
+    code: np.ndarray
+    truth: np.ndarray | None = None
+    posterior: np.ndarray | None = None
+    X: object = None
+    weight: np.ndarray | None = None
+    options: dict = field(default_factory=dict)
+    exact: bool = True
+
+    @property
+    def n_classes(self):
+        """Number of classes."""
+        return 2 if self.score.ndim == 1 else self.score.shape[1]
+
+    @property
+    def matrix(self):
+        """Scores as one column per class."""
+        return columns(self.score)
+
+    @property
+    def share(self):
+        """Weights that sum to one."""
+        weight = np.ones(len(self.y)) if self.weight is None else np.asarray(self.weight, float)
+        return weight / weight.sum()
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A world, how many samples are drawn of it, and what its report must and may say.
+
+    ``must`` maps a claim to the share of data sets in which it has to be made, ``may`` are the
+    suspicions that are true besides. ``by`` is "predictions", or the name of a column of
+    probabilities in a file of comma-separated values.
+    """
+
+    name: str
+    draw: Callable
+    n_samples: int
+    must: dict
+    may: frozenset = frozenset()
+    by: str = "predictions"
+
+
+def columns(score):
+    """(n,) -> (n, 2); (n, K) as it is."""
+    return np.column_stack([1 - score, score]) if score.ndim == 1 else score
+
+
+def draw_codes(posterior, rng):
+    """Outcomes from probabilities, (n,) or (n, K)."""
+    if posterior.ndim == 1:
+        return (rng.random(len(posterior)) < posterior).astype(int)
+    found = (posterior.cumsum(axis=1)[:, :-1] < rng.random((len(posterior), 1))).sum(axis=1)
+    return found.astype(int)
+
+
+def softmax(logits):
+    """Rows of probabilities."""
+    return np.exp(log_softmax(logits, axis=1))
+
+
+# Two classes
+
+
+def centre(rate, bend, spread):
+    """The mean logit of forecasts with which the event has this rate."""
+    return brentq(lambda c: expit(c + bend(spread * _GRID)).mean() - rate, -30, 30)
+
+
+def bent(rate, *, shift=0.0, slope=1.0, wave=0.0, spread=1.3):
+    r"""logit C = m + shift + slope u + wave sin(3 u), with u = logit S - m normal."""
+
+    def bend(u):
+        return shift + slope * u + wave * np.sin(3 * u)
+
+    middle = centre(rate, bend, spread)
+
+    def draw(n, rng):
+        u = spread * rng.standard_normal(n)
+        return binary(expit(middle + u), expit(middle + bend(u)), rng)
+
+    return draw
+
+
+def binary(score, truth, rng, posterior=None, **rest):
+    """Labels 0 and 1, drawn from the posterior."""
+    code = draw_codes(truth if posterior is None else posterior, rng)
+    return Draw(code, score, score, code, truth, posterior, **rest)
+
+
+def odds_multiplied(n, rng):
+    """A rare risk, and a model trained with balanced class weights."""
+    risk = rng.beta(1, 17, n)
+    return binary(13 * risk / (1 - risk + 13 * risk), risk, rng)
+
+
+def very_rare(n, rng):
+    """Three events in a thousand; forecasts are too high."""
+    return bent(0.004, shift=-0.9, spread=1.6)(n, rng)
+
+
+def two_names(draw, names, event):
+    """The labels are names, the forecast one-dimensional and of one of them."""
+
+    def named(n, rng):
+        found = draw(n, rng)
+        other = next(name for name in names if name != event)
+        y = np.where(found.code == 1, event, other)
+        options = {"pos_label": event, "labels": None}
+        return Draw(y, found.p, found.score, found.code, found.truth, options=options)
+
+    return named
+
+
+def two_columns(draw):
+    """The same as one column per class."""
+
+    def matrix(n, rng):
+        found = draw(n, rng)
+        return Draw(found.y, found.matrix, found.score, found.code, found.truth)
+
+    return matrix
+
+
+def mistaken(draw):
+    """The probability of the other class is given."""
+
+    def other(n, rng):
+        found = draw(n, rng)
+        score = 1 - found.score
+        p = columns(score) if found.p.ndim == 2 else score
+        return Draw(found.y, p, score, found.code, found.truth)
+
+    return other
+
+
+def percentages_twice(n, rng):
+    """Probabilities that were divided by 100."""
+    found = bent(0.4)(n, rng)
+    score = found.score / 100
+    return Draw(found.y, score, score, found.code, found.truth)
+
+
+def stated(levels, truths):
+    """A few stated confidences, as language models give them, and how often each is right."""
+    levels, truths = np.array(levels), np.array(truths)
+
+    def draw(n, rng):
+        which = rng.integers(len(levels), size=n)
+        return binary(levels[which], truths[which], rng)
+
+    return draw
+
+
+def rounded(slope):
+    """Scores in tenths: heavy ties."""
+
+    def draw(n, rng):
+        score = rng.integers(1, 10, n) / 10
+        return binary(score, expit(slope * logit(score)), rng)
+
+    return draw
+
+
+def constant(score, rate):
+    """One score for all."""
+
+    def draw(n, rng):
+        return binary(np.full(n, score), np.full(n, rate), rng)
+
+    return draw
+
+
+def hard(right):
+    """Forecasts of 0 and 1 that are right in that share."""
+
+    def draw(n, rng):
+        score = rng.integers(0, 2, n).astype(float)
+        return binary(score, np.where(score == 1, right, 1 - right), rng)
+
+    return draw
+
+
+def separated(n, rng):
+    """Every label is on its side of one half."""
+    score = rng.uniform(0.05, 0.95, n)
+    score[:2] = 0.2, 0.8  # both classes are there
+    return binary(score, (score > 0.5).astype(float), rng)
+
+
+def one_class(code, spread=1.0):
+    """All labels are the same, whatever the forecasts."""
+
+    def draw(n, rng):
+        score = expit(spread * rng.standard_normal(n))
+        codes = np.full(n, code)
+        return Draw(codes, score, score, codes, options={"labels": [0, 1]})
+
+    return draw
+
+
+def fixed(y, p):
+    """The same few rows each time; nothing is known of their truth."""
+    y, p = np.asarray(y), np.asarray(p, dtype=float)
+
+    def draw(n, rng):
+        return Draw(y, p, p, y, options={"labels": [0, 1]})
+
+    return draw
+
+
+def certain_misses(n, rng):
+    """Calibrated but for one forecast in a hundred of exactly zero, half of them events."""
+    found = bent(0.3)(n, rng)
+    zero = rng.random(n) < 0.01
+    score = np.where(zero, 0.0, found.score)
+    truth = np.where(zero, 0.5, found.truth)
+    return binary(score, truth, rng)
+
+
+def far_outliers(n, rng):
+    """Forecasts near zero that are too extreme cost a log loss, hardly a Brier score."""
+    found = bent(0.3)(n, rng)
+    rare = rng.random(n) < 0.01
+    score = np.where(rare, 1e-5 * (1 + rng.random(n)), found.score)
+    truth = np.where(rare, 0.02, found.truth)
+    return binary(score, truth, rng)
+
+
+def weak_signal(n, rng):
+    """Calibrated forecasts that hardly differ."""
+    return bent(0.5, spread=0.25)(n, rng)
+
+
+def weights_at_random(n, rng):
+    """Calibrated, with weights that have nothing to do with it."""
+    found = bent(0.3)(n, rng)
+    weight = rng.choice([0.5, 1.0, 4.0], n)
+    return Draw(found.y, found.p, found.score, found.code, found.truth, weight=weight)
+
+
+def weights_that_matter(n, rng):
+    """Calibrated without weights; by them, forecasts are too low."""
+    found = bent(0.4)(n, rng)
+    heavy = rng.random(n) < 0.5
+    reach = 0.6 * found.score * (1 - found.score)
+    posterior = found.score + np.where(heavy, reach, -reach)
+    weight = np.where(heavy, 4.0, 1.0)
+    code = draw_codes(posterior, rng)
+    truth = found.score + 0.6 * reach  # 4/5 of the one, 1/5 of the other
+    return Draw(code, found.p, found.score, code, truth, weight=weight)
+
+
+def network_confidence(n, rng):
+    """Largest probability of ten classes against being right, as a problem of two classes."""
+    found = simplex(10, slope=0.55)(n, rng)
+    top = found.score.argmax(axis=1)
+    rows = np.arange(n)
+    right = (found.code == top).astype(int)
+    score = found.score[rows, top]
+    return Draw(right, score, score, right, found.truth[rows, top], exact=False)
+
+
+# Several classes
+
+
+def simplex(n_classes, *, slope=1.0, biases=0.0, spread=2.0, tilt=0.0):
+    """log C = slope log S + biases, normalised; `tilt` makes classes unequal in frequency."""
+    steps = np.linspace(1, -1, n_classes)
+
+    def draw(n, rng):
+        logits = spread * rng.standard_normal((n, n_classes)) + tilt * steps
+        score = softmax(logits)
+        truth = softmax(slope * logits + biases * np.where(np.arange(n_classes) % 2, -1, 1))
+        return several(score, truth, rng)
+
+    return draw
+
+
+def several(score, truth, rng, posterior=None, **rest):
+    """Labels 0, ..., K - 1, drawn from the posterior."""
+    code = draw_codes(truth if posterior is None else posterior, rng)
+    options = {"labels": np.arange(score.shape[1])}
+    return Draw(code, score, score, code, truth, posterior, options=options, **rest)
+
+
+def columns_moved(n, rng):
+    """Ten classes whose columns are in another order than the labels."""
+    found = simplex(10)(n, rng)
+    order = np.roll(np.arange(10), 3)
+    score, truth = found.score[:, order], found.truth
+    return Draw(found.y, score, score, found.code, truth, options=found.options)
+
+
+def confident_ten(right):
+    """Ten classes with confidences from .9 on, of which `right` are right; calibrated by None."""
+
+    def draw(n, rng):
+        top = rng.choice([0.9, 0.95, 0.98, 0.99], n)
+        truth_top = top if right is None else np.full(n, right)
+        which = rng.integers(10, size=n)
+        rows = np.arange(n)
+        score, truth = (np.repeat(((1 - t) / 9)[:, None], 10, axis=1) for t in (top, truth_top))
+        score[rows, which], truth[rows, which] = top, truth_top
+        return several(score, truth, rng)
+
+    return draw
+
+
+# Forests
+
+
+@cache
+def _forest(n_classes):
+    rng = np.random.default_rng(7)
+    X = rng.standard_normal((1500, 6))
+    y = draw_codes(_forest_posterior(X, n_classes), rng)
+    return RandomForestClassifier(50, random_state=0, n_jobs=1).fit(X, y)
+
+
+def _forest_posterior(X, n_classes):
+    if n_classes == 2:
+        return expit(1.5 * X[:, 0] + X[:, 1] * X[:, 2])
+    return softmax(1.2 * X[:, :n_classes] + 0.5 * X[:, [0]] * X[:, 1 : n_classes + 1])
+
+
+@cache
+def _forest_table(n_classes):
+    """P(Y | score) of each score of the forest of two classes, by 60,000 draws of X."""
+    X = np.random.default_rng(8).standard_normal((60_000, 6))
+    at = np.rint(50 * _forest(2).predict_proba(X)[:, 1]).astype(int)
+    posterior = _forest_posterior(X, 2)
+    counts = np.bincount(at, minlength=51)
+    return np.bincount(at, posterior, minlength=51) / np.maximum(counts, 1)
+
+
+def forest(n_classes):
+    """Shares of votes, which are ties but for rounding."""
+
+    def draw(n, rng):
+        X = rng.standard_normal((n, 6))
+        score = _forest(n_classes).predict_proba(X)
+        posterior = _forest_posterior(X, n_classes)
+        if n_classes > 2:
+            code = draw_codes(posterior, rng)
+            options = {"labels": np.arange(n_classes)}
+            return Draw(code, score, score, code, posterior, options=options, exact=False)
+        code = draw_codes(posterior, rng)
+        truth = _forest_table(2)[np.rint(50 * score[:, 1]).astype(int)]
+        return Draw(code, score, score[:, 1], code, truth)
+
+    return draw
