@@ -101,6 +101,7 @@ from skcalib.smoothers import (
     NearestNeighborsSmoother,
     QuantileBins,
     Smoother,
+    SplineSmoother,
     UniformBins,
 )
 from skcalib.streaming import IncrementalReliability
@@ -173,6 +174,7 @@ __all__ = [
     "ScoreDecomposition",
     "Smoother",
     "Spherical",
+    "SplineSmoother",
     "SupersampleEvaluation",
     "TemperatureScaling",
     "TopK",

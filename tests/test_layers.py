@@ -79,6 +79,7 @@ INNER = {
     "skcalib.smoothers.isotonic": 2,
     "skcalib.smoothers.logit": 2,
     "skcalib.smoothers.median": 2,
+    "skcalib.smoothers.spline": 2,
     "skcalib.errors._residual_kernel": 0,
     "skcalib.errors._binary_events": 0,
     "skcalib.errors._corp_bands": 0,

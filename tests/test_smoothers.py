@@ -21,6 +21,7 @@ from skcalib import (
     LogitSmoother,
     NearestNeighborsSmoother,
     QuantileBins,
+    SplineSmoother,
     UniformBins,
 )
 from skcalib.links import BiasCorrectedTemperature
@@ -44,6 +45,8 @@ LEAVE_ONE_OUT = [
 CROSS_FITTED = [
     LogitSmoother(),
     LogitSmoother(cv=KFold(3)),
+    SplineSmoother(),
+    SplineSmoother(n_knots=3),
     CrossFitted(GaussianNB()),
     CrossFitted(LogisticRegression(C=0.1), cv=3),
 ]

@@ -8,6 +8,7 @@ from skcalib.smoothers.logit import LogitSmoother
 from skcalib.smoothers.median import MedianCells
 from skcalib.smoothers.neighbors import NearestNeighborsSmoother
 from skcalib.smoothers.partition import LevelSets, PartitionSmoother, QuantileBins, UniformBins
+from skcalib.smoothers.spline import SplineSmoother
 
 __all__ = [
     "CrossFitted",
@@ -21,5 +22,6 @@ __all__ = [
     "PartitionSmoother",
     "QuantileBins",
     "Smoother",
+    "SplineSmoother",
     "UniformBins",
 ]

@@ -1,0 +1,303 @@
+"""Restricted cubic splines of the logit: the smooth calibration curve of clinical research."""
+
+from numbers import Integral
+
+import numpy as np
+from scipy.special import expit, logit
+from scipy.stats import norm
+from sklearn.utils.validation import check_is_fitted
+
+from skcalib.smoothers.crossfit import OutOfFoldSmoother
+
+#: Quantiles of the scores at which the knots lie (Harrell, table 2.3).
+_PLACES = {3: (0.1, 0.5, 0.9), 4: (0.05, 0.35, 0.65, 0.95), 5: (0.05, 0.275, 0.5, 0.725, 0.95)}
+_PER_PARAMETER = 10  # labels of the rarer kind for each parameter, if nobody names the knots
+_SMALLEST, _LARGEST = 1e-15, 0.01  # what a score of 0 may count as
+_DEPENDENT = 1e-6  # a column that adds less than this to the others is dropped
+_SLOPE = 1.0  # precision of the slope of a straight line around 1
+_ROUNDS = 200
+_TOLERANCE = 1e-10
+
+
+class SplineSmoother(OutOfFoldSmoother):
+    r"""Logistic regression of the label on a restricted cubic spline of the logit of the score.
+
+    For problems of two columns. With the score s of the second column, t = log(s / (1 - s)) and
+    knots :math:`k_1 < \dots < k_m`,
+
+    .. math:: \operatorname{logit} C(s) = b_0 + b_1 t + \sum_{j=1}^{m-2} b_{j+1} f_j(t)
+
+    with Harrell's functions :math:`f_j`, which are cubic between the knots and linear beyond them.
+    `interval` gives a pointwise band by the delta method on the logit. The curve is that of
+    ``val.prob`` and of CalibrationCurves in R, but for two choices. The likelihood has Jeffreys'
+    prior (Firth), so that the curve is finite where the scores separate the labels and where all
+    labels are alike. And the knots are Harrell's quantiles of t with each sample weighted by its
+    information, c (1 - c) with c from a straight line, so that the knots of a rare event lie where
+    the events are.
+
+    Where the data do not hold the knots, fewer are used: a straight line of the logit, whose slope
+    has a weak normal prior around 1, and where all scores are equal only :math:`b_0` is fitted.
+    Separated labels get a straight line. Scores of exactly 0 enter the logarithm with half of the
+    smallest positive score or .01, whichever is smaller; scores of exactly 1 likewise.
+
+    Parameters
+    ----------
+    n_knots : {"auto", 3, 4, 5}, default="auto"
+        Number of knots. "auto" takes the largest that leaves ten labels of the rarer kind for each
+        parameter, and a straight line if there is none: five knots from 50 events on.
+    cv : int or splitter, default=5
+        Folds of `smooth`, as in `CrossFitted`. `predict` and `interval` rest on all samples.
+    random_state : int, RandomState instance or None, default=0
+        Shuffles the folds of an integer `cv`.
+
+    See Also
+    --------
+    LogitSmoother : The default smoother, for any number of classes.
+    ReliabilityDisplay : Draws the curve with ``strategy="smooth"``.
+
+    Notes
+    -----
+    Measured coverage of the interval of level 95 %, on average over seven quantiles of the scores
+    from .02 to .98, with 30, 150, 1,000 and 5,000 samples (200 data sets each): 92 to 98 % in eight
+    simulated worlds whose curve is smooth, among them rare events of base rate .02 and .05, a
+    forest with ties and a constant curve; but 90 % with 30 samples of base rate .02, of which less
+    than one is an event. At each single quantile 85 % or more. Where the curve has
+    waves that five knots cannot follow, the interval does not cover it: two waves of .12 were
+    covered in 89 % with 150 samples, 57 % with 1,000 and 15 % with 5,000.
+
+    References
+    ----------
+    .. [1] Harrell (2015), Regression Modeling Strategies, 2nd edition, section 2.4.5.
+    .. [2] Van Calster et al. (2016), A calibration hierarchy for risk models was defined, Journal
+       of Clinical Epidemiology 74.
+    .. [3] Firth (1993), Bias reduction of maximum likelihood estimates, Biometrika 80.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skcalib import SplineSmoother
+    >>> from skcalib.datasets import make_tempered_simplex
+    >>> data = make_tempered_simplex(2000, 2, random_state=0)
+    >>> smoother = SplineSmoother().fit(data.y_proba, np.eye(2)[data.y])
+    >>> at = np.array([[0.8, 0.2], [0.1, 0.9]])
+    >>> smoother.predict(at)[:, 1].round(2)
+    array([0.33, 0.76])
+    >>> low, high = smoother.interval(at)
+    >>> low.round(2), high.round(2)
+    (array([0.28, 0.71]), array([0.38, 0.79]))
+    """
+
+    def __init__(self, n_knots="auto", cv=5, random_state=0):
+        self.n_knots = n_knots
+        self.cv = cv
+        self.random_state = random_state
+
+    def fit(self, forecast, target, sample_weight=None):
+        """Store forecasts (n, 2) and target (n, 2); curves are fitted when they are needed."""
+        whole = isinstance(self.n_knots, Integral) and not isinstance(self.n_knots, bool)
+        if not (self.n_knots == "auto" if not whole else self.n_knots in _PLACES):
+            raise ValueError(f"n_knots must be 'auto', 3, 4 or 5, got {self.n_knots!r}.")
+        return super().fit(forecast, target, sample_weight)
+
+    def interval(self, forecast, confidence_level=0.95):
+        """Pointwise confidence interval of the curve at new forecasts.
+
+        Parameters
+        ----------
+        forecast : array-like of shape (m, 2)
+            Forecasts.
+        confidence_level : float, default=0.95
+            Level of the interval.
+
+        Returns
+        -------
+        low, high : arrays of shape (m,)
+            Limits of the probability of the second column.
+        """
+        check_is_fitted(self)
+        self.predict(self.forecast_[:1])  # fits the curve of all samples once
+        return self._model.interval(np.asarray(forecast, dtype=np.float64), confidence_level)
+
+    def _fit_one(self, forecast, target, weight):
+        return SplineCurve(self.n_knots).fit(forecast[:, 1], target[:, 1], weight)
+
+    def _check_target(self, values):
+        super()._check_target(values)
+        if self.forecast_.shape[1] != 2 or values.shape[1] != 2:
+            raise ValueError(
+                "SplineSmoother needs a problem of two columns; got forecasts of shape "
+                f"{self.forecast_.shape} and a target of shape {values.shape}. Use "
+                "notion='classwise' or 'top_label', which are made of such problems."
+            )
+
+
+class SplineCurve:
+    """One fitted curve: a function from forecasts (m, 2) to estimates (m, 2).
+
+    Attributes
+    ----------
+    knots_ : array
+        Knots on the logit; fewer than three for a straight line.
+    coef_ : array
+        Coefficients of the columns of the design, which are orthonormal.
+    covariance_ : array
+        Their covariance.
+    """
+
+    def __init__(self, n_knots):
+        self.n_knots = n_knots
+
+    def fit(self, score, label, weight, *, size=None):
+        """Fit to scores (n,), labels (n,) between 0 and 1 and weights; return self.
+
+        `size` is the number of labels that the weights stand for: by default the effective size
+        (Kish).
+        """
+        size = weight.sum() ** 2 / np.sum(weight**2) if size is None else size
+        weight = weight * (size / weight.sum())
+        self._floor, self._ceiling = _smallest(score), 1 - _smallest(1 - score)
+        t = self._logit(score)
+        line = t.min() < t.max() and self._fit_knots(np.array([t.min(), t.max()]), t, label, weight)
+        if not line:
+            return self._fit_knots(np.array([]), t, label, weight)
+        if _separated(t, label):
+            return self
+        p = expit(self._bent(score)[0])
+        information = weight * p * (1 - p)
+        for count in range(self._most(weight @ label, weight @ (1 - label)), 2, -1):
+            knots = np.unique(_quantiles(t, information, _PLACES[count]))
+            if len(knots) == count and self._fit_knots(knots, t, label, weight):
+                break
+        return self
+
+    def _most(self, *labels):
+        """The largest number of knots to try."""
+        if self.n_knots != "auto":
+            return self.n_knots
+        return int(min(min(labels) / _PER_PARAMETER, max(_PLACES)))
+
+    def _fit_knots(self, knots, t, label, weight):
+        """Fit with these knots, two for a straight line and none for a constant; return self.
+
+        Return None, and keep what was fitted before, where the data do not hold the knots.
+        """
+        basis = SplineBasis(knots)
+        columns = basis(t)
+        factor = np.linalg.qr(np.sqrt(weight / weight.sum())[:, None] * columns, mode="r")
+        if np.abs(np.diag(factor)).min() < _DEPENDENT:
+            return None
+        whiten = np.linalg.inv(factor)
+        prior = np.zeros(len(factor))
+        if len(knots) == 2:  # the slope of a straight line is 1 where the labels are few
+            prior[1] = _SLOPE / basis.unit**2
+        prior = whiten.T @ (prior[:, None] * whiten)
+        self.coef_, self.covariance_ = firth(columns @ whiten, label, weight, t, prior)
+        self.knots_, self._basis, self._whiten = knots, basis, whiten
+        return self
+
+    def _bent(self, score):
+        """The logit of the curve at scores (m,), and the orthonormal columns (m, p)."""
+        t = self._logit(score)
+        design = self._basis(t) @ self._whiten
+        return t + design @ self.coef_, design
+
+    def __call__(self, forecast):
+        p = expit(self._bent(forecast[:, 1])[0])
+        return np.column_stack([1 - p, p])
+
+    def interval(self, forecast, confidence_level):
+        """Limits (m,) of the curve by the delta method on the logit."""
+        centre, design = self._bent(forecast[:, 1])
+        spread = np.sqrt(np.einsum("ij,jk,ik->i", design, self.covariance_, design))
+        reach = norm.ppf(0.5 + confidence_level / 2) * spread
+        return expit(centre - reach), expit(centre + reach)
+
+    def _logit(self, score):
+        return logit(np.clip(score, self._floor, self._ceiling))
+
+
+class SplineBasis:
+    """1, t and the restricted cubic functions of t (Harrell), in units of the outer knots."""
+
+    def __init__(self, knots):
+        self.start = knots[0] if len(knots) else 0.0
+        self.unit = knots[-1] - knots[0] if len(knots) else 1.0
+        self.knots = (knots - self.start) / self.unit
+
+    def __call__(self, t):
+        """Columns (m, p) at t (m,)."""
+        at, knots = (t - self.start) / self.unit, self.knots
+        columns = [np.ones(len(t))]
+        if len(knots):
+            columns.append(at)
+        if len(knots) > 2:
+            cubes = np.maximum(at[:, None] - knots, 0) ** 3
+            before, last = knots[-2], knots[-1]
+            for j in range(len(knots) - 2):
+                toward = (last - knots[j]) * cubes[:, -2] - (before - knots[j]) * cubes[:, -1]
+                columns.append(cubes[:, j] - toward / (last - before))
+        return np.column_stack(columns)
+
+
+def firth(design, label, weight, offset, prior):
+    """Logistic regression with Jeffreys' prior -> coefficients and their covariance.
+
+    Fisher scoring with backtracking on the penalised likelihood. `offset` is added to the linear
+    predictor, `prior` (p, p) is the precision of a normal prior of the coefficients around zero.
+    """
+    mass = weight.sum()
+
+    def state(coef):
+        linear = offset + design @ coef
+        spread = weight * expit(linear) * expit(-linear)
+        information = design.T @ (spread[:, None] * design)
+        fit = weight @ (label * linear - np.logaddexp(0, linear)) - 0.5 * coef @ prior @ coef
+        sign, logdet = np.linalg.slogdet(information)
+        return (fit + 0.5 * logdet if sign > 0 else -np.inf), linear, spread, information
+
+    # From the offset, or from a flat curve where that is likelier or the offset is saturated.
+    middle = (weight @ label + 0.5) / (mass + 1)
+    flat = np.linalg.lstsq(design, logit(middle) - offset, rcond=None)[0]
+    coef = max(np.zeros(design.shape[1]), flat, key=lambda start: state(start)[0])
+    value, linear, spread, information = state(coef)
+    for _ in range(_ROUNDS):
+        covariance = np.linalg.inv(information)  # of the likelihood alone, as Jeffreys' prior
+        leverage = spread * np.einsum("ij,jk,ik->i", design, covariance, design)
+        p = expit(linear)
+        slope = design.T @ (weight * (label - p) + leverage * (0.5 - p)) - prior @ coef
+        step = np.linalg.solve(information + prior, slope)
+        if slope @ step <= _TOLERANCE * max(1.0, mass * 1e-6):
+            break
+        scale = 1.0
+        while scale > 1e-8:
+            new = state(coef + scale * step)
+            if new[0] >= value + 1e-4 * scale * (slope @ step):
+                break
+            scale /= 2
+        else:  # rounding: no step gains anything any more
+            break
+        coef, (value, linear, spread, information) = coef + scale * step, new
+    return coef, np.linalg.inv(information + prior)
+
+
+def _smallest(score):
+    """What stands for a score of 0: half of the smallest positive one, at most .01."""
+    positive = score[score > 0]
+    if len(positive) in (0, len(score)):
+        return _SMALLEST
+    return float(np.clip(0.5 * positive.min(), _SMALLEST, _LARGEST))
+
+
+def _separated(t, label):
+    """Whether a threshold of the score tells all labels."""
+    ones, zeros = t[label > 0], t[label < 1]
+    if not (len(ones) and len(zeros)):
+        return True
+    return ones.min() >= zeros.max() or ones.max() <= zeros.min()
+
+
+def _quantiles(values, weight, shares):
+    """Weighted quantiles, linear between the midpoints of the weights."""
+    order = np.argsort(values, kind="stable")
+    mass = np.cumsum(weight[order]) - 0.5 * weight[order]
+    return np.interp(np.array(shares) * weight.sum(), mass, values[order])
