@@ -1,10 +1,11 @@
-"""Validate once at the door: labels, probabilities and weights become plain arrays.
+"""Arguments are validated once: labels, probabilities and weights become plain arrays.
 
 Past this module forecasts are float64 arrays of shape (n, K) with K >= 2, targets are one-hot
 arrays of the same shape and weights are float64 arrays of shape (n,). Nothing is clipped,
 renormalised or guessed; what does not fit is refused in one sentence.
 """
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,11 +13,21 @@ from scipy.sparse import issparse
 from sklearn.utils import check_array
 
 from skcalib._array_api import to_numpy
-from skcalib._labels import check_classes, check_y, in_words, listed, one_hot
+from skcalib._column_names import is_numbering, is_plain, match_names, read_name
+from skcalib._labels import (
+    check_classes,
+    check_y,
+    in_words,
+    listed,
+    one_hot,
+    put_positive_last,
+    unique_labels,
+)
 
 # Rows may miss one by what rounding explains: a float32 softmax over a thousand classes, or
 # probabilities written with six decimals. A row that is off by more was no probability vector.
 ROW_SUM_TOLERANCE = 1e-5
+_READ_ONE_BY_ONE = 20  # names of more columns are read together, or not at all
 HALF_TOLERANCE = 10 * float(np.finfo(np.float16).eps)
 
 
@@ -40,9 +51,8 @@ def check_problem(
     """Arguments of a public function -> `Problem`."""
     y = check_y(y_true)
     raw = check_features(y_proba, name=name, n_samples=len(y))
-    classes = check_classes(y, raw.shape[1], labels=labels, pos_label=pos_label, name=name)
-    if labels is None:
-        _check_column_names(y_proba, classes, name)
+    columns = {"labels": labels, "pos_label": pos_label, "name": name}
+    classes = classes_of_columns(y, y_proba, raw.shape[1], **columns)
     forecast, target = _check_simplex(raw, name), one_hot(y, classes)
     weight = moderate(check_weight(sample_weight, len(y)))
     counts = weight > 0
@@ -51,11 +61,126 @@ def check_problem(
     return Problem(forecast, target, weight, classes)
 
 
+def event_last(problem, pos_label=None):
+    """The same problem with `pos_label` as the class of its last column; two classes only."""
+    if pos_label is None:
+        return problem
+    classes = put_positive_last(problem.classes, pos_label, reorder=True)
+    if classes is problem.classes:
+        return problem
+    forecast, target = (a[:, ::-1].copy() for a in (problem.forecast, problem.target))
+    return Problem(forecast, target, problem.weight, classes)
+
+
+def classes_of_columns(y, y_proba, n_columns, *, labels=None, pos_label=None, name="y_proba"):
+    """The class of each column, as arguments and the names of the columns say.
+
+    A single column that names a class holds its probability. `labels` and `pos_label` decide
+    where the name does not, and must not contradict it. Names of several columns must not
+    contradict the order of the classes, unless `labels` gives another.
+    """
+    column = _name_of_single(y_proba) if n_columns == 1 else None
+    if column is None:
+        classes = check_classes(y, n_columns, labels=labels, pos_label=pos_label, name=name)
+        if labels is None and n_columns > 1:
+            _check_order(y_proba, classes, name)
+        return classes
+    given = labels is not None or pos_label is not None
+    if not given:
+        only = unique_labels(y)
+        if len(only) == 1 and not isinstance(column, int):
+            named = isinstance(only[0], (str, bytes)) and read_name(column, only).kind == "class"
+            pos_label = only.tolist()[0] if named else None
+    classes = check_classes(y, 1, labels=labels, pos_label=pos_label, name=name)
+    return _classes_by_name(column, classes, name, given=given)
+
+
+def _classes_by_name(column, classes, name, *, given):
+    """Two classes, the one that a single column is the probability of in the last place.
+
+    `given`: the order of `classes` is that of arguments, not of sorted labels.
+    """
+    if isinstance(column, int):  # the column of another frame, or the number of the only column
+        if given or column != classes[0]:
+            return classes
+        raise _unclear(f"is number {column}", classes, name)
+    reading = read_name(column, classes, default=1)
+    if reading.kind == "class":
+        if given and reading.place == 0:
+            named, other = classes.tolist()
+            raise ValueError(
+                f"The column of {name} is named {column!r}, so it is the probability of "
+                f"{named!r}, but it would be read as that of {other!r}: pass pos_label={named!r} "
+                "(and no labels=), or an array, which has no names."
+            )
+        return classes[::-1] if reading.place == 0 else classes
+    if reading.kind == "negated" or 0 in reading.mentioned:
+        raise _unclear(f"is named {column!r}", classes, name, array_only=True)
+    if given or (is_plain(classes) and reading.kind in ("generic", "unknown")):
+        return classes
+    raise _unclear(f"is named {column!r}", classes, name)
+
+
+def _unclear(what, classes, name, *, array_only=False):
+    """The error of a single column whose class is not known."""
+    first, second = classes.tolist()
+    remedy = (
+        f"rename it after one of them, such as 'p_{second}'"
+        if array_only
+        else f"pass pos_label={first!r} or pos_label={second!r}"
+    )
+    return ValueError(
+        f"The column of {name} {what}, which does not say whether it is the probability of "
+        f"{first!r} or of {second!r}: {remedy}."
+    )
+
+
+def _name_of_single(y_proba):
+    """The name of a Series or of the only column of a frame; None where there is none.
+
+    Names that libraries give by themselves are none: the numbers of the columns of a pandas
+    frame, ``column_0`` of polars. The number that a Series has is kept as a whole number: it may
+    be one of several columns.
+    """
+    columns = getattr(y_proba, "columns", None)
+    if columns is not None:
+        names = list(columns)
+        name = names[0] if len(names) == 1 else None
+        return None if isinstance(name, (int, np.integer)) else _text_of(name)
+    if not hasattr(y_proba, "to_frame"):
+        return None
+    name = getattr(y_proba, "name", None)
+    if isinstance(name, (int, np.integer)) and not isinstance(name, bool):
+        return int(name)
+    return _text_of(name)
+
+
+def _text_of(name):
+    text = "" if name is None else str(name).strip()
+    return None if not text or re.fullmatch(r"column_\d+", text) else text
+
+
 def _check_column_names(y_proba, classes, name):
+    """Refuse names of columns that contradict the classes which the columns are read as."""
+    column = _name_of_single(y_proba)
+    if column is not None and len(classes) == 2:
+        _classes_by_name(column, classes, name, given=True)
+    _check_order(y_proba, classes, name)
+
+
+def _check_order(y_proba, classes, name):
     """A data frame whose columns are the classes in another order would be read wrongly."""
     columns = list(getattr(y_proba, "columns", ()))
     expected = classes.tolist()
-    if columns != expected and sorted(map(str, columns)) == sorted(map(str, expected)):
+    if len(columns) != len(expected) or columns == expected:
+        return
+    places = match_names(columns, expected)
+    if places is None:
+        if is_numbering(columns) or len(columns) > _READ_ONE_BY_ONE:
+            return
+        readings = [read_name(column, expected) for column in columns]
+        places = [reading.place for reading in readings]
+    if any(place is not None and place != k for k, place in enumerate(places)):
         raise ValueError(
             f"The columns of {name} are named {listed(columns)}, but columns follow the sorted "
             f"classes {listed(expected)}: pass labels= with the class of each column, or reorder "
@@ -150,10 +275,10 @@ def _outside(array, name):
 
 
 def _like_percentages(array, high):
-    """Rows that sum to 100, up to roundings; a single column far beyond 1 and within 100."""
+    """Rows that sum to 100, up to roundings; a single column beyond 1 and within 100."""
     if array.shape[1] == 1:
-        return 2 < high <= 100
-    return bool(np.all(np.abs(array.sum(axis=1, dtype=np.float64) - 100) < 1))
+        return 1.01 < high <= 100
+    return bool(np.all(np.abs(array.sum(axis=1, dtype=np.float64) - 100) < 5))
 
 
 def _tolerance(array, off):

@@ -1,4 +1,4 @@
-"""Labels at the door: which class does each column of the forecast speak of?"""
+"""Labels, validated, and the class that each column of the forecast is the probability of."""
 
 import re
 
@@ -76,7 +76,7 @@ def check_classes(y, n_columns, *, labels=None, pos_label=None, name="y_proba"):
     if n_columns == 1 and len(classes) == 1:
         classes = _complete_single_class(classes, pos_label, name)
     if pos_label is not None:
-        classes = _put_positive_last(classes, pos_label, reorder=n_columns == 1)
+        classes = put_positive_last(classes, pos_label, reorder=n_columns == 1)
     if len(classes) != max(n_columns, 2):
         holds = "y_true holds" if labels is None else "labels lists"
         columns = "one column (the positive class)" if n_columns == 1 else f"{n_columns} columns"
@@ -88,7 +88,7 @@ def check_classes(y, n_columns, *, labels=None, pos_label=None, name="y_proba"):
 
 
 def _complete_single_class(classes, pos_label, name):
-    """One class in y_true and one column: only `pos_label` or 0/1 coding tell what it means."""
+    """One class in y_true and one column: only `pos_label` or 0/1 coding says what it means."""
     if pos_label is not None:
         other = None if classes[0] == pos_label else pos_label
         return np.array([classes[0], other], dtype=object)
@@ -98,16 +98,17 @@ def _complete_single_class(classes, pos_label, name):
     if classes.dtype.kind in "iufO" and isinstance(only, (int, float)) and only in (-1, 0, 1):
         return np.array([-1, 1]) if only == -1 else np.array([0, 1])
     raise ValueError(
-        f"y_true holds the single class {only!r}, so the class that {name} of shape "
-        "(n,) speaks of is unknown: pass labels=[negative, positive] or pos_label=."
+        f"y_true holds the single class {only!r}, so it is unknown which class {name} of shape "
+        "(n,) is the probability of: pass labels=[negative, positive] or pos_label=."
     )
 
 
-def _put_positive_last(classes, pos_label, *, reorder):
+def put_positive_last(classes, pos_label, *, reorder):
+    """Two classes with `pos_label`, which must be one of them, in the last place."""
     if len(classes) > 2:
         raise ValueError(
-            f"pos_label is for binary problems, but there are {len(classes)} classes: use "
-            "notion='classwise' to see every class."
+            f"pos_label is for binary problems, but there are {len(classes)} classes: leave it "
+            "out; where there is a notion=, 'classwise' shows every class."
         )
     found = [label == pos_label for label in classes]
     if not any(found):

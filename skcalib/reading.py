@@ -4,29 +4,50 @@ Nothing that a file holds is executed: arrays are loaded without pickle.
 """
 
 import csv
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from zipfile import BadZipFile
 
 import numpy as np
 
-LABEL_NAMES = ("y_true", "ground_truth", "label", "target", "y")
+from skcalib._tables import LABEL_NAMES, find_event, read_table
+
 PROBA_NAMES = ("y_proba", "predictions")
 SUFFIXES = (".npz", ".csv", ".parquet")
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """Labels, probabilities and, where the file tells, the class of each column and features."""
+    """What a file holds.
+
+    ``labels`` has the class of each column, and the negative and the positive class of
+    probabilities of shape (n,); None where the file does not say it. ``features`` are None where
+    there are none, and ``event`` is the class that was asked for.
+    """
 
     y_true: np.ndarray
     y_proba: np.ndarray
     labels: np.ndarray | None
     features: np.ndarray | None = None
+    event: object = None
+
+    def in_order_of(self, labels):
+        """The same predictions with their classes in another order, where these are the same."""
+        if self.labels is None or labels is None or self.event is not None:
+            return self
+        order = [k for label in labels for k, own in enumerate(self.labels) if own == label]
+        if sorted(order) != list(range(len(self.labels))) or order == sorted(order):
+            return self
+        turned = self.labels[order]
+        if self.y_proba.ndim == 2:
+            return replace(self, y_proba=self.y_proba[:, order], labels=turned)
+        if self.y_proba.min() < 0 or self.y_proba.max() > 1:
+            return self
+        return replace(self, y_proba=1 - self.y_proba, labels=turned)
 
 
-def read_predictions(path, *, label_column=None):
+def read_predictions(path, *, label_column=None, event=None):
     """Read labels and probabilities from a file.
 
     Parameters
@@ -35,22 +56,40 @@ def read_predictions(path, *, label_column=None):
         ``.npz`` with the labels as ``y_true`` or ``ground_truth``, the probabilities as
         ``y_proba`` or ``predictions``, and optionally ``labels``, the class of each column, and
         ``X``, the features. Without ``labels``, whole-number labels are column numbers. ``.csv``
-        or ``.parquet`` with a column of labels and one column per class, named by the class, or a
-        single column with the probability of the positive class (the last label in order). A first
-        column without a name that counts the rows from 0, as pandas writes it, is left out.
+        or ``.parquet`` with a column of labels and one column per class, named by the class, as
+        it is or with a prefix or suffix that all of them share, in any letter case. A single
+        column is the probability of the class that it names: ``churn``, ``p_churn``,
+        ``churn_proba``, ``P(churn)``. A single column that names no class, such as ``p`` or
+        ``y_proba``, is the probability of the `event`, which need not be given where labels are
+        0/1, -1/1 or False/True. A first column without a name that counts the rows from 0, as
+        pandas writes it, is left out.
     label_column : str, optional
         Name of the column of labels; by default the first of y_true, ground_truth, label, target
-        and y that the table has.
+        and y that the table has, in any letter case.
+    event : str, optional
+        The class that is the event, of two; a single column that names the other class is turned.
 
     Returns
     -------
     Predictions
-        What the file holds, not validated further.
+        What the file holds. Probabilities are not validated further.
 
     Raises
     ------
     ValueError
         If the file cannot be read as such, in one sentence.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from skcalib.reading import read_predictions
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "predictions.csv"
+    ...     _ = path.write_text("label,p_churn\\nchurn,0.75\\nstay,0.25\\n")
+    ...     read = read_predictions(path)
+    >>> read.y_proba.tolist(), read.labels.tolist()
+    ([0.75, 0.25], ['stay', 'churn'])
     """
     path = Path(path)
     if label_column is not None and path.suffix.lower() == ".npz":
@@ -65,8 +104,23 @@ def read_predictions(path, *, label_column=None):
         raise ValueError(f"{path.name} must end in {', '.join(readers)}.")
     content = readers[path.suffix.lower()](path)
     if isinstance(content, Predictions):
-        return content
-    return _from_table(path.name, *content, label_column)
+        return content if event is None else _with_event(path.name, content, event)
+    y_true, y_proba, labels, event = read_table(
+        path.name, *content, label_column=label_column, event=event
+    )
+    return Predictions(y_true, y_proba, labels, event=event)
+
+
+def _with_event(name, predictions, event):
+    """Predictions of arrays: a single column, which has no name, is the one of the event."""
+    classes = predictions.labels
+    if classes is None:
+        classes = np.unique(predictions.y_true)
+    classes = classes.tolist()
+    if len(classes) == 1:  # a class that no row has
+        other = [0, 1] if classes[0] in (0, 1) else [-1, 1] if classes[0] == -1 else [event]
+        classes = [*classes, *(one for one in other if one != classes[0])]
+    return replace(predictions, event=classes[find_event(name, event, classes)])
 
 
 def _read_npz(path):
@@ -151,68 +205,3 @@ def _read_parquet(path):
     except (ArrowException, OSError, ValueError) as error:
         raise ValueError(f"{path.name} is not a readable parquet file: {error}") from error
     return [str(name) for name in frame.columns], [frame[name].to_numpy() for name in frame.columns]
-
-
-def _from_table(name, header, columns, label_column):
-    if label_column is None:
-        label_column = next((wanted for wanted in LABEL_NAMES if wanted in header), None)
-    if label_column not in header:
-        raise ValueError(
-            f"{name} has no column of labels ({', '.join(LABEL_NAMES)}); name it with "
-            f"--label-column. Its columns are {', '.join(header)}."
-        )
-    header, columns = _without_index(header, columns)
-    place = header.index(label_column)
-    y_true = np.asarray(columns[place]).astype(str)
-    classes = [column for k, column in enumerate(header) if k != place]
-    try:
-        numbers = [np.asarray(c, dtype=float) for k, c in enumerate(columns) if k != place]
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"{name} must hold numbers in every column but {label_column!r}: {error}."
-        ) from error
-    if not classes:
-        raise ValueError(f"{name} has no column of probabilities beside {label_column!r}.")
-    for column, values in zip(classes, numbers, strict=True):
-        if len(classes) > 1 and (values.min() < 0 or values.max() > 1):
-            raise ValueError(
-                f"{name} has the column {column!r} with values outside [0, 1], which are no "
-                "probabilities: keep the labels and one column for each class; features go into "
-                "the array X of an .npz file."
-            )
-    if len(classes) == 1:
-        return Predictions(_as_numbers(y_true), numbers[0], None)
-    return Predictions(
-        y_true, np.column_stack(numbers), _match(name, np.array(classes), np.unique(y_true))
-    )
-
-
-def _without_index(header, columns):
-    """Without the row numbers that pandas writes as a first column without a name."""
-    if header[0] in ("", "Unnamed: 0", "__index_level_0__"):
-        counted = np.arange(len(columns[0])).astype(str)
-        if np.array_equal(np.asarray(columns[0]).astype(str), counted):
-            return header[1:], columns[1:]
-    return header, columns
-
-
-def _match(name, classes, labels):
-    """Column names are classes, as they are or behind a prefix that all share."""
-    for prefix in ("", "proba_", "prob_", "p_"):
-        if all(column.startswith(prefix) for column in classes):
-            names = np.array([column[len(prefix) :] for column in classes])
-            if np.isin(labels, names).all():
-                return names
-    missing = [label for label in labels if label not in classes]
-    raise ValueError(
-        f"{name} has the label {str(missing[0])!r}, but no column of that name (columns of "
-        f"probabilities: {', '.join(classes)})."
-    )
-
-
-def _as_numbers(y_true):
-    """Labels 0 and 1 of a text table are numbers, so that the positive class is plain."""
-    try:
-        return y_true.astype(float)
-    except ValueError:
-        return y_true

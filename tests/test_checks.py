@@ -1,4 +1,4 @@
-"""The door: what comes in as labels, probabilities and weights, and what is refused.
+"""What is accepted as labels, probabilities and weights, and what is refused.
 
 Right answers for odd but valid input are tested here on `check_problem`, and once more through a
 public function, so that nothing on the way changes them.
@@ -19,7 +19,13 @@ from skcalib import (
     consistency_test,
     proper_calibration_error,
 )
-from skcalib._checks import ROW_SUM_TOLERANCE, check_proba, check_problem, check_weight
+from skcalib._checks import (
+    ROW_SUM_TOLERANCE,
+    check_proba,
+    check_problem,
+    check_weight,
+    event_last,
+)
 from skcalib._labels import check_y
 
 Y = np.array([0, 1, 1, 2, 0, 2])
@@ -68,6 +74,17 @@ BAD_PROBA = {
     "percent": (Y, 100 * P, "value 100, outside .*The rows sum to 100.*: divide by 100"),
     "rounded percent": (Y, np.round(99.5 * P, 1), "The rows sum to 100.*: divide by 100"),
     "binary percent": (BITS, 100 * POSITIVE, "If these are percentages, divide by 100.*expit"),
+    "percent of two classes": (
+        BITS,
+        100 * np.column_stack([1 - POSITIVE, POSITIVE]),
+        r"value 100, outside .*The rows sum to 100, so these are percentages: divide by 100\.$",
+    ),
+    "whole percents": (
+        Y,
+        np.array([[34, 33, 34]] * 6),
+        r"value 34, outside .*The rows sum to 100, so .*: divide by 100\.$",
+    ),
+    "percent of a rare event": (BITS, 2 * POSITIVE, "value 2, .*percentages, divide by 100"),
     "sparse": (Y, csr_array(P), r"y_proba is sparse: .*toarray\(\)"),
     "3-D": (Y, P[:, :, None], "y_proba must be .* of shape"),
     "empty": ([], np.empty((0, 3)), "y_true is empty"),
@@ -382,6 +399,40 @@ def test_pos_label_does_not_reorder_two_columns():
     pairs = np.column_stack([1 - POSITIVE, POSITIVE])
     for pos_label in (0, 1):
         assert brier(BITS, pairs, pos_label=pos_label) == brier(BITS, pairs)
+
+
+def test_the_event_goes_last():
+    """Both columns, targets and classes are turned together; nothing that was given changes."""
+    pairs = np.column_stack([1 - POSITIVE, POSITIVE])
+    problem = check_problem(BITS, pairs, sample_weight=[1, 2, 0, 1, 1, 1])
+    before = problem.forecast.copy()
+    turned = event_last(problem, 0)
+    assert turned.classes.tolist() == [1, 0]
+    np.testing.assert_array_equal(turned.forecast, before[:, ::-1])
+    np.testing.assert_array_equal(turned.target, problem.target[:, ::-1])
+    np.testing.assert_array_equal(turned.weight, problem.weight)
+    np.testing.assert_array_equal(problem.forecast, before)
+    assert turned.forecast.flags.c_contiguous and turned.target.flags.c_contiguous
+    assert event_last(problem, 1) is problem and event_last(problem) is problem
+    again = event_last(turned, 1)
+    np.testing.assert_array_equal(again.forecast, before)
+    single = event_last(check_problem(BITS, POSITIVE, pos_label=0), 0)
+    np.testing.assert_array_equal(single.forecast[:, 1], POSITIVE)
+    with pytest.raises(ValueError, match=r"pos_label=7 is not one of the classes \[0, 1\]"):
+        event_last(problem, 7)
+    with pytest.raises(ValueError, match="pos_label is for binary problems, but there are 3"):
+        event_last(check_problem(Y, P), 1)
+    three = check_problem(Y, P)
+    assert event_last(three) is three
+
+
+@pytest.mark.parametrize("y", [BITS, BITS == 1, np.array(["no", "yes"])[BITS]])
+def test_the_event_of_every_kind_of_label(y):
+    pairs = np.column_stack([1 - POSITIVE, POSITIVE])
+    first = np.unique(y)[0]
+    turned = event_last(check_problem(y, pairs), first)
+    np.testing.assert_array_equal(turned.target[:, 1], y == first)
+    np.testing.assert_array_equal(turned.forecast[:, 1], 1 - POSITIVE)
 
 
 def test_labels_name_the_columns():

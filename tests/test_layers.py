@@ -18,6 +18,8 @@ LAYERS = {
     "skcalib._version": 0,
     "skcalib._labels": 0,
     "skcalib._guesses": 0,
+    "skcalib._column_names": 0,
+    "skcalib._tables": 1,
     "skcalib._texts": 0,
     "skcalib._checks": 1,
     "skcalib.divergences": 1,
@@ -99,7 +101,11 @@ INNER = {
     "skcalib.errors.proper": 2,
 }
 #: Private modules that draw: matplotlib at their top, and imported inside functions only.
-DRAWING = ("skcalib.displays._plotting", "skcalib.displays._probability_scale")
+DRAWING = (
+    "skcalib.displays._legends",
+    "skcalib.displays._plotting",
+    "skcalib.displays._probability_scale",
+)
 NUMPY_AND_SCIPY_ONLY = (
     "skcalib.divergences",
     "skcalib.kernels",

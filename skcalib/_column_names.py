@@ -1,0 +1,256 @@
+"""Which class does the name of a column of probabilities name?
+
+``p_churn``, ``churn``, ``Proba.Churn``, ``P(Y=churn)`` and ``churn_score`` name the class *churn*:
+the class, in any letter case, beside words for a probability. ``p``, ``score`` and ``y_pred_proba``
+name no class. A name with two readings is ambiguous, and is never guessed.
+"""
+
+import re
+from dataclasses import dataclass
+
+#: Words for a probability. A number behind one of them is a class: ``p0`` is that of class 0.
+PROBABILITY = frozenset(("p", "pr", "prob", "probs", "proba", "probas", "probability"))
+#: Words for a forecast. A number behind one of them may also count models or folds.
+FORECAST = frozenset(
+    ("score", "scores", "pred", "preds", "predict", "predicted", "prediction", "predictions")
+    + ("forecast", "forecasts", "yhat", "hat", "risk", "probabilities")
+)
+#: Words for the positive class, whatever it is called in the labels.
+POSITIVE = frozenset(("pos", "positive", "event"))
+_LINKS = frozenset(("y", "x", "of", "class", "label", "the"))
+_NEGATIONS = frozenset(
+    ("not", "no", "non", "without", "neg", "negative", "nonevent", "minus", "inverse", "complement")
+)
+_NUMBERED = PROBABILITY | {"class", "label"}
+_KNOWN = PROBABILITY | FORECAST | POSITIVE | _LINKS
+#: Labels of these pairs have a positive class that nobody needs to name.
+_PLAIN = (("0", "1"), ("-1", "1"), ("false", "true"))
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the name of a single column says, against two classes or more.
+
+    ``kind`` is "class" (with its ``place``), "generic" (words for a probability only), "unknown"
+    (some other word), "ambiguous" (two readings) or "negated" (the complement of something).
+    ``mentioned`` are the places of the classes that an unknown name holds beside other words.
+    """
+
+    kind: str
+    place: int | None = None
+    mentioned: frozenset = frozenset()
+
+
+def forms(label):
+    """Spellings of a class: 1, 1.0 and True are all "1"."""
+    if label is None:
+        return ()
+    if isinstance(label, bytes):
+        return (label.decode("utf-8", "replace"),)
+    if isinstance(label, bool) or type(label).__name__ in ("bool_", "bool"):
+        return str(bool(label)), str(int(label))
+    text = str(label)
+    number = re.fullmatch(r"([+-]?\d+)(\.0+)?", text.strip())
+    if number:
+        return tuple(dict.fromkeys((text, number[1], f"{number[1]}.0")))
+    return (text,) if text.strip() else ()
+
+
+def is_plain(classes):
+    """Whether two classes are 0/1, -1/1 or False/True, as numbers or as text."""
+    spelled = [{form.casefold() for form in forms(label)} for label in classes]
+    return len(spelled) == 2 and any(
+        first in one and second in other
+        for first, second in _PLAIN
+        for one, other in (spelled, spelled[::-1])
+    )
+
+
+def read_name(name, classes, default=None):
+    """Name of a column and the classes -> `Reading`.
+
+    ``default`` is the place of the class that a column without a name would be of: a name that
+    may name this class or nothing is no ambiguity.
+    """
+    name = str(name).strip()
+    if re.match(r"^\W*(1|one)\s*-\s*\D", name, re.IGNORECASE):  # 1 - p
+        return Reading("negated")
+    matches = _matches(name, classes)
+    named = [(span, place) for span, place in matches if _only_words(name, span)]
+    places = {place for _, place in named}
+    words = _words(name)
+    if len(places) == 1:
+        (place,) = places
+        if place == default or not any(_is_weak(name, span) for span, _ in named):
+            return Reading("class", place)
+        return Reading("ambiguous")
+    if places:
+        return Reading("ambiguous")
+    if _is_generic(words):
+        return Reading("generic")
+    mentioned = frozenset(place for span, place in matches if not name[slice(*span)].isdigit())
+    if set(words) & _NEGATIONS:
+        sure = mentioned or {w for w in words if not w.isdigit()} <= _KNOWN | _NEGATIONS | {"one"}
+        return Reading("negated" if sure else "ambiguous")
+    if _is_foreign_number(words) or {place for _, place in matches} - mentioned - {default}:
+        return Reading("ambiguous")
+    return Reading("unknown", mentioned=mentioned)
+
+
+def _matches(name, classes):
+    """Spans of the classes in a name, without those inside of a longer one."""
+    found = []
+    for place, label in enumerate(classes):
+        for form in forms(label):
+            for pattern in _patterns(form):
+                for hit in re.finditer(f"(?={pattern})", name, re.IGNORECASE):
+                    span = (hit.start(), hit.start() + len(hit[1]))
+                    if _is_whole(name, *span):
+                        found.append((span, place, name[slice(*span)] == form))
+    spans = {span for span, _, _ in found}
+    kept = [
+        (span, place, exact)
+        for span, place, exact in found
+        if not any(_inside(span, other) for other in spans)
+    ]
+    sure = {span for span, _, exact in kept if exact}  # letter case decides between "A" and "a"
+    return {(span, place) for span, place, exact in kept if exact or span not in sure}
+
+
+def _patterns(form):
+    """A class as it is, and with any separators between its words."""
+    yield f"({re.escape(form)})"
+    words = re.findall(r"[^\W_]+", form)
+    if words and form != words[0] and not re.fullmatch(r"[+-]?\d+(\.\d+)?", form):
+        yield "(" + r"[\W_]+".join(map(re.escape, words)) + ")"
+
+
+def _inside(span, other):
+    return span != other and other[0] <= span[0] and span[1] <= other[1]
+
+
+def _is_whole(name, start, end):
+    """Whether a piece of a name stands alone: no letters of a word, no digits of a number."""
+    piece = name[start:end]
+    before, after = name[start - 1 : start], name[end : end + 1]
+    if not any(map(str.isalnum, piece)):  # classes such as "+": between other separators only
+        return not (before.strip("_ (=") or after.strip("_ )|"))
+    if (before and _joined(before, piece[0])) or (after and _joined(piece[-1], after)):
+        return False
+    if piece[0].isdigit() and before in ("-", "."):  # the 1 of -1 and of 0.1
+        stands = name[: start - 1]
+        return bool(stands) and stands[-1].isalpha()
+    return True
+
+
+def _joined(left, right):
+    """Whether two neighbours belong to one word or number; "probChurn" holds two words."""
+    if left.isdigit() or right.isdigit():
+        return left.isdigit() and right.isdigit()
+    return left.isalpha() and right.isalpha() and not (left.islower() and right.isupper())
+
+
+def _words(text):
+    text = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text)
+    return re.findall(r"[^\W\d_]+|\d+", text.casefold())
+
+
+def _only_words(name, span):
+    """Whether the rest of a name is words for a probability."""
+    rest = [*_words(name[: span[0]]), *_words(name[span[1] :])]
+    return _KNOWN.issuperset(rest)
+
+
+def _is_weak(name, span):
+    """Whether what names a class may be something else: a running number, a word such as "p"."""
+    piece = _words(name[slice(*span)])
+    rest = [*_words(name[: span[0]]), *_words(name[span[1] :])]
+    if piece and all(word.isdigit() for word in piece):
+        if name[span[0]] in "+-":  # p-1: a sign, or a dash
+            return name[: span[0]][-1:].isalpha()
+        return not set(rest) & _NUMBERED
+    return bool(piece) and set(piece) <= PROBABILITY | FORECAST | _LINKS and piece != ["risk"]
+
+
+def _is_generic(words):
+    if not words:
+        return True
+    return _KNOWN.issuperset(words) and not _LINKS.issuperset(words)
+
+
+def _is_foreign_number(words):
+    """Whether a name is that of a class with a number which is none of the classes."""
+    numbers = [word for word in words if word.isdigit()]
+    rest = [word for word in words if not word.isdigit()]
+    return len(numbers) == 1 and (not rest or set(rest) <= _NUMBERED | _LINKS)
+
+
+def match_names(names, classes):
+    """Names of columns, and classes that must be among them -> the class of each column.
+
+    Names match as they are, or behind a prefix and before a suffix that all of them share, in the
+    letter case of the classes if that is possible. A list with the place of a class or, for a
+    column that names none of them, the name without prefix and suffix; None if there is no such
+    reading, or more than one.
+    """
+    names = [str(name).strip() for name in names]
+    for key in (str, str.casefold, _separated):
+        places = {}
+        for place, label in enumerate(classes):
+            for form in forms(label):
+                places.setdefault(key(form), set()).add(place)
+        first = [key(form) for form in forms(classes[0])]
+        keyed = [key(name) for name in names]
+        found = []
+        for prefix, suffix in _affixes(keyed, first):
+            cores = [_core(name, prefix, suffix) for name in keyed]
+            if None in cores:
+                continue
+            reading = [_only(places.get(core), core) for core in cores]
+            hits = [place for place in reading if isinstance(place, int)]
+            if sorted(hits) != list(range(len(classes))):
+                continue
+            if not prefix and not suffix:
+                return reading
+            if reading not in found:
+                found.append(reading)
+        if found:
+            return found[0] if len(found) == 1 else None
+    return None
+
+
+def _only(places, core):
+    """The place of the one class of this name; otherwise the name."""
+    return next(iter(places)) if places is not None and len(places) == 1 else core
+
+
+def _affixes(names, first):
+    """Prefixes and suffixes that some name has around the first class; none at all first."""
+    pairs = {("", ""): None}
+    for name in names:
+        for form in first:
+            start = name.find(form)
+            while form and start >= 0:
+                pairs[name[:start], name[start + len(form) :]] = None
+                start = name.find(form, start + 1)
+    return pairs
+
+
+def _core(name, prefix, suffix):
+    inside = len(name) > len(prefix) + len(suffix)
+    if inside and name.startswith(prefix) and name.endswith(suffix):
+        return name[len(prefix) : len(name) - len(suffix)]
+    return None
+
+
+def _separated(name):
+    return re.sub(r"[\W_]+", "_", name.casefold()).strip("_")
+
+
+def is_numbering(names):
+    """Whether columns are merely counted, from 0 or 1: such names are no classes."""
+    ends = [re.fullmatch(r"(.*?)(\d+)", str(name).strip()) for name in names]
+    if not all(ends) or len({end[1] for end in ends}) > 1:
+        return False
+    counted = [int(end[2]) for end in ends]
+    return counted in (list(range(len(ends))), list(range(1, len(ends) + 1)))

@@ -1,0 +1,289 @@
+"""From the columns of a table to labels and probabilities: the names of columns are classes."""
+
+import re
+
+import numpy as np
+
+from skcalib._column_names import forms, is_plain, match_names, read_name
+
+LABEL_NAMES = ("y_true", "ground_truth", "label", "target", "y")
+#: By how much rounding may change the sum of a row.
+ROUNDING = 0.02
+_DESCRIBED = 50  # classes; a sentence about more columns than that names none of them
+_WHAT_TO_KEEP = (
+    "keep the column of labels and one column of probabilities for each class; features go into "
+    "the array X of an .npz file"
+)
+
+
+def read_table(name, header, columns, *, label_column=None, event=None):
+    """Columns of the table `name` -> labels, probabilities, class of each column, event.
+
+    A single column of probabilities comes back as shape (n,), the probability of the last class;
+    that is the event, where one is given. The event of several columns is the class itself.
+    """
+    for column in header:
+        if column and header.count(column) > 1:
+            raise ValueError(f"{name} has two columns of the name {column!r}: rename one of them.")
+    header, columns = _without_index(header, columns)
+    place = _place_of_labels(name, header, label_column)
+    label_column = header[place]
+    y_true = _labels(name, label_column, columns[place])
+    names = [column for k, column in enumerate(header) if k != place]
+    if not names:
+        raise ValueError(f"{name} has no column of probabilities beside {label_column!r}.")
+    numbers = [
+        _numbers(name, label_column, column, columns[k])
+        for k, column in enumerate(header)
+        if k != place
+    ]
+    if len(names) == 1:
+        return _single(name, names[0], y_true, numbers[0], label_column, event)
+    return _several(name, names, y_true, np.column_stack(numbers), event)
+
+
+def find_event(name, event, classes):
+    """The place of the class that a user calls `event`, in any letter case if that is clear."""
+    if len(classes) > 2:
+        raise ValueError(
+            f"--event is for two classes, but {name} has {len(classes)}: leave it out."
+        )
+    for key in (str, str.casefold):
+        wanted = {key(form) for form in forms(event)}
+        places = [k for k, c in enumerate(classes) if wanted & {key(form) for form in forms(c)}]
+        if len(places) == 1:
+            return places[0]
+    raise ValueError(f"--event {event} is not a class of {name}: its classes are {_and(classes)}.")
+
+
+# --- the parts of a table -------------------------------------------------------------------------
+
+
+def _without_index(header, columns):
+    """Without the row numbers that pandas writes as a first column without a name."""
+    if header[0] in ("", "Unnamed: 0", "__index_level_0__"):
+        counted = np.arange(len(columns[0])).astype(str)
+        if np.array_equal(np.asarray(columns[0]).astype(str), counted):
+            return header[1:], columns[1:]
+    return header, columns
+
+
+def _place_of_labels(name, header, label_column):
+    wanted = LABEL_NAMES if label_column is None else (label_column,)
+    for key in (str, str.casefold):
+        keyed = [key(column) for column in header]
+        found = [one for one in wanted if keyed.count(key(one)) == 1]
+        if found:
+            return keyed.index(key(found[0]))
+    if label_column is not None:
+        raise ValueError(
+            f"{name} has no column {label_column!r}; its columns are {', '.join(header)}."
+        )
+    raise ValueError(
+        f"{name} has no column of labels ({', '.join(LABEL_NAMES)}); name it with --label-column. "
+        f"Its columns are {', '.join(header)}."
+    )
+
+
+def _labels(name, column, values):
+    """Labels as text, or as whole numbers where all of them are."""
+    values = np.asarray(values)
+    if values.dtype.kind in "Of" and any(v is None or bool(v != v) for v in values.tolist()):
+        raise ValueError(
+            f"{name} has a missing label in the column {column!r}: fill it, or leave out the row."
+        )
+    text = values.astype(str)
+    distinct, which = np.unique(text, return_inverse=True)
+    if all(re.fullmatch(r"-?(0|[1-9]\d{0,17})(\.0+)?", label) for label in distinct):
+        return np.array([int(float(label)) for label in distinct])[which.ravel()]
+    try:
+        distinct.astype(float)
+    except ValueError:
+        return text
+    wrong = next(label for label in distinct if not re.fullmatch(r"-?\d+(\.0+)?", label))
+    raise ValueError(
+        f"{name} has the label {str(wrong)!r} in the column {column!r}: labels of classes are "
+        "expected, words or whole numbers."
+    )
+
+
+def _numbers(name, label_column, column, values):
+    try:
+        return np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        cell = next(str(value) for value in values if not _is_number(value))
+    advice = ": write 0.45 for 45 %" if cell.endswith("%") else ""
+    raise ValueError(
+        f"{name} must hold numbers in every column but {label_column!r}, and the column "
+        f"{column!r} holds {cell!r}{advice}."
+    )
+
+
+def _is_number(value):
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+# --- one column of probabilities ------------------------------------------------------------------
+
+
+def _single(name, column, y_true, proba, label_column, event):
+    """A single column is the probability of the class that it names."""
+    classes = _both(name, column, np.unique(y_true).tolist(), event)
+    wanted = None if event is None else find_event(name, event, classes)
+    if isinstance(classes[0], str):
+        y_true = y_true.astype(str)
+    place = _class_of_single(name, column, classes, label_column, wanted)
+    if wanted is not None and wanted != place:
+        place = wanted
+        if proba.min() >= 0 and proba.max() <= 1:  # anything else is refused later, as it is
+            proba = 1 - proba
+    labels = np.array([classes[1 - place], classes[place]])
+    return y_true, proba, labels, None if wanted is None else labels[1]
+
+
+def _both(name, column, observed, event):
+    """The two classes of a single column, in order; rows may hold one of them only."""
+    if len(observed) > 2:
+        raise ValueError(
+            f"{name} has {len(observed)} labels ({_and(observed)}), but one column of "
+            f"probabilities, {column!r}: one column for each class is expected, such as "
+            f"'p_{observed[0]}'."
+        )
+    if len(observed) == 2:
+        return observed
+    (only,) = observed
+    for pair in ([0, 1], [-1, 1], ["False", "True"], ["false", "true"], ["FALSE", "TRUE"]):
+        if only in pair:
+            return pair
+    if event is not None and not set(forms(event)) & set(forms(only)):
+        return sorted([str(only), event])
+    if read_name(column, [only]).kind == "class":
+        return [f"not {only}", only] if isinstance(only, str) else [f"not {only}", str(only)]
+    raise ValueError(
+        f"{name} has the single label {str(only)!r}, and its column of probabilities, {column!r}, "
+        "is not named after it: name the other class with --event."
+    )
+
+
+def _class_of_single(name, column, classes, label_column, wanted):
+    """The place of the class that a single column is the probability of."""
+    reading = read_name(column, classes, default=1 if wanted is None else wanted)
+    if reading.kind == "class":
+        return reading.place
+    first, second = classes
+    start = f"{name} has one column of probabilities, {column!r}, which"
+    rename = f"rename it 'p_{first}' or 'p_{second}'"
+    if reading.kind == "negated":
+        raise ValueError(
+            f"{start} is named after the opposite of a class: give the probability of one class, "
+            f"under a name such as 'p_{second}'."
+        )
+    if reading.kind == "ambiguous" or reading.mentioned - {wanted}:
+        raise ValueError(
+            f"{start} does not say clearly whether it is the probability of {first} or of "
+            f"{second}: {rename}."
+        )
+    if wanted is not None:
+        return wanted
+    after_labels = read_name(column, [label_column]).kind == "class"  # churn, p_churn
+    if is_plain(classes) and (reading.kind == "generic" or after_labels):
+        return 1
+    names = "does not name its class" if reading.kind == "generic" else "names no class"
+    raise ValueError(
+        f"{start} {names} (classes: {_and(classes)}): {rename}, or choose its class with --event "
+        f"{first} or --event {second}."
+    )
+
+
+# --- one column for each class --------------------------------------------------------------------
+
+
+def _several(name, names, y_true, proba, event):
+    """Columns are classes: those of the labels, and classes that no row has."""
+    observed = np.unique(y_true).tolist()
+    reading = match_names(names, observed) or _one_by_one(name, names, observed)
+    extra = [k for k, place in enumerate(reading) if isinstance(place, str)]
+    _check_extra(name, names, observed, proba, extra)
+    labels = [place if isinstance(place, str) else observed[place] for place in reading]
+    if not isinstance(observed[0], str) and extra:
+        if all(re.fullmatch(r"-?(0|[1-9]\d{0,17})", str(label)) for label in labels):
+            labels = [int(label) for label in labels]
+        else:
+            y_true, labels = y_true.astype(str), [str(label) for label in labels]
+    wanted = None if event is None else labels[find_event(name, event, labels)]
+    return y_true, proba, np.array(labels), wanted
+
+
+def _one_by_one(name, names, observed):
+    """Columns that are not named alike, as long as each names a class; otherwise what is wrong."""
+    missing = observed[0]
+    if max(len(names), len(observed)) <= _DESCRIBED:
+        readings = [read_name(column, observed) for column in names]
+        places = [reading.place for reading in readings]
+        if sorted(p for p in places if p is not None) == list(range(len(names))):
+            return places
+        claims = [
+            {reading.place} - {None} or (reading.mentioned if reading.kind == "unknown" else set())
+            for reading in readings
+        ]
+        others = [
+            column
+            for column, reading, claim in zip(names, readings, claims, strict=True)
+            if reading.kind != "ambiguous" and len(claim) != 1
+        ]
+        claimed = [place for claim in claims for place in claim]
+        if 0 < len(others) < len(names):
+            without = [str(c) for k, c in enumerate(observed) if k not in claimed]
+            unclear = any(reading.kind == "ambiguous" for reading in readings)
+            lacks = f", and no column for {_and(without)}" * bool(without and not unclear)
+            raise ValueError(
+                f"{name} has {_columns(others)}, after which no label is named{lacks} (labels: "
+                f"{_and(observed)}): {_WHAT_TO_KEEP}."
+            )
+        twice = [k for k in range(len(observed)) if claimed.count(k) > 1]
+        if twice:
+            both = [names[k] for k, claim in enumerate(claims) if twice[0] in claim]
+            raise ValueError(
+                f"{name} has {len(both)} columns for the class {str(observed[twice[0]])!r}, "
+                f"{_and(both)}: keep one of them, or a file for each model."
+            )
+        missing = next((c for k, c in enumerate(observed) if k not in claimed), missing)
+    raise ValueError(
+        f"{name} has the label {str(missing)!r}, but no column of that name, such as "
+        f"'p_{missing}' (columns of probabilities: {_and(names)})."
+    )
+
+
+def _check_extra(name, names, observed, proba, extra):
+    """Columns that no label has are classes without a row, or no probabilities at all."""
+    outside = [k for k in extra if proba[:, k].min() < 0 or proba[:, k].max() > 1]
+    if outside:
+        raise ValueError(
+            f"{name} has {_columns([names[k] for k in outside])} with values outside [0, 1], "
+            f"after which no label is named (labels: {_and(observed)}): {_WHAT_TO_KEEP}."
+        )
+    totals = proba.sum(axis=1)
+    off = np.abs(totals - 1)
+    if extra and off.max() > ROUNDING:
+        raise ValueError(
+            f"{name} has {_columns([names[k] for k in extra])}, after which no label is "
+            f"named, and a row of probabilities that sums to {totals[off.argmax()]:.3g} (labels: "
+            f"{_and(observed)}): {_WHAT_TO_KEEP}."
+        )
+
+
+def _columns(names):
+    word = "the column" if len(names) == 1 else "the columns"
+    return f"{word} {_and([repr(name) if name else 'without a name' for name in names])}"
+
+
+def _and(words, limit=8):
+    """Words for a message; a thousand of them would hide what it says."""
+    words = [str(word) for word in words]
+    if len(words) > limit:
+        return f"{', '.join(words[:limit])}, ... ({len(words)} in all)"
+    return " and ".join([", ".join(words[:-1])] * (len(words) > 1) + words[-1:])
