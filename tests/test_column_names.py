@@ -1,0 +1,341 @@
+"""Which class the name of a column names: the rule alone, in functions, and in both libraries."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from skcalib import calibration_error, calibration_upper_bound, proper_calibration_error
+from skcalib._checks import check_problem
+from skcalib._column_names import is_numbering, is_plain, match_names, read_name
+
+WORDS = ["churn", "stay"]
+BITS = [0, 1]
+
+NAMES = {
+    # name, classes, place of the class that it names
+    "p_churn": (WORDS, 0),
+    "churn": (WORDS, 0),
+    "Churn": (WORDS, 0),
+    "proba_churn": (WORDS, 0),
+    "prob_churn": (WORDS, 0),
+    "PROBA_CHURN": (WORDS, 0),
+    "prob.churn": (WORDS, 0),
+    "p(churn)": (WORDS, 0),
+    "P(Y=churn)": (WORDS, 0),
+    "P(Y = churn | X)": (WORDS, 0),
+    "churn_proba": (WORDS, 0),
+    "churn probability": (WORDS, 0),
+    "probability of churn": (WORDS, 0),
+    "probChurn": (WORDS, 0),
+    "churnRisk": (WORDS, 0),
+    "y_score_churn": (WORDS, 0),
+    "('p', 'churn')": (WORDS, 0),
+    "p_stay": (WORDS, 1),
+    "p_1": (BITS, 1),
+    "proba_1": (BITS, 1),
+    "p1": (BITS, 1),
+    "P(Y=1)": (BITS, 1),
+    "class_1": (BITS, 1),
+    "1": (BITS, 1),
+    "score_1": (BITS, 1),
+    "p_0": (BITS, 0),
+    "p0": (BITS, 0),
+    "proba[0]": (BITS, 0),
+    "p_1.0": ([0.0, 1.0], 1),
+    "p_1 ": ([False, True], 1),
+    "p_False": ([False, True], 0),
+    "p_-1": ([-1, 1], 0),
+    "-1": ([-1, 1], 0),
+    "p_ 1": ([-1, 1], 1),
+    "p_>50K": (["<=50K", ">50K"], 1),
+    "p_<=50K": (["<=50K", ">50K"], 0),
+    "p_New.York": (["New York", "York"], 0),
+    "p_york": (["New York", "York"], 1),
+    "p_no churn": (["churn", "no churn"], 1),
+    "p_no": (["no", "yes"], 0),
+    "p_A": (["A", "a"], 0),
+    "p_a": (["A", "a"], 1),
+    "risk_score": (["risk", "safe"], 0),
+    "y_proba": (["n", "y"], 1),
+    "p_b": ([b"a", b"b"], 1),
+    "p_+": (["+", "-"], 0),
+    "p_2020-01-01": (np.array(["2020-01-01", "2021-01-01"], dtype="M8[D]"), 0),
+    "positive": (["negative", "positive"], 1),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_of_a_class(name):
+    classes, place = NAMES[name]
+    found = read_name(name, classes, default=1)
+    assert (found.kind, found.place) == ("class", place)
+    if not re.search(r"\d", name):
+        assert read_name(name, classes).place == place or name == "y_proba"
+
+
+OTHERS = {
+    "generic": [
+        *("p", "P", "prob", "proba", "probability", "score", "prediction", "predictions", "pred"),
+        *("y_proba", "y_prob", "y_pred_proba", "y_score", "predict_proba", "positive", "event"),
+        *("p(event)", "risk", "forecast", "y_hat", "Prob."),
+    ],
+    "unknown": [
+        *("rf", "p_dog", "logistic", "age", "pchurn", "restaying", "p_churn_old", "days_to_churn"),
+        *("confidence", "y", "label"),
+    ],
+    "negated": [
+        "p_not_churn",
+        "not stay",
+        "1-p",
+        "1 - p_churn",
+        "one_minus_p",
+        "negative",
+        "p_neg",
+    ],
+    "ambiguous": ["no_calibration", "p_2", "proba2"],
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(k, name) for k, names in OTHERS.items() for name in names]
+)
+def test_names_of_no_class(kind, name):
+    assert read_name(name, WORDS, default=1).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("name", "classes"),
+    [
+        ("score_0", BITS),  # of class 0, or the first of several scores
+        ("0", BITS),
+        ("y_0", BITS),
+        ("model_0", BITS),
+        ("p_0.1", BITS),
+        ("p_-1", BITS),
+        ("p-1", [-1, 1]),  # a sign, or a dash
+        ("p", ["p", "q"]),
+        ("y_proba", ["y", "z"]),
+        ("p_50K", ["<=50K", ">50K"]),
+        ("score_1", [1, 2]),
+    ],
+)
+def test_names_with_two_readings(name, classes):
+    assert read_name(name, classes, default=1).kind == "ambiguous"
+
+
+def test_parts_of_words_and_numbers_are_no_classes():
+    """Names that hold the letters of a class by accident."""
+    for name in ("proba", "data", "p_ab", "alpha"):
+        assert read_name(name, ["a", "b"]).kind != "class"
+    for name in ("p10", "p_01", "auc1a", "0.51"):
+        assert read_name(name, BITS, default=1).kind != "class"
+    assert read_name("rf_churn", WORDS).mentioned == {0}
+    assert read_name("p_churn_vs_stay", WORDS).mentioned == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("names", "classes", "expected"),
+    [
+        (["a", "b"], ["a", "b"], [0, 1]),
+        (["p_b", "p_a"], ["a", "b"], [1, 0]),
+        (["P_B", "P_A"], ["a", "b"], [1, 0]),
+        (["a score", "b score"], ["a", "b"], [0, 1]),
+        (["rf_ape_x", "rf_Bee_x", "rf_cat_x"], ["ape", "cat"], [0, "Bee", 1]),
+        (["cat_p", "cow_p"], ["cat", "cow"], [0, 1]),  # their common beginning is no prefix
+        (["aa", "ab"], ["a", "b"], [0, 1]),
+        (["p_A", "p_a"], ["a", "A"], [1, 0]),
+        (["p_New.York", "p_Rome"], ["New York", "Rome"], [0, 1]),
+        (["p0", "p1"], [False, True], [0, 1]),
+        (["c0", "c1", "c10"], [0, 10], [0, "1", 1]),
+        (["p_a", "prob_b"], ["a", "b"], None),
+        (["x", "y"], ["a", "b"], None),
+        (["aba", "abb"], ["a", "b"], [0, 1]),
+    ],
+)
+def test_names_of_several_columns(names, classes, expected):
+    assert match_names(names, classes) == expected
+
+
+def test_a_thousand_columns():
+    names = [f"p_{k}" for k in range(1000)]
+    assert match_names(names, range(1000)) == list(range(1000))
+    assert match_names(names[::-1], range(1000)) == list(range(1000))[::-1]
+
+
+def test_plain_classes_and_numbered_columns():
+    for classes in (BITS, [-1, 1], [False, True], ["0", "1"], [0.0, 1.0], ["FALSE", "TRUE"]):
+        assert is_plain(classes) and is_plain(np.array(classes))
+    for classes in ([1, 2], ["no", "yes"], [0, 1, 2], [None, 1]):
+        assert not is_plain(classes)
+    assert is_numbering([0, 1]) and is_numbering(["p1", "p2"]) and is_numbering(["column_0"])
+    for names in (["p2", "p1"], ["a", "b"], ["p1", "q2"], [3, 4]):
+        assert not is_numbering(names)
+
+
+# --- probabilities that carry a name --------------------------------------------------------------
+
+Y = np.array(["churn", "stay", "churn", "stay", "stay"])
+P = np.array([0.9, 0.2, 0.7, 0.4, 0.1])  # of churn
+BY_NAME = {
+    "pandas series": lambda name, values: pd.Series(values, name=name),
+    "pandas frame": lambda name, values: pd.DataFrame({name: values}),
+    "polars series": lambda name, values: pl.Series(name, values),
+    "polars frame": lambda name, values: pl.DataFrame({name: values}),
+}
+VARIANTS = ["p_churn", "churn", "proba_churn", "Prob_Churn", "P(churn)", "churn_proba"]
+
+
+@pytest.mark.parametrize("kind", BY_NAME)
+@pytest.mark.parametrize("name", VARIANTS)
+def test_a_named_column_is_the_probability_of_its_class(kind, name):
+    """The class that sorts first and the one that sorts last alike."""
+    loss = 2 * np.mean((P - (Y == "churn")) ** 2)
+    assert calibration_upper_bound(Y, BY_NAME[kind](name, P)) == pytest.approx(loss / 2)
+    problem = check_problem(Y, BY_NAME[kind](name, P))
+    assert problem.classes.tolist() == ["stay", "churn"]
+    np.testing.assert_array_equal(problem.forecast[:, 1], P)
+    np.testing.assert_array_equal(problem.target[:, 1], Y == "churn")
+    other = check_problem(Y, BY_NAME[kind](re.sub("(?i)churn", "STAY", name), P))
+    assert other.classes.tolist() == ["churn", "stay"]
+    np.testing.assert_array_equal(other.target[:, 1], Y == "stay")
+
+
+@pytest.mark.parametrize("kind", BY_NAME)
+@pytest.mark.parametrize("labels", [BITS, [-1, 1], [False, True], ["0", "1"]])
+def test_plain_labels(kind, labels):
+    y = np.array(labels)[(Y == "churn").astype(int)]
+    for name in (
+        "p_1",
+        "proba_1",
+        "score_1",
+        "1",
+        "p",
+        "y_pred_proba",
+        "positive",
+        "rf",
+        "p_churn",
+    ):
+        problem = check_problem(y, BY_NAME[kind](name, P))
+        assert problem.classes.tolist() == labels, name
+        np.testing.assert_array_equal(problem.forecast[:, 1], P)
+    zero = "-1" if labels[0] == -1 else "0"
+    assert check_problem(y, BY_NAME[kind](f"p_{zero}", P)).classes.tolist() == labels[::-1]
+    for name in ("p_neg", "not_1", "no_churn", "p_2", "y_0"):
+        with pytest.raises(
+            ValueError, match=f"column of y_proba is named {name!r}, which does not"
+        ):
+            check_problem(y, BY_NAME[kind](name, P))
+
+
+@pytest.mark.parametrize("kind", BY_NAME)
+def test_names_without_a_class_need_pos_label_where_labels_are_words(kind):
+    for name in ("p", "y_proba", "rf", "pchurn", "positive"):
+        column = BY_NAME[kind](name, P)
+        words = f"is named '{name}', .* pass pos_label='churn' or pos_label='stay'"
+        with pytest.raises(ValueError, match=words) as error:
+            check_problem(Y, column)
+        assert "\n" not in str(error.value) and "np." not in str(error.value)
+        assert check_problem(Y, column, pos_label="churn").classes.tolist() == ["stay", "churn"]
+        assert check_problem(Y, column, labels=["stay", "churn"]).classes[1] == "churn"
+    for name in ("p_not_churn", "1-p_churn"):
+        with pytest.raises(ValueError, match="rename it after one of them, such as 'p_churn'"):
+            check_problem(Y, BY_NAME[kind](name, P), pos_label="churn")
+
+
+@pytest.mark.parametrize("kind", BY_NAME)
+def test_a_name_and_an_argument_that_contradict_each_other(kind):
+    column = BY_NAME[kind]("p_churn", P)
+    assert check_problem(Y, column, pos_label="churn").classes[1] == "churn"
+    for arguments in ({"pos_label": "stay"}, {"labels": ["churn", "stay"]}):
+        with pytest.raises(
+            ValueError, match="is the probability of 'churn', but .* that of 'stay'"
+        ):
+            check_problem(Y, column, **arguments)
+    with pytest.raises(ValueError, match="does not say whether"):
+        check_problem(Y, BY_NAME[kind]("days_to_churn", P), pos_label="stay")
+
+
+def test_no_names():
+    """What has no name, or one that a library has given, is read as an array."""
+    for column in (
+        P,
+        P[:, None],
+        P.tolist(),
+        pd.Series(P),
+        pd.DataFrame(P),
+        pd.Series(P, name=0),
+        pl.Series(P),
+        pl.DataFrame(P),
+    ):
+        assert check_problem(Y, column).classes.tolist() == ["churn", "stay"]
+    both = pd.DataFrame(np.column_stack([1 - P, P]))
+    bits = (Y == "churn").astype(int)
+    assert check_problem(bits, both[1]).classes.tolist() == [0, 1]
+    with pytest.raises(ValueError, match="is number 0, which does not say"):
+        check_problem(bits, both[0])
+    assert check_problem(bits, both[0], pos_label=0).classes.tolist() == [1, 0]
+    assert check_problem(bits, both[[0]]).classes.tolist() == [0, 1]  # the only column, unnamed
+
+
+def test_a_single_class_and_a_name():
+    problem = check_problem(["churn"] * 5, pd.Series(P, name="p_churn"))
+    assert problem.classes.tolist() == [None, "churn"]
+    assert problem.target[:, 1].tolist() == [1] * 5
+    assert check_problem([1] * 5, pd.Series(P, name="p_0")).classes.tolist() == [1, 0]
+    with pytest.raises(ValueError, match="single class 'stay'.*: pass labels="):
+        check_problem(["stay"] * 5, pd.Series(P, name="p_churn"))
+
+
+def test_binned_errors_never_read_a_name_as_the_other_class():
+    """They see to the memory of a million forecasts themselves: the same answer, or a sentence."""
+    for name in VARIANTS:
+        column = pd.Series(P, name=name)
+        expected = calibration_error(Y, P, pos_label="churn", notion="canonical")
+        given = calibration_error(Y, column, pos_label="churn", notion="canonical")
+        assert given == expected
+        try:
+            found = calibration_error(Y, column, notion="canonical")
+        except ValueError as error:
+            assert "pass pos_label='churn'" in str(error)
+        else:
+            assert found == expected
+
+
+def test_functions_agree_with_the_array_of_the_class():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=300)
+    y = np.where(rng.uniform(size=300) < p**2, "churn", "stay")
+    expected = proper_calibration_error(y, p, pos_label="churn")
+    assert proper_calibration_error(y, pd.Series(p, name="p_churn")) == expected
+    assert proper_calibration_error(y, pd.Series(1 - p, name="p_stay")) == pytest.approx(
+        expected, rel=1e-6
+    )
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame])
+@pytest.mark.parametrize("form", ["{}", "p_{}", "{}_score", "P({})", "rf.{}"])
+def test_frames_of_several_columns(make, form):
+    upper = [form.format(c).upper() for c in WORDS]
+    for names in ([form.format(c) for c in WORDS], upper):
+        right = make(dict(zip(names, (P, 1 - P), strict=True)))
+        assert check_problem(Y, right).classes.tolist() == WORDS
+        turned = make(dict(zip(names[::-1], (1 - P, P), strict=True)))
+        with pytest.raises(ValueError, match=r"columns of y_proba are named .* pass labels="):
+            check_problem(Y, turned)
+        problem = check_problem(Y, turned, labels=WORDS[::-1])
+        np.testing.assert_array_equal(problem.forecast[:, 1], P)
+        np.testing.assert_array_equal(problem.target[:, 1], Y == "churn")
+
+
+def test_frames_whose_names_are_partly_classes():
+    with pytest.raises(ValueError, match=r"named \['other', 'churn'\]"):
+        check_problem(Y, pd.DataFrame({"other": 1 - P, "churn": P}))
+    check_problem(Y, pd.DataFrame({"churn": P, "other": 1 - P}))
+    for names in ([0, 1], ["p1", "p2"], ["column_0", "column_1"], ["left", "right"]):
+        frame = pd.DataFrame(np.column_stack([1 - P, P])).set_axis(names, axis=1)
+        for labels in ([0, 1], [1, 2], ["no", "yes"]):
+            y = np.array(labels)[(Y == "churn").astype(int)]
+            assert check_problem(y, frame).classes.tolist() == labels
