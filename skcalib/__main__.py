@@ -10,12 +10,11 @@ from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import train_test_split
 
+from skcalib._tables import ROUNDING
 from skcalib._version import __version__
 from skcalib.reading import SUFFIXES, read_predictions
 from skcalib.report import CalibrationReport, ComparisonReport
 from skcalib.report._run import stage
-
-_ROUNDING = 0.02  # by how much rounding may change the sum of a row
 
 
 def main(arguments=None):
@@ -36,7 +35,7 @@ def main(arguments=None):
         print(f"skcalib: which command? Try: skcalib report {arguments[0]}", file=sys.stderr)
         return 2
     options = _parser().parse_args(arguments)
-    # Who waits at a terminal sees the stages; they never mix with the report itself.
+    # At a terminal the stages are shown; they never mix with the report itself.
     verbose = sys.stderr.isatty() or getattr(options, "verbose", False)
     try:
         with redirect_stdout(sys.stderr):
@@ -46,7 +45,7 @@ def main(arguments=None):
     except (ValueError, OSError) as error:
         print(f"skcalib: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
-    print(report)
+    print(report.to_text(details=options.details))
     print(f"\nWritten: {page.resolve()}")
     return 0
 
@@ -71,19 +70,26 @@ def _parser():
         "report of a random forest on scikit-learn's digits, on held-out images.",
     )
     parser.add_argument("--version", action="version", version=f"skcalib {__version__}")
-    _add_out(parser)
+    _add_output(parser)
     parser.set_defaults(command=None)
     commands = parser.add_subparsers(dest="command", title="commands")
     report = commands.add_parser(
         "report",
         help="report on files of labels and probabilities",
         description="Report on held-out predictions in a file: .npz (y_true or ground_truth, "
-        "y_proba or predictions, optionally X), .csv or .parquet (a column of labels, one column "
-        "per class). Several files, one for each model and of the same samples, are compared.",
+        "y_proba or predictions, optionally X), .csv or .parquet (a column of labels, and one "
+        "column for each class or a single one, named by the class: p_churn). Several files, one "
+        "for each model and of the same samples, are compared.",
     )
     report.add_argument("files", type=Path, nargs="+", metavar="file", help="predictions")
-    _add_out(report)
+    _add_output(report)
     report.add_argument("--label-column", metavar="NAME", help="column of labels in a table")
+    report.add_argument(
+        "--event",
+        metavar="NAME",
+        help="the class, of two, whose probability is reported; default: the class that a single "
+        "column names, or the class of the last column",
+    )
     report.add_argument(
         "--normalize",
         action="store_true",
@@ -106,18 +112,23 @@ def _parser():
     report.add_argument(
         "--verbose",
         action="store_true",
-        help="tell the stages on standard error, and how long they took; the default at a terminal",
+        help="print the stages and their times on standard error; the default at a terminal",
     )
     return parser
 
 
-def _add_out(parser):
+def _add_output(parser):
     parser.add_argument(
         "--out",
         type=Path,
         default=Path("skcalib-report.html"),
         metavar="PAGE",
         help="page to write; default: skcalib-report.html",
+    )
+    parser.add_argument(
+        "--details",
+        action="store_true",
+        help="print all of the report; by default its first screen only",
     )
 
 
@@ -129,10 +140,12 @@ def _report_of_files(options, verbose):
             "each file, in their order."
         )
     if len(set(names)) < len(names):
-        raise ValueError("Two files have the same name: tell the models apart by --name.")
-    reports = {}
+        raise ValueError("Two files have the same name: name each model with --name.")
+    reports, labels = {}, None
     for name, path in zip(names, options.files, strict=True):
-        predictions = read_predictions(path, label_column=options.label_column)
+        predictions = read_predictions(
+            path, label_column=options.label_column, event=options.event
+        ).in_order_of(labels)
         proba = predictions.y_proba
         if options.normalize and proba.ndim == 2 and proba.shape[1] > 1:
             proba = _normalize(proba, path.name)
@@ -142,6 +155,7 @@ def _report_of_files(options, verbose):
                 proba,
                 predictions.features,
                 labels=predictions.labels,
+                pos_label=predictions.event,
                 name=name,
                 confidence_level=options.confidence_level,
                 random_state=options.random_state,
@@ -152,6 +166,7 @@ def _report_of_files(options, verbose):
             if "must sum to 1" in str(error) and _is_rounded(proba):
                 raise ValueError(f"{error} On the command line: --normalize.") from error
             raise
+        labels = reports[name].problem.classes if labels is None else labels
     if len(reports) == 1:
         return reports[name]
     with stage("differences of the models", verbose, ", ".join(names)):
@@ -160,17 +175,17 @@ def _report_of_files(options, verbose):
 
 def _is_rounded(proba):
     """Whether rows sum to 1 but for rounding."""
-    return proba.ndim == 2 and np.abs(proba.sum(axis=1) - 1).max() <= _ROUNDING
+    return proba.ndim == 2 and np.abs(proba.sum(axis=1) - 1).max() <= ROUNDING
 
 
 def _normalize(proba, name):
     """Rows that sum to 1 but for rounding; others are no probabilities."""
     totals = proba.sum(axis=1, keepdims=True)
-    off = totals[np.abs(totals - 1) > _ROUNDING]
+    off = totals[np.abs(totals - 1) > ROUNDING]
     if len(off):
         raise ValueError(
             f"{name} has a row of probabilities that sums to {off[0]:.3g}: --normalize is for "
-            f"rounding, up to {_ROUNDING:g}."
+            f"rounding, up to {ROUNDING:g}."
         )
     return proba / totals
 

@@ -31,8 +31,10 @@ from public_functions import (
     only_own_warnings,
     public_name,
 )
+from sklearn.linear_model import LogisticRegression
 
 import skcalib
+from skcalib import CalibrationReport
 from skcalib.datasets import make_tempered_simplex
 
 EVERY = [*FORECASTS, *DISPLAYS]
@@ -337,6 +339,90 @@ def test_the_report_of_labels_and_forecasts_of_other_kinds():
     for kind, container in (("pandas, shuffled index", "pandas"), ("list", "float32")):
         got = run(REPORT, LABELS[kind](y), proba, convert=CONTAINERS[container])
         np.testing.assert_array_equal(got, expected)
+
+
+# --- the event ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def problem_of(monkeypatch):
+    """The problem that a report is made of, without the time that its computation takes."""
+    problems = []
+
+    def remember(self, problem, **options):
+        problems.append(problem)
+
+    monkeypatch.setattr(CalibrationReport, "__init__", remember)
+
+    def make(door, *arguments, **options):
+        getattr(CalibrationReport, door)(*arguments, **options)
+        return problems.pop()
+
+    return make
+
+
+EVENTS = np.array(["churn", "stay"])
+
+
+@pytest.mark.parametrize("event", [None, *EVENTS])
+@pytest.mark.parametrize("container", ["list", "pandas", "polars"])
+def test_the_event_of_a_report_of_two_columns(problem_of, event, container):
+    y, proba = DATA[2]
+    problem = problem_of(
+        "from_predictions", EVENTS[y], CONTAINERS[container](proba), pos_label=event
+    )
+    last = 1 if event is None else EVENTS.tolist().index(event)
+    assert problem.classes.tolist() == EVENTS[[1 - last, last]].tolist()
+    np.testing.assert_array_equal(problem.forecast, proba[:, [1 - last, last]])
+    np.testing.assert_array_equal(problem.target[:, 1], y == last)
+
+
+@pytest.mark.parametrize("library", [pd, pl])
+def test_the_event_of_a_report_of_one_named_column(problem_of, library):
+    y, proba = DATA[2]
+    frame = library.DataFrame({"p_churn": proba[:, 0]})
+    for column in (frame, frame["p_churn"]):
+        for arguments in ({}, {"pos_label": "churn"}, {"labels": ["stay", "churn"]}):
+            problem = problem_of("from_predictions", EVENTS[y], column, **arguments)
+            assert problem.classes.tolist() == ["stay", "churn"]
+            np.testing.assert_array_equal(problem.forecast[:, 1], proba[:, 0])
+            np.testing.assert_array_equal(problem.target[:, 1], y == 0)
+        with pytest.raises(ValueError, match="is named 'p_churn', so it is the probability of"):
+            problem_of("from_predictions", EVENTS[y], column, pos_label="stay")
+
+
+def test_labels_name_columns_and_pos_label_the_event(problem_of):
+    y, proba = DATA[2]
+    for pos_label in EVENTS:
+        problem = problem_of(
+            "from_predictions",
+            EVENTS[y],
+            proba[:, ::-1],
+            labels=EVENTS[::-1],
+            pos_label=pos_label,
+        )
+        assert problem.classes[1] == pos_label
+        place = EVENTS.tolist().index(pos_label)
+        np.testing.assert_array_equal(problem.forecast[:, 1], proba[:, place])
+        np.testing.assert_array_equal(problem.target[:, 1], y == place)
+
+
+@pytest.mark.parametrize("cv", [None, 3])
+def test_the_event_of_a_classifier(problem_of, cv):
+    X = np.random.default_rng(0).normal(size=(90, 2))
+    y = EVENTS[(X[:, 0] > 0).astype(int)]
+    model = LogisticRegression().fit(X, y)
+    given = problem_of("from_estimator", model, X, y, cv=cv)
+    assert given.classes.tolist() == EVENTS.tolist()
+    turned = problem_of("from_estimator", model, X, y, cv=cv, pos_label="churn")
+    assert turned.classes.tolist() == ["stay", "churn"]
+    np.testing.assert_array_equal(turned.forecast, given.forecast[:, ::-1])
+    np.testing.assert_array_equal(turned.target, given.target[:, ::-1])
+    with pytest.raises(ValueError, match="pos_label='x' is not one of the classes"):
+        problem_of("from_estimator", model, X, y, cv=cv, pos_label="x")
+    three = np.arange(90) % 3
+    with pytest.raises(ValueError, match="pos_label is for binary problems, but there are 3"):
+        problem_of("from_estimator", model.fit(X, three), X, three, pos_label=1)
 
 
 # --- weights --------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
-"""The doors of a report: labels with probabilities, or a classifier with data."""
+"""What a report is made from: labels with probabilities, or a classifier with data."""
 
 import numpy as np
 
-from skcalib._checks import check_problem, check_weight
+from skcalib._checks import check_problem, check_weight, event_last
 from skcalib._labels import check_y
 from skcalib.responses import held_out_proba, take_rows
 
@@ -33,7 +33,9 @@ class FromData:
         y_true : array-like of shape (n_samples,)
             Labels.
         y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
-            Probability of the positive class, or of each class. Rows sum to one.
+            Probability of the event, or of each class. Rows sum to one. A Series, or a data
+            frame of one column, whose name names a class (``p_churn``, ``churn``,
+            ``churn_proba``) holds the probability of that class.
         X : array-like of shape (n_samples, n_features), default=None
             Features or any representation, for the grouping loss.
         name : str, default="forecasts"
@@ -43,7 +45,9 @@ class FromData:
         labels : array-like of shape (n_classes,), default=None
             The class of each column of `y_proba`.
         pos_label : label, default=None
-            The class that a `y_proba` of shape (n_samples,) speaks of.
+            The event of a binary problem: the class that the report is about, and that a
+            `y_proba` of shape (n_samples,) is the probability of. By default the class that a
+            single column names, or the last class.
         confidence_level : float, default=0.95
             Level of all intervals.
         random_state : int, RandomState instance or None, default=0
@@ -57,10 +61,17 @@ class FromData:
         -------
         CalibrationReport
             The report.
+
+        Raises
+        ------
+        ValueError
+            For labels, probabilities or weights that do not fit, a name of a column that names no
+            class or another one than `pos_label`, and a `pos_label` for more than two classes.
         """
         problem = check_problem(
             y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
         )
+        problem = event_last(problem, pos_label)
         if X is not None:
             X = _weighted_rows(X, check_weight(sample_weight, len(y_true)))
         return cls(
@@ -83,6 +94,7 @@ class FromData:
         cv=None,
         name=None,
         sample_weight=None,
+        pos_label=None,
         confidence_level=0.95,
         response_method="auto",
         random_state=0,
@@ -107,6 +119,9 @@ class FromData:
             of the best estimator of a search.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the evaluation; not passed to the classifier.
+        pos_label : label, default=None
+            The event of a binary problem: the class that the report is about; by default the last
+            of the classes.
         confidence_level : float, default=0.95
             Level of all intervals.
         response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
@@ -122,6 +137,12 @@ class FromData:
         -------
         CalibrationReport
             The report.
+
+        Raises
+        ------
+        ValueError
+            For labels or weights that do not fit, an object without probabilities or decision
+            values, and a `pos_label` that is no class or for more than two classes.
         """
         y = check_y(y, name="y")
         proba, classes, tested = held_out_proba(
@@ -135,8 +156,13 @@ class FromData:
         )
         weight = check_weight(sample_weight, len(y))
         problem = check_problem(
-            y[tested], proba[tested], sample_weight=weight[tested], labels=classes
+            y[tested],
+            proba[tested],
+            sample_weight=weight[tested],
+            labels=classes,
+            pos_label=pos_label,
         )
+        problem = event_last(problem, pos_label)
         return cls(
             problem,
             name=_kind(estimator) if name is None else name,
