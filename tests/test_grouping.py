@@ -37,6 +37,7 @@ from skcalib import (
     TopK,
 )
 from skcalib.datasets import LINKS, make_grouping_problem
+from skcalib.errors._terms import check_smoother as default_smoother
 from skcalib.grouping._regions import (
     Partitioner,
     cut_level_sets,
@@ -490,46 +491,73 @@ def test_records_of_regions_are_consistent(data):
         assert sum(region.share for region in table) == pytest.approx(len(events))
         harms = [region.harm for region in table]
         assert harms == sorted(harms, reverse=True)
-        # The expected harm is the calibration error between regions: both terms of the bound, up to
-        # forecasts that differ in a region.
-        found = sum(harms) / len(events)
-        assert found == pytest.approx(
-            estimator.explained_ + estimator.calibration_error_, abs=0.003
-        )
+        # The harms add up to what the regions explain at equal scores, up to the slope of the
+        # curve in a level set.
+        assert sum(harms) / len(events) == pytest.approx(estimator.explained_, abs=0.002)
         for region in table:
             assert region.n_samples >= 2
             assert 0 <= region.low <= region.mean_outcome <= region.high <= 1
-            assert region.gap == pytest.approx(region.mean_score - region.mean_outcome)
-            held = region.low <= region.mean_score <= region.high
-            sides = {True: {""}, False: {"over-confident" if region.gap > 0 else "under-confident"}}
+            assert region.gap == pytest.approx(region.expected - region.mean_outcome)
+            held = region.low <= region.expected <= region.high
+            sides = {True: {""}, False: {"too_high" if region.gap > 0 else "too_low"}}
             assert region.direction in sides[held]
         frame = pd.DataFrame(table)
         assert len(frame) == len(table) and "rule" in frame
 
 
 def test_records_by_hand(data):
-    """One region of the table, from the samples of a given region."""
+    """Regions of the table, from the samples of given regions; a badly calibrated score."""
     regions = np.where(data.X[:, 0] > data.X[:, 1], "north", "south")
+    score = np.sqrt(data.y_proba[:, 1])
     estimator = fast(n_bins=3, confidence_level=0.9).fit(
-        data.X, data.y, y_proba=data.y_proba, regions=regions
+        data.X, data.y, y_proba=score, regions=regions
     )
-    bins = level_sets(data.y_proba, 3, "quantile")
+    bins = level_sets(pairs(score), 3, "quantile")
+    smoother = default_smoother(None).for_loss(Brier())
+    curve = smoother.fit(pairs(score), pairs(data.y)).smooth_held_out()[:, 1]
     assert len(estimator.regions_) == 6
+    noise = {}
     for record in estimator.regions_:
         name = record.rule.removeprefix("region ")
-        here = (bins == record.level_set) & (regions == name)
+        level = bins == record.level_set
+        here = level & (regions == name)
         outcome, size = data.y[here].mean(), here.sum()
-        assert record.n_samples == size and record.event == "class 1"
+        assert record.n_samples == size == record.effective_size and record.event == "class 1"
         assert record.share == pytest.approx(size / 3000)
-        assert record.mean_score == pytest.approx(data.y_proba[here, 1].mean())
+        assert record.mean_score == pytest.approx(score[here].mean())
         assert record.mean_outcome == pytest.approx(outcome)
+        expected = curve[here].mean() + data.y[level].mean() - curve[level].mean()
+        assert record.expected == pytest.approx(expected)
+        assert record.gap == pytest.approx(expected - outcome)
         interval = np.array(clopper_pearson(outcome, size, 0.9))
         np.testing.assert_allclose((record.low, record.high), interval)
-        noise = outcome * (1 - outcome) / (size - 1)
-        assert record.harm == pytest.approx(record.share * (record.gap**2 - noise))
+        residual = data.y[here] - curve[here]
+        noise[record.level_set, name] = size / level.sum(), residual.var() / (size - 1)
+    for record in estimator.regions_:
+        parts = [noise[record.level_set, name] for name in ("north", "south")]
+        share, alone = noise[record.level_set, record.rule.removeprefix("region ")]
+        variance = (1 - 2 * share) * alone + sum(part**2 * one for part, one in parts)
+        assert record.harm == pytest.approx(record.share * (record.gap**2 - variance))
     most = estimator.regions_[0]
     south = most.rule == "region south"
-    assert most.direction == ("over-confident" if south else "under-confident")
+    assert most.direction == ("too_high" if south else "too_low")
+
+
+def test_noise_is_taken_off_the_harm():
+    """Coin-tossed regions of a score that is wrong for everybody: harms with a mean of zero."""
+    rng = np.random.default_rng(0)
+    harms, gaps = [], []
+    for seed in range(60):
+        p = rng.random(300)
+        y = (rng.random(300) < p**2).astype(int)
+        regions = rng.integers(0, 3, 300)
+        estimator = fast(n_bins=2, random_state=seed)
+        table = estimator.fit(p[:, None], y, y_proba=p, regions=regions).regions_
+        harms.append(sum(region.harm for region in table))
+        gaps.append(sum(region.share * region.gap for region in table))
+    harms = np.array(harms)
+    assert abs(harms.mean()) < 3 * harms.std() / np.sqrt(60)
+    np.testing.assert_allclose(gaps, 0, atol=1e-9)  # level by level the regions balance
 
 
 @pytest.mark.parametrize("missing", [False, True])

@@ -187,7 +187,15 @@ def _terms(problem, score, bins, measured, cut, curve, options, rng):
             n_jobs=options.n_jobs,
         )
     table = region_table(
-        problem.events, level, region, cut.rules, forecast, target, weight, options.confidence_level
+        problem.events,
+        level,
+        region,
+        cut.rules,
+        forecast,
+        target,
+        curve,
+        weight,
+        options.confidence_level,
     )
     return GroupingFit(
         plugin=terms.plugin,

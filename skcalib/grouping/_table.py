@@ -10,13 +10,37 @@ from skcalib.intervals import clopper_pearson
 
 @dataclass(frozen=True)
 class Region:
-    """A region of a level set, on the samples that were measured.
+    """A region of a level set against all of the level set, on the samples that were measured.
 
-    ``event`` is what is forecast (a class, or "top label"); ``low`` and ``high`` are the
-    Clopper-Pearson interval of ``mean_outcome``; ``gap`` = mean score - mean outcome, positive
-    where the score promises too much. ``harm`` is the share of the region times its squared gap
-    without the bias by the variance of the labels, in the units of the Brier score: what the
-    region contributes to the error of the score.
+    Attributes
+    ----------
+    event : str
+        What is forecast: a class, or "top label".
+    level_set, region : int
+        Numbers of the level set and of the region.
+    rule : str
+        Who belongs to the region.
+    n_samples : int
+        Measured samples.
+    share : float
+        Their weight, between 0 and 1.
+    mean_score : float
+        Mean predicted probability.
+    expected : float
+        Frequency of the event in the level set, moved along the calibration curve to the scores of
+        the region: the mean calibrated score of its samples.
+    mean_outcome : float
+        Frequency of the event in the region.
+    low, high : float
+        Clopper-Pearson interval of `mean_outcome`, of this region alone.
+    gap : float
+        ``expected - mean_outcome``: positive where even the calibrated score is too high.
+    harm : float
+        Share times squared gap, less the part that the noise of the labels adds: what the region
+        contributes to the explained grouping loss. In the units of the Brier score, without bias;
+        negative where chance explains more than the gap.
+    effective_size : float
+        Samples that equal weights would need for the same precision.
     """
 
     event: str
@@ -26,37 +50,47 @@ class Region:
     n_samples: int
     share: float
     mean_score: float
+    expected: float
     mean_outcome: float
     low: float
     high: float
     gap: float
     harm: float
+    effective_size: float
 
     @property
     def direction(self):
-        """ "over-confident", "under-confident", or "" where the interval holds the mean score."""
-        if self.low <= self.mean_score <= self.high:
+        """ "too_high", "too_low", or "" where the interval holds the calibrated score."""
+        if self.low <= self.expected <= self.high:
             return ""
-        return "over-confident" if self.gap > 0 else "under-confident"
+        return "too_high" if self.gap > 0 else "too_low"
 
 
-def region_table(events, bins, regions, rules, forecast, target, weight, confidence_level):
+def region_table(events, bins, regions, rules, forecast, target, curve, weight, confidence_level):
     """List of `Region`, the largest harm first.
 
-    Of a vector of more than two columns, the column of the largest gap speaks for the region.
+    Of a vector of more than two columns, the column of the largest gap stands for the region.
     """
-    cells = Cells(regions, weight)
+    cells, levels = Cells(regions, weight), Cells(bins, weight)
     first = np.unique(cells.cells, return_index=True)[1]
+    level = levels.cells[first]
     score, outcome = cells.mean(forecast)[first], cells.mean(target)[first]
+    # The curve tells how scores differ within the level set, the level set how often it happens.
+    expected = cells.mean(curve + levels.mean(target - curve))[first]
+    spread = (cells.mean((target - curve) ** 2) - cells.mean(target - curve) ** 2)[first]
     column = np.full(len(first), 1)
     if forecast.shape[1] > 2:
-        column = np.abs(score - outcome).argmax(axis=1)
+        column = np.abs(expected - outcome).argmax(axis=1)
     rows = np.arange(len(first))
-    score, outcome, size = score[rows, column], outcome[rows, column], cells.size
+    score, outcome, expected, spread = (
+        part[rows, column] for part in (score, outcome, expected, spread)
+    )
+    gap, size = expected - outcome, cells.size
     low, high = clopper_pearson(outcome, size, confidence_level)
     share = cells.mass / cells.mass.sum()
-    noise = outcome * (1 - outcome) / np.maximum(size - 1, 1)
-    harm = share * ((score - outcome) ** 2 - noise)
+    alone = spread / np.maximum(size - 1, 1)  # variance of the mean residual of each region
+    harm = share * (gap**2 - _noise(alone, cells.mass / levels.mass[level], level))
+    expected = np.clip(expected, 0.0, 1.0)
     counts = np.bincount(cells.cells)
     return [
         Region(
@@ -67,11 +101,19 @@ def region_table(events, bins, regions, rules, forecast, target, weight, confide
             n_samples=int(counts[j]),
             share=float(share[j]),
             mean_score=float(score[j]),
+            expected=float(expected[j]),
             mean_outcome=float(outcome[j]),
             low=float(low[j]),
             high=float(high[j]),
-            gap=float(score[j] - outcome[j]),
+            gap=float(expected[j] - outcome[j]),
             harm=float(harm[j]),
+            effective_size=float(size[j]),
         )
         for j in np.argsort(-harm, kind="stable")
     ]
+
+
+def _noise(alone, part, level):
+    """Variance of the difference of a region from its level set, of which it is a part itself."""
+    together = np.bincount(level, part**2 * alone)
+    return (1 - 2 * part) * alone + together[level]

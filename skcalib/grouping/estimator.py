@@ -111,8 +111,9 @@ class GroupingLossEstimator(ClassifierInspector):
         plus explained, minus :math:`E[2 cov(Y, S|S_B) - var(S|S_B)]`. nan unless quadratic.
     regions_ : list of Region
         Who is affected, the largest harm first: event, level set, rule in feature names, samples,
-        mean score, mean outcome and its Clopper-Pearson interval. ``pandas.DataFrame(regions_)``
-        makes a table. Empty for "risk".
+        mean score, frequency that is expected at equal scores, mean outcome and its Clopper-Pearson
+        interval. The gap is between the last two frequencies, so a score that is wrong for
+        everybody has none. ``pandas.DataFrame(regions_)`` makes a table. Empty for "risk".
     n_regions_ : int
         Regions before single samples were merged into the region most like them.
     scale_ : float

@@ -1,0 +1,307 @@
+"""Who differs from others with equal scores: groups that are named with their difference."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.stats import norm
+from sklearn.utils import check_random_state
+
+from skcalib._checks import check_problem, check_weight
+from skcalib.grouping._candidates import MOST_GROUPS, form_groups
+from skcalib.grouping._categories import encode_features
+from skcalib.grouping._compare import LEAST_SIZE, compare_all
+from skcalib.grouping._equal import EqualScores
+from skcalib.grouping._interactions import Pair
+from skcalib.grouping._named import benjamini_hochberg, distinct
+from skcalib.grouping._regions import check_features
+from skcalib.intervals import check_confidence_level
+from skcalib.notions import TopLabel
+from skcalib.responses import take_rows
+
+#: Samples that are compared at most.
+MOST_ROWS = 50_000
+_LEAST_LABELS = 2
+#: Samples times groups at most: of 1,000 groups 10,000 samples are compared.
+MOST_VALUES = 1e7
+
+
+@dataclass(frozen=True)
+class GroupDifference:
+    """A group that differs from other samples with equal scores.
+
+    Attributes
+    ----------
+    rule : str
+        Who belongs to the group, in names of features.
+    n_samples : int
+        Samples of the group.
+    n_tested : int
+        Those on which the other numbers rest: all, or half of them where the other half chose the
+        rule.
+    share : float
+        Weight of the group, between 0 and 1.
+    mean_score : float
+        Mean predicted probability in the group.
+    expected : float
+        Mean frequency of the event among all samples with equal scores.
+    observed : float
+        Frequency of the event in the group.
+    difference : float
+        ``observed - expected``, between -1 and 1: negative where the predictions are too high for
+        the group even after recalibration.
+    low, high : float
+        Interval of the difference, wider than the level says, so that over all groups that are
+        named a share of at most ``1 - confidence_level`` misses the truth (false coverage rate).
+    pvalue : float
+        Two-sided, of the group alone.
+    harm : float
+        What naming the group would take off the Brier score: the explained variance, less its
+        noise. In units of the grouping loss, of which it is a part.
+    """
+
+    rule: str
+    n_samples: int
+    n_tested: int
+    share: float
+    mean_score: float
+    expected: float
+    observed: float
+    difference: float
+    low: float
+    high: float
+    pvalue: float
+    harm: float
+
+    @property
+    def direction(self):
+        """ "too_high" where the calibrated score exceeds what was observed, else "too_low"."""
+        return "too_high" if self.difference < 0 else "too_low"
+
+
+@dataclass(frozen=True)
+class GroupComparison:
+    """Groups that differ from others with equal scores, and how many were tested.
+
+    Attributes
+    ----------
+    named : tuple of GroupDifference
+        The most harmful first; nearly the same groups only once.
+    n_tried : int
+        Groups tested.
+    n_samples : int
+        Samples compared.
+    note : str
+        What was left out, or why nothing was tested.
+    """
+
+    named: tuple
+    n_tried: int
+    n_samples: int
+    note: str = ""
+
+
+def differences_at_equal_scores(
+    y_true,
+    y_proba,
+    X,
+    *,
+    sample_weight=None,
+    labels=None,
+    pos_label=None,
+    confidence_level=0.95,
+    random_state=0,
+):
+    r"""Name the groups that differ from other samples with equal scores.
+
+    A recalibration treats equal scores alike. A group g whose event is more frequent than
+
+    .. math:: E[\,C(S) \mid g\,], \qquad C(S) = E[Y|S],
+
+    is wronged by every recalibration; the score lacks what the group tells. Groups are compared
+    with the frequency :math:`C(S)` of all samples with equal scores and not with the score, so that
+    a model that is wrong for everybody accuses nobody.
+
+    - **Groups**: each category; numbers cut at their quartiles; missing values; and up to ten
+      intersections of two of these, or of one and a range of scores, chosen on one half of the
+      samples by their joint effect and tested on the other, both ways.
+    - **Statistic**: :math:`T = \sum_i w_i \tilde g_i (y_i - \hat C(s_i))`, with
+      :math:`\tilde g` the residual of the group after a regression on a curve of the score. A
+      wrong :math:`\hat C` enters only times what that curve misses of :math:`E[g|S]`. The p-value
+      is that of independent labels (saddlepoint approximation), and with unequal weights uses the
+      larger of two variances. Of an intersection, both the difference and the joint effect must be
+      significant.
+    - **Named** is what the rule of Benjamini and Hochberg finds at the false discovery rate
+      ``1 - confidence_level``, the most harmful first. A group is left out if it holds nearly the
+      samples of one before it, or differs little beyond those before it.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        Labels.
+    y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
+        Probability of the event, or of each class. With more than two classes the event is that
+        the most likely class is right.
+    X : array-like of shape (n_samples, n_features)
+        Features: numbers, and in data frames categories. Missing values are allowed.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weights.
+    labels : array-like of shape (n_classes,), default=None
+        The class of each column of `y_proba`.
+    pos_label : label, default=None
+        The event of two classes; by default the last.
+    confidence_level : float, default=0.95
+        One minus the false discovery rate, and the level of the intervals.
+    random_state : int, RandomState instance or None, default=0
+        Chooses the halves, and the rows of more than 50,000 samples.
+
+    Returns
+    -------
+    GroupComparison
+        The named groups, and the number of groups tested.
+
+    Raises
+    ------
+    ValueError
+        For invalid input, and for features that are sparse or neither numbers nor categories.
+
+    Notes
+    -----
+    The harm of a group counts one difference for all scores, and so is at most its part of the
+    grouping loss. Groups of fewer than 10 samples (by weight), or in which less than one event is
+    expected, are not tested. Of more than 50,000 samples 50,000 are drawn; of more than 1,000
+    groups those nearest to half of the samples are kept. A test of one variable at a time says
+    nothing on causes: a group may be named for what it goes with.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skcalib.grouping import differences_at_equal_scores
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(4000, 3))
+    >>> p = rng.uniform(0.2, 0.6, 4000)
+    >>> y = rng.random(4000) < p + np.where(X[:, 1] > 0, 0.1, -0.1)
+    >>> found = differences_at_equal_scores(y, np.sqrt(p), X)  # wrong for everybody
+    >>> found.named[0].rule, found.named[0].direction
+    ('x1 > 0.04', 'too_low')
+    """
+    check_confidence_level(confidence_level)
+    problem = check_problem(
+        y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
+    )
+    weight = check_weight(sample_weight, len(y_true))
+    if not (weight > 0).all():
+        X = take_rows(X, np.flatnonzero(weight > 0))
+    features, encoded = encode_features(X)
+    values = check_features(features, allow_nan=True)
+    if len(values) != len(problem.target):
+        raise ValueError(
+            f"X and y_true must have the same number of samples: X has {len(values)}, y_true has "
+            f"{len(problem.target)}."
+        )
+    compared, _, _ = compare_groups(
+        problem,
+        values,
+        feature_names(features, values.shape[1]),
+        encoded,
+        confidence_level=confidence_level,
+        random_state=random_state,
+    )
+    return compared
+
+
+def feature_names(features, n_features):
+    """Names of the columns; x0, x1, ... where there are none."""
+    if hasattr(features, "columns"):
+        return [str(name) for name in features.columns]
+    return [f"x{j}" for j in range(n_features)]
+
+
+def compare_groups(problem, values, names, encoded, *, confidence_level, random_state=0):
+    """`GroupComparison` of a `Problem` and of features that are checked and encoded.
+
+    Returns
+    -------
+    compared : GroupComparison
+        As of `differences_at_equal_scores`.
+    rows : array of int
+        The samples that were compared.
+    members : list of array of bool
+        Which of these each named group holds.
+    """
+    rng = check_random_state(random_state)
+    forecast, target, weight = problem.forecast, problem.target, problem.weight
+    score_name = "score"
+    if forecast.shape[1] > 2:
+        forecast, target = next(TopLabel().problems(forecast, target))
+        score_name = "confidence"
+    score, hit = np.clip(forecast[:, 1], 0, 1), target[:, 1].astype(np.float64)
+    rows = np.arange(len(score))
+    if min(hit.sum(), len(hit) - hit.sum()) < _LEAST_LABELS:
+        note = f"Groups were not compared: fewer than {_LEAST_LABELS} labels are of the rarer kind."
+        return GroupComparison((), 0, len(score), note), rows, []
+    candidates = form_groups(values, names, encoded, weight, LEAST_SIZE)
+    notes = []
+    if candidates.n_formed > MOST_GROUPS:
+        notes.append(
+            f"Of {candidates.n_formed:,} groups the {MOST_GROUPS:,} nearest to half of the samples "
+            "were tested."
+        )
+    most = int(min(MOST_ROWS, MOST_VALUES / max(len(candidates.rules), 1)))
+    if len(score) > most:
+        notes.append(f"Groups were compared on {most:,} random samples of {len(score):,}.")
+        rows = np.sort(rng.choice(len(score), most, replace=False))
+        score, hit, weight = score[rows], hit[rows], weight[rows]
+        candidates = replace(candidates, member=candidates.member[rows])
+    tested = compare_all(EqualScores(score, hit, weight), candidates, rng)
+    level = 1 - confidence_level
+    found = [tested[k] for k in benjamini_hochberg([one.pvalue for one in tested], level)]
+    reach = float(norm.isf(0.5 * level * len(found) / len(tested))) if found else np.inf
+    told = [
+        _record(one, candidates, reach, score_name)
+        for one in distinct(found, candidates, level / max(len(tested), 1))
+    ]
+    told = [(one, member) for one, member in told if not one.low <= 0 <= one.high]
+    named = tuple(one for one, _ in told)
+    compared = GroupComparison(named, len(tested), len(score), " ".join(notes))
+    return compared, rows, [member for _, member in told]
+
+
+def _record(one, candidates, reach, score_name):
+    """`GroupDifference` and members of a group, or of its complement where that is smaller."""
+    equal, member, total = one.equal, one.member, one.total
+    if isinstance(one.source, Pair):
+        rule = one.source.rule(candidates, score_name)
+    else:
+        rule = candidates.rules[one.source]
+        larger = one.inside @ equal.weight > 0.5 * equal.weight.sum()
+        if larger and candidates.two_sided[one.source]:
+            rule, member, total = candidates.complements[one.source], ~member, -total
+    inside = member[one.rows]
+    mass = equal.weight * inside
+    observed = float(mass @ equal.hit / mass.sum())
+    expected = float(np.clip(observed - total / mass.sum(), 0.0, 1.0))
+    difference = observed - expected
+    error = np.sqrt(max(one.variance, _variance(one))) / mass.sum()
+    record = GroupDifference(
+        rule=rule,
+        n_samples=int(member.sum()),
+        n_tested=int(inside.sum()),
+        share=float(mass.sum() / equal.weight.sum()),
+        mean_score=float(mass @ equal.score / mass.sum()),
+        expected=expected,
+        observed=observed,
+        difference=difference,
+        low=float(max(difference - reach * error, -expected)),
+        high=float(min(difference + reach * error, 1 - expected)),
+        pvalue=one.pvalue,
+        harm=one.harm,
+    )
+    return record, member
+
+
+def _variance(one):
+    """Variance of the statistic where the group does differ."""
+    equal = one.equal
+    centred = equal.center(one.inside[:, None].astype(np.float64))[:, 0]
+    residual = equal.residual - one.total / one.information * centred
+    return float(equal.inflation * np.sum((equal.weight * centred * residual) ** 2))
