@@ -1,7 +1,5 @@
 """For each metric of the library the interval that is right for it."""
 
-from dataclasses import replace
-
 import numpy as np
 from scipy.stats import norm as normal
 from sklearn.base import clone
@@ -21,9 +19,9 @@ from skcalib.error_intervals._kernel import (
     squared_embedding_norm,
     squared_location_norm,
 )
-from skcalib.error_intervals._resampling import calibrated_values, jackknife
-from skcalib.error_intervals._squared import SquaredNorm
-from skcalib.errors._terms import check_loss, check_notion, proper_terms
+from skcalib.error_intervals._proper import proper_interval
+from skcalib.error_intervals._resampling import jackknife
+from skcalib.errors._terms import check_loss, check_notion
 from skcalib.errors.binned import _check_reduced
 from skcalib.errors.general import BINS, DISTANCES
 from skcalib.errors.kernel_error import block_estimates
@@ -138,44 +136,24 @@ def embedding(question):
 
 
 def proper(question):
-    """Interval of `proper_calibration_error`: a mean of paired differences.
-
-    Its spread is no guide close to zero, where the differences vanish with the map of the
-    smoother: there the upper limit inverts tests with the bias and the spread that labels drawn
-    from the forecasts have.
-    """
+    """Interval of `proper_calibration_error`: a mean of paired differences."""
     options, problem = question.options, question.problem()
-    given = {name: options[name] for name in ("loss", "notion", "smoother", "method")}
-    given["n_jobs"] = question.n_jobs
-    terms = proper_terms(problem, **given)
     target = "E D(C, S), as far as the smoother can tell C = E[Y|S]"
+    given = {name: options[name] for name in ("loss", "notion", "smoother", "method")}
+    level, n_jobs = question.level, question.n_jobs
+    terms, found = proper_interval(problem, **given, confidence_level=level, n_jobs=n_jobs)
     if not terms.loss.any():  # every label was certain, and came
         return question.nothing_varies(target=target, ceiling=np.inf)
-    if terms.influence is None:
+    if found is None:
         return jackknife(question, at_zero=True, target=target)
-    mean = mean_interval(terms.influence, terms.weight, question.level, estimate=question.estimate)
     flags = {"method": "delta method", "target": target}
-    if not np.isfinite(mean.estimate):
-        reason = "the estimate is infinite"
-        return question.answer(*[mean.estimate] * 2, 0.0, **flags, valid=False, reason=reason)
-    high, error = mean.high, mean.standard_error
-    if 0 < error < np.inf and question.estimate < FAR * error:
-        eye = np.eye(problem.forecast.shape[1])
-        direct = proper_terms(problem, **{**given, "method": "direct"}).mean("calibration")
-
-        def value(codes):
-            drawn = replace(problem, target=eye[codes])
-            return proper_terms(drawn, **given).mean("calibration")
-
-        few = replace(question, n_resamples=min(question.n_resamples, 100))
-        null = calibrated_values(few, problem.forecast, value)
-        slope = error**2 / (4 * direct) if direct > 0 else 0.0
-        debiased = question.estimate - float(null.mean())
-        norm = SquaredNorm(debiased, float(null.var(ddof=1)), 0.0, slope)
-        high = max(high, norm.interval(question.level)[1]) if norm.noise2 > 0 else high
-        reason = "close to zero the estimate is too small on average, and so is the lower limit"
-        flags |= {"conservative": True, "reason": reason, "method": "delta method, test inversion"}
-    return question.answer(mean.low, high, error, **flags)
+    low, high, error = found.low, found.high, found.standard_error
+    if not np.isfinite(found.estimate):
+        flags |= {"valid": False, "reason": "the estimate is infinite"}
+    elif 0 < error < np.inf and found.estimate < FAR * error:
+        reason = "close to zero the estimate varies less than the paired differences that judge it"
+        flags |= {"conservative": True, "reason": reason}
+    return question.answer(low, high, error, **flags)
 
 
 def upper_bound(question):

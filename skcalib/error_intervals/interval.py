@@ -34,8 +34,7 @@ METRICS = {
     "simplex": simplex_calibration_error,
     "kernel": kernel_calibration_error,
     "embedding": unconditional_mean_embedding_error,
-    # A lower bound in expectation, whose interval was studied (doc/studies/interval_coverage.py).
-    "brier": partial(proper_calibration_error, loss="brier", method="risk"),
+    "brier": partial(proper_calibration_error, loss="brier"),
     "log": partial(proper_calibration_error, loss="log"),
     "upper_bound": calibration_upper_bound,
     "root_brier_score": root_brier_score,
@@ -91,8 +90,11 @@ def calibration_error_interval(
       all of it is noise, the upper one that nothing is.
     - *simultaneous limits* for "max": those of every bin that may have the largest gap.
     - *delta method*: Student intervals of means ("upper_bound", "root_brier_score", "brier", "log",
-      kernel blocks). For "brier" and "log" close to zero the upper limit is that of a test
-      inversion with the bias and spread of labels drawn from the forecasts.
+      kernel blocks). "brier" and "log" are :func:`proper_calibration_error` with its defaults. The
+      spread is that of the paired differences :math:`L(y, S) - L(y, \hat C)`, and the lower limit
+      that of `CalibrationErrorEstimator`, cut at 0. Close to zero the upper limit is larger: it
+      has the spread at the limit itself, as Wilson's interval of a rate, around the mean of "risk"
+      and "direct" for "log" and others by "risk", which are too small on average.
     - *jackknife*, over twenty random groups, for "ici", ``method="direct"`` and any other function.
       For errors of the library the lower limit is 0 unless the exact test of calibration
       (:func:`consistency_test`) rejects at half of 1 - level.
@@ -102,8 +104,7 @@ def calibration_error_interval(
     metric : str or callable
         "l1"; "ece", the same with fifteen bins of equal width; "l2", "debiased_l2" and
         "squared_l2" (debiased, without the root); "max" (all of :func:`calibration_error`); "ks",
-        "simplex", "kernel", "embedding", "brier" and "log" (:func:`proper_calibration_error`
-        with its method "risk"),
+        "simplex", "kernel", "embedding", "brier" and "log" (:func:`proper_calibration_error`),
         "upper_bound", "root_brier_score", "ici". Or the function itself, also in a
         ``functools.partial``; or any function ``metric(y_true, y_proba, **kwargs)``
         that returns a number; `sample_weight`, `labels` and `pos_label` are passed if given.
@@ -120,8 +121,7 @@ def calibration_error_interval(
         rescales by roots of sizes, "bootstrap" is the percentile interval, never valid, for
         comparison.
     n_resamples : int, default=1000
-        Draws of the noise, subsets, resamples, or draws of labels (for "brier" and "log" at most
-        100, and these only close to zero).
+        Draws of the noise, subsets, resamples, or draws of labels.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights, which average; they are not repetitions.
     labels : array-like of shape (n_classes,), default=None
