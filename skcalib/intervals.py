@@ -1,10 +1,14 @@
-"""Confidence intervals of means."""
+"""Confidence intervals of means, rates, ratios and the concordance."""
 
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit, logit
 from scipy.stats import beta
+from scipy.stats import norm as normal
 from scipy.stats import t as student
+from sklearn.metrics import roc_auc_score
 
 from skcalib._texts import record_text
 from skcalib.tower import weighted_mean
@@ -123,3 +127,253 @@ def clopper_pearson(mean, size, confidence_level):
     low = beta.ppf(tail, np.where(some_hits, hits, 1), misses + 1)
     high = beta.ppf(1 - tail, hits + 1, np.where(some_misses, misses, 1))
     return np.where(some_hits, low, 0.0), np.where(some_misses, high, 1.0)
+
+
+def wilson_interval(mean, size, confidence_level):
+    r"""Wilson's score interval of a mean of labels, always inside of [0, 1].
+
+    The rates :math:`\pi` with :math:`(\bar y - \pi)^2 \le z^2 \pi (1 - \pi) / m`, with the normal
+    quantile z and m samples. It is shorter than the exact interval `clopper_pearson`. Its coverage
+    is the level on average over rates, and may be less for some.
+
+    Parameters
+    ----------
+    mean : array-like
+        Means of labels in {0, 1}.
+    size : array-like
+        Number of samples of each mean, above 0; for weights the effective one,
+        :math:`(\sum w)^2 / \sum w^2`. It need not be whole.
+    confidence_level : float
+        Level of the two-sided interval.
+
+    Returns
+    -------
+    low, high : ndarray
+        Limits in [0, 1]. Exactly 0 where no label is 1, and exactly 1 where all are.
+
+    References
+    ----------
+    .. [1] L. D. Brown, T. T. Cai and A. DasGupta. Interval estimation for a binomial proportion.
+       Statistical Science 16, 2001.
+
+    Examples
+    --------
+    >>> from skcalib.intervals import wilson_interval
+    >>> low, high = wilson_interval(0.0, 20, 0.95)
+    >>> float(low), round(float(high), 3)
+    (0.0, 0.161)
+    """
+    check_confidence_level(confidence_level)
+    mean, size = np.clip(np.asarray(mean, dtype=np.float64), 0, 1), np.asarray(size)
+    square = _normal_quantile(confidence_level) ** 2 / size
+    centre = (mean + square / 2) / (1 + square)
+    reach = np.sqrt(square * (mean * (1 - mean) + square / 4)) / (1 + square)
+    low, high = np.maximum(centre - reach, 0), np.minimum(centre + reach, 1)
+    return np.where(mean == 0, 0.0, low), np.where(mean == 1, 1.0, high)
+
+
+def observed_expected_ratio(label, forecast, weight=None, confidence_level=0.95):
+    r"""Ratio of the observed to the expected number of events, with an exact interval.
+
+    .. math:: O / E = \sum_i w_i y_i \, / \sum_i w_i p_i
+
+    above 1 where events are more frequent than predicted. The forecasts are held fixed, and the
+    labels are independent with any probabilities, whose mean is what the interval is about: it is
+    the Clopper-Pearson interval of the mean label divided by the mean forecast. The number of
+    events varies most where all probabilities are equal (Hoeffding), so that the interval holds
+    the ratio at least as often as its level says. With weights the mean label has the effective
+    size :math:`(\sum w)^2 / \sum w^2`, and the interval is an approximation.
+
+    Parameters
+    ----------
+    label : array of shape (n,)
+        1 for an event, else 0.
+    forecast : array of shape (n,)
+        Predicted probability of the event.
+    weight : array of shape (n,), optional
+        Positive weights.
+    confidence_level : float, default=0.95
+        Level of the two-sided interval.
+
+    Returns
+    -------
+    MeanInterval
+        From 0 to 1 / (mean forecast), without a unit; finite also for no event or nothing but
+        events. The standard error is the length of the interval over that of a standard normal
+        one.
+
+    Raises
+    ------
+    ValueError
+        If every forecast is 0, or so small that the ratio is no floating-point number.
+
+    References
+    ----------
+    .. [1] W. Hoeffding. On the distribution of the number of successes in independent trials.
+       Annals of Mathematical Statistics 27, 1956.
+
+    Examples
+    --------
+    >>> from skcalib.intervals import observed_expected_ratio
+    >>> ratio = observed_expected_ratio([1] * 3 + [0] * 17, [0.3] * 20)
+    >>> round(ratio.estimate, 2), round(ratio.low, 2), round(ratio.high, 2)
+    (0.5, 0.11, 1.26)
+    """
+    check_confidence_level(confidence_level)
+    observed, size = _rate(label, weight)
+    expected = float(weighted_mean(np.asarray(forecast, dtype=np.float64), weight))
+    with np.errstate(over="ignore", divide="ignore"):
+        largest = np.float64(1) / expected
+    if not np.isfinite(largest):
+        raise ValueError(
+            f"The mean forecast is {expected:.3g}, so the ratio of observed to expected events "
+            "does not exist: check that y_proba is the probability of the event."
+        )
+    low, high = clopper_pearson(observed, size, confidence_level)
+    return _of_limits(observed / expected, low / expected, high / expected, confidence_level)
+
+
+def rate_interval(label, weight=None, confidence_level=0.95):
+    """Exact (Clopper-Pearson) interval of a mean label, at its effective size.
+
+    Parameters
+    ----------
+    label : array of shape (n,)
+        1 for an event, else 0.
+    weight : array of shape (n,), optional
+        Positive weights.
+    confidence_level : float, default=0.95
+        Level of the two-sided interval.
+
+    Returns
+    -------
+    MeanInterval
+        Inside of [0, 1]. The standard error is the length of the interval over that of a standard
+        normal one.
+
+    Examples
+    --------
+    >>> from skcalib.intervals import rate_interval
+    >>> print(rate_interval([0] * 20))
+    0.000 [0.000, 0.168]
+    """
+    check_confidence_level(confidence_level)
+    observed, size = _rate(label, weight)
+    return _of_limits(
+        observed, *clopper_pearson(observed, size, confidence_level), confidence_level
+    )
+
+
+def concordance_interval(label, score, weight=None, confidence_level=0.95):
+    r"""Concordance (area under the ROC curve) of a score, with an interval.
+
+    The probability that an event has a higher score than a non-event, ties counted one half. The
+    standard error is DeLong's: with the share :math:`V_i` of the other class that a sample is
+    ranked rightly against, the squared standard errors of the means of V over the events and over
+    the others add up. The interval is normal on the logit scale. Where the classes are separated,
+    or one has a single effective sample, there is no such error, and the interval is Newcombe's
+    score interval (his method 5), which needs no variance.
+
+    Parameters
+    ----------
+    label : array of shape (n,)
+        1 for an event, else 0; both occur.
+    score : array of shape (n,)
+        Any score, higher for events.
+    weight : array of shape (n,), optional
+        Positive weights.
+    confidence_level : float, default=0.95
+        Level of the two-sided interval.
+
+    Returns
+    -------
+    MeanInterval
+        Inside of [0, 1]; 0.5 is a score without information.
+
+    Raises
+    ------
+    ValueError
+        If all labels are of one class.
+
+    References
+    ----------
+    .. [1] E. R. DeLong, D. M. DeLong and D. L. Clarke-Pearson. Comparing the areas under two or
+       more correlated receiver operating characteristic curves. Biometrics 44, 1988.
+    .. [2] R. G. Newcombe. Confidence intervals for an effect size measure based on the
+       Mann-Whitney statistic. Part 2. Statistics in Medicine 25, 2006.
+
+    Examples
+    --------
+    >>> from skcalib.intervals import concordance_interval
+    >>> found = concordance_interval([0, 0, 0, 1, 1], [0.1, 0.2, 0.4, 0.3, 0.9])
+    >>> round(found.estimate, 3), round(found.low, 3), round(found.high, 3)
+    (0.833, 0.152, 0.993)
+    """
+    check_confidence_level(confidence_level)
+    event, score = np.asarray(label) == 1, np.asarray(score)
+    weight = np.ones(len(event)) if weight is None else np.asarray(weight, dtype=np.float64)
+    if event.all() or not event.any():
+        raise ValueError(
+            "The concordance does not exist: all labels are of one class. Both classes are needed."
+        )
+    area = min(max(float(roc_auc_score(event, score, sample_weight=weight)), 0.0), 1.0)
+    _, place = np.unique(score, return_inverse=True)
+    ranked = [_ranked_above(place[own], place[~own], weight[~own]) for own in (event, ~event)]
+    ranked[1] = 1 - ranked[1]  # a non-event is right where it is below
+    errors = [
+        mean_interval(values, weight[own]).standard_error
+        for values, own in zip(ranked, (event, ~event), strict=True)
+    ]
+    error = float(np.hypot(*errors))
+    if 0 < area < 1 and 1e-9 < error < np.inf:
+        reach = _normal_quantile(confidence_level) * error / (area * (1 - area))
+        low, high = expit(logit(area) - reach), expit(logit(area) + reach)
+        return MeanInterval(area, float(low), float(high), error)
+    sizes = [_effective_size(weight[own]) for own in (event, ~event)]
+    return _of_limits(area, *_newcombe(area, *sizes, confidence_level), confidence_level)
+
+
+def _ranked_above(own, others, weight):
+    """Share of the weight of the others below each of one's own places, ties counted half."""
+    at = np.bincount(others, weight, max(own.max(), others.max()) + 1)
+    return ((np.cumsum(at) - at / 2) / weight.sum())[own]
+
+
+def _newcombe(area, n_events, n_others, confidence_level):
+    """Areas whose variance, as under exponential scores, explains the distance to this one."""
+    square = _normal_quantile(confidence_level) ** 2
+    many = (n_events + n_others) / 2 - 1
+
+    def excess(theta):
+        spread = 1 + many * ((1 - theta) / (2 - theta) + theta / (1 + theta))
+        return (theta - area) ** 2 - square * theta * (1 - theta) * spread / (n_events * n_others)
+
+    def limit(end):
+        near = area + 1e-12 * np.sign(end - area)
+        if area == end:
+            return end
+        return brentq(excess, near, end) if excess(near) < 0 < excess(end) else near
+
+    return limit(0.0), limit(1.0)
+
+
+def _normal_quantile(confidence_level):
+    return float(normal.ppf(0.5 + confidence_level / 2))
+
+
+def _effective_size(weight):
+    return float(weight.sum() ** 2 / np.sum(weight**2))
+
+
+def _rate(label, weight):
+    """Mean label and its effective size."""
+    label = np.asarray(label, dtype=np.float64)
+    size = len(label) if weight is None else _effective_size(np.asarray(weight))
+    return float(weighted_mean(label, weight)), size
+
+
+def _of_limits(estimate, low, high, confidence_level):
+    """`MeanInterval` whose standard error is the length over that of a standard normal one."""
+    low, high = min(float(low), estimate), max(float(high), estimate)
+    error = (high - low) / (2 * _normal_quantile(confidence_level))
+    return MeanInterval(float(estimate), low, high, error)

@@ -1,8 +1,15 @@
 import numpy as np
 import pytest
-from scipy.stats import ttest_1samp
+from scipy.stats import binom, binomtest, norm, ttest_1samp
+from sklearn.metrics import roc_auc_score
 
-from skcalib.intervals import mean_interval
+from skcalib.intervals import (
+    concordance_interval,
+    mean_interval,
+    observed_expected_ratio,
+    rate_interval,
+    wilson_interval,
+)
 
 
 def test_agrees_with_students_interval():
@@ -46,3 +53,123 @@ def test_edges():
     for level in (0, 1, 95, "0.95"):
         with pytest.raises(ValueError, match="confidence_level must lie strictly between 0 and 1"):
             mean_interval([0.0, 1.0], confidence_level=level)
+
+
+# --- rates and ratios -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("hits", [0, 1, 7, 29, 30])
+def test_rates_are_those_of_scipy(hits):
+    label = np.arange(30) < hits
+    for level in (0.9, 0.95):
+        wilson = binomtest(hits, 30).proportion_ci(level, method="wilson")
+        assert wilson_interval(hits / 30, 30, level) == pytest.approx((wilson.low, wilson.high))
+        exact = binomtest(hits, 30).proportion_ci(level, method="exact")
+        found = rate_interval(label, confidence_level=level)
+        assert (found.low, found.high) == pytest.approx((exact.low, exact.high))
+        assert found.standard_error > 0
+
+
+def test_wilson_takes_arrays_and_parts_of_samples():
+    low, high = wilson_interval([0.0, 0.5, 1.0], [2.5, 1e-3, 1e12], 0.95)
+    assert low[0] == 0 and high[2] == 1
+    assert np.all((low >= 0) & (low < high) & (high <= 1))
+    with pytest.raises(ValueError, match="strictly between 0 and 1"):
+        wilson_interval(0.5, 10, 95)
+
+
+def test_ratio_covers_at_least_its_level_whatever_the_spread_of_the_risks():
+    """2,000 draws, standard error .005; the risks spread, so that the interval is conservative."""
+    rng = np.random.default_rng(0)
+    for concentration in (0.3, 3.0, 300.0):
+        risk = rng.beta(concentration, 9 * concentration, 60)
+        forecast = np.minimum(2 * risk + 0.01, 1)
+        truth = risk.sum() / forecast.sum()
+        held = 0
+        for _ in range(2000):
+            found = observed_expected_ratio(rng.random(60) < risk, forecast)
+            held += found.low <= truth <= found.high
+        assert held >= 0.94 * 2000
+
+
+def test_ratio_of_equal_risks_has_exactly_the_level_of_the_binomial():
+    held = [observed_expected_ratio(np.arange(40) < hits, np.full(40, 0.2)) for hits in range(41)]
+    inside = [one.low <= 0.5 <= one.high for one in held]  # a true rate of .1
+    assert binom.pmf(np.arange(41), 40, 0.1) @ inside >= 0.95
+
+
+def test_ratio_at_the_edges():
+    none = observed_expected_ratio([0] * 10, [0.1] * 10)
+    assert none.estimate == none.low == 0 and 0 < none.high < np.inf
+    every = observed_expected_ratio([1] * 10, [0.5] * 10)
+    assert every.estimate == every.high == 2 and 1 < every.low < 2
+    single = observed_expected_ratio([1], [0.5])
+    assert 0 < single.low < single.estimate == single.high == 2
+    weighted = observed_expected_ratio([1, 0], [0.5, 0.5], [1.0, 1e-300])
+    assert np.isfinite([weighted.low, weighted.high, weighted.standard_error]).all()
+    for forecast in ([0.0, 0.0], [5e-324, 5e-324]):
+        with pytest.raises(ValueError, match="ratio of observed to expected events does not exist"):
+            observed_expected_ratio([0, 1], forecast)
+
+
+def test_weights_of_a_ratio_count_relative_to_each_other():
+    rng = np.random.default_rng(0)
+    label, forecast, weight = rng.integers(0, 2, 50), rng.random(50), rng.uniform(0.1, 3, 50)
+    one = observed_expected_ratio(label, forecast, weight)
+    two = observed_expected_ratio(label, forecast, 7 * weight)
+    assert (one.low, one.high) == pytest.approx((two.low, two.high))
+    plain = observed_expected_ratio(label, forecast)
+    equal = observed_expected_ratio(label, forecast, np.full(50, 3.0))
+    assert (plain.low, plain.high) == pytest.approx((equal.low, equal.high))
+
+
+# --- concordance ----------------------------------------------------------------------------------
+
+
+def test_concordance_is_that_of_scikit_learn_with_ties_and_weights():
+    rng = np.random.default_rng(0)
+    label, score = rng.integers(0, 2, 80), rng.integers(0, 6, 80) / 5
+    weight = rng.uniform(0.1, 3, 80)
+    for given in (None, weight):
+        found = concordance_interval(label, score, given)
+        assert found.estimate == pytest.approx(roc_auc_score(label, score, sample_weight=given))
+        turned = concordance_interval(1 - label, 1 - score, given)
+        assert turned.estimate == pytest.approx(found.estimate)
+        assert turned.standard_error == pytest.approx(found.standard_error)
+
+
+def test_standard_error_of_the_concordance_is_delongs():
+    """Against the covariance of structural components, written out over all pairs."""
+    rng = np.random.default_rng(1)
+    label, score = rng.integers(0, 2, 60), np.round(rng.random(60), 1)
+    pairs = score[label == 1][:, None] - score[label == 0][None, :]
+    psi = (pairs > 0) + 0.5 * (pairs == 0)
+    variance = sum(np.var(psi.mean(axis=a), ddof=1) / psi.shape[1 - a] for a in (0, 1))
+    found = concordance_interval(label, score)
+    assert found.standard_error == pytest.approx(np.sqrt(variance))
+
+
+@pytest.mark.parametrize(("shift", "n_samples"), [(0.0, 60), (1.5, 60), (2.5, 300)])
+def test_concordance_is_covered(shift, n_samples):
+    """1,000 draws, standard error .007; a fifth of the samples are events."""
+    rng = np.random.default_rng(n_samples)
+    truth, held = norm.cdf(shift / np.sqrt(2)), 0
+    for _ in range(1000):
+        label = np.arange(n_samples) < n_samples // 5
+        found = concordance_interval(label, rng.normal(shift * label))
+        held += found.low <= truth <= found.high
+    assert 0.92 * 1000 <= held <= 0.985 * 1000
+
+
+def test_concordance_of_separated_classes_has_a_lower_limit():
+    for sign, end in ((1, 1.0), (-1, 0.0)):
+        found = concordance_interval([0] * 10 + [1] * 5, sign * np.arange(15))
+        assert found.estimate == end
+        assert 0 <= found.low < found.high <= 1 and found.standard_error > 0
+    few = concordance_interval([0] * 10 + [1] * 5, np.arange(15))
+    many = concordance_interval([0] * 100 + [1] * 50, np.arange(150))
+    assert few.low < many.low < 1
+    single = concordance_interval([0, 1], [0.2, 0.4])
+    assert 0 < single.low < 0.5 and single.high == 1
+    with pytest.raises(ValueError, match="all labels are of one class"):
+        concordance_interval([1, 1], [0.2, 0.4])
