@@ -105,6 +105,7 @@ from skcalib.smoothers import (
     UniformBins,
 )
 from skcalib.streaming import IncrementalReliability
+from skcalib.summary import CalibrationSummary, calibration_summary
 from skcalib.supersample import (
     InformationEstimate,
     SupersampleEvaluation,
@@ -120,6 +121,7 @@ __all__ = [
     "CalibrationImprovement",
     "CalibrationInterceptSlope",
     "CalibrationReport",
+    "CalibrationSummary",
     "CalibrationTest",
     "Canonical",
     "ClassGroups",
@@ -189,6 +191,7 @@ __all__ = [
     "calibration_error_interval",
     "calibration_improvement",
     "calibration_intercept_slope",
+    "calibration_summary",
     "calibration_upper_bound",
     "compare_calibration",
     "consistency_test",

@@ -236,6 +236,7 @@ def _forecast_recipes():
     yield from _recipes(s.cumulative_test, {"statistic": "kuiper"}, binary=True, infinite=True)
     # One effective sample, by its weight, leaves the whole line as the interval.
     yield from _recipes(s.calibration_intercept_slope, binary=True, infinite=True)
+    yield from _recipes(s.calibration_summary, binary=True, infinite=True, order=True)
 
 
 def _other_recipes():

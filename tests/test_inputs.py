@@ -521,6 +521,7 @@ ONE_IS_ENOUGH = {
     "corp_decomposition",
     "corp_test",
     "corp_bands",
+    "calibration_summary",
     "ReliabilityDisplay.from_predictions",
     "calibration_error",
     "IncrementalReliability",

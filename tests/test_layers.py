@@ -56,6 +56,7 @@ LAYERS = {
     "skcalib.grouping": 7,
     "skcalib.crossfit": 7,
     "skcalib.recalibrated": 7,
+    "skcalib.summary": 7,
     "skcalib.scorers": 8,
     "skcalib.displays": 8,
     "skcalib.report": 9,

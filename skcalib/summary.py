@@ -1,0 +1,394 @@
+"""One record of how well a risk model is calibrated, as `val.prob` in R prints it."""
+
+from dataclasses import dataclass, field
+from textwrap import wrap
+
+import numpy as np
+
+from skcalib._checks import check_problem
+from skcalib._texts import record_text
+from skcalib.divergences import TotalVariation
+from skcalib.error_intervals._proper import interval_of_smoothed
+from skcalib.errors._binary_events import binary_events
+from skcalib.errors._terms import smooth_notion
+from skcalib.integrated_index import _weighted_quantile
+from skcalib.intervals import (
+    MeanInterval,
+    check_confidence_level,
+    concordance_interval,
+    mean_interval,
+    observed_expected_ratio,
+    rate_interval,
+)
+from skcalib.notions import Canonical
+from skcalib.scores import Brier, LogLoss
+from skcalib.slopes import _logistic_fit, _uncertain_logits, calibration_intercept_slope
+from skcalib.smoothers import LogitSmoother
+from skcalib.tower import weighted_mean
+
+#: Field -> (name, perfect value, explanation), in the order of the table.
+ROWS = {
+    "mean_predicted": ("Mean predicted", None, "mean forecast of the event"),
+    "observed": ("Observed", None, "share of samples with the event"),
+    "observed_expected_ratio": ("Ratio O/E", 1.0, "below 1: predictions are too high"),
+    "in_the_large": ("Calibration in the large", 0.0, "log odds; below 0: too high"),
+    "intercept": ("Calibration intercept", 0.0, "log odds at a forecast of one half"),
+    "slope": ("Calibration slope", 1.0, "below 1: too extreme"),
+    "ici": ("ICI", 0.0, "mean distance to a smooth curve"),
+    "e50": ("E50", 0.0, "median distance to the curve"),
+    "e90": ("E90", 0.0, "90th percentile of the distance"),
+    "emax": ("Emax", 0.0, "largest distance"),
+    "brier_calibration_error": ("Brier calibration error", 0.0, "saved by perfect recalibration"),
+    "brier": ("Brier score", 0.0, "mean squared error"),
+    "brier_skill": ("Scaled Brier score", 1.0, "0: no better than the mean"),
+    "log_loss": ("Log loss", 0.0, "in nats"),
+    "auc": ("AUC (concordance)", 1.0, "0.5: no information"),
+}
+LINES = ("in_the_large", "intercept", "slope")
+CURVE = ("ici", "e50", "e90", "emax", "brier_calibration_error")
+NO_SPREAD = "Every sample has the same loss, so there is no spread to judge it by."
+ONE_CLASS = "All labels are of one class: the interval does not allow for labels of the other one."
+
+
+@dataclass(frozen=True)
+class CalibrationSummary:
+    """Result of :func:`calibration_summary`: what a paper on a risk model reports.
+
+    A quantity that does not exist for the data is None, and `notes` says why.
+
+    Attributes
+    ----------
+    event : str
+        Name of the class whose probability was predicted.
+    n_samples, n_events : int
+        Samples of positive weight, and those of them with the event.
+    confidence_level : float
+        Level of all intervals.
+    mean_predicted : float
+        Mean predicted probability of the event.
+    observed : MeanInterval
+        Frequency of the event, with its exact interval.
+    observed_expected_ratio : MeanInterval or None
+        Observed over expected number of events; below 1 the predictions are too high.
+    in_the_large : MeanInterval or None
+        Calibration in the large, in units of the logit; below 0 the predictions are too high.
+    intercept, slope : MeanInterval or None
+        Of the logistic recalibration; a slope below 1 means that predictions are too extreme.
+    ici, e50, e90, emax : float or None
+        Mean, median, 90th percentile and maximum of the distance to a smooth calibration curve, in
+        units of probability. They have no interval here, and are biased upward.
+    brier_calibration_error : MeanInterval or None
+        The Brier score that a perfect recalibration would save, in squared units. The estimate may
+        be below zero, the interval is not.
+    brier : MeanInterval
+        Mean squared error of the probability of the event, in [0, 1].
+    brier_skill : MeanInterval or None
+        Scaled Brier score, at most 1; 0 for a forecast that is always the frequency of the event.
+    log_loss : MeanInterval
+        Mean log loss in nats; infinite where an event had the probability 0.
+    auc : MeanInterval or None
+        Concordance in [0, 1].
+    notes : dict
+        For the name of a quantity the sentence that says why it is missing, or what limits it.
+
+    Examples
+    --------
+    >>> from skcalib import calibration_summary
+    >>> summary = calibration_summary([0, 0, 1, 1], [0.1, 0.3, 0.6, 0.9])
+    >>> summary.slope is None
+    True
+    >>> "separate the two classes" in summary.notes["slope"]
+    True
+    """
+
+    event: str
+    n_samples: int
+    n_events: int
+    confidence_level: float
+    mean_predicted: float
+    observed: MeanInterval
+    observed_expected_ratio: MeanInterval | None
+    in_the_large: MeanInterval | None
+    intercept: MeanInterval | None
+    slope: MeanInterval | None
+    ici: float | None
+    e50: float | None
+    e90: float | None
+    emax: float | None
+    brier_calibration_error: MeanInterval | None
+    brier: MeanInterval
+    brier_skill: MeanInterval | None
+    log_loss: MeanInterval
+    auc: MeanInterval | None
+    notes: dict = field(default_factory=dict)
+
+    def to_frame(self):
+        """One row per quantity, for a paper or a spreadsheet; needs pandas.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Index: the name of the field. Columns: ``quantity`` (a name to print), ``estimate``,
+            ``low``, ``high``, ``perfect`` (the value of a perfect forecast) and ``explanation``.
+            Numbers that do not exist are missing values, and the explanation says why.
+        """
+        import pandas as pd
+
+        rows = [self._row(key) for key in ROWS]
+        columns = ("quantity", "estimate", "low", "high", "perfect", "explanation")
+        table = dict(zip(columns, zip(*rows, strict=True), strict=True))
+        for name in columns[1:5]:
+            table[name] = pd.array(list(table[name]), dtype="Float64")
+        return pd.DataFrame(table, index=pd.Index(ROWS, name="name"))
+
+    def _row(self, key):
+        """Name, estimate, low, high, perfect value and explanation of a quantity."""
+        (name, perfect, explanation), value = ROWS[key], getattr(self, key)
+        limits = (value.low, value.high) if isinstance(value, MeanInterval) else (None, None)
+        estimate = value.estimate if isinstance(value, MeanInterval) else value
+        return name, estimate, *limits, perfect, self.notes.get(key, explanation)
+
+    def __str__(self):
+        head = f"{self.n_samples} samples, {self.n_events} with the event {self.event}; "
+        lines = [f"{head}intervals of {100 * self.confidence_level:g} %"]
+        cells = [("", "estimate", "interval", "perfect", "")]
+        for key, (name, perfect, explanation) in ROWS.items():
+            estimate, interval = _in_words(key, getattr(self, key))
+            best = "" if perfect is None else f"{perfect:g}"
+            cells.append((name, estimate, interval, best, explanation))
+        width = [max(len(row[j]) for row in cells) for j in range(4)]
+        for row in cells:
+            parts = [row[0].ljust(width[0])]
+            parts += [row[j].rjust(width[j]) for j in (1, 2, 3)]
+            lines.append("  ".join([*parts, row[4]]).rstrip())
+        for note in dict.fromkeys(self.notes.values()):
+            names = ", ".join(ROWS[key][0] for key in ROWS if self.notes.get(key) == note)
+            lines += wrap(f"{names}: {note}", 100)
+        return "\n".join(lines)
+
+
+def _in_words(key, value):
+    """Estimate and interval of a quantity as text."""
+    if value is None:
+        return "none", ""
+    if not isinstance(value, MeanInterval):
+        return f"{value:.3f}" if value >= 0.001 or value == 0 else f"{value:.1g}", ""
+    if not np.isfinite([value.low, value.high]).all():
+        return f"{value.estimate:z.3f}", ""
+    estimate, _, interval = record_text(value).partition(" ")
+    if key == "brier_calibration_error" and value.estimate <= 0:
+        estimate = "none detected"
+    return estimate, interval
+
+
+def calibration_summary(
+    y_true,
+    y_proba,
+    *,
+    pos_label=None,
+    labels=None,
+    sample_weight=None,
+    confidence_level=0.95,
+    random_state=0,
+):
+    r"""Summary of the calibration of a risk model: all that a validation study reports.
+
+    For a model of the probability p of an event (a disease, a default) and labels y on data that
+    it was not fitted to:
+
+    - *mean*: the mean forecast against the observed frequency, their ratio
+      :math:`O/E = \sum y_i / \sum p_i`, and the calibration in the large;
+    - *weak*: intercept a and slope b of :math:`\operatorname{logit} P(Y = 1 | p) = a + b
+      \operatorname{logit} p` (:func:`calibration_intercept_slope`);
+    - *moderate*: mean (ICI), median (E50), 90th percentile (E90) and maximum (Emax) of the distance
+      :math:`|\hat C_i - p_i|` to a smooth calibration curve
+      (:func:`integrated_calibration_index`), and the Brier calibration error
+      (:func:`proper_calibration_error`), the squared distance without the bias of the curve;
+    - *overall*: the Brier score :math:`B = \overline{(p - y)^2}`, the scaled Brier score
+      :math:`1 - B / (\bar y (1 - \bar y))`, also called index of prediction accuracy, the log loss,
+      and the concordance, which is the area under the ROC curve.
+
+    The levels of calibration are those of Van Calster et al. [1]_, the choice of numbers is that of
+    Steyerberg [3]_ and of ``val.prob`` in the R package rms and ``val.prob.ci.2`` in
+    CalibrationCurves. Their curve is loess or a spline, in sample; here it is the default
+    smoother, out of fold, so that ICI, E50, E90 and Emax differ.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        Labels of two classes.
+    y_proba : array-like of shape (n_samples,) or (n_samples, 2)
+        Probability of the event, or of both classes.
+    pos_label : label, default=None
+        The event; by default the last class.
+    labels : array-like of shape (2,), default=None
+        The class of each column of `y_proba`; needed where `y_true` may lack one.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Importance weights: a weight of 2 is not two samples.
+    confidence_level : float, default=0.95
+        Level of the two-sided intervals.
+    random_state : int, RandomState instance or None, default=0
+        Seed of the folds of the calibration curve.
+
+    Returns
+    -------
+    CalibrationSummary
+        Record with one field per quantity, `to_frame` and a table when printed. A quantity that
+        does not exist, such as the slope of separated data, is None, and ``notes`` says why.
+
+    Raises
+    ------
+    ValueError
+        For invalid input, and for more than two classes.
+
+    See Also
+    --------
+    CalibrationReport : A page for people, with figures and advice.
+    calibration_error_interval : Intervals of any error, also of the ICI.
+
+    Notes
+    -----
+    Intervals: exact (Clopper-Pearson at the effective size) for the observed frequency and O/E,
+    given the forecasts; Student's with the sandwich covariance for intercept and slope; Student's
+    for means of losses; by the delta method for the scaled Brier score; DeLong's on the logit
+    scale, or Newcombe's, for the concordance. They are about new samples from the same population,
+    for the model as it is. Cost: one smoothing, O(n log n).
+
+    References
+    ----------
+    .. [1] B. Van Calster et al. A calibration hierarchy for risk models was defined: from utopia to
+       empirical data. Journal of Clinical Epidemiology 74, 2016.
+    .. [2] B. Van Calster et al. Calibration: the Achilles heel of predictive analytics. BMC
+       Medicine 17, 2019.
+    .. [3] E. W. Steyerberg. Clinical Prediction Models. Springer, 2nd edition, 2019. Chapter 15.
+    .. [4] P. C. Austin and E. W. Steyerberg. The Integrated Calibration Index (ICI) and related
+       metrics for quantifying the calibration of logistic regression models. Statistics in
+       Medicine 38, 2019.
+
+    Examples
+    --------
+    >>> from skcalib import calibration_summary
+    >>> from skcalib.datasets import make_tempered_simplex
+    >>> data = make_tempered_simplex(2000, 2, random_state=0)  # too extreme: the true slope is 0.6
+    >>> summary = calibration_summary(data.y, data.y_proba[:, 1])
+    >>> print(summary.slope)
+    0.601 [0.549, 0.654]
+    >>> print(summary.observed_expected_ratio)
+    0.983 [0.939, 1.028]
+    """
+    check_confidence_level(confidence_level)
+    problem = check_problem(
+        y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
+    )
+    if problem.forecast.shape[1] > 2:
+        raise ValueError(
+            f"calibration_summary is for two classes, but y_proba has "
+            f"{problem.forecast.shape[1]} columns: pass one class against the rest, "
+            "(y_true == c, y_proba[:, c])."
+        )
+    ((_, problem),) = binary_events(problem, pos_label, Canonical())
+    label, forecast, weight = problem.target[:, 1], problem.forecast[:, 1], problem.weight
+    given, notes = (weight, confidence_level), {}
+
+    def attempt(names, make, *arguments, **options):
+        """The quantity, or None for each name and the sentence of the refusal in the notes."""
+        try:
+            return make(*arguments, **options)
+        except ValueError as error:
+            notes.update(dict.fromkeys(names, str(error)))
+            return (None,) * len(names) if len(names) > 1 else None
+
+    ratio = attempt(["observed_expected_ratio"], observed_expected_ratio, label, forecast, *given)
+    lines = attempt([*LINES], _lines, problem, confidence_level, notes)
+    curve = attempt([*CURVE], _curve, problem, confidence_level, random_state, notes)
+    return CalibrationSummary(
+        event=str(problem.classes.tolist()[-1]),
+        n_samples=len(label),
+        n_events=int(label.sum()),
+        confidence_level=float(confidence_level),
+        mean_predicted=float(weighted_mean(forecast, weight)),
+        observed=rate_interval(label, *given),
+        observed_expected_ratio=ratio,
+        **dict(zip(LINES, lines, strict=True)),
+        **dict(zip(CURVE, curve, strict=True)),
+        **_losses(problem, confidence_level, notes),
+        auc=attempt(["auc"], concordance_interval, label, forecast, *given),
+        notes=notes,
+    )
+
+
+def _lines(problem, level, notes):
+    """Calibration in the large, intercept and slope; the first may exist without the others."""
+    data = {"labels": problem.classes, "confidence_level": level, "sample_weight": problem.weight}
+    label = problem.classes[problem.target.argmax(axis=1)]
+    try:
+        found = calibration_intercept_slope(label, problem.forecast, **data)
+        return found.in_the_large, found.intercept, found.slope
+    except ValueError as error:
+        log_odds, outcome, weight = _uncertain_logits(problem)
+        if outcome.size == 0 or outcome.min() == outcome.max():
+            raise
+        notes |= dict.fromkeys(("intercept", "slope"), str(error))
+        one = np.ones((len(outcome), 1))
+        return *_logistic_fit(one, log_odds, outcome, weight, level), None, None
+
+
+def _curve(problem, level, random_state, notes):
+    """ICI, E50, E90 and Emax, and the Brier calibration error, from one smoothing."""
+    notion, smoother = Canonical(), LogitSmoother(random_state=random_state)
+    smoothed = smooth_notion(problem, notion=notion, smoother=smoother)
+    distance = TotalVariation().divergence(smoothed[0].conditional, problem.forecast)
+    _, error = interval_of_smoothed(smoothed, loss=Brier(), notion=notion, confidence_level=level)
+    error = _inside(error, 0.0, 1.0)
+    if problem.target[:, 1].min() == problem.target[:, 1].max():
+        notes["brier_calibration_error"] = ONE_CLASS
+    quantiles = (_weighted_quantile(distance, problem.weight, q) for q in (0.5, 0.9, 1))
+    return float(weighted_mean(distance, problem.weight)), *map(float, quantiles), error
+
+
+def _losses(problem, level, notes):
+    """Brier score, scaled Brier score and log loss."""
+    target, forecast, weight = problem.target, problem.forecast, problem.weight
+    brier = Brier().loss(target, forecast)
+    found = {
+        "brier": _mean_loss("brier", brier, 1.0, problem, level, notes),
+        "log_loss": _mean_loss(
+            "log_loss", LogLoss().loss(target, forecast), np.inf, problem, level, notes
+        ),
+    }
+    rate, loss = float(weighted_mean(target[:, 1], weight)), found["brier"].estimate
+    variance = rate * (1 - rate)
+    if not variance > 0:
+        notes |= {name: notes.get(name, ONE_CLASS) for name in found}
+        notes["brier_skill"] = "All labels are of one class, so no forecast can save anything."
+        return found | {"brier_skill": None}
+    # The influence of a sample on 1 - B / (rate (1 - rate)), by the delta method.
+    moved = (1 - 2 * rate) * (target[:, 1] - rate)
+    with np.errstate(over="ignore", invalid="ignore"):
+        influence = (moved * loss / variance - (brier - loss)) / variance
+    skill = 1 - loss / variance
+    if not np.isfinite([skill, *influence]).all():
+        notes["brier_skill"] = "Next to all of the weight is on one class."
+        return found | {"brier_skill": None}
+    interval = mean_interval(influence, weight, level, estimate=skill)
+    return found | {"brier_skill": _inside(interval, -np.inf, 1.0)}
+
+
+def _mean_loss(name, losses, highest, problem, level, notes):
+    """Student's interval of a mean loss, in its range."""
+    found = mean_interval(losses, problem.weight, level)
+    if not np.isfinite(found.estimate):
+        wrong = int(np.sum(~np.isfinite(losses)))
+        share = f"{wrong} of {len(losses)} samples"
+        notes[name] = f"Infinite: the class that occurred has the forecast 0 in {share}."
+        return found
+    if found.standard_error == 0 and (problem.forecast != 0.5).any():
+        notes[name] = NO_SPREAD
+        return MeanInterval(found.estimate, 0.0, highest, np.inf)
+    return _inside(found, 0.0, highest)
+
+
+def _inside(found, low, high):
+    """An interval cut at the values that are possible."""
+    limits = max(found.low, low), min(found.high, high)
+    return MeanInterval(found.estimate, *limits, found.standard_error)

@@ -1,0 +1,252 @@
+"""The summary of a risk model: each number against its source, and what does not exist."""
+
+import pickle
+from dataclasses import FrozenInstanceError, fields
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit, logit
+from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
+
+from skcalib import (
+    CalibrationErrorEstimator,
+    calibration_intercept_slope,
+    calibration_summary,
+    integrated_calibration_index,
+    proper_calibration_error,
+)
+from skcalib.intervals import MeanInterval
+from skcalib.summary import ROWS
+
+
+def patients(n_samples=800, shift=0.5, seed=0):
+    """Outcomes with a known risk, and forecasts whose odds are exp(shift) times as high."""
+    rng = np.random.default_rng(seed)
+    log_odds = rng.normal(-2, 1, n_samples)
+    y = (rng.random(n_samples) < expit(log_odds)).astype(int)
+    return y, expit(log_odds + shift)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_every_number_is_that_of_its_function(weighted):
+    y, p = patients()
+    weight = np.random.default_rng(1).uniform(0.2, 2, len(y)) if weighted else None
+    data = {"sample_weight": weight}
+    found = calibration_summary(y, p, **data)
+    assert found.mean_predicted == pytest.approx(np.average(p, weights=weight))
+    assert found.observed.estimate == pytest.approx(np.average(y, weights=weight))
+    ratio = np.average(y, weights=weight) / np.average(p, weights=weight)
+    assert found.observed_expected_ratio.estimate == pytest.approx(ratio)
+    lines = calibration_intercept_slope(y, p, **data)
+    for name in ("in_the_large", "intercept", "slope"):
+        assert getattr(found, name) == getattr(lines, name)
+    for name, quantile in (("ici", None), ("e50", 0.5), ("e90", 0.9), ("emax", 1)):
+        index = integrated_calibration_index(y, p, quantile=quantile, **data)
+        assert getattr(found, name) == pytest.approx(index, abs=1e-12)
+    error = proper_calibration_error(y, p, **data)
+    assert found.brier_calibration_error.estimate == pytest.approx(error, abs=1e-12)
+    limits = CalibrationErrorEstimator().fit(p[:, None], y, weight).confidence_interval_
+    interval = found.brier_calibration_error
+    assert interval.low == pytest.approx(max(limits[0], 0), abs=1e-12)
+    assert interval.high >= limits[1]
+    brier = brier_score_loss(y, p, sample_weight=weight)
+    rate = np.average(y, weights=weight)
+    assert found.brier.estimate == pytest.approx(brier)
+    assert found.brier_skill.estimate == pytest.approx(1 - brier / (rate * (1 - rate)))
+    assert found.log_loss.estimate == pytest.approx(log_loss(y, p, sample_weight=weight))
+    assert found.auc.estimate == pytest.approx(roc_auc_score(y, p, sample_weight=weight))
+    assert (found.n_samples, found.n_events, found.event) == (800, y.sum(), "1")
+    assert found.notes == {}
+
+
+def test_intervals_hold_the_truth():
+    """300 data sets of 400 patients; .95 has a standard error of .013 here."""
+    rng = np.random.default_rng(10**6)
+    log_odds = rng.normal(-2, 1, 400_000)
+    q, p = expit(log_odds), expit(log_odds + 0.5)
+    brier = np.mean((p - q) ** 2 + q * (1 - q))
+    truths = {
+        "in_the_large": -0.5,
+        "intercept": -0.5,
+        "slope": 1.0,
+        "brier": brier,
+        "brier_skill": 1 - brier / (q.mean() * (1 - q.mean())),
+        "log_loss": np.mean(-q * np.log(p) - (1 - q) * np.log(1 - p)),
+        "observed": q.mean(),
+        "observed_expected_ratio": q.mean() / p.mean(),
+        "brier_calibration_error": np.mean((p - q) ** 2),
+        "auc": _true_auc(q, p),
+    }
+    held = dict.fromkeys(truths, 0)
+    for seed in range(300):
+        found = calibration_summary(*patients(400, seed=seed))
+        for name, truth in truths.items():
+            interval = getattr(found, name)
+            held[name] += interval.low <= truth <= interval.high
+    for name, number in held.items():
+        assert number >= 0.91 * 300, (name, number)
+    for name in ("brier", "log_loss", "slope", "auc", "brier_skill"):
+        assert held[name] <= 0.985 * 300, (name, held[name])
+
+
+def _true_auc(q, p):
+    """Concordance of forecasts p with labels of probability q."""
+    q = q[np.argsort(p)]
+    below = np.cumsum(1 - q)
+    return np.sum(q * (below - (1 - q) / 2)) / (q.sum() * (1 - q).sum())
+
+
+def test_a_rare_event_whose_predictions_are_too_high():
+    rng = np.random.default_rng(0)
+    risk = rng.beta(1, 17, 4000)
+    y = rng.random(4000) < risk
+    found = calibration_summary(y, 13 * risk / (1 - risk + 13 * risk))
+    assert found.event == "True"
+    assert found.observed_expected_ratio.high < 0.2
+    assert found.in_the_large.low < -np.log(13) < found.in_the_large.high
+    assert found.brier_skill.high < 0
+    assert found.ici == pytest.approx(0.3, abs=0.03)
+
+
+# --- the event ------------------------------------------------------------------------------------
+
+
+def test_the_event_can_be_any_class_in_any_form():
+    y, p = patients(300)
+    names = np.array(["no", "yes"])[y]
+    expected = calibration_summary(y, p)
+    for found in (
+        calibration_summary(names, p),
+        calibration_summary(names, np.column_stack([1 - p, p])),
+        calibration_summary(
+            names, np.column_stack([p, 1 - p]), labels=["yes", "no"], pos_label="yes"
+        ),
+        calibration_summary(list(names), pd.Series(p), pos_label="yes"),
+    ):
+        assert found.event == "yes"
+        assert found.slope.estimate == pytest.approx(expected.slope.estimate)
+        assert found.observed == expected.observed
+    other = calibration_summary(names, 1 - p, pos_label="no")
+    assert other.event == "no" and other.n_events == 300 - expected.n_events
+    assert other.slope.estimate == pytest.approx(expected.slope.estimate)
+    assert other.in_the_large.estimate == pytest.approx(-expected.in_the_large.estimate)
+
+
+def test_more_classes_are_refused():
+    with pytest.raises(ValueError, match=r"is for two classes, .* one class against the rest"):
+        calibration_summary([0, 1, 2], np.full((3, 3), 1 / 3))
+
+
+# --- what does not exist --------------------------------------------------------------------------
+
+HARD = {
+    "one class": ([0] * 30, np.linspace(0.1, 0.4, 30), {"auc", "slope", "brier_skill"}),
+    "separated": ([0, 0, 1, 1], [0.1, 0.3, 0.6, 0.9], {"intercept", "slope"}),
+    "equal forecasts": ([0, 1, 1], [0.5] * 3, {"intercept", "slope"}),
+    "one sample": ([1], [0.2], {"ici", "brier_calibration_error", "auc", "slope"}),
+    "forecasts of zero": ([0, 1, 0], [0.0] * 3, {"observed_expected_ratio", "slope"}),
+    "impossible event": ([1, 0, 1, 0, 1], [0, 0, 0.2, 0.3, 0.9], {"slope", "in_the_large"}),
+    "perfect": ([0, 0, 1, 1], [0, 0, 1, 1], {"slope", "in_the_large"}),
+}
+
+
+@pytest.mark.parametrize("case", HARD)
+def test_what_does_not_exist_is_none_with_a_reason(case):
+    y, p, missing = HARD[case]
+    found = calibration_summary(y, p)
+    absent = {name for name in ROWS if getattr(found, name) is None}
+    assert missing <= absent <= set(found.notes)
+    for note in found.notes.values():
+        assert note.endswith(".") and "\n" not in note
+    for name in ROWS:
+        value = getattr(found, name)
+        numbers = [] if value is None else [value]
+        if isinstance(value, MeanInterval):
+            numbers = [value.low, value.estimate, value.high]
+            assert value.low <= max(value.estimate, 0) and value.estimate <= value.high
+        assert not np.isnan(numbers).any()
+    assert "nan" not in str(found).lower()
+    assert found.to_frame().shape == (len(ROWS), 6)
+
+
+def test_separated_data_have_a_calibration_in_the_large():
+    found = calibration_summary([0, 0, 1, 1], [0.1, 0.3, 0.6, 0.9])
+    assert found.slope is None and "separate the two classes" in found.notes["slope"]
+    grid = np.linspace(-3, 3, 60_001)
+    excess = 2 - expit(grid[:, None] + logit([0.1, 0.3, 0.6, 0.9])).sum(axis=1)
+    assert found.in_the_large.estimate == pytest.approx(grid[np.abs(excess).argmin()], abs=1e-3)
+
+
+def test_no_event_leaves_an_upper_limit():
+    found = calibration_summary([0] * 30, np.linspace(0.1, 0.4, 30))
+    assert found.observed.low == 0 < found.observed.high < 0.12
+    assert found.observed_expected_ratio.estimate == 0 < found.observed_expected_ratio.high < 0.5
+
+
+def test_limits_are_possible_values():
+    for seed in range(20):
+        found = calibration_summary(*patients(25, seed=seed))
+        for name in ("observed", "brier", "auc", "brier_calibration_error"):
+            value = getattr(found, name)
+            assert value is None or 0 <= value.low <= value.high <= 1
+        assert found.observed_expected_ratio.low >= 0 and found.log_loss.low >= 0
+        assert found.brier_skill is None or found.brier_skill.high <= 1
+
+
+# --- the record -----------------------------------------------------------------------------------
+
+
+def test_the_frame_has_a_row_per_quantity():
+    found = calibration_summary(*patients())
+    frame = found.to_frame()
+    assert list(frame.columns) == [
+        "quantity", "estimate", "low", "high", "perfect", "explanation"
+    ]  # fmt: skip
+    assert list(frame.index) == list(ROWS)
+    assert frame.loc["slope", "estimate"] == found.slope.estimate
+    assert frame.loc["slope", "perfect"] == 1
+    assert frame.loc["ici", "low"] is pd.NA and frame.loc["ici", "estimate"] == found.ici
+    missing = calibration_summary([0, 0, 1, 1], [0.1, 0.3, 0.6, 0.9]).to_frame()
+    assert missing.loc["slope", "estimate"] is pd.NA
+    assert "separate" in missing.loc["slope", "explanation"]
+
+
+def test_the_table_is_aligned_and_in_words():
+    text = str(calibration_summary(*patients()))
+    lines = text.splitlines()
+    assert lines[0].startswith("800 samples, ") and "intervals of 95 %" in lines[0]
+    assert len(lines) == 2 + len(ROWS) and max(map(len, lines)) <= 100
+    ends = {line.index("]") for line in lines if "]" in line}
+    assert len(ends) == 1
+    for name, _, explanation in ROWS.values():
+        assert any(line.startswith(name) and line.endswith(explanation) for line in lines)
+
+
+def test_an_error_below_zero_is_none_detected():
+    for seed in range(20):
+        found = calibration_summary(*patients(200, shift=0.0, seed=seed))
+        if found.brier_calibration_error.estimate < 0:
+            assert "none detected" in str(found) and found.brier_calibration_error.high > 0
+            return
+    raise AssertionError("no estimate below zero in twenty data sets of calibrated forecasts")
+
+
+def test_the_record_is_frozen_and_travels():
+    found = calibration_summary(*patients(100))
+    with pytest.raises(FrozenInstanceError):
+        found.ici = 0.0
+    assert pickle.loads(pickle.dumps(found)) == found
+    assert {one.name for one in fields(found)} >= set(ROWS)
+
+
+def test_confidence_and_seed():
+    y, p = patients(200)
+    narrow, wide = (calibration_summary(y, p, confidence_level=level) for level in (0.8, 0.99))
+    for name in ROWS:
+        one, two = getattr(narrow, name), getattr(wide, name)
+        if isinstance(one, MeanInterval):
+            assert two.low <= one.low <= one.high <= two.high, name
+    assert calibration_summary(y, p, random_state=1).ici != narrow.ici
+    with pytest.raises(ValueError, match="strictly between 0 and 1"):
+        calibration_summary(y, p, confidence_level=95)
