@@ -22,17 +22,16 @@ def distinct(found, candidates, level):
     """The most harmful first, without those that repeat one before, or are explained by them.
 
     Explained is a group that at equal scores *and* equal values of the features that are named
-    no longer differs, or keeps less than a quarter of its harm. The k-th group needs a p-value,
-    before and in this second comparison, of at most k times `level`, which is the false discovery
-    rate over the number of groups tested: the rule of Benjamini and Hochberg, but several cuts of
-    one feature count once.
+    no longer differs, or keeps less than a quarter of its harm. After the first, a group needs a
+    p-value of at most `level`, before and in this second comparison: the false discovery rate over
+    the number of groups tested (Bonferroni), because several cuts of one feature would else make
+    room for others.
     """
     kept = []
     for one in sorted(found, key=_rank):
         if any(_repeats(one, other, candidates.feature) for other in kept):
             continue
-        allowed = level * (len(kept) + 1)
-        if kept and not _adds(one, _known(kept, candidates), allowed):
+        if kept and not _adds(one, _known(kept, candidates), level):
             continue
         kept.append(one)
     return kept

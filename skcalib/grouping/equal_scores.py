@@ -131,8 +131,9 @@ def differences_at_equal_scores(
       larger of two variances. Of an intersection, both the difference and the joint effect must be
       significant.
     - **Named** is what the rule of Benjamini and Hochberg finds at the false discovery rate
-      ``1 - confidence_level``, the most harmful first. A group is left out if it holds nearly the
-      samples of one before it, or differs little beyond those before it.
+      ``1 - confidence_level``, the most harmful first. A group after the first is left out if it
+      holds nearly the samples of one before it, or if it does not differ much, and significantly
+      (Bonferroni), at equal values of the features named before it.
 
     Parameters
     ----------
@@ -182,7 +183,7 @@ def differences_at_equal_scores(
     >>> y = rng.random(4000) < p + np.where(X[:, 1] > 0, 0.1, -0.1)
     >>> found = differences_at_equal_scores(y, np.sqrt(p), X)  # wrong for everybody
     >>> found.named[0].rule, found.named[0].direction
-    ('x1 > 0.04', 'too_low')
+    ('x1 > 0', 'too_low')
     """
     check_confidence_level(confidence_level)
     problem = check_problem(
