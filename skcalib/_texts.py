@@ -12,6 +12,34 @@ def record_text(interval):
     return f"{estimate} [{low}, {high}]"
 
 
+def nonnegative_text(interval):
+    """As `record_text`, for a quantity that cannot be negative, such as a squared error.
+
+    The interval is cut off at zero. An estimate below zero reads "none detected (upper limit x)":
+    x is the upper end that the interval would have around an estimate of zero, or its own if that
+    is larger, so that noise below zero is not taken for certainty. Without an interval there is
+    the estimate alone.
+    """
+    decimals = decimals_of(interval)
+    estimate, low, high = interval.estimate, interval.low, interval.high
+    known = np.isfinite(high - low)
+    if float(f"{estimate:.{decimals}f}") < 0:
+        limit = f" (upper limit {max(high, high - estimate):.{decimals}f})"
+        return f"none detected{limit if known else ''}"
+    if not known:
+        return f"{estimate:z.{decimals}f}"
+    low = f"{low:.{decimals}f}" if low > 0 else "0"
+    return f"{estimate:z.{decimals}f} [{low}, {high:z.{decimals}f}]"
+
+
+def class_text(label):
+    """A class as it is called in a sentence: a name by itself, other labels as "class 1"."""
+    name = str(label)
+    is_name = len(name) > 1 and any(letter.isalpha() for letter in name)
+    answers = ("true", "false", "none", "yes", "no")
+    return name if is_name and name.lower() not in answers else f"class {name}"
+
+
 def decimals_of(interval):
     """Three decimals, or more until the interval is three units of the last one wide."""
     if not (np.isfinite(interval.low) and np.isfinite(interval.high)):

@@ -123,11 +123,13 @@ def test_negative_estimates_lie_to_the_left_of_zero(calibration, grouping, start
     assert_allclose(sum(bar.get_width() for bar in bars.values()), 0.2)
     for name, start in zip(display.whiskers_, starts, strict=False):
         point, _, (reach,) = display.whiskers_[name]
-        end = start + drawn[name]
+        # The interval lies where the part can be: at zero or above.
+        end = start + drawn[name] if drawn[name] > 0 else 0
+        first = end - 0.01 if drawn[name] > 0 else 0
         assert_allclose(point.get_xdata(), [end])
-        assert_allclose(reach.get_segments()[0][:, 0], [end - 0.01, end + 0.01])
+        assert_allclose(reach.get_segments()[0][:, 0], [first, end + 0.01])
     low, high = display.ax_.get_xlim()
-    assert low <= min(0, calibration - 0.01) and high > 0.2
+    assert low <= min(0, calibration) and high > 0.2
 
 
 def test_a_model_without_grouping_beside_one_that_has_it():
@@ -146,7 +148,10 @@ def test_an_infinite_interval_has_no_whisker():
 
 def test_text_has_every_number():
     term = terms_by_hand("m", 0.2, -0.02, 0.03)
-    expected = "calibration -0.020 [-0.030, -0.010], grouping ≥ 0.030 [0.020, 0.040], rest ≤ 0.190"
+    expected = (
+        "calibration none detected (upper limit 0.010), grouping ≥ 0.030 [0.020, 0.040], "
+        "rest ≤ 0.190"
+    )
     assert str(term) == expected
     texts = [text.get_text() for text in DecompositionDisplay([term]).plot().ax_.texts]
     assert texts == ["0.200", expected]

@@ -38,7 +38,7 @@ from skcalib.displays._strategies import make_curve
 from skcalib.errors._corp_bands import consistency_band, isotonic_interval
 from skcalib.intervals import clopper_pearson
 
-STRATEGIES = ("isotonic", "quantile", "uniform", "kernel")
+STRATEGIES = ("isotonic", "quantile", "uniform", "kernel", "smooth")
 draw = ReliabilityDisplay.from_predictions
 
 
@@ -145,7 +145,7 @@ def test_consistency_band_holds_calibrated_curves_as_often_as_it_says(smoother):
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_miscalibrated_curve_leaves_the_consistency_band(strategy):
     data = make_tempered_simplex(3000, 2, score_temperature=0.4, random_state=0)
-    curve = draw(data.y, data.y_proba, strategy=strategy).curves[0]
+    curve = draw(data.y, data.y_proba, strategy=strategy, band="consistency").curves[0]
     outside = (curve.prob_true < curve.low) | (curve.prob_true > curve.high)
     assert outside.mean() > 0.4
     diagonal = (curve.low <= curve.prob_pred) & (curve.prob_pred <= curve.high)
@@ -284,12 +284,12 @@ def test_attributes_and_labels(binary):
     assert display.figure_ is display.ax_.figure
     assert display.ax_.get_aspect() == 1
     assert display.ax_.get_xlabel() == "Predicted probability of class 1"
-    assert display.ax_.get_ylabel() == "Observed frequency"
+    assert display.ax_.get_ylabel() == "Observed frequency of class 1"
     assert display.ref_line_.get_label() == "Perfectly calibrated"
     texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
     error = proper_calibration_error(y, p)
     assert_allclose(curve.error.estimate, error)
-    assert texts[0].startswith(f"Model\nBrier calibration error\n{error:.3f} [")
+    assert texts[0].startswith(f"Model\nBrier calibration error: {error:.3f} [")
     assert texts[1:] == ["95 % consistency band", "Perfectly calibrated"]
 
 
@@ -398,7 +398,10 @@ def test_from_cv_results_draws_the_folds(notion):
     assert_array_equal(display.curves[n_panels].prob_true, fold.curves[0].prob_true)
     first = np.ravel(display.ax_)[0]
     texts = [text.get_text() for text in first.get_legend().get_texts()]
-    assert len(texts) == 2 and texts[0].endswith("over 3 folds")
+    # What all panels share is explained once, below them.
+    assert len(texts) == (1 if notion == "classwise" else 2)
+    assert len(display.figure_.legends) == (notion == "classwise")
+    assert "(mean of 3 folds, sd 0.0" in texts[0]
 
 
 # What is hard, and what is refused
@@ -441,7 +444,7 @@ def test_hard_input_gives_a_picture(case, strategy, band):
     [
         ({"strategy": "bins"}, "strategy must be one of 'isotonic', 'quantile'"),
         ({"notion": "each"}, "notion must be one of 'auto', 'top_label', 'classwise'"),
-        ({"band": "both"}, "band must be 'consistency', 'confidence' or None"),
+        ({"band": "both"}, "band must be 'auto', 'consistency', 'confidence' or None"),
         ({"confidence_level": 95}, "confidence_level must lie strictly between 0 and 1"),
         ({"n_resamples": 38}, "at least 39 for a band of level 0.95"),
         ({"strategy": "quantile", "n_bins": 0}, "n_bins must be a whole number"),

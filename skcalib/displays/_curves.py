@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skcalib._checks import from_table
-from skcalib._texts import record_text
+from skcalib._texts import nonnegative_text, record_text
 from skcalib.displays._strategies import make_curve
 from skcalib.errors._binary_events import binary_events
 from skcalib.errors._corp_bands import BANDS, check_resamples, consistency_band
@@ -17,6 +17,7 @@ from skcalib.smoothers import (
     IsotonicSmoother,
     QuantileBins,
     Smoother,
+    SplineSmoother,
     UniformBins,
 )
 
@@ -63,6 +64,7 @@ def check_options(strategy, n_bins, notion, band, confidence_level, n_resamples)
         "isotonic": IsotonicSmoother,
         **binned,
         "kernel": lambda: DirichletKernel("risk", "loss"),
+        "smooth": SplineSmoother,
     }
     smoother = from_table(strategy, strategies, name="strategy", kind=Smoother)
     if n_bins is not None and not (isinstance(strategy, str) and strategy in binned):
@@ -71,8 +73,10 @@ def check_options(strategy, n_bins, notion, band, confidence_level, n_resamples)
             f"{strategy!r}: choose one of these two, or leave n_bins out."
         )
     notion = check_binary_notion(notion)
+    if isinstance(band, str) and band == "auto":
+        band = "confidence" if isinstance(smoother, SplineSmoother) else "consistency"
     if band is not None and band not in BANDS:
-        raise ValueError(f"band must be 'consistency', 'confidence' or None, got {band!r}.")
+        raise ValueError(f"band must be 'auto', 'consistency', 'confidence' or None, got {band!r}.")
     check_confidence_level(confidence_level)
     if band is not None:
         check_resamples(n_resamples, confidence_level)
@@ -137,16 +141,24 @@ def _error(problem, level):
 
 
 def legend_label(curves, name):
-    """Name and calibration error, with its interval, or with its spread over folds."""
+    """Name and calibration error, with its interval, or with its spread over folds.
+
+    The number is `proper_calibration_error` of the curve's event, or of the top label.
+    """
     errors = [curve.error for curve in curves if curve.error is not None]
-    parts = [] if name is None else [str(name)]
-    if len(errors) > 1:
-        means = [error.estimate for error in errors]
-        spread = f"{np.mean(means):z.3f}, sd {np.std(means):.3f} over {len(means)} folds"
-        parts.append(f"Brier calibration error\n{spread}")
-    elif errors:
-        parts.append(f"Brier calibration error\n{interval_text(errors[0])}")
-    return "\n".join(parts) or None
+    lines = ["Calibration curve" if name is None else str(name)]
+    if errors:
+        notion = " of the top label" if curves[0].event == "top label" else ""
+        lines += [f"Brier calibration error{notion}", _errors_text(errors)]
+    return "\n".join(lines)
+
+
+def _errors_text(errors):
+    if len(errors) == 1:
+        return nonnegative_text(errors[0])
+    mean, spread = (float(f([error.estimate for error in errors])) for f in (np.mean, np.std))
+    known = "none detected" if float(f"{mean:.3f}") < 0 else f"{mean:z.3f}"
+    return f"{known} (mean of {len(errors)} folds, sd {spread:.3f})"
 
 
 def interval_text(error):

@@ -60,7 +60,7 @@ class FromModels:
         pos_label : label, default=None
             The positive class of a binary problem; by default the last.
         name : str, default=None
-            Name of a single model; "Classifier" by default.
+            Name of a single model; "Predictions" by default.
         ax : Axes, default=None
             Where to draw.
         **plot_params : dict
@@ -87,7 +87,7 @@ class FromModels:
         (['Forecast', 'Truth'], 'Log loss in nats')
         """
         if not isinstance(y_proba, Mapping):
-            y_proba = {"Classifier" if name is None else name: y_proba}
+            y_proba = {"Predictions" if name is None else name: y_proba}
         options = check_options(loss, notion, smoother, grouping, confidence_level, random_state)
         terms = []
         for model, proba in y_proba.items():
@@ -98,7 +98,7 @@ class FromModels:
 
     @classmethod
     def from_estimator(cls, estimator, X, y, *, name=None, **params):
-        """Parts of the loss of one classifier on data that it has not seen.
+        """Parts of the loss of one classifier on held-out data.
 
         Parameters
         ----------
@@ -147,10 +147,11 @@ class FromModels:
         confidence_level=0.95,
         random_state=0,
         sample_weight=None,
+        pos_label=None,
         ax=None,
         **plot_params,
     ):
-        """Parts of the loss of several classifiers on data that they have not seen.
+        """Parts of the loss of several classifiers on held-out data.
 
         Parameters
         ----------
@@ -168,7 +169,7 @@ class FromModels:
             Decision values become probabilities through the logistic function or the softmax.
         loss, notion, smoother, grouping, confidence_level, random_state
             As in `from_predictions`.
-        sample_weight, ax, **plot_params
+        sample_weight, pos_label, ax, **plot_params
             As in `from_predictions`; with `cv` weights are also passed to the classifiers.
 
         Returns
@@ -213,7 +214,7 @@ class FromModels:
                 sample_weight=sample_weight,
                 owner=cls.__name__,
             )
-            problem = check_problem(labels, proba, labels=classes)
+            problem = check_problem(labels, proba, labels=classes, pos_label=pos_label)
             terms.append(loss_terms(name, problem, features, weight, options))
         display = cls(terms, confidence_level=confidence_level, unit=options.unit)
         return display.plot(ax=ax, **plot_params)

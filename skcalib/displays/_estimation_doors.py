@@ -135,11 +135,12 @@ class FromSubsamples:
         random_state=0,
         n_jobs=None,
         sample_weight=None,
+        pos_label=None,
         name=None,
         ax=None,
         **plot_params,
     ):
-        """Errors of a classifier on random subsamples of data that it has not seen.
+        """Errors of a classifier on random subsamples of held-out data.
 
         The classifier stays as it is: what changes is how many samples its error is estimated from.
 
@@ -158,7 +159,7 @@ class FromSubsamples:
             Decision values become probabilities through the logistic function or the softmax.
         errors, notion, sample_sizes, n_repeats, band_level, truth, random_state, n_jobs
             As in `from_predictions`.
-        sample_weight, ax, **plot_params
+        sample_weight, pos_label, ax, **plot_params
             As in `from_predictions`; with `cv` weights are also passed to the classifier.
         name : str, default=None
             Name of the classifier; its class by default.
@@ -207,6 +208,7 @@ class FromSubsamples:
             n_jobs=n_jobs,
             sample_weight=weight,
             labels=classes,
+            pos_label=pos_label,
             name=type(estimator).__name__ if name is None else name,
             ax=ax,
             **plot_params,

@@ -12,18 +12,25 @@ def sized_axes():
     """Axes of a new figure."""
     import matplotlib.pyplot as plt
 
-    return plt.subplots(figsize=(6.4, 4.6), layout="constrained")[1]
+    from skcalib.displays._legends import keep_height
+
+    figure, ax = plt.subplots(figsize=(6.4, 4.6), layout="constrained")
+    keep_height(figure)
+    return ax
 
 
 def draw_curves(ax, curves, truths, *, name, shown, curve_style, band_style):
     """Means, bands and lines of all curves -> lists of artists by their kind."""
-    from skcalib.displays._plotting import next_color
+    from skcalib.displays._plotting import next_color, next_number, numbered
 
     artists = {part: [] for part in ("line", "band", *KEYS)}
     for curve in curves:
         color = curve_style.get("color") or next_color(ax)
         label = curve.name if name is None else f"{name}: {curve.name}"
-        style = {"color": color, "label": label, "marker": "o", "markersize": 3.5, "zorder": 3}
+        style, marker = numbered(next_number(ax))
+        # Line styles tell predictions, floors and truths from means; markers tell the errors.
+        style |= {"linestyle": "-", "color": color, "label": label}
+        style |= {"marker": marker, "markersize": 4.5, "zorder": 3}
         artists["line"] += ax.plot(curve.size, curve.mean, **{**style, **curve_style})
         if shown["band"]:
             style = {"color": color, "alpha": 0.18, "linewidth": 0, "zorder": 1, **band_style}
@@ -45,6 +52,8 @@ def draw_keys(ax, artists, band):
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
+    from skcalib.displays._legends import place_legend
+
     handles = [line for line in ax.lines if not line.get_label().startswith("_")]
     grey = {"color": "0.35", "linewidth": 1.3}
     handles += [
@@ -54,4 +63,4 @@ def draw_keys(ax, artists, band):
     ]
     if artists["band"]:
         handles.append(Patch(color="0.35", alpha=0.25, linewidth=0, label=band))
-    ax.legend(handles=handles, fontsize="small", framealpha=0.85)
+    place_legend(ax, [(handle, handle.get_label()) for handle in handles], ncols=2)

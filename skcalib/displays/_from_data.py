@@ -20,7 +20,7 @@ class FromData:
         strategy="isotonic",
         n_bins=None,
         notion="auto",
-        band="consistency",
+        band="auto",
         confidence_level=0.95,
         n_resamples=200,
         random_state=0,
@@ -39,15 +39,17 @@ class FromData:
             Labels.
         y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
             Probability of the positive class, or of each class.
-        strategy : {"isotonic", "quantile", "uniform", "kernel"} or Smoother, default="isotonic"
+        strategy : {"isotonic", "quantile", "uniform", "kernel", "smooth"} or Smoother, \
+                default="isotonic"
             The curve. Of smoothers, partitions are drawn as bins, others as curves.
         n_bins : int, default=None
             Number of bins for "quantile" and "uniform", 10 if None; refused for other curves.
         notion : {"auto", "top_label", "classwise"} or Notion, default="auto"
             The probability of the positive class of a binary problem, and the confidence of the
             predicted class otherwise; the confidence; or a panel for each of at most 25 classes.
-        band : {"consistency", "confidence"} or None, default="consistency"
-            The band, see `ReliabilityDisplay`.
+        band : {"auto", "consistency", "confidence"} or None, default="auto"
+            The band, see `ReliabilityDisplay`; by default "confidence" for ``strategy="smooth"``
+            and "consistency" for other curves.
         confidence_level : float, default=0.95
             Level of the band, pointwise, and of the interval in the legend.
         n_resamples : int, default=200
@@ -61,7 +63,7 @@ class FromData:
         pos_label : label, default=None
             The positive class of a binary problem; by default the last.
         name : str, default=None
-            Name in the legend; "Classifier" by default.
+            Name in the legend.
         ax : Axes or array of Axes, default=None
             Where to draw.
         **plot_params : dict
@@ -92,8 +94,7 @@ class FromData:
             y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
         )
         curves = reliability_curves(problem, pos_label, options, check_random_state(random_state))
-        name = "Classifier" if name is None else name
-        display = cls(curves, name=name, confidence_level=confidence_level, band=band)
+        display = cls(curves, name=name, confidence_level=confidence_level, band=options.band)
         return display.plot(ax=ax, **plot_params)
 
     @classmethod
@@ -107,7 +108,7 @@ class FromData:
         strategy="isotonic",
         n_bins=None,
         notion="auto",
-        band="consistency",
+        band="auto",
         confidence_level=0.95,
         n_resamples=200,
         random_state=0,
@@ -117,7 +118,7 @@ class FromData:
         ax=None,
         **plot_params,
     ):
-        """Reliability diagram of a fitted classifier on data that it has not seen.
+        """Reliability diagram of a fitted classifier on held-out data.
 
         Parameters
         ----------
@@ -214,7 +215,7 @@ class FromData:
             Features of the cross-validation.
         y : array-like of shape (n_samples,)
             Labels of the cross-validation.
-        band : {"consistency", "confidence"} or None, default=None
+        band : {"auto", "consistency", "confidence"} or None, default=None
             The band of each fold, see `ReliabilityDisplay`.
         response_method, strategy, n_bins, notion, confidence_level, n_resamples, random_state
             As in `from_estimator`.
@@ -255,7 +256,7 @@ class FromData:
         for estimator, test in zip(cv_results["estimator"], tests, strict=True):
             if max(test) >= len(y):
                 raise ValueError(
-                    f"cv_results speaks of sample {max(test)}, but y has {len(y)} samples: pass "
+                    f"cv_results refers to sample {max(test)}, but y has {len(y)} samples: pass "
                     "the X and y of the cross-validation."
                 )
             proba = classifier_proba(estimator, take_rows(X, test), response_method=response_method)
@@ -267,5 +268,5 @@ class FromData:
             curves += reliability_curves(problem, pos_label, options, rng)
         if name is None:
             name = type(cv_results["estimator"][0]).__name__
-        display = cls(curves, name=name, confidence_level=confidence_level, band=band)
+        display = cls(curves, name=name, confidence_level=confidence_level, band=options.band)
         return display.plot(ax=ax, **plot_params)

@@ -21,18 +21,19 @@ def draw_maps(ax, maps, *, names, styles, ref_line, histogram):
     from skcalib.displays import _plotting as draw  # matplotlib is imported here, not before
 
     diagonals = [_draw_unchanged(ax, draw, styles.ref_line)] if ref_line else []
-    lines, colors = [], {}
+    lines, colors, numbers = [], {}, {}
     for one in maps:
         alike = [other for other in maps if other.name == one.name]
         first = one.name not in colors
         color = colors.setdefault(one.name, draw.next_color(ax))
-        style = {"color": color, "label": _label(alike, names) if first else None, "zorder": 3}
+        style, marker = draw.numbered(numbers.setdefault(one.name, draw.next_number(ax)))
+        style |= {"color": color, "label": _label(alike, names) if first else None, "zorder": 3}
         if one.joined:
             # The folds of a cross-validation share a colour and one entry of the legend.
             style |= {"linewidth": 1.6, "alpha": 1.0 if len(alike) == 1 else 0.6}
         else:
-            style |= {"linestyle": "", "marker": ".", "markeredgewidth": 0}
-            style |= {"markersize": 4 if len(maps) == 1 else 3, "alpha": 0.4, "rasterized": True}
+            style |= {"linestyle": "", "marker": marker, "markeredgewidth": 0}
+            style |= {"markersize": 2 if len(maps) == 1 else 1.8, "alpha": 0.4, "rasterized": True}
         lines += ax.plot(one.before, one.after, **{**style, **styles.curve})
     insets = []
     scores = [one.scores for one in maps if one.scores is not None]
@@ -63,19 +64,12 @@ def _label(maps, names):
 
 
 def draw_names(axes, *, outside):
-    """Legend in the freer corner of the first panel, or below several panels in their figure."""
+    """Legend of the first panel, or below several panels in their figure."""
     from skcalib.displays import _plotting as draw
 
-    entries = list(zip(*axes[0].get_legend_handles_labels(), strict=True))
-    entries.sort(key=lambda entry: entry[1] == UNCHANGED)
     if outside:
-        handles, labels = zip(*entries, strict=True)
-        place = {"loc": "outside lower center", "ncols": 2, "fontsize": "small", "frameon": False}
-        legend = axes[0].figure.legend(handles, labels, markerscale=2.5, **place)
+        entries = list(zip(*axes[0].get_legend_handles_labels(), strict=True))
+        entries.sort(key=lambda entry: entry[1] == UNCHANGED)
+        draw.draw_figure_legend(axes[0].figure, entries, markerscale=2.5)
     else:
-        x, y = np.concatenate([line.get_xydata() for line in axes[0].lines]).T
-        size = "small" if len(axes) == 1 and len(entries) < 4 else "x-small"
-        corner = draw.emptier_corner(x, y)
-        legend = draw.draw_legend(axes[0], entries, corner, fontsize=size, markerscale=2.5)
-    for handle in legend.legend_handles:
-        handle.set_alpha(1)
+        draw.draw_legends(axes[:1], markerscale=2.5)

@@ -1,6 +1,7 @@
 """Drawing of reliability curves on matplotlib axes. Import this module inside methods only."""
 
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -10,25 +11,34 @@ from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.colors import to_hex
 from matplotlib.lines import Line2D
 
+from skcalib._texts import class_text
+from skcalib.displays._legends import REFERENCE, draw_figure_legend, draw_legends, keep_height
 from skcalib.displays._probability_scale import probability_map, set_probability_scale
 
-__all__ = ["set_probability_scale"]  # beside what is defined here
+__all__ = [
+    "draw_figure_legend",
+    "draw_legends",
+    "set_probability_scale",
+]  # beside what is defined here
 
-# The palette of Okabe and Ito: told apart by readers of any colour vision.
+# The palette of Okabe and Ito: readers of any colour vision can distinguish its colours.
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-REFERENCE = "Perfectly calibrated"
+# Overlaid curves differ in grey, too.
+LINES = ("-", (0, (5, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (2, 1)), (0, (7, 1, 1, 1, 1, 1)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_CURVE = "skcalib curve"  # group id of the lines of a display, with its number
 _SCORES = "skcalib scores"  # label by which the histogram of an earlier display is found
 _FEW = 40  # a curve of so few points shows them
 
 
 def panel_axes(ax, n_panels):
     """Axes for the panels: of a new figure, or those that the user gave."""
-    if ax is None and n_panels == 1:
-        return [plt.subplots(figsize=(5, 5.7), layout="constrained")[1]]
     if ax is None:
         columns = int(np.ceil(np.sqrt(n_panels)))
         rows = -(-n_panels // columns)
-        figure = plt.figure(figsize=(3.2 * columns, 3.7 * rows), layout="constrained")
+        size = (5, 5.75) if n_panels == 1 else (3.2 * columns, 3.3 * rows)
+        figure = plt.figure(figsize=size, layout="constrained")
+        keep_height(figure)
         return [figure.add_subplot(rows, columns, i + 1) for i in range(n_panels)]
     axes = [ax] if isinstance(ax, Axes) else list(np.ravel(np.array(ax, dtype=object)))
     if len(axes) != n_panels or not all(isinstance(one, Axes) for one in axes):
@@ -62,6 +72,29 @@ def without_aliases(style, kind="line"):
     return normalize_kwargs(style, artists[kind])
 
 
+def line_style(kwargs, curve_kwargs):
+    """Properties of lines given to `plot` and in `curve_kwargs`, without aliases; typos refused."""
+    style = without_aliases(kwargs)
+    for name in style:
+        if not hasattr(Line2D, f"set_{name}"):
+            raise TypeError(
+                f"plot() got an unexpected keyword argument {name!r}: it takes its own parameters "
+                "and properties of matplotlib's Line2D, such as color, linestyle and linewidth."
+            )
+    return style | without_aliases(curve_kwargs)
+
+
+def next_number(ax):
+    """How many displays have drawn curves on the axes."""
+    return len({line.get_gid() for line in ax.lines if str(line.get_gid()).startswith(_CURVE)})
+
+
+def numbered(number):
+    """Style of the curve of that number, and the mark by which `next_number` finds it."""
+    style = {"linestyle": LINES[number % len(LINES)], "gid": f"{_CURVE} {number}"}
+    return style, MARKERS[number % len(MARKERS)]
+
+
 def next_color(ax):
     """First colour of the palette that no line on the axes wears."""
     worn = {to_hex(line.get_color()) for line in ax.lines}
@@ -78,11 +111,12 @@ def draw_reference(ax, **kwargs):
     return ax.plot([0, 1], [0, 1], **{**style, **kwargs})[0]
 
 
-def draw_curve(ax, curve, *, color, label, alpha=1.0, **kwargs):
+def draw_curve(ax, curve, *, number, **kwargs):
     """Curve; points are marked where there are few."""
-    style = {"color": color, "label": label, "alpha": alpha, "linewidth": 1.6, "zorder": 3}
+    style, marker = numbered(number)
+    style |= {"linewidth": 1.6, "zorder": 3}
     if len(curve.prob_pred) <= _FEW:
-        style |= {"marker": "o", "markersize": 4}
+        style |= {"marker": marker, "markersize": 4}
     return ax.plot(curve.prob_pred, curve.prob_true, **{**style, **kwargs})[0]
 
 
@@ -99,7 +133,11 @@ def draw_band(ax, curve, *, color, label, **kwargs):
 
 
 def draw_scores(ax, scores, weight, *, color, **kwargs):
-    """Histogram of the forecasts in a thin inset above the axes, shared by all displays on it."""
+    """Histogram of the forecasts in a thin inset above the axes, shared by all displays on it.
+
+    The bins are equally wide on the scale of the axes. Where a display has changed the scale, the
+    histograms before it are drawn again.
+    """
     inset = next((child for child in ax.child_axes if child.get_label() == _SCORES), None)
     if inset is None:
         inset = ax.inset_axes([0, 1.02, 1, 0.13], sharex=ax, label=_SCORES)
@@ -107,38 +145,50 @@ def draw_scores(ax, scores, weight, *, color, **kwargs):
         inset.set_ylabel("Share", fontsize="x-small")
         inset.spines[["top", "left", "right"]].set_visible(False)
         inset.patch.set_visible(False)
-    style = {"bins": probability_map(ax).edges, "color": color, "alpha": 0.4}
-    style |= {"histtype": "stepfilled"}
-    inset.hist(np.clip(scores, 0, 1), weights=weight / weight.sum(), **{**style, **kwargs})
+    bins = probability_map(ax).edges
+    drawn = _HISTOGRAMS.setdefault(inset, [])
+    drawn.append(_Histogram(np.clip(scores, 0, 1), weight / weight.sum(), color, kwargs))
+    changed = inset.get_gid() != str(bins)
+    inset.set_gid(str(bins))
+    for one in drawn if changed else drawn[-1:]:
+        one.draw(inset, bins)
     return inset
 
 
-def finish(ax, event, *, legend, brief):
-    """Square axes with the labels of the event, and a legend of the given size in a free corner."""
-    square_axes(ax, event)
-    if legend:
-        entries = list(zip(*ax.get_legend_handles_labels(), strict=True))
-        if brief:  # bands and diagonals are explained in another panel
-            entries = [
-                (artist, text)
-                for artist, text in entries
-                if isinstance(artist, Line2D) and text != REFERENCE
-            ]
-        x, y = np.concatenate([line.get_xydata() for line in ax.lines]).T
-        draw_legend(ax, entries, emptier_corner(x, y), fontsize=legend)
+class _Histogram:
+    """Scores of one display, which are drawn again on another scale."""
+
+    def __init__(self, scores, share, color, style):
+        self.scores, self.share = scores, share
+        self.style = {"color": color, "alpha": 0.4, "histtype": "stepfilled", **style}
+        self.patches = []
+
+    def draw(self, inset, bins):
+        for patch in self.patches:
+            patch.remove()
+        style = {"bins": bins, **self.style}
+        self.patches = inset.hist(self.scores, weights=self.share, **style)[2]
+
+
+_HISTOGRAMS = WeakKeyDictionary()
 
 
 def square_axes(ax, event):
     """Equal scales of forecast and outcome, with the labels of the event."""
+    of = f" of {event_text(event)}" if event else ""
     top_label = event == "top label"
-    probability = f"Predicted probability of {event}" if event else "Predicted probability"
     ax.set(
-        xlabel="Confidence" if top_label else probability,
-        ylabel="Accuracy" if top_label else "Observed frequency",
+        xlabel="Confidence" if top_label else f"Predicted probability{of}",
+        ylabel="Accuracy" if top_label else f"Observed frequency{of}",
         xlim=probability_map(ax).limits,
         ylim=probability_map(ax).limits,
         aspect="equal",
     )
+
+
+def event_text(event):
+    """The event in the words of a label: "class churn" is churn, "class 1" stays."""
+    return class_text(event.removeprefix("class ")) if event.startswith("class ") else event
 
 
 def draw_legend(ax, entries, corner, **kwargs):
@@ -156,34 +206,41 @@ def emptier_corner(x, y):
     return "upper left" if above > below else "lower right"
 
 
+def scale_panels(axes, scores, weights, scale):
+    """The same scale for all panels of a display, which suits their scores together."""
+    scores = np.concatenate(scores) if scores else np.array([0.0, 0.5, 1.0])  # nothing is crowded
+    weight = np.concatenate(weights) if weights else None
+    for ax in axes:
+        set_probability_scale(ax, scores, weight, scale)
+
+
 @dataclass(frozen=True)
 class Styles:
     """What the user wants of lines, bands, histograms and diagonals; None or a dict each."""
 
-    curve: dict | None
+    curve: dict
     band: dict | None
     histogram: dict | None
     ref_line: dict | None
 
 
-def draw_panel(ax, curves, *, event, label, band, styles, ref_line, histogram, legend, brief):
+def draw_panel(ax, curves, *, event, label, band, styles, ref_line, histogram):
     """All curves of an event -> lists of lines, bands, diagonals and axes of histograms."""
-    curve_style, ref_style = without_aliases(styles.curve), without_aliases(styles.ref_line)
-    band_style = styles.band or {}
-    color = curve_style.get("color") or next_color(ax)
+    ref_style, band_style = without_aliases(styles.ref_line), styles.band or {}
+    scores = np.concatenate([curve.scores for curve in curves])
+    weight = np.concatenate([curve.weight for curve in curves])
+    number, color = next_number(ax), styles.curve.get("color") or next_color(ax)
     diagonals = [draw_reference(ax, **ref_style)] if ref_line else []
     lines, bands, insets = [], [], []
     for curve in curves:
         # The folds of a cross-validation share a colour and one entry of the legend.
         style = {"color": color, "alpha": 1.0 if len(curves) == 1 else 0.6, "label": label}
-        lines.append(draw_curve(ax, curve, **{**style, **curve_style}))
+        lines.append(draw_curve(ax, curve, number=number, **{**style, **styles.curve}))
         label = None
         if curve.low is not None:
             bands.append(draw_band(ax, curve, **{"color": color, "label": band, **band_style}))
     if histogram:
-        scores = np.concatenate([curve.scores for curve in curves])
-        weight = np.concatenate([curve.weight for curve in curves])
         style = {"color": color, **(styles.histogram or {})}
         insets.append(draw_scores(ax, scores, weight, **style))
-    finish(ax, event, legend=legend, brief=brief)
+    square_axes(ax, event)
     return lines, bands, diagonals, insets

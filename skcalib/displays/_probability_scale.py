@@ -9,7 +9,7 @@ from matplotlib.ticker import FuncFormatter, Locator, NullLocator
 SCALES = ("auto", "linear", "logit", "sqrt")
 MARGIN = 0.02  # beyond 0 and 1, in parts of the axis, so that both ends can be seen
 _BINS = 40
-_LABEL = 0.44  # inches from one tick label to the next, at least
+_LETTER, _GAP = 0.092, 0.08  # inches: of a letter of a tick label, and between two labels
 # The numbers that a reader expects first come first; the ends are always there.
 _NEAR_ZERO = (0.01, 0.1, 0.5, 0.25, 0.05, 0.02, 0.001, 0.005, 0.0001, 0.002, 0.00001, 0.75, 0.9)
 _TICKS = (0.0, 1.0, *(tick for near in _NEAR_ZERO for tick in dict.fromkeys((near, 1 - near))))
@@ -95,14 +95,15 @@ class PercentLocator(Locator):
         """Ticks, for the size that the axes have now."""
         box = self.axis.axes.get_window_extent()
         inches = min(box.width, box.height) / self.axis.axes.figure.dpi
-        apart = _LABEL / max(inches, 2 * _LABEL)
-        places, ticks = [], []
+        placed = []
         for tick in _TICKS:
-            place = float(self.mapping.forward(tick))
-            if all(abs(place - other) >= apart for other in places):
-                places.append(place)
-                ticks.append(tick)
-        return np.sort(ticks)
+            place, half = inches * float(self.mapping.forward(tick)), len(percent(tick)) / 2
+            if not placed or all(
+                abs(place - other) >= _GAP + _LETTER * (half + half_other)
+                for _, other, half_other in placed
+            ):
+                placed.append((tick, place, half))
+        return np.sort([tick for tick, _, _ in placed])
 
     def tick_values(self, vmin, vmax):
         """The same ticks, whatever the limits."""
@@ -134,11 +135,11 @@ def probability_map(ax):
 def set_probability_scale(ax, scores, weight=None, scale="auto"):
     """Scale both axes so that crowded scores can be seen; the diagonal stays a straight line.
 
-    "auto" is linear unless the scores are crowded near 0 or near 1: unless three quarters of them
-    lie below .1, or 95 % below .2. Then it is "sqrt", or "logit" if 95 % lie below .02, or if
-    displays on the same axes are crowded at different ends. 0 and 1 are at finite places of every
-    scale. Displays on the same Axes agree: "auto" looks at the scores of all of them, and a scale
-    that was asked for by name is kept.
+    "auto" is linear unless the scores are crowded near 0 or near 1: unless 95 % of them lie below
+    .2, or 95 % below .5 and three quarters below .1. Then it is "sqrt", or "logit" if 95 % lie
+    below .02, or if displays on the same Axes are crowded at different ends. 0 and 1 are at finite
+    places of every scale. Displays on the same Axes agree: "auto" depends on the scores of all of
+    them, and a scale that was asked for by name is kept.
 
     Parameters
     ----------
@@ -201,9 +202,10 @@ def _choose(quantiles, chosen):
 
 
 def _crowded_end(q):
-    if q[3] < 0.1 or q[4] < 0.2:
+    """0 or 1 where the scores with these quantiles are crowded there, else None."""
+    if q[4] < 0.2 or (q[4] < 0.5 and q[3] < 0.1):
         return 0
-    return 1 if q[1] > 0.9 or q[0] > 0.8 else None
+    return 1 if q[0] > 0.8 or (q[0] > 0.5 and q[1] > 0.9) else None
 
 
 def _very_crowded(q):

@@ -68,7 +68,7 @@ def default_name(recalibrator):
     return " → ".join(type(step).__name__ for step in steps) or type(recalibrator).__name__
 
 
-def given_maps(pairs, y_proba, classes, max_points):
+def given_maps(pairs, y_proba, classes, max_points, pos_label=None):
     """Maps of recalibrators that all see the same forecasts, or none."""
     proba = None if y_proba is None else check_proba(y_proba)
     known = [_known_classes(recalibrator, proba) for _, recalibrator in pairs]
@@ -80,16 +80,34 @@ def given_maps(pairs, y_proba, classes, max_points):
             )
     for _, recalibrator in pairs:
         _check_names(recalibrator, y_proba)
+    positive = _positive(known[0], pos_label)
+    if positive == 0 and proba is not None and np.size(y_proba) == len(proba):
+        proba = proba[:, ::-1]  # the one column is the probability of the first class
     triples = [(name, recalibrator, proba) for name, recalibrator in pairs]
-    return recalibration_maps(triples, known[0], classes, max_points)
+    return recalibration_maps(triples, known[0], classes, max_points, positive)
 
 
-def estimator_maps(estimator, X, name, classes, max_points):
+def estimator_maps(estimator, X, name, classes, max_points, pos_label=None):
     """Maps inside of a classifier, at the probabilities that they get there."""
     pairs, known = _inner(estimator, X)
     name = default_name(pairs[0][0]) if name is None else name
     triples = [(name, recalibrator, proba) for recalibrator, proba in pairs]
-    return recalibration_maps(triples, known, classes, max_points)
+    return recalibration_maps(triples, known, classes, max_points, _positive(known, pos_label))
+
+
+def _positive(known, pos_label):
+    """Position of the positive class; None where nobody names it."""
+    if pos_label is None:
+        return None
+    if len(known) > 2:
+        raise ValueError(
+            f"pos_label is for binary problems, but there are {len(known)} classes: choose some by "
+            "classes=[...]."
+        )
+    found = [label == pos_label for label in known.tolist()]
+    if not any(found):
+        raise ValueError(f"pos_label={pos_label!r} is not one of the classes {known.tolist()}.")
+    return found.index(True)
 
 
 def _inner(estimator, X):
@@ -117,7 +135,7 @@ def _inner(estimator, X):
     return pairs, estimator.classes_
 
 
-def recalibration_maps(triples, known, classes, max_points):
+def recalibration_maps(triples, known, classes, max_points, positive=None):
     """Maps of (name, recalibrator, forecasts or None), one for each recalibrator and class."""
     if len(known) < 2:
         raise ValueError(
@@ -126,7 +144,7 @@ def recalibration_maps(triples, known, classes, max_points):
         )
     if not isinstance(max_points, (int, np.integer)) or max_points < 1:
         raise ValueError(f"max_points must be a whole number of at least 1, got {max_points!r}.")
-    columns = _columns(known, classes)
+    columns = _columns(known, classes, positive)
     maps = []
     for name, recalibrator, proba in triples:
         apply = partial(_apply, recalibrator, known)
@@ -195,10 +213,11 @@ def _check_names(recalibrator, y_proba):
         )
 
 
-def _columns(known, classes):
-    """Positions of the classes to draw: by default the last of two, and all of several."""
+def _columns(known, classes, positive):
+    """Positions of the classes to draw: by default the positive of two, and all of several."""
     if classes is None:
-        columns = [1] if len(known) == 2 else list(range(len(known)))
+        last = 1 if positive is None else positive
+        columns = [last] if len(known) == 2 else list(range(len(known)))
     else:
         position = {label: k for k, label in enumerate(known.tolist())}
         asked = list(dict.fromkeys(np.ravel(classes).tolist()))

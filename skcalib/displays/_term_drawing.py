@@ -2,7 +2,7 @@
 
 import numpy as np
 
-# Of Okabe and Ito: told apart by readers of any colour vision, and of different lightness.
+# Of Okabe and Ito: distinguishable for readers of any colour vision, and of different lightness.
 COLORS = {"calibration": "#d55e00", "grouping": "#56b4e9", "rest": "#d9d9d9"}
 _HEIGHT = 0.46
 _WIDE = 4.0  # inches that a line of numbers needs
@@ -52,16 +52,20 @@ def _estimate(term, name):
 
 
 def _whiskers(ax, terms, name, start, style):
-    """Intervals of one part, each from the start of its bar."""
+    """Intervals of one part, each from the start of its bar, cut at zero, as no part is negative.
+
+    An estimate below zero is marked at zero, with the upper limit that its text has.
+    """
     here = [k for k, term in enumerate(terms) if name in term.parts]
     parts = [terms[k].parts[name] for k in here]
     estimate, low, high = (
         np.array([getattr(part, field) for part in parts]) for field in ("estimate", "low", "high")
     )
-    reach = np.stack([estimate - low, high - estimate])
-    reach = np.where(np.isfinite(reach), reach, 0.0)  # a single sample has no spread to show
+    shown = np.maximum(estimate, 0)
+    reach = np.stack([shown - np.maximum(low, 0), np.maximum(high, high - estimate) - shown])
+    reach = np.where(np.isfinite(high - low), reach, 0.0)  # a single sample has no spread to show
     return ax.errorbar(
-        start[here] + estimate, np.array(here) + _OFFSET[name], xerr=np.maximum(reach, 0), **style
+        np.maximum(start[here], 0) + shown, np.array(here) + _OFFSET[name], xerr=np.maximum(reach, 0), **style
     )
 
 

@@ -6,8 +6,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from skcalib._texts import decimals_of
-from skcalib.displays._curves import interval_text
+from skcalib._texts import decimals_of, nonnegative_text
 from skcalib.displays._regions import grouping_interval
 from skcalib.displays._units import unit
 from skcalib.errors._terms import check_loss, check_notion
@@ -43,9 +42,10 @@ class LossTerms:
         return {name: part for name, part in parts.items() if part is not None}
 
     def __str__(self):
-        texts = [f"calibration {interval_text(self.calibration)}"]
+        texts = [f"calibration {nonnegative_text(self.calibration)}"]
         if self.grouping is not None:
-            texts.append(f"grouping ≥ {interval_text(self.grouping)}")
+            at_least = "≥ " if self.grouping.estimate >= 0 else ""
+            texts.append(f"grouping {at_least}{nonnegative_text(self.grouping)}")
         decimals = min(decimals_of(part) for part in self.parts.values())
         sign = "refinement" if self.grouping is None else "rest ≤"
         return ", ".join([*texts, f"{sign} {self.rest:z.{decimals}f}"])

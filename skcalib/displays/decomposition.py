@@ -22,7 +22,8 @@ class DecompositionDisplay(FromModels):
     The lengths of the bars are the estimates themselves, and add up to the loss, which is the black
     mark. An estimate may be negative where there is nothing to find: it is then drawn to the left
     of zero, and the bar passes the mark by as much. Whiskers are the intervals of calibration
-    (upper) and grouping (lower), each from where its bar starts.
+    (upper) and grouping (lower), each from where its bar starts. They are cut at zero, as neither
+    part can be negative; where the estimate is, the whisker goes from zero to the upper limit.
 
     Parameters
     ----------

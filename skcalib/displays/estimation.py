@@ -114,6 +114,7 @@ class EstimationDisplay(FromSubsamples):
         legend=True,
         curve_kwargs=None,
         band_kwargs=None,
+        **kwargs,
     ):
         """Draw the curves.
 
@@ -127,6 +128,8 @@ class EstimationDisplay(FromSubsamples):
             Whether to draw the bands, the two folded-normal curves and the legend.
         curve_kwargs, band_kwargs : dict, default=None
             Arguments for ``Axes.plot`` and ``Axes.fill_between``.
+        **kwargs : dict
+            Properties of matplotlib's Line2D for the means, such as ``color`` and ``marker``.
 
         Returns
         -------
@@ -137,9 +140,12 @@ class EstimationDisplay(FromSubsamples):
         ------
         ValueError
             If `ax` is no Axes, or `truth` is neither a number nor a dict by names of the curves.
+        TypeError
+            For an argument that is no property of a line.
         """
         from skcalib.displays import _plotting as draw  # matplotlib is imported here, not before
 
+        style = draw.line_style(kwargs, curve_kwargs)
         (self.ax_,) = draw.panel_axes(sized_axes() if ax is None else ax, 1)
         artists = draw_curves(
             self.ax_,
@@ -147,7 +153,7 @@ class EstimationDisplay(FromSubsamples):
             self._truths(),
             name=self.name if name is None else name,
             shown={"band": band, "prediction": prediction, "floor": floor},
-            curve_style=draw.without_aliases(curve_kwargs),
+            curve_style=style,
             band_style=band_kwargs or {},
         )
         if legend:

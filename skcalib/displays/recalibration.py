@@ -82,6 +82,7 @@ class RecalibrationDisplay:
         y_proba=None,
         *,
         classes=None,
+        pos_label=None,
         max_points=3000,
         name=None,
         ax=None,
@@ -97,9 +98,13 @@ class RecalibrationDisplay:
             Forecasts before recalibration, always probabilities, with ``input="logits"`` too.
             Needed for more than two classes. For two they add the histogram.
         classes : list of labels, default=None
-            The classes to draw, at most 25; by default the last of two, and all of several.
+            The classes to draw, at most 25; by default the positive one of two, and all of several.
+        pos_label : label, default=None
+            The positive class of a binary problem, which a `y_proba` of shape (n_samples,) is the
+            probability of; by default the last.
         max_points : int, default=3000
-            Points of a panel at the most, for more than two classes: more forecasts are thinned.
+            Largest number of points of a panel, for more than two classes: more forecasts are
+            thinned.
         name : str, default=None
             Name in the legend; the class of the recalibrator by default.
         ax : Axes or array of Axes, default=None
@@ -131,12 +136,20 @@ class RecalibrationDisplay:
         ['class 0', 'class 1', 'class 2']
         """
         name = default_name(recalibrator) if name is None else name
-        maps = given_maps([(name, recalibrator)], y_proba, classes, max_points)
+        maps = given_maps([(name, recalibrator)], y_proba, classes, max_points, pos_label)
         return cls(maps).plot(ax=ax, **plot_params)
 
     @classmethod
     def from_recalibrators(
-        cls, recalibrators, y_proba=None, *, classes=None, max_points=3000, ax=None, **plot_params
+        cls,
+        recalibrators,
+        y_proba=None,
+        *,
+        classes=None,
+        pos_label=None,
+        max_points=3000,
+        ax=None,
+        **plot_params,
     ):
         """Maps of several recalibrators of the same forecasts, overlaid.
 
@@ -144,7 +157,7 @@ class RecalibrationDisplay:
         ----------
         recalibrators : dict of str to recalibrator, or list of recalibrators
             Fitted, by their names or with the names of their classes.
-        y_proba, classes, max_points, ax, **plot_params
+        y_proba, classes, pos_label, max_points, ax, **plot_params
             As in `from_recalibrator`.
 
         Returns
@@ -170,12 +183,23 @@ class RecalibrationDisplay:
         >>> [one.name for one in display.maps]
         ['TemperatureScaling', 'IsotonicRecalibrator']
         """
-        maps = given_maps(name_recalibrators(recalibrators), y_proba, classes, max_points)
+        maps = given_maps(
+            name_recalibrators(recalibrators), y_proba, classes, max_points, pos_label
+        )
         return cls(maps).plot(ax=ax, **plot_params)
 
     @classmethod
     def from_estimator(
-        cls, estimator, X, *, classes=None, max_points=3000, name=None, ax=None, **plot_params
+        cls,
+        estimator,
+        X,
+        *,
+        classes=None,
+        pos_label=None,
+        max_points=3000,
+        name=None,
+        ax=None,
+        **plot_params,
     ):
         """Map inside of a recalibrated classifier, at the probabilities of its inner classifier.
 
@@ -188,7 +212,7 @@ class RecalibrationDisplay:
             Fitted; a Pipeline ends in one, or has a `CrossFitProba` and recalibrators after it.
         X : array-like of shape (n_samples, n_features)
             Features.
-        classes, max_points, name, ax, **plot_params
+        classes, pos_label, max_points, name, ax, **plot_params
             As in `from_recalibrator`.
 
         Returns
@@ -215,7 +239,7 @@ class RecalibrationDisplay:
         TemperatureScaling
         injective, keeps the order of classes
         """
-        return cls(estimator_maps(estimator, X, name, classes, max_points)).plot(
+        return cls(estimator_maps(estimator, X, name, classes, max_points, pos_label)).plot(
             ax=ax, **plot_params
         )
 
@@ -224,12 +248,14 @@ class RecalibrationDisplay:
         ax=None,
         *,
         name=None,
+        scale="auto",
         ref_line=True,
         histogram=True,
         legend=True,
         curve_kwargs=None,
         hist_kwargs=None,
         ref_line_kwargs=None,
+        **kwargs,
     ):
         """Draw the map.
 
@@ -240,10 +266,15 @@ class RecalibrationDisplay:
             panels need an array of Axes, one each.
         name : str, default=None
             Name in the legend, instead of the recalibrator's own; for a single one only.
+        scale : {"auto", "linear", "sqrt", "logit"}, default="auto"
+            Scale of both axes, see `ReliabilityDisplay.plot`. "auto" looks at the forecasts and is
+            linear without them.
         ref_line, histogram, legend : bool, default=True
             Whether to draw the diagonal, the histogram of the forecasts and the legend.
         curve_kwargs, hist_kwargs, ref_line_kwargs : dict, default=None
             Arguments for ``Axes.plot``, ``Axes.hist`` and ``Axes.plot``.
+        **kwargs : dict
+            Properties of matplotlib's Line2D for the lines, such as ``color`` and ``linestyle``.
 
         Returns
         -------
@@ -253,7 +284,10 @@ class RecalibrationDisplay:
         Raises
         ------
         ValueError
-            If `ax` cannot hold the panels, or a name is given for several recalibrators.
+            If `ax` cannot hold the panels, or a name is given for several recalibrators, and for
+            an unknown scale.
+        TypeError
+            For an argument that is no property of a line.
         """
         from skcalib.displays import _plotting as draw  # matplotlib is imported here, not before
 
@@ -266,9 +300,12 @@ class RecalibrationDisplay:
                 f"name is for a single recalibrator, and there are {len(names)}: name them by a "
                 "dict in from_recalibrators."
             )
+        style = draw.line_style(kwargs, curve_kwargs)
         axes = draw.panel_axes(ax, len(panels))
+        scores = [one.scores for one in self.maps if one.scores is not None]
+        draw.scale_panels(axes, scores, None, scale)
         styles = MapStyles(
-            draw.without_aliases(curve_kwargs),
+            style,
             hist_kwargs or {},
             draw.without_aliases(ref_line_kwargs),
         )

@@ -40,7 +40,7 @@ class ReliabilityDisplay(FromData):
         What is drawn: ``prob_pred``, ``prob_true``, ``low``, ``high`` and ``error`` of each curve.
         Curves of the same ``event`` share a panel.
     name : str, default=None
-        Name in the legend.
+        Name in the legend; "Calibration curve" without one.
     confidence_level : float, default=0.95
         Level of the bands and of the interval in the legend.
     band : {"consistency", "confidence"} or None, default=None
@@ -110,6 +110,7 @@ class ReliabilityDisplay(FromData):
         ax=None,
         *,
         name=None,
+        scale="auto",
         ref_line=True,
         histogram=True,
         legend=True,
@@ -117,6 +118,7 @@ class ReliabilityDisplay(FromData):
         band_kwargs=None,
         hist_kwargs=None,
         ref_line_kwargs=None,
+        **kwargs,
     ):
         """Draw the diagram.
 
@@ -127,11 +129,19 @@ class ReliabilityDisplay(FromData):
             panels need an array of Axes, one each.
         name : str, default=None
             Name in the legend, instead of the display's own.
+        scale : {"auto", "linear", "sqrt", "logit"}, default="auto"
+            Scale of both axes, on which the diagonal is a straight line and 0 and 1 can be seen.
+            "auto" is linear unless the forecasts are crowded near 0 or 1, as those of a rare event.
+            Then it is the square root (of the probability of the crowded end), and the logit where
+            95 % of them lie within .02 of the end. Displays on the same Axes share a scale.
         ref_line, histogram, legend : bool, default=True
             Whether to draw the diagonal, the histogram of the forecasts and the legend.
         curve_kwargs, band_kwargs, hist_kwargs, ref_line_kwargs : dict, default=None
             Arguments for ``Axes.plot``, ``Axes.fill_between`` (``Axes.vlines`` for bins),
             ``Axes.hist`` and ``Axes.plot``.
+        **kwargs : dict
+            Properties of matplotlib's Line2D for the curve, such as ``color`` and ``linestyle``. A
+            colour also holds for the band and the histogram.
 
         Returns
         -------
@@ -141,15 +151,20 @@ class ReliabilityDisplay(FromData):
         Raises
         ------
         ValueError
-            If `ax` cannot hold the panels.
+            If `ax` cannot hold the panels, and for an unknown scale.
+        TypeError
+            For an argument that is no property of a line.
         """
         from skcalib.displays import _plotting as draw  # matplotlib is imported here, not before
 
         panels = {}
         for curve in self.curves:
             panels.setdefault(curve.event, []).append(curve)
+        style = draw.line_style(kwargs, curve_kwargs)
         axes = draw.panel_axes(ax, len(panels))
-        styles = draw.Styles(curve_kwargs, band_kwargs, hist_kwargs, ref_line_kwargs)
+        scores, weights = zip(*((curve.scores, curve.weight) for curve in self.curves), strict=True)
+        draw.scale_panels(axes, scores, weights, scale)
+        styles = draw.Styles(style, band_kwargs, hist_kwargs, ref_line_kwargs)
         band = f"{self.confidence_level * 100:g} % {self.band} band"
         artists = [
             draw.draw_panel(
@@ -161,11 +176,11 @@ class ReliabilityDisplay(FromData):
                 styles=styles,
                 ref_line=ref_line,
                 histogram=histogram,
-                legend=legend and ("small" if len(panels) == 1 else "x-small"),
-                brief=panel is not axes[0],
             )
             for panel, (event, curves) in zip(axes, panels.items(), strict=True)
         ]
+        if legend:
+            draw.draw_legends(axes)
         self.line_, self.band_, self.ref_line_, self.ax_hist_ = (
             draw.one_or_all([artist for part in parts for artist in part])
             for parts in zip(*artists, strict=True)

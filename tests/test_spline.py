@@ -1,0 +1,229 @@
+"""Splines of the logit: the curve, its band, and what is left where data are few."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import expit, logit
+from sklearn.linear_model import LogisticRegression
+
+from skcalib import ReliabilityDisplay, SplineSmoother
+from skcalib.smoothers.spline import SplineBasis, firth
+
+
+def two(p):
+    p = np.asarray(p, dtype=float)
+    return np.column_stack([1 - p, p])
+
+
+def fit(p, y, weight=None, **options):
+    return SplineSmoother(**options).fit(two(p), np.eye(2)[np.asarray(y, dtype=int)], weight)
+
+
+def curve_of(fitted, p):
+    return fitted.predict(two(p))[:, 1]
+
+
+def tempered(rng, n):
+    c = rng.random(n)
+    return expit(logit(c) / 0.6), c
+
+
+def bent(rng, n):
+    z = rng.normal(size=n)
+    return expit(z), expit(0.5 * z + 0.3 * z * np.abs(z))
+
+
+def rare(rng, n):
+    c = rng.beta(1, 17, n)
+    return 13 * c / (1 - c + 13 * c), c
+
+
+# The curve
+
+
+def test_basis_is_harrells():
+    """Cubic between the knots, linear beyond them, with a continuous second derivative."""
+    knots = np.array([-2.0, -0.5, 0.3, 2.5])
+    basis = SplineBasis(knots)
+    for beyond in (np.linspace(-6, -2, 9), np.linspace(2.5, 7, 9)):
+        assert_allclose(np.diff(basis(beyond), 2, axis=0), 0, atol=1e-12)
+    step = 1e-4
+    at = knots[:, None] + step * np.arange(-3, 4)
+    bends = np.diff(np.stack([basis(row) for row in at]), 2, axis=1) / step**2
+    assert np.abs(np.diff(bends, axis=1)).max() < 0.02 * np.abs(bends).max() + 0.01
+    assert basis(knots).shape == (4, 4)
+    assert np.linalg.matrix_rank(basis(np.linspace(-3, 3, 50))) == 4
+
+
+def test_large_samples_agree_with_plain_logistic_regression():
+    rng = np.random.default_rng(0)
+    p, c = bent(rng, 20_000)
+    y = (rng.random(len(p)) < c) * 1
+    fitted = fit(p, y, n_knots=4)
+    curve_of(fitted, p[:1])
+    columns = SplineBasis(fitted._model.knots_)(logit(p))[:, 1:]
+    plain = LogisticRegression(C=1e9, max_iter=1000, tol=1e-10).fit(columns, y)
+    assert_allclose(curve_of(fitted, p), plain.predict_proba(columns)[:, 1], atol=2e-3)
+
+
+def test_firth_is_the_known_answer_for_a_constant():
+    """Jeffreys' prior of one probability adds half a success and half a failure."""
+    for hits, size in ((0, 10), (3, 10), (20, 20)):
+        label = (np.arange(size) < hits) * 1.0
+        coef, covariance = firth(
+            np.ones((size, 1)), label, np.ones(size), np.zeros(size), np.zeros((1, 1))
+        )
+        p = (hits + 0.5) / (size + 1)
+        assert_allclose(expit(coef[0]), p, atol=1e-6)
+        assert_allclose(covariance, 1 / (size * p * (1 - p)), rtol=1e-4)
+
+
+def test_knots_follow_the_labels():
+    rng = np.random.default_rng(1)
+    p = rng.random(400)
+    y = (rng.random(400) < p) * 1
+    for n, count in ((30, 2), (70, 3), (90, 4), (400, 5)):
+        fitted = fit(p[:n], y[:n])
+        curve_of(fitted, p[:1])
+        assert len(fitted._model.knots_) == count
+    few = fit(rng.integers(1, 4, 300) / 4, y[:300])  # three scores hold no five knots
+    curve_of(few, p[:1])
+    assert len(few._model.knots_) <= 3
+
+
+# The interval
+
+
+@pytest.mark.parametrize(
+    ("world", "n"), [(tempered, 30), (tempered, 600), (bent, 600), (rare, 150), (rare, 2000)]
+)
+def test_interval_covers_a_smooth_curve(world, n):
+    """At five quantiles of the scores; 120 data sets."""
+    inside = []
+    for seed in range(120):
+        rng = np.random.default_rng(seed)
+        p, c = world(rng, n)
+        fitted = fit(p, rng.random(n) < c)
+        at = np.argsort(p)[(np.array([0.05, 0.25, 0.5, 0.75, 0.95]) * (n - 1)).astype(int)]
+        low, high = fitted.interval(two(p[at]))
+        inside.append((low <= c[at]) & (c[at] <= high))
+    # One standard error of a mean over 120 data sets and five dependent points is at most .02.
+    assert 0.95 - 4 * 0.02 < np.mean(inside) < 0.995
+    assert np.mean(inside, axis=0).min() > 0.95 - 4 * np.sqrt(0.95 * 0.05 / 120) - 0.03
+
+
+def test_interval_holds_the_curve_and_widens_with_the_level():
+    rng = np.random.default_rng(0)
+    p, c = tempered(rng, 300)
+    fitted = fit(p, rng.random(300) < c)
+    at = two(np.linspace(0, 1, 21))
+    curve = fitted.predict(at)[:, 1]
+    low, high = fitted.interval(at, 0.5)
+    wider = fitted.interval(at, 0.99)
+    assert np.all((wider[0] <= low) & (low <= curve) & (curve <= high) & (high <= wider[1]))
+    narrow = fit(np.tile(p, 4), np.tile(rng.random(300) < c, 4)).interval(at, 0.5)
+    assert np.mean(narrow[1] - narrow[0]) < 0.7 * np.mean(high - low)
+
+
+def test_unequal_weights_widen_the_interval():
+    rng = np.random.default_rng(0)
+    p, c = tempered(rng, 800)
+    y = rng.random(800) < c
+    weight = np.where(np.arange(800) % 2, 1.0, 1e-6)  # half of the samples hardly count
+    at = two([0.2, 0.5, 0.8])
+
+    def width(*args):
+        low, high = fit(*args, n_knots=3).interval(at)
+        return np.mean(high - low)
+
+    assert_allclose(width(p, y, weight), width(p[1::2], y[1::2]), rtol=0.02)
+    assert width(p, y, weight) > 1.3 * width(p, y)
+
+
+# Where data are few
+
+rng = np.random.default_rng(0)
+grid = np.linspace(0.01, 0.99, 200)
+DEGENERATE = {
+    "constant scores": ([0.3] * 20, [0] * 15 + [1] * 5),
+    "one class": (rng.random(30), [0] * 30),
+    "one sample": ([0.3], [1]),
+    "two samples": ([0.2, 0.7], [0, 1]),
+    "separated": (grid, grid > 0.5),
+    "separated the wrong way round": (grid, grid < 0.5),
+    "hard and right": ([0, 1] * 10, [0, 1] * 10),
+    "hard and wrong": ([0.0] * 10 + [1.0] * 10, [0, 1] * 10),
+    "tiny": (rng.random(100) * 1e-12, rng.integers(0, 2, 100)),
+    "below every logarithm": (rng.random(100) * 1e-300, rng.integers(0, 2, 100)),
+    "nearly constant": (0.5 + 1e-14 * rng.random(100), rng.integers(0, 2, 100)),
+    "many zeros": (np.r_[np.zeros(900), rng.random(100)], rng.integers(0, 2, 1000)),
+    "extreme": (np.r_[1e-15, 1 - 1e-15, rng.random(200)], rng.integers(0, 2, 202)),
+    "no event of thousands": (rng.beta(1, 99, 5000), np.zeros(5000)),
+}
+
+
+@pytest.mark.parametrize("case", DEGENERATE)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_degenerate_input_gives_finite_curves(case, weighted):
+    p, y = DEGENERATE[case]
+    weight = np.random.default_rng(1).uniform(1e-6, 1, len(y)) if weighted else None
+    fitted = fit(p, y, weight)
+    at = np.array([0, 1e-9, 0.01, 0.3, 0.5, 0.99, 1])
+    curve, (low, high) = curve_of(fitted, at), fitted.interval(two(at))
+    assert np.all((low >= 0) & (low <= curve) & (curve <= high) & (high <= 1))
+
+
+def test_separated_labels_get_a_monotone_curve():
+    curve = curve_of(fit(grid, grid > 0.5), grid)
+    assert np.all(np.diff(curve) > 0) and curve[0] < 0.02 and curve[-1] > 0.98
+    assert np.all(np.diff(curve_of(fit(grid, grid < 0.5), grid)) < 0)
+
+
+def test_labels_of_one_class_leave_doubt():
+    """With no event among 30 the upper limit is above the 3 / 30 of the rule of three."""
+    p = np.full(30, 0.2)
+    low, high = fit(p, np.zeros(30)).interval(two([0.2]))
+    assert low[0] < 0.01 and 0.1 < high[0] < 0.3
+
+
+@pytest.mark.parametrize("n_knots", [2, 6, 2.5, True, "many", None])
+def test_refusals(n_knots):
+    with pytest.raises(ValueError, match="n_knots must be 'auto', 3, 4 or 5, got"):
+        fit([0.1, 0.2], [0, 1], n_knots=n_knots)
+
+
+def test_three_columns_are_refused():
+    with pytest.raises(ValueError, match="SplineSmoother needs a problem of two columns"):
+        SplineSmoother().fit(np.full((6, 3), 1 / 3), np.eye(3)[[0, 1, 2, 0, 1, 2]])
+
+
+# In a reliability diagram
+
+
+def test_smooth_curve_and_band_of_a_display():
+    rng = np.random.default_rng(0)
+    p, c = tempered(rng, 500)
+    y = (rng.random(500) < c) * 1
+    display = ReliabilityDisplay.from_predictions(y, p, strategy="smooth")
+    curve, fitted = display.curves[0], fit(p, y)
+    assert display.band == "confidence" and curve.joined
+    assert_allclose(curve.prob_true, curve_of(fitted, curve.prob_pred))
+    assert_allclose([curve.low, curve.high], fitted.interval(two(curve.prob_pred)))
+    weighted = ReliabilityDisplay.from_predictions(
+        y, p, strategy=SplineSmoother(3), sample_weight=rng.uniform(0.1, 2, 500), band="consistency"
+    ).curves[0]
+    assert (
+        np.mean((weighted.low <= weighted.prob_pred) & (weighted.prob_pred <= weighted.high)) > 0.9
+    )
+
+
+def test_refits_of_many_scores_are_grouped_without_harm():
+    from skcalib.displays._strategies import SplinedCurve
+
+    rng = np.random.default_rng(0)
+    p, c = bent(rng, 5000)
+    y = (rng.random(5000) < c) * 1.0
+    curve = SplinedCurve(SplineSmoother(), two(p), two(y), np.ones(5000))
+    refitted = curve.refit(y[:, None])[:, 0]
+    assert_allclose(refitted, curve.prob_true, atol=2e-3)
+    assert_array_equal(refitted, curve.refit(np.column_stack([1 - y, y]))[:, 1])
