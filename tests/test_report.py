@@ -1,4 +1,5 @@
 import json
+import re
 import warnings
 from types import SimpleNamespace
 
@@ -6,9 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from joblib import parallel_config
-from sklearn.datasets import load_iris
+from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 
 import skcalib
@@ -18,10 +20,21 @@ from skcalib import (
     proper_calibration_error,
 )
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
+from skcalib.intervals import MeanInterval
+from skcalib.report import analysis
 from skcalib.report._from_data import _kind
-from skcalib.report._numbers import interval, number, points, points_between
+from skcalib.report._numbers import (
+    interval,
+    nonnegative,
+    number,
+    numbers,
+    points,
+    points_between,
+    rate_interval,
+    rates,
+)
 from skcalib.report._run import noted
-from skcalib.report.advice import RECALIBRATOR_NAMES, in_code
+from skcalib.report.wording import RECALIBRATOR_NAMES, in_code, in_code_predictions
 from skcalib.selection import default_candidates
 
 
@@ -38,31 +51,89 @@ def report(n_samples=2000, n_classes=2, temperature=0.6, **parameters):
 @pytest.mark.parametrize(
     ("temperature", "found", "headline"),
     [
-        (0.6, True, "Miscalibrated: over-confident."),
-        (1.6, True, "Miscalibrated: under-confident."),
-        (1.0, False, "No miscalibration found."),
+        (0.6, True, "Over-confident: predictions are too extreme."),
+        (1.6, True, "Under-confident: predictions are not extreme enough."),
+        (1.0, False, "No evidence of miscalibration."),
     ],
 )
 def test_verdict(n_classes, temperature, found, headline):
     shown = report(n_classes=n_classes, temperature=temperature)
     assert shown.miscalibrated is found
     assert shown.verdict.splitlines()[0] == headline
-    advice = "Recalibrate by" if found else "Leave it"
+    advice = "Recalibrate with" if found else "Recalibration would not help"
     assert any(line.startswith(advice) for line in shown.verdict.splitlines())
-    assert shown.findings.recalibrator_helps is found
+    assert (shown.findings.advice.recommended is not None) is found
+    assert len(shown.verdict.split()) <= 110
 
 
 def test_few_samples_are_said():
     shown = report(30, temperature=1.0)
-    assert shown.verdict.splitlines()[0] == "No miscalibration found, with few samples."
-    assert "may go unseen" in shown.verdict
+    assert shown.verdict.splitlines()[0] == "No evidence of miscalibration."
+    assert "With 30 samples, even large errors could be missed." in shown.verdict
+    more = report(300, temperature=1.0)
+    said = r"With 300 samples, errors of up to \d+ points could be missed\."
+    assert re.search(said, more.verdict)
+    fewer = report(10, temperature=1.0)
+    assert "too few to choose a recalibration map" in fewer.verdict
 
 
 def test_a_gain_that_may_be_chance_is_no_advice():
     shown = report(30)
-    assert shown.findings.advice.chosen == "TemperatureScaling"
-    assert shown.findings.advice.gain.low < 0
-    assert "Leave it, or collect more samples: the best map is temperature scaling" in shown.verdict
+    assert shown.findings.advice.selection.chosen == "TemperatureScaling"
+    assert shown.findings.advice.selection.gain.low < 0
+    assert shown.findings.advice.recommended is None
+    assert shown.to_dict()["log_loss"]["after"] is None
+    assert "Recalibrate with" not in str(shown)
+
+
+def stub_losses(log, brier):
+    """As held_out_losses, from means by the names of maps; their standard error."""
+    noise = np.resize([-1.0, 1.0], 400)
+
+    def losses(candidates, *args, **rest):
+        names = [type(one).__name__ for one in candidates]
+        means = np.array([[mean[name] for name in names] for mean in (log, brier)])
+        return means[:, :, None] + 0.02 * np.arange(len(names))[:, None] * noise, None
+
+    return losses
+
+
+LOG = {
+    "IdentityRecalibrator": 0.9, "TemperatureScaling": 0.7, "BiasCorrectedTemperatureScaling": 0.5,
+    "VectorScaling": 0.65, "IsotonicRecalibrator": 0.8,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("brier", "log", "recommended", "refused"),
+    [
+        ({}, {}, "BiasCorrectedTemperatureScaling", []),
+        ({"BiasCorrectedTemperatureScaling": 0.323}, {}, "VectorScaling",
+         ["BiasCorrectedTemperatureScaling"]),
+        ({"BiasCorrectedTemperatureScaling": 0.3141}, {}, "VectorScaling",
+         ["BiasCorrectedTemperatureScaling"]),
+        (dict.fromkeys(LOG, 0.4), {}, None, list(LOG)[1:]),
+        (dict.fromkeys(LOG, 0.4), {"IdentityRecalibrator": np.inf}, None, list(LOG)[1:]),
+        ({}, dict.fromkeys(LOG, np.inf), None, []),
+    ],
+)  # fmt: skip
+def test_a_map_that_raises_a_loss_is_not_recommended(monkeypatch, brier, log, recommended, refused):
+    brier = {**dict.fromkeys(LOG, 0.3), **brier, "IdentityRecalibrator": 0.314}
+    monkeypatch.setattr(analysis, "held_out_losses", stub_losses({**LOG, **log}, brier))
+    data = make_tempered_simplex(400, 3, random_state=0)
+    shown = CalibrationReport.from_predictions(data.y, data.y_proba)
+    found = shown.to_dict()
+    assert found["recommended"] == recommended
+    assert sorted(one["name"] for one in found["recalibration_maps"]["refused"]) == sorted(refused)
+    assert (found["log_loss"]["after"] is None) == (recommended is None)
+    assert (found["brier_score"]["after"] is None) == (recommended is None)
+    for text in (shown._repr_html_(), " ".join(shown.to_text(details=True).split())):
+        assert ("it raises the held-out Brier score from 0.314" in text) == bool(refused)
+    if recommended is None:
+        assert "Recalibration would not help" in shown.verdict and ".fit(" not in str(shown)
+    else:
+        assert "Brier score 0.314 -> 0.300" in shown.verdict
+        assert f"{recommended}(" in str(shown)
 
 
 def test_dictionary_is_ready_for_json():
@@ -97,9 +168,13 @@ def test_grouping_loss_where_features_are_given():
     frame = pd.DataFrame(data.X, columns=["age", "dose"])
     shown = CalibrationReport.from_predictions(data.y, data.y_proba, frame)
     lines = shown.verdict.splitlines()
-    assert lines[0] == "Calibrated on average, and wrong for some groups."
-    assert any(line.startswith("Beyond calibration:") for line in lines)
-    assert any(line.startswith(("Where age", "Where dose")) for line in lines)
+    assert lines[0] == (
+        "No evidence of miscalibration on average, but equal scores differ by group."
+    )
+    assert any(
+        line.startswith(("Groups with equal scores differ: where age",
+                         "Groups with equal scores differ: where dose")) for line in lines
+    )  # fmt: skip
     found = shown.findings.grouping
     truth = data.truth["grouping_brier"]
     assert 0.5 * truth < found.grouping_loss.estimate < 1.2 * truth
@@ -108,8 +183,7 @@ def test_grouping_loss_where_features_are_given():
     assert total == pytest.approx(whole.expected_loss.estimate)
     assert found.rest.low < data.truth["grouping_brier"] + found.rest.estimate
     display = GroupingDisplay.from_grouping_estimator(shown.grouping_estimator)
-    named = {region.rule for region in found.regions}
-    assert named <= {region.rule for region in display.diagrams[0].regions}
+    assert display.diagrams[0].regions
     json.dumps(shown.to_dict())
 
 
@@ -117,24 +191,24 @@ def test_both_kinds_of_error_are_in_the_headline():
     data = make_grouping_problem(4000, random_state=0)
     sharpened = data.y_proba**3 / np.sum(data.y_proba**3, axis=1, keepdims=True)
     shown = CalibrationReport.from_predictions(data.y, sharpened, data.X)
-    headline = "Miscalibrated: over-confident, and wrong for some groups."
-    assert shown.verdict.splitlines()[0] == headline
+    assert shown.verdict.splitlines()[0] == "Over-confident: predictions are too extreme."
+    assert "Groups with equal scores differ" in shown.verdict
 
 
 def test_no_grouping_loss_where_there_is_none():
     data = make_grouping_problem(4000, heterogeneity=0.0, random_state=0)
     shown = CalibrationReport.from_predictions(data.y, data.y_proba, data.X)
-    assert shown.verdict.splitlines()[0] == "No miscalibration found."
-    assert "No groups were found that the same score treats differently" in shown.verdict
+    assert shown.verdict.splitlines()[0] == "No evidence of miscalibration."
+    assert "No group differs from others with equal scores." in shown.verdict
 
 
 def test_features_that_cannot_be_cut_do_not_stop_the_report():
     data = make_tempered_simplex(300, 2, random_state=0)
     frame = pd.DataFrame({"day": pd.date_range("2020-01-01", periods=300)})
     shown = CalibrationReport.from_predictions(data.y, data.y_proba, frame)
-    assert "Grouping loss was not estimated: X has columns that are no numbers" in shown.verdict
+    assert "Groups were not compared: X has columns that are no numbers" in shown.verdict
     assert shown.grouping_estimator is None
-    assert "not estimated" in shown._repr_html_()
+    assert "Groups were not compared" in shown._repr_html_()
 
 
 def test_features_of_other_samples_are_refused():
@@ -171,10 +245,12 @@ def test_the_seed_decides():
 
 def test_verbose_tells_the_stages(capsys):
     report(30)
-    assert capsys.readouterr().out == ""
+    assert capsys.readouterr().err == ""
     report(30, verbose=1, name="toy")
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.startswith("[CalibrationReport] toy: ") for line in lines] == [True] * 4
+    shown = capsys.readouterr()
+    lines = shown.err.splitlines()
+    assert shown.out == ""
+    assert [line.startswith("[CalibrationReport] toy: ") for line in lines] == [True] * 5
 
 
 def test_warnings_become_notes():
@@ -183,7 +259,8 @@ def test_warnings_become_notes():
     shown = CalibrationReport.from_predictions(data.y, data.y_proba, labels=np.arange(20))
     (note,) = shown.findings.notes
     assert note.startswith("60 samples of 20 classes")
-    assert f"Note: {note}" in shown.verdict.splitlines()
+    assert note not in shown.verdict
+    assert f"Note: {note}" in shown.to_dict()["method"]
     assert report(300).findings.notes == ()
     with pytest.warns(FutureWarning, match="old"), noted() as notes:
         for _ in range(2):
@@ -198,36 +275,46 @@ def test_the_advice_can_be_followed():
         names = {type(one).__name__ for one in default_candidates(n_classes)}
         assert names - {"IdentityRecalibrator"} <= set(RECALIBRATOR_NAMES)
     for name in RECALIBRATOR_NAMES:
-        advice = SimpleNamespace(chosen=name)
-        code = in_code(SimpleNamespace(advice=advice)).split("recalibrator = ")[1].split(".fit(")[0]
+        findings = SimpleNamespace(advice=SimpleNamespace(recommended=name))
+        code = in_code_predictions(findings).split(".fit(")[0]
         fitted = eval(code, vars(skcalib)).fit(data.y_proba[:, :2] / data.y_proba[:, :2].sum(
             axis=1, keepdims=True), data.y % 2)  # fmt: skip
         assert fitted.predict_proba(np.array([[0.3, 0.7]])).shape == (1, 2)
-    assert "In code: recalibrator = TemperatureScaling()" in str(report())
-    assert "In code" not in str(report(temperature=1.0))
+        assert code in in_code(findings)
+    assert "TemperatureScaling().fit(y_proba, y_true).predict_proba(new_proba)" in str(report())
+    assert ".fit(" not in str(report(temperature=1.0))
+
+
+def test_the_code_of_a_classifier_can_be_run():
+    X, y = load_breast_cancer(return_X_y=True)
+    model = GaussianNB().fit(X[::2], y[::2])
+    shown = CalibrationReport.from_estimator(model, X[1::2], y[1::2])
+    (code,) = (line for line in str(shown).splitlines() if "RecalibratedClassifierCV(" in line)
+    names = {**vars(skcalib), "model": model, "X_train": X[::2], "y_train": y[::2]}
+    assert eval(code.strip(), names).predict_proba(X[1::2]).shape == (284, 2)
 
 
 def test_how_it_was_computed():
     data = make_tempered_simplex(4000, 100, random_state=0)
     shown = CalibrationReport.from_predictions(data.y, data.y_proba, labels=np.arange(100))
     told = " ".join(shown.to_dict()["method"])
-    assert "4,000; 3,162 of them, drawn at random, in the kernel test" in told
-    assert "VectorScaling was left out" in told
+    assert "4,000; a random 3,162 of them in the kernel test" in told
+    assert "Left out, as they take long for so many probabilities: VectorScaling" in told
     few = " ".join(report(30).to_dict()["method"])
-    assert "30, all of them" in few and "left out" not in few and "Grouping" not in few
+    assert "30, all in the kernel test" in few and "Left out" not in few and "Groups" not in few
 
 
 def test_weights_are_told():
     weight = np.random.default_rng(0).exponential(size=300)
     size = weight.sum() ** 2 / np.sum(weight**2)
-    assert f"300 samples (weighted, worth {size:,.0f})" in str(report(300, sample_weight=weight))
-    assert "weighted" not in str(report(300, sample_weight=np.full(300, 0.1)))
+    assert f"300 samples (effective size {size:,.0f})" in str(report(300, sample_weight=weight))
+    assert "effective" not in str(report(300, sample_weight=np.full(300, 0.1)))
 
 
 def test_labels_may_come_as_strings_numbers_or_booleans():
     data = make_tempered_simplex(200, 2, random_state=0)
     p = data.y_proba[:, 1]
-    error = proper_calibration_error(data.y, p, method="risk")
+    error = proper_calibration_error(data.y, p)
     for y, parameters in [
         (np.array(["no", "yes"])[data.y], {"pos_label": "yes"}),
         (np.array(["a", "b"])[1 - data.y], {"pos_label": "a"}),
@@ -244,7 +331,27 @@ def test_numbers_have_the_decimals_of_their_error():
     assert number(0.123456, 0.000123) == "0.12346"
     assert number(-0.0001, 0.01) == "0.000"  # no minus before a zero
     assert [number(v) for v in (np.inf, -np.inf, 0.0)] == ["infinite", "-infinite", "0.000"]
-    assert (points(0.031), points(-0.31)) == ("3.1 points", "31 points")
-    assert points_between(-0.31, -0.031) == "3.1 to 31 points"
+    assert [points(v) for v in (0.031, -0.31, 4e-4)] == ["3.1 points", "31 points", "0.04 points"]
+    assert points_between(0.031, 0.31) == "3.1 to 31"
+    assert rates(0.355, 0.053) == ["35.5 %", "5.3 %"]
+    assert rates(0.995, 0.996) == ["99.50 %", "99.60 %"]
+    assert rates(0.0, 1.0) == ["0.0 %", "100.0 %"]
+    assert rate_interval(0.01234, 0.5, 0.1, 0.2) == "[1.2, 50.0]"
+    assert numbers(0.2221, 0.1287) == ["0.222", "0.129"]
+    assert numbers(0.00012, 0.00015) == ["0.00012", "0.00015"]
+    assert numbers(np.inf, 0.5) == ["infinite", "0.500"]
+
+
+def test_what_cannot_be_negative_is_shown_so():
+    assert nonnegative(MeanInterval(-0.0138, -0.0261, -0.0015, 0.006)) == (
+        "none detected (upper limit 0.0000)"
+    )
+    assert nonnegative(MeanInterval(-0.001, -0.02, 0.018, 0.01)) == (
+        "none detected (upper limit 0.018)"
+    )
+    assert nonnegative(MeanInterval(0.01, -0.01, 0.03, 0.01)) == "0.010 [0.000, 0.030]"
+
+
+def test_numbers_of_a_finding():
     finding = report(300).findings.accuracy
     assert interval(finding).startswith(number(finding.estimate, finding.standard_error) + " [")

@@ -11,7 +11,8 @@ from skcalib import CalibrationReport, ComparisonReport, compare_calibration
 from skcalib._checks import check_problem
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
 from skcalib.intervals import mean_interval
-from skcalib.report.differences import QUANTITIES, find_differences
+from skcalib.report.differences import find_differences
+from skcalib.report.wording import QUANTITIES, ranks
 from skcalib.scores import Brier
 
 
@@ -99,16 +100,22 @@ def test_intervals_hold_for_all_pairs_at_once(data):
 def test_verdict_names_the_better_model(data):
     one = ComparisonReport.from_predictions(data.y, {"raw": data.y_proba, "truth": data.posterior})
     lines = one.verdict.splitlines()
-    assert lines[0] == "truth is better calibrated, and predicts better."
-    assert lines[1].startswith(
-        "Calibration (Brier calibration error): truth is better than raw, by"
-    )
+    assert lines[0] == "truth is better calibrated and has the lower Brier score."
+    assert lines[1].startswith("Log loss: truth is below raw by")
+    assert lines[3].startswith("Brier calibration error: truth is below raw by")
     constant = np.tile(np.bincount(data.y, minlength=2) / 1000, (1000, 1))
     two = ComparisonReport.from_predictions(data.y, {"raw": data.y_proba, "constant": constant})
     assert two.verdict.splitlines()[0].startswith("constant is better calibrated; ")
     same = ComparisonReport.from_predictions(data.y, {"a": data.posterior, "b": data.posterior})
-    assert same.verdict.splitlines()[0] == "No clear difference."
-    assert "a looks best, but is not told apart from b" in same.verdict
+    assert same.verdict.splitlines()[0] == "No significant difference between the models."
+    assert "Log loss: a does not differ significantly from b." in same.verdict
+
+
+def test_ranks_have_simultaneous_intervals(data):
+    models = {"raw": data.y_proba, "truth": data.posterior, "same": data.posterior}
+    comparison = ComparisonReport.from_predictions(data.y, models)
+    assert ranks(comparison, "log") == {"raw": (3, 3, 3), "truth": (1, 1, 2), "same": (1, 1, 2)}
+    assert "1 [1, 2]" in str(comparison) and "3 [3, 3]" in str(comparison)
 
 
 def test_infinite_losses():
@@ -118,7 +125,7 @@ def test_infinite_losses():
         "soft": np.array([0.2, 0.9, 0.4, 0.1] * 10),
     }
     one = ComparisonReport.from_predictions(y, models)
-    assert "soft is better than hard, whose log loss is infinite" in one.verdict
+    assert "Log loss: soft is below hard by an infinite amount." in one.verdict
     both = ComparisonReport.from_predictions(y, {"a": models["hard"], "b": models["hard"]})
     assert "log" not in {difference.quantity for difference in both.differences}
     assert "infinite" in both._repr_html_()
@@ -148,7 +155,7 @@ def test_reports_that_are_there_already_are_compared():
     ]
     one = ComparisonReport(reports)
     assert list(one.reports) == ["a", "b"]
-    assert "Grouping loss, at least" in str(one)
+    assert "Rank by log loss" in str(one)
     renamed = ComparisonReport(dict(zip("xy", reports, strict=True)))
     assert [d.first for d in renamed.differences] == ["x"] * len(renamed.differences)
     assert "x" in renamed.verdict and "b" not in renamed.reports

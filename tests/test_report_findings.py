@@ -1,5 +1,7 @@
 """The numbers of a report: where it is wrong, and that they agree with the functions."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -9,12 +11,14 @@ from skcalib import (
     calibration_error_interval,
     calibration_intercept_slope,
     calibration_upper_bound,
+    proper_calibration_error,
     root_brier_score,
 )
 from skcalib._checks import check_problem
 from skcalib.datasets import make_tempered_simplex
-from skcalib.report.finders import find_errors, find_test
-from skcalib.report.findings import Findings
+from skcalib.report.analysis import find_errors, find_test
+from skcalib.report.direction import logistic_recalibration
+from skcalib.report.findings import TEST_LEVEL
 from skcalib.report.places import find_places, worst_places
 
 
@@ -27,20 +31,22 @@ def report(n_samples=2000, n_classes=2, temperature=0.6, **parameters):
     )
 
 
-def test_calibrated_forecasts_are_rarely_accused():
-    """Two looks at 2.5 % and a test at 1 %: few false alarms; 100 data sets, standard error 2 %."""
+def test_calibrated_forecasts_are_rarely_called_miscalibrated():
+    """Two intervals and two tests at .005: 100 data sets, 3 expected at most, 2.5 % error."""
     alarms = 0
     for seed in range(100):
         data = make_tempered_simplex(500, 2, score_temperature=1.0, random_state=seed)
         problem = check_problem(data.y, data.y_proba)
-        errors, flexible = find_errors(problem, 0.95, 0)
-        test, n_tested = find_test(problem, 0)
-        rest = dict.fromkeys(("accuracy", "confidence_gap", "advice"))
-        alarms += Findings(
-            500, 500.0, 2, errors=errors, flexible=flexible, test=test, n_tested=n_tested,
-            reported=(), places=(), **rest,
-        ).miscalibrated  # fmt: skip
-    assert alarms <= 9
+        errors, flexible, _ = find_errors(problem, 0.95, 0)
+        test, _ = find_test(problem, 0)
+        line = logistic_recalibration(problem.forecast, problem.target, problem.weight, 0.95)
+        alarms += (
+            errors[0].detected
+            or flexible.detected
+            or test.rejects(TEST_LEVEL)
+            or line.pvalue < TEST_LEVEL
+        )
+    assert alarms <= 5
 
 
 def test_a_curve_that_no_slope_can_follow_is_found():
@@ -52,9 +58,7 @@ def test_a_curve_that_no_slope_can_follow_is_found():
     assert shown.findings.flexible.detected
     assert shown.miscalibrated
     wrong = worst_places(shown.findings.places, "scores", 3)
-    assert sorted(place.where for place in wrong) == [
-        "a score of 0.4 for class 1", "a score of 0.6 for class 1",
-    ]  # fmt: skip
+    assert sorted(place.label for place in wrong) == ["40.0 %", "60.0 %"]
 
 
 def test_places_of_calibrated_forecasts_are_rarely_accused():
@@ -76,9 +80,7 @@ def test_places_hold_all_samples_once():
     assert sum(place.share for place in scores) == pytest.approx(1)
     mean = sum(place.share * place.mean_score for place in scores)
     assert mean == pytest.approx(np.average(data.y_proba.max(axis=1), weights=weight))
-    assert [place.where for place in places if place.kind == "class"] == [
-        "class 0", "class 1", "class 2",
-    ]  # fmt: skip
+    assert [place.label for place in places if place.kind == "class"] == ["0", "1", "2"]
 
 
 def test_a_class_that_is_promised_too_often_is_named():
@@ -89,8 +91,8 @@ def test_a_class_that_is_promised_too_often_is_named():
     names = np.array(["ape", "bee", "cat"])
     shown = CalibrationReport.from_predictions(names[data.y], shifted)
     worst = worst_places(shown.findings.places, "class", 3)[0]
-    assert worst.where == "class cat" and worst.mean_score > worst.high
-    assert "Class cat: promised" in str(shown)
+    assert worst.label == "cat" and worst.mean_score > worst.high
+    assert shown.verdict.splitlines()[0] == "Some classes are predicted too often: cat."
 
 
 def test_numbers_agree_with_the_estimators():
@@ -98,13 +100,17 @@ def test_numbers_agree_with_the_estimators():
     shown = CalibrationReport.from_predictions(data.y, data.y_proba)
     for finding in shown.findings.errors:
         estimator = CalibrationErrorEstimator(
-            loss=finding.loss, notion=finding.notion, method="risk"
+            loss=finding.loss, notion=finding.notion, random_state=0
         )
         estimator.fit(data.y_proba, data.y)
         assert finding.calibration.estimate == pytest.approx(estimator.calibration_error_)
         low, high = estimator.confidence_interval_
         assert (finding.calibration.low, finding.calibration.high) == pytest.approx((low, high))
         assert finding.refinement.estimate == pytest.approx(estimator.refinement_)
+        function = proper_calibration_error(
+            data.y, data.y_proba, loss=finding.loss, notion=finding.notion
+        )
+        assert finding.calibration.estimate == pytest.approx(function, abs=1e-12)
         total = finding.calibration.estimate + finding.refinement.estimate
         assert finding.expected_loss.estimate == pytest.approx(total)
 
@@ -139,17 +145,21 @@ def test_reported_numbers_agree_with_the_functions():
 
 def test_all_intervals_have_the_level():
     wide, narrow = (report(300, confidence_level=level).findings for level in (0.99, 0.8))
-    for part in ("accuracy", "confidence_gap", "advice"):
-        a, b = ((f.advice.gain if part == "advice" else getattr(f, part)) for f in (wide, narrow))
+    for part in ("accuracy", "confidence_gap", "observed_rate", "observed_expected_ratio", "gain"):
+        a, b = (
+            f.advice.selection.gain if part == "gain" else getattr(f, part) for f in (wide, narrow)
+        )
         assert a.low < b.low < b.estimate == a.estimate < b.high < a.high
 
 
-def test_labels_of_ranges():
-    rng = np.random.default_rng(0)
-    p = np.concatenate([rng.random(100) * 1e-6, rng.random(100), 1 - rng.random(100) * 1e-6])
-    y = np.tile([0, 1], 150)
-    places = find_places(check_problem(y, p), 0.95)
-    ranges = [place for place in places if place.kind == "scores"]
-    assert "below 0.00001" in [place.label for place in ranges]
-    assert "scores above 0.99999 for class 1" in [place.where for place in ranges]
-    assert places[-1].label == "1"
+def test_rates_stay_in_their_range():
+    """Twenty of twenty-two right: no Student interval beyond 1; two rows: no 139 points."""
+    shown = CalibrationReport.from_predictions([1] * 20 + [0] * 2, [0.9] * 21 + [0.8]).findings
+    low, high = shown.accuracy.low, shown.accuracy.high
+    assert shown.accuracy.estimate == pytest.approx(20 / 22)
+    assert 0.7 < low < 20 / 22 < high < 1
+    for y, p in (([0, 1], [0.3, 0.6]), ([1, 1], [0.2, 0.1])):
+        found = CalibrationReport.from_predictions(y, p, labels=[0, 1])
+        error = found.findings.typical_error
+        assert 0 <= error["low"] <= error["estimate"] <= error["high"] <= 1
+        assert not any(int(points) > 100 for points in re.findall(r"(\d+) points", str(found)))

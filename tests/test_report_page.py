@@ -98,13 +98,18 @@ def page(shown, tmp_path_factory):
 
 def test_page_and_terminal_say_the_same(shown, page):
     document = shown._document()
-    texts = dense("".join(Reader(page).text)), dense(str(shown))
-    said = [document.title, document.subtitle, document.headline, *document.verdict]
+    whole = shown.to_text(details=True)
+    texts = dense("".join(Reader(page).text)), dense(whole)
+    assert whole.startswith(str(shown))
+    said = [document.title, document.subtitle, document.headline, document.code]
+    said += [one for one in document.verdict if one not in document.in_tiles]
     for section in document.sections:
         said += [section.title, *(text for block in section.blocks for text in strings(block))]
     for text in texts:
-        assert "\n\n\n" not in str(shown)  # a section without anything in it
-        assert [one for one in said if dense(one) not in text] == []
+        assert "\n\n\n" not in whole  # a section without anything in it
+        arrows = text.replace("->", "→")
+        assert [one for one in said if dense(one).replace("->", "→") not in arrows] == []
+    assert all(dense(one) in texts[1] for one in document.in_tiles)
     assert [text for tag, text in Reader(page).headings if tag == "h2"] == [
         section.title for section in document.sections
     ]
@@ -145,29 +150,37 @@ def test_page_is_whole_accessible_and_needs_no_network(page):
 
 def test_no_number_is_nan(shown, page):
     outside = re.sub("<svg.*?</svg>", "", page, flags=re.S)
-    for text in ("".join(Reader(outside).text), str(shown)):
+    for text in ("".join(Reader(outside).text), shown.to_text(details=True)):
         assert not re.search(r"\bnan\b", text.lower())
 
 
 def test_lines_fit_a_terminal(shown):
-    assert max(map(len, str(shown).splitlines())) <= 100
+    assert max(map(len, shown.to_text(details=True).splitlines())) <= 100
 
 
 def test_sections():
     titles = [
-        "Is it real?", "Reliability", "Where it is wrong", "Where the loss comes from",
-        "What calibration cannot see", "What to do", "The numbers that others report",
-        "How it was computed",
+        "By range of scores", "By group", "Recalibration maps", "Where the loss comes from",
+        "Tests", "Other numbers", "Method",
     ]  # fmt: skip
     data = make_grouping_problem(500, random_state=0)
     for X in (data.X, None):
         shown = CalibrationReport.from_predictions(data.y, data.y_proba, X)
-        expected = [t for t in titles if X is not None or t != "What calibration cannot see"]
+        expected = [t for t in titles if X is not None or t != "By group"]
         assert [section.title for section in shown._document().sections] == expected
 
 
+def test_the_first_screen_is_short(shown):
+    document = shown._document()
+    assert len(" ".join([document.headline, *document.verdict]).split()) <= 110
+    assert len(str(shown).split()) < 200
+    page = Reader(shown._repr_html_())
+    assert len(page.all("details")) == len(document.sections)
+    assert not any("open" in attrs for attrs in page.all("details"))
+
+
 def test_figures(with_features, three_classes, comparison):
-    for shown, figures in ((with_features, 2), (three_classes, 4), (comparison, 2)):
+    for shown, figures in ((with_features, 2), (three_classes, 5), (comparison, 1)):
         assert len(Reader(shown._repr_html_()).all("svg")) == figures
 
 
@@ -179,7 +192,8 @@ def test_of_many_classes_those_that_are_off_are_drawn():
         shown = CalibrationReport.from_predictions(data.y, forecast)
         reader = Reader(shown._repr_html_())
         assert [t for t in reader.text if re.fullmatch(r"Class \d", t)] == titles
-        assert len(reader.all("svg")) == 1 + len(titles)
+        recalibrated = shown.recalibrated is not None
+        assert len(reader.all("svg")) == 1 + recalibrated + len(titles)
 
 
 def test_page_is_reproducible():
@@ -202,8 +216,8 @@ def test_names_are_text_and_no_markup():
     assert "script" not in {tag for tag, _ in reader.tags}
     assert "<script" not in page
     assert f"Calibration report: {EVIL}" in reader.text
-    assert dense("forecast of b" + EVIL) in dense("".join(reader.text))
-    assert dense(f"Where {EVIL}") in dense("".join(reader.text))
+    assert dense("event: b" + EVIL) in dense("".join(reader.text))
+    assert dense(f"where {EVIL[:40]}") in dense("".join(reader.text))
 
 
 def test_edges():
@@ -226,5 +240,5 @@ def test_edges():
 
 def test_infinite_log_loss_is_said():
     shown = CalibrationReport.from_predictions([0, 1, 1, 0] * 5, [0.0, 1.0, 0.0, 0.1] * 5)
-    assert "The log loss is infinite" in shown.verdict
+    assert "The log loss is infinite: 5 labels were given probability 0." in shown.verdict
     assert "infinite" in str(shown) and "infinite" in shown._repr_html_()

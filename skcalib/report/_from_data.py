@@ -171,6 +171,7 @@ class FromData:
             random_state=random_state,
             n_jobs=n_jobs,
             verbose=verbose,
+            has_estimator=True,
         )
 
 

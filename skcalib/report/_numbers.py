@@ -3,18 +3,30 @@
 import numpy as np
 
 _NOTHING = 1e-6  # a loss
+_MOST_DECIMALS = 4  # of a percentage
 
 
 def number(value, spread=None):
     """A number with as many decimals as its standard error deserves: two of its digits."""
     if not np.isfinite(value):
         return "infinite" if value > 0 else "-infinite"
-    told = spread is not None and 1e-9 * abs(value) < spread < np.inf  # less is rounding
-    scale = spread if told else abs(value) / 30
+    known = spread is not None and 1e-9 * abs(value) < spread < np.inf  # less is rounding
+    scale = spread if known else abs(value) / 30
     if scale == 0:
         return "0.000"
     decimals = int(np.clip(1 - np.floor(np.log10(scale)), 2, 7))
     return f"{value:z.{decimals}f}"
+
+
+def numbers(*values):
+    """Losses side by side: three decimals, or more until different ones look different."""
+    finite = [value for value in values if np.isfinite(value)]
+    for decimals in range(3, 8):
+        said = [f"{value:z.{decimals}f}" for value in finite]
+        different = len(set(said)) == len(set(finite))
+        if different and all(value == 0 or abs(value) >= 10.0**-decimals for value in finite):
+            break
+    return [f"{value:z.{decimals}f}" if np.isfinite(value) else number(value) for value in values]
 
 
 def interval(estimate):
@@ -25,14 +37,15 @@ def interval(estimate):
     return f"{number(estimate.estimate, estimate.standard_error)} [{', '.join(parts)}]"
 
 
-def bound(estimate):
-    """A `MeanInterval` of a lower bound of what cannot be negative: below zero it says nothing."""
-    if says_nothing(estimate):
-        near = abs(estimate.estimate) < _NOTHING
-        return (
-            f"none (estimate {0 if near else number(estimate.estimate, estimate.standard_error)})"
-        )
-    return interval(estimate)
+def nonnegative(estimate):
+    """A `MeanInterval` of what cannot be negative; an estimate below zero says "none detected"."""
+    if not np.isfinite(estimate.estimate):
+        return number(estimate.estimate)
+    error = estimate.standard_error
+    high = number(max(estimate.high, 0.0), error)
+    if estimate.estimate < _NOTHING:
+        return f"none detected (upper limit {high})"
+    return f"{number(estimate.estimate, error)} [{number(max(estimate.low, 0.0), error)}, {high}]"
 
 
 def says_nothing(estimate):
@@ -42,18 +55,46 @@ def says_nothing(estimate):
 
 def points(value):
     """A probability difference in percentage points."""
-    size = 100 * abs(value)
-    return f"{size:.1f} points" if size < 10 else f"{size:.0f} points"
+    return f"{_points(value)} points"
 
 
 def points_between(low, high):
-    """A range of probability differences in percentage points, by size."""
-    low, high = sorted((abs(low), abs(high)))
-    return f"{points(low).removesuffix(' points')} to {points(high)}"
+    """A range of probability differences in percentage points."""
+    return f"{_points(low)} to {_points(high)}"
+
+
+def _points(value):
+    size = 100 * abs(value)
+    if size >= 9.95 or size == 0:
+        return f"{size:.0f}"
+    decimals = int(np.clip(np.ceil(-np.log10(size)), 1, 4))
+    return f"{size:.{decimals}f}"
+
+
+def rates(*values):
+    """Rates in percent, with decimals for the rarer side and until different ones differ."""
+    decimals = _rate_decimals(values)
+    return [f"{100 * value:.{decimals}f} %" for value in values]
+
+
+def rate_interval(low, high, *beside):
+    """[low, high] of a rate, in percent, with the decimals of the rates `beside` it."""
+    decimals = _rate_decimals(beside)
+    return f"[{100 * low:.{decimals}f}, {100 * high:.{decimals}f}]"
+
+
+def _rate_decimals(values):
+    sides = [min(v, 1 - v) for v in values if 0 < v < 1]
+    rarest = 100 * min(sides, default=1.0)
+    first = 1 if rarest >= 1 else int(np.clip(1 - np.floor(np.log10(rarest)), 1, _MOST_DECIMALS))
+    for decimals in range(first, _MOST_DECIMALS + 1):
+        if len({f"{100 * value:.{decimals}f}" for value in values}) == len(set(values)):
+            return decimals
+    return first
 
 
 def pvalue(value):
-    """A p-value of a permutation test, which cannot be zero."""
+    """A p-value; a small one as a bound."""
     return f"p = {value:.3f}" if value >= 0.001 else "p < 0.001"
 
 

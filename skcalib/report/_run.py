@@ -1,5 +1,6 @@
 """What a run of a report depends on, what it was warned of, and how long its stages took."""
 
+import sys
 import warnings
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -47,4 +48,5 @@ def stage(what, verbose, name):
     start = perf_counter()
     yield
     if verbose:
-        print(f"[CalibrationReport] {name}: {what}, {perf_counter() - start:.1f} s", flush=True)
+        said = f"[CalibrationReport] {name}: {what}, {perf_counter() - start:.1f} s"
+        print(said, file=sys.stderr, flush=True)

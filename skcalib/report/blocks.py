@@ -80,10 +80,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure that is drawn when a page needs it; ``alt`` says what can be seen in it.
-
-    One with a ``title`` is small, as it stands beside others.
-    """
+    """A figure that is drawn when a page needs it; ``alt`` says what can be seen in it."""
 
     draw: Callable
     alt: str
@@ -92,15 +89,23 @@ class Picture:
 
 @dataclass(frozen=True)
 class Pictures:
-    """Figures beside each other where there is room, with one caption."""
+    """Figures beside each other where there is room, with one caption; pages only."""
 
     pictures: tuple
     caption: str
 
 
 @dataclass(frozen=True)
+class Tile:
+    """A number of the first screen: (value, what it is) pairs, and a line below."""
+
+    values: tuple
+    note: str = ""
+
+
+@dataclass(frozen=True)
 class Section:
-    """A heading and the blocks below it."""
+    """A heading and the blocks below it, which a reader opens."""
 
     title: str
     blocks: tuple
@@ -108,11 +113,20 @@ class Section:
 
 @dataclass(frozen=True)
 class Document:
-    """A page: its title, the verdict, and sections. ``alarm`` colours the verdict."""
+    """A page: the first screen, and sections with the details.
+
+    The first screen holds the title, the headline, the sentences of the verdict, ``tiles`` with
+    the most important numbers, ``opening`` blocks such as diagrams, and one line of ``code``.
+    ``in_tiles`` are the sentences that a page shows as tiles. ``alarm`` colours the verdict.
+    """
 
     title: str
     subtitle: str
     headline: str
     verdict: tuple
+    in_tiles: tuple
     alarm: bool
+    tiles: tuple
+    opening: tuple
+    code: str
     sections: tuple

@@ -7,19 +7,11 @@ import numpy as np
 
 from skcalib.hypothesis import compare_calibration
 from skcalib.intervals import MeanInterval, mean_interval
+from skcalib.notions import TopLabel
 from skcalib.report._run import noted
-from skcalib.report.finders import LOSSES, binary_confidence, paired_terms
+from skcalib.report.analysis import LOSSES, paired_terms
+from skcalib.report.wording import QUANTITIES
 from skcalib.smoothers import LogitSmoother
-
-#: What is compared, in the order of the table; less is better in all of them.
-QUANTITIES = {
-    "calibration": "Brier calibration error",
-    "brier": "Brier score",
-    "log": "Log loss",
-    "refinement": "Brier score, recalibrated",
-    "errors": "Share of wrong predictions",
-    "kernel": "Squared kernel calibration error",
-}
 
 
 @dataclass(frozen=True)
@@ -70,21 +62,29 @@ def _per_sample(problem, random_state):
     """The terms of each quantity, sample by sample."""
     smoother = LogitSmoother(random_state=random_state)
     with noted():  # the report of each model says it
-        brier, log = paired_terms(problem, LOSSES, "canonical", smoother)
+        (brier, log), _ = paired_terms(problem, LOSSES, "canonical", smoother)
+    right = next(TopLabel().problems(problem.forecast, problem.target))[1][:, 1]
     return {
-        "calibration": brier.influence,
+        "calibration": (brier.influence, brier.mean("calibration")),
         "brier": brier.loss,
         "log": log.loss,
         "refinement": brier.refinement,
-        "errors": 1 - binary_confidence(problem)[1],
+        "errors": 1 - right,
     }
 
 
 def _paired(first, second, weight, level):
-    """Interval of a mean difference; two infinite losses have none."""
+    """Interval of a mean difference; two infinite losses have none.
+
+    A pair (values, estimate) gives the spread and the centre.
+    """
+    estimate = None
+    if isinstance(first, tuple):
+        estimate = first[1] - second[1]
+        first, second = first[0], second[0]
     if np.isinf(first).any() and np.isinf(second).any():
         return None
-    return mean_interval(first - second, weight, level)
+    return mean_interval(first - second, weight, level, estimate=estimate)
 
 
 def _kernel(problems, first, second, level, random_state, n_jobs):

@@ -1,4 +1,4 @@
-"""What a report finds out: numbers with intervals, before any wording or drawing."""
+"""What a report finds: numbers with intervals, before any wording or drawing."""
 
 from dataclasses import dataclass
 
@@ -7,14 +7,23 @@ import numpy as np
 from skcalib.errors import ScoreDecomposition
 from skcalib.hypothesis import CalibrationTest
 from skcalib.intervals import MeanInterval
+from skcalib.report.direction import Gains, LogisticRecalibration
+from skcalib.report.groups import GroupingFinding
 from skcalib.selection import RecalibratorSelection
+
+#: Level of each test that counts for the verdict beside the intervals; several are made.
+TEST_LEVEL = 0.005
+#: Labels of the rarer kind that are needed before a recalibration map is recommended.
+FEWEST_LABELS = 10
 
 
 @dataclass(frozen=True)
 class ErrorFinding:
     """The decomposition of one loss under one notion, with an interval for each part.
 
-    ``expected_loss`` = ``calibration`` + ``refinement``.
+    ``expected_loss`` = ``calibration`` + ``refinement``. ``calibration`` is the number of
+    `proper_calibration_error` with its defaults, and the interval that of
+    `CalibrationErrorEstimator`.
     """
 
     loss: str
@@ -29,86 +38,6 @@ class ErrorFinding:
     def detected(self):
         """True where the interval of the calibration error lies above zero."""
         return self.calibration.low > 0
-
-
-@dataclass(frozen=True)
-class SecondLook:
-    """Grouping loss by a cross-fitted model of score and features, on ``n_samples`` of them."""
-
-    grouping_loss: MeanInterval
-    pvalue: float
-    n_samples: int
-
-    @property
-    def detected(self):
-        """True where both the interval and the test find grouping loss."""
-        return self.grouping_loss.low > 0 and self.pvalue < 0.05
-
-
-@dataclass(frozen=True)
-class GroupingFinding:
-    """Grouping loss of the confidence (for two classes: of the forecast), where features are given.
-
-    ``grouping_loss`` and ``pvalue`` are by trees, ``second`` by a model of all features. ``rest``
-    is what calibration and `bound` leave of the Brier score of the same problem, with an interval
-    that is too wide rather than too narrow. ``categories`` are the worst categories of the columns
-    that hold any, with intervals for all of them at once, ``regions`` the worst of a balanced split
-    of each level set. ``note`` says why there is no estimate, or why it is weak.
-    """
-
-    grouping_loss: MeanInterval | None = None
-    rest: MeanInterval | None = None
-    pvalue: float | None = None
-    second: SecondLook | None = None
-    categories: tuple = ()
-    regions: tuple = ()
-    note: str = ""
-
-    @property
-    def by_trees(self):
-        """True where both the interval and the test of the trees find grouping loss."""
-        return self.grouping_loss is not None and self.grouping_loss.low > 0 and self.pvalue < 0.05
-
-    @property
-    def detected(self):
-        """True where trees find grouping loss, or a model of all features does."""
-        return self.by_trees or (self.second is not None and self.second.detected)
-
-    @property
-    def bound(self):
-        """The lower bound to tell: of the trees, or of the model where only that finds groups."""
-        only_second = self.detected and not self.by_trees
-        return self.second.grouping_loss if only_second else self.grouping_loss
-
-
-@dataclass(frozen=True)
-class Place:
-    """A range of scores, or a class: what is promised there on average, and what comes true.
-
-    ``where`` says it in words, ``label`` for a table. [low, high] is the Clopper-Pearson interval
-    of ``mean_outcome``, widened so that those of all places of the ``kind`` hold at once. ``share``
-    is that of the samples, by weight.
-    """
-
-    kind: str
-    where: str
-    label: str
-    n_samples: int
-    share: float
-    mean_score: float
-    mean_outcome: float
-    low: float
-    high: float
-
-    @property
-    def detected(self):
-        """True where the interval does not hold the mean score."""
-        return not self.low <= self.mean_score <= self.high
-
-    @property
-    def harm(self):
-        """What the gap adds to a squared error."""
-        return self.share * (self.mean_score - self.mean_outcome) ** 2
 
 
 @dataclass(frozen=True)
@@ -130,53 +59,84 @@ class ReportedNumber:
 
 @dataclass(frozen=True)
 class BrierChange:
-    """Held-out Brier score ``before`` and ``after`` a map that was chosen by the log loss.
-
-    ``standard_error`` is that of their paired difference, ``log_loss`` the held-out one after.
-    """
+    """Held-out Brier score ``before`` and ``after`` a map, and its held-out ``log_loss``."""
 
     name: str
     log_loss: float
     before: float
     after: float
-    standard_error: float
 
     @property
     def harmful(self):
-        """True where the Brier score rises by more than its standard error."""
-        return self.after - self.before > self.standard_error
+        """True where the Brier score rises."""
+        return self.after > self.before
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Which recalibration map to use, by held-out losses.
+
+    ``recommended`` is the name of a map whose held-out log loss is lower beyond its interval and
+    whose held-out Brier score is not higher, else None, with a ``reason``: "calibrated" (no
+    miscalibration was found), "no_gain" (no map lowers both losses), "few_labels", or "input" (the
+    input is suspect). ``selection`` compares the maps, ``brier`` is of the chosen one, and
+    ``refused`` are the maps of lower log loss that raise the Brier score.
+    """
+
+    recommended: str | None
+    reason: str
+    selection: RecalibratorSelection
+    brier: BrierChange | None = None
+    refused: tuple = ()
+    left_out: tuple = ()
+
+    @property
+    def log_loss(self):
+        """Held-out log loss before and after; None after where nothing is recommended."""
+        losses, names = self.selection.losses, self.selection.names
+        after = None if self.recommended is None else losses[names.index(self.recommended)]
+        return {"before": losses[0], "after": after}
 
 
 @dataclass(frozen=True)
 class Findings:
     """Everything that a report says, as numbers.
 
-    ``errors`` holds the two losses under each notion with the default smoother; ``flexible`` is
-    the Brier error of the confidence (for two classes: of the forecast) with cross-fitted isotonic
-    regression, which sees curves that the default smoother may miss. ``test`` is the kernel test of
-    all classes at once on ``n_tested`` samples, None where there are too few. ``places`` are the
-    ranges of scores and the classes, ``reported`` the numbers that others report, ``notes`` what
-    the estimators warned of. ``advice`` compares the maps that do not harm, ``brier_change`` is of
-    the chosen one, and ``refused`` are those that would have been chosen by the log loss, but
-    raise the Brier score.
+    With two classes everything is about the ``event``, with more about the confidence of the
+    predicted class: ``mean_predicted`` against ``observed_rate``, and their ratio, observed over
+    predicted. ``errors`` holds the two losses under each notion with the default smoother;
+    ``flexible`` is the Brier error of the event or confidence with cross-fitted isotonic
+    regression, which detects curves that the default smoother may miss. ``logistic`` is the
+    logistic recalibration of the event or confidence, ``test`` the kernel test of all classes at
+    once on ``n_tested`` samples; each is None where it does not exist. ``places`` are the ranges of
+    scores and the classes, ``reported`` the numbers that others report, ``notes`` what the
+    estimators warned of, ``omitted`` what was left out or computed on a part of the samples.
     """
 
+    confidence_level: float
     n_samples: int
     effective_size: float
     n_classes: int
+    event: str | None
+    mean_predicted: float
+    observed_rate: MeanInterval
+    observed_expected_ratio: MeanInterval | None
     accuracy: MeanInterval
     confidence_gap: MeanInterval
+    suspicions: tuple
     errors: tuple
     flexible: ErrorFinding
-    advice: RecalibratorSelection
+    direction: str | None
+    gains: Gains
+    logistic: LogisticRecalibration | None
+    advice: Advice
     reported: tuple
     places: tuple
     test: CalibrationTest | None = None
     n_tested: int = 0
     grouping: GroupingFinding | None = None
-    brier_change: BrierChange | None = None
-    refused: tuple = ()
     notes: tuple = ()
+    omitted: tuple = ()
 
     def error(self, loss, notion):
         """The finding of that loss and notion."""
@@ -184,35 +144,72 @@ class Findings:
 
     @property
     def confidence(self):
-        """Brier error of the confidence; with two classes it is that of the forecast itself."""
+        """Brier error of the confidence; with two classes it is that of the event."""
         return self.error("brier", "canonical" if self.n_classes == 2 else "top_label")
 
     @property
-    def looks(self):
+    def brier_errors(self):
         """The Brier errors on which the verdict rests."""
         canonical = self.error("brier", "canonical")
         return [canonical, *([self.confidence] if self.n_classes > 2 else []), self.flexible]
 
     @property
-    def test_rejects(self):
-        """The kernel test counts for the verdict at the 1 % level: other looks were taken."""
-        return self.test is not None and self.test.rejects(0.01)
+    def kernel_test_rejects(self):
+        """True where the kernel test rejects at the level that counts for the verdict."""
+        return self.test is not None and self.test.rejects(TEST_LEVEL)
+
+    @property
+    def logistic_test_rejects(self):
+        """True where the test of shift and slope rejects at the level that counts."""
+        return self.logistic is not None and self.logistic.pvalue < TEST_LEVEL
 
     @property
     def miscalibrated(self):
-        """True where a calibration error is above zero beyond its interval, or the test rejects."""
-        return any(look.detected for look in self.looks) or self.test_rejects
+        """True where a calibration error lies above zero, or a test rejects."""
+        tests = self.kernel_test_rejects or self.logistic_test_rejects
+        return tests or any(error.detected for error in self.brier_errors)
+
+    @property
+    def input_is_suspect(self):
+        """True where the probabilities are probably not those of the labels."""
+        return any(one.invalidates for one in self.suspicions)
+
+    @property
+    def shown_error(self):
+        """The Brier error behind the typical error: the default, or isotonic if only that sees."""
+        only_isotonic = self.flexible.detected and not self.confidence.detected
+        return self.flexible if only_isotonic else self.confidence
+
+    @property
+    def typical_error(self):
+        """Root mean square of prediction minus calibrated prediction, in probability.
+
+        The root of the Brier calibration error and of the ends of its interval; ends below zero
+        are zero.
+        """
+        found = self.shown_error.calibration
+        ends = np.clip([found.estimate, found.low, found.high], 0.0, 1.0)
+        estimate, low, high = np.sqrt(ends).tolist()
+        return {"estimate": estimate, "low": low, "high": high}
 
     @property
     def reach(self):
-        """Root mean square by which a slope or shift must be off to be found with 95 %.
+        """Root mean square by which a slope or shift must be off to be detected with 95 %.
 
         Off by r, a mean of paired differences is r^2 with a standard error of 2 r sqrt(loss / n):
         it lies 1.96 + 1.64 of them above zero from this r on.
         """
-        return 2 * (1.96 + 1.64) * np.sqrt(self.confidence.terms.loss / self.effective_size)
+        size = self.effective_size
+        # The loss of n labels of one class may be 0 by chance: that of one more stands in.
+        loss = max(self.confidence.terms.loss, 1 / (size + 1))
+        return min(2 * (1.96 + 1.64) * np.sqrt(loss / size), 1.0)
 
     @property
-    def recalibrator_helps(self):
-        """True where the chosen map lowers the loss beyond the interval of the gain."""
-        return self.advice.chosen != self.advice.names[0] and self.advice.gain.low > 0
+    def named_groups(self):
+        """The groups that differ from others with equal scores, the most harmful first."""
+        return () if self.grouping is None else self.grouping.named
+
+    @property
+    def groups_differ(self):
+        """True where groups are named, or the grouping loss lies above zero."""
+        return bool(self.named_groups) or (self.grouping is not None and self.grouping.detected)

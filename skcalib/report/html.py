@@ -7,7 +7,7 @@ from skcalib.report.blocks import Bar, Heading, Key, Pictures, Points, Table, Te
 from skcalib.report.style import PAGE_STYLE, STYLE
 
 #: An interval or a p-value, which no line should break.
-_WHOLE = re.compile(r"\[[^\[\]]{1,30}\]|p (?:=|&lt;) [\d.]+\d")
+_WHOLE = re.compile(r"\[[^\[\]]{1,30}\]|p (?:=|&lt;) [\d.]+\d|[\d.,]+ (?:%|points)")
 _MOST_COLUMNS = 5  # beyond, rows are laid out below each other on wide screens, too
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -42,18 +42,38 @@ def render_body(document):
         f"<h1>{escape(document.title)}</h1>",
         f'<p class="soft">{_words(document.subtitle)}</p>',
         f'<div class="{kind}"><p class="headline">{escape(document.headline)}</p>',
-        f"{_list(document.verdict)}</div>",
+        f"{_list(s for s in document.verdict if s not in document.in_tiles)}</div>",
     ]
+    if document.tiles:
+        tiles = "".join(map(_tile, document.tiles))
+        parts.append(f'<div class="tiles">{tiles}</div>')
+    parts += [_RENDERERS[type(block)](block) for block in document.opening]
+    if document.code:
+        parts.append(f'<pre class="code" tabindex="0"><code>{escape(document.code)}</code></pre>')
     for section in document.sections:
-        parts += ["<section>", f"<h2>{escape(section.title)}</h2>"]
+        parts += ["<details>", f"<summary><h2>{escape(section.title)}</h2></summary>"]
         parts += [_RENDERERS[type(block)](block) for block in section.blocks]
-        parts.append("</section>")
+        parts.append("</details>")
     return "\n".join([*parts, "</article>"])
+
+
+def _tile(tile):
+    values = "".join(
+        f'<p class="value"><strong>{_escape(value)}</strong> {escape(name)}</p>'
+        for value, name in tile.values
+    )
+    note = f'<p class="soft">{_words(tile.note)}</p>' if tile.note else ""
+    return f'<div class="tile">{values}{note}</div>'
 
 
 def _words(text):
     """Text that breaks its lines between numbers only."""
-    return _WHOLE.sub(r'<span class="whole">\g<0></span>', escape(text))
+    return _WHOLE.sub(r'<span class="whole">\g<0></span>', _escape(text))
+
+
+def _escape(text):
+    """Escaped text with a real arrow, which no line breaks off."""
+    return escape(text).replace(" -&gt; ", "&nbsp;→ ")
 
 
 def _text(block):
@@ -66,18 +86,20 @@ def _list(lines):
 
 
 def _table(table):
-    """Roles are told again, because narrow screens lay the cells out as blocks."""
+    """Roles are given again, because narrow screens lay the cells out as blocks."""
     head = "".join(
-        f'<th scope="col" role="columnheader">{escape(name)}</th>' for name in table.head
-    )
+        f'<th scope="col" role="columnheader">{escape(name)}</th>' if name
+        else '<td role="columnheader"></td>'
+        for name in table.head
+    )  # fmt: skip
     rows = "\n".join(f'<tr role="row">{_row(row, table.head)}</tr>' for row in table.rows)
     kind = ' class="compact"' if table.compact else ""
     if len(table.head) > _MOST_COLUMNS:
         kind = ' class="many"'
     return (
-        f'<div class="scroll"><table role="table"{kind}><caption>{escape(table.caption)}</caption>'
+        f'<table role="table"{kind}><caption>{_words(table.caption)}</caption>'
         f'<thead role="rowgroup"><tr role="row">{head}</tr></thead>'
-        f'<tbody role="rowgroup">{rows}</tbody></table></div>'
+        f'<tbody role="rowgroup">{rows}</tbody></table>'
     )
 
 
@@ -118,10 +140,10 @@ def _key(key):
 
 
 def _pictures(block):
-    single = "" if any(picture.title for picture in block.pictures) else " single"
+    kind = {1: " single", 2: " pair"}.get(len(block.pictures), "")
     drawn = "".join(_picture(picture) for picture in block.pictures)
     return (
-        f'<figure><div class="panels{single}">{drawn}</div>'
+        f'<figure><div class="panels{kind}">{drawn}</div>'
         f"<figcaption>{escape(block.caption)}</figcaption></figure>"
     )
 

@@ -1,12 +1,15 @@
 """The parts of a loss, as bars and as a table."""
 
-from skcalib.report._numbers import bound, interval, number, percent, says_nothing
+from skcalib.report._numbers import interval, nonnegative, number, percent, says_nothing
 from skcalib.report.blocks import Bar, Key, Part, Row, Section, Table, Text
-from skcalib.report.wording import LOSS_NAMES, notion_name
-
-_CALIBRATION = ("calibration", "calibration error: recalibration saves it")
-_GROUPING = ("grouping", "grouping loss, at least: a better use of the features saves it")
-_REST = ("rest", "the rest: only better features or a better model lower it")
+from skcalib.report.wording import (
+    CALIBRATION_PART,
+    GROUPING_PART,
+    LOSS_NAMES,
+    NOTION_NAMES,
+    REST_PART,
+    SECTIONS,
+)
 
 
 def loss_parts(report):
@@ -24,21 +27,18 @@ def loss_parts(report):
     )
     table = Table(
         f"Loss = calibration + refinement, with {percent(report.confidence_level)} intervals "
-        "(*: above zero).",
+        "(*: significant).",
         ("Loss", "mean", "calibration", "refinement"),
         tuple(rows),
     )
-    note = (
-        "Calibration is what recalibration would save, refinement the loss after it: refinement = "
-        f"uncertainty of the labels - sharpness; Brier: {refinement} = {uncertainty} - {sharpness}."
-    )
-    return Section("Where the loss comes from", (*bars, key(bars), table, Text(note, soft=True)))
+    note = f"Brier: refinement {refinement} = uncertainty {uncertainty} - sharpness {sharpness}."
+    return Section(SECTIONS["loss"], (*bars, key(bars), table, Text(note, soft=True)))
 
 
 def key(bars):
     """What the parts mean; grouping only where a bar has it."""
     grouped = any(len(bar.parts) > 2 for bar in bars)
-    return Key((_CALIBRATION, *([_GROUPING] if grouped else []), _REST))
+    return Key((CALIBRATION_PART, *([GROUPING_PART] if grouped else []), REST_PART))
 
 
 def bar(findings, error, *, name="", width=None):
@@ -47,27 +47,25 @@ def bar(findings, error, *, name="", width=None):
     what = LOSS_NAMES[error.loss]
     if error is not findings.error(error.loss, "canonical"):
         what += " of the confidence"
-    said = f"{name or what}: {interval(error.expected_loss)} = calibration "
-    said += interval(error.calibration)
+    said = f"{name or what} {interval(error.expected_loss)}: calibration "
+    said += nonnegative(error.calibration)
     has_grouping = (
-        error is findings.confidence and grouped is not None and grouped.grouping_loss is not None
+        error is findings.confidence
+        and grouped is not None
+        and grouped.grouping_loss is not None
+        and grouped.detected
     )
-    if has_grouping and grouped.detected:
-        said += f" + grouping, at least {bound(grouped.bound)}"
-        said += f" + rest, at most {interval(grouped.rest)}"
-    elif has_grouping and not says_nothing(grouped.bound):
-        said += f" + grouping {bound(grouped.bound)} (not beyond chance)"
-        said += f" + rest {interval(grouped.rest)}"
-    elif has_grouping:  # a bound below zero takes nothing off the rest
-        said += f" + grouping: {bound(grouped.bound)} + rest {interval(error.refinement)}"
-    else:
-        said += f" + rest {interval(error.refinement)}"
-    parts = [_part("calibration", error.calibration, loss, 0.0, width)]
     if has_grouping:
+        said += f", grouping at least {nonnegative(grouped.bound)}"
+        said += f", rest at most {interval(grouped.rest)}"
+    else:
+        said += f", rest {interval(error.refinement)}"
+    parts = [_part("calibration", error.calibration, loss, 0.0, width)]
+    if has_grouping and not says_nothing(grouped.bound):
         parts.append(_part("grouping", grouped.bound, loss, parts[0].share, width))
     full = 100.0 if width is None else width
     rest = max(full - sum(part.share for part in parts), 0.0)
-    return Bar(said, (*parts, Part("rest", rest)))
+    return Bar(f"{said}.", (*parts, Part("rest", rest)))
 
 
 def _part(kind, estimate, loss, start, width):
@@ -86,9 +84,9 @@ def _part(kind, estimate, loss, start, width):
 
 
 def _error_row(findings, error, note=""):
-    name = LOSS_NAMES[error.loss]
+    name = LOSS_NAMES[error.loss].removesuffix(" score").removesuffix(" loss")
     if findings.n_classes > 2:
-        name += f", {notion_name(error.notion, findings.n_classes)}"
+        name += f", {NOTION_NAMES[error.notion]}"
     loss = number(error.expected_loss.estimate, error.expected_loss.standard_error)
-    cells = (name + note, loss, interval(error.calibration), interval(error.refinement))
+    cells = (name + note, loss, nonnegative(error.calibration), interval(error.refinement))
     return Row(cells, marked=(2,) if error.detected else ())

@@ -9,9 +9,10 @@ from skcalib.displays import GroupingDisplay, ReliabilityDisplay
 from skcalib.report._numbers import percent
 from skcalib.report._run import noted
 from skcalib.report.blocks import Picture, Pictures
-from skcalib.report.places import N_PLACES, worst_places
+from skcalib.report.places import worst_places
+from skcalib.report.wording import N_NAMED, event_name, recalibrator_name, shorten
 
-#: With more classes than this, a panel for each is too much.
+#: With more classes than this, a diagram for each is too much.
 MOST_PANELS = 6
 #: Colours of the displays -> variables of the page, which a dark page sets otherwise.
 _VARIABLES = {
@@ -33,44 +34,66 @@ _NUMBER = re.compile(r"(\d+\.\d\d)\d+")
 
 
 def reliability(report):
-    """Blocks: the diagram of the confidence, and of each class where there are a few.
-
-    Of many classes only those that are off are drawn.
-    """
-    n_classes = report.findings.n_classes
-    what = "probability" if n_classes == 2 else "confidence"
+    """The diagram of the event or confidence, and beside it that after the recommended map."""
+    findings = report.findings
+    binary = findings.n_classes == 2
+    what = f"probability of {event_name(findings)}" if binary else "confidence"
     caption = (
-        f"Observed frequency against predicted {what}: increasing (isotonic, CORP) curve; the "
+        f"Observed frequency against predicted {what} (isotonic curve), with the "
         f"{percent(report.confidence_level)} consistency band, where the curve of a calibrated "
-        "model would lie at each score; histogram of the scores above."
+        "model would lie. Histogram of the scores above."
     )
-    blocks = [Pictures((_confidence(report, f"the {what}"),), caption)]
-    classes = _classes_to_draw(report.findings)
-    if classes:
-        which = "each class" if len(classes) == n_classes else "the classes that are off most"
-        drawn = tuple(_one_class(report, k) for k in classes)
-        blocks.append(Pictures(drawn, f"The same for {which}, against the rest."))
-    return blocks
+    before = report.binary
+    if report.recalibrated is None:
+        return Pictures((_picture(report, before, f"the {what}", ""),), caption)
+    after = report.recalibrated
+    name = recalibrator_name(findings.advice.recommended)
+    both = (before[0][:, 1], after[0][:, 1])
+    drawn = (
+        _picture(report, before, f"the {what}", "As predicted", both),
+        _picture(report, after, f"the {what} after {name}", f"After {name}, held out", both),
+    )
+    return Pictures(drawn, caption)
 
 
-def one_reliability(report, name):
-    """The diagram of the confidence alone, for a comparison."""
-    what = "the probability" if report.findings.n_classes == 2 else "the confidence"
-    return _confidence(report, f"{what} of {name}", title=name)
+def overlaid(reports):
+    """The diagrams of several models on one pair of axes."""
+    first = next(iter(reports.values()))
+    binary = first.findings.n_classes == 2
+    what = f"probability of {event_name(first.findings)}" if binary else "confidence"
+
+    def draw():
+        figure = _figure()
+        for name, report in reports.items():
+            _display(report, report.binary, figure.gca(), name=shorten(name), band=None)
+        return as_svg(figure, "models")
+
+    alt = f"Reliability diagrams of {', '.join(reports)}: observed frequency against {what}."
+    caption = f"Observed frequency against predicted {what} (isotonic curves)."
+    return Pictures((Picture(draw, alt),), caption)
 
 
-def _classes_to_draw(findings):
-    """Columns of the classes: of a few all, of many those that are off."""
-    if findings.n_classes == 2:
-        return []
-    classes = [place for place in findings.places if place.kind == "class"]
-    if len(classes) <= MOST_PANELS:
-        return range(len(classes))
-    return [classes.index(place) for place in worst_places(classes, "class", N_PLACES)]
+def classes(report):
+    """Blocks: the diagram of each class where there are a few, else of those that are off."""
+    places = [place for place in report.findings.places if place.kind == "class"]
+    if len(places) <= MOST_PANELS:
+        chosen = range(len(places))
+    else:
+        chosen = [places.index(place) for place in worst_places(places, "class", N_NAMED)]
+    problem, drawn = report.problem, []
+    for k in chosen:
+        one = tuple(
+            np.column_stack([1 - part[:, k], part[:, k]])
+            for part in (problem.forecast, problem.target)
+        )
+        label = shorten(str(problem.classes[k]))
+        drawn.append(_picture(report, one, f"class {label}", f"Class {label}", small=True))
+    which = "Each class" if len(drawn) == len(places) else "The classes with the largest errors"
+    return [Pictures(tuple(drawn), f"{which}, against the rest.")] if drawn else []
 
 
 def grouping(report):
-    """The level sets and their regions."""
+    """Regions of equal scores."""
 
     def draw():
         figure = _figure()
@@ -81,54 +104,49 @@ def grouping(report):
         display.ax_.set_title("")
         return as_svg(figure, "grouping")
 
-    regions = report.findings.grouping.regions
     alt = (
-        "Grouping diagram: outcome against score of two regions in each of five level sets; "
-        f"{len(regions) or 'no'} regions are off beyond their interval."
+        "Grouping diagram: observed frequency against score of two regions in each of five ranges "
+        "of scores."
     )
     return Picture(draw, alt)
 
 
-def _confidence(report, event, title=""):
-    """The confidence, or for two classes the forecast; beside others with a title, not a legend."""
-    problem = report.problem
-    y = problem.classes[problem.target.argmax(axis=1)]
-    data = {"y_true": y, "y_proba": problem.forecast, "labels": problem.classes}
-    return _reliability_picture(report, data, event, title)
+def _picture(report, binary, event, title, scores=(), *, small=False):
+    """A reliability diagram; `scores` of other diagrams beside it give both the same scale."""
 
-
-def _one_class(report, k):
-    """A class against the rest."""
-    problem = report.problem
-    data = {"y_true": problem.target[:, k], "y_proba": problem.forecast[:, k], "labels": [0, 1]}
-    label = problem.classes[k]
-    return _reliability_picture(report, data, f"class {label}", f"Class {label}")
-
-
-def _reliability_picture(report, data, event, title):
     def draw():
-        figure = _figure(small=bool(title))
-        with noted():  # the verdict says it
-            display = ReliabilityDisplay.from_predictions(
-                **data,
-                sample_weight=report.problem.weight,
-                confidence_level=report.confidence_level,
-                # A pointwise band needs enough resamples for its level.
-                n_resamples=max(200, int(np.ceil(4 / (1 - report.confidence_level)))),
-                random_state=report.random_state,
-                name="Calibration curve",  # names may be long; titles stand outside of the figure
-                legend=not title,
-                ax=figure.gca(),
-            )
-        if title:  # the page tells the class
-            display.ax_.set_xlabel("Predicted probability")
-        else:  # and the error, by its own method
-            for text in display.ax_.get_legend().get_texts():
-                text.set_text(text.get_text().partition("\n")[0])
+        from skcalib.displays._plotting import set_probability_scale
+
+        figure = _figure(small=small)
+        for one in scores:
+            set_probability_scale(figure.gca(), one)
+        display = _display(report, binary, figure.gca(), name=None, band="consistency")
+        display.ax_.set_xlabel("Predicted probability")
+        display.ax_.set_ylabel("Observed frequency")
         return as_svg(figure, event)
 
     alt = f"Reliability diagram of {event}: observed frequency against predicted probability."
     return Picture(draw, alt, title)
+
+
+def _display(report, binary, axes, *, name, band):
+    """Draw the curve of two columns (n, 2) of forecasts and of outcomes."""
+    forecast, target = binary
+    with noted():  # the verdict says it
+        return ReliabilityDisplay.from_predictions(
+            target[:, 1].astype(int),
+            forecast,
+            labels=[0, 1],
+            sample_weight=report.problem.weight,
+            confidence_level=report.confidence_level,
+            # A pointwise band needs enough resamples for its level.
+            n_resamples=max(200, int(np.ceil(4 / (1 - report.confidence_level)))),
+            random_state=report.random_state,
+            name=name,
+            band=band,
+            legend=name is not None,
+            ax=axes,
+        )
 
 
 def _figure(*, small=False):

@@ -1,76 +1,137 @@
-"""Where a forecast is wrong: ranges of scores and classes, promised against come true."""
+"""Ranges of scores, and classes: the mean prediction in each against the observed frequency."""
+
+from dataclasses import dataclass
 
 import numpy as np
 
 from skcalib.intervals import clopper_pearson
 from skcalib.notions import TopLabel
-from skcalib.report.findings import Place
-from skcalib.smoothers import QuantileBins
 
-#: Places of a kind that are told at the most.
-N_PLACES = 3
 _MOST_RANGES = 10
-_SAMPLES_PER_RANGE = 50
-_TINY = 1e-5  # scores that are closer to 0 or 1 are not told apart
+_SAMPLES_PER_RANGE = 20
+_INFORMATION_PER_RANGE = 4.0  # sum of p (1 - p)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A range of scores, or a class: mean prediction against observed frequency.
+
+    ``low_score`` and ``high_score`` are the ends of a range; a class has 0 and 1. [low, high] is
+    the Clopper-Pearson interval of ``mean_outcome``, widened so that those of all places of the
+    ``kind`` ("scores" or "class") hold at once. ``share`` is that of the samples, by weight.
+    """
+
+    kind: str
+    label: str
+    low_score: float
+    high_score: float
+    n_samples: int
+    share: float
+    mean_score: float
+    mean_outcome: float
+    low: float
+    high: float
+
+    @property
+    def detected(self):
+        """True where the interval does not hold the mean score."""
+        return not self.low <= self.mean_score <= self.high
+
+    @property
+    def too_high(self):
+        """True where the mean prediction lies above the observed frequency."""
+        return self.mean_score > self.mean_outcome
+
+    @property
+    def harm(self):
+        """What the gap adds to a squared error."""
+        return self.share * (self.mean_score - self.mean_outcome) ** 2
 
 
 def find_places(problem, level):
-    """All ranges of the confidence (for two classes: of the forecast) and all classes."""
+    """Ranges of the confidence (for two classes: of the event's probability), then classes."""
     n_samples, n_classes = problem.forecast.shape
     forecast, target = problem.forecast, problem.target
     if n_classes > 2:
         forecast, target = next(TopLabel().problems(forecast, target))
-    n_ranges = int(np.clip(n_samples // _SAMPLES_PER_RANGE, 1, _MOST_RANGES))
-    cells = QuantileBins(n_ranges).fit(forecast, target).cells_
-    rows = [np.flatnonzero(cells == cell) for cell in np.unique(cells)]
-    event = f"class {problem.classes[1]}" if n_classes == 2 else "the predicted class"
+    score, outcome, weight = forecast[:, 1], target[:, 1], problem.weight
+    groups = equal_information(score, weight)
     ranges = [
-        _place("scores", *_range(forecast[index, 1], event), index, forecast[:, 1], target[:, 1],
-               problem.weight, _at_once(level, len(rows)))
-        for index in rows
-    ]  # fmt: skip
+        _place("scores", label, ends, index, score, outcome, weight, level, len(groups))
+        for index, ends, label in groups
+    ]
     every = np.arange(n_samples)
     columns = [1] if n_classes == 2 else range(n_classes)
     classes = [
-        _place("class", f"class {problem.classes[k]}", str(problem.classes[k]), every,
-               problem.forecast[:, k], problem.target[:, k],
-               problem.weight, _at_once(level, len(columns)))
+        _place("class", str(problem.classes[k]), (0.0, 1.0), every,
+               problem.forecast[:, k], problem.target[:, k], weight, level, len(columns))
         for k in columns
     ]  # fmt: skip
     return (*ranges, *classes)
 
 
 def worst_places(places, kind, most):
-    """Those of a kind that are wrong beyond chance, the largest harm first."""
+    """Those of a kind that are significantly off, the largest harm first."""
     found = [place for place in places if place.kind == kind and place.detected]
     return sorted(found, key=lambda place: -place.harm)[:most]
 
 
-def _at_once(level, places):
-    """Level of each interval, so that those of all places hold at once (Bonferroni)."""
-    return 1 - (1 - level) / places
+def equal_information(score, weight):
+    """Ranges of equal sums of p (1 - p): list of (rows, (lowest, highest score), label).
+
+    So a rare event has ranges where its events are. Equal scores stay together, and no two ranges
+    have the same label.
+    """
+    order = np.argsort(score, kind="stable")
+    sorted_score = score[order]
+    # A little weight of each sample keeps ranges of scores of exactly 0 or 1 apart.
+    information = weight[order] * (sorted_score * (1 - sorted_score) + 1e-6)
+    size = len(score) * information.sum() / weight.sum()
+    n_ranges = int(
+        np.clip(
+            min(size / _INFORMATION_PER_RANGE, len(score) / _SAMPLES_PER_RANGE), 1, _MOST_RANGES
+        )
+    )
+    reached = np.cumsum(information) / information.sum()
+    which = np.minimum((reached * n_ranges - 1e-9).astype(int), n_ranges - 1)
+    first = np.searchsorted(sorted_score, sorted_score)  # ties follow the first of them
+    starts = np.flatnonzero(np.diff(which[first], prepend=-1))
+    parts = [part for part in np.split(order, starts[1:]) if len(part)]
+    groups = []
+    for part in parts:
+        ends = float(score[part].min()), float(score[part].max())
+        groups.append((part, ends))
+    return _labelled(groups, score)
 
 
-def _place(kind, where, label, index, score, outcome, weight, level):
-    """Average score and outcome of some samples, with an exact interval at their effective size."""
+def _labelled(groups, score):
+    """Labels with as many decimals as are needed to tell ranges apart; the rest are merged."""
+    for decimals in (1, 2, 3, 4):
+        labels = [range_label(*ends, decimals) for _, ends in groups]
+        if len(set(labels)) == len(labels):
+            break
+    merged = []
+    for (rows, ends), label in zip(groups, labels, strict=True):
+        if merged and merged[-1][2] == label:
+            rows = np.concatenate([merged[-1][0], rows])
+            ends = (merged[-1][1][0], ends[1])
+            merged.pop()
+        merged.append((rows, ends, label))
+    return merged
+
+
+def range_label(low, high, decimals=1):
+    """Ends in percent; equal ones once."""
+    said = [f"{100 * end:.{decimals}f}" for end in (low, high)]
+    return f"{said[0]} %" if said[0] == said[1] else f"{said[0]} to {said[1]} %"
+
+
+def _place(kind, label, ends, index, score, outcome, weight, level, n_places):
+    """Mean score and outcome of some samples, with an exact interval at their effective size."""
     mass = weight[index]
     size = mass.sum() ** 2 / np.sum(mass**2)
     mean_score, mean_outcome = (float(np.average(v[index], weights=mass)) for v in (score, outcome))
-    low, high = clopper_pearson(mean_outcome, size, level)
+    low, high = clopper_pearson(mean_outcome, size, 1 - (1 - level) / n_places)
     share = float(mass.sum() / weight.sum())
     found = (mean_score, mean_outcome, float(low), float(high))
-    return Place(kind, where, label, len(index), share, *found)
-
-
-def _range(scores, event):
-    """A range in words and as a label, with decimals until its ends differ."""
-    low, high = float(scores.min()), float(scores.max())
-    if low == high:
-        return f"a score of {low:.3g} for {event}", f"{low:.3g}"
-    if high < _TINY:
-        return f"scores below {_TINY:.5f} for {event}", f"below {_TINY:.5f}"
-    if low > 1 - _TINY:
-        return f"scores above {1 - _TINY:.5f} for {event}", f"above {1 - _TINY:.5f}"
-    decimals = int(np.clip(np.ceil(-np.log10(high - low)) + 1, 3, 5))
-    label = f"{low:.{decimals}f} to {high:.{decimals}f}"
-    return f"scores from {label} for {event}", label
+    return Place(kind, label, *ends, len(index), share, *found)

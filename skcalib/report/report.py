@@ -1,41 +1,95 @@
 """The report: from probabilities to a verdict, with the numbers that it rests on."""
 
 from dataclasses import asdict
+from pathlib import Path
 
 from skcalib.intervals import check_confidence_level
 from skcalib.report._from_data import FromData
 from skcalib.report._run import check_seed, versions
-from skcalib.report._shown import Shown
-from skcalib.report.content import document
-from skcalib.report.finders import find
-from skcalib.report.method import method
-from skcalib.report.wording import headline, sentences, wrong_for_some
+from skcalib.report.analysis import binary_problem, find
+from skcalib.report.html import render_body, render_page
+from skcalib.report.page import report_page
+from skcalib.report.text import render_text
+from skcalib.report.wording import advice, headline, method, sentences, suspicions
+
+
+class Shown:
+    """Text, page and fragment of what `_document` holds."""
+
+    def _document(self):
+        raise NotImplementedError
+
+    def __str__(self):
+        return self.to_text()
+
+    def _repr_html_(self):
+        return render_body(self._document())
+
+    def to_text(self, *, details=False):
+        """The report as plain text.
+
+        Parameters
+        ----------
+        details : bool, default=False
+            False: the first screen, as ``print(report)`` shows it. True: all sections.
+
+        Returns
+        -------
+        str
+            Lines of at most 100 characters.
+        """
+        return render_text(self._document(), details=details)
+
+    def to_html(self, path):
+        """Write one self-contained HTML page, with its figures inside.
+
+        Parameters
+        ----------
+        path : str or path-like
+            File to write.
+
+        Returns
+        -------
+        pathlib.Path
+            The file.
+        """
+        path = Path(path)
+        path.write_text(render_page(self._document()), encoding="utf-8")
+        return path
 
 
 class CalibrationReport(FromData, Shown):
     r"""Can these probabilities be trusted? The verdict, and the numbers behind it.
 
-    Make one with `from_estimator` or `from_predictions`; ``print(report)`` shows it in the
-    terminal, `to_html` writes it as one self-contained page with figures, `to_dict` returns the
-    numbers. Several models are put side by side by :class:`~skcalib.ComparisonReport`.
+    Make one with `from_estimator` or `from_predictions`; ``print(report)`` shows the first screen,
+    `to_text` all of it, `to_html` writes one self-contained page with figures, `to_dict` returns
+    the numbers. :class:`~skcalib.ComparisonReport` compares several models.
 
-    - **Verdict**: "miscalibrated" where the interval of a Brier calibration error lies above zero
-      (all classes at once; the confidence; the confidence by cross-fitted isotonic regression,
-      which sees curves that the default smoother may miss), or where the kernel test of all
-      classes rejects at the 1 % level. How large, which way, with intervals.
-    - **Parts of the loss**: Brier score and log loss into calibration and refinement
-      (:func:`~skcalib.score_decomposition`), for all classes at once and, beyond two classes, for
-      the top label and class by class. The calibration error is the "risk" estimate with the
-      cross-fitted logit map (`LogitSmoother`): what a recalibration fitted on other folds saves, a
-      lower bound in expectation, with a Student interval.
-    - **Where it is wrong**: ranges of scores, and classes, whose intervals exclude what is
-      promised.
-    - **What calibration cannot see**, where features are given: the grouping loss of the
-      confidence (:class:`~skcalib.GroupingLossEstimator`), by trees, which name for whom, and by a
-      model of all features, which may find groups that trees cannot name.
-    - **What to do**: which recalibrator lowers the log loss on samples that it has not seen, by
-      how much, or to leave it.
-    - **What others report**: ECE and relatives, each with its interval and its bias.
+    With two classes everything is about the probability of the event (`pos_label`), with more
+    classes about the confidence of the predicted class, then about the classes.
+
+    - **Miscalibrated**: the interval of a Brier calibration error lies above zero (all classes;
+      confidence; confidence by cross-fitted isotonic regression, which detects curves that the
+      default smoother may miss), or one of two tests rejects at the level .005: Cox's test of shift
+      and slope, and the kernel test of all classes.
+    - **Direction**: on the logit, centred at the mean m of the forecasts,
+      :math:`\mathrm{logit}\, C = m + \alpha + \beta (\mathrm{logit}\, S - m)`. Predictions are
+      "too_high" or "too_low" where the shift :math:`\alpha` alone earns at least half of the
+      held-out gain of the log loss, and no less than the slope; "too_extreme" or "too_moderate"
+      where the slope :math:`\beta` alone does; "class_shift" where, for several classes, one bias
+      per class does; and else "uneven".
+    - **Typical error**: the root of the Brier calibration error, in points of probability: the
+      number of :func:`~skcalib.proper_calibration_error` with its defaults, with the interval of
+      :class:`~skcalib.CalibrationErrorEstimator`.
+    - **Groups** that differ from others with equal scores, where features are given: their observed
+      rate against the calibrated frequency at their scores, with a false discovery rate below .05
+      over all groups tested; and lower bounds of the grouping loss
+      (:class:`~skcalib.GroupingLossEstimator`).
+    - **Advice**: a recalibration map, if its held-out log loss is lower beyond its interval and its
+      held-out Brier score is not higher.
+    - **Suspicions**, which come first: labels of the other class, columns out of order, hard
+      predictions, training data, constant forecasts, scores divided by 100, labels of one class,
+      labels of probability 0.
 
     Parameters
     ----------
@@ -44,7 +98,7 @@ class CalibrationReport(FromData, Shown):
     name : str
         Name of the model.
     features : array-like of shape (n_samples, n_features), default=None
-        Features, for the grouping loss.
+        Features, for the groups.
     confidence_level : float, default=0.95
         Level of all intervals.
     random_state : int, RandomState instance or None, default=0
@@ -53,7 +107,9 @@ class CalibrationReport(FromData, Shown):
     n_jobs : int, default=None
         Problems of a notion, candidates and folds in parallel.
     verbose : int, default=0
-        Above 0, each stage is printed with its time.
+        Above 0, each stage is printed to standard error with its time.
+    has_estimator : bool, default=False
+        Whether the forecasts come from a classifier, for the line of code that is shown.
 
     Attributes
     ----------
@@ -63,14 +119,18 @@ class CalibrationReport(FromData, Shown):
         The verdict in words.
     miscalibrated : bool
         Whether miscalibration was found.
+    direction : str or None
+        "too_high", "too_low", "too_extreme", "too_moderate", "class_shift" or "uneven"; None where
+        no miscalibration was found.
     random_state : int
         The seed.
     grouping_estimator : GroupingLossEstimator or None
-        The split whose worst regions are named, for `GroupingDisplay.from_grouping_estimator`.
+        The split that the figure of groups shows, for `GroupingDisplay.from_grouping_estimator`.
 
     See Also
     --------
     ComparisonReport : Several models on the same samples.
+    calibration_summary : The numbers that validations of risk models report.
 
     Notes
     -----
@@ -83,9 +143,11 @@ class CalibrationReport(FromData, Shown):
     >>> data = make_tempered_simplex(2000, 2, random_state=0)
     >>> report = CalibrationReport.from_predictions(data.y, data.y_proba, name="simulation")
     >>> print(report.verdict.splitlines()[0])
-    Miscalibrated: over-confident.
-    >>> round(report.to_dict()["errors"][0]["calibration"]["estimate"], 3)
-    0.008
+    Over-confident: predictions are too extreme.
+    >>> report.direction
+    'too_extreme'
+    >>> round(report.to_dict()["typical_error"]["estimate"], 3)
+    0.085
     """
 
     def __init__(
@@ -98,13 +160,15 @@ class CalibrationReport(FromData, Shown):
         random_state=0,
         n_jobs=None,
         verbose=0,
+        has_estimator=False,
     ):
         check_confidence_level(confidence_level)
         self.problem = problem
         self.name = str(name)
         self.confidence_level = confidence_level
         self.random_state = check_seed(random_state)
-        self.findings, self.grouping_estimator = find(
+        self.has_estimator = has_estimator
+        self.findings, self.grouping_estimator, self.recalibrated = find(
             problem,
             features=features,
             confidence_level=confidence_level,
@@ -120,12 +184,22 @@ class CalibrationReport(FromData, Shown):
         return self.findings.miscalibrated
 
     @property
+    def direction(self):
+        """Which way the forecasts are off; None where no miscalibration was found."""
+        return self.findings.direction
+
+    @property
     def verdict(self):
         """The verdict in words: a headline, then a sentence a line."""
         return "\n".join([headline(self.findings), *sentences(self.findings)])
 
+    @property
+    def binary(self):
+        """Forecast and target (n, 2) of the event, or of the confidence for several classes."""
+        return binary_problem(self.problem)
+
     def _document(self):
-        return document(self)
+        return report_page(self)
 
     def __repr__(self):
         return f"<CalibrationReport of {self.name}: {headline(self.findings)}>"
@@ -140,17 +214,30 @@ class CalibrationReport(FromData, Shown):
             floats.
         """
         findings = self.findings
+        chosen = findings.advice
+        brier_before = findings.error("brier", "canonical").expected_loss.estimate
+        brier = {"before": brier_before, "after": None}
+        if chosen.recommended is not None:
+            brier = {"before": chosen.brier.before, "after": chosen.brier.after}
         return {
+            **asdict(findings),
             "name": self.name,
             "headline": headline(findings),
             "verdict": sentences(findings),
+            "advice": advice(findings),
             "miscalibrated": self.miscalibrated,
-            "wrong_for_some_groups": wrong_for_some(findings),
-            "recalibrator_helps": findings.recalibrator_helps,
+            "typical_error": findings.typical_error,
+            "suspicions": suspicions(findings),
+            "suspicion_kinds": [one.kind for one in findings.suspicions],
+            "named_groups": [asdict(one) for one in findings.named_groups],
+            "groups_differ": findings.groups_differ,
+            "recommended": chosen.recommended,
+            "recalibration_maps": asdict(chosen),
+            "log_loss": chosen.log_loss,
+            "brier_score": brier,
+            "places": [{**asdict(place), "detected": place.detected} for place in findings.places],
             "method": method(self),
-            **asdict(findings),
             "classes": self.problem.classes.tolist(),
-            "confidence_level": self.confidence_level,
             "random_state": self.random_state,
             "versions": versions(),
         }

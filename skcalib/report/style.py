@@ -22,14 +22,28 @@ def _stacked(table):
 
 STYLE = f"""
 .skcalib {{ {_LIGHT} color-scheme: light dark;
-  color: var(--ink); background: var(--paper); max-width: 60rem; margin: 0 auto; padding: 1.2rem;
+  color: var(--ink); background: var(--paper); max-width: 66rem; margin: 0 auto; padding: 1.2rem;
   font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif;
   overflow-wrap: break-word; box-sizing: border-box; text-align: left; }}
 @media (prefers-color-scheme: dark) {{ .skcalib {{ {_DARK} }} }}
 .skcalib * {{ box-sizing: border-box; }}
-.skcalib h1 {{ font-size: 1.5rem; margin: 0; line-height: 1.25; color: inherit; }}
-.skcalib h2 {{ font-size: 1.15rem; margin: 2.2rem 0 .5rem; padding-top: .6rem; color: inherit;
-  border-top: 1px solid var(--line); }}
+.skcalib h1 {{ font-size: 1.15rem; margin: 0; font-weight: 600; line-height: 1.25;
+  color: inherit; }}
+.skcalib h2 {{ font-size: 1.05rem; margin: 0; display: inline; color: inherit; }}
+.skcalib details {{ border-top: 1px solid var(--line); padding: .55rem 0; }}
+.skcalib details:last-of-type {{ border-bottom: 1px solid var(--line); }}
+.skcalib summary {{ cursor: pointer; padding: .2rem 0; }}
+.skcalib summary:focus-visible, .skcalib pre:focus-visible {{ outline: 2px solid var(--blue); }}
+.skcalib .tiles {{ display: grid; gap: .8rem; margin: 1.2rem 0;
+  grid-template-columns: repeat(auto-fit, minmax(min(100%, 14rem), 1fr)); }}
+.skcalib .tile {{ background: var(--card); padding: .7rem 1rem; }}
+.skcalib .tile p {{ margin: 0; }}
+.skcalib .tile strong {{ font-size: 1.6rem; font-weight: 650; line-height: 1.3;
+  white-space: nowrap; }}
+.skcalib pre.code {{ background: var(--card); color: inherit; padding: .7rem 1rem; margin: 1rem 0;
+  overflow-x: auto; font: .9rem/1.4 ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace;
+  border: 0; white-space: pre-wrap; overflow-wrap: anywhere; }}
+.skcalib pre.code code {{ font: inherit; background: none; color: inherit; padding: 0; }}
 .skcalib h3 {{ font-size: 1rem; margin: 1.2rem 0 .3rem; color: inherit; }}
 .skcalib p {{ margin: .5rem 0; max-width: 46rem; }}
 .skcalib ul {{ margin: .5rem 0; padding-left: 1.2rem; max-width: 46rem; }}
@@ -38,7 +52,8 @@ STYLE = f"""
 .skcalib .verdict {{ background: var(--card); border-left: .4rem solid var(--good);
   padding: .8rem 1.1rem; margin: 1.2rem 0; }}
 .skcalib .verdict.bad {{ border-left-color: var(--bad); }}
-.skcalib .verdict .headline {{ font-size: 1.25rem; font-weight: 700; margin: 0; }}
+.skcalib .verdict .headline {{ font-size: 1.5rem; font-weight: 700; margin: 0 0 .4rem;
+  line-height: 1.25; max-width: none; }}
 .skcalib table {{ border-collapse: collapse; width: 100%; margin: .8rem 0; font-size: .9375rem;
   font-variant-numeric: tabular-nums; color: inherit; background: none; }}
 .skcalib caption {{ text-align: left; padding: 0 0 .3rem; caption-side: top; }}
@@ -47,7 +62,6 @@ STYLE = f"""
   border: 0; border-bottom: 1px solid var(--line); font-weight: 400; }}
 .skcalib thead th {{ font-weight: 600; vertical-align: bottom; }}
 .skcalib th:first-child {{ text-align: left; padding-left: 0; }}
-.skcalib .scroll {{ overflow-x: auto; }}
 .skcalib .whole {{ white-space: nowrap; }}
 .skcalib .note {{ display: block; max-width: 34rem; }}
 .skcalib .marked {{ font-weight: 700; }}
@@ -68,8 +82,11 @@ STYLE = f"""
 .skcalib figure {{ margin: .8rem 0; }}
 .skcalib .title {{ margin: 0; text-align: center; font-size: .9rem; font-weight: 600; }}
 .skcalib .panels {{ align-items: end; display: grid; gap: 1rem;
-  grid-template-columns: repeat(auto-fill, minmax(min(100%, 17rem), 1fr)); }}
-.skcalib .panels.single {{ grid-template-columns: minmax(0, 30rem); }}
+  grid-template-columns: repeat(auto-fill, minmax(min(100%, 18rem), 1fr)); }}
+.skcalib .panels.single {{ grid-template-columns: minmax(0, 32rem); }}
+.skcalib .panels.pair {{ max-width: 56rem;
+  grid-template-columns: repeat(auto-fit, minmax(min(100%, 18rem), 1fr)); }}
+.skcalib .verdict ul {{ max-width: none; }}
 .skcalib figure svg {{ width: 100%; height: auto; display: block; }}
 .skcalib svg * {{ stroke-linejoin: round; stroke-linecap: butt; }}
 .skcalib svg text {{ fill: var(--ink); font-family: "DejaVu Sans", Verdana, sans-serif; }}
@@ -84,15 +101,19 @@ STYLE = f"""
 @media print {{
   .skcalib {{ {_LIGHT} max-width: none; padding: 0; font-size: 9.5pt;
     print-color-adjust: exact; -webkit-print-color-adjust: exact; }}
-  .skcalib h2, .skcalib h3, .skcalib caption {{ break-after: avoid; }}
-  .skcalib h2 {{ margin-top: 1.2rem; }}
+  .skcalib summary, .skcalib h3, .skcalib caption {{ break-after: avoid; }}
+  .skcalib summary {{ list-style: none; margin-top: .6rem; }}
+  .skcalib summary::-webkit-details-marker {{ display: none; }}
+  .skcalib details::details-content {{ content-visibility: visible; display: block;
+    block-size: auto; }}
   .skcalib table, .skcalib .soft, .skcalib figcaption, .skcalib caption, .skcalib .note {{
     font-size: 8.5pt; }}
   .skcalib th, .skcalib td {{ padding: .15rem 0 .15rem .6rem; }}
-  .skcalib figure, .skcalib .verdict, .skcalib tr, .skcalib .loss, .skcalib li {{
+  .skcalib figure, .skcalib .verdict, .skcalib tr, .skcalib .loss, .skcalib li, .skcalib .tiles {{
     break-inside: avoid; }}
   .skcalib .panels.single {{ grid-template-columns: minmax(0, 9cm); }}
-  .skcalib .panels {{ grid-template-columns: repeat(3, 1fr); }}
+  .skcalib .panels.pair {{ grid-template-columns: 1fr 1fr; }}
+  .skcalib .panels {{ grid-template-columns: repeat(auto-fill, minmax(6cm, 1fr)); }}
 }}
 """
 

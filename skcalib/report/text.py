@@ -9,15 +9,22 @@ _BAR = 48
 _SIGNS = {"calibration": "#", "grouping": "=", "rest": "."}
 
 
-def render_text(document):
-    """`Document` -> text."""
-    lines = [document.title, *wrap(document.subtitle, WIDTH), "", document.headline]
+def render_text(document, *, details):
+    """`Document` -> text: the first screen, or all of it."""
+    lines = [document.title, *wrap(document.subtitle, WIDTH), "", *wrap(document.headline, WIDTH)]
     lines += [_point(sentence) for sentence in document.verdict]
+    if document.code:
+        lines += ["", f"  {document.code}"]
+    lines += _blocks(block for block in document.opening if isinstance(block, Table))
+    if not details:
+        return "\n".join(lines)
     for section in document.sections:
-        lines += ["", section.title, "-" * len(section.title)]
-        for block in section.blocks:
-            lines += _RENDERERS[type(block)](block)
+        lines += ["", section.title, "-" * len(section.title), *_blocks(section.blocks)]
     return "\n".join(lines)
+
+
+def _blocks(blocks):
+    return [line for block in blocks for line in _RENDERERS[type(block)](block)]
 
 
 def _point(sentence):
@@ -33,17 +40,13 @@ def _bar(bar):
 
 
 def _key(key):
-    entries = [f"  {_SIGNS[kind]} {meaning}" for kind, meaning in key.entries]
-    return [
-        *entries,
-        f"  (a sign is 1/{_BAR} of a full bar; parts below half of that cannot be seen)",
-    ]
+    return [f"  {_SIGNS[kind]} {meaning}" for kind, meaning in key.entries]
 
 
 def _table(table):
     rows = [tuple(_cells(row)) for row in table.rows]
     widths = [max(map(len, column)) for column in zip(table.head, *rows, strict=True)]
-    lines = wrap(table.caption, WIDTH)
+    lines = ["", *wrap(table.caption, WIDTH)]
     if sum(widths) + 2 * len(widths) > WIDTH + 2:
         return lines + _stacked(table, rows)
     lines.append(_aligned(table.head, widths))
@@ -82,10 +85,10 @@ def _stacked(table, rows):
 
 _RENDERERS = {
     Text: lambda block: wrap(block.text, WIDTH),
-    Heading: lambda block: wrap(block.text, WIDTH),
+    Heading: lambda block: ["", *wrap(block.text, WIDTH)],
     Points: lambda block: [_point(line) for line in block.lines],
     Bar: _bar,
     Key: _key,
-    Pictures: lambda block: wrap(f"On the page: {block.caption}", WIDTH),
+    Pictures: lambda block: [],
     Table: _table,
 }

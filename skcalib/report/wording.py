@@ -1,90 +1,418 @@
-"""From findings to words: the verdict."""
+"""Every sentence of a report: from findings to words.
+
+The headline, the sentences and the advice rest on the same decisions (`Findings.direction`,
+`Findings.miscalibrated`, `Findings.advice`, `Findings.named_groups`), so that they cannot
+contradict each other.
+"""
 
 import numpy as np
 
-from skcalib.report._numbers import points, points_between, pvalue
-from skcalib.report.advice import advice
-from skcalib.report.whom import grouping
+from skcalib.intervals import MeanInterval
+from skcalib.report._numbers import (
+    interval,
+    nonnegative,
+    number,
+    numbers,
+    percent,
+    points,
+    points_between,
+    pvalue,
+    rates,
+    says_nothing,
+)
+from skcalib.report._run import versions
+from skcalib.report.findings import FEWEST_LABELS, TEST_LEVEL
+from skcalib.report.places import worst_places
 
 LOSS_NAMES = {"brier": "Brier score", "log": "Log loss"}
 NOTION_NAMES = {
-    "canonical": "all classes at once",
+    "canonical": "all classes",
     "top_label": "top label",
-    "classwise": "class by class (mean)",
+    "classwise": "mean over classes",
 }
-#: Where only an error of this size would have been found, there are too few samples.
-_WEAK = 0.2
+RECALIBRATOR_NAMES = {
+    "TemperatureScaling": "temperature scaling",
+    "PlattScaling": "Platt scaling",
+    "BetaCalibration": "beta calibration",
+    "BiasCorrectedTemperatureScaling": "temperature scaling with class biases",
+    "VectorScaling": "vector scaling",
+    "IsotonicRecalibrator": "isotonic regression",
+}
+#: Ranges, classes and groups that a sentence or a list names.
+N_NAMED = 3
+_GROUPS_IN_VERDICT = 2
+_LARGE_REACH = 0.5
+_LONGEST_NAME = 60
 
 
-def notion_name(notion, n_classes):
-    """What is compared with the labels; with two classes it is one probability."""
-    return "the forecast" if n_classes == 2 else NOTION_NAMES[notion]
+# --- The verdict -------------------------------------------------------------------------------
 
 
 def headline(findings):
     """The verdict in one line."""
-    if findings.miscalibrated:
-        groups = ", and wrong for some groups" if wrong_for_some(findings) else ""
-        return f"Miscalibrated{_direction(findings)}{groups}."
-    if wrong_for_some(findings):
-        return "Calibrated on average, and wrong for some groups."
-    if findings.reach > _WEAK:
-        return "No miscalibration found, with few samples."
-    return "No miscalibration found."
-
-
-def wrong_for_some(findings):
-    """True where groups were found that the same score treats differently."""
-    return findings.grouping is not None and findings.grouping.detected
-
-
-def finding(findings):
-    """The verdict in two or three words, for a table."""
-    if findings.miscalibrated:
-        return _direction(findings).removeprefix(": ") or "miscalibrated"
-    return "wrong for some groups" if wrong_for_some(findings) else "none found"
-
-
-def _direction(findings):
-    gap = findings.confidence_gap
-    if gap.low > 0:
-        return ": over-confident"
-    return ": under-confident" if gap.high < 0 else ""
+    if findings.input_is_suspect:
+        return _SUSPECT_HEADLINES[_first_invalid(findings).kind]
+    if findings.direction is None:
+        if findings.groups_differ:
+            return "No evidence of miscalibration on average, but equal scores differ by group."
+        return "No evidence of miscalibration."
+    return _HEADLINES[findings.direction](findings)
 
 
 def sentences(findings):
-    """The verdict in full: is it real, how large, which way, and is it worth mending."""
-    told = [_size(findings), _gap(findings), advice(findings), _information(findings)]
-    if findings.grouping is not None:
-        told += grouping(findings.grouping)[:2]
-    return told + [f"Note: {note}" for note in findings.notes]
+    """The verdict in full: suspicions, size, averages, advice, groups."""
+    return [
+        *suspicions(findings),
+        *sizes(findings),
+        advice(findings),
+        *([] if findings.grouping is None else groups(findings)),
+    ]
+
+
+def sizes(findings):
+    """How large the error is, and the averages: a page shows them as tiles."""
+    size = [] if findings.input_is_suspect else [_size(findings)]
+    return [*size, _averages(findings)]
+
+
+def short_verdict(findings):
+    """The direction in two or three words, for a table."""
+    if findings.input_is_suspect:
+        return "check the input"
+    return _SHORT[findings.direction]
+
+
+def _first_invalid(findings):
+    return next(one for one in findings.suspicions if one.invalidates)
+
+
+_SUSPECT_HEADLINES = {
+    "other_class": "Check the labels: the forecasts fit the other class.",
+    "column_order": "Check the columns: the forecasts fit another order of the classes.",
+    "percent_scale": "Check the scale: the forecasts fit better times 100.",
+}
+_SHORT = {
+    None: "none detected",
+    "too_high": "too high",
+    "too_low": "too low",
+    "too_extreme": "over-confident",
+    "too_moderate": "under-confident",
+    "class_shift": "class frequencies",
+    "uneven": "uneven",
+}
+
+
+def _shifted(word):
+    def say(findings):
+        predicted, observed = rates(findings.mean_predicted, findings.observed_rate.estimate)
+        return f"Predictions are {word}: mean {predicted}, observed {observed}."
+
+    return say
+
+
+def _class_shift(findings):
+    off = [place for place in findings.places if place.kind == "class" and place.detected]
+    off.sort(key=lambda place: -place.harm)
+    often = [place for place in off if place.too_high]
+    word, named = ("often", often) if often else ("rarely", off)
+    more = "" if len(named) <= N_NAMED else f" and {len(named) - N_NAMED} more"
+    names = ", ".join(class_name(place.label) for place in named[:N_NAMED])
+    return f"Some classes are predicted too {word}: {names}{more}."
+
+
+def _uneven(findings):
+    off = worst_places(findings.places, "scores", len(findings.places))
+    what = score_name(findings)
+    parts = []
+    for too_high, word in ((True, "too high"), (False, "too low")):
+        place = next((place for place in off if place.too_high is too_high), None)
+        if place is not None:
+            parts.append(f"{word} where {'it' if parts else f'the {what}'} is {place.label}")
+    if not parts:
+        return f"Miscalibrated, but no single range of the {what} is clearly off."
+    return f"Miscalibrated, unevenly: {', '.join(parts)}."
+
+
+_HEADLINES = {
+    "too_high": _shifted("too high"),
+    "too_low": _shifted("too low"),
+    "too_extreme": lambda findings: "Over-confident: predictions are too extreme.",
+    "too_moderate": lambda findings: "Under-confident: predictions are not extreme enough.",
+    "class_shift": _class_shift,
+    "uneven": _uneven,
+}
+
+
+def suspicions(findings):
+    """A sentence for each suspicion."""
+    return [_SUSPICIONS[one.kind](one) for one in findings.suspicions]
+
+
+def _accuracies(one):
+    before, after = rates(one.before, one.after)
+    return f"accuracy {after} instead of {before}"
+
+
+def _column_order(one):
+    names = ", ".join(map(class_name, one.names[:N_NAMED]))
+    more = "" if len(one.names) <= N_NAMED else f" and {len(one.names) - N_NAMED} more"
+    return f"With another order of the columns ({names}{more}): {_accuracies(one)}."
+
+
+_SUSPICIONS = {
+    "other_class": lambda one: (
+        f"Read as probabilities of the other class they fit much better: {_accuracies(one)}."
+    ),
+    "column_order": _column_order,
+    "percent_scale": lambda one: f"No score exceeds {one.before:.3g}: were they divided by 100?",
+    "one_class": lambda one: (
+        f"All labels are of one class ({class_name(one.names[0])}): only the mean can be checked."
+    ),
+    "constant": lambda one: (
+        f"All forecasts are equal ({rates(one.before)[0]}): they do not distinguish samples."
+    ),
+    "hard_predictions": lambda one: (
+        "All scores are 0 or 1: pass probabilities (predict_proba), not predicted classes."
+    ),
+    "every_label_right": lambda one: (
+        "Every prediction is right: if these are training data, use held-out samples."
+    ),
+    "infinite_log_loss": lambda one: (
+        f"The log loss is infinite: {one.before:,.0f} "
+        f"{'label was' if one.before == 1 else 'labels were'} given probability 0."
+    ),
+}
 
 
 def _size(findings):
-    what = "The predicted probability" if findings.n_classes == 2 else "The stated confidence"
+    """How large the error is, or how large it could be unseen."""
     if not findings.miscalibrated:
-        seen = "would very probably have shown" if findings.reach <= _WEAK else "may go unseen"
-        return (
-            f"{what} cannot be told from a calibrated one with these {findings.n_samples:,} "
-            f"samples. A slope or shift that puts it off by {points(min(findings.reach, 1))} (root "
-            f"mean square) {seen}."
-        )
-    seen = [look.calibration for look in (findings.confidence, findings.flexible) if look.detected]
-    if not seen and not findings.error("brier", "canonical").detected:
-        return (
-            f"No curve of {what.lower().removeprefix('the ')} that was fitted here is off beyond "
-            "its interval, but the kernel test of the whole forecast finds that it is "
-            f"({pvalue(findings.test.pvalue)})."
-        )
-    if not seen:
-        return (
-            f"{what} passes on its own, but the probabilities of all classes taken together do not."
-        )
-    largest = max(seen, key=lambda found: found.estimate)
-    low, middle, high = np.sqrt([largest.low, largest.estimate, largest.high])
+        return missed(findings)
+    return f"{typical_error(findings)}."
+
+
+def missed(findings):
+    """What these samples could not detect."""
+    with_samples = f"With {findings.n_samples:,} samples"
+    if findings.reach >= _LARGE_REACH:
+        return f"{with_samples}, even large errors could be missed."
+    return f"{with_samples}, errors of up to {points(findings.reach)} could be missed."
+
+
+def typical_error(findings):
+    """The root mean square error in points, with its interval."""
+    what = "Typical error" if findings.n_classes == 2 else "Typical error of the confidence"
+    return f"{what}: {typical_points(findings)}"
+
+
+def typical_points(findings):
+    """Points of the typical error, with the interval in words."""
+    found, level = findings.typical_error, percent(findings.confidence_level)
+    if found["low"] == 0:
+        return f"up to {points(found['high'])} ({level} upper limit)"
+    how = ", isotonic" if findings.shown_error is findings.flexible else ""
+    ends = points_between(found["low"], found["high"])
+    return f"{points(found['estimate'])} ({level} CI {ends}{how})"
+
+
+def _averages(findings):
+    """Mean prediction against observed rate."""
+    predicted, observed = rates(findings.mean_predicted, findings.observed_rate.estimate)
+    if findings.n_classes > 2:
+        return f"Mean confidence {predicted}; accuracy {observed}."
+    event = event_name(findings)
+    ratio = _ratio(findings)
+    return f"Mean predicted probability of {event} {predicted}; observed {observed}{ratio}."
+
+
+def _ratio(findings):
+    ratio = findings.observed_expected_ratio
+    return "" if ratio is None else f" ({observed_expected(ratio)})"
+
+
+def observed_expected(ratio):
+    """O/E with its interval."""
+    values = (ratio.estimate, ratio.low, ratio.high)
+    decimals = 2 if max(values) < 10 else 1
+    decimals = 3 if 0 < ratio.estimate < 0.1 else decimals
+    estimate, low, high = (f"{value:.{decimals}f}" for value in values)
+    return f"O/E {estimate} [{low}, {high}]"
+
+
+def event_name(findings):
+    """The event in words: a class that is a number is called so."""
+    return class_name(findings.event)
+
+
+def class_name(label):
+    """A class in a sentence."""
+    plain = label.replace(".", "", 1).lstrip("-").isdigit() or label in ("True", "False")
+    return f"class {label}" if plain else shorten(label)
+
+
+def shorten(name):
+    """A name that does not burst a sentence."""
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 3]}..."
+
+
+def score_name(findings):
+    """What the score is called."""
+    return "score" if findings.n_classes == 2 else "confidence"
+
+
+# --- Advice ------------------------------------------------------------------------------------
+
+
+def advice(findings):
+    """Which map to use, with both held-out losses; or why none."""
+    found = findings.advice
+    if found.recommended is None:
+        return _NO_ADVICE[found.reason](findings)
+    log = numbers(found.log_loss["before"], found.log_loss["after"])
+    brier = numbers(found.brier.before, found.brier.after)
     return (
-        f"{what} is off by about {points(middle)} (root mean square; interval "
-        f"{points_between(low, high)})."
+        f"Recalibrate with {recalibrator_name(found.recommended)}: cross-validated log loss "
+        f"{' -> '.join(log)}, Brier score {' -> '.join(brier)}."
+    )
+
+
+def _few_labels(findings):
+    if findings.n_classes > 2:
+        return (
+            f"Fewer than {FEWEST_LABELS} right or wrong predictions are too few to choose a "
+            "recalibration map."
+        )
+    return (
+        f"Fewer than {FEWEST_LABELS} labels of one class are too few to choose a recalibration map."
+    )
+
+
+_NO_ADVICE = {
+    "input": lambda findings: "Correct the input first; recalibration would hide the mistake.",
+    "few_labels": _few_labels,
+    "calibrated": lambda findings: (
+        "Recalibration would not help: no map is reliably better on held-out samples."
+    ),
+    "no_gain": lambda findings: (
+        "Recalibration would not help: no map lowers both log loss and Brier score reliably on "
+        "held-out samples."
+    ),
+}
+
+
+def recalibrator_name(name):
+    """A map in words."""
+    return RECALIBRATOR_NAMES.get(name, name)
+
+
+def in_code(findings):
+    """How the recommended map is applied, in one line."""
+    name = findings.advice.recommended
+    options = "strict=True" if name == "IsotonicRecalibrator" else ""
+    return f"RecalibratedClassifierCV(model, {name}({options}), cv=5).fit(X_train, y_train)"
+
+
+def in_code_predictions(findings):
+    """The same for probabilities without their model."""
+    name = findings.advice.recommended
+    options = "strict=True" if name == "IsotonicRecalibrator" else ""
+    return f"{name}({options}).fit(y_proba, y_true).predict_proba(new_proba)"
+
+
+# --- Groups ------------------------------------------------------------------------------------
+
+
+def groups(findings):
+    """What the verdict says of groups with equal scores."""
+    found = findings.grouping
+    if found.grouping_loss is None and not found.named:
+        return [f"Groups were not compared: {found.note}"]
+    if found.named:
+        said = "; ".join(
+            group_difference(findings, one) for one in found.named[:_GROUPS_IN_VERDICT]
+        )
+        rest = len(found.named) - _GROUPS_IN_VERDICT
+        more = f"; {rest} more below" if rest > 0 else ""
+        return [f"Groups with equal scores differ: {said}{more}."]
+    if found.detected:
+        return [
+            f"Samples with equal scores differ (grouping loss at least {number(found.bound.low)}), "
+            "but no simple group explains it: a better model can help, recalibration cannot."
+        ]
+    return ["No group differs from others with equal scores."]
+
+
+def group_difference(findings, group):
+    """One group: observed against expected at equal scores."""
+    observed, expected = rates(group.observed, group.expected)
+    rule = shorten(group.rule)
+    if findings.n_classes > 2:
+        return f"where {rule}, accuracy is {observed} ({expected} expected)"
+    return f"where {rule}, {observed} are {event_name(findings)} ({expected} expected)"
+
+
+def grouping_bounds(findings):
+    """The lower bounds of the grouping loss, for the details."""
+    found = findings.grouping
+    if found.grouping_loss is None:
+        return []
+    said = [f"Trees: {_bound(found.grouping_loss)}, {pvalue(found.pvalue)}."]
+    if found.model is not None:
+        model = found.model
+        said.append(
+            f"Gradient boosting of all features: {_bound(model.grouping_loss)}, "
+            f"{pvalue(model.pvalue)}."
+        )
+    return said
+
+
+def _bound(estimate):
+    """A lower bound of what cannot be negative."""
+    if says_nothing(estimate):
+        return "grouping loss not detected"
+    return f"grouping loss at least {nonnegative(estimate)}"
+
+
+# --- Details -----------------------------------------------------------------------------------
+
+SECTIONS = {
+    "ranges": "By range of scores",
+    "classes": "By class",
+    "groups": "By group",
+    "maps": "Recalibration maps",
+    "loss": "Where the loss comes from",
+    "tests": "Tests",
+    "others": "Other numbers",
+    "method": "Method",
+}
+RANGES_NOTE = "Ranges hold equal information, the sum of p (1 - p)."
+GROUPS_CAPTION = (
+    "Rates of each group against the rate expected at its scores. Intervals account for the number "
+    "of groups that were tested."
+)
+FIGURE_OF_GROUPS = (
+    "Two regions in each of five ranges of scores, at equal scores. Colour and marker show regions "
+    "that differ significantly; area shows the number of samples."
+)
+CALIBRATION_PART = ("calibration", "calibration error: recalibration can remove it")
+GROUPING_PART = ("grouping", "grouping loss, at least: better use of the features can remove it")
+REST_PART = ("rest", "rest: only better features or a better model lower it")
+
+
+def ranges_caption(findings, level):
+    """Caption of the table of ranges."""
+    if findings.n_classes == 2:
+        what = f"Predicted and observed probability of {event_name(findings)} by range of scores"
+    else:
+        what = "Mean confidence and accuracy by range of confidence"
+    return f"{what}. {percent(level)} intervals hold for all ranges together (*: significant)."
+
+
+def classes_caption(level):
+    """Caption of the table of classes."""
+    return (
+        "Mean predicted probability and observed frequency of each class. "
+        f"{percent(level)} intervals hold for all classes together (*: significant)."
     )
 
 
@@ -93,35 +421,202 @@ def kernel_test(findings):
     test = findings.test
     if test is None:
         return "The kernel test needs more samples, or forecasts that differ."
-    what = "the forecast" if findings.n_classes == 2 else "all classes at once"
-    said = f"Kernel test of {what}: {pvalue(test.pvalue)}."
-    share = f"{100 * test.pvalue:.2g} %" if test.pvalue >= 0.001 else "less than 0.1 %"
-    if test.rejects():
-        return f"{said} Calibrated forecasts would look as wrong as these in {share} of cases."
-    if findings.miscalibrated:
-        return f"{said} It has little power here: what the intervals see, it does not."
-    return f"{said} Calibrated forecasts look at least as wrong as these in {share} of cases."
+    if findings.kernel_test_rejects != findings.miscalibrated:
+        other = "the other tests do" if findings.miscalibrated else "the other tests do not"
+        verb = "rejects" if findings.kernel_test_rejects else "does not reject"
+        return f"The kernel test {verb} calibration ({pvalue(test.pvalue)}); {other}."
+    return ""
 
 
-def _gap(findings):
-    gap, accuracy = findings.confidence_gap, findings.accuracy.estimate
-    average = f"mean confidence {accuracy + gap.estimate:.3f}, accuracy {accuracy:.3f}"
-    if gap.low <= 0 <= gap.high:
-        return f"On average it promises neither too much nor too little ({average})."
-    much = "too much" if gap.low > 0 else "too little"
-    ends = points_between(gap.low, gap.high)
-    size = f"{points(gap.estimate)} on average (interval {ends}; {average})"
-    if findings.miscalibrated:
-        return f"It promises {much}, by {size}."
-    return f"It promises {much}, by {size}; among several looks that may still be chance."
-
-
-def _information(findings):
-    terms = findings.error("brier", "canonical").terms
-    if terms.uncertainty == 0:
-        return "All labels are of one class, so there was nothing to explain."
-    share = 100 * terms.sharpness / terms.uncertainty
+def tests_caption():
+    """Caption of the table of tests."""
     return (
-        f"Recalibrated, the forecasts explain {max(share, 0.0):.0f} % of the uncertainty of the "
-        "labels (Brier score)."
+        "The verdict rests on these: an interval above zero, or a p-value below "
+        f"{TEST_LEVEL:g}, is significant (*)."
+    )
+
+
+def refused_map(one):
+    """Why a map is not recommended."""
+    before, after = numbers(one.before, one.after)
+    return f"Not recommended: it raises the held-out Brier score from {before} to {after}."
+
+
+def subtitle(findings, level, *, with_accuracy=True):
+    """Samples, classes and accuracy."""
+    weighted = findings.effective_size < findings.n_samples * (1 - 1e-9)
+    effective = f" (effective size {findings.effective_size:,.0f})" if weighted else ""
+    accuracy = ""
+    if with_accuracy:
+        values = (findings.accuracy.estimate, findings.accuracy.low, findings.accuracy.high)
+        mean, low, high = rates(*values)
+        accuracy = f", accuracy {mean} [{low[:-2]}, {high[:-2]}]"
+    classes = f"{findings.n_classes} classes"
+    if findings.n_classes == 2:
+        classes += f", event: {event_name(findings)}"
+    return (
+        f"{findings.n_samples:,} samples{effective}, {classes}{accuracy}. "
+        f"Brackets: {percent(level)} intervals."
+    )
+
+
+def method(report):
+    """How the numbers of a report were computed: samples, estimators, units, seed, versions."""
+    findings = report.findings
+    level = percent(report.confidence_level)
+    said = [
+        _samples(findings),
+        "Calibration error: the default of proper_calibration_error, a cross-fitted logit map with "
+        f"a curve where one is needed ({level} Student intervals). Typical error: the root of "
+        "the Brier calibration error, in points of probability.",
+        "Direction: held-out gains of the log loss by a shift, a slope and the whole map; "
+        f"{_gains(findings)}.",
+        "Recalibration maps: held-out losses on five folds. A map is recommended if its gain of "
+        "the log loss is above zero beyond its interval and it does not raise the Brier score. The "
+        "gain is slightly optimistic, as the choice uses the same samples." + _left_out(findings),
+    ]
+    if findings.grouping is not None and findings.grouping.grouping_loss is not None:
+        said.append(
+            "Groups: each is compared with the calibrated frequency at its scores; false discovery "
+            "rate below 0.05 over all groups tested. Grouping loss: lower bounds, by trees that "
+            "are fitted on one half of the samples and measured on the other, and by gradient "
+            "boosting on held-out folds."
+        )
+    said += list(findings.omitted)
+    said += [f"Note: {note}" for note in findings.notes]
+    said += [
+        "Brier score: summed over classes, halved for two. Log loss: in nats.",
+        f"random_state = {report.random_state}; "
+        + ", ".join(f"{name} {version}" for name, version in versions().items())
+        + ".",
+    ]
+    return tuple(said)
+
+
+def _gains(findings):
+    gains = findings.gains
+    shift, slope, whole = (number(max(v, 0.0)) for v in (gains.shift, gains.slope, gains.whole))
+    return f"shift {shift}, slope {slope}, whole {whole} nats"
+
+
+def _samples(findings):
+    said = f"Samples: {findings.n_samples:,}"
+    if findings.test is None:
+        return f"{said}."
+    if findings.n_tested == findings.n_samples:
+        return f"{said}, all in the kernel test."
+    return f"{said}; a random {findings.n_tested:,} of them in the kernel test."
+
+
+def _left_out(findings):
+    names = ", ".join(findings.advice.left_out)
+    return f" Left out, as they take long for so many probabilities: {names}." if names else ""
+
+
+# --- Several models ----------------------------------------------------------------------------
+
+QUANTITIES = {
+    "log": "Log loss",
+    "brier": "Brier score",
+    "calibration": "Brier calibration error",
+    "refinement": "Brier score after recalibration",
+    "errors": "Error rate",
+    "kernel": "Squared kernel calibration error",
+}
+
+
+def comparison_headline(comparison):
+    """Which model is best, in one line."""
+    calibrated, calibration_shown = leader(comparison, "calibration")
+    predicts, prediction_shown = leader(comparison, "brier")
+    several = len(comparison.reports) > 2
+    best, lowest = ("best", "lowest") if several else ("better", "lower")
+    if calibration_shown and prediction_shown and calibrated == predicts:
+        return f"{calibrated} is {best} calibrated and has the {lowest} Brier score."
+    if calibration_shown and prediction_shown:
+        return f"{calibrated} is {best} calibrated; {predicts} has the {lowest} Brier score."
+    if calibration_shown:
+        return f"{calibrated} is {best} calibrated; the Brier scores do not differ significantly."
+    if prediction_shown:
+        return (
+            f"{predicts} has the {lowest} Brier score; calibration does not differ significantly."
+        )
+    return "No significant difference between the models."
+
+
+def leader(comparison, quantity):
+    """The model of the lowest estimate, and whether all others are significantly higher."""
+    against = {name: _against(comparison, quantity, name) for name in comparison.reports}
+    for name, others in against.items():
+        if all(other.estimate <= 0 for other in others.values()):
+            return name, all(other.high < 0 for other in others.values())
+    return next(iter(against)), False  # rounding may leave no model below all others
+
+
+def ranks(comparison, quantity):
+    """{model: (rank, lowest, highest)}; ends of the rank by the simultaneous intervals."""
+    found = {}
+    for name in comparison.reports:
+        others = _against(comparison, quantity, name)
+        better = sum(one.low > 0 for one in others.values())
+        worse = sum(one.high < 0 for one in others.values())
+        rank = 1 + sum(one.estimate > 0 for one in others.values())
+        found[name] = rank, 1 + better, len(comparison.reports) - worse
+    return found
+
+
+def comparison_sentences(comparison):
+    """A sentence for the log loss, the Brier score and the calibration error."""
+    return [
+        said
+        for quantity in ("log", "brier", "calibration")
+        if (said := _lowest(comparison, quantity)) is not None
+    ]
+
+
+def _lowest(comparison, quantity):
+    """Which model is lowest, and by how much."""
+    best, _ = leader(comparison, quantity)
+    others = _against(comparison, quantity, best)
+    higher = [f"{name} by {_size_of(one)}" for name, one in others.items() if one.high < 0]
+    level = [name for name, one in others.items() if one.high >= 0]
+    what = QUANTITIES[quantity]
+    parts = [f"{best} is below {', '.join(higher)}"] if higher else []
+    if level:
+        subject = "it" if higher else best
+        parts.append(f"{subject} does not differ significantly from {', '.join(level)}")
+    return f"{what}: {'; '.join(parts)}." if parts else None
+
+
+def _against(comparison, quantity, name):
+    """Differences of a model minus each of the others."""
+    found = {}
+    for one in comparison.differences:
+        if one.quantity == quantity and name in (one.first, one.second):
+            other = one.second if one.first == name else one.first
+            found[other] = one.difference if one.first == name else _turned(one.difference)
+    return found
+
+
+def _turned(difference):
+    """The same difference the other way round."""
+    return MeanInterval(
+        -difference.estimate, -difference.high, -difference.low, difference.standard_error
+    )
+
+
+def _size_of(difference):
+    """How much lower the better model is."""
+    if not np.isfinite(difference.estimate):
+        return "an infinite amount"
+    return interval(_turned(difference))
+
+
+def pairing(level, n_pairs):
+    """How differences were computed."""
+    together = f" that hold for all {n_pairs} pairs together" if n_pairs > 1 else ""
+    return (
+        f"Differences are means over the same samples, first model minus second, with {level} "
+        f"Student intervals{together}; a negative one means that the first model is better. "
+        "An interval without zero is significant (*)."
     )

@@ -1,0 +1,363 @@
+"""From a validated problem to `Findings`: each part is a function of its own."""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from skcalib.errors._terms import (
+    check_loss,
+    check_notion,
+    choose_method,
+    reduce_terms,
+    smooth_notion,
+)
+from skcalib.errors.decomposition import decompose
+from skcalib.hypothesis import kernel_calibration_test
+from skcalib.hypothesis.kernel import MIN_SAMPLES
+from skcalib.intervals import MeanInterval, clopper_pearson, mean_interval
+from skcalib.notions import TopLabel
+from skcalib.plugging import fit_recalibrator, recalibrated_proba
+from skcalib.recalibration import VectorScaling
+from skcalib.report._run import noted, stage
+from skcalib.report.direction import direction_of, held_out_gains, logistic_recalibration
+from skcalib.report.findings import FEWEST_LABELS, Advice, BrierChange, ErrorFinding, Findings
+from skcalib.report.groups import find_grouping
+from skcalib.report.places import find_places
+from skcalib.report.reported import find_reported
+from skcalib.report.suspicions import find_suspicions
+from skcalib.selection import (
+    RecalibratorSelection,
+    candidate_names,
+    default_candidates,
+    held_out_losses,
+    one_standard_error,
+)
+from skcalib.smoothers import IsotonicSmoother, LogitSmoother
+from skcalib.smoothers._base import check_folds
+from skcalib.tower import weighted_mean
+
+#: Losses of a report, in the order of its table.
+LOSSES = ("brier", "log")
+#: Probabilities beyond which a report leaves out what takes minutes.
+LARGE = 300_000
+HUGE = 5_000_000
+_PAIRS = 1e9  # pairs of samples, times classes, that the kernel test may take
+_CLEAR = 2.0  # standard errors by which a shift or slope must differ from none
+
+
+def find(
+    problem, *, features=None, confidence_level, random_state=0, n_jobs=None, verbose=0, name=""
+):
+    """`Problem`, and the features where there are any -> `Findings`, the split, the recalibrated.
+
+    The second is the fitted split of the grouping diagram or None; the third is the recalibrated
+    event or confidence with its outcome, each of shape (n, 2), or None.
+    """
+    n_classes = problem.forecast.shape[1]
+    level, seed = confidence_level, random_state
+    folds = [test for _, test in check_folds(5, problem.target, random_state=seed)]
+    binary = binary_problem(problem)
+    with noted() as notes:
+        with stage("calibration errors", verbose, name):
+            errors, flexible, conditional = find_errors(problem, level, seed, n_jobs)
+            logistic = logistic_recalibration(*binary, problem.weight, level)
+        with stage("kernel test", verbose, name):
+            test, n_tested = find_test(problem, seed, n_jobs)
+        with stage("direction", verbose, name):
+            gains = held_out_gains(problem, folds, conditional)
+        with stage("recalibration maps", verbose, name):
+            selection, brier, refused, left_out = compare_maps(problem, folds, level, n_jobs)
+        with stage("numbers that others report", verbose, name):
+            reported = find_reported(problem, level, seed, n_jobs)
+    grouping, split = None, None
+    if features is not None:
+        confidence = "canonical" if n_classes == 2 else "top_label"
+        refinement = next(e for e in errors if e.loss == "brier" and e.notion == confidence)
+        with stage("grouping loss", verbose, name):
+            grouping, split = find_grouping(
+                problem, features, refinement.refinement, level, seed, n_jobs
+            )
+    found = Findings(
+        confidence_level=level,
+        n_samples=len(problem.forecast),
+        effective_size=float(problem.weight.sum() ** 2 / np.sum(problem.weight**2)),
+        n_classes=n_classes,
+        **_averages(problem, *binary, level),
+        suspicions=find_suspicions(problem),
+        errors=errors,
+        flexible=flexible,
+        direction=None,
+        gains=gains,
+        logistic=logistic,
+        advice=Advice(None, "no_gain", selection, brier, refused, left_out),
+        reported=reported,
+        places=find_places(problem, level),
+        test=test,
+        n_tested=n_tested,
+        grouping=grouping,
+        notes=tuple(notes),
+        omitted=_omitted(problem),
+    )
+    found = _decide(found, problem)
+    recalibrated = None
+    if found.advice.recommended is not None:
+        with stage("recalibrated forecasts", verbose, name):
+            recalibrated = recalibrate(problem, found.advice.recommended, folds)
+    return found, split, recalibrated
+
+
+def _averages(problem, forecast, target, level):
+    """Means of the event (two classes) or of the confidence, with intervals inside their range."""
+    weight = problem.weight
+    confidence, right = (part[:, 1] for part in next(TopLabel().problems(
+        problem.forecast, problem.target)))  # fmt: skip
+    predicted = float(weighted_mean(forecast[:, 1], weight))
+    observed = rate(target[:, 1], weight, level)
+    ratio = None
+    if predicted > 0:
+        values = (observed.estimate, observed.low, observed.high, observed.standard_error)
+        ratio = MeanInterval(*(value / predicted for value in values))
+    gap = mean_interval(confidence - right, weight, level)
+    return {
+        "event": str(problem.classes[1]) if len(problem.classes) == 2 else None,
+        "mean_predicted": predicted,
+        "observed_rate": observed,
+        "observed_expected_ratio": ratio,
+        "accuracy": rate(right, weight, level),
+        "confidence_gap": MeanInterval(
+            gap.estimate, max(gap.low, -1.0), min(gap.high, 1.0), gap.standard_error
+        ),
+    }
+
+
+def rate(outcome, weight, level):
+    """Clopper-Pearson interval of a rate, at the effective size of the weights."""
+    mean = float(weighted_mean(outcome, weight))
+    size = weight.sum() ** 2 / np.sum(weight**2)
+    low, high = clopper_pearson(mean, size, level)
+    return MeanInterval(mean, float(low), float(high), float(np.sqrt(mean * (1 - mean) / size)))
+
+
+def binary_problem(problem):
+    """Forecast and target (n, 2): the event of two classes, else the confidence and its truth."""
+    if problem.forecast.shape[1] == 2:
+        return problem.forecast, problem.target
+    return next(TopLabel().problems(problem.forecast, problem.target))
+
+
+def paired_terms(problem, loss, notion, smoother, n_jobs=None):
+    """`ProperTerms` of several losses under one notion, and the conditionals of its problems."""
+    notion = check_notion(notion)
+    smoothed = smooth_notion(problem, notion=notion, smoother=smoother, n_jobs=n_jobs)
+    scores = [check_loss(name) for name in loss]
+    terms = [
+        reduce_terms(smoothed, score=score, notion=notion, method=choose_method("auto", score))
+        for score in scores
+    ]
+    return terms, [one.conditional for one in smoothed]
+
+
+def find_errors(problem, level, random_state, n_jobs=None):
+    """The losses under each notion, the isotonic error, and the held-out calibrated forecast."""
+    n_classes = problem.forecast.shape[1]
+    smoother = LogitSmoother(random_state=random_state)
+    confidence = "canonical" if n_classes == 2 else "top_label"
+    notions = ["canonical"] if n_classes == 2 else ["canonical", "top_label"]
+    if n_classes > 2 and problem.forecast.size <= HUGE:
+        notions.append("classwise")
+    kept = {}
+
+    def measure(notion, smoother, losses):
+        jobs = n_jobs if notion == "classwise" else None  # one problem is smoothed where we are
+        found, conditionals = paired_terms(problem, losses, notion, smoother, jobs)
+        kept.setdefault(notion, conditionals[0])
+        for loss, terms in zip(losses, found, strict=True):
+            yield error_finding(loss, notion, type(smoother).__name__, terms, level)
+
+    errors = tuple(found for name in notions for found in measure(name, smoother, LOSSES))
+    (flexible,) = measure(confidence, IsotonicSmoother(), ("brier",))
+    return errors, flexible, kept["canonical"]
+
+
+def error_finding(loss, notion, smoother, terms, level):
+    """`ProperTerms` -> `ErrorFinding`, with the interval of `CalibrationErrorEstimator`."""
+    parts = decompose(terms)
+    calibration = mean_interval(terms.influence, terms.weight, level, estimate=parts.calibration)
+    if calibration.high < 0:  # an error is not negative
+        calibration = MeanInterval(
+            calibration.estimate, calibration.low, 0.0, calibration.standard_error
+        )
+    loss_interval = mean_interval(terms.loss, terms.weight, level)
+    refinement = mean_interval(terms.refinement, terms.weight, level)
+    return ErrorFinding(loss, notion, smoother, parts, loss_interval, calibration, refinement)
+
+
+def find_test(problem, random_state, n_jobs=None):
+    """Kernel test of all classes at once on a random part of large samples, and its size."""
+    n_samples, n_classes = problem.forecast.shape
+    if n_samples < MIN_SAMPLES:
+        return None, 0
+    rows = np.arange(n_samples)
+    most = max(MIN_SAMPLES, int(np.sqrt(_PAIRS / n_classes)))
+    if n_samples > most:  # time grows as n^2 K
+        rows = np.random.RandomState(random_state).choice(n_samples, most, replace=False)
+    if np.ptp(problem.forecast[rows], axis=0).max() == 0:
+        return None, 0  # equal forecasts have no distances; a kernel would have no scale
+    test = kernel_calibration_test(
+        problem.classes[problem.target[rows].argmax(axis=1)],
+        problem.forecast[rows],
+        sample_weight=problem.weight[rows],
+        labels=problem.classes,
+        random_state=random_state,
+        n_jobs=n_jobs,
+    )
+    return test, len(rows)
+
+
+def candidates_of(problem):
+    """The maps that are compared, and the names of those that would take too long."""
+    candidates = default_candidates(problem.forecast.shape[1])
+    kept = [
+        one
+        for one in candidates
+        if not (isinstance(one, VectorScaling) and problem.forecast.size > LARGE)
+        and not (problem.forecast.size > HUGE and type(one).__name__ == "IsotonicRecalibrator")
+    ]
+    return kept, tuple(type(one).__name__ for one in candidates if one not in kept)
+
+
+def compare_maps(problem, folds, level, n_jobs=None):
+    """Held-out log losses of the maps, doing nothing included, and the choice among them.
+
+    The simplest map within a standard error of the best is chosen. One that raises the held-out
+    Brier score is refused, and the others are compared again: a log loss may fall because a few
+    forecasts near 0 are moved.
+    """
+    candidates, left_out = candidates_of(problem)
+    losses, weight = held_out_losses(
+        candidates,
+        problem.forecast,
+        problem.classes[problem.target.argmax(axis=1)],
+        classes=problem.classes,
+        folds=folds,
+        scores=[check_loss(name) for name in ("log", "brier")],
+        weight=problem.weight,
+        n_jobs=n_jobs,
+    )
+    names, refused = candidate_names(candidates), []
+    while True:
+        means = [float(weighted_mean(row, weight)) for row in losses[0]]
+        if np.isinf(means).all():
+            return _no_comparison(names[0]), None, tuple(refused), left_out
+        record = one_standard_error(names, losses[0], weight, level)
+        at = names.index(record.chosen)
+        if at == 0:
+            return record, None, tuple(refused), left_out
+        before, after = (float(weighted_mean(losses[1, k], weight)) for k in (0, at))
+        brier = BrierChange(record.chosen, means[at], before, after)
+        if not brier.harmful:
+            return record, brier, tuple(refused), left_out
+        refused.append(brier)
+        names = [name for name in names if name != record.chosen]
+        losses = np.delete(losses, at, axis=1)
+
+
+def _no_comparison(name):
+    """The record where every loss is infinite: doing nothing stays."""
+    nothing = MeanInterval(0.0, 0.0, 0.0, 0.0)
+    return RecalibratorSelection((name,), (float("inf"),), (0.0,), (0.0,), name, name, nothing)
+
+
+def recalibrate(problem, name, folds):
+    """The event or confidence after the map of that name, fitted on the other folds; (n, 2) each.
+
+    The first array holds the forecast, the second whether it was right.
+    """
+    (candidate,) = (c for c in candidates_of(problem)[0] if type(c).__name__ == name)
+    y = problem.classes[problem.target.argmax(axis=1)]
+    forecast = np.empty((len(y), 2))
+    target = np.empty((len(y), 2))
+    for test in folds:
+        train = np.setdiff1d(np.arange(len(y)), test)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            fitted = fit_recalibrator(
+                candidate, problem.forecast[train], y[train], problem.weight[train], problem.classes
+            )
+        mapped = recalibrated_proba(fitted, problem.forecast[test], problem.classes)
+        if mapped.shape[1] > 2:
+            forecast[test], target[test] = next(TopLabel().problems(mapped, problem.target[test]))
+        else:
+            forecast[test], target[test] = mapped, problem.target[test]
+    return forecast, target
+
+
+def _decide(found, problem):
+    """Direction and advice, which rest on everything else."""
+    found = replace(found, direction=_direction(found))
+    chosen = found.advice.selection.chosen
+    first = found.advice.selection.names[0]
+    helps = chosen != first and found.advice.selection.gain.low > 0
+    if any(one.comes_before_advice for one in found.suspicions):
+        recommended, reason = None, "input"
+    elif _rarer_labels(problem) < FEWEST_LABELS:
+        recommended, reason = None, "few_labels"
+    elif not found.miscalibrated:
+        recommended, reason = None, "calibrated"
+    elif helps:
+        recommended, reason = chosen, ""
+    else:
+        recommended, reason = None, "no_gain"
+    return replace(found, advice=replace(found.advice, recommended=recommended, reason=reason))
+
+
+def _direction(found):
+    """The direction, where miscalibration was found and the input is what it says."""
+    if not found.miscalibrated or found.input_is_suspect:
+        return None
+    if found.n_classes == 2:
+        observed = found.observed_rate
+        above = found.mean_predicted > observed.high
+        below = found.mean_predicted < observed.low
+        slope = None if found.logistic is None else found.logistic.slope
+        named = direction_of(found.gains, int(above) - int(below), _slope_sign(slope))
+        return named or "uneven"
+    named = direction_of(found.gains, 1, _gap_sign(found))
+    if named in ("too_high", "too_low"):  # class biases have the larger gain
+        named = "class_shift" if any(_class_is_off(p) for p in found.places) else None
+    return named or "uneven"
+
+
+def _slope_sign(slope):
+    """+1 for a slope clearly below 1, where forecasts are too extreme; -1 clearly above."""
+    if slope is None:
+        return 0
+    clear = _CLEAR * slope.standard_error
+    return int(slope.estimate < 1 - clear) - int(slope.estimate > 1 + clear)
+
+
+def _gap_sign(found):
+    """+1 where the confidence lies above the accuracy, -1 where below; 0 if the slope disagrees."""
+    gap = int(np.sign(found.confidence_gap.estimate))
+    slope = _slope_sign(None if found.logistic is None else found.logistic.slope)
+    clear = found.confidence_gap.low > 0 or found.confidence_gap.high < 0
+    return gap if clear or gap == slope else 0
+
+
+def _class_is_off(place):
+    return place.kind == "class" and place.detected
+
+
+def _rarer_labels(problem):
+    """Events or non-events, the fewer; for several classes right or wrong predictions."""
+    _, target = binary_problem(problem)
+    return min(np.count_nonzero(target[:, k]) for k in (0, 1))
+
+
+def _omitted(problem):
+    """What is left out for large problems, in words."""
+    if problem.forecast.shape[1] > 2 and problem.forecast.size > HUGE:
+        return ("Errors class by class were left out, which take long for so many probabilities.",)
+    return ()

@@ -1,0 +1,199 @@
+r"""Which way forecasts are off: shifted, too extreme, too moderate, or none of these.
+
+Two classes: on the logit of the event, centred at the mean logit of the forecasts,
+
+.. math:: \mathrm{logit}\, C = m + \alpha + \beta (\mathrm{logit}\, S - m) .
+
+The shift :math:`\alpha` alone, the slope :math:`\beta` alone and both are fitted on four of five
+folds, and their gains of the log loss are measured on the fifth; so is the gain of the default
+calibration map, which may add a curve. Several classes: the slope is one inverse temperature of
+all logits, the shift is a bias of each class.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit, log_softmax
+from scipy.stats import chi2, norm
+
+from skcalib.intervals import MeanInterval
+from skcalib.links import Link, TemperatureMap, fit_link
+from skcalib.links._base import detection_limit, log_forecast
+from skcalib.links.bias_corrected import minimise_convex
+from skcalib.links.temperature import optimal_inverse_temperature
+from skcalib.scores import LogLoss
+from skcalib.tower import weighted_mean
+
+#: Probabilities beyond which the maps are fitted to a random part of the rows.
+MOST_PROBABILITIES = 5_000_000
+_LIMIT = 0.01  # what stands for a forecast of exactly 0, unless smaller ones occur
+_WEAK = 0.01  # precision of the priors that keep separable fits finite, in samples
+_BIAS_PRECISION = 4.0  # of class biases: a prior standard deviation of one half
+
+
+@dataclass(frozen=True)
+class LogisticRecalibration:
+    """Shift and slope of an event on the logit, fitted together, and the test of both.
+
+    ``shift`` is the log odds by which the event is more frequent than forecast at the mean logit
+    (0 if calibrated), ``slope`` that of the centred logit (1 if calibrated). ``pvalue`` is of
+    Cox's likelihood-ratio test of both, with two degrees of freedom.
+    """
+
+    shift: MeanInterval
+    slope: MeanInterval
+    pvalue: float
+
+
+@dataclass(frozen=True)
+class Gains:
+    """Held-out gains of the log loss, in nats: of the shift, the slope, and the whole map."""
+
+    shift: float
+    slope: float
+    whole: float
+
+
+def logistic_recalibration(forecast, target, weight, confidence_level):
+    """Two columns -> `LogisticRecalibration`; None where all forecasts are equal."""
+    x, y = _logit(forecast), target[:, 1]
+    size = weight.sum() ** 2 / np.sum(weight**2)
+    share = weight / weight.sum()
+    centred = x - share @ x
+    if np.ptp(centred) < 1e-9:
+        return None
+    design = np.column_stack([np.ones(len(x)), centred])
+    theta = _fit(design, x, y, size * share)
+    eta = x + design @ theta
+    p = expit(eta)
+    statistic = 2 * size * share @ (_loss(x, y) - _loss(eta, y))
+    information = (design.T * (size * share * p * (1 - p))) @ design + _WEAK * np.eye(2)
+    scores = design * (size * share * (p - y))[:, None]
+    inverse = np.linalg.inv(information)
+    model, robust = np.diag(inverse), np.diag(inverse @ (scores.T @ scores) @ inverse)
+    errors = np.sqrt(np.maximum(model, robust))
+    reach = norm.ppf(0.5 + confidence_level / 2)
+    shift, slope = (
+        MeanInterval(float(v), float(v - reach * e), float(v + reach * e), float(e))
+        for v, e in zip(theta + [0.0, 1.0], errors, strict=True)
+    )
+    return LogisticRecalibration(shift, slope, float(chi2.sf(max(statistic, 0.0), 2)))
+
+
+def held_out_gains(problem, folds, conditional):
+    """Gains of the maps on test folds; `conditional` are the held-out values of the whole map."""
+    rows = np.arange(len(problem.weight))
+    n_classes = problem.forecast.shape[1]
+    if problem.forecast.size > MOST_PROBABILITIES:
+        most = MOST_PROBABILITIES // n_classes
+        rows = np.sort(np.random.RandomState(0).choice(len(rows), most, replace=False))
+    logits = log_forecast(problem.forecast[rows], _limit(problem.forecast))
+    target, weight = problem.target[rows], problem.weight[rows]
+    gains = _binary_gains if n_classes == 2 else _multiclass_gains
+    base = _log_loss(logits, target)
+    shift, slope = np.zeros(len(rows)), np.zeros(len(rows))
+    for test in folds:
+        tested = np.isin(rows, test)
+        if tested.any() and not tested.all():
+            shift[tested], slope[tested] = gains(logits, target, weight, ~tested, tested)
+    with np.errstate(divide="ignore"):
+        whole = _log_loss(np.log(conditional[rows]), target)
+    return Gains(*(float(weighted_mean(base - loss, weight)) for loss in (shift, slope, whole)))
+
+
+def direction_of(gains, shift_up, slope_down):
+    """The name of the direction from the gains; None stands for none of the simple ones.
+
+    `shift_up` and `slope_down` are +1 where forecasts are clearly too high and too extreme, -1
+    where they are clearly too low and too moderate, 0 where the data do not tell.
+    """
+    whole = max(gains.whole, gains.shift, gains.slope)
+    half = 0.5 * whole
+    if gains.shift > 0 and gains.shift >= max(half, gains.slope) and shift_up:
+        return "too_high" if shift_up > 0 else "too_low"
+    if gains.slope > 0 and gains.slope >= half and slope_down:
+        return "too_extreme" if slope_down > 0 else "too_moderate"
+    return None
+
+
+def _logit(forecast):
+    """Log odds of the second column, finite."""
+    log = log_forecast(forecast, _limit(forecast))
+    return log[:, 1] - log[:, 0]
+
+
+def _limit(forecast):
+    """What stands for forecasts of exactly 0: hard predictions have no small positive ones."""
+    return min(detection_limit(forecast), _LIMIT)
+
+
+def _loss(eta, y):
+    return np.logaddexp(0, eta) - y * eta
+
+
+def _log_loss(logits, target):
+    log_p = log_softmax(logits, axis=1)
+    return -log_p[np.arange(len(target)), target.argmax(axis=1)]
+
+
+def _fit(design, offset, y, weight):
+    """Coefficients of a logistic regression with an offset, shrunk weakly towards zero."""
+
+    def value(theta):
+        eta = offset + design @ theta
+        return weight @ _loss(eta, y) + 0.5 * _WEAK * theta @ theta, expit(eta)
+
+    def slopes(theta, p):
+        gradient = design.T @ (weight * (p - y)) + _WEAK * theta
+        return gradient, (design.T * (weight * p * (1 - p))) @ design + _WEAK * np.eye(len(theta))
+
+    return minimise_convex(value, slopes, np.zeros(design.shape[1]))[0]
+
+
+def _binary_gains(logits, target, weight, train, test):
+    """Losses on `test` of the shift and of the slope that were fitted on `train`."""
+    x, y = logits[:, 1] - logits[:, 0], target[:, 1]
+    mean = weighted_mean(x[train], weight[train])
+    losses = []
+    for column in (np.ones(len(x)), x - mean):
+        design = column[:, None]
+        theta = _fit(design[train], x[train], y[train], weight[train])
+        losses.append(_loss(x[test] + design[test] @ theta, y[test]))
+    return losses
+
+
+class _ClassBiases(Link):
+    """z -> z + b."""
+
+    def start(self, n_classes):
+        return np.zeros(n_classes)
+
+    def apply(self, theta, logits):
+        return logits + theta
+
+    def vjp(self, theta, logits, cotangent):
+        return cotangent.sum(axis=0)
+
+    def stiffness(self, n_classes):
+        return np.ones(n_classes)
+
+
+def _multiclass_gains(logits, target, weight, train, test):
+    """Losses on `test` of class biases and of one temperature that were fitted on `train`."""
+    biases = _ClassBiases()
+    fit = fit_link(
+        biases,
+        LogLoss(),
+        logits[train],
+        target[train],
+        weight[train],
+        shrinkage=_BIAS_PRECISION,
+        tolerance=1e-5,
+    )
+    beta, _ = optimal_inverse_temperature(
+        logits[train], target[train].argmax(axis=1), weight[train]
+    )
+    return (
+        _log_loss(biases.apply(fit.theta, logits[test]), target[test]),
+        _log_loss(TemperatureMap().apply([beta], logits[test]), target[test]),
+    )

@@ -1,0 +1,395 @@
+"""From a report, or a comparison, to its page: the first screen, and the sections below it."""
+
+import numpy as np
+
+from skcalib.intervals import MeanInterval
+from skcalib.report import pictures, wording
+from skcalib.report._numbers import (
+    interval,
+    nonnegative,
+    numbers,
+    percent,
+    points,
+    points_between,
+    pvalue,
+    rate_interval,
+    rates,
+)
+from skcalib.report.blocks import (
+    Document,
+    Heading,
+    Pictures,
+    Points,
+    Row,
+    Section,
+    Table,
+    Text,
+    Tile,
+)
+from skcalib.report.parts import bar, key, loss_parts
+from skcalib.report.wording import SECTIONS
+
+#: Classes of a table, the most harmful first.
+MOST_CLASSES = 20
+
+
+def report_page(report):
+    """`CalibrationReport` -> `Document`."""
+    findings = report.findings
+    sections = [
+        _ranges(report),
+        *([_classes(report)] if findings.n_classes > 2 else []),
+        *([] if findings.grouping is None else [_groups(report)]),
+        _maps(findings),
+        loss_parts(report),
+        _tests(findings),
+        _others(report),
+        Section(SECTIONS["method"], (Points(wording.method(report)),)),
+    ]
+    return Document(
+        title=f"Calibration report: {report.name}",
+        subtitle=wording.subtitle(findings, report.confidence_level),
+        headline=wording.headline(findings),
+        verdict=tuple(wording.sentences(findings)),
+        in_tiles=tuple(wording.sizes(findings)),
+        alarm=_alarm(findings),
+        tiles=_tiles(findings),
+        opening=(pictures.reliability(report),),
+        code=_code(report),
+        sections=tuple(sections),
+    )
+
+
+def _alarm(findings):
+    return findings.miscalibrated or findings.groups_differ or bool(findings.suspicions)
+
+
+def _code(report):
+    if report.findings.advice.recommended is None:
+        return ""
+    if report.has_estimator:
+        return wording.in_code(report.findings)
+    return wording.in_code_predictions(report.findings)
+
+
+def _tiles(findings):
+    """Predicted against observed, typical error, and what recalibration would change."""
+    predicted, observed = rates(findings.mean_predicted, findings.observed_rate.estimate)
+    names = ("predicted", "observed") if findings.n_classes == 2 else ("confidence", "accuracy")
+    averages = Tile(
+        ((predicted, names[0]), (observed, names[1])),
+        _average_note(findings),
+    )
+    return (averages, _error_tile(findings), _gain_tile(findings))
+
+
+def _average_note(findings):
+    if findings.n_classes > 2:
+        gap = findings.confidence_gap
+        return f"difference {_signed_points(gap)}"
+    event = f"probability of {wording.event_name(findings)}"
+    ratio = findings.observed_expected_ratio
+    return event if ratio is None else f"{event}; {wording.observed_expected(ratio)}"
+
+
+def _signed_points(estimate):
+    """A difference of probabilities with its interval."""
+    values = (estimate.low, estimate.estimate, estimate.high)
+    low, middle, high = (f"{100 * value:+.1f}" for value in values)
+    return f"{middle} points [{low}, {high}]"
+
+
+def _error_tile(findings):
+    found, level = findings.typical_error, percent(findings.confidence_level)
+    if not findings.miscalibrated:
+        least = "large" if findings.reach >= 0.5 else f"up to {points(findings.reach)}"
+        return Tile((("none", "error detected"),), f"errors could be missed: {least}")
+    if found["low"] == 0:
+        return Tile(((f"up to {points(found['high'])}", "typical error"),), f"{level} upper limit")
+    ends = points_between(found["low"], found["high"])
+    return Tile(((points(found["estimate"]), "typical error"),), f"{level} CI {ends}")
+
+
+def _gain_tile(findings):
+    advice = findings.advice
+    if advice.recommended is None:
+        (loss,) = numbers(advice.log_loss["before"])
+        return Tile(((loss, "log loss, cross-validated"),), "no recalibration recommended")
+    before, after = numbers(advice.log_loss["before"], advice.log_loss["after"])
+    name = wording.recalibrator_name(advice.recommended)
+    return Tile(((f"{before} -> {after}", "log loss"),), f"held out, after {name}")
+
+
+def _ranges(report):
+    """The table of ranges of scores."""
+    findings = report.findings
+    rows = tuple(_place_row(place) for place in findings.places if place.kind == "scores")
+    names = ("predicted", "observed") if findings.n_classes == 2 else ("confidence", "accuracy")
+    table = Table(
+        wording.ranges_caption(findings, report.confidence_level),
+        (wording.score_name(findings).capitalize(), "samples", *names, "interval"),
+        rows,
+        compact=True,
+    )
+    return Section(SECTIONS["ranges"], (table, Text(wording.RANGES_NOTE, soft=True)))
+
+
+def _place_row(place):
+    predicted, observed = rates(place.mean_score, place.mean_outcome)
+    ends = rate_interval(place.low, place.high, place.mean_score, place.mean_outcome)
+    cells = (place.label, f"{place.n_samples:,}", predicted, observed, ends)
+    return Row(cells, marked=(3,) if place.detected else ())
+
+
+def _classes(report):
+    """The table of classes, and diagrams of those that are off."""
+    findings = report.findings
+    places = [place for place in findings.places if place.kind == "class"]
+    shown = places
+    if len(places) > MOST_CLASSES:
+        shown = sorted(places, key=lambda one: (not one.detected, -one.harm))[:MOST_CLASSES]
+    rows = tuple(_class_row(place) for place in shown)
+    caption = wording.classes_caption(report.confidence_level)
+    if len(shown) < len(places):
+        caption += f" The {len(shown)} of {len(places):,} classes with the largest differences."
+    head = ("Class", "predicted", "observed", "interval")
+    blocks = [Table(caption, head, rows, compact=True)]
+    drawn = pictures.classes(report)
+    return Section(SECTIONS["classes"], (*blocks, *drawn))
+
+
+def _class_row(place):
+    label, _, *others = _place_row(place).cells
+    return Row((wording.shorten(label), *others), marked=(2,) if place.detected else ())
+
+
+def _groups(report):
+    """Groups that differ at equal scores, the figure, and the bounds of the grouping loss."""
+    found = report.findings.grouping
+    blocks = [Points(tuple(wording.groups(report.findings)))]
+    if found.named:
+        rows = tuple(_group_row(one) for one in found.named)
+        head = ("Group", "samples", "observed", "expected", "difference")
+        blocks.append(Table(wording.GROUPS_CAPTION, head, rows))
+    if report.grouping_estimator is not None:
+        blocks.append(Pictures((pictures.grouping(report),), wording.FIGURE_OF_GROUPS))
+    blocks.append(Points(tuple(wording.grouping_bounds(report.findings))))
+    if found.note and found.grouping_loss is not None:
+        blocks.append(Text(f"Note: {found.note}", soft=True))
+    return Section(SECTIONS["groups"], tuple(block for block in blocks if block != Points(())))
+
+
+def _group_row(group):
+    observed, expected = rates(group.observed, group.expected)
+    difference = MeanInterval(group.difference, group.low, group.high, 0.0)
+    cells = (
+        wording.shorten(group.rule),
+        f"{group.n_samples:,}",
+        observed,
+        expected,
+        _signed_points(difference),
+    )
+    return Row(cells)
+
+
+def _maps(findings):
+    """The candidates by their held-out loss."""
+    found = findings.advice.selection
+    rows = []
+    for name, loss, worse, error in zip(
+        found.names, found.losses, found.differences, found.standard_errors, strict=True
+    ):
+        behind = "best" if name == found.best else f"{worse:.4f} (standard error {error:.4f})"
+        if not np.isfinite(loss):
+            behind = "infinite"
+        recommended = name == findings.advice.recommended
+        note = ""
+        if recommended and findings.advice.brier is not None:
+            brier = numbers(findings.advice.brier.before, findings.advice.brier.after)
+            note = f"Recommended. Brier score {' -> '.join(brier)}."
+        shown = "none" if name == found.names[0] else name
+        loss = f"{loss:.4f}" if np.isfinite(loss) else "infinite"
+        rows.append(Row((shown, loss, behind), note, (0,) if recommended else (), alarm=False))
+    for one in findings.advice.refused:
+        rows.append(Row((one.name, f"{one.log_loss:.4f}", "-"), wording.refused_map(one)))
+    table = Table(
+        "Cross-validated log loss, from simple to complex maps (*: recommended).",
+        ("Map", "log loss", "above the best by"),
+        tuple(rows),
+    )
+    return Section(SECTIONS["maps"], (Text(wording.advice(findings)), table))
+
+
+def _tests(findings):
+    """The errors and tests on which the verdict rests."""
+    rows = []
+    what = wording.NOTION_NAMES if findings.n_classes > 2 else {"canonical": "the event"}
+    for error in findings.brier_errors:
+        how = "isotonic" if error is findings.flexible else "logit map"
+        name = f"Brier calibration error, {what[error.notion]}, {how}"
+        rows.append(_test_row(name, nonnegative(error.calibration), error.detected))
+    if findings.logistic is not None:
+        of = "event" if findings.n_classes == 2 else "confidence"
+        name = f"Test of shift and slope of the {of} (Cox)"
+        rejects = findings.logistic_test_rejects
+        rows.append(_test_row(name, pvalue(findings.logistic.pvalue), rejects))
+    if findings.test is not None:
+        part = "" if findings.n_tested == findings.n_samples else f", {findings.n_tested:,} samples"
+        name = f"Kernel test, {what['canonical']}{part}"
+        rows.append(_test_row(name, pvalue(findings.test.pvalue), findings.kernel_test_rejects))
+    table = Table(wording.tests_caption(), ("Test", "result", "significant"), tuple(rows))
+    said = wording.kernel_test(findings)
+    return Section(SECTIONS["tests"], (table, *([Text(said)] if said else [])))
+
+
+def _test_row(name, result, significant):
+    return Row((name, result, "yes" if significant else "no"), marked=(2,) if significant else ())
+
+
+def _others(report):
+    """What others report, and its bias."""
+    rows = [
+        Row((one.name, "none" if one.value is None else interval(one.value)), note=one.note)
+        for one in report.findings.reported
+    ]
+    table = Table(
+        f"For comparison with other work, with {percent(report.confidence_level)} intervals.",
+        ("Number", "value"),
+        tuple(rows),
+    )
+    return Section(SECTIONS["others"], (table,))
+
+
+# --- Several models ----------------------------------------------------------------------------
+
+
+def comparison_page(comparison):
+    """`ComparisonReport` -> `Document`."""
+    reports = comparison.reports
+    first = next(iter(reports.values()))
+    found = [report.findings for report in reports.values()]
+    samples = wording.subtitle(first.findings, first.confidence_level, with_accuracy=False)
+    return Document(
+        title=f"Calibration of {len(reports)} models",
+        subtitle=f"{', '.join(reports)}: the same {samples}",
+        headline=wording.comparison_headline(comparison),
+        verdict=tuple(wording.comparison_sentences(comparison)),
+        in_tiles=(),
+        alarm=any(_alarm(one) for one in found),
+        tiles=(),
+        opening=(_side_by_side(comparison), pictures.overlaid(reports)),
+        code="",
+        sections=(
+            _differences(comparison),
+            _parts(reports),
+            *(_one_model(name, report) for name, report in reports.items()),
+            Section(SECTIONS["method"], (Points(wording.method(first)),)),
+        ),
+    )
+
+
+def _side_by_side(comparison):
+    """Five rows, a column for each model."""
+    reports = comparison.reports
+    findings = [report.findings for report in reports.values()]
+    ranked = wording.ranks(comparison, "log")
+
+    def row(name, cells, marked=()):
+        return Row((name, *cells), marked=marked)
+
+    average = "O/E" if findings[0].n_classes == 2 else "Confidence - accuracy"
+    off = tuple(k for k, one in enumerate(findings, start=1) if one.miscalibrated)
+    losses = [one.error("log", "canonical").expected_loss for one in findings]
+    rows = (
+        row("Log loss", list(map(interval, losses))),
+        row("Typical error", [_short_error(one) for one in findings], off),
+        row(average, [_average(one) for one in findings]),
+        row("Recalibration", [_short_gain(one) for one in findings]),
+        row("Rank by log loss", [_rank(*ranked[name]) for name in reports]),
+    )
+    return Table(
+        "One model in each column (*: miscalibrated). Ranks: [best, worst] that the simultaneous "
+        "intervals of all differences allow.",
+        ("", *reports),
+        rows,
+    )
+
+
+def _short_error(findings):
+    found = findings.typical_error
+    if not findings.miscalibrated:
+        return "none detected"
+    if found["low"] == 0:
+        return f"up to {points(found['high'])}"
+    low, high = points_between(found["low"], found["high"]).split(" to ")
+    return f"{points(found['estimate'])} [{low}, {high}]"
+
+
+def _average(findings):
+    if findings.n_classes == 2:
+        ratio = findings.observed_expected_ratio
+        return "none" if ratio is None else wording.observed_expected(ratio).removeprefix("O/E ")
+    return _signed_points(findings.confidence_gap)
+
+
+def _short_gain(findings):
+    if findings.advice.recommended is None:
+        return "not recommended"
+    losses = numbers(*findings.advice.log_loss.values())
+    return f"{' -> '.join(losses)}, {wording.recalibrator_name(findings.advice.recommended)}"
+
+
+def _rank(rank, lowest, highest):
+    return f"{rank} [{lowest}, {highest}]"
+
+
+def _differences(comparison):
+    """One table for two models; beyond, a table of all pairs for each quantity."""
+    n_pairs = len(comparison.reports) * (len(comparison.reports) - 1) // 2
+    note = Text(wording.pairing(percent(comparison.confidence_level), n_pairs))
+    title = "Differences"
+    if n_pairs == 1:
+        one = comparison.differences[0]
+        rows = [(wording.QUANTITIES[d.quantity], d) for d in comparison.differences]
+        return Section(title, (note, _difference_table(f"{one.first} - {one.second}", rows)))
+    tables = []
+    for quantity, name in wording.QUANTITIES.items():
+        found = [d for d in comparison.differences if d.quantity == quantity]
+        if found:
+            rows = [(f"{d.first} - {d.second}", d) for d in found]
+            tables.append(_difference_table(name, rows))
+    return Section(title, (note, *tables))
+
+
+def _difference_table(caption, named):
+    rows = tuple(
+        Row(
+            (name, interval(found.difference), found.better or "not significant"),
+            marked=(2,) if found.detected else (),
+            alarm=False,
+        )
+        for name, found in named
+    )
+    return Table(caption, ("Difference", "value", "better"), rows)
+
+
+def _parts(reports):
+    """Bars on one scale."""
+    losses = [report.findings.confidence.terms.loss for report in reports.values()]
+    most = max(losses) or 1.0
+    bars = [
+        bar(report.findings, report.findings.confidence, name=name, width=100 * loss / most)
+        for (name, report), loss in zip(reports.items(), losses, strict=True)
+    ]
+    n_classes = next(iter(reports.values())).findings.n_classes
+    what = "Brier score" if n_classes == 2 else "Brier score of the confidence"
+    return Section(SECTIONS["loss"], (Text(f"{what}, on one scale."), *bars, key(bars)))
+
+
+def _one_model(name, report):
+    """The verdict of one model."""
+    findings = report.findings
+    return Section(
+        f"{name}: {wording.short_verdict(findings)}",
+        (Heading(wording.headline(findings)), Points(tuple(wording.sentences(findings)))),
+    )

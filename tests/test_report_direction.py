@@ -1,0 +1,203 @@
+"""Which way forecasts are off, and signs that the input is not what it should be."""
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit, softmax
+
+from skcalib import CalibrationReport
+from skcalib._checks import check_problem
+from skcalib.report.direction import Gains, direction_of, held_out_gains, logistic_recalibration
+from skcalib.report.places import equal_information, range_label
+from skcalib.report.suspicions import find_suspicions
+
+
+def event(n=4000, *, shift=0.0, slope=1.0, mean=-1.0, seed=0):
+    """Labels, and forecasts whose logit is off by a shift and a slope about its mean."""
+    rng = np.random.default_rng(seed)
+    x = mean + rng.normal(size=n)
+    y = (rng.random(n) < expit(x)).astype(int)
+    return y, expit(x.mean() + (x - x.mean()) / slope - shift)
+
+
+def classes(n=3000, n_classes=4, *, temperature=1.0, bias=(), seed=0):
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=(n, n_classes)) * 1.5
+    p = softmax(z, axis=1)
+    y = (rng.random((n, 1)) > p.cumsum(axis=1)).sum(axis=1)
+    return y, softmax(z / temperature + np.append(bias, np.zeros(n_classes - len(bias))), axis=1)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "direction", "headline"),
+    [
+        ({"shift": -0.7}, "too_high", "Predictions are too high: mean "),
+        ({"shift": 0.7}, "too_low", "Predictions are too low: mean "),
+        ({"slope": 0.6}, "too_extreme", "Over-confident: predictions are too extreme."),
+        ({"slope": 1.7}, "too_moderate", "Under-confident: predictions are not extreme enough."),
+        ({}, None, "No evidence of miscalibration."),
+    ],
+)
+@pytest.mark.parametrize("mean", [0.0, -3.0])
+def test_direction_of_an_event(parameters, direction, headline, mean):
+    report = CalibrationReport.from_predictions(*event(8000, mean=mean, **parameters))
+    assert report.direction == direction
+    assert report.verdict.startswith(headline)
+    assert report.miscalibrated is (direction is not None)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "direction", "headline"),
+    [
+        ({"temperature": 0.5}, "too_extreme", "Over-confident"),
+        ({"temperature": 2.0}, "too_moderate", "Under-confident"),
+        ({"bias": [1.0]}, "class_shift", "Some classes are predicted too often: class 0."),
+        ({"bias": [-1.5]}, "class_shift", "Some classes are predicted too often: class "),
+        ({}, None, "No evidence of miscalibration."),
+    ],
+)
+def test_direction_of_several_classes(parameters, direction, headline):
+    report = CalibrationReport.from_predictions(*classes(**parameters))
+    assert report.direction == direction
+    assert report.verdict.startswith(headline)
+
+
+def test_the_event_decides_not_the_confidence():
+    """The most common use: a model with balanced class weights, and a rare event."""
+    rng = np.random.default_rng(0)
+    risk = rng.beta(1, 17, 4000)
+    y = (rng.random(4000) < risk).astype(int)
+    report = CalibrationReport.from_predictions(y, 13 * risk / (1 - risk + 13 * risk))
+    assert report.direction == "too_high"
+    found = report.to_dict()
+    ratio = found["observed_expected_ratio"]
+    assert ratio["low"] < 1 / 6.5 < ratio["high"] < 0.2
+    assert found["observed_rate"]["low"] < 1 / 18 < found["observed_rate"]["high"]
+    assert found["mean_predicted"] == pytest.approx(np.mean(13 * risk / (1 - risk + 13 * risk)))
+
+
+def test_direction_by_the_gains():
+    assert direction_of(Gains(0.1, 0.0, 0.15), 1, 0) == "too_high"
+    assert direction_of(Gains(0.1, 0.0, 0.15), -1, 0) == "too_low"
+    assert direction_of(Gains(0.1, 0.0, 0.25), 1, 1) is None
+    assert direction_of(Gains(0.1, 0.2, 0.25), 1, 1) == "too_extreme"
+    assert direction_of(Gains(0.1, 0.2, 0.25), 1, -1) == "too_moderate"
+    assert direction_of(Gains(0.1, 0.2, 0.25), 1, 0) is None
+    assert direction_of(Gains(-0.1, -0.1, -0.1), 1, 1) is None
+
+
+def test_gains_are_held_out():
+    """Of calibrated forecasts they are not above zero on average: one parameter costs 1 / 2n."""
+    found = []
+    for seed in range(60):
+        y, p = event(300, seed=seed)
+        problem = check_problem(y, p)
+        folds = np.array_split(np.random.default_rng(seed).permutation(300), 5)
+        gains = held_out_gains(problem, folds, problem.forecast)
+        assert gains.whole == pytest.approx(0, abs=1e-12)
+        found.append((gains.shift, gains.slope))
+    mean, error = np.mean(found, axis=0), np.std(found, axis=0) / np.sqrt(60)
+    assert (mean < 3 * error).all()
+    assert (np.abs(mean + 1 / 600) < 4 * error).all()
+
+
+def test_logistic_recalibration_is_a_test_of_its_level():
+    """Shift 0 and slope 1: the p-value is uniform; 400 data sets, standard error of .05: .011."""
+    rejected, covered = 0, np.zeros(2)
+    for seed in range(400):
+        y, p = event(400, seed=seed)
+        problem = check_problem(y, p)
+        found = logistic_recalibration(problem.forecast, problem.target, problem.weight, 0.95)
+        rejected += found.pvalue < 0.05
+        covered += [found.shift.low < 0 < found.shift.high, found.slope.low < 1 < found.slope.high]
+    assert abs(rejected / 400 - 0.05) < 0.035
+    assert (np.abs(covered / 400 - 0.95) < 0.035).all()
+
+
+def test_logistic_recalibration_finds_shift_and_slope():
+    y, p = event(200_000, shift=-0.5, slope=0.8)
+    problem = check_problem(y, p)
+    found = logistic_recalibration(problem.forecast, problem.target, problem.weight, 0.95)
+    assert found.shift.estimate == pytest.approx(-0.5, abs=4 * found.shift.standard_error)
+    assert found.slope.estimate == pytest.approx(0.8, abs=4 * found.slope.standard_error)
+    assert found.pvalue == 0
+    constant = check_problem([0, 1, 1], [0.5] * 3)
+    assert logistic_recalibration(constant.forecast, constant.target, constant.weight, 0.95) is None
+
+
+def kinds(y, p, **parameters):
+    return [one.kind for one in find_suspicions(check_problem(y, p, **parameters))]
+
+
+def test_suspicions():
+    y, p = event(500)
+    assert kinds(y, p) == []
+    assert kinds(y, 1 - p) == ["other_class"]
+    assert kinds(y, (p > 0.5).astype(float))[0] == "hard_predictions"
+    assert kinds(y, np.full(500, 0.3)) == ["constant"]
+    assert kinds(y, p / 100) == ["percent_scale"]
+    assert kinds(np.zeros(500, int), p, labels=[0, 1]) == ["one_class"]
+    assert kinds(y, np.where(y == 1, 0.9, 0.1)) == ["every_label_right"]
+    assert kinds([0, 1, 1, 0], [0.2, 0.0, 0.8, 0.3]) == ["infinite_log_loss"]
+    y, p = classes()
+    assert kinds(y, p) == []
+    assert kinds(y, p[:, [1, 0, 2, 3]]) == ["column_order"]
+    assert kinds(y, p[:, ::-1]) == ["column_order"]
+
+
+def test_suspicions_are_rarely_wrong():
+    """Poor but honest models: in 3 times 100 data sets no suspicion of the input."""
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        y = rng.integers(0, 2, 60)
+        assert "other_class" not in kinds(y, rng.random(60))
+        assert "column_order" not in kinds(*classes(200, bias=[2.0, 0.0, -1.0], seed=seed))
+        rare = rng.random(3000) * 0.01
+        labels = (rng.random(3000) < 3 * rare).astype(int)  # too low by a factor of three
+        assert "percent_scale" not in kinds(labels, rare, labels=[0, 1])
+
+
+def test_a_suspicion_comes_first_and_replaces_the_advice():
+    y, p = event(2000, mean=-3)
+    report = CalibrationReport.from_predictions(1 - y, p)
+    found = report.to_dict()
+    assert report.verdict.startswith("Check the labels: the forecasts fit the other class.")
+    assert found["suspicion_kinds"] == ["other_class"] and "accuracy" in found["suspicions"][0]
+    assert found["recommended"] is None and found["direction"] is None
+    assert "Correct the input first" in found["advice"]
+
+
+def test_ranges_hold_equal_information():
+    rng = np.random.default_rng(0)
+    score = rng.beta(0.3, 8, 5000)
+    ranges = equal_information(score, np.ones(5000))
+    information = [np.sum(score[rows] * (1 - score[rows])) for rows, _, _ in ranges]
+    assert len(ranges) == 10
+    assert max(information) < 1.2 * min(information)
+    assert np.array_equal(np.sort(np.concatenate([rows for rows, _, _ in ranges])), np.arange(5000))
+    ends = [end for _, pair, _ in ranges for end in pair]
+    assert ends == sorted(ends)
+
+
+@pytest.mark.parametrize("scores", [
+    np.r_[np.zeros(500), np.ones(500)], np.full(300, 0.2), np.repeat([0.1, 0.10001, 0.9], 200),
+    1 - 10.0 ** -np.linspace(1, 12, 2000), np.linspace(0, 1e-7, 400),
+])  # fmt: skip
+def test_no_two_ranges_have_the_same_label(scores):
+    ranges = equal_information(scores, np.ones(len(scores)))
+    labels = [label for _, _, label in ranges]
+    assert len(set(labels)) == len(labels)
+    assert sum(len(rows) for rows, _, _ in ranges) == len(scores)
+    for value in np.unique(scores):  # equal scores stay together
+        assert sum(value in scores[rows] for rows, _, _ in ranges) == 1
+    assert range_label(0.1, 0.1) == "10.0 %" and range_label(0.1, 0.25) == "10.0 to 25.0 %"
+
+
+def test_weights_count():
+    """A weight of two is two samples in every average."""
+    y, p = event(600, shift=-1.0)
+    weight = np.random.default_rng(0).integers(1, 3, 600).astype(float)
+    report = CalibrationReport.from_predictions(y, p, sample_weight=weight).findings
+    assert report.mean_predicted == pytest.approx(np.average(p, weights=weight))
+    assert report.observed_rate.estimate == pytest.approx(np.average(y, weights=weight))
+    assert report.direction == "too_high"
+    assert logit(report.mean_predicted) > logit(report.observed_rate.high)
