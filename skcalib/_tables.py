@@ -11,8 +11,8 @@ LABEL_NAMES = ("y_true", "ground_truth", "label", "target", "y")
 ROUNDING = 0.02
 _DESCRIBED = 50  # classes; a sentence about more columns than that names none of them
 _WHAT_TO_KEEP = (
-    "keep the column of labels and one column of probabilities for each class; features go into "
-    "the array X of an .npz file"
+    "keep the column of labels and one column of probabilities for each class (of two classes, one "
+    "is enough); features go into the array X of an .npz file"
 )
 
 
@@ -237,12 +237,8 @@ def _one_by_one(name, names, observed):
         ]
         claimed = [place for claim in claims for place in claim]
         if 0 < len(others) < len(names):
-            without = [str(c) for k, c in enumerate(observed) if k not in claimed]
-            unclear = any(reading.kind == "ambiguous" for reading in readings)
-            lacks = f", and no column for {_and(without)}" * bool(without and not unclear)
             raise ValueError(
-                f"{name} has {_columns(others)}, after which no label is named{lacks} (labels: "
-                f"{_and(observed)}): {_WHAT_TO_KEEP}."
+                f"{name} has {_strangers(others)} (labels: {_and(observed)}): {_WHAT_TO_KEEP}."
             )
         twice = [k for k in range(len(observed)) if claimed.count(k) > 1]
         if twice:
@@ -263,22 +259,24 @@ def _check_extra(name, names, observed, proba, extra):
     outside = [k for k in extra if proba[:, k].min() < 0 or proba[:, k].max() > 1]
     if outside:
         raise ValueError(
-            f"{name} has {_columns([names[k] for k in outside])} with values outside [0, 1], "
-            f"after which no label is named (labels: {_and(observed)}): {_WHAT_TO_KEEP}."
+            f"{name} has {_strangers([names[k] for k in outside], ' with values outside [0, 1]')} "
+            f"(labels: {_and(observed)}): {_WHAT_TO_KEEP}."
         )
     totals = proba.sum(axis=1)
     off = np.abs(totals - 1)
     if extra and off.max() > ROUNDING:
         raise ValueError(
-            f"{name} has {_columns([names[k] for k in extra])}, after which no label is "
-            f"named, and a row of probabilities that sums to {totals[off.argmax()]:.3g} (labels: "
-            f"{_and(observed)}): {_WHAT_TO_KEEP}."
+            f"{name} has {_strangers([names[k] for k in extra])} (labels: {_and(observed)}), and a "
+            f"row of probabilities that sums to {totals[off.argmax()]:.3g}: {_WHAT_TO_KEEP}."
         )
 
 
-def _columns(names):
-    word = "the column" if len(names) == 1 else "the columns"
-    return f"{word} {_and([repr(name) if name else 'without a name' for name in names])}"
+def _strangers(names, what=""):
+    """Columns that are no class, for a message."""
+    quoted = _and([repr(name) if name else "without a name" for name in names])
+    if len(names) == 1:
+        return f"the column {quoted}{what}, which is not named after a label"
+    return f"the columns {quoted}{what}, which are not named after labels"
 
 
 def _and(words, limit=8):

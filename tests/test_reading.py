@@ -222,11 +222,17 @@ def test_columns_follow_their_names(tmp_path, header, labels):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ("p_churn,age;churn,0.7,33;stay,0.2,44", "the column 'age', after which no .* for stay"),
-        ("p_churn,p_stay,z;churn,0.7,0.3,0.5;stay,0.2,0.8,1", "the column 'z', after which no"),
+        (
+            "p_churn,age;churn,0.7,33;stay,0.2,44",
+            "the column 'age', which is not .*of two classes, one is enough",
+        ),
+        ("p_churn,p_stay,z;churn,0.7,0.3,0.5;stay,0.2,0.8,1", "the column 'z', which is not"),
         ("churn,stay,z;churn,0.7,0.3,0.5;stay,0.2,0.8,1", "the column 'z', .* that sums to 2"),
-        ("churn,stay,a,b;churn,0.7,0.3,5,1;stay,0.2,0.8,1,2", "columns 'a' and 'b' with values"),
-        ("rf_churn,rf_stay,a;churn,0.7,0.3,5;stay,0.2,0.8,1", "the column 'a', after which no"),
+        (
+            "churn,stay,a,b;churn,0.7,0.3,5,1;stay,0.2,0.8,1,2",
+            "columns 'a' and 'b' with values .*, which are not named after labels",
+        ),
+        ("rf_churn,rf_stay,a;churn,0.7,0.3,5;stay,0.2,0.8,1", "the column 'a'.*, which is not"),
         ("p_churn,prob_churn;churn,0.7,0.3;stay,0.2,0.8", "2 columns for the class 'churn'"),
         ("a,b;churn,0.7,0.3;stay,0.2,0.8", "label 'churn', but no column .* such as 'p_churn'"),
     ],
@@ -328,5 +334,7 @@ def test_row_numbers_of_pandas_are_left_out(tmp_path, data, name):
     np.testing.assert_allclose(read.y_proba, data.y_proba)
     frame.iloc[::-1].to_csv(path, index_label=name)  # these do not count the rows
     column = f"the column {name!r}" if name else "the column without a name"
-    with pytest.raises(ValueError, match=f"{column}.*, after which no label is named .labels: 0"):
+    with pytest.raises(
+        ValueError, match=f"{column}.*, which is not named after a label .labels: 0"
+    ):
         read_predictions(path)
