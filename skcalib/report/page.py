@@ -7,6 +7,7 @@ from skcalib.report import pictures, wording
 from skcalib.report._numbers import (
     interval,
     nonnegative,
+    number,
     numbers,
     percent,
     points,
@@ -249,7 +250,7 @@ def _test_row(name, result, significant):
 def _others(report):
     """What others report, and its bias."""
     rows = [
-        Row((one.name, "none" if one.value is None else interval(one.value)), note=one.note)
+        Row((one.name, _reported_value(one)), note=one.note)
         for one in report.findings.reported
     ]
     table = Table(
@@ -258,6 +259,16 @@ def _others(report):
         tuple(rows),
     )
     return Section(SECTIONS["others"], (table,))
+
+
+def _reported_value(one):
+    """Estimate and interval, the estimate alone where it has none, or a dash."""
+    if one.value is None:
+        return "-"
+    if one.value.standard_error == 0:
+        return number(one.value.estimate)
+    signed = one.key in ("in_the_large", "intercept", "slope", "brier_skill")
+    return interval(one.value) if signed else nonnegative(one.value)
 
 
 # --- Several models ----------------------------------------------------------------------------

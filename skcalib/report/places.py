@@ -8,6 +8,8 @@ from skcalib.intervals import clopper_pearson
 from skcalib.notions import TopLabel
 
 _MOST_RANGES = 10
+_FEWEST_SAMPLES = 10
+_FEW_RANGES = 4  # whatever the information: overconfident scores say that there is little
 _SAMPLES_PER_RANGE = 20
 _INFORMATION_PER_RANGE = 4.0  # sum of p (1 - p)
 
@@ -89,19 +91,34 @@ def equal_information(score, weight):
     size = len(score) * information.sum() / weight.sum()
     n_ranges = int(
         np.clip(
-            min(size / _INFORMATION_PER_RANGE, len(score) / _SAMPLES_PER_RANGE), 1, _MOST_RANGES
+            min(
+                max(size / _INFORMATION_PER_RANGE, _FEW_RANGES), len(score) / _SAMPLES_PER_RANGE
+            ),
+            1,
+            _MOST_RANGES,
         )
     )
     reached = np.cumsum(information) / information.sum()
     which = np.minimum((reached * n_ranges - 1e-9).astype(int), n_ranges - 1)
     first = np.searchsorted(sorted_score, sorted_score)  # ties follow the first of them
     starts = np.flatnonzero(np.diff(which[first], prepend=-1))
-    parts = [part for part in np.split(order, starts[1:]) if len(part)]
+    parts = _large_enough(np.split(order, starts[1:]))
     groups = []
     for part in parts:
         ends = float(score[part].min()), float(score[part].max())
         groups.append((part, ends))
     return _labelled(groups, score)
+
+
+def _large_enough(parts):
+    """Parts of too few samples join the one before; the first one joins the next."""
+    joined = []
+    for part in parts:
+        if joined and min(len(part), len(joined[-1])) < _FEWEST_SAMPLES:
+            joined[-1] = np.concatenate([joined[-1], part])
+        else:
+            joined.append(part)
+    return joined
 
 
 def _labelled(groups, score):

@@ -3,13 +3,12 @@
 from skcalib.error_intervals import calibration_error_interval
 from skcalib.intervals import MeanInterval
 from skcalib.report.findings import ReportedNumber
-from skcalib.slopes import calibration_intercept_slope
+from skcalib.summary import ROWS, calibration_summary
 
 _ERRORS = {
     "ece": (
         "ECE, 15 bins of equal width",
-        "Biased upward, most where the forecasts are calibrated, and different with other bins; "
-        "the interval is for these bins.",
+        "Biased upward, most where forecasts are calibrated; the interval is for these bins.",
     ),
     "ks": (
         "Kolmogorov-Smirnov error",
@@ -17,28 +16,13 @@ _ERRORS = {
     ),
     "root_brier_score": (
         "Root Brier score",
-        "An upper bound of the rooted Brier calibration error, nearly without bias; it also holds "
-        "what no forecast can know.",
-    ),
-}
-_LINES = {
-    "in_the_large": (
-        "Calibration in the large (0 is right)",
-        "Log odds by which events are more frequent than forecast; bias of order 1/n.",
-    ),
-    "intercept": (
-        "Calibration intercept (0 is right)",
-        "Of the line whose slope is below; bias of order 1/n.",
-    ),
-    "slope": (
-        "Calibration slope (1 is right)",
-        "Below 1 the forecasts are too extreme; sees lines in the logit only; bias of order 1/n.",
+        "An upper bound of the typical error, as it includes the irreducible loss.",
     ),
 }
 
 
 def find_reported(problem, level, random_state, n_jobs=None):
-    """`Problem` -> tuple of `ReportedNumber`."""
+    """`Problem` -> tuple of `ReportedNumber`; of two classes the summary of a risk model first."""
     data = {
         "y_true": problem.classes[problem.target.argmax(axis=1)],
         "y_proba": problem.forecast,
@@ -48,12 +32,27 @@ def find_reported(problem, level, random_state, n_jobs=None):
     if problem.weight.min() < problem.weight.max():
         data["sample_weight"] = problem.weight
     run = {"random_state": random_state, "n_jobs": n_jobs}
-    numbers = [_error(key, data, run) for key in _ERRORS]
-    return tuple(numbers + (_lines(data) if len(problem.classes) == 2 else []))
+    summary = _summary(data, random_state) if len(problem.classes) == 2 else []
+    return tuple(summary + [_error(key, data, run) for key in _ERRORS])
+
+
+def _summary(data, random_state):
+    """The quantities of `calibration_summary`."""
+    found = calibration_summary(**data, random_state=random_state)
+    numbers = []
+    for key, (name, perfect, explanation) in ROWS.items():
+        value = getattr(found, key)
+        if isinstance(value, float):
+            value = MeanInterval(value, value, value, 0.0)
+        note = found.notes.get(key) or f"{explanation[0].upper()}{explanation[1:]}."
+        if perfect is not None:
+            name += f" ({perfect:g} is perfect)"
+        numbers.append(ReportedNumber(key, name, note, value))
+    return numbers
 
 
 def _error(key, data, run):
-    """An error by its name, of the confidence, or for two classes of the forecast."""
+    """An error by its name, of the confidence, or for two classes of the event."""
     name, note = _ERRORS[key]
     notion = {}
     if key != "root_brier_score":
@@ -68,14 +67,3 @@ def _error(key, data, run):
     if not found.valid:
         note += f" It may not hold: {found.reason}."
     return ReportedNumber(key, name, note, value, found.target, found.valid)
-
-
-def _lines(data):
-    """Intercept and slope of Cox; data that separate the classes have none."""
-    try:
-        found = calibration_intercept_slope(**data)
-    except ValueError as error:
-        return [ReportedNumber("slope", _LINES["slope"][0], str(error), None)]
-    return [
-        ReportedNumber(key, name, note, getattr(found, key)) for key, (name, note) in _LINES.items()
-    ]

@@ -54,7 +54,7 @@ def headline(findings):
         return _SUSPECT_HEADLINES[_first_invalid(findings).kind]
     if findings.direction is None:
         if findings.groups_differ:
-            return "No evidence of miscalibration on average, but equal scores differ by group."
+            return "No evidence of miscalibration, but groups with equal scores differ."
         return "No evidence of miscalibration."
     return _HEADLINES[findings.direction](findings)
 
@@ -347,8 +347,8 @@ def group_difference(findings, group):
     observed, expected = rates(group.observed, group.expected)
     rule = shorten(group.rule)
     if findings.n_classes > 2:
-        return f"where {rule}, accuracy is {observed} ({expected} expected)"
-    return f"where {rule}, {observed} are {event_name(findings)} ({expected} expected)"
+        return f"where {rule}, accuracy is {observed} ({expected} at equal scores)"
+    return f"where {rule}, {observed} are {event_name(findings)} ({expected} at equal scores)"
 
 
 def grouping_bounds(findings):
