@@ -6,6 +6,8 @@ from scipy.stats import chi2
 
 from skcalib.links._base import detection_limit, log_forecast
 
+_CACHED = 2**18  # numbers of an array that is worked on at a time
+
 
 class BiasCorrectedTemperature:
     r"""Bias-corrected temperature scaling: :math:`s \mapsto \mathrm{softmax}(\beta \log s + b)`.
@@ -83,36 +85,70 @@ class BiasCorrectedTemperature:
         centred -= centred.mean(axis=0)
         # The slope is optimised in units of the spread of the logits, its prior likewise.
         spread = np.sqrt(np.mean(centred**2)) or 1.0
-        feature = centred / spread
-        hit = (target.argmax(axis=1), np.arange(len(target)))
+        feature = np.divide(centred, spread, out=centred)
+        hit = target.argmax(axis=1)
         counts = weight @ target
         penalty = np.append(self.weak_prior, precision[free])
         start = np.append(spread, np.zeros(free.sum()))
+        blocks, root_weight = _blocks(*feature.shape), np.sqrt(weight)
 
         def value(parameters):
-            log_p = parameters[0] * feature
-            log_p[free] += parameters[1:, None]
-            log_p -= log_p.max(axis=0)
-            log_p -= np.log(np.exp(log_p).sum(axis=0))
-            fit = -(weight @ log_p[hit])
-            return fit + 0.5 * penalty @ (parameters - start) ** 2, np.exp(log_p)
+            fit, kept = 0.0, []
+            for rows in blocks:
+                p = parameters[0] * feature[:, rows]
+                if free.any():
+                    p[free] += parameters[1:, None]
+                p -= p.max(axis=0)
+                log_hit = p[hit[rows], np.arange(p.shape[1])]
+                np.exp(p, out=p)
+                total = p.sum(axis=0)
+                p /= total
+                fit -= weight[rows] @ (log_hit - np.log(total))
+                kept.append(p)
+            return fit + 0.5 * penalty @ (parameters - start) ** 2, kept
 
-        def slopes(parameters, p):
-            mean = np.sum(p * feature, axis=0)
-            mass = weight * p
-            spreading = mass * (feature - mean)
-            hessian = np.diag(penalty)
-            hessian[0, 0] += np.sum(spreading * feature)
-            hessian[0, 1:] = hessian[1:, 0] = spreading.sum(axis=1)[free]
-            gradient = np.append(weight @ (mean - feature[hit]), (mass.sum(axis=1) - counts)[free])
+        def slopes(parameters, kept):
+            hessian, mass = np.diag(penalty), np.zeros(len(counts))
+            gradient = penalty * (parameters - start)
+            gradient[1:] -= counts[free]
+            for rows, p in zip(blocks, kept, strict=True):
+                x, w = feature[:, rows], weight[rows]
+                mean = np.einsum("kn,kn->n", p, x)
+                gradient[0] += w @ (mean - x[hit[rows], np.arange(len(w))])
+                spreading = x - mean
+                spreading *= p
+                spreading *= w
+                hessian[0, 0] += np.einsum("kn,kn->", spreading, x)
+                if free.any():
+                    mass += p @ w
+                    hessian[0, 1:] += spreading.sum(axis=1)[free]
             if free.any():
-                hessian[1:, 1:] += np.diag(mass.sum(axis=1)[free]) - mass[free] @ p[free].T
-            return gradient + penalty * (parameters - start), hessian
+                gradient[1:] += mass[free]
+                hessian[1:, 0] = hessian[0, 1:]
+                hessian[1:, 1:] += np.diag(mass[free]) - _products(kept, root_weight)[free][:, free]
+            return gradient, hessian
 
         found, self.converged_ = minimise_convex(value, slopes, start)
         self.inverse_temperature_ = float(found[0] / spread)
         self.bias_ = np.zeros(len(free))
         self.bias_[free] = found[1:]
+
+
+def _products(kept, root_weight):
+    """Sum over the samples of weight times p p', from the blocks of p; half of it is computed."""
+    n_classes, found, start = len(kept[0]), 0.0, 0
+    at_once = max(1, n_classes // kept[0].shape[1])  # as many columns as rows: BLAS likes squares
+    for first in range(0, len(kept), at_once):
+        p = np.concatenate(kept[first : first + at_once], axis=1)
+        p *= root_weight[start : start + p.shape[1]]
+        found, start = found + p @ p.T, start + p.shape[1]
+    return found
+
+
+def _blocks(n_classes, n_samples):
+    """Slices of the samples whose arrays stay in the cache of a processor."""
+    size = max(_CACHED // n_classes, 64)
+    return [slice(start, start + size) for start in range(0, n_samples, size)]
 
 
 def minimise_convex(value, slopes, start, *, tolerance=1e-9, max_iter=200):
