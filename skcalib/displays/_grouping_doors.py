@@ -1,4 +1,6 @@
-"""The doors of `GroupingDisplay` that look for regions: probabilities, and a classifier."""
+"""Constructors of `GroupingDisplay` that form regions: of probabilities, and of a classifier."""
+
+from dataclasses import replace
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -9,11 +11,12 @@ from skcalib.displays._held_out import held_out
 from skcalib.displays._regions import grouping_diagram, level_set_ratio
 from skcalib.displays._units import unit
 from skcalib.grouping import GroupingLossEstimator
+from skcalib.grouping._categories import encode_features, plain_rule
 from skcalib.inspector import ClassifierInspector
 
 
 class FromRegions:
-    """Constructors that find the regions and draw them."""
+    """Constructors that learn the regions and draw them."""
 
     @classmethod
     def from_predictions(
@@ -48,8 +51,9 @@ class FromRegions:
         y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
             Probability of the positive class, or of each class.
         X : array-like of shape (n_samples, n_features), default=None
-            Features, or any representation; those that the classifier has never seen are welcome.
-            May be None where `regions` are given.
+            Features, or any representation, also of features that the classifier does not use.
+            Columns of categories in a data frame are one-hot encoded. May be None where `regions`
+            are given.
         regions : array-like of shape (n_samples,), default=None
             Regions that are known beforehand, such as a clinic or an age group; not found with
             these labels. All samples are then drawn.
@@ -57,7 +61,7 @@ class FromRegions:
             What cuts a level set into regions: one balanced split, two regions; or as in
             `GroupingLossEstimator`, where None is a tree of many regions.
         n_bins : int, default=10
-            Level sets at the most; fewer where their regions would be smaller than `region_ratio`.
+            Level sets at most; fewer where their regions would be smaller than `region_ratio`.
         strategy : {"quantile", "uniform"}, default="quantile"
             Level sets of equal mass or equal width.
         region_ratio : int, default=12
@@ -81,7 +85,7 @@ class FromRegions:
         pos_label : label, default=None
             The positive class of a binary problem; by default the last.
         name : str, default=None
-            Name in the title; "Classifier" by default.
+            Name in the title.
         ax : Axes or array of Axes, default=None
             Where to draw.
         **plot_params : dict
@@ -110,13 +114,14 @@ class FromRegions:
         """
         if X is None and regions is None:
             raise ValueError(
-                "A grouping diagram compares people of the same score: pass their features X, or "
+                "A grouping diagram compares samples with equal scores: pass their features X, or "
                 "regions= that are known beforehand."
             )
         notion = check_binary_notion(notion)
         problem = check_problem(y_true, y_proba, labels=labels, pos_label=pos_label)
         weight = check_weight(sample_weight, len(problem.target))
         rng = check_random_state(random_state)
+        X, encoded = encode_features(X)
         estimator = GroupingLossEstimator(
             loss=loss,
             partitioner=partitioner,
@@ -139,10 +144,13 @@ class FromRegions:
                 y_proba=np.minimum(one.forecast[:, 1], 1),
                 regions=regions,
             )
+            estimator.regions_ = [
+                replace(region, rule=plain_rule(region.rule, encoded))
+                for region in estimator.regions_
+            ]
             diagrams.append(
                 grouping_diagram(estimator, event=event, scores=one.forecast[:, 1], weight=weight)
             )
-        name = "Classifier" if name is None else name
         display = cls(diagrams, name=name, confidence_level=confidence_level, unit=unit(loss))
         return display.plot(ax=ax, **plot_params)
 
@@ -171,7 +179,7 @@ class FromRegions:
         ax=None,
         **plot_params,
     ):
-        """Grouping diagram of a classifier on data that it has not seen.
+        """Grouping diagram of a classifier on held-out data.
 
         Parameters
         ----------

@@ -6,12 +6,16 @@ import numpy as np
 
 from skcalib.displays._regions import ABOVE, BELOW, HELD, most_told, rule_lines
 
-# Blue and vermilion of Okabe and Ito, and grey: told apart by readers of any colour vision.
+# Blue and vermilion of Okabe and Ito, and grey, which readers of any colour vision distinguish;
+# the markers differ too.
 COLORS = {ABOVE: "#0072b2", BELOW: "#d55e00", HELD: "#9e9e9e"}
+MARKERS = {ABOVE: "^", BELOW: "v", HELD: "o"}
 _AREA = 110  # of the largest region, in square points
-_LEAST = 6  # so that small regions are still seen
+_LEAST = 6  # so that small regions can be seen
 _SMALL = 3.0  # inches; axes below this have smaller letters
 _MANY = 60  # regions; more than these are drawn finer
+_STEP = 0.014  # between the regions of a level set, in parts of the axis
+_BELOW = 38  # points from the axes to the rules
 
 
 @dataclass(frozen=True)
@@ -26,22 +30,23 @@ class RegionStyles:
 
 
 def draw_diagram(ax, diagram, *, title, styles, ref_line, histogram, n_rules, largest):
-    """One event -> its line, scatter, intervals, diagonal, axes of the histogram and rules."""
+    """One event -> its line, scatter, intervals, diagonal and axes of the histogram."""
     from skcalib.displays import _plotting as draw  # matplotlib is imported here, not before
 
     diagonal = draw.draw_reference(ax, **styles.ref_line) if ref_line else None
-    style = {"color": "black", "marker": "o", "markersize": 3, "linewidth": 1.2, "zorder": 4}
+    style = {"color": "black", "marker": "_", "markersize": 9, "linewidth": 1.2, "zorder": 4}
     line = ax.plot(
         diagram.prob_pred, diagram.prob_true, **{**style, "label": "Level sets", **styles.curve}
     )[0]
     many = len(diagram.regions) > _MANY
+    score = side_by_side(diagram, draw.probability_map(ax))
     colors = [COLORS[side] for side in diagram.side]
     # What is coloured lies on top, point by point, though artists keep the order of the regions.
     faint = [color + "55" if many and color == COLORS[HELD] else color for color in colors]
     style = {"linewidth": 0.5 if many else 1.0, "zorder": 2, **styles.interval}
     if "colors" not in style:
         style.setdefault("color", faint)
-    intervals = ax.vlines(diagram.score, diagram.low, diagram.high, **style)
+    intervals = ax.vlines(score, diagram.low, diagram.high, **style)
     style = {
         "s": np.maximum(_AREA * diagram.n_samples / largest, _LEAST),
         "edgecolor": "white",
@@ -51,82 +56,98 @@ def draw_diagram(ax, diagram, *, title, styles, ref_line, histogram, n_rules, la
     }
     if "c" not in style:
         style.setdefault("color", faint)
-    scatter = ax.scatter(diagram.score, diagram.outcome, **style)
+    scatter = ax.scatter(score, diagram.outcome, **style)
+    if "marker" not in styles.scatter:
+        scatter.set_paths([marker_path(MARKERS[side]) for side in diagram.side])
     inset = None
     if histogram and diagram.scores is not None:
-        style = {"color": "black", **styles.histogram}
+        style = {"color": line.get_color(), **styles.histogram}
         inset = draw.draw_scores(ax, diagram.scores, diagram.weight, **style)
     draw.square_axes(ax, diagram.event)
     ax.set_title(title, fontsize="small", y=1.0 if inset is None else 1.15)
-    return line, scatter, intervals, diagonal, inset, _write_rules(ax, diagram, n_rules)
+    _write_numbers(ax, diagram, score, n_rules)
+    return line, scatter, intervals, diagonal, inset
 
 
-def draw_keys(ax, diagrams, *, level, largest, outside):
-    """Legend of one panel in its freer corner, or of several below them in their figure."""
+def marker_path(marker):
+    """The path of a marker, for a collection whose points have different ones."""
+    from matplotlib.markers import MarkerStyle
+
+    style = MarkerStyle(marker)
+    return style.get_path().transformed(style.get_transform())
+
+
+def side_by_side(diagram, mapping):
+    """Where the regions are drawn: around the score of their level set, a little apart."""
+    place = np.asarray(mapping.forward(diagram.score), dtype=np.float64)
+    levels, level, counts = np.unique(place, return_inverse=True, return_counts=True)
+    room = np.min(np.diff(levels), initial=1.0)
+    step = min(_STEP, 0.7 * room / counts.max())
+    order = np.argsort(level, kind="stable")
+    rank = np.empty(len(level))
+    rank[order] = np.arange(len(level)) - np.searchsorted(level[order], level[order])
+    moved = place + step * (rank - (counts[level] - 1) / 2)
+    return np.clip(mapping.backward(np.clip(moved, 0, 1)), 0, 1)
+
+
+def legend_entries(ax, diagrams, *, level, largest):
+    """Pairs (artist, text) of the curve, the diagonal, and the meaning of marker and area."""
     from skcalib.displays import _plotting as draw
 
     entries = list(zip(*ax.get_legend_handles_labels(), strict=True))
-    entries += _keys(draw.Line2D, np.concatenate([d.side for d in diagrams]), level, largest)
-    if outside:
-        handles, labels = zip(*entries, strict=True)
-        place = {"loc": "outside lower center", "ncols": 3, "fontsize": "small", "frameon": False}
-        ax.figure.legend(handles, labels, **place)
-        return
-    diagram = diagrams[0]
-    x, y = np.tile(diagram.score, 2), np.concatenate([diagram.low, diagram.high])
-    size = "x-small" if _inches(ax) > _SMALL else "xx-small"
-    draw.draw_legend(ax, entries, draw.emptier_corner(x, y), fontsize=size)
-
-
-def _inches(ax):
-    return ax.get_window_extent().width / ax.figure.dpi
-
-
-def _keys(line, sides, level, largest):
-    """Entries of the legend for the colours that occur, and for the area."""
+    sides = np.concatenate([diagram.side for diagram in diagrams])
     meaning = {
-        ABOVE: "Region above its level set",
-        BELOW: "Region below its level set",
-        HELD: f"Region not told apart ({level})",
+        ABOVE: "Region above others with equal scores",
+        BELOW: "Region below others with equal scores",
+        HELD: f"Region without significant difference ({level})",
     }
-    style = {"linestyle": "", "marker": "o", "markersize": 7}
-    keys = [
-        (line([], [], color=COLORS[side], **style), text)
+    style = {"linestyle": "", "markersize": 7}
+    entries += [
+        (draw.Line2D([], [], color=COLORS[side], marker=MARKERS[side], **style), text)
         for side, text in meaning.items()
         if side in sides
     ]
-    style |= {"markersize": np.sqrt(_AREA), "markerfacecolor": "none", "markeredgecolor": "0.4"}
-    return [*keys, (line([], [], **style), f"Region of {largest:,} samples")]
+    style |= {"marker": "o", "markersize": np.sqrt(_AREA), "markerfacecolor": "none"}
+    area = draw.Line2D([], [], markeredgecolor="0.4", **style)
+    entries.append((area, f"Region of {largest:,} samples"))
+    return sorted(entries, key=lambda entry: entry[1] == draw.REFERENCE)
 
 
-def _write_rules(ax, diagram, n_rules):
-    """Numbers beside the regions, and below the axes the lines that explain them."""
-    for number, index in enumerate(most_told(diagram, n_rules), start=1):
-        # Away from the other region of a stump, and inside of the axes.
-        score = diagram.score[index]
-        right = score < 0.04 or (score >= diagram.center[index] and score < 0.96)
-        ax.annotate(
-            str(number),
-            (score, diagram.outcome[index]),
-            xytext=(6 if right else -6, 0),
-            textcoords="offset points",
-            ha="left" if right else "right",
-            va="center",
-            fontsize="small",
-            fontweight="bold",
-            color=COLORS[diagram.side[index]],
-            zorder=5,
-        )
-    size, letters = ("small", 18) if _inches(ax) > _SMALL else ("x-small", 21)  # in an inch
-    lines = rule_lines(diagram, n_rules, max(20, int(letters * _inches(ax))))
+def write_rules(ax, diagram, n_rules):
+    """Lines below the axes, and below a legend there, that explain the numbers."""
+    inches = ax.get_window_extent().width / ax.figure.dpi
+    size, letters = ("small", 18) if inches > _SMALL else ("x-small", 21)  # in an inch
+    lines = rule_lines(diagram, n_rules, max(20, int(letters * inches)))
     if lines:
+        down, legend = _BELOW, ax.get_legend()
+        if legend is not None:
+            bottom = legend.get_window_extent().y0 - ax.get_window_extent().y0
+            down = max(down, 6 - 72 * bottom / ax.figure.dpi)
         ax.annotate(
             "\n".join(lines),
             (0, 0),
             xycoords="axes fraction",
-            xytext=(0, -38),
+            xytext=(0, -down),
             textcoords="offset points",
             va="top",
             fontsize=size,
         )
     return lines
+
+
+def _write_numbers(ax, diagram, score, n_rules):
+    """Numbers beside the regions that are explained."""
+    for number, index in enumerate(most_told(diagram, n_rules), start=1):
+        above = diagram.side[index] == ABOVE
+        ax.annotate(
+            str(number),
+            (score[index], diagram.high[index] if above else diagram.low[index]),
+            xytext=(0, 2 if above else -2),
+            textcoords="offset points",
+            ha="center",
+            va="bottom" if above else "top",
+            fontsize="small",
+            fontweight="bold",
+            color=COLORS[diagram.side[index]],
+            zorder=5,
+        )
