@@ -2,8 +2,8 @@
 
 #: Lines of constant or expected error: what the legend calls them, and their style.
 KEYS = {
-    "prediction": ("folded-normal prediction", "--"),
-    "floor": ("the same if calibrated", ":"),
+    "prediction": ("expected by the folded normal law", "--"),
+    "floor": ("expected if calibrated", ":"),
     "truth": ("truth", "-."),
 }
 

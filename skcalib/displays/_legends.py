@@ -43,21 +43,32 @@ def draw_legends(axes, **style):
             entries = [entry for entry in entries if not _is_shared(entry)]
         legend = draw_below(ax, entries, **style) if roomy else draw_inside(ax, entries, **style)
         heights.append(0 if legend is None else _inches(legend))
-    if several and roomy:
-        heights.append(_draw_shared(figure, shared))
-    if figure in _HEIGHTS:
-        rows = axes[0].get_subplotspec().get_gridspec().nrows if several else 1
-        last = heights.pop() if several else 0
-        figure.set_figheight(_HEIGHTS[figure] + rows * max(heights) + last)
+    last = _draw_shared(figure, shared) if several and roomy else 0
+    _make_room(figure, _rows(axes[0]) * max(heights) + last)
 
 
 def place_legend(ax, entries, **style):
     """Legend of (artist, text) pairs on one Axes, below it or in a free place; None without any."""
     roomy = ax.figure.get_layout_engine() is not None
     legend = draw_below(ax, entries, **style) if roomy else draw_inside(ax, entries, **style)
-    if legend is not None and ax.figure in _HEIGHTS:
-        ax.figure.set_figheight(_HEIGHTS[ax.figure] + _inches(legend))
+    _make_room(ax.figure, 0 if legend is None else _rows(ax) * _inches(legend))
     return legend
+
+
+def _make_room(figure, height):
+    """Let a figure of ours grow by what its legends need, and lay out the figure once.
+
+    The layout of matplotlib depends on sizes that it changes: the second time it is right.
+    """
+    if figure in _HEIGHTS:
+        figure.set_figheight(max(_HEIGHTS[figure] + height, figure.get_figheight()))
+    if figure.get_layout_engine() is not None:
+        figure.get_layout_engine().execute(figure.figure)
+
+
+def _rows(ax):
+    spec = ax.get_subplotspec()
+    return 1 if spec is None else spec.get_gridspec().nrows
 
 
 def _inches(legend):
@@ -66,9 +77,7 @@ def _inches(legend):
 
 def draw_figure_legend(figure, entries, **style):
     """Legend of all panels below them; a figure of ours grows by it."""
-    height = _draw_shared(figure, {text: artist for artist, text in entries}, **style)
-    if figure in _HEIGHTS:
-        figure.set_figheight(_HEIGHTS[figure] + height)
+    _make_room(figure, _draw_shared(figure, {text: artist for artist, text in entries}, **style))
 
 
 def _draw_shared(figure, shared, **style):

@@ -43,7 +43,7 @@ def draw_maps(ax, maps, *, names, styles, ref_line, histogram):
         style = {"color": color, **styles.histogram}
         insets.append(draw.draw_scores(ax, scores, np.ones(len(scores)), **style))
     draw.square_axes(ax, maps[0].event)
-    ax.set_ylabel("Recalibrated probability")
+    ax.set_ylabel(ax.get_xlabel().replace("Predicted", "Recalibrated", 1))
     return lines, diagonals, insets
 
 

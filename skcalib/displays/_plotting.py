@@ -36,7 +36,7 @@ def panel_axes(ax, n_panels):
     if ax is None:
         columns = int(np.ceil(np.sqrt(n_panels)))
         rows = -(-n_panels // columns)
-        size = (5, 5.75) if n_panels == 1 else (3.2 * columns, 3.3 * rows)
+        size = (5, 5.85) if n_panels == 1 else (3.2 * columns, 3.6 * rows)
         figure = plt.figure(figsize=size, layout="constrained")
         keep_height(figure)
         return [figure.add_subplot(rows, columns, i + 1) for i in range(n_panels)]

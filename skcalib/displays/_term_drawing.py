@@ -65,7 +65,10 @@ def _whiskers(ax, terms, name, start, style):
     reach = np.stack([shown - np.maximum(low, 0), np.maximum(high, high - estimate) - shown])
     reach = np.where(np.isfinite(high - low), reach, 0.0)  # a single sample has no spread to show
     return ax.errorbar(
-        np.maximum(start[here], 0) + shown, np.array(here) + _OFFSET[name], xerr=np.maximum(reach, 0), **style
+        np.maximum(start[here], 0) + shown,
+        np.array(here) + _OFFSET[name],
+        xerr=np.maximum(reach, 0),
+        **style,
     )
 
 

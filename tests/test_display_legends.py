@@ -1,0 +1,326 @@
+"""Legends, labels and styles of displays: what a reader sees, measured on the drawn figure."""
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from matplotlib.collections import PolyCollection
+from matplotlib.path import Path
+from scipy.special import expit, logit
+from sklearn.datasets import make_classification
+from sklearn.model_selection import cross_validate
+from sklearn.naive_bayes import GaussianNB
+
+from skcalib import (
+    BetaCalibration,
+    EstimationDisplay,
+    IsotonicRecalibrator,
+    PlattScaling,
+    RecalibrationDisplay,
+    ReliabilityDisplay,
+    TemperatureScaling,
+    proper_calibration_error,
+)
+from skcalib.datasets import make_tempered_simplex
+
+draw = ReliabilityDisplay.from_predictions
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+def world(kind, n=1500):
+    """Labels and scores."""
+    rng = np.random.default_rng(0)
+    if kind == "rare":
+        p = c = rng.beta(1, 49, n)
+    elif kind == "n20":
+        p = c = rng.random(20)
+    elif kind == "over-confident":
+        c = rng.random(n)
+        p = expit(2.5 * logit(c))
+    elif kind == "under-confident":
+        c = rng.random(n)
+        p = expit(0.3 * logit(c))
+    elif kind == "too high":
+        c = rng.beta(1, 17, n)
+        p = 13 * c / (1 - c + 13 * c)
+    elif kind == "too low":
+        p = rng.beta(1, 17, n)
+        c = 13 * p / (1 - p + 13 * p)
+    elif kind == "near one":
+        c = 1 - rng.beta(1, 25, n)
+        p = c**0.5
+    else:  # a forest: ties and exact zeros
+        p = rng.binomial(50, rng.beta(0.3, 3, n)) / 50
+        c = expit(0.8 * logit(p.clip(0.005, 0.99)))
+    return (rng.random(len(p)) < c) * 1, p
+
+
+WORLDS = (
+    "rare", "n20", "over-confident", "under-confident", "too high", "too low", "near one", "forest",
+)  # fmt: skip
+
+
+def covered(ax):
+    """What of the axes the legend covers; points of lines are at most two pixels apart."""
+    box = ax.get_legend().get_window_extent()
+    found = []
+    for line in ax.lines:
+        points = line.get_transform().transform(line.get_xydata())
+        steps = np.abs(np.diff(points, axis=0)).max(axis=1, initial=0)
+        times = np.linspace(0, len(points) - 1, 1 + int(len(points) * 2 * (steps.max() + 1)))
+        if len(points) > 1:
+            points = np.column_stack(
+                [np.interp(times, np.arange(len(points)), points[:, k]) for k in (0, 1)]
+            )
+        if box.count_contains(points):
+            found.append(line)
+    corners = np.array([[x, y] for x in np.linspace(*box.intervalx, 9) for y in
+                        np.linspace(*box.intervaly, 9)])  # fmt: skip
+    for band in ax.collections:
+        for path in band.get_paths():
+            vertices = band.get_transform().transform(path.vertices)
+            inside = box.count_contains(vertices)
+            if isinstance(band, PolyCollection):
+                inside += np.sum(Path(vertices).contains_points(corners))
+            if inside:
+                found.append(band)
+    return found
+
+
+def check(display, *, inside_figure=True):
+    """No legend of the figure covers a curve, a band, a diagonal or a label."""
+    figure = display.figure_
+    figure.canvas.draw()
+    for ax in np.ravel(display.ax_):
+        if ax.get_legend() is None:
+            continue
+        assert covered(ax) == []
+        box = ax.get_legend().get_window_extent()
+        for axis, (low, high) in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):
+            shown = [
+                tick.label1 for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high
+            ]
+            for other in (axis.label, *shown):
+                assert not box.overlaps(other.get_window_extent()), other
+        if inside_figure:
+            assert box.x0 >= 0 and box.y0 >= 0
+            assert box.x1 <= figure.bbox.x1 + 1 and box.y1 <= figure.bbox.y1 + 1
+    if inside_figure:
+        for ax in np.ravel(display.ax_):
+            tight = ax.get_tightbbox()
+            assert tight.y0 >= -1 and tight.y1 <= figure.bbox.y1 + 1
+            assert tight.x0 >= -1 and tight.x1 <= figure.bbox.x1 + 1
+
+
+# Where legends lie
+
+
+@pytest.mark.parametrize("kind", WORLDS)
+@pytest.mark.parametrize("strategy", ["isotonic", "quantile", "smooth"])
+def test_legend_covers_nothing(kind, strategy):
+    y, p = world(kind)
+    check(draw(y, p, strategy=strategy, n_resamples=39))
+    for size in ((5, 5.7), (3.4, 4)):
+        ax = plt.subplots(figsize=size, layout="constrained")[1]
+        check(draw(y, p, strategy=strategy, name="GradientBoosting", ax=ax, n_resamples=39))
+
+
+@pytest.mark.parametrize("kind", WORLDS)
+@pytest.mark.parametrize("size", [(6.4, 4.8), (12, 4), (3.4, 3.4)])
+def test_legend_in_axes_of_the_user_covers_nothing(kind, size):
+    """There the figure makes no room, so that a legend below may leave a small figure."""
+    y, p = world(kind)
+    ax = plt.subplots(1, 2 if size[0] > 10 else 1, figsize=size, squeeze=False)[1][0, 0]
+    check(draw(y, p, ax=ax, n_resamples=39), inside_figure=False)
+
+
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("kind", ["rare", "over-confident", "forest"])
+def test_legend_of_three_models_covers_nothing(kind, given):
+    y, p = world(kind)
+    ax = plt.subplots(figsize=(6, 6))[1] if given else None
+    for k, power in enumerate((1, 0.6, 1.5)):
+        options = {"name": f"Model {k}", "band": None if k else "consistency", "n_resamples": 39}
+        display = draw(y, p**power, ax=ax, **options)
+        ax = display.ax_
+    check(display, inside_figure=not given)
+    texts = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert [text.split("\n")[0] for text in texts] == [
+        "Model 0",
+        "95 % consistency band",
+        "Model 1",
+        "Model 2",
+        "Perfectly calibrated",
+    ]
+
+
+@pytest.fixture(scope="module")
+def folds():
+    X, y = make_classification(1500, 10, n_informative=5, random_state=0)
+    y = np.array(["stay", "churn"])[y]
+    options = {"cv": 10, "return_estimator": True, "return_indices": True}
+    return cross_validate(GaussianNB(), X, y, **options), X, y
+
+
+def test_legend_of_ten_folds_covers_nothing(folds):
+    results, X, y = folds
+    display = ReliabilityDisplay.from_cv_results(results, X, y, strategy="quantile")
+    check(display)
+    assert len(display.line_) == 10
+    ax = plt.subplots(figsize=(6, 6))[1]
+    check(ReliabilityDisplay.from_cv_results(results, X, y, ax=ax), inside_figure=False)
+
+
+def test_legends_of_ten_classes_cover_nothing():
+    data = make_tempered_simplex(1000, 10, random_state=0)
+    display = draw(data.y, data.y_proba, notion="classwise", n_resamples=39)
+    check(display)
+    draw(data.y, data.posterior, notion="classwise", n_resamples=39, ax=display.ax_, name="B")
+    check(display)
+    assert len(display.figure_.legends) == 1  # of what all panels share
+    texts = [text.get_text() for text in display.figure_.legends[0].get_texts()]
+    assert texts == ["95 % consistency band", "Perfectly calibrated"]
+
+
+def test_legend_of_maps_covers_nothing():
+    y, p = world("over-confident")
+    maps = [one.fit(p, y) for one in (TemperatureScaling(), PlattScaling(), BetaCalibration())]
+    display = RecalibrationDisplay.from_recalibrators([*maps, IsotonicRecalibrator().fit(p, y)], p)
+    check(display)
+    assert len({str(line.get_linestyle()) + str(line._dash_pattern) for line in display.line_}) == 4
+
+
+def test_legend_of_errors_covers_nothing():
+    y, p = world("over-confident")
+    display = EstimationDisplay.from_predictions(
+        y, p, errors=["ece", "rbs", "ks"], n_repeats=2, truth=0.1
+    )
+    check(display)
+    assert len({line.get_marker() for line in display.line_}) == 3
+
+
+# What they say
+
+
+def test_a_curve_without_a_name_is_not_called_classifier():
+    display = draw(*world("forest"))
+    assert display.name is None
+    assert display.line_.get_label().startswith("Calibration curve\nBrier calibration error\n")
+
+
+@pytest.mark.parametrize("kind", ["rare", "too high", "forest", "n20"])
+def test_number_is_that_of_the_function(kind):
+    y, p = world(kind)
+    label = np.array(["stay", "churn"])[y]
+    for pos_label, score in (("churn", p), ("stay", 1 - p)):
+        curve = draw(label, score, pos_label=pos_label, band=None).curves[0]
+        error = proper_calibration_error(label, score, pos_label=pos_label)
+        assert curve.error.estimate == pytest.approx(error, rel=1e-9, abs=1e-15)
+
+
+def test_number_of_the_top_label_says_so():
+    data = make_tempered_simplex(600, 3, random_state=0)
+    display = draw(data.y, data.y_proba, band=None)
+    error = proper_calibration_error(data.y, data.y_proba, notion="top_label")
+    assert f"Brier calibration error of the top label\n{error:.3f} [" in display.line_.get_label()
+
+
+def test_no_interval_of_a_squared_error_is_negative():
+    """Calibrated forecasts: half of the estimates lie below zero."""
+    texts = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        p = rng.random(100)
+        display = draw((rng.random(100) < p) * 1, p, band=None, legend=False, histogram=False)
+        estimate = display.curves[0].error.estimate
+        text = display.line_.get_label().split("\n")[-1]
+        assert ("none detected (upper limit 0.0" in text) == (estimate < -0.0005)
+        assert "-" not in text
+        texts.append(text)
+        plt.close("all")
+    assert any("none" in text for text in texts) and any(" [0, 0.0" in text for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("labels", "event"),
+    [
+        (["stay", "churn"], "churn"),
+        ([0, 1], "class 1"),
+        (["no", "yes"], "class yes"),
+        ([False, True], "class True"),
+        (["a", "b"], "class b"),
+    ],
+)
+def test_axes_name_the_class(labels, event):
+    y, p = world("n20")
+    display = draw(np.array(labels)[y], p, pos_label=labels[1], band=None)
+    assert display.ax_.get_xlabel() == f"Predicted probability of {event}"
+    assert display.ax_.get_ylabel() == f"Observed frequency of {event}"
+
+
+def test_pos_label_of_every_constructor(folds):
+    results, X, y = folds
+    first = ReliabilityDisplay.from_cv_results(results, X, y, pos_label="churn")
+    assert first.ax_.get_xlabel() == "Predicted probability of churn"
+    model = results["estimator"][0]
+    one = ReliabilityDisplay.from_estimator(model, X, y, pos_label="churn", band=None)
+    np.testing.assert_allclose(one.curves[0].scores, model.predict_proba(X)[:, 0])
+    fitted = PlattScaling().fit(model.predict_proba(X), y)
+    score = model.predict_proba(X)[:, 0]
+    for display in (
+        RecalibrationDisplay.from_recalibrator(fitted, score, pos_label="churn"),
+        RecalibrationDisplay.from_recalibrators([fitted], score, pos_label="churn"),
+    ):
+        assert display.ax_.get_xlabel() == "Predicted probability of churn"
+        np.testing.assert_allclose(display.maps[0].scores, score)
+    with pytest.raises(ValueError, match="pos_label='leave' is not one of the classes"):
+        RecalibrationDisplay.from_recalibrator(fitted, pos_label="leave")
+    three = make_tempered_simplex(300, 3, random_state=0)
+    several = TemperatureScaling().fit(three.y_proba, three.y)
+    with pytest.raises(ValueError, match="pos_label is for binary problems, but there are 3"):
+        RecalibrationDisplay.from_recalibrator(several, three.y_proba, pos_label=1)
+
+
+# Styles
+
+
+def test_properties_of_lines_reach_the_line():
+    y, p = world("forest")
+    style = {"color": "crimson", "ls": ":", "linewidth": 4, "marker": "x", "alpha": 0.5}
+    display = draw(y, p, **style)
+    line = display.line_
+    assert line.get_color() == "crimson" and line.get_linestyle() == ":"
+    assert line.get_linewidth() == 4 and line.get_marker() == "x" and line.get_alpha() == 0.5
+    assert display.plot(color="red", curve_kwargs={"c": "blue"}).line_.get_color() == "blue"
+    platt = RecalibrationDisplay.from_recalibrator(PlattScaling().fit(p, y), color="red", lw=3)
+    assert platt.line_.get_color() == "red" and platt.line_.get_linewidth() == 3
+    several = EstimationDisplay.from_predictions(y, p, n_repeats=2, errors="ece", color="red")
+    assert several.line_.get_color() == "red"
+    for shown in (display, platt, several):
+        with pytest.raises(TypeError, match="argument 'colour': it takes its own parameters and"):
+            shown.plot(colour="red")
+
+
+def test_overlaid_curves_differ_without_colour():
+    y, p = world("over-confident")
+    ax, styles, markers = None, [], []
+    for k in range(5):
+        display = draw(y, p ** (1 + k / 4), strategy="quantile", band=None, ax=ax, color="black")
+        ax = display.ax_
+        styles.append(str(display.line_._unscaled_dash_pattern))
+        markers.append(display.line_.get_marker())
+    assert len(set(styles)) == len(set(markers)) == 5
+
+
+def test_folds_share_a_style(folds):
+    results, X, y = folds
+    display = ReliabilityDisplay.from_cv_results(results, X, y, legend=False)
+    assert len({(line.get_color(), line.get_linestyle()) for line in display.line_}) == 1

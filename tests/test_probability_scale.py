@@ -1,0 +1,171 @@
+"""Scales that show crowded scores: straight diagonals, plain ticks, one scale for all displays."""
+
+import pickle
+from itertools import pairwise
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from skcalib import PlattScaling, RecalibrationDisplay, ReliabilityDisplay
+from skcalib.datasets import make_tempered_simplex
+from skcalib.displays._probability_scale import ProbabilityMap, percent, set_probability_scale
+
+draw = ReliabilityDisplay.from_predictions
+rng = np.random.default_rng(0)
+RARE = rng.beta(1, 49, 2000)
+WORLDS = {  # scores, the scale that suits them, and the end where they are crowded
+    "uniform": (rng.random(500), "linear", 0),
+    "base rate .2": (rng.beta(1.5, 6, 2000), "linear", 0),
+    "both ends": (rng.beta(0.1, 0.1, 2000), "linear", 0),
+    "strong model of a rare event": (np.r_[rng.beta(1, 99, 900), rng.beta(9, 1, 100)], "linear", 0),
+    "base rate .05": (rng.beta(1, 17, 2000), "sqrt", 0),
+    "base rate .02": (RARE, "sqrt", 0),
+    "base rate .001": (rng.beta(1, 999, 5000), "logit", 0),
+    "base rate .0001": (rng.beta(2, 20_000, 5000), "logit", 0),
+    "confidences of a language model": (1 - rng.beta(1, 20, 2000), "sqrt", 1),
+    "no event": (np.zeros(50), "logit", 0),
+}
+MAPS = [
+    ProbabilityMap(),
+    ProbabilityMap("sqrt"),
+    ProbabilityMap("sqrt", 1),
+    ProbabilityMap("logit"),
+    ProbabilityMap("logit", 0, (1e-5, 0.3)),
+]
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+def labels_of(p, seed=0):
+    y = (np.random.default_rng(seed).random(len(p)) < p) * 1
+    y[:2] = [0, 1]
+    return y
+
+
+@pytest.mark.parametrize("mapping", MAPS, ids=repr)
+def test_maps_increase_from_0_to_1_and_have_an_inverse(mapping):
+    p = np.concatenate([[0], np.geomspace(1e-6, 0.5, 50), 1 - np.geomspace(0.4, 1e-6, 50), [1]])
+    place = mapping.forward(p)
+    assert_allclose(place[[0, -1]], [0, 1], atol=1e-12)
+    assert np.all(np.diff(place) > 0)
+    assert_allclose(mapping.backward(place), p, atol=1e-9)
+    low, high = mapping.forward(mapping.limits)
+    assert_allclose([low, high], [-0.02, 1.02], atol=1e-9)  # 0 and 1 are inside of the axes
+    assert_allclose(np.diff(mapping.forward(mapping.edges)), 1 / 40, atol=1e-9)
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_auto_is_linear_unless_scores_are_crowded(world):
+    scores, kind, end = WORLDS[world]
+    mapping = set_probability_scale(plt.figure().add_subplot(), scores)
+    assert mapping.kind == kind and (kind == "linear" or mapping.end == end)
+    if kind != "linear":  # the scores fill a good part of the axis
+        low, high = np.quantile(mapping.forward(scores), [0.05, 0.95])
+        assert high - low > 0.15 or world == "no event"
+
+
+@pytest.mark.parametrize("scale", ["auto", "linear", "sqrt", "logit"])
+def test_the_diagonal_is_straight_and_the_axes_agree(scale):
+    display = draw(labels_of(RARE), RARE, scale=scale, band=None)
+    display.figure_.canvas.draw()
+    p = np.linspace(0, 1, 50)
+    x, y = display.ax_.transData.transform(np.column_stack([p, p])).T
+    slope = (y[-1] - y[0]) / (x[-1] - x[0])
+    assert_allclose(y - y[0], slope * (x - x[0]), atol=1e-6)
+    assert_allclose(slope, 1, atol=1e-6)
+    assert display.ax_.get_xlim() == display.ax_.get_ylim() == display.ax_hist_.get_xlim()
+    low, high = display.ax_.get_xlim()
+    assert low < 0 and high > 1
+
+
+@pytest.mark.parametrize("size", [(5, 5.7), (3.4, 4), (2.8, 3.6)])
+@pytest.mark.parametrize("world", WORLDS)
+def test_ticks_are_plain_and_apart(world, size):
+    scores, kind, _ = WORLDS[world]
+    ax = plt.subplots(figsize=size, layout="constrained")[1]
+    draw(labels_of(scores), scores, ax=ax, band=None)
+    ax.figure.canvas.draw()
+    labels = [label for label in ax.get_xticklabels() if label.get_text()]
+    boxes = [label.get_window_extent() for label in labels]
+    assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
+    if kind != "linear":
+        texts = [label.get_text() for label in labels]
+        assert texts[0] == "0 %" and texts[-1] == "100 %" and len(texts) >= 3
+        assert texts == [label.get_text() for label in ax.get_yticklabels()]
+
+
+def test_percentages():
+    assert [percent(p) for p in (0, 0.00001, 0.001, 0.25, 0.999, 1)] == [
+        "0 %", "0.001 %", "0.1 %", "25 %", "99.9 %", "100 %",
+    ]  # fmt: skip
+
+
+def test_overlaid_displays_agree_whatever_their_order():
+    wide = np.linspace(0.01, 0.99, 500)
+    kinds = []
+    for first, second in ((RARE, wide), (wide, RARE)):
+        ax = draw(labels_of(first), first, band=None).ax_
+        display = draw(labels_of(second), second, band=None, ax=ax)
+        kinds.append(display.ax_.transData.transform([[0.1, 0.1]])[0, 0] / ax.figure.dpi)
+        assert ax.get_xscale() == "function"
+        # Both histograms have the bins of this scale, and hold all samples.
+        for patch in display.ax_hist_.patches:
+            place = np.unique(ProbabilityMap("sqrt").forward(patch.get_xy()[:, 0]).round(6))
+            assert_allclose(place * 40, (place * 40).round(), atol=1e-4)
+        assert len(display.ax_hist_.patches) == 2
+    assert_allclose(kinds[0], kinds[1])
+
+
+def test_a_scale_by_name_is_kept():
+    ax = draw(labels_of(RARE), RARE, band=None, scale="linear").ax_
+    draw(labels_of(RARE), RARE, band=None, ax=ax)
+    assert ax.get_xscale() == "linear"
+    opposite = plt.figure().add_subplot()
+    set_probability_scale(opposite, RARE)
+    assert set_probability_scale(opposite, 1 - RARE).kind == "logit"
+
+
+def test_panels_of_a_display_share_a_scale():
+    data = make_tempered_simplex(500, 3, random_state=0)
+    proba = data.y_proba * [1, 1, 0.02]
+    proba /= proba.sum(axis=1, keepdims=True)
+    display = draw(data.y, proba, notion="classwise", band=None)
+    assert len({ax.get_xscale() for ax in display.ax_}) == 1
+
+
+def test_weights_choose_the_scale():
+    scores = np.r_[np.full(100, 0.01), np.full(100, 0.6)]
+    weight = np.r_[np.ones(100), np.full(100, 1e-6)]
+    ax = plt.figure().add_subplot()
+    assert set_probability_scale(ax, scores).kind == "linear"
+    assert set_probability_scale(ax, scores, weight).kind == "logit"
+
+
+def test_maps_of_recalibrators_have_the_scale_of_their_forecasts():
+    fitted = PlattScaling().fit(RARE, labels_of(RARE))
+    assert RecalibrationDisplay.from_recalibrator(fitted, RARE).ax_.get_xscale() == "function"
+    assert RecalibrationDisplay.from_recalibrator(fitted).ax_.get_xscale() == "linear"
+    logit = RecalibrationDisplay.from_recalibrator(fitted, scale="logit").ax_
+    assert logit.get_xscale() == "function"
+
+
+def test_unknown_scales_are_refused():
+    with pytest.raises(ValueError, match="scale must be 'auto', 'linear', 'logit' or 'sqrt', got"):
+        draw(labels_of(RARE), RARE, scale="log")
+
+
+def test_figures_can_be_pickled():
+    display = draw(labels_of(RARE), RARE)
+    copy = pickle.loads(pickle.dumps(display.figure_))
+    copy.canvas.draw()
+    assert copy.axes[0].get_xscale() == "function"
