@@ -8,6 +8,7 @@ import argparse
 import os
 import sys
 import tempfile
+import warnings
 from collections import Counter
 from functools import cache
 from itertools import groupby
@@ -90,8 +91,11 @@ def run(name, seed, page=False):
     """A scenario and a seed -> `Judgement`."""
     draw = draw_of(name, seed)
     start = process_time()
-    report = report_of(name, draw)
-    found, shown = report.to_dict(), texts_of(report, page)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        report = report_of(name, draw)
+        found, shown = report.to_dict(), texts_of(report, page)
+    shown |= {f"warning {k}": str(one.message) for k, one in enumerate(warned)}
     seconds = process_time() - start
     return judge(scenarios()[name], seed, draw, found, shown, truth_of(name), seconds)
 

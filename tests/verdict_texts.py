@@ -62,7 +62,7 @@ _SQUARED = re.compile(r"calibration (?:error|loss)|grouping|squared|^calibration
 _COMPLETE = re.compile(
     r"(?:lower|reduc|remov|gain|improv|saves?|explain|better|less)\D{0,40}\b100(?:\.0)? %|"
     r"\b100(?:\.0)? %\)? (?:lower|less|better|of the (?:loss|error))|"
-    r"to 0\.0+ \(",
+    r"(?:to|->|\u2192) 0\.0+(?![\d.]*[1-9])",
     re.IGNORECASE,
 )
 
@@ -91,15 +91,17 @@ def impossible_numbers(text):
             low, high = _value(match[2]), _value(match[3])
             if low > high:
                 found.append(f"an interval the wrong way round: {line}")
-            if _SIGNED.search(line):
+            before = line[: match.start()]  # what the interval is of: a row, or the words before
+            if _SIGNED.search(before) or "%" in before[-3:]:
                 continue
-            if _RATE.search(line) and (low < 0 or high > 1) and "%" not in line:
+            if _SQUARED.search(before):
+                if low < 0 or high > 2:
+                    found.append(f"a squared error outside [0, 2]: {line}")
+            elif _RATE.search(before) and (low < 0 or high > 1):
                 found.append(f"a rate outside [0, 1]: {line}")
-            if _SQUARED.search(line) and low < 0:
-                found.append(f"a squared error below zero: {line}")
         if _COMPLETE.search(line):
             found.append(f"an improvement of 100 %: {line}")
-    return found
+    return list(dict.fromkeys(found))
 
 
 def _logical_lines(text):
@@ -119,7 +121,7 @@ _SAYS = {
     "too_extreme": re.compile(r"over-?confident|too extreme", re.I),
     "too_moderate": re.compile(r"under-?confident|not extreme enough", re.I),
     "class_shift": re.compile(r"classes? (?:is|are) predicted too (?:often|rarely|seldom)", re.I),
-    "uneven": re.compile(r"uneven", re.I),
+    "uneven": re.compile(r"uneven|no single range", re.I),
 }
 _OPPOSITE = {
     "too_high": "too_low",
@@ -127,6 +129,8 @@ _OPPOSITE = {
     "too_extreme": "too_moderate",
     "too_moderate": "too_extreme",
 }
+#: Suspicions with which the direction of the forecasts as they are has no meaning.
+_NOT_READ = {"other_class", "column_order", "percent_scale"}
 _NOTHING_FOUND = re.compile(r"no evidence of miscalibration", re.I)
 
 
@@ -135,7 +139,10 @@ def contradictions(found, text=""):
     told = []
     headline, direction = found["headline"], found["direction"]
     verdict = " ".join([headline, *found["verdict"]])
-    if found["miscalibrated"] != (direction is not None):
+    checked = headline.startswith("Check ") and _NOT_READ & set(found["suspicion_kinds"])
+    if checked and direction is not None:
+        told.append(f"the input is suspect, the direction {direction}")
+    if not checked and found["miscalibrated"] != (direction is not None):
         told.append(f"miscalibrated is {found['miscalibrated']}, the direction {direction}")
     if found["miscalibrated"] and _NOTHING_FOUND.search(verdict + text):
         told.append("miscalibrated, and no evidence of it")
@@ -146,6 +153,8 @@ def contradictions(found, text=""):
             told.append(f"the direction is {direction}, the headline: {headline}")
     if direction in _OPPOSITE and _SAYS[_OPPOSITE[direction]].search(verdict):
         told.append(f"the direction is {direction}, and the verdict says {_OPPOSITE[direction]}")
+    if found["suspicions"] and found["verdict"][0] != found["suspicions"][0]:
+        told.append(f"a suspicion is not told first: {found['verdict'][0]}")
     told += _of_advice(found, verdict) + _of_errors(found, verdict) + _of_groups(found, verdict)
     return told
 
@@ -158,7 +167,7 @@ def _of_advice(found, verdict):
         told.append("the advice is not in the verdict")
     if found["recommended"] is None:
         told += [f"nothing is recommended, {n} after {a}" for n, _, a in losses if a is not None]
-        if re.search(r"\brecalibrated (?:forecasts|predictions)|^recalibrate (?:with|by)|"
+        if re.search(r"\brecalibrated (?:forecasts|predictions)|\brecalibrate (?:with|by)\b|"
                      r"RecalibratedClassifierCV", verdict, re.I):  # fmt: skip
             told.append(f"nothing is recommended: {found['advice']}")
         return told

@@ -36,6 +36,19 @@ class Truth:
         return draw.score[rows, top], draw.truth[rows, top]
 
     @cached_property
+    def curve(self):
+        """Score less P(event | score): of the confidence, the truth is averaged over all rows.
+
+        P(right | all classes) is not P(right | confidence), which is a polynomial here.
+        """
+        score, truth = self.pair
+        if self.draw.n_classes == 2 and self.draw.exact:
+            return score - truth
+        degree = min(8, len(np.unique(score)) - 1)
+        fitted = np.polynomial.Polynomial.fit(score, score - truth, degree, w=self.draw.share**0.5)
+        return fitted(score)
+
+    @cached_property
     def gap(self):
         """Mean score less mean truth."""
         score, truth = self.pair
@@ -43,9 +56,8 @@ class Truth:
 
     @cached_property
     def rms(self):
-        """Root mean square of score less truth."""
-        score, truth = self.pair
-        return float(np.sqrt(self.draw.share @ (score - truth) ** 2))
+        """Root mean square error of the event, or of the confidence."""
+        return float(np.sqrt(self.draw.share @ self.curve**2))
 
     @cached_property
     def calibrated(self):
@@ -61,8 +73,7 @@ class Truth:
     @cached_property
     def sides(self):
         """Shares of samples with a score above, and below, the truth."""
-        score, truth = self.pair
-        gap = score - truth
+        gap = self.curve
         return float(self.draw.share @ (gap > NIL)), float(self.draw.share @ (gap < -NIL))
 
     @cached_property

@@ -21,8 +21,8 @@ class Draw:
     ``y`` and ``p`` are given to the report as they are, ``options`` with them. ``score`` is the
     probability of the event (n,) or of each class (n, K), ``code`` the outcome: whether the event
     happened, or the number of the class. ``truth`` is P(Y | score) in the form of ``score``, None
-    where nothing is known; ``posterior`` is P(Y | score, X). Where not ``exact``, the truth holds
-    on averages only.
+    where nothing is known; ``posterior`` is P(Y | score, X). Where not ``exact``, the truth depends
+    on more than the score, and is P(Y | score) only on average.
     """
 
     y: np.ndarray

@@ -1,0 +1,299 @@
+"""Reports of worlds with a known truth: hardly a claim is wrong, and those that must be are made.
+
+The fast part runs some scenarios once, the slow part all of them and the forty directions; run
+``python tests/verdict_bench.py`` for more seeds.
+"""
+
+import copy
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import verdict_bench as bench
+from verdict_claims import judge
+from verdict_scenarios import SCENARIOS, built_in_directions
+from verdict_texts import n_words
+from verdict_truth import matches
+from verdict_worlds import Draw, bent
+
+from skcalib import CalibrationReport
+
+#: Reports of a second or less, of every kind.
+FAST = (
+    "calibrated, rate 0.5",
+    "too_high, rate 0.5",
+    "too_extreme, rate 0.2",
+    "calibrated, n = 20",
+    "calibrated rare event, n = 150",
+    "too_high, n = 150",
+    "ten classes, calibrated, n = 150",
+    "three classes, too_extreme, n = 150",
+    "noise features, too_high",
+    "all labels 0",
+    "two rows",
+    "twenty right, two wrong",
+    "separated, n = 20",
+    "constant, too_low",
+    "hard predictions",
+    "perfect",
+    "ties, too_extreme",
+    "stated confidences, too_high",
+    "the other class",
+    "ten columns moved",
+    "percentages twice",
+    "balanced class weights, rare event",
+    "file with the column PROB_Churn",
+    "frame with the column p_churn",
+)
+
+
+def assert_true(judgements, most_wrong):
+    """Few wrong claims, none of them gravely; no claim is missing more often than it may."""
+    wrong, claims = bench.wrong_rate(judgements)
+    told = "\n".join(["", *bench.details(judgements)])
+    assert claims >= len(judgements), told
+    assert wrong <= most_wrong * claims, told
+    assert not any(claim.grave for one in judgements for claim in one.claims), told
+    assert not bench.too_often_missing(judgements), told
+
+
+def test_bench_is_large_enough():
+    assert len(SCENARIOS) >= 60
+    assert len(built_in_directions()) == 40
+    assert set(FAST) <= set(SCENARIOS)
+
+
+@pytest.mark.parametrize("name", FAST)
+def test_no_wrong_claim(name):
+    found = bench.run(name, 0)
+    assert not found.wrong, bench.details([found])
+    assert not found.missing, bench.details([found])
+
+
+@pytest.mark.parametrize("name", ["too_high, n = 150", "ten classes, calibrated, n = 150"])
+def test_page_has_no_forbidden_word(name):
+    found = bench.run(name, 1, page=True)
+    assert not [claim for claim in found.wrong if claim.kind == "words"], bench.details([found])
+
+
+def test_dictionary_is_ready_for_json():
+    report = bench.report_of("too_high, n = 150", bench.draw_of("too_high, n = 150", 0))
+    assert json.loads(json.dumps(report.to_dict()))["direction"] == "too_high"
+
+
+def test_a_column_that_names_no_class_is_refused(tmp_path):
+    pd = pytest.importorskip("pandas")
+    draw = bench.draw_of("file with the column p_churn", 0)
+    file = tmp_path / "model.csv"
+    pd.DataFrame({"label": draw.y, "p_bought": draw.p}).to_csv(file, index=False)
+    with pytest.raises(ValueError, match="bought.*(churn|stay)"):
+        bench._report(bench._parser().parse_args(["report", str(file)]), False)
+    with pytest.raises(ValueError, match="bought.*(churn|stay)"):
+        CalibrationReport.from_predictions(draw.y, pd.DataFrame({"p_bought": draw.p}))
+
+
+def test_ranges_of_a_rare_event_can_be_told_from_each_other():
+    name = "very rare event"
+    draw = bench.draw_of(name, 0)
+    rows = slice(0, 6000)
+    small = Draw(draw.y[rows], draw.p[rows], draw.score[rows], draw.code[rows], draw.truth[rows])
+    places = bench.report_of(name, small).to_dict()["places"]
+    ranges = [place for place in places if place["kind"] == "scores"]
+    labels = [place["label"] for place in ranges]
+    assert 3 <= len(set(labels)) == len(labels)
+    scores = [place["mean_score"] for place in ranges]
+    assert all(low < high for low, high in pairwise(scores))
+    information = [place["n_samples"] * place["mean_score"] for place in ranges]
+    assert max(information) < 5 * min(information)  # each range holds events, not only the last
+
+
+@pytest.mark.slow
+def test_few_claims_of_all_scenarios_are_wrong():
+    judgements = bench.run_all(list(SCENARIOS), [100], page=True)
+    assert_true(judgements, bench.MOST_WRONG)
+    assert max(n_words(one.found) for one in judgements) <= 110
+    for name, (held, n) in bench.coverage(judgements).items():
+        # 95 % of the data sets, up to three standard errors
+        assert held >= 0.95 * n - 3 * np.sqrt(n * 0.95 * 0.05), (name, held, n)
+
+
+@pytest.mark.slow
+def test_directions_are_named():
+    judgements = bench.run_all(list(built_in_directions()), [200])
+    named = sum(not one.missing for one in judgements)
+    assert named >= 38, bench.details(judgements)
+    assert not any(claim.grave for one in judgements for claim in one.claims)
+
+
+@pytest.mark.slow
+def test_noise_features_are_hardly_named():
+    names = [name for name in SCENARIOS if name.startswith("noise") and "rare" not in name]
+    judgements = bench.run_all(names, range(300, 320))
+    named = sum(bool(one.found["named_groups"]) for one in judgements)
+    n = len(judgements)
+    assert named <= 0.05 * n + 2 * np.sqrt(n * 0.05 * 0.95), f"{named} of {n}"
+
+
+# The bench itself: a claim that is not true is found.
+
+
+@pytest.fixture(scope="module")
+def world():
+    """A world that is too high, with a group; a draw of it, and its truth."""
+    name = "numeric groups, too_high"
+    return SCENARIOS[name], bench.draw_of(name, 0), bench.truth_of(name)
+
+
+def honest(draw, truth):
+    """A report of the truth."""
+    score, outcome = float(draw.score.mean()), float(draw.code.mean())
+    loss = float(-np.log(draw.matrix[np.arange(len(draw.y)), draw.code]).mean())
+    low, high = draw.score < 0.3, draw.score >= 0.3
+    places = [
+        {"kind": "scores", "label": label, "n_samples": int(rows.sum()), "detected": True,
+         "mean_score": float(draw.score[rows].mean()), "low": 0.0, "high": 0.1,
+         "mean_outcome": float(draw.truth[rows].mean())}
+        for label, rows in (("below 0.3", low), ("0.3 and more", high))
+    ]  # fmt: skip
+    advice = "Recalibrate with Platt scaling: RecalibratedClassifierCV(model, PlattScaling())"
+    return {
+        "headline": "Predictions are too high.",
+        "verdict": ["Groups with equal scores differ.", advice],
+        "advice": advice,
+        "miscalibrated": True,
+        "direction": "too_high",
+        "event": "1",
+        "mean_predicted": score,
+        "observed_rate": {"estimate": outcome, "low": outcome - 0.01, "high": outcome + 0.01},
+        "observed_expected_ratio": {
+            "estimate": outcome / score, "low": outcome / score - 0.1, "high": 1.0,
+        },
+        "typical_error": {
+            "estimate": truth.rms, "low": truth.rms - 0.01, "high": truth.rms + 0.01,
+        },
+        "suspicions": [],
+        "suspicion_kinds": [],
+        "named_groups": [
+            {"rule": "z > 0.1", "observed": 0.5, "expected": 0.4, "difference": 0.1, "low": 0.08,
+             "high": 0.12, "n_samples": 3000, "harm": 0.01},
+        ],
+        "recommended": "PlattScaling",
+        "log_loss": {"before": loss, "after": loss - 0.01},
+        "brier_score": {"before": 0.2, "after": 0.1},
+        "places": places,
+    }  # fmt: skip
+
+
+def judged(world, change, shown=None):
+    scenario, draw, truth = world
+    found = {**copy.deepcopy(honest(draw, truth)), **change}
+    return judge(scenario, 0, draw, found, shown or {}, truth)
+
+
+def test_an_honest_report_passes(world):
+    found = judged(world, {})
+    assert found.wrong == [] and found.missing == []
+    assert all(found.covered.values()) and len(found.covered) == 3
+    assert {"miscalibrated", "direction", "place", "group", "recommended"} == {
+        claim.kind for claim in found.claims
+    }
+
+
+def group(rule, observed, expected):
+    return {"rule": rule, "observed": observed, "expected": expected, "harm": 0.01,
+            "difference": observed - expected, "low": 0.05, "high": 0.15}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        ("direction", {"direction": "too_low", "headline": "Predictions are too low."}),
+        ("direction", {"direction": "too_extreme", "headline": "Over-confident."}),
+        ("direction", {"direction": "uneven", "headline": "Miscalibrated, unevenly."}),
+        ("group", {"named_groups": [group("z > 0.1", 0.4, 0.5)]}),
+        ("group", {"named_groups": [group("region = east", 0.5, 0.4)]}),
+        ("group", {"named_groups": [group("-1 < follows <= 0.5", 0.5, 0.4)]}),
+        ("suspicion", {"suspicions": ["Another."], "suspicion_kinds": ["other_class"]}),
+        ("number", {"mean_predicted": 0.2}),
+        ("number", {"typical_error": {"estimate": 0.17, "low": -0.1, "high": 0.2}}),
+        ("number", {"observed_rate": {"estimate": 0.4, "low": 0.3, "high": 1.1}}),
+        ("number", {"event": None}),
+        ("number", {"log_loss": {"before": 0.2, "after": 0.1}}),
+        ("number", {"verdict": ["word"] * 120}),
+        ("contradiction", {"recommended": None}),
+    ],
+)
+def test_a_false_claim_is_found(world, kind, change):
+    assert kind in {claim.kind for claim in judged(world, change).wrong}
+
+
+def test_a_range_on_the_wrong_side_is_found(world):
+    places = honest(*world[1:])["places"]
+    places[1]["mean_outcome"] = places[1]["mean_score"] + 0.1
+    assert [claim.kind for claim in judged(world, {"places": places}).wrong] == ["place"]
+
+
+def test_false_texts_are_found(world):
+    shown = {"repr": "it promises 139 points", "page": "too much"}
+    assert {claim.kind for claim in judged(world, {}, shown).wrong} == {"words", "number"}
+
+
+def test_missing_claims_and_misses_of_intervals_are_found(world):
+    found = judged(
+        world,
+        {
+            "direction": None, "miscalibrated": False, "named_groups": [],
+            "typical_error": {"estimate": 0.5, "low": 0.4, "high": 0.6},
+        },
+    )  # fmt: skip
+    assert set(found.missing) == {"too_high", "cause:z"}
+    assert not found.covered["typical error"]
+
+
+def test_a_claim_about_a_calibrated_world_is_wrong():
+    name = "calibrated, rate 0.5"
+    draw, truth = bench.draw_of(name, 0), bench.truth_of(name)
+    found = honest(draw, truth)
+    found |= {"recommended": "IsotonicRecalibrator", "named_groups": []}
+    kinds = [claim.kind for claim in judge(SCENARIOS[name], 0, draw, found, {}, truth).wrong]
+    assert {"miscalibrated", "direction", "place", "recommended"} <= set(kinds)
+
+
+def test_gravely_wrong_is_the_other_sign_of_a_clear_shift_or_slope():
+    names = {"too_high, rate 0.5": "too_low", "too_extreme, rate 0.2": "too_moderate"}
+    for name, opposite in names.items():
+        truth = bench.truth_of(name)
+        right = name.partition(",")[0]
+        assert truth.is_gravely_false(opposite) and truth.is_false(opposite)
+        assert not truth.is_gravely_false(right) and not truth.is_false(right)
+    assert not bench.truth_of("calibrated, rate 0.5").is_gravely_false("too_high")
+
+
+@pytest.mark.parametrize("rate", [0.5, 0.05])
+def test_worlds_have_their_rate_and_their_line(rate):
+    draw = bent(rate, shift=-0.4, slope=0.7)(200_000, np.random.default_rng(0))
+    error = np.sqrt(rate * (1 - rate) / 200_000)
+    assert abs(draw.code.mean() - rate) < 4 * error
+    fitted = bench.Truth(draw).line
+    assert abs(fitted[2] - 0.7) < 0.01
+
+
+def test_rules_are_read():
+    pd = pytest.importorskip("pandas")
+    X = pd.DataFrame({"z": [-1.0, 0.0, 1.0, 2.0], "region": ["east", "west", "east", "east"]})
+    read = {
+        "z > 0": [2, 3],
+        "z <= 0": [0, 1],
+        "-1 < z <= 1": [1, 2],
+        "z from 0 to 1": [1, 2],
+        "z between 0 and 1": [1, 2],
+        "z above 0 and region = east": [2, 3],
+        "region is not east": [1],
+        "all": [0, 1, 2, 3],
+    }
+    for rule, rows in read.items():
+        assert np.flatnonzero(matches(rule, X)).tolist() == rows
+    assert np.flatnonzero(matches("x1 > 0.5", np.eye(3))).tolist() == [1]
+    with pytest.raises(ValueError, match="cannot be read"):
+        matches("somewhere", X)

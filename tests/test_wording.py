@@ -1,0 +1,210 @@
+"""The words of the library: none of a list in what a user reads, and no two that contradict."""
+
+import ast
+import copy
+import inspect
+from pathlib import Path
+
+import pytest
+from verdict_texts import contradictions, forbidden_words, impossible_numbers, n_words, text_of_page
+
+import skcalib
+
+ROOT = Path(skcalib.__file__).parent
+SOURCES = sorted(ROOT.rglob("*.py"))
+
+
+def messages(path):
+    """String constants of a module but its docstrings, with their lines."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    owners = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    documentation = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, owners) and ast.get_docstring(node) is not None
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            parts = [part.value if isinstance(part, ast.Constant) else "x" for part in node.values]
+            yield node.lineno, "".join(map(str, parts))
+        elif isinstance(node, ast.Constant) and id(node) not in documentation:
+            yield node.lineno, str(node.value)
+
+
+def documentation():
+    """Docstrings of the public names and of their public methods and properties."""
+    modules = (skcalib, skcalib.datasets)
+    for owner in (getattr(module, name) for module in modules for name in module.__all__):
+        name = getattr(owner, "__name__", str(owner))
+        yield name, getattr(owner, "__doc__", None)
+        if inspect.isclass(owner):
+            for part, value in inspect.getmembers(owner):
+                home = getattr(value, "__module__", None) or "skcalib"
+                told = callable(value) or isinstance(value, property)
+                if told and not part.startswith("_") and home.startswith("skcalib"):
+                    yield f"{name}.{part}", value.__doc__
+
+
+def test_no_forbidden_word_in_messages():
+    found = {
+        f"{path.relative_to(ROOT)}:{line}: {words}"
+        for path in SOURCES
+        for line, text in messages(path)
+        for words in forbidden_words(text)
+    }
+    assert not found, "\n" + "\n".join(sorted(found))
+
+
+def test_no_forbidden_word_in_the_documentation_of_public_names():
+    found = {
+        f"{name}: {words}"
+        for name, text in documentation()
+        for words in forbidden_words(text or "")
+    }
+    assert not found, "\n" + "\n".join(sorted(found))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It promises too much.",
+        "a score of 0.3 promised more",
+        "0.2 came true",
+        "what comes true",
+        "cannot be told from the rest, nor told apart",
+        "Tell the models apart by --name.",
+        "among several looks",
+        "A finding beyond chance.",
+        "The class that this speaks of.",
+        "Regions that are named at the most.",
+        "No range is off beyond chance.",
+        "on samples that it\n    has not seen",
+        "Trees seem to tell groups.",
+        "the same score treats differently",
+    ],
+)
+def test_forbidden_words_are_found(text):
+    assert forbidden_words(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "At most three groups are named.",
+        "Predicted churn averages 9 %; 6 % churned.",
+        "Significant on held-out samples; groups with equal scores differ.",
+        "The distribution looks normal.",
+    ],
+)
+def test_plain_words_are_not_forbidden(text):
+    assert not forbidden_words(text)
+
+
+def test_page_is_read_without_its_style():
+    page = '<style>p {promises: 1}</style><p>Log loss<br>0.3</p><img alt="it came &amp; true">'
+    text = text_of_page(page)
+    assert "promises" not in text and "Log loss 0.3" in text and "it came & true" in text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The typical error is 11 to 139 points.",
+        "accuracy 0.909 [0.779, 1.040]",
+        "Observed rate 0.02 [-0.01, 0.05]",
+        "Calibration error -0.0138 [-0.0261, -0.0015]",
+        "Grouping loss >= 0.0003 [-0.0101, 0.0085]",
+        "recalibration lowers the log loss to 0.000 (100.0 %)",
+        "cross-validated log loss 0.322 -> 0.0000, Brier score 0.086 -> 0.012",
+        "Brier calibration error 0.33 [0.00, 3.55]",
+        "observed 104 % of the time",
+        "predicted -3 %",
+        "the value is nan",
+        "0.5 [0.7, 0.6]",
+    ],
+)
+def test_impossible_numbers_are_found(text):
+    assert impossible_numbers(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Typical error: 4.7 points (95 % CI 4.1 to 5.2).",
+        "Observed rate 0.05 [0.04, 0.06]",
+        "O/E 1.5 [1.2, 1.9]",
+        "cross-validated log loss 0.322 -> 0.0004, Brier score 0.086 -> 0.012",
+        "Calibration intercept -0.7 [-0.9, -0.5]",
+        "Log loss 1.2 [1.1, 1.3]",
+        "100 % of the labels are of one class",
+        "none detected (upper limit 0.002)",
+    ],
+)
+def test_possible_numbers_pass(text):
+    assert not impossible_numbers(text)
+
+
+CONSISTENT = {
+    "headline": "Predictions are too high: mean 35.5 %, observed 5.3 %.",
+    "verdict": [
+        "Typical error: 24 points (95 % CI 23 to 25).",
+        "Recalibrate with Platt scaling: RecalibratedClassifierCV(model, PlattScaling(), cv=5)",
+        "Groups with equal scores differ: observed 0.3 where z > 0.",
+    ],
+    "advice": "Recalibrate with Platt scaling: "
+    "RecalibratedClassifierCV(model, PlattScaling(), cv=5)",
+    "miscalibrated": True,
+    "direction": "too_high",
+    "event": "1",
+    "mean_predicted": 0.355,
+    "observed_rate": {"estimate": 0.053, "low": 0.05, "high": 0.06},
+    "observed_expected_ratio": {"estimate": 0.053 / 0.355, "low": 0.13, "high": 0.17},
+    "typical_error": {"estimate": 0.24, "low": 0.23, "high": 0.25},
+    "suspicions": [],
+    "suspicion_kinds": [],
+    "named_groups": [
+        {"rule": "z > 0", "observed": 0.3, "expected": 0.2, "difference": 0.1, "low": 0.05,
+         "high": 0.15, "n_samples": 100, "harm": 0.01},
+    ],
+    "recommended": "PlattScaling",
+    "log_loss": {"before": 0.5, "after": 0.19},
+    "brier_score": {"before": 0.2, "after": 0.1},
+}  # fmt: skip
+
+
+def test_consistent_statements_do_not_contradict():
+    assert contradictions(CONSISTENT) == []
+    assert n_words(CONSISTENT) < 60
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"miscalibrated": False},
+        {"direction": None},
+        {"direction": "too_low"},
+        {"direction": "uneven"},
+        {"headline": "No evidence of miscalibration."},
+        {"headline": "Under-confident: predictions are not extreme enough."},
+        {"verdict": ["Predictions are too low.", CONSISTENT["advice"], CONSISTENT["verdict"][2]]},
+        {"verdict": CONSISTENT["verdict"][:1]},
+        {"recommended": None},
+        {"recommended": None, "log_loss": {"before": 0.5, "after": None},
+         "brier_score": {"before": 0.2, "after": None}},
+        {"log_loss": {"before": 0.5, "after": 0.6}},
+        {"brier_score": {"before": 0.2, "after": 0.3}},
+        {"brier_score": {"before": 0.2, "after": None}},
+        {"verdict": ["Recalibration would not help.", CONSISTENT["advice"]]},
+        {"typical_error": {"estimate": None, "low": 0.0, "high": 0.1}},
+        {"mean_predicted": 0.05},
+        {"suspicions": ["All forecasts are equal."], "suspicion_kinds": ["constant"]},
+        {"named_groups": []},
+        {"verdict": [CONSISTENT["advice"], "No group differs from others with equal scores."]},
+        {"named_groups": [{**CONSISTENT["named_groups"][0], "difference": -0.1}]},
+        {"named_groups": [{**CONSISTENT["named_groups"][0], "low": -0.1}]},
+        {"named_groups": [CONSISTENT["named_groups"][0],
+                          {**CONSISTENT["named_groups"][0], "harm": 0.1}]},
+    ],
+)  # fmt: skip
+def test_contradictions_are_found(change):
+    assert contradictions({**copy.deepcopy(CONSISTENT), **change})
