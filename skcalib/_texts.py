@@ -28,8 +28,8 @@ def nonnegative_text(interval):
         return f"none detected{limit if known else ''}"
     if not known:
         return f"{estimate:z.{decimals}f}"
-    low = f"{low:.{decimals}f}" if low > 0 else "0"
-    return f"{estimate:z.{decimals}f} [{low}, {high:z.{decimals}f}]"
+    low = f"{max(low, 0.0):.{decimals}f}"
+    return f"{estimate:z.{decimals}f} [{low if float(low) else 0}, {high:z.{decimals}f}]"
 
 
 def class_text(label):

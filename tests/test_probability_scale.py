@@ -116,7 +116,7 @@ def test_overlaid_displays_agree_whatever_their_order():
     for first, second in ((RARE, wide), (wide, RARE)):
         ax = draw(labels_of(first), first, band=None).ax_
         display = draw(labels_of(second), second, band=None, ax=ax)
-        kinds.append(display.ax_.transData.transform([[0.1, 0.1]])[0, 0] / ax.figure.dpi)
+        kinds.append(ax.xaxis.get_transform().transform([0.1, 0.5]))
         assert ax.get_xscale() == "function"
         # Both histograms have the bins of this scale, and hold all samples.
         for patch in display.ax_hist_.patches:
@@ -169,3 +169,16 @@ def test_figures_can_be_pickled():
     copy = pickle.loads(pickle.dumps(display.figure_))
     copy.canvas.draw()
     assert copy.axes[0].get_xscale() == "function"
+
+
+def test_histogram_with_a_spike_has_a_root_scale_that_is_named():
+    rng = np.random.default_rng(0)
+    p = np.r_[np.zeros(3000), rng.random(300)]
+    spiked, even = draw(labels_of(p), p, band=None), draw(labels_of(p), rng.random(3300), band=None)
+    assert spiked.ax_hist_.get_ylabel() == "√ share" and even.ax_hist_.get_ylabel() == "Share"
+    spiked.figure_.canvas.draw()
+    corners = spiked.ax_hist_.patches[0].get_xy()
+    heights = spiked.ax_hist_.transAxes.inverted().transform(
+        spiked.ax_hist_.transData.transform(corners)
+    )[:, 1]
+    assert np.median(heights[heights > 1e-6]) > 0.03  # of the height of the histogram

@@ -15,8 +15,10 @@ from skcalib import (
     hosmer_lemeshow_test,
     spiegelhalter_test,
 )
+from skcalib._texts import class_text, nonnegative_text
 from skcalib.intervals import MeanInterval, mean_interval
 
+INF = float("inf")
 MEAN = MeanInterval(0.155, 0.125, 0.178, 0.0135)
 
 
@@ -102,3 +104,30 @@ def test_hosmer_lemeshow_says_that_an_excluded_event_occurred():
     assert "event" not in hosmer_lemeshow_test(y, as_good_as_excluded, n_bins=4).method
     right = hosmer_lemeshow_test([0, *y[1:]], proba, n_bins=4)
     assert np.isfinite(right.statistic) and "event" not in right.method
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        ((0.155, 0.125, 0.178), "0.155 [0.125, 0.178]"),
+        ((0.004, -0.002, 0.010), "0.004 [0, 0.010]"),
+        ((0.0, 0.0, 0.010), "0.000 [0, 0.010]"),
+        ((-1e-9, -0.01, 0.010), "0.000 [0, 0.010]"),
+        # The limit is what it would be around an estimate of zero.
+        ((-0.0138, -0.0261, -0.0015), "none detected (upper limit 0.012)"),
+        ((-0.002, -0.012, 0.008), "none detected (upper limit 0.010)"),
+        ((-0.002, -0.004, 0.020), "none detected (upper limit 0.022)"),
+        ((0.2, -INF, INF), "0.200"),
+        ((-0.2, -INF, INF), "none detected"),
+        ((INF, INF, INF), "inf"),
+    ],
+)
+def test_nonnegative_text(limits, words):
+    assert nonnegative_text(MeanInterval(*limits, 0.01)) == words
+
+
+def test_class_text():
+    names = {"churn": "churn", "3rd floor": "3rd floor", np.str_("dog"): "dog", 1: "class 1"}
+    names |= {"b": "class b", "yes": "class yes", "17": "class 17"}
+    assert {label: class_text(label) for label in names} == names
+    assert class_text(True) == "class True" and class_text(2.0) == "class 2.0"

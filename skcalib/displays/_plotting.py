@@ -13,7 +13,12 @@ from matplotlib.lines import Line2D
 
 from skcalib._texts import class_text
 from skcalib.displays._legends import REFERENCE, draw_figure_legend, draw_legends, keep_height
-from skcalib.displays._probability_scale import probability_map, set_probability_scale
+from skcalib.displays._probability_scale import (
+    probability_map,
+    set_probability_scale,
+    signed_root,
+    signed_square,
+)
 
 __all__ = [
     "draw_figure_legend",
@@ -28,6 +33,8 @@ LINES = ("-", (0, (5, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (2, 1)), (0, (7, 1, 1, 1
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _CURVE = "skcalib curve"  # group id of the lines of a display, with its number
 _SCORES = "skcalib scores"  # label by which the histogram of an earlier display is found
+_NARROW = 3.0  # inches; axes below this have smaller letters
+_SPIKE = 12  # times the median bin: a histogram that is taller has a root scale
 _FEW = 40  # a curve of so few points shows them
 
 
@@ -142,7 +149,7 @@ def draw_scores(ax, scores, weight, *, color, **kwargs):
     if inset is None:
         inset = ax.inset_axes([0, 1.02, 1, 0.13], sharex=ax, label=_SCORES)
         inset.tick_params(bottom=False, labelbottom=False, left=False, labelleft=False)
-        inset.set_ylabel("Share", fontsize="x-small")
+        inset.set_ylabel("Share", fontsize=_letters(ax))
         inset.spines[["top", "left", "right"]].set_visible(False)
         inset.patch.set_visible(False)
     bins = probability_map(ax).edges
@@ -152,7 +159,16 @@ def draw_scores(ax, scores, weight, *, color, **kwargs):
     inset.set_gid(str(bins))
     for one in drawn if changed else drawn[-1:]:
         one.draw(inset, bins)
+    filled = np.concatenate([one.heights[one.heights > 0] for one in drawn])
+    if filled.max() > _SPIKE * np.median(filled):  # one bin would leave nothing of the others
+        inset.set_yscale("function", functions=(signed_root, signed_square))
+        inset.set_yticks([])
+        inset.set_ylabel("√ share", fontsize=_letters(ax))
     return inset
+
+
+def _letters(ax):
+    return "x-small" if ax.get_window_extent().width / ax.figure.dpi > _NARROW else "xx-small"
 
 
 class _Histogram:
@@ -161,13 +177,13 @@ class _Histogram:
     def __init__(self, scores, share, color, style):
         self.scores, self.share = scores, share
         self.style = {"color": color, "alpha": 0.4, "histtype": "stepfilled", **style}
-        self.patches = []
+        self.heights, self.patches = np.zeros(0), []
 
     def draw(self, inset, bins):
         for patch in self.patches:
             patch.remove()
         style = {"bins": bins, **self.style}
-        self.patches = inset.hist(self.scores, weights=self.share, **style)[2]
+        self.heights, _, self.patches = inset.hist(self.scores, weights=self.share, **style)
 
 
 _HISTOGRAMS = WeakKeyDictionary()

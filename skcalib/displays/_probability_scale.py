@@ -38,7 +38,7 @@ class ProbabilityMap:
         """Probability to place on the axis."""
         p = np.asarray(p, dtype=np.float64)
         if self.kind == "sqrt":
-            return _signed_root(p) if self.end == 0 else 1 - _signed_root(1 - p)
+            return signed_root(p) if self.end == 0 else 1 - signed_root(1 - p)
         if self.kind == "logit":
             low, high = (
                 np.maximum(q + soft, soft / 10)
@@ -52,7 +52,7 @@ class ProbabilityMap:
         """Place on the axis to probability."""
         place = np.asarray(place, dtype=np.float64)
         if self.kind == "sqrt":
-            return _signed_square(place) if self.end == 0 else 1 - _signed_square(1 - place)
+            return signed_square(place) if self.end == 0 else 1 - signed_square(1 - place)
         if self.kind == "logit":
             first, length = self._ends
             odds = np.exp(first + length * place)
@@ -77,11 +77,13 @@ class ProbabilityMap:
         return self.backward(np.array([-MARGIN, 1 + MARGIN]))
 
 
-def _signed_root(p):
+def signed_root(p):
+    """Square root, odd around 0."""
     return np.sign(p) * np.sqrt(np.abs(p))
 
 
-def _signed_square(place):
+def signed_square(place):
+    """Inverse of `signed_root`."""
     return np.sign(place) * place**2
 
 

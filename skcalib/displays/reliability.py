@@ -14,7 +14,8 @@ class ReliabilityDisplay(FromData):
     choose (CORP, D21), linear between the scores. "quantile", "uniform": mean label against mean
     forecast in bins of equal mass or width. "kernel": Beta-kernel regression (P24) with the
     bandwidth of the least cross-validated Brier score; pass
-    ``strategy=DirichletKernel(bandwidth)`` to choose it.
+    ``strategy=DirichletKernel(bandwidth)`` to choose it. "smooth": logistic regression on a
+    restricted cubic spline of the logit, see `SplineSmoother`.
 
     **Bands** (``band``), pointwise: the whole curve leaves them somewhere more often.
 
@@ -29,10 +30,16 @@ class ReliabilityDisplay(FromData):
       in the bin, and the kernel's average of C, which is not C where C bends within a bandwidth.
       For the isotonic curve it holds the heights through which an increasing curve passes with a
       deviance (likelihood ratio) of at most the quantile of :math:`\chi^2_1`; the weights are
-      scaled to sum to their effective size.
+      scaled to sum to their effective size. For "smooth" it is the interval of `SplineSmoother`,
+      by the delta method.
 
     Weights of samples are fixed: they enter the averages, a sample is one label whatever its
     weight, and unequal weights widen every band.
+
+    **Legend.** It lies below the axes where the figure has a layout engine, else in a free place.
+    The number is `proper_calibration_error` with its default smoother and method, and its interval:
+    of the positive class, of the top label, or of each class against the rest. It cannot be
+    negative: an estimate below zero reads "none detected", with an upper limit.
 
     Parameters
     ----------
