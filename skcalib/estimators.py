@@ -5,10 +5,11 @@ from sklearn.base import clone
 from sklearn.utils.validation import validate_data
 
 from skcalib._checks import check_proba, check_problem
-from skcalib.errors._terms import check_smoother, proper_terms
+from skcalib.error_intervals._proper import proper_interval
+from skcalib.errors._terms import check_smoother
 from skcalib.errors.decomposition import decompose
 from skcalib.inspector import ClassifierInspector
-from skcalib.intervals import check_confidence_level, mean_interval
+from skcalib.intervals import check_confidence_level
 
 
 class CalibrationErrorEstimator(ClassifierInspector):
@@ -59,8 +60,9 @@ class CalibrationErrorEstimator(ClassifierInspector):
         (low, high): a Student interval of the mean of paired differences :math:`L(y, S) -
         L(y, \hat C)`. For "cross" the same spread around the "cross" estimate. None for "direct",
         whose bias is larger than its spread. The interval accounts for the sampling of the
-        evaluation data, not for refitting the classifier. One that lies wholly below zero is
-        extended up to zero, the lowest error there is.
+        evaluation data, not for refitting the classifier. It is cut at zero, the lowest error
+        there is, and close to zero its upper limit takes the spread at the limit itself, as
+        Wilson's interval of a rate does.
     standard_error_ : float or None
         Standard error behind the interval.
     refinement_, sharpness_, uncertainty_, expected_loss_ : float
@@ -79,7 +81,7 @@ class CalibrationErrorEstimator(ClassifierInspector):
     There is no ``score`` method: a search would minimise an estimated error, and a calibration
     error alone prefers uninformative models. Use the scorers of :func:`~skcalib.get_scorer` next
     to a proper score. In worlds where the smoother contains the truth, the interval at n = 2000
-    covered the true error in 93 to 97 % of 400 simulations by "risk", and in 98 % by "cross",
+    covered the true error in at least 93 % of 400 simulations by "risk", and in 98 % by "cross",
     which varies less than that spread; for calibrated forecasts its lower end was above zero in
     less than 2.5 % (``tests/test_coverage.py``). In other worlds it covers less often, see
     :ref:`accuracy`.
@@ -149,12 +151,13 @@ class CalibrationErrorEstimator(ClassifierInspector):
         check_confidence_level(self.confidence_level)
         proba, y, weight, _ = self._forecasts(X, y, sample_weight, fit_params)
         problem = check_problem(y, proba, sample_weight=weight, labels=self.classes_, name="X")
-        terms = proper_terms(
+        terms, interval = proper_interval(
             problem,
             loss=self.loss,
             notion=self.notion,
             smoother=self._seeded_smoother(),
             method=self.method,
+            confidence_level=self.confidence_level,
             n_jobs=self.n_jobs,
         )
         parts = decompose(terms)
@@ -164,12 +167,8 @@ class CalibrationErrorEstimator(ClassifierInspector):
         self.uncertainty_ = parts.uncertainty
         self.expected_loss_ = parts.loss
         self.confidence_interval_ = self.standard_error_ = None
-        if terms.influence is not None:
-            interval = mean_interval(
-                terms.influence, terms.weight, self.confidence_level, estimate=parts.calibration
-            )
-            # An error is not negative: an interval wholly below zero would hold no possible value.
-            self.confidence_interval_ = (interval.low, max(interval.high, 0.0))
+        if interval is not None:
+            self.confidence_interval_ = (interval.low, interval.high)
             self.standard_error_ = interval.standard_error
         return self
 
@@ -181,7 +180,8 @@ class CalibrationErrorEstimator(ClassifierInspector):
                 f"{error} Without an estimator X must be probabilities, one column per class; pass "
                 "estimator=... for features."
             ) from None
-        problem = check_problem(y, X, sample_weight=sample_weight, labels=self.labels, name="X")
+        given = {"sample_weight": sample_weight, "labels": self.labels}
+        problem = check_problem(y, X, name="X", remedy="labels", **given)
         self.classes_ = problem.classes
         if np.ndim(X) == 2:
             validate_data(self, X, skip_check_array=True)

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from joblib import parallel_config
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
@@ -274,13 +275,18 @@ def test_the_advice_can_be_followed():
         assert names - {"IdentityRecalibrator"} <= set(RECALIBRATOR_NAMES)
     for name in RECALIBRATOR_NAMES:
         findings = SimpleNamespace(advice=SimpleNamespace(recommended=name))
-        code = in_code_predictions(findings).split(".fit(")[0]
+        code = in_code_predictions(findings, [0, 1]).split(".fit(")[0]
         fitted = eval(code, vars(skcalib)).fit(data.y_proba[:, :2] / data.y_proba[:, :2].sum(
             axis=1, keepdims=True), data.y % 2)  # fmt: skip
         assert fitted.predict_proba(np.array([[0.3, 0.7]])).shape == (1, 2)
         assert code in in_code(findings)
     assert "TemperatureScaling().fit(y_proba, y_true).predict_proba(new_proba)" in str(report())
     assert ".fit(" not in str(report(temperature=1.0))
+    y, p = data.y % 2, data.y_proba[:, 0]
+    other = CalibrationReport.from_predictions(
+        np.array(["a", "b"])[y], np.where(y == 0, 0.4 + 0.1 * p, 0.2 * p), pos_label="a"
+    )
+    assert "labels=['b', 'a'])" in str(other)
 
 
 def test_the_code_of_a_classifier_can_be_run():
@@ -288,7 +294,7 @@ def test_the_code_of_a_classifier_can_be_run():
     model = GaussianNB().fit(X[::2], y[::2])
     shown = CalibrationReport.from_estimator(model, X[1::2], y[1::2])
     (code,) = (line for line in str(shown).splitlines() if "RecalibratedClassifierCV(" in line)
-    names = {**vars(skcalib), "model": model, "X_train": X[::2], "y_train": y[::2]}
+    names = {**vars(skcalib), "model": clone(model), "X_train": X[::2], "y_train": y[::2]}
     assert eval(code.strip(), names).predict_proba(X[1::2]).shape == (284, 2)
 
 

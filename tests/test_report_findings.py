@@ -37,7 +37,7 @@ def test_calibrated_forecasts_are_rarely_called_miscalibrated():
     for seed in range(100):
         data = make_tempered_simplex(500, 2, score_temperature=1.0, random_state=seed)
         problem = check_problem(data.y, data.y_proba)
-        errors, flexible, _ = find_errors(problem, 0.95, 0)
+        errors, flexible, _ = find_errors(problem, problem, 0.95, 0)
         test, _ = find_test(problem, 0)
         line = logistic_recalibration(problem.forecast, problem.target, problem.weight, 0.95)
         alarms += (
@@ -106,6 +106,10 @@ def test_numbers_agree_with_the_estimators():
         assert finding.calibration.estimate == pytest.approx(estimator.calibration_error_)
         low, high = estimator.confidence_interval_
         assert (finding.calibration.low, finding.calibration.high) == pytest.approx((low, high))
+        interval = calibration_error_interval(
+            finding.loss, data.y, data.y_proba, notion=finding.notion
+        )
+        assert (interval.low, interval.high) == pytest.approx((low, high))
         assert finding.refinement.estimate == pytest.approx(estimator.refinement_)
         function = proper_calibration_error(
             data.y, data.y_proba, loss=finding.loss, notion=finding.notion

@@ -6,13 +6,8 @@ from dataclasses import replace
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from skcalib.errors._terms import (
-    check_loss,
-    check_notion,
-    choose_method,
-    reduce_terms,
-    smooth_notion,
-)
+from skcalib.error_intervals._proper import interval_of_smoothed
+from skcalib.errors._terms import check_loss, check_notion, smooth_notion
 from skcalib.errors.decomposition import decompose
 from skcalib.hypothesis import kernel_calibration_test
 from skcalib.hypothesis.kernel import MIN_SAMPLES
@@ -43,6 +38,8 @@ LOSSES = ("brier", "log")
 #: Probabilities beyond which a report leaves out what takes minutes.
 LARGE = 300_000
 HUGE = 5_000_000
+#: Classes beyond which only temperature scaling is compared with doing nothing.
+MANY_CLASSES = 200
 _PAIRS = 1e9  # pairs of samples, times classes, that the kernel test may take
 _CLEAR = 2.0  # standard errors by which a shift or slope must differ from none
 
@@ -52,23 +49,24 @@ def find(
 ):
     """`Problem`, and the features where there are any -> `Findings`, the split, the recalibrated.
 
-    The second is the fitted split of the grouping diagram or None; the third is the recalibrated
-    event or confidence with its outcome, each of shape (n, 2), or None.
+    The second is the fitted split of the grouping diagram or None; the third is None or the event
+    or confidence after recalibration, its outcome (n, 2), and the weights.
     """
     n_classes = problem.forecast.shape[1]
     level, seed = confidence_level, random_state
-    folds = [test for _, test in check_folds(5, problem.target, random_state=seed)]
+    part = part_of(problem, seed)
+    folds = [test for _, test in check_folds(5, part.target, random_state=seed)]
     binary = binary_problem(problem)
     with noted() as notes:
         with stage("calibration errors", verbose, name):
-            errors, flexible, conditional = find_errors(problem, level, seed, n_jobs)
+            errors, flexible, conditional = find_errors(problem, part, level, seed, n_jobs)
             logistic = logistic_recalibration(*binary, problem.weight, level)
         with stage("kernel test", verbose, name):
             test, n_tested = find_test(problem, seed, n_jobs)
         with stage("direction", verbose, name):
-            gains = held_out_gains(problem, folds, conditional)
+            gains = held_out_gains(part, folds, conditional)
         with stage("recalibration maps", verbose, name):
-            selection, brier, refused, left_out = compare_maps(problem, folds, level, n_jobs)
+            selection, brier, refused, left_out = compare_maps(part, folds, level, n_jobs)
         with stage("numbers that others report", verbose, name):
             reported = find_reported(problem, level, seed, n_jobs)
     grouping, split = None, None
@@ -98,13 +96,13 @@ def find(
         n_tested=n_tested,
         grouping=grouping,
         notes=tuple(notes),
-        omitted=_omitted(problem),
+        omitted=_omitted(problem, part),
     )
     found = _decide(found, problem)
     recalibrated = None
     if found.advice.recommended is not None:
         with stage("recalibrated forecasts", verbose, name):
-            recalibrated = recalibrate(problem, found.advice.recommended, folds)
+            recalibrated = recalibrate(part, found.advice.recommended, folds)
     return found, split, recalibrated
 
 
@@ -147,51 +145,71 @@ def binary_problem(problem):
     return next(TopLabel().problems(problem.forecast, problem.target))
 
 
-def paired_terms(problem, loss, notion, smoother, n_jobs=None):
-    """`ProperTerms` of several losses under one notion, and the conditionals of its problems."""
+def paired_terms(problem, loss, notion, smoother, level, n_jobs=None):
+    """[(`ProperTerms`, `MeanInterval`)] of several losses under one notion, and its conditionals.
+
+    The terms and intervals are those of `proper_calibration_error` and `CalibrationErrorEstimator`.
+    """
     notion = check_notion(notion)
     smoothed = smooth_notion(problem, notion=notion, smoother=smoother, n_jobs=n_jobs)
-    scores = [check_loss(name) for name in loss]
-    terms = [
-        reduce_terms(smoothed, score=score, notion=notion, method=choose_method("auto", score))
-        for score in scores
+    found = [
+        interval_of_smoothed(smoothed, loss=name, notion=notion, confidence_level=level)
+        for name in loss
     ]
-    return terms, [one.conditional for one in smoothed]
+    return found, [one.conditional for one in smoothed]
 
 
-def find_errors(problem, level, random_state, n_jobs=None):
-    """The losses under each notion, the isotonic error, and the held-out calibrated forecast."""
+def find_errors(problem, part, level, random_state, n_jobs=None):
+    """The losses under each notion, the isotonic error, and the held-out calibrated forecast.
+
+    All classes together are estimated on `part` of the problem, which is smaller where they are
+    many; the confidence on all samples.
+    """
     n_classes = problem.forecast.shape[1]
     smoother = LogitSmoother(random_state=random_state)
     confidence = "canonical" if n_classes == 2 else "top_label"
-    notions = ["canonical"] if n_classes == 2 else ["canonical", "top_label"]
-    if n_classes > 2 and problem.forecast.size <= HUGE:
-        notions.append("classwise")
     kept = {}
 
-    def measure(notion, smoother, losses):
+    def measure(data, notion, smoother, losses):
         jobs = n_jobs if notion == "classwise" else None  # one problem is smoothed where we are
-        found, conditionals = paired_terms(problem, losses, notion, smoother, jobs)
+        found, conditionals = paired_terms(data, losses, notion, smoother, level, jobs)
         kept.setdefault(notion, conditionals[0])
-        for loss, terms in zip(losses, found, strict=True):
-            yield error_finding(loss, notion, type(smoother).__name__, terms, level)
+        for loss, (terms, interval) in zip(losses, found, strict=True):
+            yield error_finding(loss, notion, type(smoother).__name__, terms, interval, level)
 
-    errors = tuple(found for name in notions for found in measure(name, smoother, LOSSES))
-    (flexible,) = measure(confidence, IsotonicSmoother(), ("brier",))
-    return errors, flexible, kept["canonical"]
+    errors = list(measure(part, "canonical", smoother, LOSSES))
+    if n_classes > 2:
+        errors += measure(problem, "top_label", smoother, LOSSES)
+    if n_classes > 2 and problem.forecast.size <= HUGE:
+        errors += measure(problem, "classwise", smoother, LOSSES)
+    (flexible,) = measure(problem, confidence, IsotonicSmoother(), ("brier",))
+    return tuple(errors), flexible, kept["canonical"]
 
 
-def error_finding(loss, notion, smoother, terms, level):
-    """`ProperTerms` -> `ErrorFinding`, with the interval of `CalibrationErrorEstimator`."""
-    parts = decompose(terms)
-    calibration = mean_interval(terms.influence, terms.weight, level, estimate=parts.calibration)
-    if calibration.high < 0:  # an error is not negative
-        calibration = MeanInterval(
-            calibration.estimate, calibration.low, 0.0, calibration.standard_error
-        )
-    loss_interval = mean_interval(terms.loss, terms.weight, level)
+def error_finding(loss, notion, smoother, terms, calibration, level):
+    """Terms and the interval of their calibration error -> `ErrorFinding`."""
+    mean_loss = mean_interval(terms.loss, terms.weight, level)
     refinement = mean_interval(terms.refinement, terms.weight, level)
-    return ErrorFinding(loss, notion, smoother, parts, loss_interval, calibration, refinement)
+    return ErrorFinding(
+        loss, notion, smoother, decompose(terms), mean_loss, calibration, refinement
+    )
+
+
+def part_of(problem, random_state):
+    """All samples, or a random part of those whose probabilities are too many for some steps."""
+    n_samples, n_classes = problem.forecast.shape
+    if problem.forecast.size <= HUGE:
+        return problem
+    most = max(HUGE * 2 // n_classes, 2_000)
+    if n_samples <= most:
+        return problem
+    rows = np.sort(np.random.RandomState(random_state).choice(n_samples, most, replace=False))
+    return replace(
+        problem,
+        forecast=problem.forecast[rows],
+        target=problem.target[rows],
+        weight=problem.weight[rows],
+    )
 
 
 def find_test(problem, random_state, n_jobs=None):
@@ -219,12 +237,11 @@ def find_test(problem, random_state, n_jobs=None):
 def candidates_of(problem):
     """The maps that are compared, and the names of those that would take too long."""
     candidates = default_candidates(problem.forecast.shape[1])
-    kept = [
-        one
-        for one in candidates
-        if not (isinstance(one, VectorScaling) and problem.forecast.size > LARGE)
-        and not (problem.forecast.size > HUGE and type(one).__name__ == "IsotonicRecalibrator")
-    ]
+    kept = candidates
+    if problem.forecast.size > LARGE:
+        kept = [one for one in kept if not isinstance(one, VectorScaling)]
+    if problem.forecast.shape[1] > MANY_CLASSES:
+        kept = kept[:2]
     return kept, tuple(type(one).__name__ for one in candidates if one not in kept)
 
 
@@ -271,9 +288,9 @@ def _no_comparison(name):
 
 
 def recalibrate(problem, name, folds):
-    """The event or confidence after the map of that name, fitted on the other folds; (n, 2) each.
+    """The event or confidence after the map of that name, fitted on the other folds.
 
-    The first array holds the forecast, the second whether it was right.
+    Returns the forecast (n, 2), whether it was right (n, 2), and the weights (n,).
     """
     (candidate,) = (c for c in candidates_of(problem)[0] if type(c).__name__ == name)
     y = problem.classes[problem.target.argmax(axis=1)]
@@ -291,7 +308,7 @@ def recalibrate(problem, name, folds):
             forecast[test], target[test] = next(TopLabel().problems(mapped, problem.target[test]))
         else:
             forecast[test], target[test] = mapped, problem.target[test]
-    return forecast, target
+    return forecast, target, problem.weight
 
 
 def _decide(found, problem):
@@ -356,8 +373,14 @@ def _rarer_labels(problem):
     return min(np.count_nonzero(target[:, k]) for k in (0, 1))
 
 
-def _omitted(problem):
-    """What is left out for large problems, in words."""
+def _omitted(problem, part):
+    """What was left out, or computed on a part of the samples, in words."""
+    said = []
     if problem.forecast.shape[1] > 2 and problem.forecast.size > HUGE:
-        return ("Errors class by class were left out, which take long for so many probabilities.",)
-    return ()
+        said.append("Errors class by class were left out: so many probabilities take too long.")
+    if len(part.weight) < len(problem.weight):
+        said.append(
+            f"All classes together, direction and recalibration maps: a random "
+            f"{len(part.weight):,} of the samples."
+        )
+    return tuple(said)

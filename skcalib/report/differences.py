@@ -10,7 +10,7 @@ from skcalib.intervals import MeanInterval, mean_interval
 from skcalib.notions import TopLabel
 from skcalib.report._run import noted
 from skcalib.report.analysis import LOSSES, paired_terms
-from skcalib.report.wording import QUANTITIES
+from skcalib.report.wording import QUANTITIES, ROUNDING
 from skcalib.smoothers import LogitSmoother
 
 
@@ -25,8 +25,9 @@ class PairedDifference:
 
     @property
     def detected(self):
-        """True where the interval excludes zero."""
-        return self.difference.low > 0 or self.difference.high < 0
+        """True where the interval excludes zero, by more than rounding."""
+        found = self.difference
+        return (found.low > 0 or found.high < 0) and abs(found.estimate) > ROUNDING
 
     @property
     def better(self):
@@ -62,7 +63,8 @@ def _per_sample(problem, random_state):
     """The terms of each quantity, sample by sample."""
     smoother = LogitSmoother(random_state=random_state)
     with noted():  # the report of each model says it
-        (brier, log), _ = paired_terms(problem, LOSSES, "canonical", smoother)
+        found, _ = paired_terms(problem, LOSSES, "canonical", smoother, 0.95)
+    brier, log = (terms for terms, _ in found)
     right = next(TopLabel().problems(problem.forecast, problem.target))[1][:, 1]
     return {
         "calibration": (brier.influence, brier.mean("calibration")),

@@ -88,10 +88,8 @@ def _list(lines):
 def _table(table):
     """Roles are given again, because narrow screens lay the cells out as blocks."""
     head = "".join(
-        f'<th scope="col" role="columnheader">{escape(name)}</th>' if name
-        else '<td role="columnheader"></td>'
-        for name in table.head
-    )  # fmt: skip
+        f'<th scope="col" role="columnheader">{escape(name)}</th>' for name in table.head
+    )
     rows = "\n".join(f'<tr role="row">{_row(row, table.head)}</tr>' for row in table.rows)
     kind = ' class="compact"' if table.compact else ""
     if len(table.head) > _MOST_COLUMNS:

@@ -70,7 +70,7 @@ def _code(report):
         return ""
     if report.has_estimator:
         return wording.in_code(report.findings)
-    return wording.in_code_predictions(report.findings)
+    return wording.in_code_predictions(report.findings, report.problem.classes.tolist())
 
 
 def _tiles(findings):
@@ -128,7 +128,7 @@ def _ranges(report):
     names = ("predicted", "observed") if findings.n_classes == 2 else ("confidence", "accuracy")
     table = Table(
         wording.ranges_caption(findings, report.confidence_level),
-        (wording.score_name(findings).capitalize(), "samples", *names, "interval"),
+        ("Range", "samples", *names, "interval"),
         rows,
         compact=True,
     )
@@ -321,7 +321,7 @@ def _side_by_side(comparison):
     return Table(
         "One model in each column (*: miscalibrated). Ranks: [best, worst] that the simultaneous "
         "intervals of all differences allow.",
-        ("", *reports),
+        ("Model", *reports),
         rows,
     )
 

@@ -82,9 +82,12 @@ def classes(report):
         chosen = [places.index(place) for place in worst_places(places, "class", N_NAMED)]
     problem, drawn = report.problem, []
     for k in chosen:
-        one = tuple(
-            np.column_stack([1 - part[:, k], part[:, k]])
-            for part in (problem.forecast, problem.target)
+        one = (
+            *(
+                np.column_stack([1 - part[:, k], part[:, k]])
+                for part in (problem.forecast, problem.target)
+            ),
+            problem.weight,
         )
         label = shorten(str(problem.classes[k]))
         drawn.append(_picture(report, one, f"class {label}", f"Class {label}", small=True))
@@ -131,13 +134,13 @@ def _picture(report, binary, event, title, scores=(), *, small=False):
 
 def _display(report, binary, axes, *, name, band):
     """Draw the curve of two columns (n, 2) of forecasts and of outcomes."""
-    forecast, target = binary
+    forecast, target, weight = binary
     with noted():  # the verdict says it
         return ReliabilityDisplay.from_predictions(
             target[:, 1].astype(int),
             forecast,
             labels=[0, 1],
-            sample_weight=report.problem.weight,
+            sample_weight=weight,
             confidence_level=report.confidence_level,
             # A pointwise band needs enough resamples for its level.
             n_resamples=max(200, int(np.ceil(4 / (1 - report.confidence_level)))),

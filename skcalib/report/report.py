@@ -195,8 +195,11 @@ class CalibrationReport(FromData, Shown):
 
     @property
     def binary(self):
-        """Forecast and target (n, 2) of the event, or of the confidence for several classes."""
-        return binary_problem(self.problem)
+        """Forecast and target (n, 2) of the event or, for several classes, of the confidence.
+
+        The third array holds the weights (n,).
+        """
+        return *binary_problem(self.problem), self.problem.weight
 
     def _document(self):
         return report_page(self)

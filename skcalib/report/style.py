@@ -93,8 +93,8 @@ STYLE = f"""
 @media (max-width: 40rem) {{
   .skcalib {{ padding: .9rem; }}
   {_stacked("table:not(.compact)")}
-  .skcalib .compact {{ font-size: .8rem; }}
-  .skcalib .compact th, .skcalib .compact td {{ padding: .3rem 0 .3rem .5rem; }}
+  .skcalib .compact {{ font-size: .75rem; }}
+  .skcalib .compact th, .skcalib .compact td {{ padding: .3rem 0 .3rem .4rem; }}
   .skcalib .compact th:first-child {{ padding-left: 0; }}
 }}
 {_stacked("table.many")}

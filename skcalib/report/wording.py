@@ -312,11 +312,13 @@ def in_code(findings):
     return f"RecalibratedClassifierCV(model, {name}({options}), cv=5).fit(X_train, y_train)"
 
 
-def in_code_predictions(findings):
+def in_code_predictions(findings, classes):
     """The same for probabilities without their model."""
     name = findings.advice.recommended
-    options = "strict=True" if name == "IsotonicRecalibrator" else ""
-    return f"{name}({options}).fit(y_proba, y_true).predict_proba(new_proba)"
+    options = ["strict=True"] if name == "IsotonicRecalibrator" else []
+    if sorted(classes) != list(classes):  # columns follow the sorted classes otherwise
+        options.append(f"labels={list(classes)!r}")
+    return f"{name}({', '.join(options)}).fit(y_proba, y_true).predict_proba(new_proba)"
 
 
 # --- Groups ------------------------------------------------------------------------------------
@@ -525,6 +527,10 @@ QUANTITIES = {
 }
 
 
+#: Differences of losses that are rounding.
+ROUNDING = 1e-12
+
+
 def comparison_headline(comparison):
     """Which model is best, in one line."""
     calibrated, calibration_shown = leader(comparison, "calibration")
@@ -549,7 +555,7 @@ def leader(comparison, quantity):
     against = {name: _against(comparison, quantity, name) for name in comparison.reports}
     for name, others in against.items():
         if all(other.estimate <= 0 for other in others.values()):
-            return name, all(other.high < 0 for other in others.values())
+            return name, all(map(_is_better, others.values()))
     return next(iter(against)), False  # rounding may leave no model below all others
 
 
@@ -558,9 +564,9 @@ def ranks(comparison, quantity):
     found = {}
     for name in comparison.reports:
         others = _against(comparison, quantity, name)
-        better = sum(one.low > 0 for one in others.values())
-        worse = sum(one.high < 0 for one in others.values())
-        rank = 1 + sum(one.estimate > 0 for one in others.values())
+        better = sum(_is_better(_turned(one)) for one in others.values())
+        worse = sum(map(_is_better, others.values()))
+        rank = 1 + sum(one.estimate > ROUNDING for one in others.values())
         found[name] = rank, 1 + better, len(comparison.reports) - worse
     return found
 
@@ -578,8 +584,9 @@ def _lowest(comparison, quantity):
     """Which model is lowest, and by how much."""
     best, _ = leader(comparison, quantity)
     others = _against(comparison, quantity, best)
-    higher = [f"{name} by {_size_of(one)}" for name, one in others.items() if one.high < 0]
-    level = [name for name, one in others.items() if one.high >= 0]
+    better = {name: _is_better(one) for name, one in others.items()}
+    higher = [f"{name} by {_size_of(one)}" for name, one in others.items() if better[name]]
+    level = [name for name in others if not better[name]]
     what = QUANTITIES[quantity]
     parts = [f"{best} is below {', '.join(higher)}"] if higher else []
     if level:
@@ -596,6 +603,11 @@ def _against(comparison, quantity, name):
             other = one.second if one.first == name else one.first
             found[other] = one.difference if one.first == name else _turned(one.difference)
     return found
+
+
+def _is_better(difference):
+    """Whether the first model is significantly below the second, by more than rounding."""
+    return difference.high < 0 and difference.estimate < -ROUNDING
 
 
 def _turned(difference):

@@ -1,0 +1,240 @@
+"""Pages in a real browser: sections, narrow screens, dark and print styles, accessibility.
+
+Needs Chromium, its driver and selenium (``pip install ".[browser]"``); skipped where they are
+missing. The environment variable AXE_CORE may name the file axe.min.js of the npm package axe-core,
+whose rules then run as well.
+"""
+
+import base64
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit
+
+from skcalib import CalibrationReport, ComparisonReport
+from skcalib.datasets import make_tempered_simplex
+
+webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+BROWSER = next(filter(None, map(shutil.which, NAMES)), None)
+DRIVER = shutil.which("chromedriver")
+pytestmark = pytest.mark.skipif(
+    BROWSER is None or DRIVER is None, reason="Chromium or chromedriver is not installed"
+)
+
+#: Ratio of contrast that WCAG 2.1 AA asks for, and the ratio of large text.
+CONTRAST = """
+const parse = c => c.match(/[\\d.]+/g).map(Number);
+const light = c => parse(c).slice(0, 3).map(v => v / 255)
+  .map(v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
+  .reduce((sum, v, k) => sum + v * [.2126, .7152, .0722][k], 0);
+const behind = e => {
+  for (; e; e = e.parentElement) {
+    const c = getComputedStyle(e).backgroundColor;
+    if (parse(c)[3] !== 0) return c;
+  }
+  return "rgb(255, 255, 255)";
+};
+const low = [];
+const root = document.querySelector(".skcalib");
+const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+while (walker.nextNode()) {
+  const e = walker.currentNode.parentElement;
+  if (!walker.currentNode.textContent.trim() || e.closest("style, svg title")) continue;
+  const style = getComputedStyle(e);
+  const ink = light(e.closest("svg") ? style.fill : style.color), paper = light(behind(e));
+  const ratio = (Math.max(ink, paper) + .05) / (Math.min(ink, paper) + .05);
+  const large = parseFloat(style.fontSize) >= 24;
+  if (ratio < (large ? 3 : 4.5)) low.push([e.textContent.slice(0, 40), ratio]);
+}
+return low;
+"""
+
+
+def rare_event():
+    rng = np.random.default_rng(0)
+    risk = rng.beta(1, 17, 3000)
+    y = (rng.random(3000) < risk).astype(int)
+    return CalibrationReport.from_predictions(y, 13 * risk / (1 - risk + 13 * risk), name="rare")
+
+
+def calibrated():
+    data = make_tempered_simplex(150, 2, score_temperature=1.0, random_state=0)
+    return CalibrationReport.from_predictions(data.y, data.y_proba)
+
+
+def ten_classes():
+    data = make_tempered_simplex(1000, 10, random_state=0)
+    names = np.array([f"species {k} of a long list of species" for k in range(10)])
+    return CalibrationReport.from_predictions(names[data.y], data.y_proba, labels=names)
+
+
+def groups():
+    rng = np.random.default_rng(0)
+    x, z = rng.normal(size=(2, 2000))
+    y = np.where(rng.random(2000) < expit(-2 + x + 2 * z), "churn", "stay")
+    frame = pd.DataFrame({"x": x, "z": z, "region": rng.choice(["north", "south"], 2000)})
+    return CalibrationReport.from_predictions(y, expit(-1 + x), frame, pos_label="churn")
+
+
+def comparison():
+    data = make_tempered_simplex(600, 2, random_state=0)
+    models = {"raw": data.y_proba, "truth": data.posterior, "a model of a long name": data.y_proba}
+    return ComparisonReport.from_predictions(data.y, models)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    options = webdriver.ChromeOptions()
+    options.binary_location = BROWSER
+    for flag in (
+        "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+        "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    ):  # fmt: skip
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture(scope="module", params=[rare_event, calibrated, ten_classes, groups, comparison],
+                ids=lambda make: make.__name__)  # fmt: skip
+def page(request, tmp_path_factory):
+    report = request.param()
+    path = report.to_html(tmp_path_factory.mktemp("page") / f"{request.param.__name__}.html")
+    return report, path
+
+
+def show(browser, path, *, width=1280, dark=False, media=""):
+    """Open a page in a window of that width."""
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
+        "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False,
+    })  # fmt: skip
+    scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": [scheme]})
+    browser.get(f"file://{path}")
+
+
+def open_all(browser):
+    browser.execute_script("document.querySelectorAll('details').forEach(d => d.open = true)")
+
+
+def test_sections_open_and_close(browser, page):
+    report, path = page
+    show(browser, path)
+    details = browser.find_elements("tag name", "details")
+    assert len(details) == len(report._document().sections)
+    for one in details:
+        summary = one.find_element("tag name", "summary")
+        closed = one.size["height"]
+        summary.click()
+        assert one.get_attribute("open") and one.size["height"] > closed
+        summary.click()
+        assert not one.get_attribute("open") and one.size["height"] == closed
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_nothing_scrolls_sideways(browser, page, width):
+    _, path = page
+    show(browser, path, width=width)
+    open_all(browser)
+    wide = browser.execute_script(
+        "return [...document.querySelectorAll('.skcalib *')].filter(e => !e.closest('svg *') && "
+        "e.getBoundingClientRect().right > innerWidth + 1 && "
+        "getComputedStyle(e).position !== 'absolute').map(e => e.outerHTML.slice(0, 80))"
+    )
+    assert wide == []
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+
+
+def test_the_first_screen_holds_the_verdict(browser, page):
+    """Headline, sentences and numbers are visible without scrolling, also on a phone."""
+    _, path = page
+    for width in (390, 1280):
+        show(browser, path, width=width)
+        bottom = browser.execute_script(
+            "return document.querySelector('.verdict').getBoundingClientRect().bottom"
+        )
+        assert bottom < 900
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_text_can_be_read(browser, page, dark):
+    _, path = page
+    show(browser, path, dark=dark)
+    open_all(browser)
+    paper = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+    assert (paper == "rgb(255, 255, 255)") is not dark
+    assert browser.execute_script(CONTRAST) == []
+
+
+def test_print_shows_all_sections(browser, page, tmp_path):
+    report, path = page
+    show(browser, path, media="print", dark=True)
+    heights = browser.execute_script(
+        "return [...document.querySelectorAll('details')].map(e => e.getBoundingClientRect().height"
+        " / e.querySelector('summary').getBoundingClientRect().height)"
+    )
+    assert min(heights) > 1.5
+    assert browser.execute_script("return getComputedStyle(document.body).backgroundColor") == (
+        "rgb(255, 255, 255)"
+    )
+    printed = base64.b64decode(browser.execute_cdp_cmd("Page.printToPDF", {})["data"])
+    assert printed.startswith(b"%PDF") and len(printed) > 20_000
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+def test_no_error_in_the_console(browser, page):
+    _, path = page
+    show(browser, path)
+    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+
+
+def test_pictures_and_tables_are_named(browser, page):
+    _, path = page
+    show(browser, path)
+    unnamed = browser.execute_script(
+        "return [...document.querySelectorAll('.skcalib svg, .skcalib [role=img]')]"
+        ".filter(e => !e.closest('svg svg') && !(e.getAttribute('aria-label') || '').trim()).length"
+        " + [...document.querySelectorAll('.skcalib table')].filter(t => !t.caption).length"
+    )
+    assert unnamed == 0
+
+
+def test_a_notebook_keeps_the_page_in_its_frame(browser, page, tmp_path):
+    """The fragment neither leaves the output cell nor restyles what stands around it."""
+    report, _ = page
+    path = tmp_path / "notebook.html"
+    body = report._repr_html_()
+    around = '<p id="outside" style="font: 13px serif">text <b>bold</b></p>'
+    path.write_text(
+        f'<!DOCTYPE html><html><body>{around}<div id="cell" style="width: 620px">{body}</div>'
+        "</body></html>",
+        encoding="utf-8",
+    )
+    show(browser, path)
+    open_all(browser)
+    inside = browser.execute_script(
+        "const cell = document.getElementById('cell');"
+        "return [cell.scrollWidth, getComputedStyle(document.getElementById('outside')).fontSize]"
+    )
+    assert inside[0] <= 620 and inside[1] == "13px"
+
+
+@pytest.mark.skipif("AXE_CORE" not in os.environ, reason="AXE_CORE does not name axe.min.js")
+@pytest.mark.parametrize("dark", [False, True])
+def test_axe_finds_nothing(browser, page, dark):
+    _, path = page
+    show(browser, path, dark=dark)
+    open_all(browser)
+    browser.execute_script(Path(os.environ["AXE_CORE"]).read_text(encoding="utf-8"))
+    found = browser.execute_async_script(
+        "const done = arguments[0]; axe.run().then(r => done(r.violations.map("
+        "v => [v.id, v.nodes.slice(0, 3).map(n => n.html.slice(0, 90))])))"
+    )
+    assert found == []
