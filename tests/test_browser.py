@@ -173,8 +173,8 @@ def test_text_can_be_read(browser, page, dark):
     assert browser.execute_script(CONTRAST) == []
 
 
-def test_print_shows_all_sections(browser, page, tmp_path):
-    report, path = page
+def test_print_shows_all_sections(browser, page):
+    _, path = page
     show(browser, path, media="print", dark=True)
     heights = browser.execute_script(
         "return [...document.querySelectorAll('details')].map(e => e.getBoundingClientRect().height"
