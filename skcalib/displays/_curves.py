@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skcalib._checks import from_table
-from skcalib._texts import nonnegative_text, record_text
+from skcalib._texts import nonnegative_text
 from skcalib.displays._strategies import make_curve
 from skcalib.errors._binary_events import binary_events
 from skcalib.errors._corp_bands import BANDS, check_resamples, consistency_band
@@ -47,7 +47,7 @@ class ReliabilityCurve:
 
 @dataclass(frozen=True)
 class CurveOptions:
-    """Options of the door, checked and with strings turned into objects."""
+    """Options of the constructors, checked and with strings turned into objects."""
 
     smoother: Smoother
     notion: Notion | None
@@ -159,9 +159,3 @@ def _errors_text(errors):
     mean, spread = (float(f([error.estimate for error in errors])) for f in (np.mean, np.std))
     known = "none detected" if float(f"{mean:.3f}") < 0 else f"{mean:z.3f}"
     return f"{known} (mean of {len(errors)} folds, sd {spread:.3f})"
-
-
-def interval_text(error):
-    """Estimate and interval, if there is one."""
-    known = np.isfinite(error.high - error.low)
-    return record_text(error) if known else f"{error.estimate:z.3f}"

@@ -1,4 +1,4 @@
-"""The doors of `DecompositionDisplay`: probabilities, a classifier, several classifiers."""
+"""Constructors of `DecompositionDisplay`: probabilities, a classifier, several classifiers."""
 
 from collections.abc import Mapping
 

@@ -21,7 +21,7 @@ from skcalib.errors._folded import expected_binned_error
 from skcalib.errors._terms import check_notion
 from skcalib.notions import Classwise
 
-_POINTS = 9  # sample sizes, if nobody names them
+_POINTS = 9  # sample sizes, by default
 _FIRST = 100  # the smallest of them, for data that are ten times larger
 
 
@@ -41,7 +41,7 @@ class NamedError:
         return np.sign(value) * np.sqrt(np.abs(value)) if self.squared else value
 
 
-#: Names at the door of `EstimationDisplay`.
+#: Names of errors for `EstimationDisplay`.
 ERRORS = {
     "ece": NamedError("ECE", partial(calibration_error, strategy="uniform", n_bins=15)),
     "debiased": NamedError(

@@ -1,4 +1,4 @@
-"""The doors of `EstimationDisplay`: probabilities, a classifier."""
+"""Constructors of `EstimationDisplay`: probabilities, a classifier."""
 
 from numbers import Real
 

@@ -1,4 +1,4 @@
-"""The three doors of `ReliabilityDisplay`: probabilities, a classifier, a cross-validation."""
+"""Constructors of `ReliabilityDisplay`: probabilities, a classifier, a cross-validation."""
 
 from sklearn.utils import check_random_state
 

@@ -9,7 +9,7 @@ from skcalib.displays._recalibration_maps import UNCHANGED
 
 @dataclass(frozen=True)
 class MapStyles:
-    """What the user wants of each kind of artist; a dict each."""
+    """Style of each kind of artist, as given by the user; a dict each."""
 
     curve: dict
     histogram: dict

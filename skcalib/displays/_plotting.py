@@ -74,7 +74,7 @@ def one_or_all(artists):
 
 
 def without_aliases(style, kind="line"):
-    """Arguments of an artist, None for none, so that the user's "lw" meets our "linewidth"."""
+    """Arguments of an artist, or None, with full names: "linewidth" for "lw"."""
     artists = {"line": Line2D, "points": PathCollection, "segments": LineCollection}
     return normalize_kwargs(style, artists[kind])
 
@@ -103,9 +103,9 @@ def numbered(number):
 
 
 def next_color(ax):
-    """First colour of the palette that no line on the axes wears."""
-    worn = {to_hex(line.get_color()) for line in ax.lines}
-    free = [color for color in COLORS if color not in worn]
+    """First colour of the palette that no line on the axes has."""
+    used = {to_hex(line.get_color()) for line in ax.lines}
+    free = [color for color in COLORS if color not in used]
     return free[0] if free else COLORS[len(ax.lines) % len(COLORS)]
 
 
@@ -207,21 +207,6 @@ def event_text(event):
     return class_text(event.removeprefix("class ")) if event.startswith("class ") else event
 
 
-def draw_legend(ax, entries, corner, **kwargs):
-    """Legend of (artist, text) pairs, the diagonal last."""
-    entries = sorted(entries, key=lambda entry: entry[1] == REFERENCE)
-    handles, labels = zip(*entries, strict=True) if entries else ((), ())
-    style = {"framealpha": 0.85, "handlelength": 1.5, **kwargs}
-    return ax.legend(handles, labels, loc=corner, **style)
-
-
-def emptier_corner(x, y):
-    """Above or below the diagonal, whichever the points leave freer."""
-    above = np.min(1 - y[x < 0.5], initial=1)
-    below = np.min(y[x > 0.5], initial=1)
-    return "upper left" if above > below else "lower right"
-
-
 def scale_panels(axes, scores, weights, scale):
     """The same scale for all panels of a display, which suits their scores together."""
     scores = np.concatenate(scores) if scores else np.array([0.0, 0.5, 1.0])  # nothing is crowded
@@ -232,7 +217,7 @@ def scale_panels(axes, scores, weights, scale):
 
 @dataclass(frozen=True)
 class Styles:
-    """What the user wants of lines, bands, histograms and diagonals; None or a dict each."""
+    """Styles of artists, as given by the user; None or a dict each."""
 
     curve: dict
     band: dict | None

@@ -96,7 +96,7 @@ def estimator_maps(estimator, X, name, classes, max_points, pos_label=None):
 
 
 def _positive(known, pos_label):
-    """Position of the positive class; None where nobody names it."""
+    """Position of the positive class; None where it is not given."""
     if pos_label is None:
         return None
     if len(known) > 2:

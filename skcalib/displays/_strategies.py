@@ -76,7 +76,7 @@ class SmoothCurve:
 
     def confidence(self, level, n_resamples, rng):
         # The estimate is a weighted mean; averages of random signs show the sum of its squared
-        # weights, the inverse of its effective size, without a look inside the smoother.
+        # weights, the inverse of its effective size, whatever the smoother.
         signs = rng.choice([-1.0, 1.0], size=(len(self._fitted.forecast_), n_resamples))
         size = 1 / np.mean(self._apply(signs) ** 2, axis=1)
         return clopper_pearson(self.prob_true, np.maximum(size, 1), level)

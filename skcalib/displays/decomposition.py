@@ -51,7 +51,7 @@ class DecompositionDisplay(FromModels):
     See Also
     --------
     CalibrationErrorEstimator : Estimates the first part.
-    GroupingDisplay : Shows who is behind the second part.
+    GroupingDisplay : Shows the groups that the second part comes from.
 
     Notes
     -----

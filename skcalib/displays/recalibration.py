@@ -17,7 +17,7 @@ class RecalibrationDisplay:
     **Two classes**: a recalibrator is a function :math:`p \mapsto p'` of the probability of the
     positive class, which is drawn as a curve over [0, 1], with ``input="logits"`` too. A jump of a
     step function is a vertical line where it happens. On the diagonal nothing is changed. Above it
-    the recalibrator raises the probability; a flat piece forgets what the forecasts there were.
+    the recalibrator raises the probability. A flat piece gives different forecasts one value.
 
     **More classes**: what a class gets depends on the probabilities of all. There is a panel for
     each class with one point for each forecast, so forecasts are needed. Points that lie on a curve

@@ -11,7 +11,7 @@ from skcalib.smoothers.crossfit import OutOfFoldSmoother
 
 #: Quantiles of the scores at which the knots lie (Harrell, table 2.3).
 _PLACES = {3: (0.1, 0.5, 0.9), 4: (0.05, 0.35, 0.65, 0.95), 5: (0.05, 0.275, 0.5, 0.725, 0.95)}
-_PER_PARAMETER = 10  # labels of the rarer kind for each parameter, if nobody names the knots
+_PER_PARAMETER = 10  # labels of the rarer kind for each parameter, for n_knots="auto"
 _SMALLEST, _LARGEST = 1e-15, 0.01  # what a score of 0 may count as
 _DEPENDENT = 1e-6  # a column that adds less than this to the others is dropped
 _SLOPE = 1.0  # precision of the slope of a straight line around 1
