@@ -51,8 +51,8 @@ _PERCENT = re.compile(rf"({_NUMBER})(?: (?:to|and) ({_NUMBER}))? ?%")
 _INTERVAL = re.compile(rf"({_NUMBER}) ?(?:\[|\((?:95 % CI )?)({_NUMBER})(?:,| to) ({_NUMBER})[\])]")
 #: Rows of numbers that may be negative, or beyond one, and of those that are shares of a whole.
 _SIGNED = re.compile(
-    r"intercept|slope|in the large|skill|O/E|observed/expected|\bratio|log loss|gain|difference|"
-    r"shift|bias|change|gap",
+    r"intercept|slope|in the large|skill|scaled Brier|O/E|observed/expected|\bratio|log loss|gain|"
+    r"difference|shift|bias|change|gap",
     re.IGNORECASE,
 )
 _RATE = re.compile(
@@ -155,6 +155,9 @@ def contradictions(found, text=""):
         told.append(f"the direction is {direction}, and the verdict says {_OPPOSITE[direction]}")
     if found["suspicions"] and found["verdict"][0] != found["suspicions"][0]:
         told.append(f"a suspicion is not told first: {found['verdict'][0]}")
+    off = [place["label"] for place in found["places"] if place["detected"]]
+    if off and not found["miscalibrated"]:
+        told.append(f"no evidence of miscalibration, and {', '.join(off)} significantly off")
     told += _of_advice(found, verdict) + _of_errors(found, verdict) + _of_groups(found, verdict)
     return told
 
