@@ -51,9 +51,10 @@ for ax, is_shifted in zip(axes, (False, True), strict=True):
     )
     found = display.diagrams[0]
     loss = found.grouping_loss
+    at_least = f"at least {loss.estimate:.4f} [{loss.low:.4f}, {loss.high:.4f}]"
     print(
         f"{name}: accuracy {is_right.mean():.3f}, "
         f"calibration error {found.calibration_error:z.4f}, "
-        f"grouping loss at least {loss.estimate:.4f} [{loss.low:.4f}, {loss.high:.4f}]"
+        f"grouping loss {at_least if loss.estimate > 0 else 'not detected'}"
     )
 plt.show()

@@ -21,6 +21,7 @@ from skcalib import (
     calibration_intercept_slope,
     spiegelhalter_test,
 )
+from skcalib.grouping import differences_at_equal_scores
 
 rng = np.random.default_rng(0)
 n = 12_000
@@ -57,13 +58,15 @@ for ax, proba, name in ((axes[0], score[later], "as delivered"), (axes[1], after
 plt.show()
 
 # %%
-# For whom is the updated score wrong? All features are searched; the rule is found, not given.
+# Who differs from other patients with equal scores? All features are searched; the rule is found,
+# not given.
 
 grouping = GroupingLossEstimator(n_bins=5, region_ratio=250, random_state=0)
 grouping.fit(patients[later], event[later], y_proba=after)
 low, high = grouping.confidence_interval_
 print(f"grouping loss at least {grouping.grouping_loss_:.4f} [{low:.4f}, {high:.4f}]")
-for region in grouping.regions_[:3]:
-    print(f"{region.rule}: told {region.mean_score:.2f}, happened {region.mean_outcome:.2f}")
+found = differences_at_equal_scores(event[later], after, patients[later])
+for group in found.named:
+    print(f"{group.rule}: {group.observed:.2f} observed, {group.expected:.2f} at equal scores")
 difference = (truth[later] - after).groupby(patients["diabetes"][later]).mean()
 print(f"in truth: {difference[1]:+.2f} with diabetes, {difference[0]:+.2f} without")

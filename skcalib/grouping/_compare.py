@@ -140,9 +140,11 @@ def _test_pair(pair, candidates, score, rows, equal):
     parts, here = parts[rows].astype(np.float64), member[rows][:, None]
     if effective_size(equal.weight * here[:, 0]) < LEAST_SIZE:
         return []
-    numbers = compare(equal, here)
     tilted = parts * (equal.position - 0.5)[:, None]
+    if pair.cut is not None:  # the curve may jump where the range of scores ends
+        equal = equal.beyond(np.column_stack([parts[:, 1], tilted[:, 1]]))
     alone = parts if pair.cut is not None else np.hstack([parts, tilted])
+    numbers = compare(equal, here)
     joint = compare(equal.beyond(alone), here, least_share=1e-3)
     pvalue = np.maximum(numbers.pvalue[0], joint.pvalue[0])
     return [] if np.isnan(pvalue) else [_tested(pair, member, rows, equal, numbers, 0, pvalue)]

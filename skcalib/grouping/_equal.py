@@ -1,6 +1,7 @@
 r"""Comparison at equal scores: a linear model whose first part is a curve of the score.
 
-With a basis :math:`B` of curves of the score, the covariance of the labels with a group at equal
+The basis :math:`B` of the curve is piecewise linear, with frequent scores on their own, and holds a
+cross-fitted isotonic curve, which has the jumps. The covariance of the labels with a group at equal
 scores is :math:`T = \sum_i w_i \tilde g_i (y_i - c_i)`, where :math:`\tilde g` is what the basis
 leaves of the group and :math:`c` any curve. By orthogonality T does not depend on the curve where
 the basis holds it. What the basis misses of the calibration curve biases T only times what it
@@ -11,10 +12,11 @@ import warnings
 
 import numpy as np
 
-from skcalib.smoothers import LogitSmoother
+from skcalib.smoothers import IsotonicSmoother, LogitSmoother
 
 _FEWEST, _MOST = 3, 30  # intervals of the curve
 _RANK = 1e-8
+_ISOTONIC = 20  # samples from which on jumps of the curve are sought
 
 
 class EqualScores:
@@ -89,7 +91,7 @@ class EqualScores:
         self.residual = self.residual - added @ inner
 
     def _basis(self, n_intervals):
-        """Piecewise linear in the position, and indicators of frequent scores."""
+        """Piecewise linear in the position, frequent scores, and an isotonic curve."""
         values, which = np.unique(self.score, return_inverse=True)
         information = self.weight * self.offset * (1 - self.offset)
         total = max(information.sum(), 1e-300)
@@ -104,7 +106,17 @@ class EqualScores:
         hats = np.clip(1 - np.abs(place[:, None] - knots), 0.0, None)
         often = np.flatnonzero(mass >= 0.5 / n_intervals)
         atoms = (which[:, None] == often).astype(np.float64)
-        return np.hstack([hats, atoms]), position
+        jumps = np.empty((len(place), 0))
+        if np.ptp(self.hit) > 0 and len(place) > _ISOTONIC:
+            jumps = monotone_curve(self.score, self.hit, self.weight)[:, None]
+        return np.hstack([hats, atoms, jumps]), position
+
+
+def monotone_curve(score, hit, weight):
+    """Frequency of the event by cross-fitted isotonic regression, which can jump."""
+    smoother = IsotonicSmoother()
+    smoother.fit(np.column_stack([1 - score, score]), np.column_stack([1 - hit, hit]), weight)
+    return smoother.smooth_held_out()[:, 1]
 
 
 def parametric_curve(score, hit, weight):
