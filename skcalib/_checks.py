@@ -46,17 +46,27 @@ class Problem:
 
 
 def check_problem(
-    y_true, y_proba, *, sample_weight=None, labels=None, pos_label=None, name="y_proba"
+    y_true,
+    y_proba,
+    *,
+    sample_weight=None,
+    labels=None,
+    pos_label=None,
+    name="y_proba",
+    remedy="pos_label",
 ):
-    """Arguments of a public function -> `Problem`."""
+    """Arguments of a public function -> `Problem`.
+
+    `remedy` is the argument that messages recommend: "labels" where there is no `pos_label`.
+    """
     y = check_y(y_true)
     raw = check_features(y_proba, name=name, n_samples=len(y))
-    columns = {"labels": labels, "pos_label": pos_label, "name": name}
+    columns = {"labels": labels, "pos_label": pos_label, "name": name, "remedy": remedy}
     classes = classes_of_columns(y, y_proba, raw.shape[1], **columns)
     forecast, target = _check_simplex(raw, name), one_hot(y, classes)
     weight = moderate(check_weight(sample_weight, len(y)))
     counts = weight > 0
-    if not counts.all():  # a sample of weight zero is not there
+    if not counts.all():  # a sample of weight zero does not count
         forecast, target, weight = forecast[counts], target[counts], weight[counts]
     return Problem(forecast, target, weight, classes)
 
@@ -72,7 +82,9 @@ def event_last(problem, pos_label=None):
     return Problem(forecast, target, problem.weight, classes)
 
 
-def classes_of_columns(y, y_proba, n_columns, *, labels=None, pos_label=None, name="y_proba"):
+def classes_of_columns(
+    y, y_proba, n_columns, *, labels=None, pos_label=None, name="y_proba", remedy="pos_label"
+):
     """The class of each column, as arguments and the names of the columns say.
 
     A single column that names a class holds its probability. `labels` and `pos_label` decide
@@ -92,10 +104,20 @@ def classes_of_columns(y, y_proba, n_columns, *, labels=None, pos_label=None, na
             named = isinstance(only[0], (str, bytes)) and read_name(column, only).kind == "class"
             pos_label = only.tolist()[0] if named else None
     classes = check_classes(y, 1, labels=labels, pos_label=pos_label, name=name)
-    return _classes_by_name(column, classes, name, given=given)
+    return _classes_by_name(column, classes, name, given=given, remedy=remedy)
 
 
-def _classes_by_name(column, classes, name, *, given):
+def check_column_names(y_proba, classes, name):
+    """Refuse names of columns that contradict the known classes of the columns."""
+    columns = getattr(y_proba, "columns", None)
+    column = _name_of_single(y_proba) if columns is None or len(columns) == 1 else None
+    if column is None:
+        _check_order(y_proba, classes, name, remedy=None)
+    elif len(classes) == 2:
+        _classes_by_name(column, classes, name, given=True, remedy=None)
+
+
+def _classes_by_name(column, classes, name, *, given, remedy):
     """Two classes, the one that a single column is the probability of in the last place.
 
     `given`: the order of `classes` is that of arguments, not of sorted labels.
@@ -103,32 +125,41 @@ def _classes_by_name(column, classes, name, *, given):
     if isinstance(column, int):  # the column of another frame, or the number of the only column
         if given or column != classes[0]:
             return classes
-        raise _unclear(f"is number {column}", classes, name)
+        raise _unclear(f"is number {column}", classes, name, remedy)
     reading = read_name(column, classes, default=1)
     if reading.kind == "class":
         if given and reading.place == 0:
             named, other = classes.tolist()
             raise ValueError(
                 f"The column of {name} is named {column!r}, so it is the probability of "
-                f"{named!r}, but it would be read as that of {other!r}: pass pos_label={named!r} "
-                "(and no labels=), or an array, which has no names."
+                f"{named!r}, but it would be read as that of {other!r}: "
+                f"{_contradiction_remedy(named, other, remedy)}an array, which has no names."
             )
         return classes[::-1] if reading.place == 0 else classes
     if reading.kind == "negated" or 0 in reading.mentioned:
-        raise _unclear(f"is named {column!r}", classes, name, array_only=True)
+        raise _unclear(f"is named {column!r}", classes, name, None)
     if given or (is_plain(classes) and reading.kind in ("generic", "unknown")):
         return classes
-    raise _unclear(f"is named {column!r}", classes, name)
+    raise _unclear(f"is named {column!r}", classes, name, remedy)
 
 
-def _unclear(what, classes, name, *, array_only=False):
+def _contradiction_remedy(named, other, remedy):
+    if remedy is None:
+        return f"pass the probabilities of {other!r}, or "
+    if remedy == "labels":
+        return f"pass labels={[other, named]!r}, or "
+    return f"pass pos_label={named!r} (and no labels=), or "
+
+
+def _unclear(what, classes, name, remedy):
     """The error of a single column whose class is not known."""
     first, second = classes.tolist()
-    remedy = (
-        f"rename it after one of them, such as 'p_{second}'"
-        if array_only
-        else f"pass pos_label={first!r} or pos_label={second!r}"
-    )
+    remedy = {
+        None: f"rename it after one of them, such as 'p_{second}'",
+        "labels": f"pass labels={[first, second]!r} or labels={[second, first]!r}, with its class "
+        "last",
+        "pos_label": f"pass pos_label={first!r} or pos_label={second!r}",
+    }[remedy]
     return ValueError(
         f"The column of {name} {what}, which does not say whether it is the probability of "
         f"{first!r} or of {second!r}: {remedy}."
@@ -160,15 +191,7 @@ def _text_of(name):
     return None if not text or re.fullmatch(r"column_\d+", text) else text
 
 
-def _check_column_names(y_proba, classes, name):
-    """Refuse names of columns that contradict the classes which the columns are read as."""
-    column = _name_of_single(y_proba)
-    if column is not None and len(classes) == 2:
-        _classes_by_name(column, classes, name, given=True)
-    _check_order(y_proba, classes, name)
-
-
-def _check_order(y_proba, classes, name):
+def _check_order(y_proba, classes, name, *, remedy="labels"):
     """A data frame whose columns are the classes in another order would be read wrongly."""
     columns = list(getattr(y_proba, "columns", ()))
     expected = classes.tolist()
@@ -181,10 +204,11 @@ def _check_order(y_proba, classes, name):
         readings = [read_name(column, expected) for column in columns]
         places = [reading.place for reading in readings]
     if any(place is not None and place != k for k, place in enumerate(places)):
+        follow = "the sorted classes" if remedy else "the classes"
+        advice = "pass labels= with the class of each column, or reorder" if remedy else "reorder"
         raise ValueError(
-            f"The columns of {name} are named {listed(columns)}, but columns follow the sorted "
-            f"classes {listed(expected)}: pass labels= with the class of each column, or reorder "
-            "them."
+            f"The columns of {name} are named {listed(columns)}, but columns follow {follow} "
+            f"{listed(expected)}: {advice} them."
         )
 
 

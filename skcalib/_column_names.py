@@ -13,7 +13,7 @@ PROBABILITY = frozenset(("p", "pr", "prob", "probs", "proba", "probas", "probabi
 #: Words for a forecast. A number behind one of them may also count models or folds.
 FORECAST = frozenset(
     ("score", "scores", "pred", "preds", "predict", "predicted", "prediction", "predictions")
-    + ("forecast", "forecasts", "yhat", "hat", "risk", "probabilities")
+    + ("forecast", "forecasts", "yhat", "hat", "risk", "probabilities", "logit", "logits")
 )
 #: Words for the positive class, whatever it is called in the labels.
 POSITIVE = frozenset(("pos", "positive", "event"))

@@ -2,12 +2,26 @@
 
 import re
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy.special import logit
 
-from skcalib import calibration_error, calibration_upper_bound, proper_calibration_error
+from skcalib import (
+    CalibrationErrorEstimator,
+    GroupingLossEstimator,
+    IncrementalReliability,
+    PlattScaling,
+    ReliabilityDisplay,
+    calibration_error,
+    calibration_improvement,
+    calibration_upper_bound,
+    compare_calibration,
+    ks_calibration_error,
+    proper_calibration_error,
+)
 from skcalib._checks import check_problem
 from skcalib._column_names import is_numbering, is_plain, match_names, read_name
 
@@ -289,19 +303,113 @@ def test_a_single_class_and_a_name():
         check_problem(["stay"] * 5, pd.Series(P, name="p_churn"))
 
 
-def test_binned_errors_never_read_a_name_as_the_other_class():
-    """They see to the memory of a million forecasts themselves: the same answer, or a sentence."""
+@pytest.mark.parametrize("kind", BY_NAME)
+@pytest.mark.parametrize("error", [calibration_error, ks_calibration_error])
+def test_binned_errors_read_names_by_the_same_rule(kind, error):
+    """They check the forecasts of a million samples by themselves."""
+    expected = error(Y, P, pos_label="churn", notion="canonical")
+    assert expected != pytest.approx(error(Y, P, pos_label="stay", notion="canonical"))
     for name in VARIANTS:
-        column = pd.Series(P, name=name)
-        expected = calibration_error(Y, P, pos_label="churn", notion="canonical")
-        given = calibration_error(Y, column, pos_label="churn", notion="canonical")
-        assert given == expected
-        try:
-            found = calibration_error(Y, column, notion="canonical")
-        except ValueError as error:
-            assert "pass pos_label='churn'" in str(error)
-        else:
-            assert found == expected
+        column = BY_NAME[kind](name, P)
+        assert error(Y, column, pos_label="churn", notion="canonical") == expected
+        assert error(Y, column, notion="canonical") == expected
+        with pytest.raises(ValueError, match="is the probability of 'churn', but"):
+            error(Y, column, pos_label="stay", notion="canonical")
+
+
+MIXED = np.array(["churn", "stay", "stay", "churn", "stay"])  # not separable by P
+RECALIBRATED = PlattScaling(labels=["stay", "churn"]).fit(P, MIXED).predict_proba(P)
+
+
+@pytest.mark.parametrize("kind", BY_NAME)
+def test_recalibrators_read_names_by_the_same_rule(kind):
+    for name in VARIANTS:
+        column = BY_NAME[kind](name, P)
+        for labels in (None, ["stay", "churn"]):
+            fitted = PlattScaling(labels=labels).fit(column, MIXED)
+            assert fitted.classes_.tolist() == ["stay", "churn"]
+            np.testing.assert_array_equal(fitted.transform(column), RECALIBRATED)
+        with pytest.raises(ValueError, match=r"'churn', but .* pass labels=\['stay', 'churn'\]"):
+            PlattScaling(labels=["churn", "stay"]).fit(column, MIXED)
+    logits = BY_NAME[kind]("logit_churn", logit(P))
+    fitted = PlattScaling(input="logits").fit(logits, MIXED)
+    np.testing.assert_allclose(fitted.predict_proba(logits), RECALIBRATED, rtol=1e-9)
+    with pytest.raises(ValueError, match=r"'q', which does not say .* labels=\['stay', 'churn'\]"):
+        PlattScaling().fit(BY_NAME[kind]("q", P), MIXED)
+    with pytest.raises(ValueError, match=r"the single class 'churn', .* labels=\[other, 'churn'\]"):
+        PlattScaling().fit(BY_NAME[kind]("p_churn", P), ["churn"] * 5)
+
+
+@pytest.mark.parametrize("kind", BY_NAME)
+def test_recalibrators_refuse_another_name_than_at_fit(kind):
+    column, other = (BY_NAME[kind](name, P) for name in ("p_churn", "p_stay"))
+    if "frame" in kind:
+        with pytest.raises(ValueError, match="feature names should match"):
+            PlattScaling().fit(column, MIXED).predict(other)
+        series = other["p_stay"]
+        with pytest.raises(ValueError, match="'p_stay', so .* probabilities of 'churn'"):
+            PlattScaling().fit(column, MIXED).predict(series)
+    else:
+        for fitted_to in (column, P):
+            fitted = PlattScaling(labels=["stay", "churn"]).fit(fitted_to, MIXED)
+            np.testing.assert_array_equal(fitted.transform(column), RECALIBRATED)
+            with pytest.raises(ValueError, match="'p_stay', so .* probabilities of 'churn'"):
+                fitted.transform(other)
+    turned = pd.DataFrame({"p_stay": 1 - P, "p_churn": P})
+    with pytest.raises(ValueError, match=r"are named \['p_stay', 'p_churn'\]"):
+        PlattScaling().fit(turned, MIXED)
+    fitted = PlattScaling(labels=["stay", "churn"]).fit(turned, MIXED)
+    np.testing.assert_allclose(fitted.transform(turned), RECALIBRATED, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", BY_NAME)
+def test_estimators_and_streams_read_names_by_the_same_rule(kind):
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=200)
+    y = np.where(rng.uniform(size=200) < p**2, "churn", "stay")
+    order, wrong = ["stay", "churn"], ["churn", "stay"]
+    column, X = BY_NAME[kind]("p_churn", p), rng.normal(size=(200, 2))
+
+    def error_of(labels, proba):
+        return CalibrationErrorEstimator(labels=labels).fit(proba, y).calibration_error_
+
+    def groups_of(labels, proba):
+        estimator = GroupingLossEstimator(labels=labels, random_state=0)
+        return estimator.fit(X, y, y_proba=proba).grouping_loss_
+
+    def stream_of(labels, proba):
+        stream = IncrementalReliability(labels=labels or order, notion="canonical")
+        return stream.partial_fit(y, proba).calibration_error()
+
+    def curve_of(labels, proba):
+        display = ReliabilityDisplay.from_predictions(y, proba, labels=labels)
+        plt.close(display.figure_)
+        return display.curves[0].prob_true.tolist()
+
+    def gain_of(labels, proba):
+        after = BY_NAME[kind]("p_churn", p**2)
+        gain = calibration_improvement(y, proba, after, injective=True, labels=labels)
+        return gain.estimate
+
+    for value in (error_of, groups_of, stream_of, curve_of, gain_of):
+        expected = value(order, p)
+        assert value(None, column) == pytest.approx(expected, rel=1e-9), value.__name__
+        assert value(order, column) == pytest.approx(expected, rel=1e-9), value.__name__
+        with pytest.raises(ValueError, match="'p_churn', so it is the probability of 'churn', but"):
+            value(wrong, column)
+
+
+def test_a_comparison_of_columns_of_different_classes():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=400)
+    y = np.where(rng.uniform(size=400) < p, "churn", "stay")
+    churn, stay = pd.Series(p, name="p_churn"), pd.Series(1 - p**2, name="p_stay")
+    for second in (stay, p**2):
+        with pytest.raises(ValueError, match="of different classes: pass pos_label="):
+            compare_calibration(y, churn, second)
+    found = compare_calibration(y, churn, p**2, pos_label="churn")
+    assert found == compare_calibration(y, p, p**2, pos_label="churn")
+    assert found.high < 0
 
 
 def test_functions_agree_with_the_array_of_the_class():

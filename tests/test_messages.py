@@ -118,14 +118,14 @@ DOOR = [
     (
         (Y3, P3),
         {"pos_label": 1},
-        r"pos_label is for binary problems, but there are 3 classes: use notion='classwise' to see "
-        r"every class\.",
+        r"pos_label is for binary problems, but there are 3 classes: leave it out; where there is a "
+        r"notion=, 'classwise' shows every class\.",
     ),
     (
         (["x"] * 40, P[:, 1]),
         {},
-        r"y_true holds the single class 'x', so the class that y_proba of shape \(n,\) speaks of "
-        r"is unknown: pass labels=\[negative, positive\] or pos_label=\.",
+        r"y_true holds the single class 'x', so it is unknown which class y_proba of shape \(n,\) "
+        r"is the probability of: pass labels=\[negative, positive\] or pos_label=\.",
     ),
     (
         (Y, P),

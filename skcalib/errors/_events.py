@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skcalib._checks import _check_column_names, check_features, check_proba, check_weight
-from skcalib._labels import check_classes, check_y, one_hot, unique_labels
+from skcalib._checks import check_features, check_proba, check_weight, classes_of_columns
+from skcalib._labels import check_y, one_hot, unique_labels
 from skcalib.notions import Canonical, Classwise, Notion, TopLabel
 
 _CHUNK = 1 << 16  # entries that are read at a time: they stay in the cache
@@ -71,15 +71,22 @@ class Events:
 
 
 def check_events(
-    y_true, y_proba, notion, *, sample_weight=None, labels=None, pos_label=None, name="y_proba"
+    y_true,
+    y_proba,
+    notion,
+    *,
+    sample_weight=None,
+    labels=None,
+    pos_label=None,
+    name="y_proba",
+    remedy="pos_label",
 ):
     """Arguments of a public function -> `Events`; the forecasts are checked as they are read."""
     y = check_y(y_true)
     raw = check_features(y_proba, name=name, n_samples=len(y))
     distinct, place, length, index = _look_up(y)
-    classes = check_classes(distinct, raw.shape[1], labels=labels, pos_label=pos_label, name=name)
-    if labels is None:
-        _check_column_names(y_proba, classes, name)
+    columns = {"labels": labels, "pos_label": pos_label, "name": name, "remedy": remedy}
+    classes = classes_of_columns(distinct, y_proba, raw.shape[1], **columns)
     table = np.zeros(length, dtype=np.uint8 if len(classes) <= 256 else np.intp)
     table[place] = one_hot(distinct, classes).argmax(axis=1)
     column = table.take(index)

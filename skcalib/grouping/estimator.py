@@ -53,7 +53,8 @@ class GroupingLossEstimator(ClassifierInspector):
         scikit-learn estimator with `apply` or `predict`. For "risk": a regressor, fitted to the
         residual, or a classifier in place of the default gradient boosting.
     n_bins : int, default=15
-        Level sets at the most; fewer where one would not hold three regions of measured samples.
+        Maximum number of level sets; fewer where one would not hold three regions of measured
+        samples.
     strategy : {"quantile", "uniform"}, default="quantile"
         Level sets of equal mass or equal width.
     region_ratio : int, default=12
@@ -228,7 +229,7 @@ class GroupingLossEstimator(ClassifierInspector):
         seed = self._seed()
         features = self._features(X)[tested]
         regions = None if regions is None else check_regions(regions, len(tested))[tested]
-        if weight is not None:  # a sample of weight zero is not there
+        if weight is not None:  # a sample of weight zero does not count
             there = np.asarray(weight) > 0
             proba, y, weight, features = proba[there], y[there], weight[there], features[there]
             regions = None if regions is None else regions[there]
@@ -263,7 +264,8 @@ class GroupingLossEstimator(ClassifierInspector):
                 "GroupingLossEstimator without an estimator needs the probabilities: pass y_proba "
                 "next to the features X, by keyword: fit(X, y, y_proba=...)."
             )
-        problem = check_problem(y, self._y_proba, sample_weight=sample_weight, labels=self.labels)
+        given = {"sample_weight": sample_weight, "labels": self.labels}
+        problem = check_problem(y, self._y_proba, remedy="labels", **given)
         check_consistent_length(X, y)
         self.classes_ = problem.classes
         weight = None if sample_weight is None else check_weight(sample_weight, len(y))

@@ -67,15 +67,15 @@ def compare_calibration(
 ):
     r"""Compare two models on the same samples: whether the first is better calibrated.
 
-    Both forecasts speak of the same samples. In each of B consecutive blocks the unbiased
+    Both forecasts are for the same samples. In each of B consecutive blocks the unbiased
     estimate of :func:`~skcalib.kernel_calibration_error` is computed for both, with one kernel
     for each problem of the notion, whose bandwidth comes from the forecasts of both together. The
     differences :math:`d_b = SKCE_b(\text{first}) - SKCE_b(\text{second})` of the blocks are
     independent, so their mean, which is unbiased, has Student's interval with B - 1 degrees of
     freedom. Samples must be in random order.
 
-    A difference in calibration is no difference in quality: a constant forecast is calibrated. Look
-    at a proper score, too.
+    A difference in calibration is no difference in quality: a constant forecast is calibrated.
+    Compare a proper score, too.
 
     Parameters
     ----------
@@ -125,6 +125,11 @@ def compare_calibration(
         check_problem(y_true, proba, name=name, **options)
         for name, proba in (("first", first), ("second", second))
     ]
+    if not np.array_equal(problems[0].classes, problems[1].classes):
+        raise ValueError(
+            "first and second are probabilities of different classes: pass pos_label= with the "
+            "class of both."
+        )
     n_samples = len(problems[0].weight)
     check_confidence_level(confidence_level)
     block_size = max(2, int(np.sqrt(n_samples))) if block_size is None else block_size

@@ -6,12 +6,14 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from skcalib._checks import (
     HALF_TOLERANCE,
+    check_column_names,
     check_features,
     check_proba,
     check_weight,
+    classes_of_columns,
     moderate,
 )
-from skcalib._labels import check_classes, check_y, class_columns
+from skcalib._labels import check_y, class_columns
 from skcalib.errors._terms import check_loss
 from skcalib.links._base import detection_limit, log_forecast
 from skcalib.tower import weighted_mean
@@ -50,8 +52,8 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples,) or (n_samples, n_classes)
-            Probabilities of held-out samples, or logits with ``input="logits"``. One column speaks
-            of the positive class.
+            Probabilities of held-out samples, or logits with ``input="logits"``. One column is
+            that of the positive class, or of the class that its name names.
         y : array-like of shape (n_samples,)
             Labels.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -78,13 +80,13 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
             column_or_1d(y, warn=True)  # a column is taken, with scikit-learn's warning
         y = labels
         raw = check_features(X, name="X", n_samples=len(y))
-        self.classes_ = self._check_columns(raw, y)
+        self.classes_ = self._check_columns(X, raw, y)
         if np.ndim(X) == 2:
             validate_data(self, X, reset=True, skip_check_array=True)
         columns = class_columns(y, self.classes_)
         weight = moderate(check_weight(sample_weight, len(y)))
         there = weight > 0
-        if not there.all():  # a sample of weight zero is not there
+        if not there.all():  # a sample of weight zero does not count
             raw, columns, weight = raw[there], columns[there], weight[there]
         self._learn_reading(raw)
         self._learn(score, self._read(raw), columns, weight)
@@ -104,8 +106,11 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
             Rows sum to one.
         """
         check_is_fitted(self)
-        if np.ndim(X) == 2:
+        is_table = np.ndim(X) == 2
+        if is_table:
             validate_data(self, X, reset=False, skip_check_array=True)
+        if not (is_table and hasattr(self, "feature_names_in_")):  # else the names are those of fit
+            check_column_names(X, self.classes_, "X")
         forecast = self._read(X)
         if forecast.shape[1] != len(self.classes_):
             raise ValueError(
@@ -180,7 +185,7 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         if self.input not in ("proba", "logits"):
             raise ValueError(f"input must be 'proba' or 'logits', got {self.input!r}.")
 
-    def _check_columns(self, raw, y):
+    def _check_columns(self, X, raw, y):
         """The class of each column; features and logits where probabilities belong are refused."""
         if self.input == "proba" and (raw.min() < 0 or raw.max() > 1 + HALF_TOLERANCE):
             value = raw.min() if raw.min() < 0 else raw.max()
@@ -189,7 +194,9 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
                 f"logits set input='logits'; for features, {self._remedy()}."
             )
         try:
-            return check_classes(y, raw.shape[1], labels=self.labels, name="X")
+            classes = classes_of_columns(
+                y, X, raw.shape[1], labels=self.labels, name="X", remedy="labels"
+            )
         except ValueError as error:
             sums = raw.sum(axis=1, dtype=np.float64)
             if self.input == "logits" or raw.shape[1] == 1 or np.allclose(sums, 1, atol=0.01):
@@ -198,6 +205,13 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
                 f"X has {raw.shape[1]} columns whose rows do not sum to 1, but must be a matrix of "
                 f"probabilities, one column for each class: {self._remedy()}."
             ) from error
+        if None in classes.tolist():  # a name of the column, but no name of the other class
+            only = np.asarray(y).tolist()[0]
+            raise ValueError(
+                f"y holds the single class {only!r}, so the other class of X is unknown: pass "
+                f"labels=[other, {only!r}]."
+            )
+        return classes
 
     def _remedy(self):
         """What to write instead of the features or the classifier itself."""

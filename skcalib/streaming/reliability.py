@@ -205,7 +205,12 @@ class IncrementalReliability(BaseEstimator):
     def _read(self, plan, y_true, y_proba, sample_weight):
         """Sums over some samples."""
         events = check_events(
-            y_true, y_proba, plan.notion, sample_weight=sample_weight, labels=plan.labels
+            y_true,
+            y_proba,
+            plan.notion,
+            sample_weight=sample_weight,
+            labels=plan.labels,
+            remedy="labels",
         )
         bins = list_bins(events, plan.n_bins, "uniform")
         high = np.array([[getattr(one, name) for name in FIELDS] for one in bins])
