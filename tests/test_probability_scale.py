@@ -1,6 +1,8 @@
 """Scales that show crowded scores: straight diagonals, plain ticks, one scale for all displays."""
 
+import gc
 import pickle
+import weakref
 from itertools import pairwise
 
 import matplotlib
@@ -182,3 +184,13 @@ def test_histogram_with_a_spike_has_a_root_scale_that_is_named():
         spiked.ax_hist_.transData.transform(corners)
     )[:, 1]
     assert np.median(heights[heights > 1e-6]) > 0.03  # of the height of the histogram
+
+
+def test_closed_figures_are_freed():
+    display = draw(labels_of(RARE), RARE, name="A")
+    figure = weakref.ref(display.figure_)
+    draw(labels_of(RARE), RARE, name="B", ax=display.ax_)
+    plt.close("all")
+    del display
+    gc.collect()
+    assert figure() is None

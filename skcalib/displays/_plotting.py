@@ -1,7 +1,6 @@
 """Drawing of reliability curves on matplotlib axes. Import this module inside methods only."""
 
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -153,7 +152,8 @@ def draw_scores(ax, scores, weight, *, color, **kwargs):
         inset.spines[["top", "left", "right"]].set_visible(False)
         inset.patch.set_visible(False)
     bins = probability_map(ax).edges
-    drawn = _HISTOGRAMS.setdefault(inset, [])
+    # On the inset itself: a table of figures would keep them alive, as histograms refer to them.
+    inset.skcalib_histograms = drawn = getattr(inset, "skcalib_histograms", [])
     drawn.append(_Histogram(np.clip(scores, 0, 1), weight / weight.sum(), color, kwargs))
     changed = inset.get_gid() != str(bins)
     inset.set_gid(str(bins))
@@ -184,9 +184,6 @@ class _Histogram:
             patch.remove()
         style = {"bins": bins, **self.style}
         self.heights, _, self.patches = inset.hist(self.scores, weights=self.share, **style)
-
-
-_HISTOGRAMS = WeakKeyDictionary()
 
 
 def square_axes(ax, event):
