@@ -138,6 +138,7 @@ def test_impossible_numbers_are_found(text):
         "Calibration intercept -0.7 [-0.9, -0.5]",
         "Log loss 1.2 [1.1, 1.3]",
         "100 % of the labels are of one class",
+        "Typical error: up to 0.0 points (95 % upper limit).",
         "none detected (upper limit 0.002)",
     ],
 )

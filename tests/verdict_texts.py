@@ -62,7 +62,7 @@ _SQUARED = re.compile(r"calibration (?:error|loss)|grouping|squared|^calibration
 _COMPLETE = re.compile(
     r"(?:lower|reduc|remov|gain|improv|saves?|explain|better|less)\D{0,40}\b100(?:\.0)? %|"
     r"\b100(?:\.0)? %\)? (?:lower|less|better|of the (?:loss|error))|"
-    r"(?:to|->|\u2192) 0\.0+(?![\d.]*[1-9])",
+    r"(?<!up )(?:to|->|\u2192) 0\.0+(?![\d.]*[1-9])",
     re.IGNORECASE,
 )
 
