@@ -106,7 +106,7 @@ def _row(row, head):
     for k, (name, cell) in enumerate(zip(head, row.cells, strict=True)):
         marked, star = (f' class="marked{tone}"', "&nbsp;*") if k in row.marked else ("", "")
         if k == 0:
-            note = f'<span class="note">{escape(row.note)}</span>' if row.note else ""
+            note = f'<span class="note">{_words(row.note)}</span>' if row.note else ""
             cells.append(
                 f'<th scope="row" role="rowheader"{marked}>{escape(cell)}{star}{note}</th>'
             )

@@ -115,7 +115,7 @@ def _gain_tile(findings):
     advice = findings.advice
     if advice.recommended is None:
         (loss,) = numbers(advice.log_loss["before"])
-        return Tile(((loss, "log loss, cross-validated"),), "no recalibration recommended")
+        return Tile(((loss, "log loss"),), "no recalibration recommended")
     before, after = numbers(advice.log_loss["before"], advice.log_loss["after"])
     name = wording.recalibrator_name(advice.recommended)
     return Tile(((f"{before} -> {after}", "log loss"),), f"held out, after {name}")

@@ -63,7 +63,7 @@ def overlaid(reports):
     what = f"probability of {event_name(first.findings)}" if binary else "confidence"
 
     def draw():
-        figure = _figure()
+        figure = _figure(6.4, 7.0)
         for name, report in reports.items():
             _display(report, report.binary, figure.gca(), name=shorten(name), band=None)
         return as_svg(figure, "models")
@@ -120,7 +120,7 @@ def _picture(report, binary, event, title, scores=(), *, small=False):
     def draw():
         from skcalib.displays._plotting import set_probability_scale
 
-        figure = _figure(small=small)
+        figure = _figure(3.4, 3.8) if small else _figure()
         for one in scores:
             set_probability_scale(figure.gca(), one)
         display = _display(report, binary, figure.gca(), name=None, band="consistency")
@@ -152,11 +152,11 @@ def _display(report, binary, axes, *, name, band):
         )
 
 
-def _figure(*, small=False):
+def _figure(width=4.6, height=5.0):
     """A figure that is as wide as it is shown, so that its text has the size of the page's."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(3.4, 3.8) if small else (4.6, 5.0), layout="constrained")
+    figure = Figure(figsize=(width, height), layout="constrained")
     figure.add_subplot()
     return figure
 
