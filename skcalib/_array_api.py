@@ -1,4 +1,4 @@
-"""Arrays of other libraries at the door: PyTorch, and all that speak of their memory as DLPack.
+"""Arrays of other libraries at the door: PyTorch, and all that export their memory as DLPack.
 
 The library computes in NumPy. What lies in the memory of the CPU is read where it is, without a
 copy; what does not is refused, because a transfer from a device is for its owner to decide.

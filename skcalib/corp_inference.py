@@ -212,8 +212,8 @@ def corp_test(
     Returns
     -------
     CalibrationTest
-        ``statistic`` is MCB and ``estimate`` is MCB minus its mean over the draws: what is left
-        of the miscalibration beyond chance, zero on average for calibrated forecasts and possibly
+        ``statistic`` is MCB and ``estimate`` is MCB minus its mean over the draws: the
+        excess over the calibrated case, zero on average for calibrated forecasts and possibly
         negative. For others it is nearly unbiased: labels drawn from the forecasts stand in for
         theirs (over-confident forecasts with a Brier calibration error of .0063: .0074 for 300
         samples, .0065 for 5,000). Both infinite, and p the smallest, where the log loss is.

@@ -24,7 +24,7 @@ class CrossFitProba(TransformerMixin, ClassifierTrainer):
     estimator : classifier, default=None
         What produces the probabilities; cloned, never fitted in place. A
         `sklearn.frozen.FrozenEstimator` is used as it is, and then the data of `fit_transform`
-        must be data that it has not seen. None is `LogisticRegression`.
+        must be held-out data. None is `LogisticRegression`.
     cv : None, int or splitter, default=None
         Folds; None means five, stratified. Repeated splitters average the predictions for each
         sample. Each sample must be tested at least once.

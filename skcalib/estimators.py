@@ -19,7 +19,7 @@ class CalibrationErrorEstimator(ClassifierInspector):
 
     .. math:: E\, L(Y, S) = E\, D(C, S) + E\, H(C), \qquad C = E[Y|S],
 
-    on data that the classifier has not seen. Three forms of use:
+    on held-out data. Three forms of use:
 
     - ``CalibrationErrorEstimator().fit(P, y)``: P is the matrix of probabilities itself;
     - with a fitted classifier (or a `FrozenEstimator`), ``fit(X, y)`` on *held-out* data;

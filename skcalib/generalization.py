@@ -87,9 +87,8 @@ def ece_generalization_bound(
     - "ece": :math:`|ECE(test) - ECE(train)| \le \sqrt{8 (eCMI + B \ln 2) / n}`.
     - "tce": :math:`|TCE - ECE(train)|` is at most this plus :math:`(1 + L) / B`, and for quantile
       bins, whose edges are learned, plus :math:`(1 + L) \sqrt{2 (fCMI + B \ln 2) / n}` as well.
-    - "recalibrated_fresh": the TCE after histogram binning (quantile bins) with n samples that the
-      classifier has not seen, at most
-      :math:`\sqrt{2 B \ln 2 / (n - B)} + 2 B / (n - B)`.
+    - "recalibrated_fresh": the TCE after histogram binning (quantile bins) with n held-out
+      samples, at most :math:`\sqrt{2 B \ln 2 / (n - B)} + 2 B / (n - B)`.
     - "recalibrated_reused": the same error where the binning reuses the n training samples of the
       classifier, at most :math:`2 \sqrt{2 (fCMI + B \ln 2) / n}`.
     - "metric_entropy": :math:`|TCE - ECE(train)|` with uniform bins, without information: at most
@@ -138,7 +137,7 @@ def ece_generalization_bound(
     See Also
     --------
     evaluate_supersample : Refits that show the gap itself.
-    ece_bias_bound : Bounds for samples that the classifier has not seen.
+    ece_bias_bound : Bounds for held-out samples.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What a recalibration gains, on data that it has not seen."""
+"""What a recalibration gains, on held-out data."""
 
 import warnings
 from dataclasses import dataclass
@@ -102,7 +102,7 @@ def calibration_improvement(
         The class of each column; needed where `y_true` may lack a class. By default those of the
         recalibrator, if `after` is one.
     pos_label : label, default=None
-        The class that probabilities of shape (n_samples,) speak of.
+        The class that probabilities of shape (n_samples,) refer to.
 
     Returns
     -------
@@ -192,7 +192,7 @@ def _check_after(after, y_true, problem, sample_weight, names):
     other = check_problem(y_true, after, sample_weight=sample_weight, name="after", **names)
     if other.forecast.shape != problem.forecast.shape:
         raise ValueError(
-            f"before and after must speak of the same classes, but have {len(problem.classes)} and "
+            f"before and after must be of the same classes, but have {len(problem.classes)} and "
             f"{len(other.classes)} columns."
         )
     if not np.array_equal(other.classes, problem.classes):  # one column here, two there

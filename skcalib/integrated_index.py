@@ -50,7 +50,7 @@ def integrated_calibration_index(
     labels : array-like of shape (n_classes,), default=None
         The class of each column of `y_proba`; needed where `y_true` may lack a class.
     pos_label : label, default=None
-        The class that a `y_proba` of shape (n_samples,) speaks of; by default the last in order.
+        The class that a `y_proba` of shape (n_samples,) refers to; by default the last in order.
 
     Returns
     -------

@@ -84,8 +84,8 @@ def mean_interval(values, weight=None, confidence_level=0.95, *, estimate=None):
 def first_within_one_standard_error(losses, weight=None):
     """The one-standard-error rule: the simplest candidate that may be the best.
 
-    The error is that of the paired difference, so that candidates which nearly agree are told
-    apart.
+    The error is that of the paired difference, so that candidates which nearly agree are
+    distinguished.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def first_within_one_standard_error(losses, weight=None):
     Returns
     -------
     first : int
-        The first candidate whose mean exceeds that of the best by its standard error at the most.
+        The first candidate whose mean exceeds that of the best by at most its standard error.
     best : int
         The candidate of lowest mean.
     intervals : list of MeanInterval

@@ -21,7 +21,7 @@ from skcalib.trainer import ClassifierTrainer
 
 
 class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
-    r"""A classifier whose probabilities are recalibrated on data that it has not seen.
+    r"""A classifier whose probabilities are recalibrated on held-out data.
 
     1. The classifier is cloned, fitted on the folds of (X, y), and predicts out of fold.
     2. The recalibrator g is fitted to these probabilities and y.
@@ -36,7 +36,7 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
     estimator : classifier, default=None
         What produces the probabilities; cloned, never fitted in place. With a
         `sklearn.frozen.FrozenEstimator` there are no folds: it is used as it is, and (X, y) must
-        be data that it has not seen. None is `LogisticRegression`.
+        be held-out data. None is `LogisticRegression`.
     recalibrator : recalibrator, Pipeline of recalibrators or "auto", default=None
         Any object with ``fit(P, y)`` and ``predict_proba(P)``, of this library or not. It is
         cloned, and each of its parameters ``labels`` and ``*__labels`` is set to `classes_`. None
@@ -228,7 +228,7 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
             raise ValueError(
                 "cv='prefit' is not an option here: to use a fitted classifier as it is, leave cv "
                 "out, wrap the classifier, RecalibratedClassifierCV(FrozenEstimator(clf)) with "
-                "FrozenEstimator from sklearn.frozen, and fit to data that it has not seen."
+                "FrozenEstimator from sklearn.frozen, and fit to held-out data."
             )
 
     def _select(self, held_out, y, weight, folds):

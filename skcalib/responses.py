@@ -1,6 +1,6 @@
 """From classifiers to probabilities: fitted ones as they are, others out of fold.
 
-Columns always follow a given list of classes: a class that a fold has not seen has probability 0
+Columns always follow a given list of classes: a class that a fold lacks has probability 0
 there, and a label that a classifier has never seen gets a column of its own.
 """
 
@@ -105,7 +105,7 @@ def held_out_proba(
     groups=None,
     owner="This",
 ):
-    """Probabilities for (X, y) from a model that has not seen them.
+    """Probabilities for (X, y) from a model that was not fitted to them.
 
     With ``cv=None`` the fitted classifier (or `FrozenEstimator`) is used as it is, and (X, y) must
     be held-out data; otherwise it is cloned and predicts out of fold.

@@ -107,7 +107,7 @@ def select_recalibrator(
 
     .. math:: \bar\ell(c) - \bar\ell(b) \le se\bigl(\ell_i(c) - \ell_i(b)\bigr) .
 
-    The errors are *paired*: candidates that nearly agree are told apart although the losses
+    The errors are *paired*: candidates that nearly agree are distinguished although the losses
     themselves vary a lot. So the complex map must earn its place.
 
     Parameters
@@ -115,7 +115,7 @@ def select_recalibrator(
     candidates : list of recalibrators, or None
         From simple to complex; None is `default_candidates`.
     proba : array of shape (n, K)
-        Forecasts of a model that has not seen the samples.
+        Forecasts of a model that was not fitted to the samples.
     y : array of shape (n,)
         Labels.
     classes : array of shape (K,)
@@ -151,7 +151,7 @@ def select_recalibrator(
 
 
 def held_out_losses(candidates, proba, y, *, classes, folds, scores, weight=None, n_jobs=None):
-    """Losses (scores, candidates, n) of maps on samples that they have not seen, and weights (n,).
+    """Losses (scores, candidates, n) of maps on held-out samples, and weights (n,).
 
     Each candidate is fitted once for each fold, and judged by all scores. Parameters are those of
     `select_recalibrator`; samples that no fold tests, or of weight zero, are left out.
@@ -181,7 +181,7 @@ def one_standard_error(names, losses, weight=None, confidence_level=0.95):
     means = np.array([weighted_mean(row, weight) for row in losses])
     if np.isinf(means.min()):
         raise ValueError(
-            "Every candidate gives probability 0 to a label that it has not seen, so all log "
+            "Every candidate gives probability 0 to a held-out label, so all log "
             "losses are infinite: add a candidate such as TemperatureScaling(), or choose by "
             "loss='brier'."
         )

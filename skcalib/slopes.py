@@ -61,7 +61,7 @@ def calibration_intercept_slope(
     the squared weighted gradients, d = 1 or 2 parameters and the effective size
     :math:`m = (\sum w)^2 / \sum w^2`. They are right for weights, and where the model is wrong.
 
-    A forecast of exactly 0 or 1 that came true fits every intercept and every positive slope, so it
+    A forecast of exactly 0 or 1 that was right fits every intercept and every positive slope, so it
     carries no information and is left out of the fits.
 
     Parameters
@@ -77,7 +77,7 @@ def calibration_intercept_slope(
     labels : array-like of shape (2,), default=None
         The class of each column of `y_proba`.
     pos_label : label, default=None
-        The class that a `y_proba` of shape (n_samples,) speaks of; by default the last in order.
+        The class that a `y_proba` of shape (n_samples,) refers to; by default the last in order.
 
     Returns
     -------

@@ -58,7 +58,7 @@ class SupersampleEvaluation:
     rows : array of int of shape (S, n, 2)
         Row of X of each sample of each pair.
     forecast, target : array of shape (S, k, n, 2)
-        Probability of the positive class and whether it came true, or confidence and whether the
+        Probability of the positive class and whether it occurred, or confidence and whether the
         prediction was right, for all samples of the supersample. ``target - forecast`` is the
         residual that the ECE adds up.
     n_bins : int

@@ -67,7 +67,7 @@ class HistogramTree:
     Parameters
     ----------
     max_leaf_nodes : int
-        Leaves at the most; the split of largest gain comes first.
+        Maximum number of leaves; the split of largest gain comes first.
     min_samples_leaf : int, default=1
         Samples of the fit in each leaf at the least.
 

@@ -494,7 +494,7 @@ def test_it_is_the_consistency_test_of_the_miscalibration(multiclass):
 
 @pytest.mark.parametrize("world", [calibrated_binary, calibrated_ties, calibrated_top_label])
 def test_the_test_is_exact_and_the_excess_centred(world):
-    """p is not below uniform, and MCB beyond chance is zero on average, within 4 errors."""
+    """p is not below uniform, and the excess of MCB is zero on average, within 4 errors."""
     rng, pvalues, excess = np.random.default_rng(0), [], []
     for seed in range(240):
         y, proba, notion = world(rng, 60)

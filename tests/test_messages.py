@@ -118,8 +118,8 @@ DOOR = [
     (
         (Y3, P3),
         {"pos_label": 1},
-        r"pos_label is for binary problems, but there are 3 classes: leave it out; where there is a "
-        r"notion=, 'classwise' shows every class\.",
+        r"pos_label is for binary problems, but there are 3 classes: leave it out; where there is "
+        r"a notion=, 'classwise' shows every class\.",
     ),
     (
         (["x"] * 40, P[:, 1]),
@@ -237,7 +237,7 @@ FUNCTIONS = [
         s.proper_calibration_error,
         ([0, 0, 1, 1, 1, 0], [0.2, 0.2, 0.2, 0.8, 0.8, 0.8]),
         {"smoother": s.LevelSets(), "loss": "log"},
-        r"The smoother gives probability 0 to the label of \d samples that it has not seen, so its "
+        r"The smoother gives probability 0 to the label of \d held-out samples, so its "
         r"own log loss is infinite and nothing can be compared with it: use the default smoother, "
         r"method='direct' or loss='brier'\.",
     ),

@@ -40,7 +40,7 @@ from skcalib.notions import NOTIONS
 from skcalib.scores import SCORES
 
 METHODS = ["risk", "direct", "cross"]
-#: Smoothers whose refinement is their loss on labels that they have not seen.
+#: Smoothers whose refinement is their loss on held-out labels.
 BY_LOSS = [
     LogitSmoother(),
     QuantileBins(5),

@@ -10,7 +10,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from skcalib._jobs import draw_each
 from skcalib._labels import draw_codes
 
-GROUPS = 20  # of the jackknife, at the most
+GROUPS = 20  # of the jackknife, at most
 #: Biases of more standard errors than this move a coverage.
 _LARGEST_BIAS = 0.5
 _BIASED = (

@@ -23,7 +23,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import gammainc, gammaincc, gammainccinv, ndtr
 
-_NORMAL = 1e-3  # a skewness that nobody can tell from zero
+_NORMAL = 1e-3  # a skewness that is as good as zero
 
 
 @dataclass(frozen=True)

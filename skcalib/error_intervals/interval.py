@@ -127,7 +127,7 @@ def calibration_error_interval(
     labels : array-like of shape (n_classes,), default=None
         The class of each column of `y_proba`.
     pos_label : label, default=None
-        The class that a `y_proba` of shape (n_samples,) speaks of.
+        The class that a `y_proba` of shape (n_samples,) refers to.
     random_state : int, RandomState instance or None, default=0
         Seed of groups and draws. The result does not depend on `n_jobs`.
     n_jobs : int, default=None

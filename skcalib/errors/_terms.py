@@ -139,9 +139,9 @@ def refuse_infinite(refinement):
     infinite = np.sum(~np.isfinite(refinement))
     if infinite:
         raise ValueError(
-            f"The smoother gives probability 0 to the label of {infinite} samples that it has not "
-            "seen, so its own log loss is infinite and nothing can be compared with it: use the "
-            "default smoother, method='direct' or loss='brier'."
+            f"The smoother gives probability 0 to the label of {infinite} held-out samples, so "
+            "its own log loss is infinite and nothing can be compared with it: use the default "
+            "smoother, method='direct' or loss='brier'."
         )
 
 

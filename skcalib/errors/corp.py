@@ -98,7 +98,7 @@ def corp_decomposition(
     and Brier about :math:`0.55\, n^{-2/3}`: .023 for 100 samples, .0054 for 1,000, .0012 for
     10,000. :func:`corp_test` compares with what chance alone would show.
     :func:`score_decomposition` estimates the same terms (calibration, sharpness, uncertainty) with
-    calibrated scores that have not seen the label of the sample: a lower bound in expectation,
+    calibrated scores fitted without the label of the sample: a lower bound in expectation,
     that may be negative. With ``smoother="isotonic"`` it is the held-out sister of CORP, and biased
     downward; with its default it has a small bias.
 

@@ -58,7 +58,7 @@ def kernel_calibration_error(
         Probability of the positive class, or of each class. Rows sum to one.
     kernel : None, {"laplacian", "gaussian"} or Kernel, default=None
         None is W19's :class:`LaplacianKernel`, on total variation with the median distance as
-        bandwidth. A bandwidth rule looks at the forecasts of each problem of the notion.
+        bandwidth. A bandwidth rule uses the forecasts of each problem of the notion.
     estimator : {"unbiased", "biased", "linear", "block"}, default="unbiased"
         See above.
     notion : {"canonical", "classwise", "top_label"} or Notion, default="canonical"
@@ -73,7 +73,7 @@ def kernel_calibration_error(
     labels : array-like of shape (n_classes,), default=None
         The class of each column of `y_proba`.
     pos_label : label, default=None
-        The class that a `y_proba` of shape (n_samples,) speaks of; by default the last in order.
+        The class that a `y_proba` of shape (n_samples,) refers to; by default the last in order.
     n_jobs : int, default=None
         Number of threads; None means 1 or what ``joblib.parallel_config`` says. The result
         does not depend on it.

@@ -21,7 +21,7 @@ def proper_calibration_error(
 
     Estimates :math:`CE = E\, D(C, S)` with :math:`C = E[Y|S]`, where D is the divergence of the
     score (P24, G22): the squared calibration error for Brier, the Kullback-Leibler calibration
-    error for the log loss. With :math:`\hat C` the smoother's estimate of C that has not seen the
+    error for the log loss. With :math:`\hat C` the smoother's estimate of C without the
     sample's own label:
 
     - ``"risk"``: :math:`\frac1n \sum_i L(y_i, S_i) - L(y_i, \hat C_i)`, a plain mean of paired
@@ -59,7 +59,7 @@ def proper_calibration_error(
     labels : array-like of shape (n_classes,), default=None
         The class of each column of `y_proba`; needed where `y_true` may lack a class.
     pos_label : label, default=None
-        The class that a `y_proba` of shape (n_samples,) speaks of; by default the last in order.
+        The class that a `y_proba` of shape (n_samples,) refers to; by default the last in order.
 
     Returns
     -------
@@ -117,7 +117,7 @@ def refinement_loss(
 
     Estimates :math:`E\, H(C) = E\, L(Y, C)` with :math:`C = E[Y|S]`, the generalised entropy of
     the calibrated scores. Positive, lower is better. By "risk" it is estimated as the mean loss
-    of :math:`\hat C` on labels that it has not seen, which is biased upward by the error of
+    of :math:`\hat C` on held-out labels, which is biased upward by the error of
     :math:`\hat C`; for smoothers with ``refinement="entropy"``, the default of
     `DirichletKernel`, as the mean entropy of :math:`\hat C` (P24 eq. 15). By "cross" it is the
     mean loss minus the "cross" calibration error, which only the bias of the smoother touches.

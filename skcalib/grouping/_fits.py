@@ -97,7 +97,7 @@ def fit_given_regions(problem, score, smoother, regions, options, seed):
 
 
 def fit_risk(problem, score, smoother, model, options, seed):
-    """Risk bound: what a model of (score, features) saves on samples it has not seen."""
+    """Risk bound: what a model of (score, features) saves on held-out samples."""
     if len(problem.forecast) < 4:
         raise ValueError(
             "method='risk' needs at least 4 samples: a model and its scale are learned on some of "

@@ -154,7 +154,7 @@ class Partitioner:
             model = KMeans(n_clusters, n_init=1, random_state=seed)
         else:
             model = clone(self.partitioner)
-            if is_classifier(model) and np.ptp(labels[fitting]) == 0:  # nothing to tell apart
+            if is_classifier(model) and np.ptp(labels[fitting]) == 0:  # nothing to separate
                 return np.zeros_like(fitting), np.zeros_like(measured), ["all"]
         with warnings.catch_warnings():
             # Fewer distinct points than clusters: fewer regions, which is right.

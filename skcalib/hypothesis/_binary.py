@@ -137,7 +137,7 @@ def brownian_range_sf(x):
 
 
 def _ratio(deviation, spread):
-    """Deviation / spread, where 0 / 0 is 0: forecasts of 0 and 1 that came true."""
+    """Deviation / spread, where 0 / 0 is 0: forecasts of 0 and 1 that were right."""
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         return np.where(deviation == 0, 0.0, deviation / spread)
 

@@ -16,7 +16,7 @@ class CalibrationTest:
     pvalue : float
         Probability, under the null, of a statistic at least as extreme. Never negative.
     estimate : float
-        The calibration error that the test looks at, in its own units.
+        The calibration error that the test is about, in its own units.
     method : str
         How the law of the statistic was found.
 

@@ -64,7 +64,7 @@ def spiegelhalter_test(
     labels : array-like of shape (2,), default=None
         The class of each column of `y_proba`.
     pos_label : label, default=None
-        The class that a `y_proba` of shape (n_samples,) speaks of; by default the last in order.
+        The class that a `y_proba` of shape (n_samples,) refers to; by default the last in order.
 
     Returns
     -------

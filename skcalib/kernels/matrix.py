@@ -13,7 +13,7 @@ class MatrixKernel(Kernel):
 
     The matrix says how residuals of different classes count: :math:`h = k(s, s')\, r^\top M r'`
     (W19). The identity, the default, counts all alike; a diagonal matrix weights classes,
-    :math:`v v^\top` looks at one contrast v only.
+    :math:`v v^\top` measures one contrast v only.
 
     Parameters
     ----------

@@ -160,7 +160,7 @@ class LaplacianKernel(DistanceKernel):
     metric : {"total_variation", "euclidean"}, default="total_variation"
         Half of the sum of absolute differences, or the Euclidean distance.
     max_samples : int or None, default=2000
-        Number of forecasts that a rule looks at; None for all.
+        Number of forecasts that a rule uses; None for all.
 
     Examples
     --------
@@ -192,7 +192,7 @@ class GaussianKernel(DistanceKernel):
         The distance. With total variation this is no positive semi-definite function for more
         than two classes, and is refused there.
     max_samples : int or None, default=2000
-        Number of forecasts that a rule looks at; None for all.
+        Number of forecasts that a rule uses; None for all.
 
     Examples
     --------

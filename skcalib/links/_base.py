@@ -98,7 +98,7 @@ def fit_link(
     start : array, default=None
         First parameters; the identity map by default.
     max_iter : int, default=1000
-        Iterations at the most.
+        Maximum number of iterations.
     tolerance : float, default=1e-9
         Stop where no component of the gradient is larger, with parameters in units of the inverse
         root of their stiffness.

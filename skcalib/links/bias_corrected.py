@@ -168,7 +168,7 @@ def minimise_convex(value, slopes, start, *, tolerance=1e-9, max_iter=200):
     tolerance : float
         Stop where the predicted decrease is below this, in units of the function.
     max_iter : int
-        Passes at the most.
+        Maximum number of passes.
 
     Returns
     -------

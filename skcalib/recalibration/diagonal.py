@@ -28,7 +28,7 @@ class DiagonalOrderPreserving(LinkRecalibrator):
         Strength, in samples, of the pull of the network's parameters towards temperature scaling.
         "auto" chooses it by cross-validation, as for `VectorScaling`.
     max_iter : int, default=1000
-        Iterations at the most.
+        Maximum number of iterations.
     tol : float, default=1e-5
         Stop where no component of the gradient is larger.
     random_state : int, default=0

@@ -28,7 +28,7 @@ class OneVsRestRecalibrator(Recalibrator):
             problems = problems[1:]
         self._maps = Parallel()(delayed(self._fit_one)(f, t, weight) for f, t in problems)
         binary = len(self._maps) == 1
-        # Beyond two classes the division by the sum mixes the maps, and nothing can be promised.
+        # Beyond two classes the division by the sum mixes the maps: nothing is guaranteed.
         self.injective_ = binary and self._one_injective(self._maps[0])
         self.preserves_order_ = binary and self._one_keeps_order(self._maps[0])
         self.preserves_argmax_ = self.preserves_order_

@@ -26,7 +26,7 @@ class VectorScaling(LinkRecalibrator):
         (infinity, 1000, 300, 100, 30, 10, 3, 1, 0.3, 0.1), the strongest within one standard error
         of the best; infinity, which is temperature scaling, below ten samples.
     max_iter : int, default=500
-        Iterations at the most.
+        Maximum number of iterations.
     tol : float, default=1e-6
         Stop where no component of the gradient is larger.
 
@@ -95,7 +95,7 @@ class MatrixScaling(LinkRecalibrator):
     shrinkage : "auto" or float, default="auto"
         As for `VectorScaling`.
     max_iter : int, default=500
-        Iterations at the most.
+        Maximum number of iterations.
     tol : float, default=1e-6
         Stop where no component of the gradient is larger.
 
@@ -161,7 +161,7 @@ class DirichletCalibration(MatrixScaling):
     shrinkage : "auto" or float, default="auto"
         As for `VectorScaling`.
     max_iter : int, default=500
-        Iterations at the most.
+        Maximum number of iterations.
     tol : float, default=1e-6
         Stop where no component of the gradient is larger.
 

@@ -9,7 +9,7 @@ from skcalib.tower import weighted_mean
 
 # Where to look for the optimum: points per factor ten of b / w, and how far beyond the variances.
 POINTS_PER_DECADE, MARGIN = 5, 10.0
-#: Iterations of one bracketing at the most.
+#: Maximum number of iterations of one bracketing.
 MAX_ITER = 300
 
 

@@ -29,14 +29,14 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimatorMixin, BaseEstimator)
     `fit` clones the regressor on the folds of (X, y), collects the out-of-fold means and variances,
     fits the recalibrator to them, and refits the regressor on all samples. `predict` passes its
     mean and variance through the recalibrator. No sample is used to judge a forecast that has seen
-    it: on its own training data a regressor looks more accurate than it is.
+    it: on its own training data a regressor appears more accurate than it is.
 
     Parameters
     ----------
     estimator : regressor, default=None
         A regressor with ``predict(X, return_std=True)``, such as `GaussianProcessRegressor`,
         `BayesianRidge`, `ARDRegression` or a pipeline that ends in one. None: `BayesianRidge`. A
-        `FrozenEstimator` is used as it is: then (X, y) must be data that it has not seen, and
+        `FrozenEstimator` is used as it is: then (X, y) must be held-out data, and
         there are no folds.
     recalibrator : recalibrator, default=None
         None: :class:`~skcalib.VarianceScaling`. Anything with ``fit(mean_and_var, y)``
@@ -195,7 +195,7 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimatorMixin, BaseEstimator)
             return
         warnings.warn(
             f"The fitted {type(estimator).__name__} is cloned and fitted again: wrap it in "
-            "sklearn.frozen.FrozenEstimator to keep it, and pass data that it has not seen.",
+            "sklearn.frozen.FrozenEstimator to keep it, and pass held-out data.",
             UserWarning,
             stacklevel=3,
         )

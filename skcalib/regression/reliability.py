@@ -45,7 +45,7 @@ def variance_reliability(
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        Outcomes that the regressor has not seen.
+        Outcomes to which the regressor was not fitted.
     y_mean : array-like of shape (n_samples,)
         Forecast means.
     y_var : array-like of shape (n_samples,)
@@ -56,7 +56,7 @@ def variance_reliability(
     confidence_level : float, default=0.95
         Level of the intervals.
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the means; they do not move the bins. A sample of weight zero is not there.
+        Weights of the means; they do not move the bins. A sample of weight zero does not count.
 
     Returns
     -------

@@ -66,8 +66,8 @@ class VarianceScaling(TransformerMixin, BaseEstimator):
 
     Notes
     -----
-    Where w and b cannot be told apart, since all variances are equal, b is 0. Where every residual
-    is zero the score has no minimum (the variance would go to zero): w = 1, b = 0 and a
+    Where w and b cannot be distinguished, since all variances are equal, b is 0. Where every
+    residual is zero the score has no minimum (the variance would go to zero): w = 1, b = 0 and a
     `ConvergenceWarning`. The cost is a few dozen passes over the data.
 
     References
@@ -105,8 +105,8 @@ class VarianceScaling(TransformerMixin, BaseEstimator):
         y : array-like of shape (n_samples,)
             Outcomes.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the score; only their proportions matter, and a sample of weight zero is
-            not there.
+            Weights of the score; only their proportions matter, and a sample of weight zero
+            does not count.
 
         Returns
         -------

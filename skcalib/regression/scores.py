@@ -26,7 +26,7 @@ def dawid_sebastiani_score(y_true, y_mean, y_var, *, sample_weight=None):
         Forecast variances, positive. The square of the standard deviation that scikit-learn's
         regressors return.
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the mean; a sample of weight zero is not there.
+        Weights of the mean; a sample of weight zero does not count.
 
     Returns
     -------

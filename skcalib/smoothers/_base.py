@@ -24,7 +24,7 @@ class Smoother(BaseEstimator):
         True where `smooth` replaces values by averages over cells: applying it twice changes
         nothing and the overall mean is kept.
     refinement : {"loss", "entropy"}
-        How the refinement is read off :math:`\hat C`: its mean loss on labels it has not seen, or
+        How the refinement is read off :math:`\hat C`: its mean loss on held-out labels, or
         its mean entropy (P24 eq. 15).
 
     See Also

@@ -248,7 +248,7 @@ def _intervals(t, a, b, level_t, own, alone, uneven):
     n_levels = len(level_t)
     right = np.searchsorted(level_t, t, "left")
     left = right - 1
-    if own is not None:  # a level that holds the sample alone is not there
+    if own is not None:  # a level that holds the sample alone is left out
         right = np.where(alone, own + 1, right)
     candidates = np.stack([np.clip(left, 0, n_levels - 1), np.clip(right, 0, n_levels - 1)])
     log_rho = log_ratio(t, a[candidates], b[candidates])

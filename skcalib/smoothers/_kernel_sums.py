@@ -96,7 +96,7 @@ def sum_tiles(tiles, log_points, sources, position, dropping):
 
 
 def _find(wanted, among):
-    """Positions in a sorted array, -1 for what is not there."""
+    """Positions in a sorted array, -1 for what is absent."""
     place = np.searchsorted(among, wanted)
     return np.where(among.take(place, mode="clip") == wanted, place, -1)
 

@@ -8,7 +8,7 @@ from skcalib.links import BiasCorrectedTemperature
 from skcalib.smoothers._curve import AddedCurve
 from skcalib.smoothers.crossfit import OutOfFoldSmoother
 
-_MANY_CLASSES, _PER_CLASS = 20, 20  # fewer samples per class do not tell the classes apart
+_MANY_CLASSES, _PER_CLASS = 20, 20  # fewer samples per class do not separate the classes
 
 
 class LogitSmoother(OutOfFoldSmoother):

@@ -15,7 +15,7 @@ class MedianCells(PartitionSmoother):
     Parameters
     ----------
     n_cells : int, default=15
-        Cells at the most; fewer where the forecasts take fewer values.
+        Maximum number of cells; fewer where the forecasts take fewer values.
 
     Attributes
     ----------

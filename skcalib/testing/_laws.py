@@ -43,7 +43,7 @@ def need_probabilities(rows, found, *, tolerance=1e-9):
 
 
 def refuses(call):
-    """True if `call` raises a ValueError that speaks of classes or columns."""
+    """True if `call` raises a ValueError about classes or columns."""
     try:
         call()
     except ValueError as error:
