@@ -35,7 +35,7 @@ risk = model.predict_proba(known[test])[:, 1]
 
 # %%
 # The model is fitted on one half and judged on the other. Level sets of its score are cut in two,
-# by whatever feature tells their people apart best; the search is given every column, and finds
+# by the feature that separates their people best; the search is given every column, and finds
 # the one that the model lacks. Regions that it numbers are named below the axes. The dashed curves
 # are the truth of this simulation.
 

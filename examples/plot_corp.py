@@ -37,7 +37,7 @@ for name, p in forecasts.items():
     print(
         f"{name}: score {terms.score:.3f} = {terms.miscalibration:.3f} (miscalibration)"
         f" - {terms.discrimination:.3f} (discrimination) + {terms.uncertainty:.3f} (uncertainty);"
-        f" beyond chance {test.estimate:.3f}, p = {test.pvalue:.3f}"
+        f" excess over chance {test.estimate:.3f}, p = {test.pvalue:.3f}"
     )
 
 # %%

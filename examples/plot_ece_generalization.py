@@ -2,7 +2,7 @@
 The ECE on the training samples
 ===============================
 
-A classifier looks calibrated on the samples that it was trained on. Here each of two classifiers is
+A classifier appears calibrated on its training samples. Here each of two classifiers is
 refitted on random halves of *supersamples*: n pairs, of which a coin chooses one for training and
 leaves the other for testing. Left, the mean ECE on both halves; right, the mean of their absolute
 difference, and the bound of F24.

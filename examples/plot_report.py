@@ -5,7 +5,8 @@ Which of two models is better calibrated, on one page
 The people of one score differ in two features. The model "average" is right on average in each
 score, and does not know about the features. The model "informed" knows them, but doubles the log
 odds of the truth: it is over-confident. Which one is better calibrated, which one predicts better,
-and is that real? The verdict tells them apart, and says that "informed" is the one to recalibrate.
+and are the differences significant? The verdict answers this in words. The table recommends a
+recalibration for "informed" only, after which it has the smaller loss.
 """
 
 import matplotlib.pyplot as plt
@@ -19,15 +20,15 @@ data = make_grouping_problem(4000, random_state=0)
 truth = np.clip(data.posterior[:, 1], 1e-6, 1 - 1e-6)
 models = {"average": data.y_proba[:, 1], "informed": expit(2 * logit(truth))}
 comparison = ComparisonReport.from_predictions(data.y, models, data.X)
-print(comparison.verdict)
+print(comparison)
 
 # %%
-# The differences behind the verdict, in the units of their quantity: left of zero the model
-# "average" is better. Intervals are paired, since both models speak of the same samples.
+# The differences on which the verdict rests, in the units of their quantity: left of zero the
+# model "average" is better. Intervals are paired, since both models predict the same samples.
 
 names = {
-    "calibration": "Brier calibration error",
     "brier": "Brier score",
+    "calibration": "Brier calibration error",
     "refinement": "Brier score, recalibrated",
     "kernel": "Squared kernel calibration error",
 }

@@ -4,8 +4,8 @@ G22, section 3: what the usual errors cannot see
 
 A forecaster of three classes always says 50 %, 30 % and 20 %, in one of the six orders. For three
 of the orders the true frequencies are 70 %, 30 % and 0 %, for the others 30 %, 30 % and 40 %. Every
-forecast is wrong by the same large distance, :math:`0.2 \\sqrt 2`. But whoever looks at one
-class at a time, or only at the predicted class, averages one half of the orders with the other, and
+forecast is wrong by the same large distance, :math:`0.2 \\sqrt 2`. But an error of one
+class at a time, or only of the predicted class, averages one half of the orders with the other, and
 finds perfect calibration. This is no lack of samples: these errors are zero in truth.
 """
 
