@@ -7,10 +7,10 @@ import numpy as np
 from skcalib._checks import from_table
 from skcalib._texts import nonnegative_text
 from skcalib.displays._strategies import make_curve
+from skcalib.error_intervals._proper import proper_interval
 from skcalib.errors._binary_events import binary_events
 from skcalib.errors._corp_bands import BANDS, check_resamples, consistency_band
-from skcalib.errors._terms import proper_terms
-from skcalib.intervals import MeanInterval, check_confidence_level, mean_interval
+from skcalib.intervals import MeanInterval, check_confidence_level
 from skcalib.notions import Canonical, Classwise, Notion, TopLabel
 from skcalib.smoothers import (
     DirichletKernel,
@@ -135,9 +135,7 @@ def _error(problem, level):
     """Brier calibration error of the binary problem; one sample has no held-out estimate."""
     if len(problem.forecast) < 2:
         return None
-    terms = proper_terms(problem, loss="brier", notion="canonical", smoother=None, method="auto")
-    estimate = terms.mean("calibration")
-    return mean_interval(terms.influence, terms.weight, level, estimate=estimate)
+    return proper_interval(problem, loss="brier", notion="canonical", confidence_level=level)[1]
 
 
 def legend_label(curves, name):

@@ -3,7 +3,9 @@ r"""The law of a weighted sum of chi-square variables, to relative accuracy far 
 import numpy as np
 from scipy.optimize import brentq
 
-_STEP = 0.1  # of the trapezoidal rule; the error falls like exp(-2 pi / step)
+_STEP = 0.1  # of the trapezoidal rule, at first; it is halved until the integral is accurate
+_SMALLEST_STEP = 1e-4
+_ACCURACY = 1e-11
 _NODES = 32  # at a time
 _NEGLIGIBLE = 1e-15
 _UNDERFLOW = -750.0
@@ -68,17 +70,28 @@ def _tail(x, weights, side):
     # Steepest descent near the saddle, but always open to the right.
     width = max(third / (3 * second**2), 0.3 * height)
     peak = _exponent(np.array([saddle + 0j]), x, weights, side).real[0]
-    total, start = 0.5 * height, 1  # the integrand at the saddle, half of a symmetric sum
-    while True:
-        angle = _STEP * np.arange(start, start + _NODES)
-        points = saddle + width * (np.cosh(angle) - 1) + 1j * height * np.sinh(angle)
-        slope = width * np.sinh(angle) + 1j * height * np.cosh(angle)
-        terms = np.exp(_exponent(points, x, weights, side) - peak) * slope / 1j
-        total += terms.sum().real
-        if np.abs(terms[-1]) < _NEGLIGIBLE * abs(total):
+
+    def integral(step):
+        """By the trapezoidal rule; twice the integrand at the saddle would be its first node."""
+        total, start = 0.5 * height, 1
+        while True:
+            angle = step * np.arange(start, start + _NODES)
+            points = saddle + width * (np.cosh(angle) - 1) + 1j * height * np.sinh(angle)
+            slope = width * np.sinh(angle) + 1j * height * np.cosh(angle)
+            terms = np.exp(_exponent(points, x, weights, side) - peak) * slope / 1j
+            total += terms.sum().real
+            if np.abs(terms[-1]) < _NEGLIGIBLE * abs(total):
+                return step * total
+            start += _NODES
+
+    # Weights of very different size, of either sign, need smaller steps than others.
+    step, found = _STEP, np.inf
+    while step > _SMALLEST_STEP:
+        coarser, found = found, integral(step)
+        if abs(found - coarser) <= _ACCURACY * abs(found):
             break
-        start += _NODES
-    return float(min(1.0, np.exp(peak) * _STEP * total / np.pi))
+        step /= 2
+    return float(np.clip(np.exp(peak) * found / np.pi, 0.0, 1.0))
 
 
 def _exponent(s, x, weights, side):

@@ -42,10 +42,11 @@ def nonnegative(estimate):
     if not np.isfinite(estimate.estimate):
         return number(estimate.estimate)
     error = estimate.standard_error
-    high = number(max(estimate.high, 0.0), error)
     if estimate.estimate < _NOTHING:
-        return f"none detected (upper limit {high})"
-    return f"{number(estimate.estimate, error)} [{number(max(estimate.low, 0.0), error)}, {high}]"
+        limit = max(estimate.high, estimate.high - estimate.estimate)
+        return f"none detected (upper limit {number(limit, error)})"
+    ends = number(max(estimate.low, 0.0), error), number(estimate.high, error)
+    return f"{number(estimate.estimate, error)} [{', '.join(ends)}]"
 
 
 def says_nothing(estimate):
@@ -55,7 +56,7 @@ def says_nothing(estimate):
 
 def points(value):
     """A probability difference in percentage points."""
-    return f"{_points(value)} points"
+    return "less than 0.01 points" if abs(value) < 1e-4 else f"{_points(value)} points"
 
 
 def points_between(low, high):

@@ -41,6 +41,8 @@ HUGE = 5_000_000
 #: Classes beyond which only temperature scaling is compared with doing nothing.
 MANY_CLASSES = 200
 _PAIRS = 1e9  # pairs of samples, times classes, that the kernel test may take
+_SPECTRAL_ROWS, _MULTIPLIER_ROWS = 1_000, 5_000
+_RARE = 0.05  # share of a rare event
 _CLEAR = 2.0  # standard errors by which a shift or slope must differ from none
 
 
@@ -132,7 +134,7 @@ def _averages(problem, forecast, target, level):
 
 def rate(outcome, weight, level):
     """Clopper-Pearson interval of a rate, at the effective size of the weights."""
-    mean = float(weighted_mean(outcome, weight))
+    mean = float(np.clip(weighted_mean(outcome, weight), 0.0, 1.0))
     size = weight.sum() ** 2 / np.sum(weight**2)
     low, high = clopper_pearson(mean, size, level)
     return MeanInterval(mean, float(low), float(high), float(np.sqrt(mean * (1 - mean) / size)))
@@ -175,7 +177,10 @@ def find_errors(problem, part, level, random_state, n_jobs=None):
         found, conditionals = paired_terms(data, losses, notion, smoother, level, jobs)
         kept.setdefault(notion, conditionals[0])
         for loss, (terms, interval) in zip(losses, found, strict=True):
-            yield error_finding(loss, notion, type(smoother).__name__, terms, interval, level)
+            several = notion == "canonical" and n_classes > 2  # the Brier score is halved for two
+            most = np.inf if loss == "log" else 1.0 + several
+            name = type(smoother).__name__
+            yield error_finding(loss, notion, name, terms, interval, level, most)
 
     errors = list(measure(part, "canonical", smoother, LOSSES))
     if n_classes > 2:
@@ -186,13 +191,20 @@ def find_errors(problem, part, level, random_state, n_jobs=None):
     return tuple(errors), flexible, kept["canonical"]
 
 
-def error_finding(loss, notion, smoother, terms, calibration, level):
-    """Terms and the interval of their calibration error -> `ErrorFinding`."""
-    mean_loss = mean_interval(terms.loss, terms.weight, level)
-    refinement = mean_interval(terms.refinement, terms.weight, level)
+def error_finding(loss, notion, smoother, terms, calibration, level, most):
+    """Terms and their calibration error -> `ErrorFinding`; intervals lie in [0, most]."""
+    calibration = _in_range(calibration, most)
+    mean_loss = _in_range(mean_interval(terms.loss, terms.weight, level), most)
+    refinement = _in_range(mean_interval(terms.refinement, terms.weight, level), most)
     return ErrorFinding(
         loss, notion, smoother, decompose(terms), mean_loss, calibration, refinement
     )
+
+
+def _in_range(interval, most):
+    """An interval of a loss, cut at zero and at the largest value there is."""
+    low, high = np.clip([interval.low, interval.high], 0.0, most).tolist()
+    return replace(interval, low=low, high=high)
 
 
 def part_of(problem, random_state):
@@ -219,6 +231,10 @@ def find_test(problem, random_state, n_jobs=None):
         return None, 0
     rows = np.arange(n_samples)
     most = max(MIN_SAMPLES, int(np.sqrt(_PAIRS / n_classes)))
+    method = "spectral"
+    if n_classes == 2 and n_samples > _SPECTRAL_ROWS and problem.target.mean(axis=0).min() < _RARE:
+        # The null law from a part of the samples is inaccurate where that part has few events.
+        method, most = "multipliers", min(most, _MULTIPLIER_ROWS)
     if n_samples > most:  # time grows as n^2 K
         rows = np.random.RandomState(random_state).choice(n_samples, most, replace=False)
     if np.ptp(problem.forecast[rows], axis=0).max() == 0:
@@ -228,6 +244,7 @@ def find_test(problem, random_state, n_jobs=None):
         problem.forecast[rows],
         sample_weight=problem.weight[rows],
         labels=problem.classes,
+        method=method,
         random_state=random_state,
         n_jobs=n_jobs,
     )
@@ -321,6 +338,8 @@ def _decide(found, problem):
         recommended, reason = None, "input"
     elif _rarer_labels(problem) < FEWEST_LABELS:
         recommended, reason = None, "few_labels"
+    elif _separated(problem):
+        recommended, reason = None, "separated"
     elif not found.miscalibrated:
         recommended, reason = None, "calibrated"
     elif helps:
@@ -371,6 +390,13 @@ def _rarer_labels(problem):
     """Events or non-events, the fewer; for several classes right or wrong predictions."""
     _, target = binary_problem(problem)
     return min(np.count_nonzero(target[:, k]) for k in (0, 1))
+
+
+def _separated(problem):
+    """Whether the score of the event, or the confidence, separates the labels completely."""
+    forecast, target = binary_problem(problem)
+    hits, misses = (forecast[target[:, k] == 1, 1] for k in (1, 0))
+    return hits.min() > misses.max() or hits.max() < misses.min()
 
 
 def _omitted(problem, part):

@@ -18,12 +18,12 @@ from skcalib.report.wording import comparison_headline, comparison_sentences
 class ComparisonReport(Shown):
     r"""Several models side by side: which is better calibrated, and whether the difference is real.
 
-    Make one with `from_estimators`, from `from_predictions`, or from reports that are there
-    already. ``print(report)`` shows it in the terminal, `to_html` writes it as one self-contained
-    page, `to_dict` returns the numbers.
+    Make one with `from_estimators`, with `from_predictions`, or from finished reports.
+    ``print(report)`` shows the first screen, `to_text` all of it, `to_html` writes one page without
+    other files, `to_dict` returns the numbers.
 
-    All models speak of the same samples, so that differences are *paired*: what two losses have in
-    common cancels, and a difference may be sure where the intervals of both models overlap. With
+    All models are judged on the same samples, so differences are *paired*: what two losses have in
+    common cancels, and a difference may be significant where the intervals of both overlap. With
     the Brier score of sample i under model a, :math:`L_i^a`, and :math:`R_i^a` its loss after the
     recalibration that was fitted on the other folds (`LogitSmoother`, the same folds for all
     models), the table has the means, each with a Student interval, of
@@ -40,7 +40,7 @@ class ComparisonReport(Shown):
     all pairs at once. "Better" is said where such an interval excludes zero.
 
     A model that is better calibrated need not be the better model: a constant forecast is
-    calibrated. So the verdict tells the Brier score, too, and that after recalibration.
+    calibrated. So the verdict compares the losses as well.
 
     Parameters
     ----------
@@ -110,8 +110,8 @@ class ComparisonReport(Shown):
         n_jobs : int, default=None
             Problems of a notion, candidates and folds in parallel.
         **params : dict
-            ``sample_weight``, ``labels``, ``pos_label``, ``confidence_level`` and ``verbose``, as
-            for `CalibrationReport.from_predictions`.
+            ``sample_weight``, ``labels``, ``pos_label`` (the event of two classes),
+            ``confidence_level`` and ``verbose``, as for `CalibrationReport.from_predictions`.
 
         Returns
         -------
@@ -150,8 +150,8 @@ class ComparisonReport(Shown):
         n_jobs : int, default=None
             Folds of `cv`, problems of a notion and candidates in parallel.
         **params : dict
-            ``sample_weight``, ``confidence_level``, ``response_method`` and ``verbose``, as for
-            `CalibrationReport.from_estimator`.
+            ``sample_weight``, ``pos_label`` (the event of two classes), ``confidence_level``,
+            ``response_method`` and ``verbose``, as for `CalibrationReport.from_estimator`.
 
         Returns
         -------

@@ -55,7 +55,16 @@ class Gains:
 
 
 def logistic_recalibration(forecast, target, weight, confidence_level):
-    """Two columns -> `LogisticRecalibration`; None where all forecasts are equal."""
+    """Two columns -> `LogisticRecalibration`; None where forecasts do not differ.
+
+    Forecasts of exactly 0 or 1 that are right fit every shift and slope. They are left out, unless
+    another one is wrong.
+    """
+    certain = (forecast == 0).any(axis=1)
+    if certain.any() and not ((forecast == 0) & (target == 1)).any():
+        forecast, target, weight = forecast[~certain], target[~certain], weight[~certain]
+    if len(forecast) < 2:
+        return None
     x, y = _logit(forecast), target[:, 1]
     size = weight.sum() ** 2 / np.sum(weight**2)
     share = weight / weight.sum()

@@ -78,9 +78,10 @@ class Advice:
 
     ``recommended`` is the name of a map whose held-out log loss is lower beyond its interval and
     whose held-out Brier score is not higher, else None, with a ``reason``: "calibrated" (no
-    miscalibration was found), "no_gain" (no map lowers both losses), "few_labels", or "input" (the
-    input is suspect). ``selection`` compares the maps, ``brier`` is of the chosen one, and
-    ``refused`` are the maps of lower log loss that raise the Brier score.
+    miscalibration was found), "no_gain" (no map lowers both losses), "few_labels", "separated" (the
+    score separates the labels completely), or "input" (the input is suspect). ``selection``
+    compares the maps, ``brier`` is of the chosen one, ``refused`` are the maps of lower log loss
+    that raise the Brier score, and ``left_out`` those that take too long.
     """
 
     recommended: str | None
@@ -207,7 +208,12 @@ class Findings:
     @property
     def named_groups(self):
         """The groups that differ from others with equal scores, the most harmful first."""
-        return () if self.grouping is None else self.grouping.named
+        named = () if self.grouping is None else self.grouping.named
+        return tuple(sorted(named, key=lambda group: -group.harm))
+
+    def is_off(self, place):
+        """True where a range or class is off significantly, and so are the forecasts."""
+        return self.miscalibrated and place.detected
 
     @property
     def groups_differ(self):

@@ -28,6 +28,7 @@ from skcalib.report.blocks import (
     Tile,
 )
 from skcalib.report.parts import bar, key, loss_parts
+from skcalib.report.places import place_level
 from skcalib.report.wording import SECTIONS
 
 #: Classes of a table, the most harmful first.
@@ -124,10 +125,10 @@ def _gain_tile(findings):
 def _ranges(report):
     """The table of ranges of scores."""
     findings = report.findings
-    rows = tuple(_place_row(place) for place in findings.places if place.kind == "scores")
+    rows = tuple(_place_row(findings, place) for place in findings.places if place.kind == "scores")
     names = ("predicted", "observed") if findings.n_classes == 2 else ("confidence", "accuracy")
     table = Table(
-        wording.ranges_caption(findings, report.confidence_level),
+        wording.ranges_caption(findings, place_level(report.confidence_level)),
         ("Range", "samples", *names, "interval"),
         rows,
         compact=True,
@@ -135,11 +136,11 @@ def _ranges(report):
     return Section(SECTIONS["ranges"], (table, Text(wording.RANGES_NOTE, soft=True)))
 
 
-def _place_row(place):
+def _place_row(findings, place):
     predicted, observed = rates(place.mean_score, place.mean_outcome)
     ends = rate_interval(place.low, place.high, place.mean_score, place.mean_outcome)
     cells = (place.label, f"{place.n_samples:,}", predicted, observed, ends)
-    return Row(cells, marked=(3,) if place.detected else ())
+    return Row(cells, marked=(3,) if findings.is_off(place) else ())
 
 
 def _classes(report):
@@ -149,8 +150,8 @@ def _classes(report):
     shown = places
     if len(places) > MOST_CLASSES:
         shown = sorted(places, key=lambda one: (not one.detected, -one.harm))[:MOST_CLASSES]
-    rows = tuple(_class_row(place) for place in shown)
-    caption = wording.classes_caption(report.confidence_level)
+    rows = tuple(_class_row(findings, place) for place in shown)
+    caption = wording.classes_caption(place_level(report.confidence_level))
     if len(shown) < len(places):
         caption += f" The {len(shown)} of {len(places):,} classes with the largest differences."
     head = ("Class", "predicted", "observed", "interval")
@@ -159,17 +160,17 @@ def _classes(report):
     return Section(SECTIONS["classes"], (*blocks, *drawn))
 
 
-def _class_row(place):
-    label, _, *others = _place_row(place).cells
-    return Row((wording.shorten(label), *others), marked=(2,) if place.detected else ())
+def _class_row(findings, place):
+    label, _, *others = _place_row(findings, place).cells
+    return Row((wording.shorten(label), *others), marked=(2,) if findings.is_off(place) else ())
 
 
 def _groups(report):
     """Groups that differ at equal scores, the figure, and the bounds of the grouping loss."""
     found = report.findings.grouping
     blocks = [Points(tuple(wording.groups(report.findings)))]
-    if found.named:
-        rows = tuple(_group_row(one) for one in found.named)
+    if report.findings.named_groups:
+        rows = tuple(_group_row(one) for one in report.findings.named_groups)
         head = ("Group", "samples", "observed", "expected", "difference")
         blocks.append(Table(wording.GROUPS_CAPTION, head, rows))
     if report.grouping_estimator is not None:

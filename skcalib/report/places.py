@@ -57,6 +57,7 @@ def find_places(problem, level):
     if n_classes > 2:
         forecast, target = next(TopLabel().problems(forecast, target))
     score, outcome, weight = forecast[:, 1], target[:, 1], problem.weight
+    level = place_level(level)
     groups = equal_information(score, weight)
     ranges = [
         _place("scores", label, ends, index, score, outcome, weight, level, len(groups))
@@ -70,6 +71,14 @@ def find_places(problem, level):
         for k in columns
     ]  # fmt: skip
     return (*ranges, *classes)
+
+
+def place_level(confidence_level):
+    """Level at which the intervals of all ranges, or of all classes, hold together.
+
+    It is stricter than that of the report, since there are many ranges and classes.
+    """
+    return 1 - (1 - confidence_level) / 5
 
 
 def worst_places(places, kind, most):

@@ -238,7 +238,9 @@ class CalibrationReport(FromData, Shown):
             "recalibration_maps": asdict(chosen),
             "log_loss": chosen.log_loss,
             "brier_score": brier,
-            "places": [{**asdict(place), "detected": place.detected} for place in findings.places],
+            "places": [
+                {**asdict(place), "detected": findings.is_off(place)} for place in findings.places
+            ],
             "method": method(self),
             "classes": self.problem.classes.tolist(),
             "random_state": self.random_state,

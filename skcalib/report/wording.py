@@ -111,7 +111,7 @@ def _shifted(word):
 
 
 def _class_shift(findings):
-    off = [place for place in findings.places if place.kind == "class" and place.detected]
+    off = [place for place in findings.places if place.kind == "class" and findings.is_off(place)]
     off.sort(key=lambda place: -place.harm)
     often = [place for place in off if place.too_high]
     word, named = ("often", often) if often else ("rarely", off)
@@ -290,6 +290,10 @@ def _few_labels(findings):
 _NO_ADVICE = {
     "input": lambda findings: "Correct the input first; recalibration would hide the mistake.",
     "few_labels": _few_labels,
+    "separated": lambda findings: (
+        "The scores separate the labels completely, so these samples cannot determine a "
+        "recalibration map."
+    ),
     "calibrated": lambda findings: (
         "Recalibration would not help: no map is reliably better on held-out samples."
     ),
@@ -327,13 +331,12 @@ def in_code_predictions(findings, classes):
 def groups(findings):
     """What the verdict says of groups with equal scores."""
     found = findings.grouping
-    if found.grouping_loss is None and not found.named:
+    named = findings.named_groups
+    if found.grouping_loss is None and not named:
         return [f"Groups were not compared: {found.note}"]
-    if found.named:
-        said = "; ".join(
-            group_difference(findings, one) for one in found.named[:_GROUPS_IN_VERDICT]
-        )
-        rest = len(found.named) - _GROUPS_IN_VERDICT
+    if named:
+        said = "; ".join(group_difference(findings, one) for one in named[:_GROUPS_IN_VERDICT])
+        rest = len(named) - _GROUPS_IN_VERDICT
         more = f"; {rest} more below" if rest > 0 else ""
         return [f"Groups with equal scores differ: {said}{more}."]
     if found.detected:
