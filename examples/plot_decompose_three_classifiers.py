@@ -3,7 +3,7 @@ Decompose the loss of three classifiers
 =======================================
 
 Three classifiers lose for different reasons. Naive Bayes counts a signal three times, and would be
-mended by recalibration. Logistic regression is calibrated, but blind to an interaction: only a
+improved by recalibration. Logistic regression is calibrated, but blind to an interaction: only a
 better use of the features helps. The forest has found the interaction, and most of its loss is
 chance, which no model avoids. The data are simulated, so the truth is known: the diamonds.
 """

@@ -3,7 +3,7 @@ L23, figure 5: grouping diagrams before and after a shift
 =========================================================
 
 A network has learned handwritten digits. It is applied to new ones, and then to new ones of which
-every second image has lost its lower half: a shift that nobody told it about. In both cases the
+every second image has lost its lower half: a shift that it was not trained for. In both cases the
 confidence in the predicted digit is recalibrated by an isotonic map on half of the new images, and
 the other half is looked at.
 

@@ -5,7 +5,7 @@ A risk score moves to another hospital: who is harmed?
 A score for the risk of a complication was made at one hospital. At a second one the complication is
 rarer, the score's weights are too large, and for patients with diabetes, who were few at the first
 hospital, the risk is underestimated. The usual numbers come first: intercept and slope with
-intervals, and a logistic update, which mends the first two faults. The third is invisible on
+intervals, and a logistic update, which corrects the first two faults. The third is invisible on
 average, and harms one group.
 """
 
@@ -48,7 +48,7 @@ for name in ("in_the_large", "intercept", "slope"):
 print("Spiegelhalter", spiegelhalter_test(event[local], score[local]))
 
 # %%
-# A logistic update with local data mends both. The reliability diagram of later patients is fine.
+# A logistic update with local data corrects both. The diagram of later patients is fine.
 
 update = PlattScaling().fit(score[local], event[local])
 after = update.predict_proba(score[later])[:, 1]

@@ -1,6 +1,6 @@
 r"""
-The bins decide who wins
-========================
+The bins decide the ranking
+===========================
 
 Two binary forecasts and 500 samples. One says everything between 0 and 1 and is calibrated. The
 other says .45 to .55 and is .04 too high. Means and central 90 % of 150 data sets, against the

@@ -126,7 +126,7 @@ def ece_generalization_bound(
     Returns
     -------
     float
-        The bound, positive, in the units of the ECE; not cut at 1, above which it says nothing.
+        The bound, positive, in the units of the ECE; not cut at 1, above which it is vacuous.
 
     Raises
     ------

@@ -160,7 +160,7 @@ def calibration_improvement(
     if len(problem.weight) < 4:
         raise ValueError(
             "calibration_improvement needs at least 4 samples of positive weight, got "
-            f"{len(problem.weight)}: a standard error of fewer says nothing."
+            f"{len(problem.weight)}: fewer give no usable standard error."
         )
     losses = [score.loss(problem.target, s) for s in (problem.forecast, recalibrated)]
     difference = _difference(*losses)

@@ -99,7 +99,7 @@ def corp_decomposition(
     10,000. :func:`corp_test` compares with what chance alone would show.
     :func:`score_decomposition` estimates the same terms (calibration, sharpness, uncertainty) with
     calibrated scores fitted without the label of the sample: a lower bound in expectation,
-    that may be negative. With ``smoother="isotonic"`` it is the held-out sister of CORP, and biased
+    that may be negative. With ``smoother="isotonic"`` it is CORP held out, and biased
     downward; with its default it has a small bias.
 
     **Increasing.** Where events are less likely the higher the forecast, the isotonic curve is

@@ -119,7 +119,7 @@ def differences_at_equal_scores(
 
     is wronged by every recalibration; the score lacks what the group tells. Groups are compared
     with the frequency :math:`C(S)` of all samples with equal scores and not with the score, so that
-    a model that is wrong for everybody accuses nobody.
+    no group is named where a model is wrong for everybody alike.
 
     - **Groups**: each category; numbers cut at their quartiles; missing values; and up to ten
       intersections of two of these, or of one and a range of scores, chosen on one half of the

@@ -15,7 +15,7 @@ class BiasCorrectedTemperatureScaling(Recalibrator):
     (chi-square test at the level .01); then the biases are shrunk by empirical Bayes. For two
     classes it is Platt scaling of the logit with a weak prior. Fitted by penalised maximum
     likelihood in a few Newton steps: the map of the default smoother, and the cheapest one that
-    mends a shift of the class frequencies. Injective; biases may change the predicted class.
+    corrects a shift of the class frequencies. Injective; biases may change the predicted class.
 
     Parameters
     ----------

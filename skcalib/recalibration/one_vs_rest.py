@@ -42,7 +42,7 @@ class OneVsRestRecalibrator(Recalibrator):
         answers = Parallel(prefer="threads")(delayed(one)(f) for one, f in maps)
         p = np.clip(np.stack(answers, axis=1), 0.0, 1.0)
         total = p.sum(axis=1, keepdims=True)
-        # Where every class is told "no", the forecast stands as it was.
+        # Where every class gets probability 0, the forecast stands as it was.
         return np.where(total > 0, p / np.where(total > 0, total, 1.0), forecast)
 
     def _fit_one(self, forecast, target, weight):

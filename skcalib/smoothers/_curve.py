@@ -2,7 +2,7 @@ r"""A curve on top of a parametric map, where the data ask for one.
 
 The log odds t of one class of each forecast - the second of two, the most likely of more - get a
 piecewise linear curve f: :math:`t \mapsto t + f(t)`. The other classes share what is left in
-their old proportions. So a confidence that is wrong in a way that no temperature mends, because
+their old proportions. So a confidence that is wrong in a way that no temperature corrects, because
 the reliability curve bends or is not monotone, is seen all the same.
 """
 
