@@ -79,4 +79,4 @@ def _upper(centre, direct, reach):
     if not (direct > 0 and np.isfinite(reach)):
         return centre + reach
     growth = reach**2 / direct
-    return centre + growth / 2 + np.sqrt(growth * (centre + growth / 4))
+    return float(centre + growth / 2 + np.sqrt(growth * (centre + growth / 4)))
