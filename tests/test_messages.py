@@ -522,8 +522,8 @@ FUNCTIONS = [
         s.calibration_improvement,
         (Y[:3], P[:3], P[:3]),
         {"injective": True},
-        r"calibration_improvement needs at least 4 samples of positive weight, got 3: a standard "
-        r"error of fewer says nothing\.",
+        r"calibration_improvement needs at least 4 samples of positive weight, got 3: fewer "
+        r"give no usable standard error\.",
     ),
     (
         s.calibration_improvement,
