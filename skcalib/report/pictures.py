@@ -27,6 +27,7 @@ _VARIABLES = {
     "#d55e00": "bad",
     "#9e9e9e": "grey",
 }
+_PROBABILITY = ("Predicted probability", "Observed frequency")
 _LONG = 40  # letters of a label
 _SMALLEST = 8  # points, for phones
 _COLOR = re.compile(r"(stroke|fill): (#[0-9a-f]{6}|black|white)\b")
@@ -66,6 +67,8 @@ def overlaid(reports):
         figure = _figure(6.4, 7.0)
         for name, report in reports.items():
             _display(report, report.binary, figure.gca(), name=shorten(name), band=None)
+        if not binary:
+            figure.gca().set(xlabel="Confidence", ylabel="Accuracy")
         return as_svg(figure, "models")
 
     alt = f"Reliability diagrams of {', '.join(reports)}: observed frequency against {what}."
@@ -124,8 +127,9 @@ def _picture(report, binary, event, title, scores=(), *, small=False):
         for one in scores:
             set_probability_scale(figure.gca(), one)
         display = _display(report, binary, figure.gca(), name=None, band="consistency")
-        display.ax_.set_xlabel("Predicted probability")
-        display.ax_.set_ylabel("Observed frequency")
+        confidence = report.findings.n_classes > 2 and not small
+        labels = ("Confidence", "Accuracy") if confidence else _PROBABILITY
+        display.ax_.set(xlabel=labels[0], ylabel=labels[1])
         return as_svg(figure, event)
 
     alt = f"Reliability diagram of {event}: observed frequency against predicted probability."
