@@ -16,6 +16,7 @@ from sklearn.linear_model import LogisticRegression
 import skcalib
 from skcalib import datasets, testing
 from skcalib._labels import check_y, unique_labels
+from skcalib.grouping import differences_at_equal_scores
 from skcalib.kernels import median_distance
 from skcalib.regression import (
     dawid_sebastiani_score,
@@ -246,6 +247,7 @@ def _other_recipes():
     yield from _recipes(s.calibration_improvement, {"loss": "log"}, infinite=True, **two)
     yield from _recipes(s.compare_calibration, {"block_size": 2}, {}, order=True, **two)
     yield from _recipes(s.sharpness, {"transform": "simplex"}, order=True)  # folds again
+    yield from _recipes(differences_at_equal_scores, takes="features", order=True)
 
 
 def _display_recipes():
@@ -299,7 +301,7 @@ SCALARS = {
 SIMULATORS = [getattr(datasets, name) for name in datasets.__all__]
 
 #: In the tables, but no function of `skcalib` itself: the door of a class, and one of a module.
-BESIDE = {"IncrementalReliability", "median_distance"}
+BESIDE = {"IncrementalReliability", "differences_at_equal_scores", "median_distance"}
 
 #: For those who add a score, a smoother, ...: `test_testing` and `test_links` feed them instances.
 FOR_EXTENDERS = {*testing.__all__, "fit_link"}

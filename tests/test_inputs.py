@@ -522,6 +522,7 @@ ONE_IS_ENOUGH = {
     "corp_test",
     "corp_bands",
     "calibration_summary",
+    "differences_at_equal_scores",
     "ReliabilityDisplay.from_predictions",
     "calibration_error",
     "IncrementalReliability",

@@ -13,6 +13,7 @@ from public_functions import BESIDE, FORECASTS, MOMENTS, SCALARS, public_name
 from scipy.sparse import csr_array
 
 import skcalib as s
+from skcalib.grouping import differences_at_equal_scores
 from skcalib.kernels import median_distance
 from skcalib.regression import (
     dawid_sebastiani_score,
@@ -636,6 +637,12 @@ FUNCTIONS = [
         (np.eye(3),),
         {"rule": "mean"},
         r"rule must be one of 'median', 'median_pairs', got 'mean'\.",
+    ),
+    (
+        differences_at_equal_scores,
+        (Y, P, P[:39]),
+        {},
+        r"X and y_true must have the same number of samples: X has 39, y_true has 40\.",
     ),
     (
         median_distance,

@@ -7,6 +7,7 @@ from scipy.stats import norm
 from sklearn.utils import check_random_state
 
 from skcalib._checks import check_problem, check_weight
+from skcalib._labels import check_y
 from skcalib.grouping._candidates import MOST_GROUPS, form_groups
 from skcalib.grouping._categories import encode_features
 from skcalib.grouping._compare import LEAST_SIZE, compare_all
@@ -189,7 +190,7 @@ def differences_at_equal_scores(
     problem = check_problem(
         y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
     )
-    weight = check_weight(sample_weight, len(y_true))
+    weight = check_weight(sample_weight, len(check_y(y_true)))
     if not (weight > 0).all():
         X = take_rows(X, np.flatnonzero(weight > 0))
     features, encoded = encode_features(X)
