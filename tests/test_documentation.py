@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from verdict_texts import forbidden_words
 
 import skcalib
 import skcalib.datasets
@@ -79,3 +80,17 @@ def test_control_characters_would_be_found():
         source = f'def f():\n    """The \\{command}."""\n'
         assert controls(dict(docstrings(source))["f"])
         assert not controls(dict(docstrings(source.replace('"""The', 'r"""The')))["f"])
+
+
+def test_no_forbidden_word_in_guide_and_examples():
+    """The list of words that messages and docstrings avoid, see `test_wording`."""
+    built = {"generated", "auto_examples", "_build"}
+    pages = [path for path in DOC.rglob("*.rst") if not built & set(path.parts)]
+    pages += [*(ROOT / "examples").rglob("*.py"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+    assert len(pages) > 60
+    found = {
+        f"{path.relative_to(ROOT)}: {words}"
+        for path in pages
+        for words in forbidden_words(path.read_text(encoding="utf-8"))
+    }
+    assert not found, "\n" + "\n".join(sorted(found))
