@@ -284,7 +284,7 @@ def test_the_advice_can_be_followed():
     assert ".fit(" not in str(report(temperature=1.0))
     y, p = data.y % 2, data.y_proba[:, 0]
     other = CalibrationReport.from_predictions(
-        np.array(["a", "b"])[y], np.where(y == 0, 0.4 + 0.1 * p, 0.2 * p), pos_label="a"
+        np.array(["a", "b"])[y], 0.5 + 0.4 * np.cos(7 * p) * (y == 0), pos_label="a"
     )
     assert "labels=['b', 'a'])" in str(other)
 
@@ -348,10 +348,10 @@ def test_numbers_have_the_decimals_of_their_error():
 
 def test_what_cannot_be_negative_is_shown_so():
     assert nonnegative(MeanInterval(-0.0138, -0.0261, -0.0015, 0.006)) == (
-        "none detected (upper limit 0.0000)"
+        "none detected (upper limit 0.0123)"
     )
     assert nonnegative(MeanInterval(-0.001, -0.02, 0.018, 0.01)) == (
-        "none detected (upper limit 0.018)"
+        "none detected (upper limit 0.019)"
     )
     assert nonnegative(MeanInterval(0.01, -0.01, 0.03, 0.01)) == "0.010 [0.000, 0.030]"
 

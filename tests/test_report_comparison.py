@@ -115,7 +115,7 @@ def test_ranks_have_simultaneous_intervals(data):
     models = {"raw": data.y_proba, "truth": data.posterior, "same": data.posterior}
     comparison = ComparisonReport.from_predictions(data.y, models)
     assert ranks(comparison, "log") == {"raw": (3, 3, 3), "truth": (1, 1, 2), "same": (1, 1, 2)}
-    assert "1 [1, 2]" in str(comparison) and "3 [3, 3]" in str(comparison)
+    assert "1 (1 to 2)" in str(comparison)
 
 
 def test_infinite_losses():

@@ -201,7 +201,8 @@ def square_axes(ax, event):
 
 def event_text(event):
     """The event in the words of a label: "class churn" is churn, "class 1" stays."""
-    return class_text(event.removeprefix("class ")) if event.startswith("class ") else event
+    name = class_text(event.removeprefix("class ")) if event.startswith("class ") else event
+    return name.replace("$", r"\$")  # no formula
 
 
 def scale_panels(axes, scores, weights, scale):

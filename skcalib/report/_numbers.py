@@ -45,8 +45,11 @@ def nonnegative(estimate):
     if estimate.estimate < _NOTHING:
         limit = max(estimate.high, estimate.high - estimate.estimate)
         return f"none detected (upper limit {number(limit, error)})"
-    ends = number(max(estimate.low, 0.0), error), number(estimate.high, error)
-    return f"{number(estimate.estimate, error)} [{', '.join(ends)}]"
+    low = max(estimate.low, 0.0)
+    while low > _NOTHING and not float(number(low, error)):  # a limit above zero must look so
+        error /= 10
+    said = [number(value, error) for value in (estimate.estimate, low, estimate.high)]
+    return f"{said[0]} [{said[1]}, {said[2]}]"
 
 
 def says_nothing(estimate):
@@ -72,23 +75,23 @@ def _points(value):
     return f"{size:.{decimals}f}"
 
 
-def rates(*values):
-    """Rates in percent, with decimals for the rarer side and until different ones differ."""
-    decimals = _rate_decimals(values)
+def rates(*values, distinct=True):
+    """Rates in percent, with decimals for the rarer side and, if asked, until they differ."""
+    decimals = _rate_decimals(values, distinct)
     return [f"{100 * value:.{decimals}f} %" for value in values]
 
 
 def rate_interval(low, high, *beside):
     """[low, high] of a rate, in percent, with the decimals of the rates `beside` it."""
-    decimals = _rate_decimals(beside)
+    decimals = _rate_decimals(beside, False)
     return f"[{100 * low:.{decimals}f}, {100 * high:.{decimals}f}]"
 
 
-def _rate_decimals(values):
+def _rate_decimals(values, distinct):
     sides = [min(v, 1 - v) for v in values if 0 < v < 1]
     rarest = 100 * min(sides, default=1.0)
     first = 1 if rarest >= 1 else int(np.clip(1 - np.floor(np.log10(rarest)), 1, _MOST_DECIMALS))
-    for decimals in range(first, _MOST_DECIMALS + 1):
+    for decimals in range(first, _MOST_DECIMALS + 1 if distinct else first):
         if len({f"{100 * value:.{decimals}f}" for value in values}) == len(set(values)):
             return decimals
     return first

@@ -122,6 +122,7 @@ def _averages(problem, forecast, target, level):
     gap = mean_interval(confidence - right, weight, level)
     return {
         "event": str(problem.classes[1]) if len(problem.classes) == 2 else None,
+        "n_events": int(target[:, 1].sum()) if len(problem.classes) == 2 else None,
         "mean_predicted": predicted,
         "observed_rate": observed,
         "observed_expected_ratio": ratio,

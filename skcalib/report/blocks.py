@@ -117,7 +117,8 @@ class Document:
 
     The first screen holds the title, the headline, the sentences of the verdict, ``tiles`` with
     the most important numbers, ``opening`` blocks such as diagrams, and one line of ``code``.
-    ``in_tiles`` are the sentences that a page shows as tiles. ``alarm`` colours the verdict.
+    ``in_tiles`` are the sentences that a page shows as tiles. ``tone`` colours the verdict: "bad",
+    "good" or "weak".
     """
 
     title: str
@@ -125,7 +126,7 @@ class Document:
     headline: str
     verdict: tuple
     in_tiles: tuple
-    alarm: bool
+    tone: str
     tiles: tuple
     opening: tuple
     code: str

@@ -80,7 +80,7 @@ class ComparisonReport(Shown):
     >>> models = {"raw": data.y_proba, "truth": data.posterior}
     >>> comparison = ComparisonReport.from_predictions(data.y, models)
     >>> print(comparison.verdict.splitlines()[0])
-    truth is better calibrated, and predicts better.
+    truth is better calibrated and has the lower Brier score.
     """
 
     def __init__(self, reports, *, n_jobs=None):
@@ -171,7 +171,7 @@ class ComparisonReport(Shown):
         >>> models = {"logistic": logistic, "Bayes": GaussianNB()}
         >>> comparison = ComparisonReport.from_estimators(models, X, y, cv=5)
         >>> print(comparison.verdict.splitlines()[0])
-        logistic is better calibrated, and predicts better.
+        logistic is better calibrated and has the lower Brier score.
         """
         _check_mapping(estimators, "estimators", "classifiers")
         seed = check_seed(random_state)

@@ -119,6 +119,7 @@ class Findings:
     effective_size: float
     n_classes: int
     event: str | None
+    n_events: int | None
     mean_predicted: float
     observed_rate: MeanInterval
     observed_expected_ratio: MeanInterval | None
@@ -140,7 +141,7 @@ class Findings:
     omitted: tuple = ()
 
     def error(self, loss, notion):
-        """The finding of that loss and notion."""
+        """The error of that loss and notion."""
         return next(e for e in self.errors if (e.loss, e.notion) == (loss, notion))
 
     @property

@@ -35,7 +35,7 @@ def render_page(document):
 
 def render_body(document):
     """`Document` -> a fragment with its own style, for notebooks."""
-    kind = "verdict bad" if document.alarm else "verdict"
+    kind = f"verdict {document.tone}"
     parts = [
         f"<style>{STYLE}</style>",
         '<article class="skcalib">',

@@ -54,7 +54,7 @@ def report_page(report):
         headline=wording.headline(findings),
         verdict=tuple(wording.sentences(findings)),
         in_tiles=tuple(wording.sizes(findings)),
-        alarm=_alarm(findings),
+        tone=_tone(findings),
         tiles=_tiles(findings),
         opening=(pictures.reliability(report),),
         code=_code(report),
@@ -62,8 +62,11 @@ def report_page(report):
     )
 
 
-def _alarm(findings):
-    return findings.miscalibrated or findings.groups_differ or bool(findings.suspicions)
+def _tone(findings):
+    """The colour of the verdict: few samples without evidence are no good news."""
+    if findings.miscalibrated or findings.groups_differ or findings.suspicions:
+        return "bad"
+    return "good" if wording.is_conclusive(findings) else "weak"
 
 
 def _code(report):
@@ -89,7 +92,7 @@ def _average_note(findings):
     if findings.n_classes > 2:
         gap = findings.confidence_gap
         return f"difference {_signed_points(gap)}"
-    event = f"probability of {wording.event_name(findings)}"
+    event = f"rate of {wording.event_name(findings)}"
     ratio = findings.observed_expected_ratio
     return event if ratio is None else f"{event}; {wording.observed_expected(ratio)}"
 
@@ -103,13 +106,14 @@ def _signed_points(estimate):
 
 def _error_tile(findings):
     found, level = findings.typical_error, percent(findings.confidence_level)
+    what = "typical error" if findings.n_classes == 2 else "typical error of the confidence"
     if not findings.miscalibrated:
         least = "large" if findings.reach >= 0.5 else f"up to {points(findings.reach)}"
-        return Tile((("none", "error detected"),), f"errors could be missed: {least}")
+        return Tile((("No error", "detected"),), f"errors could be missed: {least}")
     if found["low"] == 0:
-        return Tile(((f"up to {points(found['high'])}", "typical error"),), f"{level} upper limit")
+        return Tile(((f"up to {points(found['high'])}", what),), f"{level} upper limit")
     ends = points_between(found["low"], found["high"])
-    return Tile(((points(found["estimate"]), "typical error"),), f"{level} CI {ends}")
+    return Tile(((points(found["estimate"]), what),), f"{level} CI {ends}")
 
 
 def _gain_tile(findings):
@@ -119,7 +123,7 @@ def _gain_tile(findings):
         return Tile(((loss, "log loss"),), "no recalibration recommended")
     before, after = numbers(advice.log_loss["before"], advice.log_loss["after"])
     name = wording.recalibrator_name(advice.recommended)
-    return Tile(((f"{before} -> {after}", "log loss"),), f"held out, after {name}")
+    return Tile(((f"{before} -> {after}", "log loss"),), f"cross-validated, after {name}")
 
 
 def _ranges(report):
@@ -137,7 +141,7 @@ def _ranges(report):
 
 
 def _place_row(findings, place):
-    predicted, observed = rates(place.mean_score, place.mean_outcome)
+    predicted, observed = rates(place.mean_score, place.mean_outcome, distinct=False)
     ends = rate_interval(place.low, place.high, place.mean_score, place.mean_outcome)
     cells = (place.label, f"{place.n_samples:,}", predicted, observed, ends)
     return Row(cells, marked=(3,) if findings.is_off(place) else ())
@@ -201,7 +205,7 @@ def _maps(findings):
     for name, loss, worse, error in zip(
         found.names, found.losses, found.differences, found.standard_errors, strict=True
     ):
-        behind = "best" if name == found.best else f"{worse:.4f} (standard error {error:.4f})"
+        behind = "best" if name == found.best else f"{worse:.4f} ({error:.4f})"
         if not np.isfinite(loss):
             behind = "infinite"
         recommended = name == findings.advice.recommended
@@ -215,8 +219,9 @@ def _maps(findings):
     for one in findings.advice.refused:
         rows.append(Row((one.name, f"{one.log_loss:.4f}", "-"), wording.refused_map(one)))
     table = Table(
-        "Cross-validated log loss, from simple to complex maps (*: recommended).",
-        ("Map", "log loss", "above the best by"),
+        "Cross-validated log loss, from simple to complex maps. The simplest one within a standard "
+        "error of the best is chosen (*: recommended).",
+        ("Map", "log loss", "difference from best (SE)"),
         tuple(rows),
     )
     return Section(SECTIONS["maps"], (Text(wording.advice(findings)), table))
@@ -239,7 +244,7 @@ def _tests(findings):
         part = "" if findings.n_tested == findings.n_samples else f", {findings.n_tested:,} samples"
         name = f"Kernel test, {what['canonical']}{part}"
         rows.append(_test_row(name, pvalue(findings.test.pvalue), findings.kernel_test_rejects))
-    table = Table(wording.tests_caption(), ("Test", "result", "significant"), tuple(rows))
+    table = Table(wording.caption_of_tests(), ("Test", "result", "significant"), tuple(rows))
     said = wording.kernel_test(findings)
     return Section(SECTIONS["tests"], (table, *([Text(said)] if said else [])))
 
@@ -255,7 +260,8 @@ def _others(report):
         for one in report.findings.reported
     ]
     table = Table(
-        f"For comparison with other work, with {percent(report.confidence_level)} intervals.",
+        f"For comparison with other work: single {percent(report.confidence_level)} intervals. The "
+        "verdict rests on stricter tests.",
         ("Number", "value"),
         tuple(rows),
     )
@@ -280,14 +286,14 @@ def comparison_page(comparison):
     reports = comparison.reports
     first = next(iter(reports.values()))
     found = [report.findings for report in reports.values()]
-    samples = wording.subtitle(first.findings, first.confidence_level, with_accuracy=False)
+    samples = wording.subtitle(first.findings, first.confidence_level, of_one_model=False)
     return Document(
         title=f"Calibration of {len(reports)} models",
         subtitle=f"{', '.join(reports)}: the same {samples}",
         headline=wording.comparison_headline(comparison),
         verdict=tuple(wording.comparison_sentences(comparison)),
         in_tiles=(),
-        alarm=any(_alarm(one) for one in found),
+        tone="bad" if any(_tone(one) == "bad" for one in found) else "good",
         tiles=(),
         opening=(_side_by_side(comparison), pictures.overlaid(reports)),
         code="",
@@ -295,7 +301,7 @@ def comparison_page(comparison):
             _differences(comparison),
             _parts(reports),
             *(_one_model(name, report) for name, report in reports.items()),
-            Section(SECTIONS["method"], (Points(wording.method(first)),)),
+            Section(SECTIONS["method"], (Points(wording.method(first, of_several=True)),)),
         ),
     )
 
@@ -316,11 +322,11 @@ def _side_by_side(comparison):
         row("Log loss", list(map(interval, losses))),
         row("Typical error", [_short_error(one) for one in findings], off),
         row(average, [_average(one) for one in findings]),
-        row("Recalibration", [_short_gain(one) for one in findings]),
+        row("Log loss after recalibration", [_short_gain(one) for one in findings]),
         row("Rank by log loss", [_rank(*ranked[name]) for name in reports]),
     )
     return Table(
-        "One model in each column (*: miscalibrated). Ranks: [best, worst] that the simultaneous "
+        "One model in each column (*: miscalibrated). In parentheses: ranks that the simultaneous "
         "intervals of all differences allow.",
         ("Model", *reports),
         rows,
@@ -347,12 +353,12 @@ def _average(findings):
 def _short_gain(findings):
     if findings.advice.recommended is None:
         return "not recommended"
-    losses = numbers(*findings.advice.log_loss.values())
-    return f"{' -> '.join(losses)}, {wording.recalibrator_name(findings.advice.recommended)}"
+    after = numbers(findings.advice.log_loss["after"])[0]
+    return f"{after}, {wording.recalibrator_name(findings.advice.recommended)}"
 
 
 def _rank(rank, lowest, highest):
-    return f"{rank} [{lowest}, {highest}]"
+    return f"{rank}" if lowest == highest else f"{rank} ({lowest} to {highest})"
 
 
 def _differences(comparison):

@@ -26,8 +26,8 @@ def loss_parts(report):
         number(getattr(terms, name), spread) for name in ("refinement", "uncertainty", "sharpness")
     )
     table = Table(
-        f"Loss = calibration + refinement, with {percent(report.confidence_level)} intervals "
-        "(*: significant).",
+        "Loss = calibration + refinement (the rest), with "
+        f"{percent(report.confidence_level)} intervals (*: significant).",
         ("Loss", "mean", "calibration", "refinement"),
         tuple(rows),
     )

@@ -40,9 +40,9 @@ def reliability(report):
     binary = findings.n_classes == 2
     what = f"probability of {event_name(findings)}" if binary else "confidence"
     caption = (
-        f"Observed frequency against predicted {what} (isotonic curve), with the "
-        f"{percent(report.confidence_level)} consistency band, where the curve of a calibrated "
-        "model would lie. Histogram of the scores above."
+        f"Isotonic fit of the observed frequency against the predicted {what}. Shaded: "
+        f"{percent(report.confidence_level)} range of this fit for a calibrated model. Top: "
+        "distribution of the predictions."
     )
     before = report.binary
     if report.recalibrated is None:
@@ -52,7 +52,7 @@ def reliability(report):
     both = (before[0][:, 1], after[0][:, 1])
     drawn = (
         _picture(report, before, f"the {what}", "As predicted", both),
-        _picture(report, after, f"the {what} after {name}", f"After {name}, held out", both),
+        _picture(report, after, f"the {what} after {name}", f"After {name}, cross-validated", both),
     )
     return Pictures(drawn, caption)
 
@@ -66,7 +66,7 @@ def overlaid(reports):
     def draw():
         figure = _figure(6.4, 7.0)
         for name, report in reports.items():
-            _display(report, report.binary, figure.gca(), name=shorten(name), band=None)
+            _display(report, report.binary, figure.gca(), name=_plain(name), band=None)
         if not binary:
             figure.gca().set(xlabel="Confidence", ylabel="Accuracy")
         return as_svg(figure, "models")
@@ -104,7 +104,7 @@ def grouping(report):
     def draw():
         figure = _figure()
         display = GroupingDisplay.from_grouping_estimator(
-            report.grouping_estimator, ax=figure.gca(), name=report.name
+            report.grouping_estimator, ax=figure.gca(), name="Groups"
         )
         # Its own numbers are of this coarse split alone; the page has better ones.
         display.ax_.set_title("")
@@ -115,6 +115,11 @@ def grouping(report):
         "of scores."
     )
     return Picture(draw, alt)
+
+
+def _plain(name):
+    """A short name in which a dollar begins no formula."""
+    return shorten(name).replace("$", r"\$")
 
 
 def _picture(report, binary, event, title, scores=(), *, small=False):
@@ -172,6 +177,7 @@ def as_svg(figure, name):
 
     for text in figure.findobj(Text):
         text.set_parse_math(False)  # the dollar of a name begins no formula
+        text.set_text(text.get_text().replace(r"\$", "$"))
         text.set_fontsize(max(text.get_fontsize(), _SMALLEST))
     for axes in figure.axes:
         if len(axes.get_xlabel()) > _LONG:  # the page tells the class

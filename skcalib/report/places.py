@@ -131,7 +131,7 @@ def _large_enough(parts):
 
 
 def _labelled(groups, score):
-    """Labels with as many decimals as are needed to tell ranges apart; the rest are merged."""
+    """Labels with as many decimals as distinguish the ranges; equal ones are merged."""
     for decimals in (1, 2, 3, 4):
         labels = [range_label(*ends, decimals) for _, ends in groups]
         if len(set(labels)) == len(labels):

@@ -147,7 +147,7 @@ class CalibrationReport(FromData, Shown):
     >>> report.direction
     'too_extreme'
     >>> round(report.to_dict()["typical_error"]["estimate"], 3)
-    0.085
+    0.086
     """
 
     def __init__(

@@ -52,6 +52,7 @@ STYLE = f"""
 .skcalib .verdict {{ background: var(--card); border-left: .4rem solid var(--good);
   padding: .8rem 1.1rem; margin: 1.2rem 0; }}
 .skcalib .verdict.bad {{ border-left-color: var(--bad); }}
+.skcalib .verdict.weak {{ border-left-color: var(--soft); }}
 .skcalib .verdict .headline {{ font-size: 1.5rem; font-weight: 700; margin: 0 0 .4rem;
   line-height: 1.25; max-width: none; }}
 .skcalib table {{ border-collapse: collapse; width: 100%; margin: .8rem 0; font-size: .9375rem;

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
-from sklearn.metrics import roc_auc_score
 
-from skcalib.intervals import mean_interval
+from skcalib.intervals import concordance_interval, mean_interval
 from skcalib.tower import weighted_mean
 
 #: Standard errors by which another reading of the input must have the lower Brier score.
 _CLEARLY = 5.0
+#: Level of the interval of the concordance that must lie below one half.
+_RANKING_LEVEL = 0.999
 #: Accuracy that another order of the columns must add.
 _ADDED_ACCURACY = 0.02
 #: Right predictions that are enough to ask whether these are training data.
@@ -75,11 +76,11 @@ def _other_order(problem):
     _, columns = linear_sum_assignment(-affinity)
     if np.array_equal(columns, np.arange(n_classes)):
         return None
-    if n_classes == 2 and _ranks_above_chance(problem):
+    if n_classes == 2 and not _ranks_below_chance(problem):
         return None
     other = forecast[:, columns]
     gain = ((forecast - target) ** 2).sum(axis=1) - ((other - target) ** 2).sum(axis=1)
-    if not _is_clear(gain, weight):
+    if weighted_mean(gain, weight) <= 0 or (n_classes > 2 and not _is_clear(gain, weight)):
         return None
     before, after = (_accuracy(one, target, weight) for one in (forecast, other))
     if n_classes == 2:
@@ -90,12 +91,12 @@ def _other_order(problem):
     return Suspicion("column_order", before, after, tuple(str(problem.classes[k]) for k in moved))
 
 
-def _ranks_above_chance(problem):
-    """Whether higher scores of a class mean more labels of it."""
-    ranking = roc_auc_score(
-        problem.target[:, 1], problem.forecast[:, 1], sample_weight=problem.weight
+def _ranks_below_chance(problem):
+    """Whether higher scores of a class clearly mean fewer labels of it."""
+    found = concordance_interval(
+        problem.target[:, 1], problem.forecast[:, 1], problem.weight, _RANKING_LEVEL
     )
-    return ranking >= 0.5
+    return found.high < 0.5
 
 
 def _percent_scale(problem):

@@ -17,6 +17,7 @@ from skcalib.report._numbers import (
     points,
     points_between,
     pvalue,
+    rate_interval,
     rates,
     says_nothing,
 )
@@ -42,6 +43,7 @@ RECALIBRATOR_NAMES = {
 N_NAMED = 3
 _GROUPS_IN_VERDICT = 2
 _LARGE_REACH = 0.5
+_WEAK_REACH = 0.1
 _LONGEST_NAME = 60
 
 
@@ -287,6 +289,11 @@ def _few_labels(findings):
     )
 
 
+def _no_need(findings):
+    verb = "would not help" if is_conclusive(findings) else "is not recommended"
+    return f"Recalibration {verb}: no map is reliably better on held-out samples."
+
+
 _NO_ADVICE = {
     "input": lambda findings: "Correct the input first; recalibration would hide the mistake.",
     "few_labels": _few_labels,
@@ -294,14 +301,17 @@ _NO_ADVICE = {
         "The scores separate the labels completely, so these samples cannot determine a "
         "recalibration map."
     ),
-    "calibrated": lambda findings: (
-        "Recalibration would not help: no map is reliably better on held-out samples."
-    ),
+    "calibrated": _no_need,
     "no_gain": lambda findings: (
         "Recalibration would not help: no map lowers both log loss and Brier score reliably on "
         "held-out samples."
     ),
 }
+
+
+def is_conclusive(findings):
+    """Whether there are enough samples to call the absence of evidence good news."""
+    return findings.reach < _WEAK_REACH
 
 
 def recalibrator_name(name):
@@ -337,8 +347,8 @@ def groups(findings):
     if named:
         said = "; ".join(group_difference(findings, one) for one in named[:_GROUPS_IN_VERDICT])
         rest = len(named) - _GROUPS_IN_VERDICT
-        more = f"; {rest} more below" if rest > 0 else ""
-        return [f"Groups with equal scores differ: {said}{more}."]
+        more = f"; {rest} more in the details" if rest > 0 else ""
+        return [f"Groups with equal scores differ: {said}{more}. Recalibration cannot remove this."]
     if found.detected:
         return [
             f"Samples with equal scores differ (grouping loss at least {number(found.bound.low)}), "
@@ -352,8 +362,8 @@ def group_difference(findings, group):
     observed, expected = rates(group.observed, group.expected)
     rule = shorten(group.rule)
     if findings.n_classes > 2:
-        return f"where {rule}, accuracy is {observed} ({expected} at equal scores)"
-    return f"where {rule}, {observed} are {event_name(findings)} ({expected} at equal scores)"
+        return f"where {rule}, accuracy {observed}, {expected} expected at equal scores"
+    return f"where {rule}, observed {observed}, {expected} expected at equal scores"
 
 
 def grouping_bounds(findings):
@@ -390,7 +400,7 @@ SECTIONS = {
     "others": "Other numbers",
     "method": "Method",
 }
-RANGES_NOTE = "Ranges hold equal information, the sum of p (1 - p)."
+RANGES_NOTE = "The ranges are about equally informative: equal sums of p (1 - p)."
 GROUPS_CAPTION = (
     "Rates of each group against the rate expected at its scores. Intervals account for the number "
     "of groups that were tested."
@@ -401,7 +411,7 @@ FIGURE_OF_GROUPS = (
 )
 CALIBRATION_PART = ("calibration", "calibration error: recalibration can remove it")
 GROUPING_PART = ("grouping", "grouping loss, at least: better use of the features can remove it")
-REST_PART = ("rest", "rest: only better features or a better model lower it")
+REST_PART = ("rest", "rest: irreducible, or due to missing features or an imperfect model")
 
 
 def ranges_caption(findings, level):
@@ -410,14 +420,14 @@ def ranges_caption(findings, level):
         what = f"Predicted and observed probability of {event_name(findings)} by range of scores"
     else:
         what = "Mean confidence and accuracy by range of confidence"
-    return f"{what}. {percent(level)} intervals hold for all ranges together (*: significant)."
+    return f"{what}. Simultaneous {percent(level)} intervals (*: significant)."
 
 
 def classes_caption(level):
     """Caption of the table of classes."""
     return (
         "Mean predicted probability and observed frequency of each class. "
-        f"{percent(level)} intervals hold for all classes together (*: significant)."
+        f"Simultaneous {percent(level)} intervals (*: significant)."
     )
 
 
@@ -433,10 +443,10 @@ def kernel_test(findings):
     return ""
 
 
-def tests_caption():
+def caption_of_tests():
     """Caption of the table of tests."""
     return (
-        "The verdict rests on these: an interval above zero, or a p-value below "
+        "Tests behind the verdict: an interval above zero, or a p-value below "
         f"{TEST_LEVEL:g}, is significant (*)."
     )
 
@@ -447,25 +457,32 @@ def refused_map(one):
     return f"Not recommended: it raises the held-out Brier score from {before} to {after}."
 
 
-def subtitle(findings, level, *, with_accuracy=True):
-    """Samples, classes and accuracy."""
+def subtitle(findings, level, *, of_one_model=True):
+    """Samples, events or classes, and how well the model discriminates."""
     weighted = findings.effective_size < findings.n_samples * (1 - 1e-9)
     effective = f" (effective size {findings.effective_size:,.0f})" if weighted else ""
-    accuracy = ""
-    if with_accuracy:
-        values = (findings.accuracy.estimate, findings.accuracy.low, findings.accuracy.high)
-        mean, low, high = rates(*values)
-        accuracy = f", accuracy {mean} [{low[:-2]}, {high[:-2]}]"
-    classes = f"{findings.n_classes} classes"
     if findings.n_classes == 2:
-        classes += f", event: {event_name(findings)}"
+        classes = f"{findings.n_events:,} of them {event_name(findings)} (the event)"
+    else:
+        classes = f"{findings.n_classes} classes"
+    quality = f", {_discrimination(findings)}" if of_one_model else ""
     return (
-        f"{findings.n_samples:,} samples{effective}, {classes}{accuracy}. "
+        f"{findings.n_samples:,} samples{effective}, {classes}{quality}. "
         f"Brackets: {percent(level)} intervals."
     )
 
 
-def method(report):
+def _discrimination(findings):
+    """AUC of two classes, if there is one, else the accuracy."""
+    auc = next((one.value for one in findings.reported if one.key == "auc"), None)
+    if auc is not None:
+        return f"AUC {interval(auc)}"
+    found = findings.accuracy
+    ends = rate_interval(found.low, found.high, found.estimate)
+    return f"accuracy {rates(found.estimate)[0]} {ends}"
+
+
+def method(report, *, of_several=False):
     """How the numbers of a report were computed: samples, estimators, units, seed, versions."""
     findings = report.findings
     level = percent(report.confidence_level)
@@ -474,10 +491,10 @@ def method(report):
         "Calibration error: the default of proper_calibration_error, a cross-fitted logit map with "
         f"a curve where one is needed ({level} Student intervals). Typical error: the root of "
         "the Brier calibration error, in points of probability.",
-        "Direction: held-out gains of the log loss by a shift, a slope and the whole map; "
-        f"{_gains(findings)}.",
-        "Recalibration maps: held-out losses on five folds. A map is recommended if its gain of "
-        "the log loss is above zero beyond its interval and it does not raise the Brier score. The "
+        "Direction: held-out gains of the log loss by a shift, a slope and the whole map"
+        + ("." if of_several else f"; {_gains(findings)}."),
+        "Recalibration maps: held-out losses on five folds. A map is recommended if the interval "
+        "of its gain of the log loss excludes zero and it does not raise the Brier score. The "
         "gain is slightly optimistic, as the choice uses the same samples." + _left_out(findings),
     ]
     if findings.grouping is not None and findings.grouping.grouping_loss is not None:
@@ -535,22 +552,43 @@ ROUNDING = 1e-12
 
 
 def comparison_headline(comparison):
-    """Which model is best, in one line."""
-    calibrated, calibration_shown = leader(comparison, "calibration")
-    predicts, prediction_shown = leader(comparison, "brier")
-    several = len(comparison.reports) > 2
-    best, lowest = ("best", "lowest") if several else ("better", "lower")
-    if calibration_shown and prediction_shown and calibrated == predicts:
-        return f"{calibrated} is {best} calibrated and has the {lowest} Brier score."
-    if calibration_shown and prediction_shown:
-        return f"{calibrated} is {best} calibrated; {predicts} has the {lowest} Brier score."
-    if calibration_shown:
-        return f"{calibrated} is {best} calibrated; the Brier scores do not differ significantly."
-    if prediction_shown:
-        return (
-            f"{predicts} has the {lowest} Brier score; calibration does not differ significantly."
-        )
-    return "No significant difference between the models."
+    """Which models are best, in one line."""
+    predicts, tied, higher = _standing(comparison, "brier")
+    calibrated, _, worse = _standing(comparison, "calibration")
+    alone = len(higher) == len(comparison.reports) - 1
+    best_calibrated = len(worse) == len(comparison.reports) - 1
+    best, lowest = ("best", "lowest") if len(comparison.reports) > 2 else ("better", "lower")
+    if not higher and not worse:
+        return "No significant difference between the models."
+    if alone and best_calibrated and predicts == calibrated:
+        return f"{predicts} is {best} calibrated and has the {lowest} Brier score."
+    parts = []
+    if best_calibrated:
+        parts.append(f"{calibrated} is {best} calibrated")
+    elif worse:
+        parts.append(f"{joined(worse)} {'is' if len(worse) == 1 else 'are'} worse calibrated")
+    if alone:
+        parts.append(f"{predicts} has the {lowest} Brier score")
+    elif higher:
+        parts.append(f"{joined([predicts, *tied])} have the {lowest} Brier scores")
+    if not worse:
+        parts.append("calibration does not differ significantly")
+    if not higher:
+        parts.append("the Brier scores do not differ significantly")
+    return f"{'; '.join(parts)}."
+
+
+def joined(names):
+    """A list of names in a sentence."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def _standing(comparison, quantity):
+    """The lowest model, those that do not differ from it significantly, and those above it."""
+    best, _ = leader(comparison, quantity)
+    others = _against(comparison, quantity, best)
+    higher = [name for name, one in others.items() if _is_better(one)]
+    return best, [name for name in others if name not in higher], higher
 
 
 def leader(comparison, quantity):
@@ -575,12 +613,15 @@ def ranks(comparison, quantity):
 
 
 def comparison_sentences(comparison):
-    """A sentence for the log loss, the Brier score and the calibration error."""
-    return [
-        said
-        for quantity in ("log", "brier", "calibration")
-        if (said := _lowest(comparison, quantity)) is not None
+    """A sentence for each loss and the calibration error, and which models are miscalibrated."""
+    said = [_lowest(comparison, quantity) for quantity in ("log", "brier", "calibration")]
+    off = [
+        f"{name} ({short_verdict(report.findings)})"
+        for name, report in comparison.reports.items()
+        if report.findings.miscalibrated
     ]
+    said.append(f"Miscalibrated: {', '.join(off)}." if off else "No evidence of miscalibration.")
+    return [one for one in said if one is not None]
 
 
 def _lowest(comparison, quantity):
