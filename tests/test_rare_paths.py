@@ -73,7 +73,7 @@ def test_the_error_of_a_sum_of_kernels_is_the_sum_of_errors():
 def test_three_models_have_a_table_of_pairs_for_each_quantity():
     forecasts = {f"model {k}": DATA.y_proba ** (1 / k) for k in (1, 2, 3)}
     forecasts = {k: p / p.sum(axis=1, keepdims=True) for k, p in forecasts.items()}
-    text = str(ComparisonReport.from_predictions(DATA.y, forecasts))
-    assert "widened to hold for all 3 pairs at once" in text
+    text = ComparisonReport.from_predictions(DATA.y, forecasts).to_text(details=True)
+    assert "intervals that hold for all 3 pairs together" in " ".join(text.split())
     for pair in ("model 1 - model 2", "model 1 - model 3", "model 2 - model 3"):
         assert pair in text
