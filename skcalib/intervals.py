@@ -369,7 +369,7 @@ def _rate(label, weight):
     """Mean label and its effective size."""
     label = np.asarray(label, dtype=np.float64)
     size = len(label) if weight is None else _effective_size(np.asarray(weight))
-    return float(weighted_mean(label, weight)), size
+    return float(np.clip(weighted_mean(label, weight), 0.0, 1.0)), size
 
 
 def _of_limits(estimate, low, high, confidence_level):

@@ -11,7 +11,12 @@ from skcalib.errors._terms import check_loss, check_notion, smooth_notion
 from skcalib.errors.decomposition import decompose
 from skcalib.hypothesis import kernel_calibration_test
 from skcalib.hypothesis.kernel import MIN_SAMPLES
-from skcalib.intervals import MeanInterval, clopper_pearson, mean_interval
+from skcalib.intervals import (
+    MeanInterval,
+    mean_interval,
+    observed_expected_ratio,
+    rate_interval,
+)
 from skcalib.notions import TopLabel
 from skcalib.plugging import fit_recalibrator, recalibrated_proba
 from skcalib.recalibration import VectorScaling
@@ -111,34 +116,24 @@ def find(
 def _averages(problem, forecast, target, level):
     """Means of the event (two classes) or of the confidence, with intervals inside their range."""
     weight = problem.weight
-    confidence, right = (part[:, 1] for part in next(TopLabel().problems(
-        problem.forecast, problem.target)))  # fmt: skip
+    top_label = next(TopLabel().problems(problem.forecast, problem.target))
+    confidence, right = (part[:, 1] for part in top_label)
     predicted = float(weighted_mean(forecast[:, 1], weight))
-    observed = rate(target[:, 1], weight, level)
     ratio = None
-    if predicted > 0:
-        values = (observed.estimate, observed.low, observed.high, observed.standard_error)
-        ratio = MeanInterval(*(value / predicted for value in values))
+    if predicted > np.finfo(np.float64).tiny:
+        ratio = observed_expected_ratio(target[:, 1], forecast[:, 1], weight, level)
     gap = mean_interval(confidence - right, weight, level)
     return {
         "event": str(problem.classes[1]) if len(problem.classes) == 2 else None,
         "n_events": int(target[:, 1].sum()) if len(problem.classes) == 2 else None,
         "mean_predicted": predicted,
-        "observed_rate": observed,
+        "observed_rate": rate_interval(target[:, 1], weight, level),
         "observed_expected_ratio": ratio,
-        "accuracy": rate(right, weight, level),
+        "accuracy": rate_interval(right, weight, level),
         "confidence_gap": MeanInterval(
             gap.estimate, max(gap.low, -1.0), min(gap.high, 1.0), gap.standard_error
         ),
     }
-
-
-def rate(outcome, weight, level):
-    """Clopper-Pearson interval of a rate, at the effective size of the weights."""
-    mean = float(np.clip(weighted_mean(outcome, weight), 0.0, 1.0))
-    size = weight.sum() ** 2 / np.sum(weight**2)
-    low, high = clopper_pearson(mean, size, level)
-    return MeanInterval(mean, float(low), float(high), float(np.sqrt(mean * (1 - mean) / size)))
 
 
 def binary_problem(problem):

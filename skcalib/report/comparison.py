@@ -9,10 +9,10 @@ from sklearn.utils import indexable
 
 from skcalib._labels import check_y
 from skcalib.report._run import check_seed, versions
+from skcalib.report.comparison_wording import headline, sentences
 from skcalib.report.differences import find_differences
 from skcalib.report.page import comparison_page
 from skcalib.report.report import CalibrationReport, Shown
-from skcalib.report.wording import comparison_headline, comparison_sentences
 
 
 class ComparisonReport(Shown):
@@ -192,13 +192,13 @@ class ComparisonReport(Shown):
     @property
     def verdict(self):
         """The verdict in words: a headline, then a sentence a line."""
-        return "\n".join([comparison_headline(self), *comparison_sentences(self)])
+        return "\n".join([headline(self), *sentences(self)])
 
     def _document(self):
         return comparison_page(self)
 
     def __repr__(self):
-        return f"<ComparisonReport of {', '.join(self.reports)}: {comparison_headline(self)}>"
+        return f"<ComparisonReport of {', '.join(self.reports)}: {headline(self)}>"
 
     def to_dict(self):
         """All numbers as nested dictionaries and lists, ready for JSON.
@@ -209,8 +209,8 @@ class ComparisonReport(Shown):
             The verdict, the differences, and the report of each model.
         """
         return {
-            "headline": comparison_headline(self),
-            "verdict": comparison_sentences(self),
+            "headline": headline(self),
+            "verdict": sentences(self),
             "differences": [
                 {**asdict(one), "detected": one.detected, "better": one.better}
                 for one in self.differences

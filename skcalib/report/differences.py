@@ -10,7 +10,7 @@ from skcalib.intervals import MeanInterval, mean_interval
 from skcalib.notions import TopLabel
 from skcalib.report._run import noted
 from skcalib.report.analysis import LOSSES, paired_terms
-from skcalib.report.wording import QUANTITIES, ROUNDING
+from skcalib.report.comparison_wording import QUANTITIES, ROUNDING
 from skcalib.smoothers import LogitSmoother
 
 

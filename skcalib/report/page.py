@@ -3,7 +3,7 @@
 import numpy as np
 
 from skcalib.intervals import MeanInterval
-from skcalib.report import pictures, wording
+from skcalib.report import comparison_wording, pictures, wording
 from skcalib.report._numbers import (
     interval,
     nonnegative,
@@ -290,8 +290,8 @@ def comparison_page(comparison):
     return Document(
         title=f"Calibration of {len(reports)} models",
         subtitle=f"{', '.join(reports)}: the same {samples}",
-        headline=wording.comparison_headline(comparison),
-        verdict=tuple(wording.comparison_sentences(comparison)),
+        headline=comparison_wording.headline(comparison),
+        verdict=tuple(comparison_wording.sentences(comparison)),
         in_tiles=(),
         tone="bad" if any(_tone(one) == "bad" for one in found) else "good",
         tiles=(),
@@ -310,7 +310,7 @@ def _side_by_side(comparison):
     """Five rows, a column for each model."""
     reports = comparison.reports
     findings = [report.findings for report in reports.values()]
-    ranked = wording.ranks(comparison, "log")
+    ranked = comparison_wording.ranks(comparison, "log")
 
     def row(name, cells, marked=()):
         return Row((name, *cells), marked=marked)
@@ -364,14 +364,14 @@ def _rank(rank, lowest, highest):
 def _differences(comparison):
     """One table for two models; beyond, a table of all pairs for each quantity."""
     n_pairs = len(comparison.reports) * (len(comparison.reports) - 1) // 2
-    note = Text(wording.pairing(percent(comparison.confidence_level), n_pairs))
+    note = Text(comparison_wording.pairing(percent(comparison.confidence_level), n_pairs))
     title = "Differences"
     if n_pairs == 1:
         one = comparison.differences[0]
-        rows = [(wording.QUANTITIES[d.quantity], d) for d in comparison.differences]
+        rows = [(comparison_wording.QUANTITIES[d.quantity], d) for d in comparison.differences]
         return Section(title, (note, _difference_table(f"{one.first} - {one.second}", rows)))
     tables = []
-    for quantity, name in wording.QUANTITIES.items():
+    for quantity, name in comparison_wording.QUANTITIES.items():
         found = [d for d in comparison.differences if d.quantity == quantity]
         if found:
             rows = [(f"{d.first} - {d.second}", d) for d in found]

@@ -1,0 +1,145 @@
+"""Every sentence of a comparison: which models are better, and by how much."""
+
+import numpy as np
+
+from skcalib.intervals import MeanInterval
+from skcalib.report._numbers import interval
+from skcalib.report.wording import short_verdict
+
+QUANTITIES = {
+    "log": "Log loss",
+    "brier": "Brier score",
+    "calibration": "Brier calibration error",
+    "refinement": "Brier score after recalibration",
+    "errors": "Error rate",
+    "kernel": "Squared kernel calibration error",
+}
+#: Differences of losses that are rounding.
+ROUNDING = 1e-12
+
+
+def headline(comparison):
+    """Which models are best, in one line."""
+    predicts, tied, higher = _standing(comparison, "brier")
+    calibrated, _, worse = _standing(comparison, "calibration")
+    alone = len(higher) == len(comparison.reports) - 1
+    best_calibrated = len(worse) == len(comparison.reports) - 1
+    best, lowest = ("best", "lowest") if len(comparison.reports) > 2 else ("better", "lower")
+    if not higher and not worse:
+        return "No significant difference between the models."
+    if alone and best_calibrated and predicts == calibrated:
+        return f"{predicts} is {best} calibrated and has the {lowest} Brier score."
+    parts = []
+    if best_calibrated:
+        parts.append(f"{calibrated} is {best} calibrated")
+    elif worse:
+        parts.append(f"{joined(worse)} {'is' if len(worse) == 1 else 'are'} worse calibrated")
+    if alone:
+        parts.append(f"{predicts} has the {lowest} Brier score")
+    elif higher:
+        parts.append(f"{joined([predicts, *tied])} have the {lowest} Brier scores")
+    if not worse:
+        parts.append("calibration does not differ significantly")
+    if not higher:
+        parts.append("the Brier scores do not differ significantly")
+    return f"{'; '.join(parts)}."
+
+
+def joined(names):
+    """A list of names in a sentence."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def _standing(comparison, quantity):
+    """The lowest model, those that do not differ from it significantly, and those above it."""
+    best, _ = leader(comparison, quantity)
+    others = _against(comparison, quantity, best)
+    higher = [name for name, one in others.items() if _is_better(one)]
+    return best, [name for name in others if name not in higher], higher
+
+
+def leader(comparison, quantity):
+    """The model of the lowest estimate, and whether all others are significantly higher."""
+    against = {name: _against(comparison, quantity, name) for name in comparison.reports}
+    for name, others in against.items():
+        if all(other.estimate <= 0 for other in others.values()):
+            return name, all(map(_is_better, others.values()))
+    return next(iter(against)), False  # rounding may leave no model below all others
+
+
+def ranks(comparison, quantity):
+    """{model: (rank, lowest, highest)}; ends of the rank by the simultaneous intervals."""
+    found = {}
+    for name in comparison.reports:
+        others = _against(comparison, quantity, name)
+        better = sum(_is_better(_turned(one)) for one in others.values())
+        worse = sum(map(_is_better, others.values()))
+        rank = 1 + sum(one.estimate > ROUNDING for one in others.values())
+        found[name] = rank, 1 + better, len(comparison.reports) - worse
+    return found
+
+
+def sentences(comparison):
+    """A sentence for each loss and the calibration error, and which models are miscalibrated."""
+    said = [_lowest(comparison, quantity) for quantity in ("log", "brier", "calibration")]
+    off = [
+        f"{name} ({short_verdict(report.findings)})"
+        for name, report in comparison.reports.items()
+        if report.findings.miscalibrated
+    ]
+    said.append(f"Miscalibrated: {', '.join(off)}." if off else "No evidence of miscalibration.")
+    return [one for one in said if one is not None]
+
+
+def _lowest(comparison, quantity):
+    """Which model is lowest, and by how much."""
+    best, _ = leader(comparison, quantity)
+    others = _against(comparison, quantity, best)
+    better = {name: _is_better(one) for name, one in others.items()}
+    higher = [f"{name} by {_size_of(one)}" for name, one in others.items() if better[name]]
+    level = [name for name in others if not better[name]]
+    what = QUANTITIES[quantity]
+    parts = [f"{best} is below {', '.join(higher)}"] if higher else []
+    if level:
+        subject = "it" if higher else best
+        parts.append(f"{subject} does not differ significantly from {', '.join(level)}")
+    return f"{what}: {'; '.join(parts)}." if parts else None
+
+
+def _against(comparison, quantity, name):
+    """Differences of a model minus each of the others."""
+    found = {}
+    for one in comparison.differences:
+        if one.quantity == quantity and name in (one.first, one.second):
+            other = one.second if one.first == name else one.first
+            found[other] = one.difference if one.first == name else _turned(one.difference)
+    return found
+
+
+def _is_better(difference):
+    """Whether the first model is significantly below the second, by more than rounding."""
+    return difference.high < 0 and difference.estimate < -ROUNDING
+
+
+def _turned(difference):
+    """The same difference the other way round."""
+    return MeanInterval(
+        -difference.estimate, -difference.high, -difference.low, difference.standard_error
+    )
+
+
+def _size_of(difference):
+    """How much lower the better model is."""
+    if not np.isfinite(difference.estimate):
+        return "an infinite amount"
+    return interval(_turned(difference))
+
+
+def pairing(level, n_pairs):
+    """How differences were computed."""
+    together = f" that hold for all {n_pairs} pairs together" if n_pairs > 1 else ""
+    return (
+        f"Differences are means over the same samples, first model minus second, with {level} "
+        f"Student intervals{together}; a negative one means that the first model is better. "
+        "An interval without zero is significant (*)."
+    )
