@@ -232,6 +232,7 @@ ORDER_MATTERS = {
         "sharpness",
         "score_decomposition",
         "integrated_calibration_index",
+        "differences_at_equal_scores",
         "calibration_summary",
         "DecompositionDisplay.from_predictions",
         "GroupingDisplay.from_predictions",
