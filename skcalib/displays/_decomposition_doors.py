@@ -126,7 +126,7 @@ class FromModels:
         >>> X, y = load_breast_cancer(return_X_y=True)
         >>> display = DecompositionDisplay.from_estimator(GaussianNB(), X, y, cv=5, grouping=None)
         >>> print(display.terms[0])
-        calibration 0.010 [0.003, 0.018], refinement 0.046
+        calibration 0.010 [0.003, 0.022], refinement 0.046
         """
         name = type(estimator).__name__ if name is None else name
         return cls.from_estimators({name: estimator}, X, y, **params)

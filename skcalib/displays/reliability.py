@@ -103,7 +103,7 @@ class ReliabilityDisplay(FromData):
     >>> print(display.line_.get_label())
     Over-confident
     Brier calibration error
-    0.004 [0.001, 0.008]
+    0.004 [0.001, 0.009]
     """
 
     def __init__(self, curves, *, name=None, confidence_level=0.95, band=None):
