@@ -52,7 +52,8 @@ numpydoc_validation_exclude = {
     r"skcalib\.(SupersampleEvaluation|InformationEstimate|CalibrationInterceptSlope)$",
     r"skcalib\.(CalibrationComparison|CalibrationTest)$",
     r"skcalib\.ErrorInterval$",
-    r"skcalib\.(CorpBand|CorpCurve|CorpDecomposition)$",
+    r"skcalib\.(CorpBand|CorpCurve|CorpDecomposition|CalibrationSummary)$",
+    r"skcalib\.grouping\.(GroupComparison|GroupDifference)$",
 }
 
 html_theme = "pydata_sphinx_theme"
