@@ -179,6 +179,7 @@ def test_legend_of_ten_folds_covers_nothing(folds):
     check(ReliabilityDisplay.from_cv_results(results, X, y, ax=ax), inside_figure=False)
 
 
+@pytest.mark.slow
 def test_legends_of_ten_classes_cover_nothing():
     data = make_tempered_simplex(1000, 10, random_state=0)
     display = draw(data.y, data.y_proba, notion="classwise", n_resamples=39)

@@ -299,10 +299,10 @@ def test_the_code_of_a_classifier_can_be_run():
 
 
 def test_how_it_was_computed():
-    data = make_tempered_simplex(4000, 100, random_state=0)
+    data = make_tempered_simplex(3200, 100, random_state=0)
     shown = CalibrationReport.from_predictions(data.y, data.y_proba, labels=np.arange(100))
     told = " ".join(shown.to_dict()["method"])
-    assert "4,000; a random 3,162 of them in the kernel test" in told
+    assert "3,200; a random 3,162 of them in the kernel test" in told
     assert "Left out, as they take long for so many probabilities: VectorScaling" in told
     few = " ".join(report(30).to_dict()["method"])
     assert "30, all in the kernel test" in few and "Left out" not in few and "Groups" not in few

@@ -31,6 +31,7 @@ def report(n_samples=2000, n_classes=2, temperature=0.6, **parameters):
     )
 
 
+@pytest.mark.slow
 def test_calibrated_forecasts_are_rarely_called_miscalibrated():
     """Two intervals and two tests at .005: 100 data sets, 3 expected at most, 2.5 % error."""
     alarms = 0

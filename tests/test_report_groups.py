@@ -61,6 +61,7 @@ def test_a_forecast_that_is_wrong_for_everybody_accuses_nobody():
         assert shown.to_dict()["named_groups"][0]["rule"] == named[0].rule
 
 
+@pytest.mark.slow
 def test_nothing_is_found_where_nothing_is():
     """Twenty data sets without grouping loss; more than 4 of 20 at 5 % occur once in 400 tests."""
     alarms = named = 0

@@ -60,6 +60,7 @@ def test_every_number_is_that_of_its_function(weighted):
     assert found.notes == {}
 
 
+@pytest.mark.slow
 def test_intervals_hold_the_truth():
     """300 data sets of 400 patients; .95 has a standard error of .013 here."""
     rng = np.random.default_rng(10**6)
