@@ -18,8 +18,9 @@ CASES = [
     pytest.param("brier", "risk", id="brier-risk", marks=pytest.mark.slow),
     pytest.param("log", "risk", id="log", marks=pytest.mark.slow),
 ]
-#: A "cross" estimate varies less than its interval, that of "risk", allows for.
-LIMITS = {"risk": (0.93, 0.97), "cross": (0.93, 0.99)}
+#: A "cross" estimate varies less than its interval, that of "risk", allows for. Upper limits are
+#: at least Student's, so that the coverage lies above the level rather than below it.
+LIMITS = {"risk": (0.93, 0.985), "cross": (0.93, 0.99)}
 
 
 def true_error(loss, n_classes, temperature):
