@@ -207,4 +207,6 @@ def main(arguments=None):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    import verdict_bench  # worker processes find the functions of a module, not of a script
+
+    sys.exit(verdict_bench.main())
