@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skcalib.intervals import clopper_pearson
+from skcalib.intervals import rate_interval
 from skcalib.notions import TopLabel
 
 _MOST_RANGES = 10
@@ -155,9 +155,8 @@ def range_label(low, high, decimals=1):
 def _place(kind, label, ends, index, score, outcome, weight, level, n_places):
     """Mean score and outcome of some samples, with an exact interval at their effective size."""
     mass = weight[index]
-    size = mass.sum() ** 2 / np.sum(mass**2)
-    mean_score, mean_outcome = (float(np.average(v[index], weights=mass)) for v in (score, outcome))
-    low, high = clopper_pearson(mean_outcome, size, 1 - (1 - level) / n_places)
+    mean_score = float(np.average(score[index], weights=mass))
+    found = rate_interval(outcome[index], mass, 1 - (1 - level) / n_places)
     share = float(mass.sum() / weight.sum())
-    found = (mean_score, mean_outcome, float(low), float(high))
-    return Place(kind, label, *ends, len(index), share, *found)
+    numbers = (mean_score, found.estimate, found.low, found.high)
+    return Place(kind, label, *ends, len(index), share, *numbers)
