@@ -39,6 +39,10 @@ def only_own_warnings():
     """Warnings are errors, except our own words about a forecast."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        # matplotlib 3.8 calls pyparsing by names that pyparsing 3.3 deprecates
+        warnings.filterwarnings(
+            "ignore", category=DeprecationWarning, module=r"(matplotlib|pyparsing)\."
+        )
         for words in OWN_WARNINGS:
             warnings.filterwarnings("ignore", message=words)
         yield
