@@ -981,9 +981,7 @@ def expected_fit(score, problem, bins, measured, region, rules, curve, permutati
     loss = score.loss(problem.target, problem.forecast)
     values["mean_loss"] = np.average(loss, weights=problem.weight)
     values["refinement"] = np.average(score.loss(target, curve), weights=weight)
-    table = region_table(
-        problem.events, level, region, rules, forecast, target, curve, weight, 0.9
-    )
+    table = region_table(problem.events, level, region, rules, forecast, target, curve, weight, 0.9)
     return values, table
 
 

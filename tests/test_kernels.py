@@ -7,8 +7,7 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from skcalib import GaussianKernel, Kernel, LaplacianKernel, MatrixKernel
-from skcalib.kernels import median_distance
-from skcalib.kernels._distances import METRICS, Euclidean
+from skcalib.kernels import METRICS, Euclidean, median_distance
 from skcalib.testing import check_kernel
 
 LAPLACIAN, GAUSSIAN = LaplacianKernel(0.3), GaussianKernel(0.3)

@@ -256,8 +256,7 @@ def _test_row(name, result, significant):
 def _others(report):
     """What others report, and its bias."""
     rows = [
-        Row((one.name, _reported_value(one)), note=one.note)
-        for one in report.findings.reported
+        Row((one.name, _reported_value(one)), note=one.note) for one in report.findings.reported
     ]
     table = Table(
         f"For comparison with other work: single {percent(report.confidence_level)} intervals. The "

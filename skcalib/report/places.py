@@ -100,9 +100,7 @@ def equal_information(score, weight):
     size = len(score) * information.sum() / weight.sum()
     n_ranges = int(
         np.clip(
-            min(
-                max(size / _INFORMATION_PER_RANGE, _FEW_RANGES), len(score) / _SAMPLES_PER_RANGE
-            ),
+            min(max(size / _INFORMATION_PER_RANGE, _FEW_RANGES), len(score) / _SAMPLES_PER_RANGE),
             1,
             _MOST_RANGES,
         )

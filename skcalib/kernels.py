@@ -1,0 +1,566 @@
+"""Kernels on the simplex: values that can be scaled, added and multiplied.
+
+`Kernel` is the protocol; sums, products and multiples of kernels are kernels. Then follow kernels
+whose values are matrices, and kernels of a distance between forecasts. The distances come last.
+"""
+
+from dataclasses import dataclass, replace
+from itertools import product
+from numbers import Integral, Real
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+__all__ = [
+    "KERNELS",
+    "GaussianKernel",
+    "Kernel",
+    "LaplacianKernel",
+    "MatrixKernel",
+    "median_distance",
+]
+
+
+class Kernel:
+    r"""Base class of positive semi-definite kernels on the simplex.
+
+    A scalar kernel implements `__call__` and `bound`, and `for_data` if it has something to learn
+    from forecasts. Kernels are values: nothing ever changes them. They are combined by
+    ``2 * k``, ``k1 + k2`` and ``k1 * k2``, all of which are kernels again.
+
+    In a kernel calibration error (W19) a kernel has matrices as values: a scalar kernel k stands
+    for k times the identity, and :class:`MatrixKernel` for other matrices.
+
+    See Also
+    --------
+    skcalib.testing.check_kernel : The laws that every kernel obeys.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skcalib import GaussianKernel, LaplacianKernel
+    >>> kernel = 0.5 * LaplacianKernel(1.0) + GaussianKernel(0.2)
+    >>> kernel(np.eye(2), np.eye(2)).round(4)
+    array([[1.5   , 0.1839],
+           [0.1839, 1.5   ]])
+    >>> kernel.bound()
+    1.5
+    """
+
+    def __call__(self, x, y):
+        """Values for all pairs of the rows of x (n, K) and y (m, K), shape (n, m)."""
+        raise NotImplementedError
+
+    def pairs(self, x, y):
+        """Values for points that belong together.
+
+        Parameters
+        ----------
+        x, y : ndarray of shape (..., K)
+            Points; the shapes broadcast.
+
+        Returns
+        -------
+        ndarray of shape (...)
+            The kernel of each point with its partner.
+        """
+        x, y = np.broadcast_arrays(x, y)
+        rows = zip(x.reshape(-1, 1, x.shape[-1]), y.reshape(-1, 1, y.shape[-1]), strict=True)
+        return np.array([self(a, b)[0, 0] for a, b in rows]).reshape(x.shape[:-1])
+
+    def bound(self):
+        """A bound of the values over the simplex, of matrices of their largest eigenvalues.
+
+        Returns
+        -------
+        float
+            An upper bound, the largest value itself for scalar kernels of this library.
+        """
+        raise NotImplementedError
+
+    def for_data(self, forecast):
+        """The kernel with everything that it learns from forecasts, such as a bandwidth, in place.
+
+        Parameters
+        ----------
+        forecast : ndarray of shape (n, K)
+            Forecasts.
+
+        Returns
+        -------
+        Kernel
+            A new kernel, or this one if it has nothing to learn.
+        """
+        return self
+
+    def terms(self, n_columns):
+        r"""The kernel as a sum of scalar kernels times matrices, :math:`\sum_t k_t(s, s') M_t`.
+
+        Parameters
+        ----------
+        n_columns : int
+            Number of columns K of the forecasts.
+
+        Returns
+        -------
+        tuple of (Kernel, ndarray of shape (K, K) or None)
+            Scalar kernels and matrices; None is the identity.
+        """
+        return ((self, None),)
+
+    def __add__(self, other):
+        return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
+
+    def __mul__(self, other):
+        if isinstance(other, Kernel):
+            return Product(self, other)
+        return Scaled(self, float(other)) if isinstance(other, Real) else NotImplemented
+
+    __rmul__ = __mul__
+
+
+@dataclass(frozen=True)
+class Scaled(Kernel):
+    """A multiple of a kernel."""
+
+    kernel: Kernel
+    factor: float
+
+    def __post_init__(self):
+        if not (np.isfinite(self.factor) and self.factor >= 0):
+            raise ValueError(
+                f"A kernel may be multiplied by a finite number of at least 0, got {self.factor!r}:"
+                " a negative multiple is not positive semi-definite."
+            )
+
+    def __call__(self, x, y):
+        return self.factor * self.kernel(x, y)
+
+    def pairs(self, x, y):
+        return self.factor * self.kernel.pairs(x, y)
+
+    def bound(self):
+        return self.factor * self.kernel.bound()
+
+    def for_data(self, forecast):
+        return Scaled(self.kernel.for_data(forecast), self.factor)
+
+    def terms(self, n_columns):
+        terms = self.kernel.terms(n_columns)
+        return tuple((Scaled(kernel, self.factor), matrix) for kernel, matrix in terms)
+
+
+@dataclass(frozen=True)
+class Sum(Kernel):
+    """The sum of two kernels."""
+
+    left: Kernel
+    right: Kernel
+
+    def __call__(self, x, y):
+        return self.left(x, y) + self.right(x, y)
+
+    def pairs(self, x, y):
+        return self.left.pairs(x, y) + self.right.pairs(x, y)
+
+    def bound(self):
+        return self.left.bound() + self.right.bound()
+
+    def for_data(self, forecast):
+        return Sum(self.left.for_data(forecast), self.right.for_data(forecast))
+
+    def terms(self, n_columns):
+        return self.left.terms(n_columns) + self.right.terms(n_columns)
+
+
+@dataclass(frozen=True)
+class Product(Kernel):
+    """The product of two kernels, at most one of which has matrices as values."""
+
+    left: Kernel
+    right: Kernel
+
+    def __call__(self, x, y):
+        return self.left(x, y) * self.right(x, y)
+
+    def pairs(self, x, y):
+        return self.left.pairs(x, y) * self.right.pairs(x, y)
+
+    def bound(self):
+        return self.left.bound() * self.right.bound()
+
+    def for_data(self, forecast):
+        return Product(self.left.for_data(forecast), self.right.for_data(forecast))
+
+    def terms(self, n_columns):
+        pairs = product(self.left.terms(n_columns), self.right.terms(n_columns))
+        return tuple((Product(k1, k2), only_matrix(m1, m2)) for (k1, m1), (k2, m2) in pairs)
+
+
+def only_matrix(left, right):
+    """The matrix of a product of which one factor is a multiple of the identity."""
+    if left is not None and right is not None:
+        raise ValueError(
+            "The product of two matrix-valued kernels need not be a kernel: multiply scalar "
+            "kernels, MatrixKernel(k1 * k2, matrix)."
+        )
+    return right if left is None else left
+
+
+@dataclass(frozen=True)
+class MatrixKernel(Kernel):
+    r"""A scalar kernel times a fixed positive semi-definite matrix, :math:`k(s, s') M`.
+
+    The matrix says how residuals of different classes count: :math:`h = k(s, s')\, r^\top M r'`
+    (W19). The identity, the default, counts all alike; a diagonal matrix weights classes,
+    :math:`v v^\top` measures one contrast v only.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        A scalar kernel.
+    matrix : array-like of shape (K, K), default=None
+        Symmetric and positive semi-definite; None is the identity.
+
+    Examples
+    --------
+    >>> from skcalib import LaplacianKernel, MatrixKernel
+    >>> only_second_class = MatrixKernel(LaplacianKernel(0.4), [[0, 0], [0, 1]])
+    >>> only_second_class.bound()
+    1.0
+    >>> both = only_second_class + 2 * LaplacianKernel(0.4)
+    >>> len(both.terms(2))
+    2
+    """
+
+    kernel: Kernel
+    matrix: tuple | None = None
+
+    def __post_init__(self):
+        if not isinstance(self.kernel, Kernel):
+            raise ValueError(f"kernel must be a scalar Kernel, got {self.kernel!r}.")
+        if self.matrix is not None:
+            rows = _check_matrix(self.matrix)
+            # Tuples, so that kernels can be compared and hashed.
+            object.__setattr__(self, "matrix", tuple(map(tuple, rows.tolist())))
+
+    def __call__(self, x, y):
+        raise TypeError("The values of a MatrixKernel are matrices: use kernel.terms(n_columns).")
+
+    def bound(self):
+        largest = 1.0 if self.matrix is None else np.linalg.eigvalsh(self.matrix)[-1]
+        return float(self.kernel.bound() * largest)
+
+    def for_data(self, forecast):
+        return MatrixKernel(self.kernel.for_data(forecast), self.matrix)
+
+    def terms(self, n_columns):
+        if self.matrix is None:
+            return self.kernel.terms(n_columns)
+        if len(self.matrix) != n_columns:
+            raise ValueError(
+                f"The matrix of the kernel has {len(self.matrix)} rows, but forecasts have "
+                f"{n_columns} columns (2 for the notions 'classwise' and 'top_label')."
+            )
+        terms, matrix = self.kernel.terms(n_columns), np.array(self.matrix)
+        return tuple((scalar, only_matrix(inner, matrix)) for scalar, inner in terms)
+
+
+def _check_matrix(matrix):
+    """A symmetric positive semi-definite array of floats."""
+    rows = np.asarray(matrix, dtype=np.float64)
+    if rows.ndim != 2 or rows.shape[0] != rows.shape[1] or not np.isfinite(rows).all():
+        raise ValueError(f"matrix must be finite and square, got shape {rows.shape}.")
+    scale = np.abs(rows).max()
+    if np.abs(rows - rows.T).max() > 1e-12 * scale:
+        raise ValueError("matrix must be symmetric.")
+    rows = (rows + rows.T) / 2
+    lowest = np.linalg.eigvalsh(rows)[0]
+    if lowest < -1e-10 * scale:
+        raise ValueError(
+            f"matrix must be positive semi-definite, but has the eigenvalue {lowest:.3g}."
+        )
+    return rows
+
+
+#: Rules for the bandwidth, with whether the distances of points from themselves count.
+RULES = {"median": True, "median_pairs": False}
+# exp is ten times slower where its result is not a normal number; the difference is nil.
+_LOWEST = -700.0
+_STEEPEST = 1e300  # one over a bandwidth, or over its square, may overflow
+
+
+def median_distance(forecast, *, metric="total_variation", rule="median", max_samples=2000):
+    r"""Median distance between forecasts, the usual bandwidth of a kernel.
+
+    Parameters
+    ----------
+    forecast : array-like of shape (n, K)
+        Forecasts.
+    metric : {"total_variation", "euclidean"}, default="total_variation"
+        The distance.
+    rule : {"median", "median_pairs"}, default="median"
+        "median" is W19's: the median of the full n x n matrix, zero diagonal included;
+        "median_pairs" is the median over pairs i < j.
+    max_samples : int or None, default=2000
+        Of more forecasts a random subset of this size is taken, always the same one in whatever
+        order they come; None for all, in O(n^2) memory.
+
+    Returns
+    -------
+    float
+        The median, positive. If more than half of the distances are 0, the median of the
+        others, and 1 if all forecasts are equal, where any bandwidth does.
+
+    Raises
+    ------
+    ValueError
+        For forecasts that are no matrix of finite numbers, and unknown metrics and rules.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skcalib.kernels import median_distance
+    >>> points = np.array([[0.0, 1.0], [0.5, 0.5], [1.0, 0.0]])
+    >>> median_distance(points), median_distance(points, metric="euclidean", rule="median_pairs")
+    (0.5, 0.7071067811865476)
+    """
+    _check_options(metric, max_samples)
+    _check_name(rule, RULES, "rule")
+    forecast = np.asarray(forecast)
+    if forecast.dtype.kind not in "biuf" or forecast.ndim != 2 or forecast.size == 0:
+        raise ValueError(
+            f"forecast must hold numbers of shape (n, K), got shape {forecast.shape} of type "
+            f"{forecast.dtype}."
+        )
+    forecast = forecast.astype(np.float64, copy=False)
+    if not np.isfinite(forecast).all():
+        raise ValueError("forecast contains NaN or infinity: remove these rows first.")
+    if max_samples is not None and len(forecast) > max_samples:
+        chosen = np.random.default_rng(0).choice(len(forecast), max_samples, replace=False)
+        forecast = forecast[_any_order(forecast)[chosen]]
+    distances = METRICS[metric].outer(forecast, forecast)
+    if not RULES[rule]:
+        distances = distances[np.triu_indices(len(forecast), 1)]
+    median = np.median(distances) if distances.size else 0.0
+    if median == 0:
+        positive = distances[distances > 0]
+        median = np.median(positive) if positive.size else 1.0
+    return float(median)
+
+
+def _check_name(value, table, name):
+    """A key of the table."""
+    if not (isinstance(value, str) and value in table):
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, table))}, got {value!r}.")
+
+
+def _check_options(metric, max_samples):
+    """What kernels and the rule for their bandwidth have in common."""
+    _check_name(metric, METRICS, "metric")
+    if max_samples is not None and not (isinstance(max_samples, Integral) and max_samples >= 2):
+        raise ValueError(
+            f"max_samples must be None or a whole number of at least 2, got {max_samples!r}."
+        )
+
+
+@dataclass(frozen=True)
+class DistanceKernel(Kernel):
+    """A kernel that is a function of distance over bandwidth; subclasses have defaults."""
+
+    bandwidth: float | str = "median"
+    metric: str = "total_variation"
+    max_samples: int | None = 2000
+
+    squared = False  # whether `_profile` takes the square of the distance
+
+    def __post_init__(self):
+        if not (_is_positive(self.bandwidth) or self._is_rule()):
+            names = ", ".join(map(repr, RULES))
+            raise ValueError(
+                f"bandwidth must be a positive number or one of {names}, got {self.bandwidth!r}."
+            )
+        _check_options(self.metric, self.max_samples)
+
+    def _is_rule(self):
+        return isinstance(self.bandwidth, str) and self.bandwidth in RULES
+
+    def __call__(self, x, y):
+        return self._values(METRICS[self.metric].outer, x, y)
+
+    def pairs(self, x, y):
+        return self._values(METRICS[self.metric].paired, x, y)
+
+    def bound(self):
+        return 1.0
+
+    def for_data(self, forecast):
+        if not self._is_rule():
+            return self
+        arguments = {"metric": self.metric, "max_samples": self.max_samples}
+        return replace(self, bandwidth=median_distance(forecast, rule=self.bandwidth, **arguments))
+
+    def _values(self, distance, x, y):
+        if self._is_rule():
+            raise ValueError(
+                f"The bandwidth of {self!r} depends on data: use kernel.for_data(forecast) first."
+            )
+        x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+        self._check_columns(x.shape[-1])
+        values = np.asarray(distance(x, y, squared=self.squared))
+        values *= max(self._slope(), -_STEEPEST)
+        np.maximum(values, _LOWEST, out=values)
+        return np.exp(values, out=values)
+
+    def _check_columns(self, n_columns):
+        """Refuse where the function is not positive semi-definite."""
+
+    def _slope(self):
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class LaplacianKernel(DistanceKernel):
+    r"""The Laplacian kernel :math:`\exp(-d(s, s') / \nu)`, W19's.
+
+    Values lie in (0, 1]. Positive semi-definite for both metrics and characteristic: the kernel
+    calibration error is zero for calibrated forecasts only.
+
+    Parameters
+    ----------
+    bandwidth : float or {"median", "median_pairs"}, default="median"
+        The bandwidth :math:`\nu`, in units of the distance; or a rule that
+        :meth:`~skcalib.Kernel.for_data` applies to the forecasts, see
+        :func:`skcalib.kernels.median_distance`.
+    metric : {"total_variation", "euclidean"}, default="total_variation"
+        Half of the sum of absolute differences, or the Euclidean distance.
+    max_samples : int or None, default=2000
+        Number of forecasts that a rule uses; None for all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skcalib import LaplacianKernel
+    >>> LaplacianKernel(bandwidth=0.5)(np.eye(2), np.eye(2)).round(4)
+    array([[1.    , 0.1353],
+           [0.1353, 1.    ]])
+    >>> LaplacianKernel().for_data(np.array([[0.0, 1.0], [0.5, 0.5], [1.0, 0.0]])).bandwidth
+    0.5
+    """
+
+    def _slope(self):
+        return -1 / self.bandwidth
+
+
+@dataclass(frozen=True)
+class GaussianKernel(DistanceKernel):
+    r"""The Gaussian kernel :math:`\exp(-d(s, s')^2 / (2 \nu^2))`.
+
+    Values lie in (0, 1]. It is smoother than the Laplacian kernel, with more power against broad
+    errors and less against narrow ones.
+
+    Parameters
+    ----------
+    bandwidth : float or {"median", "median_pairs"}, default="median"
+        The bandwidth :math:`\nu`, as for :class:`LaplacianKernel`.
+    metric : {"euclidean", "total_variation"}, default="euclidean"
+        The distance. With total variation this is no positive semi-definite function for more
+        than two classes, and is refused there.
+    max_samples : int or None, default=2000
+        Number of forecasts that a rule uses; None for all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skcalib import GaussianKernel
+    >>> GaussianKernel(bandwidth=1.0)(np.eye(2), np.eye(2)).round(4)
+    array([[1.    , 0.3679],
+           [0.3679, 1.    ]])
+    """
+
+    metric: str = "euclidean"
+
+    squared = True
+
+    def _slope(self):
+        return -0.5 / self.bandwidth / self.bandwidth
+
+    def _check_columns(self, n_columns):
+        if n_columns > 2 and self.metric == "total_variation":
+            raise ValueError(
+                "GaussianKernel(metric='total_variation') is not positive semi-definite for more "
+                "than two classes: use metric='euclidean', or LaplacianKernel."
+            )
+
+
+def _any_order(forecast):
+    """An order of the rows that does not depend on the order in which they come.
+
+    It is that of their bytes, which has no meaning, and costs one sort for any number of columns.
+    """
+    rows = np.ascontiguousarray(forecast + 0.0)  # there is one zero
+    return np.argsort(rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel())
+
+
+def _is_positive(value):
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    return number and 0 < value < np.inf
+
+
+#: Names at the door; objects inside.
+KERNELS = {"laplacian": LaplacianKernel, "gaussian": GaussianKernel}
+
+
+# From this number of columns a matrix product pays, although it needs a correction.
+_PRODUCT = 8
+# Squared distances of a product have an absolute error of some 1e-16. Below this one the error of
+# the distance itself would exceed 1e-14, so these few are computed again from the differences.
+_NEAR = 1e-4
+_MANY = 1 / 16  # share of near pairs from which all pairs are computed from the differences
+
+
+class TotalVariation:
+    """Half of the sum of absolute differences, between 0 and 1."""
+
+    @staticmethod
+    def outer(x, y, *, squared=False):
+        distances = cdist(x, y, "cityblock")
+        distances *= 0.5
+        return np.square(distances, out=distances) if squared else distances
+
+    @staticmethod
+    def paired(x, y, *, squared=False):
+        distances = 0.5 * np.abs(x - y).sum(axis=-1)
+        return distances**2 if squared else distances
+
+
+class Euclidean:
+    """Root of the sum of squared differences, between 0 and the root of 2."""
+
+    @staticmethod
+    def outer(x, y, *, squared=False):
+        squares = _squared_euclidean(x, y)
+        return squares if squared else np.sqrt(squares, out=squares)
+
+    @staticmethod
+    def paired(x, y, *, squared=False):
+        squares = np.square(x - y).sum(axis=-1)
+        return squares if squared else np.sqrt(squares)
+
+
+def _squared_euclidean(x, y):
+    r"""One product of :math:`[-2x, \|x\|^2, 1]` and :math:`[y, 1, \|y\|^2]`, corrected nearby."""
+    if x.shape[1] < _PRODUCT:
+        return cdist(x, y, "sqeuclidean")
+    left = np.column_stack([-2 * x, np.square(x).sum(axis=1), np.ones(len(x))])
+    right = np.column_stack([y, np.ones(len(y)), np.square(y).sum(axis=1)])
+    squares = left @ right.T
+    near = np.flatnonzero(squares < _NEAR)
+    if len(near) > _MANY * squares.size:
+        return cdist(x, y, "sqeuclidean")
+    i, j = np.divmod(near, len(y))
+    squares.flat[near] = np.square(x[i] - y[j]).sum(axis=1)
+    return squares
+
+
+METRICS = {"total_variation": TotalVariation, "euclidean": Euclidean}
