@@ -15,7 +15,7 @@ from skcalib import (
     refinement_loss,
 )
 from skcalib.datasets import make_tempered_simplex
-from skcalib.smoothers._bandwidth import MOST_EVALUATIONS, search_bandwidth
+from skcalib.smoothers.kernel import MOST_EVALUATIONS, search_bandwidth
 from skcalib.testing import check_smoother
 
 GRID = np.r_[np.logspace(-5, -1, 50), np.linspace(0.2, 1, 5)]  # of the published code

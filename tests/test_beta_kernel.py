@@ -10,9 +10,17 @@ from hypothesis.extra.numpy import arrays
 from scipy.special import gammaln, logsumexp
 
 from skcalib import DirichletKernel, proper_calibration_error
-from skcalib.smoothers import _beta
-from skcalib.smoothers._beta import Sources, beta_average, beta_log_likelihoods
-from skcalib.smoothers._beta_plan import log_gamma_rest, log_ratio, log_self, make_plan, split
+from skcalib.smoothers._dirichlet import beta
+from skcalib.smoothers._dirichlet.beta import (
+    Sources,
+    beta_average,
+    beta_log_likelihoods,
+    log_gamma_rest,
+    log_ratio,
+    log_self,
+    make_plan,
+    split,
+)
 
 BANDWIDTHS = (10.0, 1.0, 0.1, 1e-2, 1e-3, 1e-4, 1e-5)
 
@@ -185,7 +193,7 @@ def test_few_pairs_take_the_exact_path_with_the_same_answer(monkeypatch):
     target = np.eye(2)[rng.integers(2, size=200)]
     direct = beta_average(forecast, forecast, weight, target, 0.01, leave_out=True)
     likelihood = beta_log_likelihoods(forecast, weight, [0.01, 0.1])
-    monkeypatch.setattr(_beta, "_PAIRS", 0)
+    monkeypatch.setattr(beta, "_PAIRS", 0)
     panels = beta_average(forecast, forecast, weight, target, 0.01, leave_out=True)
     np.testing.assert_allclose(panels, direct, atol=1e-10)
     np.testing.assert_allclose(

@@ -12,10 +12,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import gammaln
 from threadpoolctl import threadpool_info
 
-from skcalib.smoothers import _canonical
-from skcalib.smoothers._canonical import canonical_average, canonical_log_likelihoods
-from skcalib.smoothers._kernel_sums import Sources
-from skcalib.smoothers._tiles import Dropping, kd_tiles
+from skcalib.smoothers._dirichlet import canonical
+from skcalib.smoothers._dirichlet.canonical import canonical_average, canonical_log_likelihoods
+from skcalib.smoothers._dirichlet.pruning import Dropping, kd_tiles
+from skcalib.smoothers._dirichlet.sums import Sources
 
 TINY = np.finfo(np.float64).tiny
 EPS = np.finfo(np.float64).eps
@@ -85,7 +85,7 @@ def assert_close(found, expected):
 def drop(request, monkeypatch):
     """Every test that asks for it runs twice: without and with tiles that drop sources."""
     dropping = request.param == "dropping"
-    monkeypatch.setattr(_canonical, "worth_trying", lambda *_: dropping)
+    monkeypatch.setattr(canonical, "worth_trying", lambda *_: dropping)
     monkeypatch.setattr(Dropping, "pays", lambda *_: True)
     return dropping
 
@@ -251,7 +251,7 @@ def test_weights(drop):
 
 @pytest.mark.parametrize("one_hot", [True, False])
 def test_threads_do_not_change_a_bit(one_hot, drop, monkeypatch):
-    monkeypatch.setattr(_canonical, "_TASK", 64)
+    monkeypatch.setattr(canonical, "_TASK", 64)
     forecast, target, weight = make("confident", 1500, 3)
     values = target if one_hot else forecast
     threads_before = [library["num_threads"] for library in threadpool_info()]
@@ -290,7 +290,7 @@ def test_memory_is_that_of_blocks():
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
 def test_log_likelihoods(kind, shared, drop, monkeypatch):
-    monkeypatch.setattr(_canonical, "_NARROW", 2 if shared else 3)
+    monkeypatch.setattr(canonical, "_NARROW", 2 if shared else 3)
     forecast, target, weight = make(kind, 1100 if kind == "confident" else 160, 3)
     weight[0] = 1e8  # a difference of sums would forget the others
     bandwidths = np.array([1e-4, 0.01, 0.3])
@@ -354,7 +354,7 @@ def test_small_shares_survive(kind, bandwidth, monkeypatch):
     forecast, target, weight = make(kind, 3100, 4, seed=5)
     shares = []
     for dropping in (False, True):
-        monkeypatch.setattr(_canonical, "worth_trying", lambda *_, d=dropping: d)
+        monkeypatch.setattr(canonical, "worth_trying", lambda *_, d=dropping: d)
         monkeypatch.setattr(Dropping, "pays", lambda *_: True)
         found = canonical_average(forecast, forecast, weight, target, bandwidth, leave_out=True)
         shares.append(found[0])
@@ -409,7 +409,7 @@ def problems(draw):
 def test_agrees_with_the_oracle_on_any_data(problem, leave_out, dropping):
     forecast, weight, values, bandwidth = problem
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_canonical, "worth_trying", lambda *_: dropping)
+        patch.setattr(canonical, "worth_trying", lambda *_: dropping)
         patch.setattr(Dropping, "pays", lambda *_: True)
         found = canonical_average(
             forecast, forecast, weight, values, bandwidth, leave_out=leave_out

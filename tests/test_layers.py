@@ -12,95 +12,87 @@ import skcalib
 
 ROOT = Path(skcalib.__file__).parent
 
-LAYERS = {
-    "skcalib._array_api": -1,
-    "skcalib._jobs": -1,
-    "skcalib._version": 0,
-    "skcalib._labels": 0,
-    "skcalib._guesses": 0,
-    "skcalib._column_names": 0,
-    "skcalib._tables": 1,
-    "skcalib._texts": 0,
-    "skcalib._checks": 1,
-    "skcalib.divergences": 1,
-    "skcalib.bounds": 2,
-    "skcalib.kernels": 2,
-    "skcalib.plugging": 2,
-    "skcalib.scores": 2,
-    "skcalib.links": 2,
-    "skcalib._simulators": 3,
-    "skcalib.generalization": 3,
-    "skcalib.smoothers": 3,
-    "skcalib.notions": 3,
-    "skcalib.tower": 3,
-    "skcalib.trees": 3,
-    "skcalib.datasets": 4,
-    "skcalib.errors": 4,
-    "skcalib.recalibration": 5,
-    "skcalib.integrated_index": 5,
-    "skcalib.hypothesis": 5,
-    "skcalib.intervals": 4,
-    "skcalib.reading": 5,
-    "skcalib.responses": 5,
-    "skcalib.streaming": 5,
-    "skcalib.inspector": 6,
-    "skcalib.trainer": 6,
-    "skcalib.selection": 6,
-    "skcalib.corp_inference": 6,
-    "skcalib.slopes": 6,
-    "skcalib.error_intervals": 6,
-    "skcalib.improvement": 6,
-    "skcalib.supersample": 6,
-    "skcalib.regression": 6,
-    "skcalib.estimators": 7,
-    "skcalib.grouping": 7,
-    "skcalib.crossfit": 7,
-    "skcalib.recalibrated": 7,
-    "skcalib.summary": 7,
-    "skcalib.scorers": 8,
-    "skcalib.displays": 8,
-    "skcalib.report": 9,
-    "skcalib.testing": 9,
-    "skcalib": 10,
-    "skcalib.__main__": 11,
-}
-#: The order inside packages; those that are not listed here must be free of cycles.
-INNER = {
-    "skcalib.smoothers._base": 0,
-    "skcalib.smoothers._curve": 0,
-    "skcalib.smoothers._kernel_sums": 0,
-    "skcalib.smoothers._tiles": 0,
-    "skcalib.smoothers._canonical": 1,
-    "skcalib.smoothers.partition": 1,
-    "skcalib.smoothers.crossfit": 1,
-    "skcalib.smoothers._bandwidth": 0,
-    "skcalib.smoothers._beta_plan": 0,
-    "skcalib.smoothers._emptiness": 0,
-    "skcalib.smoothers._beta": 2,
-    "skcalib.smoothers.kernel": 3,
-    "skcalib.smoothers.neighbors": 1,
-    "skcalib.smoothers.isotonic": 2,
-    "skcalib.smoothers.logit": 2,
-    "skcalib.smoothers.median": 2,
-    "skcalib.smoothers.spline": 2,
-    "skcalib.errors._residual_kernel": 0,
-    "skcalib.errors._binary_events": 0,
-    "skcalib.errors._corp_bands": 0,
-    "skcalib.errors._terms": 0,
-    "skcalib.errors._bins": 0,
-    "skcalib.errors._events": 0,
-    "skcalib.errors._folded": 0,
-    "skcalib.errors.binned": 1,
-    "skcalib.errors.bounds": 1,
-    "skcalib.errors.corp": 1,
-    "skcalib.errors.cumulative": 1,
-    "skcalib.errors.general": 1,
-    "skcalib.errors.kernel_error": 1,
-    "skcalib.errors._representation": 1,
-    "skcalib.errors.decomposition": 1,
-    "skcalib.errors.embedding_error": 2,
-    "skcalib.errors.proper": 2,
-}
+#: Modules and packages from the lowest layer to the highest, with their task.
+# layers: begin
+LAYERS = (
+    {
+        "_array_api": "arrays of other libraries, as NumPy's",
+        "_column_names": "which class does the name of a column name?",
+        "_guesses": "advice for names that do not exist",
+        "_jobs": "loops through joblib",
+        "_texts": "numbers as text",
+        "_version": "the version",
+        "bounds": "bias of binned errors",
+        "divergences": "distances",
+        "kernels": "kernels on the simplex",
+        "links": "parametric maps of logits",
+        "notions": "what a forecast is calibrated for: problems, event names, event scores",
+        "trees": "tree on histograms",
+    },
+    {
+        "_labels": "labels and classes",
+        "_simulators": "simulators",
+        "_tables": "predictions from tables",
+        "generalization": "bounds of the error on new data",
+        "scores": "proper scores and distances",
+    },
+    {
+        "_checks": "arguments of public functions",
+        "datasets": "simulators with known truth",
+        "reading": "predictions from files",
+        "tower": "mean divergences and their bias",
+    },
+    {
+        "intervals": "intervals",
+        "plugging": "foreign recalibrators",
+        "smoothers": "estimates of conditional expectations",
+    },
+    {
+        "errors": "calibration errors of labels and forecasts",
+        "responses": "probabilities from classifiers",
+        "slopes": "calibration slope",
+    },
+    {
+        "hypothesis": "tests of calibration",
+        "improvement": "what a map gains",
+        "inspector": "base",
+        "integrated_index": "ICI",
+        "recalibration": "maps of forecasts, and what they gain",
+        "streaming": "sums over bins, chunk by chunk",
+        "supersample": "training against test error",
+        "trainer": "base",
+    },
+    {
+        "corp_inference": "bands and test of CORP",
+        "crossfit": "out-of-fold transformer",
+        "error_intervals": "an interval for every error",
+        "grouping": "what calibration does not see",
+        "regression": "variances of regressors",
+        "selection": "choice of a recalibrator",
+    },
+    {
+        "estimators": "the same from a classifier and data",
+        "recalibrated": "classifier with recalibrator",
+        "scorers": "for searches and cross-validation",
+        "summary": "one record for a risk model",
+    },
+    {
+        "displays": "figures",
+        "testing": "laws for those who extend the library",
+    },
+    {
+        "report": "the verdict",
+    },
+    {
+        "__init__": "public names",
+    },
+    {
+        "__main__": "the command line",
+    },
+)
+# layers: end
+LAYER = {f"skcalib.{unit}": n for n, layer in enumerate(LAYERS) for unit in layer}
+LAYER["skcalib"] = LAYER.pop("skcalib.__init__")
 #: Private modules that draw: matplotlib at their top, and imported inside functions only.
 DRAWING = (
     "skcalib.displays._legends",
@@ -158,8 +150,8 @@ def resolve(path, modules):
 
 def unit(module):
     """The module or package that has a layer."""
-    name = module if module in LAYERS else ".".join(module.split(".")[:2])
-    assert name in LAYERS, f"{name} has no layer: give it one, here and in doc/design.rst"
+    name = module if module in LAYER else ".".join(module.split(".")[:2])
+    assert name in LAYER, f"{name} has no layer: give it one in LAYERS"
     return name
 
 
@@ -193,19 +185,14 @@ def _upward(module, imported, *, is_package):
             return [f"{module} imports its own package {imported}"]
         if is_package:
             return []  # a package gathers its modules
-        if module in INNER and INNER[imported] >= INNER[module]:
-            return [f"{module} imports {imported}, which is not below it in their package"]
         return []
-    if LAYERS[unit(imported)] >= LAYERS[unit(module)]:
+    if LAYER[unit(imported)] >= LAYER[unit(module)]:
         return [f"{module} imports {imported}, which is not in a lower layer"]
     return []
 
 
 def test_every_module_has_a_layer():
-    assert all(unit(module) in LAYERS for module in SOURCES)
-    with_order = {unit(module) for module in INNER}
-    listed = {m for m in SOURCES if unit(m) in with_order and m not in LAYERS}
-    assert listed == set(INNER)
+    assert {unit(module) for module in SOURCES} == set(LAYER)
 
 
 @pytest.mark.parametrize("module", SOURCES)
@@ -237,7 +224,6 @@ def test_no_cycles():
         ("skcalib.scores", "def f():\n    import skcalib.errors.proper", "lower layer"),
         ("skcalib.tower", "from skcalib import Brier", "lower layer"),
         ("skcalib.notions", "from skcalib.tower import weighted_mean", "lower layer"),
-        ("skcalib.smoothers.isotonic", "from skcalib.smoothers.kernel import f", "not below it"),
         ("skcalib.smoothers.kernel", "from skcalib.smoothers import Smoother", "own package"),
         ("skcalib.smoothers.kernel", "from . import Smoother", "own package"),
         ("skcalib.tower", "from sklearn.base import clone", "numpy and scipy only"),

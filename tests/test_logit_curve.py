@@ -6,8 +6,8 @@ from scipy.special import expit, softmax
 
 from skcalib import LogitSmoother, proper_calibration_error
 from skcalib.links import BiasCorrectedTemperature
-from skcalib.smoothers import _curve
-from skcalib.smoothers._curve import AddedCurve, _equal_information, _hats
+from skcalib.smoothers import logit
+from skcalib.smoothers.logit import AddedCurve, _equal_information, _hats
 from skcalib.testing import check_smoother
 
 
@@ -59,8 +59,8 @@ def test_calibrated_forecasts_rarely_get_a_curve(n_classes):
 
 
 def test_smoother_laws_hold_with_a_curve(monkeypatch):
-    monkeypatch.setattr(_curve, "_LEVEL", 2.0)
-    monkeypatch.setattr(_curve, "_INFORMATION", 0.5)
+    monkeypatch.setattr(logit, "_LEVEL", 2.0)
+    monkeypatch.setattr(logit, "_INFORMATION", 0.5)
     target, forecast = calibrated(60, 3, seed=0)
     assert AddedCurve().fit(forecast, target, np.ones(60)).knots_ is not None
     check_smoother(LogitSmoother(cv=4), n_classes=(2, 3))

@@ -19,8 +19,8 @@ from scipy.special import gammaln, logsumexp
 
 from skcalib import DirichletKernel
 from skcalib.datasets import make_tempered_simplex
-from skcalib.smoothers._bandwidth import MOST_EVALUATIONS
-from skcalib.smoothers._beta import beta_average
+from skcalib.smoothers._dirichlet.beta import beta_average
+from skcalib.smoothers.kernel import MOST_EVALUATIONS
 
 RATIO, ERROR, MEGABYTES, EXPONENT, SORTS = 100.0, 1e-9, 300.0, 1.1, 5.0
 GRID = np.r_[np.logspace(-5, -1, 50), np.linspace(0.2, 1, 5)]

@@ -21,8 +21,8 @@ from _measure import megabytes_of_fresh_process, peak_megabytes, shortest
 from scipy.special import gammaln, xlogy
 from threadpoolctl import threadpool_limits
 
-from skcalib.smoothers import _canonical
-from skcalib.smoothers._canonical import canonical_average, canonical_log_likelihoods
+from skcalib.smoothers._dirichlet import canonical
+from skcalib.smoothers._dirichlet.canonical import canonical_average, canonical_log_likelihoods
 
 RATIO, ERROR, MEGABYTES, TIMES = 50.0, 1e-12, 200.0, 2.5
 BANDWIDTH = 0.02
@@ -49,7 +49,7 @@ def engine(forecast, target, bandwidth=BANDWIDTH):
 
 def without_dropping(forecast, target, bandwidth=BANDWIDTH):
     """The same, with every source of every row."""
-    with patch.object(_canonical, "worth_trying", lambda *_: False):
+    with patch.object(canonical, "worth_trying", lambda *_: False):
         return engine(forecast, target, bandwidth)
 
 

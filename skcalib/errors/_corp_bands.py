@@ -10,7 +10,7 @@ from sklearn import config_context
 from sklearn.isotonic import isotonic_regression
 from sklearn.utils.parallel import Parallel, delayed
 
-from skcalib.smoothers.isotonic import TiedScores
+from skcalib.smoothers.partition import TiedScores
 
 BANDS = ("consistency", "confidence")
 _ENTRIES = 1 << 20  # labels drawn at a time: bounds the memory, not the number of samples

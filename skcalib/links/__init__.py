@@ -1,11 +1,17 @@
 """Links: parametric maps of logits, and the one routine that fits them."""
 
 from skcalib.links._base import Link, LinkFit, fit_link
-from skcalib.links.affine import DirichletMap, MatrixMap, VectorMap
-from skcalib.links.bias_corrected import BiasCorrectedTemperature
-from skcalib.links.binary import BetaMap, BinaryMap, PlattMap, QuadraticMap
+from skcalib.links.affine import (
+    BetaMap,
+    BinaryMap,
+    DirichletMap,
+    MatrixMap,
+    PlattMap,
+    QuadraticMap,
+    VectorMap,
+)
 from skcalib.links.diagonal import MonotoneNetwork, MonotonePieces
-from skcalib.links.temperature import TemperatureMap
+from skcalib.links.temperature import BiasCorrectedTemperature, TemperatureMap
 
 __all__ = [
     "BetaMap",

@@ -4,7 +4,7 @@ from sklearn.base import clone
 
 from skcalib.recalibration.one_vs_rest import OneVsRestRecalibrator
 from skcalib.smoothers import DirichletKernel, IsotonicSmoother, QuantileBins, UniformBins
-from skcalib.smoothers.isotonic import interpolate
+from skcalib.smoothers.partition import interpolate
 
 
 class SmootherRecalibrator(OneVsRestRecalibrator):

@@ -19,8 +19,7 @@ from scipy.stats import chi2, norm
 from skcalib.intervals import MeanInterval
 from skcalib.links import Link, TemperatureMap, fit_link
 from skcalib.links._base import detection_limit, log_forecast
-from skcalib.links.bias_corrected import minimise_convex
-from skcalib.links.temperature import optimal_inverse_temperature
+from skcalib.links.temperature import minimise_convex, optimal_inverse_temperature
 from skcalib.scores import LogLoss
 from skcalib.tower import weighted_mean
 

@@ -14,7 +14,11 @@ The kernel is not symmetric. Two columns go through the near-linear `_beta` engi
 the blocked exact `_canonical` one.
 """
 
+import warnings
+from dataclasses import dataclass
+
 import numpy as np
+from scipy.special import gammaln, softmax
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
@@ -22,11 +26,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from skcalib._checks import from_table
 from skcalib.scores import SCORES, Brier, ProperScore
-from skcalib.smoothers._bandwidth import search_bandwidth
 from skcalib.smoothers._base import Smoother, check_folds
-from skcalib.smoothers._beta import beta_average, beta_log_likelihoods
-from skcalib.smoothers._canonical import canonical_average, canonical_log_likelihoods
-from skcalib.smoothers._emptiness import warn_of_emptiness
+from skcalib.smoothers._dirichlet.beta import beta_average, beta_log_likelihoods
+from skcalib.smoothers._dirichlet.canonical import canonical_average, canonical_log_likelihoods
 
 CRITERIA = ("loo", "risk", "scott")
 _MANY_CLASSES = 5  # from here on kernels on the simplex run out of neighbours
@@ -258,3 +260,193 @@ class DirichletKernel(Smoother):
         if self.forecast_.shape[1] == 2:
             return beta_log_likelihoods(*data)
         return canonical_log_likelihoods(*data, n_jobs=self.n_jobs)
+
+
+# --- The search for a bandwidth: a subsample brackets it, a few full evaluations find it ----------
+
+
+LOWEST, HIGHEST = -5.0, 0.0  # decimal logarithms of the smallest and largest bandwidth tried
+MOST_EVALUATIONS = 10  # of the criterion on all rows, where a subsample has bracketed it
+_COARSE = np.linspace(LOWEST, HIGHEST, 11)
+_STEP = 0.15  # spacing, in decades, of the first three evaluations on all rows
+# Searches of the classes of one problem then share their bandwidths, and what a bandwidth costs
+# to prepare.
+_GRID = 0.025
+_CLOSE = 1e-3  # decades that make no difference any more
+_AT_END = 0.06  # the same, where the best is the smallest or the largest bandwidth
+
+
+@dataclass(frozen=True)
+class BandwidthSearch:
+    """What was tried, in increasing order, and what it was worth: lower costs are better.
+
+    Attributes
+    ----------
+    criterion : {"likelihood", "risk"}
+        Whether the cost is minus the mean leave-one-out log likelihood of the forecasts, or the
+        mean leave-one-out loss of the calibrated scores.
+    bandwidths, costs : ndarray of shape (n_evaluations,)
+        On all rows; on the subsample where `bandwidth` was extrapolated from one.
+    bandwidth : float
+        The choice.
+    n_samples : int
+        Rows that the costs were evaluated on.
+    """
+
+    criterion: str
+    bandwidths: np.ndarray
+    costs: np.ndarray
+    bandwidth: float
+    n_samples: int
+
+
+class _Curve:
+    """Costs by log bandwidth, evaluated where they are asked for and kept."""
+
+    def __init__(self, cost):
+        self._cost, self._known = cost, {}
+
+    def __len__(self):
+        return len(self._known)
+
+    def at(self, logs):
+        """Evaluate several at once: criteria share what does not depend on the bandwidth."""
+        logs = np.unique(np.clip(logs, LOWEST, HIGHEST)).tolist()
+        new = [x for x in logs if x not in self._known]
+        if new:
+            self._known.update(zip(new, self._cost(10.0 ** np.array(new)), strict=True))
+
+    def arrays(self):
+        logs = np.array(sorted(self._known))
+        return logs, np.array([self._known[x] for x in logs.tolist()])
+
+    def best(self):
+        logs, costs = self.arrays()
+        return float(logs[np.argmin(costs)])
+
+    def neighbours(self):
+        """The best with those beside it, None beyond the ends."""
+        logs, costs = self.arrays()
+        i = int(np.argmin(costs))
+        left = i - 1 if i > 0 else None
+        right = i + 1 if i + 1 < len(logs) else None
+        return tuple(None if j is None else (logs[j], costs[j]) for j in (left, i, right))
+
+
+def search_bandwidth(
+    cost, *, criterion, n_samples, subsample_cost=None, n_subsample=0, shrink=1.0, full=True
+):
+    """Minimise a cost over bandwidths in [1e-5, 1] -> `BandwidthSearch`.
+
+    ``cost(bandwidths)`` returns an array. With ``subsample_cost`` the bracket comes from there,
+    times ``shrink``; ``full=False`` stops then and takes the middle of the bracket.
+    """
+    bracket = _Curve(subsample_cost or cost)
+    bracket.at(_COARSE)
+    for step in (0.25, 0.125):
+        bracket.at(bracket.best() + np.array([-step, step]))
+    if subsample_cost is None:
+        curve, used = bracket, n_samples
+        _refine(curve, len(curve) + 4)
+    elif not full:
+        _refine(bracket, len(bracket) + 2)
+        curve, used = bracket, n_subsample
+    else:
+        curve, used = _Curve(cost), n_samples
+        centre = _GRID * np.round((bracket.best() + np.log10(shrink)) / _GRID)
+        curve.at(centre + _STEP * np.array([-1, 0, 1]))
+        _walk(curve)
+        _refine(curve, MOST_EVALUATIONS)
+    logs, costs = curve.arrays()
+    bandwidths = np.clip(10.0**logs, 10.0**LOWEST, 10.0**HIGHEST)
+    # Where every cost is infinite the widest kernel is the one that sees most.
+    chosen = float(bandwidths[np.argmin(costs) if np.isfinite(costs).any() else -1])
+    if subsample_cost is not None and not full:
+        chosen = max(chosen * shrink, 10.0**LOWEST)
+    return BandwidthSearch(criterion, bandwidths, costs, chosen, used)
+
+
+def _walk(curve):
+    """Step on, each time twice as far, while the best is the last one tried."""
+    step = 2 * _STEP
+    while len(curve) < MOST_EVALUATIONS - 3:
+        left, (x, _), right = curve.neighbours()
+        if (left and right) or not LOWEST < x < HIGHEST:
+            return
+        curve.at([x - step if left is None else x + step])
+        step *= 2
+
+
+def _refine(curve, most):
+    """Vertices of parabolas through the best and its neighbours; halves where one is missing."""
+    while len(curve) < most:
+        left, (b, cost), right = curve.neighbours()
+        if left is None and right is None:  # all three first ones fell on the same end
+            x = b + (_STEP if b == LOWEST else -_STEP)
+        elif left is None or right is None:
+            x = 0.5 * (b + (left or right)[0])
+            if abs(x - b) < _AT_END:
+                return
+        else:
+            x = _vertex(left, (b, cost), right)
+        if x is None or abs(x - b) < _CLOSE:
+            return
+        curve.at([x])
+
+
+def _vertex(left, middle, right):
+    """Abscissa of the vertex, kept off the points that are known; None if a cost is infinite."""
+    (a, fa), (b, fb), (c, fc) = left, middle, right
+    if not np.isfinite([fa, fb, fc]).all():
+        return None
+    rise, fall = (b - a) * (fb - fc), (b - c) * (fb - fa)
+    if rise == fall:
+        return None
+    return float(b - 0.5 * ((b - a) * rise - (b - c) * fall) / (rise - fall))
+
+
+# --- Kernels on a simplex of many classes: how many neighbours are there to average over? ---------
+
+
+_PROBES = 200  # forecasts whose neighbours are counted
+_TOO_FAR = 0.01  # tolerated share of the uncertainty that a calibrated forecast would be charged
+_TINY = np.finfo(np.float64).tiny
+
+
+def warn_of_emptiness(forecast, weight, bandwidth, rng):
+    """Warn where kernel averages would find even a calibrated forecast miscalibrated."""
+    neighbours, charge, uncertainty = count_neighbours(forecast, weight, bandwidth, rng)
+    if charge > _TOO_FAR * uncertainty:
+        n_samples, n_columns = forecast.shape
+        warnings.warn(
+            f"A kernel average here rests on {neighbours:.3g} effective neighbours (median; "
+            f"{n_samples} samples of {n_columns} columns, bandwidth {bandwidth:.2g}): even a "
+            f"calibrated forecast would be charged a Brier calibration error of about {charge:.2g}."
+            " Use the default smoother, notion='classwise' or 'top_label', or, where the bandwidth "
+            "was not chosen by it, DirichletKernel('risk').",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def count_neighbours(forecast, weight, bandwidth, rng):
+    r"""Effective neighbours (median), charge of a calibrated forecast, its uncertainty.
+
+    With the shares :math:`a_{ij}` of the others in the average at :math:`s_i`, the effective number
+    is :math:`1 / \sum_j a_{ij}^2` (Kish), and a forecast that is calibrated gets the direct
+    Brier error :math:`\|\sum_j a_{ij} s_j - s_i\|^2 + \sum_j a_{ij}^2 (1 - \|s_i\|^2)`: the way
+    that averaging moves it, and the variance of the labels.
+    """
+    n_samples, n_columns = forecast.shape
+    rows = rng.choice(n_samples, min(_PROBES, n_samples), replace=False)
+    points, scaled = forecast[rows], forecast / bandwidth
+    log_kernel = np.log(np.maximum(points, _TINY)) @ scaled.T
+    log_kernel += gammaln(n_columns + scaled.sum(axis=1)) - gammaln(scaled + 1).sum(axis=1)
+    log_kernel += np.log(weight)
+    log_kernel[np.arange(len(rows)), rows] = -np.inf
+    share = softmax(log_kernel, axis=1)
+    square = np.sum(share**2, axis=1)
+    moved = np.sum((share @ forecast - points) ** 2, axis=1)
+    uncertainty = 1 - np.sum(points**2, axis=1)
+    charge = np.mean(moved + uncertainty * square)
+    return float(np.median(1 / square)), float(charge), float(np.mean(uncertainty))

@@ -1,12 +1,22 @@
-"""The default smoother: a cross-fitted map of the logits, with a curve where one is needed."""
+r"""The default smoother: a cross-fitted map of the logits, with a curve where one is needed.
+
+The log odds t of one class of each forecast - the second of two, the most likely of more - get a
+piecewise linear curve f: :math:`t \mapsto t + f(t)`. The other classes share what is left in
+their old proportions. So a confidence that is wrong in a way that no temperature corrects, because
+the reliability curve bends or is not monotone, is seen all the same.
+"""
 
 import warnings
 
+import numpy as np
+from scipy.linalg import solve
+from scipy.special import expit, logsumexp, softmax
+from scipy.stats import chi2
 from sklearn.exceptions import ConvergenceWarning
 
 from skcalib.links import BiasCorrectedTemperature
-from skcalib.smoothers._curve import AddedCurve
-from skcalib.smoothers.crossfit import OutOfFoldSmoother
+from skcalib.links.temperature import minimise_convex
+from skcalib.smoothers._base import OutOfFoldSmoother
 
 _MANY_CLASSES, _PER_CLASS = 20, 20  # fewer samples per class do not separate the classes
 
@@ -96,3 +106,128 @@ class LogitSmoother(OutOfFoldSmoother):
                 f"{self.forecast_.shape} and a target of shape {values.shape}. For other "
                 "representations use DirichletKernel or CrossFitted."
             )
+
+
+# --- A curve on top of a parametric map, where the data ask for one -------------------------------
+
+
+_LEVEL = 0.01  # of the test that lets a curve in, as that of the biases of the map
+_INFORMATION = 5.0  # sum of p (1 - p) for each knot
+_FEWEST, _MOST = 3, 12  # knots
+_WEAK_PRIOR = 0.01  # precision of a constant, in samples
+_ROUNDS = 8  # of the search for the roughness
+_LARGEST = 700.0  # log odds: doubles end there
+
+
+class AddedCurve:
+    """The curve of log odds that remains after a map; absent where a test sees none.
+
+    A score test asks whether the residuals of the map vary with t, over hat functions whose
+    knots hold equal information. The degrees of freedom that the map has used up already are not
+    taken off, so that the test errs on the side of no curve. A curve that is let in has a random
+    walk as its prior; the variance of its steps is found by the updates of Fellner and Schall,
+    which maximise the marginal likelihood.
+
+    Attributes
+    ----------
+    knots_, values_ : array of shape (n_knots,), or None
+        The curve, constant beyond its ends; None where there is none.
+    pvalue_ : float
+        Of the score test; 1 where there is too little information for it.
+    """
+
+    def fit(self, mapped, target, weight):
+        """Fit to mapped forecasts (n, K), one-hot targets and weights; return self."""
+        self.knots_ = self.values_ = None
+        self.pvalue_ = 1.0
+        weight = weight * (len(weight) / weight.sum())
+        _, reference, odds = _log_odds(mapped)
+        hit = target[np.arange(len(target)), reference]
+        proba = expit(odds)
+        information = weight * proba * (1 - proba)
+        n_knots = min(int(information.sum() / _INFORMATION), _MOST)
+        if n_knots < _FEWEST:
+            return self
+        knots = _equal_information(odds, information, n_knots)
+        if len(knots) < _FEWEST:
+            return self
+        hats = _hats(odds, knots)
+        score = hats.T @ (weight * (hit - proba))
+        noise = hats.T @ ((weight * information)[:, None] * hats)
+        statistic = score @ np.linalg.pinv(noise, rcond=1e-10, hermitian=True) @ score
+        self.pvalue_ = float(chi2.sf(statistic, len(knots)))
+        if self.pvalue_ < _LEVEL:
+            self.knots_, self.values_ = knots, _smooth_curve(odds, hats, hit, weight)
+        return self
+
+    def apply(self, mapped):
+        """Bend mapped forecasts (m, K)."""
+        if self.knots_ is None:
+            return mapped
+        log_proba, reference, odds = _log_odds(mapped)
+        log_proba[np.arange(len(mapped)), reference] += np.interp(odds, self.knots_, self.values_)
+        return softmax(log_proba, axis=1)
+
+
+def _log_odds(mapped):
+    """Logarithms, the reference class of each row, and its log odds."""
+    with np.errstate(divide="ignore"):
+        log_proba = np.log(mapped)
+    n_samples, n_classes = mapped.shape
+    rows = np.arange(n_samples)
+    reference = np.ones(n_samples, dtype=int) if n_classes == 2 else mapped.argmax(axis=1)
+    others = log_proba.copy()
+    others[rows, reference] = -np.inf
+    chances = log_proba[rows, reference], logsumexp(others, axis=1)
+    first, rest = np.maximum(chances, -_LARGEST)
+    return log_proba, reference, first - rest
+
+
+def _equal_information(odds, information, n_knots):
+    """Knots in the middle of groups of equal information; ties give fewer."""
+    order = np.argsort(odds)
+    reached = np.cumsum(information[order]) / information.sum()
+    places = np.searchsorted(reached, (np.arange(n_knots) + 0.5) / n_knots)
+    return np.unique(odds[order[np.minimum(places, len(odds) - 1)]])
+
+
+def _hats(odds, knots):
+    """Hat functions (n, n_knots), which sum to one; the outer ones stay at one beyond the ends."""
+    odds = np.clip(odds, knots[0], knots[-1])
+    left = np.clip(np.searchsorted(knots, odds) - 1, 0, len(knots) - 2)
+    share = (odds - knots[left]) / (knots[left + 1] - knots[left])
+    hats = np.zeros((len(odds), len(knots)))
+    rows = np.arange(len(odds))
+    hats[rows, left] = 1 - share
+    hats[rows, left + 1] = share
+    return hats
+
+
+def _smooth_curve(odds, hats, hit, weight):
+    """Values at the knots: penalised likelihood, the penalty by marginal likelihood."""
+    n_knots = hats.shape[1]
+    steps = np.diff(np.eye(n_knots), axis=0)
+    roughness = steps.T @ steps
+    values, precision = np.zeros(n_knots), 1.0
+    for _ in range(_ROUNDS):
+        penalty = precision * roughness + _WEAK_PRIOR * np.eye(n_knots)
+
+        def value(f, penalty=penalty):
+            bent = odds + hats @ f
+            fit = weight @ (np.logaddexp(0, bent) - hit * bent)
+            return fit + 0.5 * f @ penalty @ f, expit(bent)
+
+        def slopes(f, proba, penalty=penalty):
+            spread = weight * proba * (1 - proba)
+            gradient = hats.T @ (weight * (proba - hit)) + penalty @ f
+            return gradient, hats.T @ (spread[:, None] * hats) + penalty
+
+        values, _ = minimise_convex(value, slopes, values)
+        hessian = slopes(values, value(values)[1])[1]
+        used = precision * np.trace(solve(hessian, roughness, assume_a="pos"))
+        found = (n_knots - 1 - used) / max(values @ roughness @ values, 1e-12)
+        change = np.log(max(found, 1e-6) / precision)
+        precision *= np.exp(change)
+        if abs(change) < 0.1:  # a tenth of the penalty makes no visible difference
+            break
+    return values

@@ -7,7 +7,7 @@ from scipy.special import expit, logit
 from scipy.stats import norm
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib.smoothers.crossfit import OutOfFoldSmoother
+from skcalib.smoothers._base import OutOfFoldSmoother
 
 #: Quantiles of the scores at which the knots lie (Harrell, table 2.3).
 _PLACES = {3: (0.1, 0.5, 0.9), 4: (0.05, 0.35, 0.65, 0.95), 5: (0.05, 0.275, 0.5, 0.725, 0.95)}

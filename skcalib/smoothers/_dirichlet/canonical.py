@@ -29,8 +29,8 @@ from scipy.special import gammaln
 from threadpoolctl import ThreadpoolController
 
 from skcalib.smoothers._base import check_at_least_two
-from skcalib.smoothers._kernel_sums import Sources, blocks_of_rows, sum_tiles
-from skcalib.smoothers._tiles import Dropping, kd_tiles, worth_trying
+from skcalib.smoothers._dirichlet.pruning import Dropping, kd_tiles, worth_trying
+from skcalib.smoothers._dirichlet.sums import Sources, blocks_of_rows, sum_tiles
 
 # Forecasts of exactly 0 stand for the smallest positive number: log 0 would turn weights that
 # belong together (0 against 0) into indeterminate ones.
