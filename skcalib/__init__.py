@@ -3,7 +3,6 @@
 from skcalib import datasets
 from skcalib._guesses import missing_attribute
 from skcalib._version import __version__
-from skcalib.bounds import ece_bias_bound, optimal_n_bins
 from skcalib.corp_inference import CorpBand, corp_bands, corp_test
 from skcalib.crossfit import CrossFitProba
 from skcalib.displays import (
@@ -13,7 +12,6 @@ from skcalib.displays import (
     RecalibrationDisplay,
     ReliabilityDisplay,
 )
-from skcalib.divergences import Lp, TotalVariation
 from skcalib.error_intervals import ErrorInterval, calibration_error_interval
 from skcalib.errors import (
     CorpCurve,
@@ -37,7 +35,6 @@ from skcalib.errors import (
     unconditional_mean_embedding_error,
 )
 from skcalib.estimators import CalibrationErrorEstimator
-from skcalib.generalization import ece_generalization_bound
 from skcalib.grouping import GroupingLossEstimator, Region
 from skcalib.hypothesis import (
     CalibrationComparison,
@@ -87,8 +84,10 @@ from skcalib.scores import (
     Brier,
     DawidSebastiani,
     LogLoss,
+    Lp,
     ProperScore,
     Spherical,
+    TotalVariation,
 )
 from skcalib.selection import RecalibratorSelection
 from skcalib.slopes import CalibrationInterceptSlope, calibration_intercept_slope
@@ -106,7 +105,9 @@ from skcalib.smoothers import (
 )
 from skcalib.streaming import IncrementalReliability
 from skcalib.summary import CalibrationSummary, calibration_summary
-from skcalib.supersample import (
+from skcalib.theory.bounds import ece_bias_bound, optimal_n_bins
+from skcalib.theory.generalization import ece_generalization_bound
+from skcalib.theory.supersample import (
     InformationEstimate,
     SupersampleEvaluation,
     evaluate_supersample,

@@ -10,9 +10,8 @@ from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import train_test_split
 
-from skcalib._tables import ROUNDING
 from skcalib._version import __version__
-from skcalib.reading import SUFFIXES, read_predictions
+from skcalib.io import ROUNDING, SUFFIXES, read_predictions
 from skcalib.report import CalibrationReport, ComparisonReport
 from skcalib.report._run import stage
 

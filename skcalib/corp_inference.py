@@ -5,17 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skcalib._checks import check_problem
-from skcalib._jobs import draw_each
-from skcalib._labels import draw_codes
-from skcalib.bounds import check_count
-from skcalib.errors._binary_events import binary_events
+from skcalib._arguments import check_loss, check_notion
+from skcalib._parallel import draw_each
+from skcalib._validation import check_confidence_level, check_count, draw_codes
 from skcalib.errors._corp_bands import BANDS, check_resamples, consistency_band
-from skcalib.errors._terms import check_loss, check_notion
 from skcalib.errors.corp import event_curve, mean_losses
 from skcalib.hypothesis import CalibrationTest
-from skcalib.intervals import check_confidence_level
-from skcalib.notions import Canonical
+from skcalib.notions import Canonical, binary_events
+from skcalib.problem import check_problem
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,12 +4,12 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import validate_data
 
-from skcalib._checks import check_proba, check_problem
+from skcalib._arguments import check_smoother
+from skcalib._validation import check_confidence_level, check_proba
 from skcalib.error_intervals._proper import proper_interval
-from skcalib.errors._terms import check_smoother
 from skcalib.errors.decomposition import decompose
 from skcalib.inspector import ClassifierInspector
-from skcalib.intervals import check_confidence_level
+from skcalib.problem import check_problem
 
 
 class CalibrationErrorEstimator(ClassifierInspector):

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import t as student
 
-from skcalib._checks import check_problem
-from skcalib._texts import pvalue_text, record_text
-from skcalib.errors._terms import check_loss
-from skcalib.intervals import check_confidence_level, mean_interval
+from skcalib._arguments import check_loss
+from skcalib._formatting import pvalue_text, record_text
+from skcalib._validation import check_confidence_level
+from skcalib.intervals import mean_interval
 from skcalib.plugging import is_injective, recalibrated_proba
+from skcalib.problem import check_problem
 from skcalib.tower import weighted_mean
 
 

@@ -10,8 +10,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_consistent_length, validate_data
 
-from skcalib._checks import check_weight
-from skcalib._labels import check_y
+from skcalib._validation import check_weight, check_y
 from skcalib.responses import held_out_proba
 
 

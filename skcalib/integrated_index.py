@@ -4,9 +4,10 @@ from numbers import Real
 
 import numpy as np
 
-from skcalib._checks import check_problem
-from skcalib.divergences import TotalVariation
-from skcalib.errors._terms import check_notion, check_smoother, smooth_notion
+from skcalib._arguments import check_notion, check_smoother
+from skcalib.errors._terms import smooth_notion
+from skcalib.problem import check_problem
+from skcalib.scores import TotalVariation
 from skcalib.tower import weighted_mean
 
 

@@ -10,7 +10,8 @@ from scipy.stats import norm as normal
 from scipy.stats import t as student
 from sklearn.metrics import roc_auc_score
 
-from skcalib._texts import record_text
+from skcalib._formatting import record_text
+from skcalib._validation import check_confidence_level
 from skcalib.tower import weighted_mean
 
 
@@ -25,14 +26,6 @@ class MeanInterval:
 
     def __str__(self):
         return record_text(self)
-
-
-def check_confidence_level(confidence_level):
-    """A number strictly between 0 and 1."""
-    if not (isinstance(confidence_level, (int, float)) and 0 < confidence_level < 1):
-        raise ValueError(
-            f"confidence_level must lie strictly between 0 and 1, got {confidence_level!r}."
-        )
 
 
 def mean_interval(values, weight=None, confidence_level=0.95, *, estimate=None):

@@ -12,7 +12,7 @@ from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
-from skcalib._checks import check_proba
+from skcalib._validation import check_proba
 
 
 def check_recalibrator(recalibrator):

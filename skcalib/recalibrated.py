@@ -5,9 +5,8 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._checks import check_weight
-from skcalib._jobs import run_each
-from skcalib._labels import unique_labels
+from skcalib._parallel import run_each
+from skcalib._validation import check_weight, unique_labels
 from skcalib.plugging import (
     check_recalibrator,
     fit_recalibrator,

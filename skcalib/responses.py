@@ -14,8 +14,7 @@ from sklearn.utils import indexable
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._checks import check_proba
-from skcalib._labels import unique_labels
+from skcalib._validation import check_proba, unique_labels
 from skcalib.plugging import align_columns
 
 RESPONSE_METHODS = ("auto", "predict_proba", "decision_function")

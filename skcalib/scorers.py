@@ -5,7 +5,7 @@ from copy import deepcopy
 from sklearn import metrics
 from sklearn.utils.metadata_routing import MetadataRequest
 
-from skcalib._labels import check_y
+from skcalib._validation import check_y
 from skcalib.errors import (
     calibration_error,
     kernel_calibration_error,

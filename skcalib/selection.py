@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
-from skcalib._labels import one_hot
-from skcalib.errors._terms import check_loss
+from skcalib._arguments import check_loss
+from skcalib._validation import one_hot
 from skcalib.intervals import (
     MeanInterval,
     first_within_one_standard_error,

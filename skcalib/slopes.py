@@ -7,8 +7,9 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from scipy.stats import t as student
 
-from skcalib._checks import check_problem
-from skcalib.intervals import MeanInterval, check_confidence_level
+from skcalib._validation import check_confidence_level
+from skcalib.intervals import MeanInterval
+from skcalib.problem import check_problem
 from skcalib.tower import weighted_mean
 
 

@@ -5,23 +5,21 @@ from textwrap import wrap
 
 import numpy as np
 
-from skcalib._checks import check_problem
-from skcalib._texts import record_text
-from skcalib.divergences import TotalVariation
+from skcalib._formatting import record_text
+from skcalib._validation import check_confidence_level
 from skcalib.error_intervals._proper import interval_of_smoothed
-from skcalib.errors._binary_events import binary_events
 from skcalib.errors._terms import smooth_notion
 from skcalib.integrated_index import _weighted_quantile
 from skcalib.intervals import (
     MeanInterval,
-    check_confidence_level,
     concordance_interval,
     mean_interval,
     observed_expected_ratio,
     rate_interval,
 )
-from skcalib.notions import Canonical
-from skcalib.scores import Brier, LogLoss
+from skcalib.notions import Canonical, binary_events
+from skcalib.problem import check_problem
+from skcalib.scores import Brier, LogLoss, TotalVariation
 from skcalib.slopes import _logistic_fit, _uncertain_logits, calibration_intercept_slope
 from skcalib.smoothers import LogitSmoother
 from skcalib.tower import weighted_mean

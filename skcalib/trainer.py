@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
-from skcalib._labels import check_y, unique_labels
+from skcalib._validation import check_y, unique_labels
 from skcalib.plugging import warn_without_weight, weight_params
 from skcalib.responses import aligned_proba, fit_fold, held_out_proba, is_fitted
 

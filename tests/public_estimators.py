@@ -37,7 +37,7 @@ from skcalib import (
     VarianceScaling,
     VectorScaling,
 )
-from skcalib._labels import check_y
+from skcalib._validation import check_y
 from skcalib.recalibration._base import Recalibrator
 
 OLD_SKLEARN = tuple(map(int, sklearn.__version__.split(".")[:2])) < (1, 7)

@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 
 import skcalib
 from skcalib import datasets, testing
-from skcalib._labels import check_y, unique_labels
+from skcalib._validation import check_y, unique_labels
 from skcalib.grouping import differences_at_equal_scores
 from skcalib.kernels import median_distance
 from skcalib.regression import (

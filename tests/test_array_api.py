@@ -29,7 +29,7 @@ from skcalib import (
     score_decomposition,
     simplex_calibration_error,
 )
-from skcalib._array_api import to_numpy
+from skcalib._validation import to_numpy
 
 LIBRARIES = ("array_api_strict", "torch")
 ERRORS = (

@@ -19,14 +19,8 @@ from skcalib import (
     consistency_test,
     proper_calibration_error,
 )
-from skcalib._checks import (
-    ROW_SUM_TOLERANCE,
-    check_proba,
-    check_problem,
-    check_weight,
-    event_last,
-)
-from skcalib._labels import check_y
+from skcalib._validation import ROW_SUM_TOLERANCE, check_proba, check_weight, check_y
+from skcalib.problem import check_problem, event_last
 
 Y = np.array([0, 1, 1, 2, 0, 2])
 P = np.array(

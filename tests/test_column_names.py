@@ -22,8 +22,8 @@ from skcalib import (
     ks_calibration_error,
     proper_calibration_error,
 )
-from skcalib._checks import check_problem
 from skcalib._column_names import is_numbering, is_plain, match_names, read_name
+from skcalib.problem import check_problem
 
 WORDS = ["churn", "stay"]
 BITS = [0, 1]

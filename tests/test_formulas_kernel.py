@@ -13,7 +13,6 @@ from skcalib import (
     MatrixKernel,
     kernel_calibration_error,
 )
-from skcalib._checks import check_problem
 from skcalib.datasets import make_tempered_simplex
 from skcalib.errors._residual_kernel import ResidualKernel
 from skcalib.errors.kernel_error import (
@@ -26,6 +25,7 @@ from skcalib.errors.kernel_error import (
 )
 from skcalib.kernels import median_distance
 from skcalib.notions import Canonical, TopLabel
+from skcalib.problem import check_problem
 
 P3 = np.array(
     [

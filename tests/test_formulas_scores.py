@@ -8,8 +8,7 @@ import pytest
 from scipy.special import softmax
 
 from skcalib import Brier, DawidSebastiani, LogLoss, Lp, Spherical, TotalVariation
-from skcalib.divergences import Divergence
-from skcalib.scores import ProperScore
+from skcalib.scores import Divergence, ProperScore
 from skcalib.tower import (
     debiased_calibration,
     debiased_leg,

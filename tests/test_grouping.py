@@ -36,8 +36,8 @@ from skcalib import (
     Spherical,
     TopK,
 )
+from skcalib._arguments import check_smoother as default_smoother
 from skcalib.datasets import LINKS, make_grouping_problem
-from skcalib.errors._terms import check_smoother as default_smoother
 from skcalib.grouping._regions import (
     Partitioner,
     cut_level_sets,

@@ -21,12 +21,12 @@ from skcalib import (
     kernel_calibration_error,
     unconditional_mean_embedding_error,
 )
-from skcalib._checks import check_problem
 from skcalib.datasets import make_widmann
 from skcalib.errors._residual_kernel import ResidualKernel
 from skcalib.errors.kernel_error import block_estimates
 from skcalib.kernels import median_distance
 from skcalib.notions import NOTIONS, Canonical
+from skcalib.problem import check_problem
 
 GOLDEN = Path(__file__).parents[2] / "shared" / "golden"
 needs_golden = pytest.mark.skipif(

@@ -20,7 +20,6 @@ from skcalib import (
     kernel_calibration_test,
     unconditional_mean_embedding_error,
 )
-from skcalib._checks import check_problem
 from skcalib.datasets import make_widmann
 from skcalib.errors._residual_kernel import ResidualKernel
 from skcalib.errors.embedding_error import Embedding
@@ -28,6 +27,7 @@ from skcalib.hypothesis import _null_laws
 from skcalib.hypothesis._mixture import chi_square_mixture_sf
 from skcalib.hypothesis.kernel import METHODS
 from skcalib.notions import NOTIONS, Canonical
+from skcalib.problem import check_problem
 
 GOLDEN = Path(__file__).parents[2] / "shared" / "golden"
 needs_golden = pytest.mark.skipif(

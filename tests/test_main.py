@@ -7,8 +7,8 @@ import pytest
 
 import skcalib
 from skcalib.__main__ import main
-from skcalib._checks import check_problem, event_last
 from skcalib.datasets import make_tempered_simplex
+from skcalib.problem import check_problem, event_last
 
 
 @pytest.fixture

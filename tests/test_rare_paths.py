@@ -14,8 +14,8 @@ from skcalib import (
     kernel_calibration_error,
 )
 from skcalib.datasets import make_tempered_simplex
+from skcalib.io import read_predictions
 from skcalib.plugging import recalibrated_proba
-from skcalib.reading import read_predictions
 from skcalib.responses import align_classes
 
 DATA = make_tempered_simplex(60, 3, random_state=0)
@@ -53,7 +53,7 @@ def test_one_class_alone_is_nothing_to_assess():
 
 
 def test_parquet_without_pandas_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("skcalib.reading.find_spec", lambda name: None)
+    monkeypatch.setattr("skcalib.io.find_spec", lambda name: None)
     path = tmp_path / "predictions.parquet"
     path.write_bytes(b"PAR1")
     with pytest.raises(ValueError, match=r"Reading \.parquet needs pandas and pyarrow"):

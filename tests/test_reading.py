@@ -6,7 +6,7 @@ import pytest
 
 from skcalib import CalibrationReport
 from skcalib.datasets import make_tempered_simplex
-from skcalib.reading import read_predictions
+from skcalib.io import read_predictions
 
 CLASSES = np.array(["ape", "bee", "cat"])
 

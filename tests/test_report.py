@@ -20,11 +20,7 @@ from skcalib import (
     GroupingDisplay,
     proper_calibration_error,
 )
-from skcalib.datasets import make_grouping_problem, make_tempered_simplex
-from skcalib.intervals import MeanInterval
-from skcalib.report import analysis
-from skcalib.report._from_data import _kind
-from skcalib.report._numbers import (
+from skcalib._formatting import (
     interval,
     nonnegative,
     number,
@@ -34,6 +30,10 @@ from skcalib.report._numbers import (
     rate_interval,
     rates,
 )
+from skcalib.datasets import make_grouping_problem, make_tempered_simplex
+from skcalib.intervals import MeanInterval
+from skcalib.report import analysis
+from skcalib.report._from_data import _kind
 from skcalib.report._run import noted
 from skcalib.report.wording import RECALIBRATOR_NAMES, in_code, in_code_predictions
 from skcalib.selection import default_candidates

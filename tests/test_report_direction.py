@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit, logit, softmax
 
 from skcalib import CalibrationReport
-from skcalib._checks import check_problem
+from skcalib.problem import check_problem
 from skcalib.report.direction import Gains, direction_of, held_out_gains, logistic_recalibration
 from skcalib.report.places import equal_information, range_label
 from skcalib.report.suspicions import find_suspicions

@@ -14,8 +14,8 @@ from skcalib import (
     proper_calibration_error,
     root_brier_score,
 )
-from skcalib._checks import check_problem
 from skcalib.datasets import make_tempered_simplex
+from skcalib.problem import check_problem
 from skcalib.report.analysis import find_errors, find_test
 from skcalib.report.direction import logistic_recalibration
 from skcalib.report.findings import TEST_LEVEL

@@ -30,7 +30,7 @@ from public_functions import (
 )
 
 import skcalib
-from skcalib._checks import check_problem
+from skcalib.problem import check_problem
 
 HOME = str(Path(skcalib.__file__).parent)
 

@@ -12,7 +12,7 @@ from scipy.stats import entropy, norm
 from sklearn.metrics import brier_score_loss, log_loss
 
 from skcalib import Brier, DawidSebastiani, LogLoss, Lp, Spherical, TotalVariation
-from skcalib._checks import from_table
+from skcalib._validation import from_table
 from skcalib.scores import SCORES, Divergence, ProperScore
 from skcalib.testing import check_score
 

@@ -39,7 +39,7 @@ from skcalib import (
     get_scorer_names,
 )
 from skcalib.__main__ import main
-from skcalib.reading import read_predictions
+from skcalib.io import read_predictions
 from skcalib.recalibration.smoothing import SmootherRecalibrator
 
 INSTANCES = [

@@ -15,7 +15,7 @@ from skcalib import (
     hosmer_lemeshow_test,
     spiegelhalter_test,
 )
-from skcalib._texts import class_text, nonnegative_text
+from skcalib._formatting import class_text, nonnegative_text
 from skcalib.intervals import MeanInterval, mean_interval
 
 INF = float("inf")

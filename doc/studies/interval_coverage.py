@@ -142,9 +142,9 @@ class World:
 
     def kernel(self):
         """The mean of h over pairs of forecasts, with E[Y|S] in the place of the label."""
-        from skcalib._checks import Problem
         from skcalib.errors._residual_kernel import ResidualKernel
         from skcalib.errors.kernel_error import estimate
+        from skcalib.problem import Problem
 
         n = 20_000
         problem = Problem(self.forecast[:n], self.posterior[:n], np.ones(n), None)

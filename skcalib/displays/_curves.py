@@ -4,14 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skcalib._checks import from_table
-from skcalib._texts import nonnegative_text
+from skcalib._formatting import nonnegative_text
+from skcalib._validation import check_confidence_level, from_table
 from skcalib.displays._strategies import make_curve
 from skcalib.error_intervals._proper import proper_interval
-from skcalib.errors._binary_events import binary_events
 from skcalib.errors._corp_bands import BANDS, check_resamples, consistency_band
-from skcalib.intervals import MeanInterval, check_confidence_level
-from skcalib.notions import Canonical, Classwise, Notion, TopLabel
+from skcalib.intervals import MeanInterval
+from skcalib.notions import Canonical, Classwise, Notion, TopLabel, binary_events
 from skcalib.smoothers import (
     DirichletKernel,
     IsotonicSmoother,

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from skcalib._checks import check_problem
 from skcalib.displays._held_out import held_out
 from skcalib.displays._terms import check_options, loss_terms
+from skcalib.problem import check_problem
 
 
 class FromModels:

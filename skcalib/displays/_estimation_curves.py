@@ -8,6 +8,7 @@ from numbers import Integral
 import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
 
+from skcalib._arguments import check_notion
 from skcalib.errors import (
     calibration_error,
     calibration_upper_bound,
@@ -16,10 +17,8 @@ from skcalib.errors import (
     proper_calibration_error,
 )
 from skcalib.errors._bins import check_bins, quantile_edges
-from skcalib.errors._events import check_events
 from skcalib.errors._folded import expected_binned_error
-from skcalib.errors._terms import check_notion
-from skcalib.notions import Classwise
+from skcalib.notions import Classwise, check_events
 
 _POINTS = 9  # sample sizes, by default
 _FIRST = 100  # the smallest of them, for data that are ten times larger

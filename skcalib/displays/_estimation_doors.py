@@ -4,10 +4,10 @@ from numbers import Real
 
 from sklearn.utils import check_random_state
 
-from skcalib._checks import check_problem
-from skcalib.bounds import check_count
+from skcalib._validation import check_count
 from skcalib.displays._estimation_curves import check_errors, check_sizes, estimation_curves
 from skcalib.displays._held_out import held_out
+from skcalib.problem import check_problem
 
 
 class FromSubsamples:

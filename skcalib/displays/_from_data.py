@@ -2,9 +2,9 @@
 
 from sklearn.utils import check_random_state
 
-from skcalib._checks import check_problem
-from skcalib._labels import check_y
+from skcalib._validation import check_y
 from skcalib.displays._curves import check_options, reliability_curves
+from skcalib.problem import check_problem
 from skcalib.responses import align_classes, classifier_proba, take_rows
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skcalib._checks import check_problem, check_weight
+from skcalib._validation import check_weight
 from skcalib.displays._curves import binary_problems, check_binary_notion
 from skcalib.displays._held_out import held_out
 from skcalib.displays._regions import grouping_diagram, level_set_ratio
@@ -13,6 +13,7 @@ from skcalib.displays._units import unit
 from skcalib.grouping import GroupingLossEstimator
 from skcalib.grouping._categories import encode_features, plain_rule
 from skcalib.inspector import ClassifierInspector
+from skcalib.problem import check_problem
 
 
 class FromRegions:

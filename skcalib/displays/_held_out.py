@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from skcalib._checks import check_weight
-from skcalib._labels import check_y
+from skcalib._validation import check_weight, check_y
 from skcalib.responses import held_out_proba, take_rows
 
 

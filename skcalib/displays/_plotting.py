@@ -10,7 +10,7 @@ from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.colors import to_hex
 from matplotlib.lines import Line2D
 
-from skcalib._texts import class_text
+from skcalib._formatting import class_text
 from skcalib.displays._legends import REFERENCE, draw_figure_legend, draw_legends, keep_height
 from skcalib.displays._probability_scale import (
     probability_map,

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._checks import check_proba
+from skcalib._validation import check_proba
 from skcalib.crossfit import CrossFitProba
 from skcalib.displays._curves import MAX_PANELS
 from skcalib.plugging import align_columns, is_injective, recalibrated_proba

@@ -5,7 +5,7 @@ from textwrap import wrap
 
 import numpy as np
 
-from skcalib._texts import decimals_of
+from skcalib._formatting import decimals_of
 from skcalib.intervals import MeanInterval, clopper_pearson
 
 ABOVE, BELOW, HELD = 1, -1, 0

@@ -6,13 +6,14 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from skcalib._texts import decimals_of, nonnegative_text
+from skcalib._arguments import check_loss, check_notion
+from skcalib._formatting import decimals_of, nonnegative_text
+from skcalib._validation import check_confidence_level
 from skcalib.displays._regions import grouping_interval
 from skcalib.displays._units import unit
-from skcalib.errors._terms import check_loss, check_notion
 from skcalib.estimators import CalibrationErrorEstimator
 from skcalib.grouping import GroupingLossEstimator
-from skcalib.intervals import MeanInterval, check_confidence_level
+from skcalib.intervals import MeanInterval
 from skcalib.notions import Classwise, TopLabel
 
 

@@ -1,6 +1,6 @@
 """What the numbers of a loss are called on a figure."""
 
-from skcalib.errors._terms import check_loss
+from skcalib._arguments import check_loss
 from skcalib.scores import Brier, LogLoss, Spherical
 
 _UNITS = {Brier: "Brier score", LogLoss: "log loss in nats", Spherical: "spherical score"}

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from skcalib.errors._bins import _any_bins, check_bins, quantile_edges
-from skcalib.errors._events import check_events
+from skcalib.notions import check_events
 
 _DENSE = 1200  # cells up to which their covariance is written down
 _ROWS = 2000  # samples at a time

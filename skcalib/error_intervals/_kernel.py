@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from skcalib._checks import check_problem
+from skcalib._arguments import check_notion
 from skcalib.error_intervals._squared import SquaredNorm
 from skcalib.errors._residual_kernel import ResidualKernel
-from skcalib.errors._terms import check_notion
 from skcalib.errors.embedding_error import (
     Embedding,
     _check_components,
@@ -13,6 +12,7 @@ from skcalib.errors.embedding_error import (
     one_problem,
 )
 from skcalib.errors.kernel_error import check_kernel
+from skcalib.problem import check_problem
 
 _ROWS = 600  # that the spectrum of the noise is computed from
 

@@ -4,8 +4,8 @@ import numpy as np
 from scipy.stats import norm as normal
 from sklearn.base import clone
 
-from skcalib._checks import from_table
-from skcalib.divergences import Lp, TotalVariation
+from skcalib._arguments import check_loss, check_notion
+from skcalib._validation import from_table
 from skcalib.error_intervals._binned import (
     NEGLIGIBLE,
     absolute_gaps,
@@ -21,12 +21,11 @@ from skcalib.error_intervals._kernel import (
 )
 from skcalib.error_intervals._proper import proper_interval
 from skcalib.error_intervals._resampling import jackknife
-from skcalib.errors._terms import check_loss, check_notion
 from skcalib.errors.binned import _check_reduced
 from skcalib.errors.general import BINS, DISTANCES
 from skcalib.errors.kernel_error import block_estimates
 from skcalib.intervals import mean_interval
-from skcalib.scores import Brier
+from skcalib.scores import Brier, Lp, TotalVariation
 from skcalib.smoothers.partition import PartitionSmoother
 
 INVERSION, BOTH_SIDES = "test inversion", "limits for all bias and none"

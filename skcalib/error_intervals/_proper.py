@@ -2,14 +2,8 @@
 
 import numpy as np
 
-from skcalib.errors._terms import (
-    check_loss,
-    check_notion,
-    check_smoother,
-    choose_method,
-    reduce_terms,
-    smooth_notion,
-)
+from skcalib._arguments import check_loss, check_notion, check_smoother, choose_method
+from skcalib.errors._terms import reduce_terms, smooth_notion
 from skcalib.intervals import MeanInterval, mean_interval
 
 

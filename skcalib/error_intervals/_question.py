@@ -6,8 +6,8 @@ from inspect import signature
 
 import numpy as np
 
-from skcalib._checks import check_problem
 from skcalib.error_intervals._record import ErrorInterval
+from skcalib.problem import check_problem
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from skcalib._texts import record_text
+from skcalib._formatting import record_text
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from scipy.stats import norm as normal
 from scipy.stats import t as student
 from sklearn.utils.parallel import Parallel, delayed
 
-from skcalib._jobs import draw_each
-from skcalib._labels import draw_codes
+from skcalib._parallel import draw_each
+from skcalib._validation import draw_codes
 
 GROUPS = 20  # of the jackknife, at most
 #: Biases of more standard errors than this move a coverage.

@@ -5,7 +5,7 @@ from functools import partial
 
 from sklearn.utils import check_random_state
 
-from skcalib.bounds import check_count
+from skcalib._validation import check_confidence_level, check_count
 from skcalib.error_intervals import _methods as methods
 from skcalib.error_intervals._question import Question, all_options, unwrap
 from skcalib.error_intervals._resampling import bootstrap, jackknife, normal_limits, subsampling
@@ -20,7 +20,6 @@ from skcalib.errors import (
     unconditional_mean_embedding_error,
 )
 from skcalib.integrated_index import integrated_calibration_index
-from skcalib.intervals import check_confidence_level
 
 #: Names at the door; functions inside.
 METRICS = {

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skcalib.bounds import optimal_n_bins
+from skcalib.theory.bounds import optimal_n_bins
 
 _CHUNK = 1 << 16  # scores that are binned at a time: they stay in the cache
 _SUMS = ("mass", "score", "label", "square_mass", "square_gap")

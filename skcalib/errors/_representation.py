@@ -3,15 +3,17 @@
 import numpy as np
 from scipy.special import softmax
 
-from skcalib._checks import check_features, check_weight, moderate
-from skcalib._labels import check_label_list, check_y, one_hot, unique_labels
-from skcalib.errors._terms import (
-    check_loss,
-    check_notion,
-    check_smoother,
-    refuse_infinite,
-    smooth_held_out,
+from skcalib._arguments import check_loss, check_notion, check_smoother
+from skcalib._validation import (
+    check_features,
+    check_label_list,
+    check_weight,
+    check_y,
+    moderate,
+    one_hot,
+    unique_labels,
 )
+from skcalib.errors._terms import refuse_infinite, smooth_held_out
 from skcalib.notions import Canonical
 from skcalib.smoothers import DirichletKernel
 from skcalib.tower import weighted_mean

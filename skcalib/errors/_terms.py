@@ -21,22 +21,9 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.base import clone
 
-from skcalib._checks import from_table
-from skcalib._jobs import run_each
-from skcalib.notions import NOTIONS, Notion
-from skcalib.scores import SCORES, ProperScore
-from skcalib.smoothers import (
-    CrossFitted,
-    DirichletKernel,
-    IsotonicSmoother,
-    LogitSmoother,
-    QuantileBins,
-    Smoother,
-)
+from skcalib._arguments import check_loss, check_notion, check_smoother, choose_method
+from skcalib._parallel import run_each
 from skcalib.tower import weighted_mean
-
-METHODS = ("auto", "risk", "direct", "cross")
-SMOOTHERS = {"kernel": DirichletKernel, "isotonic": IsotonicSmoother, "binning": QuantileBins}
 
 
 @dataclass(frozen=True)
@@ -143,42 +130,3 @@ def refuse_infinite(refinement):
             "its own log loss is infinite and nothing can be compared with it: use the default "
             "smoother, method='direct' or loss='brier'."
         )
-
-
-def check_loss(loss):
-    """A proper score for class probabilities."""
-    score = from_table(loss, SCORES, name="loss", kind=ProperScore)
-    if score.domain != "simplex":
-        raise ValueError(
-            f"{score!r} scores means and variances, not class probabilities: use 'brier', 'log', "
-            "'spherical' or a ProperScore on the simplex."
-        )
-    return score
-
-
-def check_notion(notion):
-    """A notion, by its name or as an object."""
-    return from_table(notion, NOTIONS, name="notion", kind=Notion)
-
-
-def choose_method(method, score):
-    """The method for a score: "auto" is "cross" where there is one, else "risk"."""
-    if method not in METHODS:
-        raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}.")
-    if method == "auto":
-        return "cross" if score.separable else "risk"
-    if method == "cross" and not score.separable:
-        raise ValueError(
-            f"method='cross' needs a score that is a fixed quadratic form, such as 'brier'; "
-            f"{score!r} is none: use method='risk'."
-        )
-    return method
-
-
-def check_smoother(smoother):
-    """None is the default; strings, smoothers and scikit-learn classifiers pass."""
-    if smoother is None:
-        return LogitSmoother()
-    if hasattr(smoother, "predict_proba") and not isinstance(smoother, (Smoother, type)):
-        return CrossFitted(smoother)
-    return from_table(smoother, SMOOTHERS, name="smoother", kind=Smoother)

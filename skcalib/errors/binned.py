@@ -4,10 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skcalib._arguments import check_notion
 from skcalib.errors._bins import bin_sums, check_bins, quantile_edges, sum_chunks
-from skcalib.errors._events import check_events
-from skcalib.errors._terms import check_notion
-from skcalib.notions import Classwise
+from skcalib.notions import Classwise, check_events
 
 NORMS = {"l1": 1, "l2": 2, "max": None}  # the power of a gap
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from skcalib._checks import check_problem
-from skcalib.errors._terms import check_loss, check_notion
+from skcalib._arguments import check_loss, check_notion
+from skcalib.problem import check_problem
 from skcalib.tower import weighted_mean
 
 

@@ -4,11 +4,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from skcalib._checks import check_problem
-from skcalib._jobs import run_each
-from skcalib.errors._binary_events import binary_events
+from skcalib._arguments import check_loss, check_notion
+from skcalib._parallel import run_each
 from skcalib.errors._corp_bands import IsotonicCurve
-from skcalib.errors._terms import check_loss, check_notion
+from skcalib.notions import binary_events
+from skcalib.problem import check_problem
 from skcalib.tower import weighted_mean
 
 

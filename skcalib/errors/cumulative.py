@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skcalib.errors._events import check_events
-from skcalib.errors._terms import check_notion
+from skcalib._arguments import check_notion
+from skcalib.notions import check_events
 
 
 @dataclass(frozen=True)

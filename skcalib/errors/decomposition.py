@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from skcalib._checks import check_problem
 from skcalib.errors._terms import proper_terms
+from skcalib.problem import check_problem
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from skcalib._checks import check_proba, check_problem
-from skcalib._labels import check_y, class_columns
-from skcalib.errors._terms import check_notion
+from skcalib._arguments import check_notion
+from skcalib._validation import check_proba, check_y, class_columns
 from skcalib.errors.kernel_error import check_kernel
 from skcalib.notions import Canonical
+from skcalib.problem import check_problem
 
 _ROWS = 4096  # samples at a time
 

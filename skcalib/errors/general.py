@@ -3,9 +3,9 @@
 import numpy as np
 from sklearn.base import clone
 
-from skcalib._checks import check_problem, from_table
-from skcalib.divergences import Divergence, Lp, TotalVariation
-from skcalib.scores import Brier
+from skcalib._validation import from_table
+from skcalib.problem import check_problem
+from skcalib.scores import Brier, Divergence, Lp, TotalVariation
 from skcalib.smoothers import MedianCells, UniformBins
 from skcalib.smoothers.partition import PartitionSmoother
 from skcalib.tower import expected_divergence

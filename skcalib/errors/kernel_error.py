@@ -4,10 +4,11 @@ from numbers import Integral
 
 import numpy as np
 
-from skcalib._checks import check_problem, from_table
+from skcalib._arguments import check_notion
+from skcalib._validation import from_table
 from skcalib.errors._residual_kernel import ResidualKernel
-from skcalib.errors._terms import check_notion
 from skcalib.kernels import KERNELS, Kernel, LaplacianKernel
+from skcalib.problem import check_problem
 
 ESTIMATORS = ("biased", "unbiased", "linear", "block")
 _NO_PAIRS = 1e-9  # share of the weight of all pairs; below it differences are mostly rounding

@@ -1,8 +1,8 @@
 """Proper calibration errors, refinement and sharpness."""
 
-from skcalib._checks import check_problem
 from skcalib.errors._representation import representation_sharpness
 from skcalib.errors._terms import proper_terms
+from skcalib.problem import check_problem
 
 
 def proper_calibration_error(

@@ -6,8 +6,8 @@ from itertools import repeat
 
 import numpy as np
 
-from skcalib.errors._terms import check_loss
-from skcalib.intervals import check_confidence_level
+from skcalib._arguments import check_loss
+from skcalib._validation import check_confidence_level
 from skcalib.notions import Canonical, Classwise, TopLabel
 
 

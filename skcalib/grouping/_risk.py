@@ -17,7 +17,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.utils.parallel import Parallel, delayed
 
-from skcalib._jobs import run_each
+from skcalib._parallel import run_each
 from skcalib.tower import weighted_mean
 
 _NEAR_ZERO = 1e-4

@@ -6,8 +6,7 @@ import numpy as np
 from scipy.stats import norm
 from sklearn.utils import check_random_state
 
-from skcalib._checks import check_problem, check_weight
-from skcalib._labels import check_y
+from skcalib._validation import check_confidence_level, check_weight, check_y
 from skcalib.grouping._candidates import MOST_GROUPS, form_groups
 from skcalib.grouping._categories import encode_features
 from skcalib.grouping._compare import LEAST_SIZE, compare_all
@@ -15,8 +14,8 @@ from skcalib.grouping._equal import EqualScores
 from skcalib.grouping._interactions import Pair
 from skcalib.grouping._named import benjamini_hochberg, distinct
 from skcalib.grouping._regions import check_features
-from skcalib.intervals import check_confidence_level
 from skcalib.notions import TopLabel
+from skcalib.problem import check_problem
 from skcalib.responses import take_rows
 
 #: Samples that are compared at most.

@@ -4,15 +4,16 @@ import numpy as np
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_consistent_length, validate_data
 
-from skcalib._checks import check_proba, check_problem, check_weight
-from skcalib._jobs import run_each
-from skcalib.errors._terms import check_notion, check_smoother
+from skcalib._arguments import check_notion, check_smoother
+from skcalib._parallel import run_each
+from skcalib._validation import check_proba, check_weight
 from skcalib.grouping._collect import collect
 from skcalib.grouping._fits import GroupingProblem, fit_problem
 from skcalib.grouping._options import check_parameters, check_regions, events_of, make_options
 from skcalib.grouping._regions import allows_nan, check_features
 from skcalib.grouping._risk import default_model
 from skcalib.inspector import ClassifierInspector
+from skcalib.problem import check_problem
 
 
 class GroupingLossEstimator(ClassifierInspector):

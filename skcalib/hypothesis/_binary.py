@@ -12,9 +12,9 @@ from scipy.stats import chi2
 from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 
-from skcalib._checks import check_problem
-from skcalib.bounds import check_count
+from skcalib._validation import check_count
 from skcalib.hypothesis._record import CalibrationTest
+from skcalib.problem import check_problem
 
 MIN_SAMPLES = 4
 _BLOCK = 1 << 22  # simulated labels at a time

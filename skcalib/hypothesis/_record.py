@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from skcalib._texts import pvalue_text
+from skcalib._formatting import pvalue_text
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ it has no unknowns, so the null distribution of any statistic can also be simula
 
 from numbers import Integral
 
-from skcalib.bounds import look_up
+from skcalib._validation import look_up
 from skcalib.hypothesis._binary import (
     HosmerLemeshow,
     KolmogorovSmirnov,

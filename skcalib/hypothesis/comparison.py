@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import t as student
 
-from skcalib._checks import Problem, check_problem
-from skcalib._texts import pvalue_text
+from skcalib._arguments import check_notion
+from skcalib._formatting import pvalue_text
+from skcalib._validation import check_confidence_level
 from skcalib.errors._residual_kernel import ResidualKernel
-from skcalib.errors._terms import check_notion
 from skcalib.errors.kernel_error import block_estimates, check_estimator, check_kernel
-from skcalib.intervals import check_confidence_level
+from skcalib.problem import Problem, check_problem
 
 MIN_BLOCKS = 5
 PER_SAMPLE = ("forecast", "target", "weight")

@@ -3,12 +3,11 @@
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skcalib._checks import check_problem
-from skcalib._jobs import draw_each
-from skcalib._labels import draw_codes
-from skcalib.bounds import check_count
+from skcalib._parallel import draw_each
+from skcalib._validation import check_count, draw_codes
 from skcalib.errors import calibration_error
 from skcalib.hypothesis._record import CalibrationTest
+from skcalib.problem import check_problem
 
 
 def consistency_test(

@@ -4,12 +4,12 @@ from math import exp, sqrt
 
 import numpy as np
 
-from skcalib._checks import check_problem
+from skcalib._arguments import check_notion
 from skcalib.errors._residual_kernel import ResidualKernel
-from skcalib.errors._terms import check_notion
 from skcalib.errors.kernel_error import check_estimator, check_kernel, estimate
 from skcalib.hypothesis._record import CalibrationTest
 from skcalib.notions import Canonical
+from skcalib.problem import check_problem
 
 ESTIMATORS = ("biased", "unbiased", "linear")
 

@@ -4,11 +4,9 @@ import numpy as np
 from scipy.special import ndtr
 from sklearn.utils import check_random_state
 
-from skcalib._checks import check_problem
-from skcalib._labels import draw_codes
-from skcalib.bounds import check_count
+from skcalib._arguments import check_notion
+from skcalib._validation import check_count, draw_codes
 from skcalib.errors._residual_kernel import ResidualKernel
-from skcalib.errors._terms import check_notion
 from skcalib.errors.embedding_error import Embedding, check_locations, one_problem
 from skcalib.errors.kernel_error import (
     block_estimates,
@@ -20,6 +18,7 @@ from skcalib.hypothesis._mixture import chi_square_mixture_sf
 from skcalib.hypothesis._null_laws import NULL_LAWS, SMALLEST
 from skcalib.hypothesis._record import CalibrationTest
 from skcalib.hypothesis.distribution_free import bound_test, check_bounded
+from skcalib.problem import check_problem
 
 MIN_SAMPLES = 4
 ROUNDING = 1e-12  # of a sum over all pairs, beside its diagonal

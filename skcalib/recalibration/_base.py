@@ -4,18 +4,18 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from skcalib._checks import (
+from skcalib._arguments import check_loss
+from skcalib._validation import (
     HALF_TOLERANCE,
-    check_column_names,
     check_features,
     check_proba,
     check_weight,
-    classes_of_columns,
+    check_y,
+    class_columns,
     moderate,
 )
-from skcalib._labels import check_y, class_columns
-from skcalib.errors._terms import check_loss
 from skcalib.links._base import detection_limit, log_forecast
+from skcalib.problem import check_column_names, classes_of_columns
 from skcalib.tower import weighted_mean
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
-from skcalib.errors._terms import check_loss
+from skcalib._arguments import check_loss
 from skcalib.intervals import first_within_one_standard_error
 from skcalib.links import LinkFit, fit_link
 from skcalib.recalibration._base import LogitRecalibrator, softmax_of

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
-from skcalib.errors._terms import check_loss
+from skcalib._arguments import check_loss
 from skcalib.links import BetaMap, PlattMap, QuadraticMap, fit_link
 from skcalib.links._base import detection_limit, log_forecast
 from skcalib.notions import Classwise

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 from sklearn.exceptions import ConvergenceWarning
 
-from skcalib.errors._terms import check_loss
+from skcalib._arguments import check_loss
 from skcalib.links.temperature import mean_log_loss, optimal_inverse_temperature
 from skcalib.recalibration._base import LogitRecalibrator, softmax_of
 from skcalib.scores import Brier, LogLoss

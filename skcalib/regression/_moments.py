@@ -5,8 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import issparse
 
-from skcalib._checks import check_weight, moderate
-from skcalib._labels import in_words
+from skcalib._validation import check_weight, in_words, moderate
 
 #: Largest outcome, mean and standard deviation, and one over the smallest standard deviation.
 LARGEST = 1e50

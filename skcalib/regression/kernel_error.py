@@ -15,7 +15,7 @@ import numpy as np
 from scipy.spatial.distance import cdist, pdist
 from sklearn.utils import check_random_state
 
-from skcalib.bounds import check_count
+from skcalib._validation import check_count
 from skcalib.errors._residual_kernel import ResidualKernel
 from skcalib.errors.kernel_error import check_estimator, estimate
 from skcalib.hypothesis.kernel import run_test

@@ -18,7 +18,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from skcalib._checks import check_weight
+from skcalib._validation import check_weight
 from skcalib.regression._folds import out_of_fold_moments, predict_moments
 from skcalib.regression.scaling import VarianceScaling
 

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skcalib.intervals import check_confidence_level, mean_interval
+from skcalib._validation import check_confidence_level
+from skcalib.intervals import mean_interval
 from skcalib.regression._moments import check_moments
 from skcalib.smoothers import QuantileBins
 from skcalib.tower import weighted_mean

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from skcalib._checks import check_problem, check_weight, event_last
-from skcalib._labels import check_y
+from skcalib._validation import check_weight, check_y
+from skcalib.problem import check_problem, event_last
 from skcalib.responses import held_out_proba, take_rows
 
 

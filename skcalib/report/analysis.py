@@ -6,8 +6,9 @@ from dataclasses import replace
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from skcalib._arguments import check_loss, check_notion
 from skcalib.error_intervals._proper import interval_of_smoothed
-from skcalib.errors._terms import check_loss, check_notion, smooth_notion
+from skcalib.errors._terms import smooth_notion
 from skcalib.errors.decomposition import decompose
 from skcalib.hypothesis import kernel_calibration_test
 from skcalib.hypothesis.kernel import MIN_SAMPLES

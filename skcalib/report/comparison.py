@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.model_selection import check_cv
 from sklearn.utils import indexable
 
-from skcalib._labels import check_y
+from skcalib._validation import check_y
 from skcalib.report._run import check_seed, versions
 from skcalib.report.comparison_wording import headline, sentences
 from skcalib.report.differences import find_differences

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from skcalib._formatting import interval
 from skcalib.intervals import MeanInterval
-from skcalib.report._numbers import interval
 from skcalib.report.wording import short_verdict
 
 QUANTITIES = {

@@ -2,9 +2,7 @@
 
 import numpy as np
 
-from skcalib.intervals import MeanInterval
-from skcalib.report import comparison_wording, pictures, wording
-from skcalib.report._numbers import (
+from skcalib._formatting import (
     interval,
     nonnegative,
     number,
@@ -16,6 +14,8 @@ from skcalib.report._numbers import (
     rate_interval,
     rates,
 )
+from skcalib.intervals import MeanInterval
+from skcalib.report import comparison_wording, pictures, wording
 from skcalib.report.blocks import (
     Document,
     Heading,

@@ -1,6 +1,6 @@
 """The parts of a loss, as bars and as a table."""
 
-from skcalib.report._numbers import interval, nonnegative, number, percent, says_nothing
+from skcalib._formatting import interval, nonnegative, number, percent, says_nothing
 from skcalib.report.blocks import Bar, Key, Part, Row, Section, Table, Text
 from skcalib.report.wording import (
     CALIBRATION_PART,

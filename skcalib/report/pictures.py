@@ -5,8 +5,8 @@ from io import StringIO
 
 import numpy as np
 
+from skcalib._formatting import percent
 from skcalib.displays import GroupingDisplay, ReliabilityDisplay
-from skcalib.report._numbers import percent
 from skcalib.report._run import noted
 from skcalib.report.blocks import Picture, Pictures
 from skcalib.report.places import worst_places

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from pathlib import Path
 
-from skcalib.intervals import check_confidence_level
+from skcalib._validation import check_confidence_level
 from skcalib.report._from_data import FromData
 from skcalib.report._run import check_seed, versions
 from skcalib.report.analysis import binary_problem, find

@@ -5,7 +5,7 @@ The headline, the sentences and the advice rest on the same decisions (`Findings
 contradict each other.
 """
 
-from skcalib.report._numbers import (
+from skcalib._formatting import (
     interval,
     nonnegative,
     number,

@@ -24,7 +24,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._checks import from_table
+from skcalib._validation import from_table
 from skcalib.scores import SCORES, Brier, ProperScore
 from skcalib.smoothers._base import Smoother, check_folds
 from skcalib.smoothers._dirichlet.beta import beta_average, beta_log_likelihoods

@@ -5,11 +5,11 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._labels import check_label_list
+from skcalib._arguments import check_notion
+from skcalib._validation import check_label_list
 from skcalib.errors._bins import check_bins
-from skcalib.errors._events import check_events
-from skcalib.errors._terms import check_notion
 from skcalib.errors.binned import check_options, error_of_bins, list_bins, record_of_bins
+from skcalib.notions import check_events
 from skcalib.streaming._sums import FIELDS, Plan, RunningSums, total
 
 

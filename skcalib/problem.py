@@ -1,34 +1,29 @@
-"""Arguments are validated once: labels, probabilities and weights become plain arrays.
+"""The problem that every function studies: labels, forecasts and weights, validated once.
 
-Past this module forecasts are float64 arrays of shape (n, K) with K >= 2, targets are one-hot
-arrays of the same shape and weights are float64 arrays of shape (n,). Nothing is clipped,
-renormalised or guessed; what does not fit is refused in one sentence.
+Forecasts are float64 arrays of shape (n, K) with K >= 2, targets are one-hot arrays of the same
+shape and weights are positive float64 arrays of shape (n,).
 """
 
 import re
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import issparse
-from sklearn.utils import check_array
 
-from skcalib._array_api import to_numpy
 from skcalib._column_names import is_numbering, is_plain, match_names, read_name
-from skcalib._labels import (
+from skcalib._validation import (
+    _check_simplex,
     check_classes,
+    check_features,
+    check_weight,
     check_y,
-    in_words,
     listed,
+    moderate,
     one_hot,
     put_positive_last,
     unique_labels,
 )
 
-# Rows may miss one by what rounding explains: a float32 softmax over a thousand classes, or
-# probabilities written with six decimals. A row that is off by more was no probability vector.
-ROW_SUM_TOLERANCE = 1e-5
 _READ_ONE_BY_ONE = 20  # names of more columns are read together, or not at all
-HALF_TOLERANCE = 10 * float(np.finfo(np.float16).eps)
 
 
 @dataclass(frozen=True)
@@ -210,142 +205,3 @@ def _check_order(y_proba, classes, name, *, remedy="labels"):
             f"The columns of {name} are named {listed(columns)}, but columns follow {follow} "
             f"{listed(expected)}: {advice} them."
         )
-
-
-def check_proba(y_proba, *, name="y_proba"):
-    """Probabilities of shape (n,), (n, 1) or (n, K) -> float64 array (n, K), K >= 2."""
-    return _check_simplex(_check_float_array(y_proba, name), name)
-
-
-def check_features(values, *, name, n_samples=None):
-    """Any finite real array (n,) or (n, d) -> (n, d), with as many rows as there are labels."""
-    array = _check_float_array(values, name)
-    if n_samples is not None and len(array) != n_samples:
-        raise ValueError(
-            f"y_true and {name} must have the same number of samples: y_true has {n_samples}, "
-            f"{name} has {len(array)}."
-        )
-    return array
-
-
-def _check_float_array(values, name):
-    if issparse(values):
-        raise ValueError(f"{name} is sparse: pass a dense array, for example {name}.toarray().")
-    values = to_numpy(values, name=name)
-    try:
-        array = check_array(
-            values,
-            ensure_2d=False,
-            dtype=[np.float64, np.float32, np.float16],
-            ensure_all_finite=False,
-            ensure_min_samples=0,
-            ensure_min_features=0,
-            input_name=name,
-        )
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"{name} must be a numeric array of shape (n,) or (n, n_classes): {in_words(error)}"
-        ) from error
-    if array.ndim == 1:
-        array = array[:, None]
-    if array.ndim != 2 or array.shape[1] == 0:
-        raise ValueError(f"{name} must have shape (n,) or (n, n_classes), got {np.shape(values)}.")
-    if len(array) == 0:
-        raise ValueError(f"{name} is empty: at least one sample is needed.")
-    if not np.isfinite(array).all():
-        what = "NaN" if np.isnan(array).any() else "infinity"
-        raise ValueError(f"{name} contains {what}: remove or repair these rows first.")
-    return array
-
-
-def _check_simplex(array, name):
-    low, high = float(array.min()), float(array.max())
-    single = array.shape[1] == 1  # it has no others to share a rounding error with
-    if low < 0 or high > (1 if single else 1 + HALF_TOLERANCE):
-        raise _outside(array, name)
-    p = np.array(array, dtype=np.float64, order="C")  # a copy: the caller's array stays untouched
-    if single:
-        return np.hstack([1 - p, p])
-    off = np.abs(p.sum(axis=1) - 1)
-    row = int(off.argmax())
-    tolerance = _tolerance(array, off[row])
-    if high > 1 + tolerance:
-        raise _outside(array, name)
-    if off[row] > tolerance:
-        raise ValueError(
-            f"Each row of {name} must sum to 1 (within {tolerance:g}), but row {row} sums to "
-            f"{p[row].sum():.6g}. Pass one probability per class in each row; divide by the row "
-            "sum first if that is what you mean."
-        )
-    return p
-
-
-def _outside(array, name):
-    """The error of values outside [0, 1], with advice on what they look like."""
-    low, high = float(array.min()), float(array.max())
-    advice = (
-        "Map logits or decision values to probabilities first, for example by "
-        "scipy.special.softmax or scipy.special.expit."
-    )
-    if low >= 0 and _like_percentages(array, high):
-        if array.shape[1] > 1:
-            advice = "The rows sum to 100, so these are percentages: divide by 100."
-        else:
-            advice = f"If these are percentages, divide by 100. {advice}"
-    value = low if low < 0 else high
-    return ValueError(
-        f"{name} has the value {value:.9g}, outside [0, 1]: probabilities are expected. {advice}"
-    )
-
-
-def _like_percentages(array, high):
-    """Rows that sum to 100, up to roundings; a single column beyond 1 and within 100."""
-    if array.shape[1] == 1:
-        return 1.01 < high <= 100
-    return bool(np.all(np.abs(array.sum(axis=1, dtype=np.float64) - 100) < 5))
-
-
-def _tolerance(array, off):
-    """What rounding explains: more for numbers of half precision, also in a wider type by now."""
-    if off <= ROW_SUM_TOLERANCE or not np.array_equal(array, array.astype(np.float16)):
-        return ROW_SUM_TOLERANCE
-    return HALF_TOLERANCE
-
-
-def check_weight(sample_weight, n_samples):
-    """Weights -> float64 array (n,), ones by default."""
-    if sample_weight is None:
-        return np.ones(n_samples)
-    sample_weight = to_numpy(sample_weight, name="sample_weight")
-    try:
-        weight = np.array(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError("sample_weight must be an array of numbers.") from error
-    if weight.shape == (n_samples, 1):
-        weight = weight[:, 0]
-    if weight.shape != (n_samples,):
-        raise ValueError(
-            f"sample_weight must have shape ({n_samples},), one weight per sample; got shape "
-            f"{weight.shape}."
-        )
-    if not np.isfinite(weight).all() or weight.min() < 0:
-        raise ValueError("sample_weight must be finite and not negative.")
-    if weight.max() <= 0:
-        raise ValueError("sample_weight sums to zero: at least one sample must count.")
-    return weight
-
-
-def moderate(weight):
-    """Weights of an extreme scale times a power of two: their squares must not leave the range."""
-    exponent = int(np.frexp(weight.max())[1])
-    return weight if abs(exponent) < 200 else np.ldexp(weight, -exponent)
-
-
-def from_table(value, table, *, name, kind):
-    """Strings are looked up in `table`, objects of `kind` pass; one message for all the rest."""
-    if isinstance(value, str) and value in table:
-        return table[value]()
-    if isinstance(value, kind):
-        return value
-    names = ", ".join(repr(key) for key in table)
-    raise ValueError(f"{name} must be one of {names} or a {kind.__name__}, got {value!r}.")

@@ -10,12 +10,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_consistent_length
 
-from skcalib._labels import check_classes, check_y, one_hot, unique_labels
-from skcalib.bounds import LOG2, STRATEGIES, check_count, look_up, optimal_n_bins
+from skcalib._validation import check_classes, check_count, check_y, look_up, one_hot, unique_labels
 from skcalib.errors import calibration_error
 from skcalib.notions import Canonical, TopLabel
 from skcalib.plugging import align_columns
 from skcalib.responses import classifier_proba, fit_rows, take_rows
+from skcalib.theory.bounds import LOG2, STRATEGIES, optimal_n_bins
 
 NOTE = (
     "A plug-in estimate from k draws cannot exceed ln k, whatever the information is, and is no "

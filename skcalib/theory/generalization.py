@@ -1,4 +1,4 @@
-r"""The binned error on the training samples against the error on new ones (F24).
+"""The binned error on the training samples against the error on new ones (F24).
 
 Training samples make a classifier look calibrated. How far the ECE on them can be from the ECE on
 new samples is bounded by the information that the evaluated classifier carries about which
@@ -8,13 +8,12 @@ which U in {0, 1}^n chooses one for training and leaves the other for testing.
 
 from dataclasses import dataclass
 
-from skcalib.bounds import (
+from skcalib._validation import check_not_negative, look_up
+from skcalib.theory.bounds import (
     LOG2,
     STRATEGIES,
     check_lipschitz,
-    check_not_negative,
     check_samples_per_bin,
-    look_up,
     quantile_deviation,
     sign_deviation,
 )

@@ -11,8 +11,9 @@ The ECE misses the TCE for two reasons: it averages over the samples in a bin (s
 grows with B) and over the forecasts in a bin (binning bias, falls with B).
 """
 
-from math import floor, isfinite, log, sqrt
-from numbers import Integral, Real
+from math import floor, log, sqrt
+
+from skcalib._validation import check_count, check_not_negative, look_up
 
 LOG2 = log(2)
 
@@ -216,35 +217,9 @@ TERMS = {
 }
 
 
-def check_count(value, name, kind="a whole number"):
-    """A whole number of at least 1."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name} must be {kind} of at least 1, got {value!r}.")
-    return int(value)
-
-
-def check_not_negative(value, name, meaning):
-    """A finite real number of at least 0."""
-    if (
-        not isinstance(value, Real)
-        or isinstance(value, bool)
-        or not (isfinite(value) and value >= 0)
-    ):
-        raise ValueError(f"{name} must be {meaning}, finite and not negative; got {value!r}.")
-    return float(value)
-
-
 def check_lipschitz(lipschitz):
     """A Lipschitz constant."""
     return check_not_negative(lipschitz, "lipschitz", "the Lipschitz constant of E[Y|f]")
-
-
-def look_up(value, table, name):
-    """The entry of a string in a table; one message for all other values."""
-    if not isinstance(value, str) or value not in table:
-        names = ", ".join(map(repr, table))
-        raise ValueError(f"{name} must be one of {names}, got {value!r}.")
-    return table[value]
 
 
 def check_samples_per_bin(n_samples, n_bins):

@@ -1,0 +1,379 @@
+"""Arrays, labels, weights, counts and levels: arguments are checked and become NumPy arrays.
+
+Labels may be of any kind that can be ordered. Forecasts become float64 arrays of shape (n, K) with
+K >= 2, weights float64 arrays of shape (n,). Nothing is clipped, renormalised or guessed; what does
+not fit is refused in one sentence.
+"""
+
+import re
+from math import isfinite
+from numbers import Integral, Real
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils import check_array
+
+# Rows may miss one by what rounding explains: a float32 softmax over a thousand classes, or
+# probabilities written with six decimals. A row that is off by more was no probability vector.
+ROW_SUM_TOLERANCE = 1e-5
+HALF_TOLERANCE = 10 * float(np.finfo(np.float16).eps)
+
+
+# --- Labels ----------------------------------------------------------------------------------------
+
+
+def check_y(y_true, *, name="y_true"):
+    """Labels of any orderable kind -> array (n,) without missing or continuous values."""
+    y_true = to_numpy(y_true, name=name)
+    y = None if issparse(y_true) else _as_array(y_true, name)
+    if y is None or y.ndim not in (1, 2) or (y.ndim == 2 and y.shape[1] != 1):
+        shape = y_true.shape if y is None else y.shape
+        raise ValueError(
+            f"{name} must hold one label per sample, shape (n,); got shape {shape}. Turn one-hot "
+            "rows into labels with .argmax(axis=1)."
+        )
+    y = y.ravel()
+    if len(y) == 0:
+        raise ValueError(f"{name} is empty: at least one sample is needed.")
+    if y.dtype.kind == "O" and any(_is_missing(label) for label in y):
+        raise ValueError(f"{name} contains missing values (NaN or None): remove these rows first.")
+    if y.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {name} must hold class labels.")
+    if y.dtype.kind == "f":
+        if not np.isfinite(y).all():
+            raise ValueError(f"{name} contains NaN or infinity: remove these rows first.")
+        if np.any(y != np.floor(y)):
+            raise ValueError(f"{name} holds continuous values: class labels are expected.")
+    return y
+
+
+def _as_array(y_true, name):
+    """Labels as they are: numpy alone would make the string "nan" of a NaN among strings."""
+    try:
+        y = np.asarray(y_true)
+        if y.dtype.kind in "US" and not hasattr(y_true, "dtype"):
+            objects = np.asarray(y_true, dtype=object)
+            if not all(isinstance(label, (str, bytes)) for label in objects.ravel()):
+                return objects
+    except ValueError as error:
+        raise ValueError(
+            f"{name} must hold one label per sample, shape (n,): {in_words(error)}"
+        ) from error
+    return y
+
+
+def in_words(error):
+    """The message of another library as the end of a sentence: one line, one full stop."""
+    line = re.sub(r"\bnp\.\w+\(([^()]*)\)", r"\1", " ".join(str(error).split()))
+    return line.rstrip(".") + "."
+
+
+def listed(classes):
+    """Classes for a message, where a thousand of them would hide what it says."""
+    names = np.asarray(classes).tolist()
+    if len(names) <= 12:
+        return str(names)
+    first = ", ".join(map(repr, names[:5]))
+    return f"[{first}, ..., {names[-1]!r}] ({len(names)} in all)"
+
+
+def _is_missing(label):
+    try:
+        return label is None or bool(label != label)
+    except TypeError:  # pandas.NA refuses to be compared
+        return True
+
+
+def check_classes(y, n_columns, *, labels=None, pos_label=None, name="y_proba"):
+    """Names of the columns, in their order; ``n_columns=1`` is a binary forecast of shape (n,)."""
+    classes = unique_labels(y) if labels is None else check_label_list(labels)
+    if n_columns == 1 and len(classes) == 1:
+        classes = _complete_single_class(classes, pos_label, name)
+    if pos_label is not None:
+        classes = put_positive_last(classes, pos_label, reorder=n_columns == 1)
+    if len(classes) != max(n_columns, 2):
+        holds = "y_true holds" if labels is None else "labels lists"
+        columns = "one column (the positive class)" if n_columns == 1 else f"{n_columns} columns"
+        raise ValueError(
+            f"{holds} {len(classes)} classes but {name} has {columns}: pass labels= with the class "
+            f"of each column of {name} (for a scikit-learn classifier: its classes_)."
+        )
+    return classes
+
+
+def _complete_single_class(classes, pos_label, name):
+    """One class in y_true and one column: only `pos_label` or 0/1 coding says what it means."""
+    if pos_label is not None:
+        other = None if classes[0] == pos_label else pos_label
+        return np.array([classes[0], other], dtype=object)
+    only = classes.tolist()[0]
+    if isinstance(only, bool):
+        return np.array([False, True])
+    if classes.dtype.kind in "iufO" and isinstance(only, (int, float)) and only in (-1, 0, 1):
+        return np.array([-1, 1]) if only == -1 else np.array([0, 1])
+    raise ValueError(
+        f"y_true holds the single class {only!r}, so it is unknown which class {name} of shape "
+        "(n,) is the probability of: pass labels=[negative, positive] or pos_label=."
+    )
+
+
+def put_positive_last(classes, pos_label, *, reorder):
+    """Two classes with `pos_label`, which must be one of them, in the last place."""
+    if len(classes) > 2:
+        raise ValueError(
+            f"pos_label is for binary problems, but there are {len(classes)} classes: leave it "
+            "out; where there is a notion=, 'classwise' shows every class."
+        )
+    found = [label == pos_label for label in classes]
+    if not any(found):
+        raise ValueError(f"pos_label={pos_label!r} is not one of the classes {classes.tolist()}.")
+    return classes[::-1] if reorder and found[0] else classes
+
+
+def unique_labels(y):
+    """Sorted distinct labels; mixed types are refused."""
+    try:
+        return np.unique(y)
+    except TypeError as error:
+        raise ValueError("y_true mixes labels of types that cannot be ordered.") from error
+
+
+def check_label_list(labels):
+    """`labels` as an array without repetition, in the order given."""
+    labels = np.asarray(to_numpy(labels, name="labels"))
+    if labels.ndim != 1 or len(labels) < 2:
+        raise ValueError("labels must list at least two classes, one for each column of y_proba.")
+    if len(set(labels.tolist())) != len(labels):
+        raise ValueError(f"labels holds a class twice: {listed(labels)}.")
+    return labels
+
+
+def one_hot(y, classes):
+    """Labels (n,) and the classes of the K columns -> float64 array (n, K)."""
+    target = np.asarray(y[:, None] == classes[None, :], dtype=np.float64)
+    unknown = target.sum(axis=1) == 0
+    if unknown.any():
+        raise ValueError(
+            f"y_true contains {y[unknown].tolist()[0]!r}, which is none of the classes "
+            f"{listed(classes)}: pass labels= with the class of each column."
+        )
+    return target
+
+
+def class_columns(y, classes):
+    """Labels (n,) and the classes of the K columns -> the column of each label, (n,)."""
+    distinct, which = np.unique(y, return_inverse=True)
+    return one_hot(distinct, classes).argmax(axis=1)[which.ravel()]
+
+
+def draw_codes(levels, rng):
+    """A column drawn from each row of cumulated probabilities (n, K); never one of probability 0.
+
+    Rows need not end in exactly 1: their last number stands for it.
+    """
+    at = rng.random_sample((len(levels), 1)) * levels[:, -1:]
+    return (levels[:, :-1] <= at).sum(axis=1)
+
+
+# --- Forecasts and weights -------------------------------------------------------------------------
+
+
+def check_proba(y_proba, *, name="y_proba"):
+    """Probabilities of shape (n,), (n, 1) or (n, K) -> float64 array (n, K), K >= 2."""
+    return _check_simplex(_check_float_array(y_proba, name), name)
+
+
+def check_features(values, *, name, n_samples=None):
+    """Any finite real array (n,) or (n, d) -> (n, d), with as many rows as there are labels."""
+    array = _check_float_array(values, name)
+    if n_samples is not None and len(array) != n_samples:
+        raise ValueError(
+            f"y_true and {name} must have the same number of samples: y_true has {n_samples}, "
+            f"{name} has {len(array)}."
+        )
+    return array
+
+
+def _check_float_array(values, name):
+    if issparse(values):
+        raise ValueError(f"{name} is sparse: pass a dense array, for example {name}.toarray().")
+    values = to_numpy(values, name=name)
+    try:
+        array = check_array(
+            values,
+            ensure_2d=False,
+            dtype=[np.float64, np.float32, np.float16],
+            ensure_all_finite=False,
+            ensure_min_samples=0,
+            ensure_min_features=0,
+            input_name=name,
+        )
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} must be a numeric array of shape (n,) or (n, n_classes): {in_words(error)}"
+        ) from error
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.ndim != 2 or array.shape[1] == 0:
+        raise ValueError(f"{name} must have shape (n,) or (n, n_classes), got {np.shape(values)}.")
+    if len(array) == 0:
+        raise ValueError(f"{name} is empty: at least one sample is needed.")
+    if not np.isfinite(array).all():
+        what = "NaN" if np.isnan(array).any() else "infinity"
+        raise ValueError(f"{name} contains {what}: remove or repair these rows first.")
+    return array
+
+
+def _check_simplex(array, name):
+    low, high = float(array.min()), float(array.max())
+    single = array.shape[1] == 1  # it has no others to share a rounding error with
+    if low < 0 or high > (1 if single else 1 + HALF_TOLERANCE):
+        raise _outside(array, name)
+    p = np.array(array, dtype=np.float64, order="C")  # a copy: the caller's array stays untouched
+    if single:
+        return np.hstack([1 - p, p])
+    off = np.abs(p.sum(axis=1) - 1)
+    row = int(off.argmax())
+    tolerance = _tolerance(array, off[row])
+    if high > 1 + tolerance:
+        raise _outside(array, name)
+    if off[row] > tolerance:
+        raise ValueError(
+            f"Each row of {name} must sum to 1 (within {tolerance:g}), but row {row} sums to "
+            f"{p[row].sum():.6g}. Pass one probability per class in each row; divide by the row "
+            "sum first if that is what you mean."
+        )
+    return p
+
+
+def _outside(array, name):
+    """The error of values outside [0, 1], with advice on what they look like."""
+    low, high = float(array.min()), float(array.max())
+    advice = (
+        "Map logits or decision values to probabilities first, for example by "
+        "scipy.special.softmax or scipy.special.expit."
+    )
+    if low >= 0 and _like_percentages(array, high):
+        if array.shape[1] > 1:
+            advice = "The rows sum to 100, so these are percentages: divide by 100."
+        else:
+            advice = f"If these are percentages, divide by 100. {advice}"
+    value = low if low < 0 else high
+    return ValueError(
+        f"{name} has the value {value:.9g}, outside [0, 1]: probabilities are expected. {advice}"
+    )
+
+
+def _like_percentages(array, high):
+    """Rows that sum to 100, up to roundings; a single column beyond 1 and within 100."""
+    if array.shape[1] == 1:
+        return 1.01 < high <= 100
+    return bool(np.all(np.abs(array.sum(axis=1, dtype=np.float64) - 100) < 5))
+
+
+def _tolerance(array, off):
+    """What rounding explains: more for numbers of half precision, also in a wider type by now."""
+    if off <= ROW_SUM_TOLERANCE or not np.array_equal(array, array.astype(np.float16)):
+        return ROW_SUM_TOLERANCE
+    return HALF_TOLERANCE
+
+
+def check_weight(sample_weight, n_samples):
+    """Weights -> float64 array (n,), ones by default."""
+    if sample_weight is None:
+        return np.ones(n_samples)
+    sample_weight = to_numpy(sample_weight, name="sample_weight")
+    try:
+        weight = np.array(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError("sample_weight must be an array of numbers.") from error
+    if weight.shape == (n_samples, 1):
+        weight = weight[:, 0]
+    if weight.shape != (n_samples,):
+        raise ValueError(
+            f"sample_weight must have shape ({n_samples},), one weight per sample; got shape "
+            f"{weight.shape}."
+        )
+    if not np.isfinite(weight).all() or weight.min() < 0:
+        raise ValueError("sample_weight must be finite and not negative.")
+    if weight.max() <= 0:
+        raise ValueError("sample_weight sums to zero: at least one sample must count.")
+    return weight
+
+
+def moderate(weight):
+    """Weights of an extreme scale times a power of two: their squares must not leave the range."""
+    exponent = int(np.frexp(weight.max())[1])
+    return weight if abs(exponent) < 200 else np.ldexp(weight, -exponent)
+
+
+# --- Names, counts and levels ----------------------------------------------------------------------
+
+
+def from_table(value, table, *, name, kind):
+    """Strings are looked up in `table`, objects of `kind` pass; one message for all the rest."""
+    if isinstance(value, str) and value in table:
+        return table[value]()
+    if isinstance(value, kind):
+        return value
+    names = ", ".join(repr(key) for key in table)
+    raise ValueError(f"{name} must be one of {names} or a {kind.__name__}, got {value!r}.")
+
+
+def check_count(value, name, kind="a whole number"):
+    """A whole number of at least 1."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{name} must be {kind} of at least 1, got {value!r}.")
+    return int(value)
+
+
+def check_not_negative(value, name, meaning):
+    """A finite real number of at least 0."""
+    if (
+        not isinstance(value, Real)
+        or isinstance(value, bool)
+        or not (isfinite(value) and value >= 0)
+    ):
+        raise ValueError(f"{name} must be {meaning}, finite and not negative; got {value!r}.")
+    return float(value)
+
+
+def look_up(value, table, name):
+    """The entry of a string in a table; one message for all other values."""
+    if not isinstance(value, str) or value not in table:
+        names = ", ".join(map(repr, table))
+        raise ValueError(f"{name} must be one of {names}, got {value!r}.")
+    return table[value]
+
+
+def check_confidence_level(confidence_level):
+    """A number strictly between 0 and 1."""
+    if not (isinstance(confidence_level, (int, float)) and 0 < confidence_level < 1):
+        raise ValueError(
+            f"confidence_level must lie strictly between 0 and 1, got {confidence_level!r}."
+        )
+
+
+# --- Arrays of other libraries ---------------------------------------------------------------------
+
+
+def to_numpy(values, *, name):
+    """An array of another library on the CPU -> NumPy array; all other values pass as they are.
+
+    A tensor that requires gradients is detached: results are numbers and NumPy arrays, which
+    nobody can differentiate by mistake.
+    """
+    if isinstance(values, np.ndarray) or not hasattr(values, "__dlpack__"):
+        return values
+    owned = values.detach() if getattr(values, "requires_grad", False) is True else values
+    try:
+        array = np.asarray(owned)
+        # Without a protocol that numpy.asarray knows, the whole array became one object.
+        return np.from_dlpack(owned) if array.ndim == 0 and array.dtype == object else array
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        kind = f"{type(values).__module__}.{type(values).__qualname__}"
+        about = ", ".join(str(getattr(values, key, "?")) for key in ("dtype", "device"))
+        raise ValueError(
+            f"{name} is a {kind} ({about}) that NumPy cannot read: copy it to the CPU, for example "
+            f"by {name}.cpu(), and turn bfloat16 into float32 before the softmax."
+        ) from error

@@ -1,0 +1,22 @@
+"""What theory says of binned errors: bias, number of bins, and error on new data (F24)."""
+
+from importlib import import_module
+
+from skcalib.theory.bounds import ece_bias_bound, optimal_n_bins
+from skcalib.theory.generalization import ece_generalization_bound
+
+__all__ = [
+    "InformationEstimate",
+    "SupersampleEvaluation",
+    "ece_bias_bound",
+    "ece_generalization_bound",
+    "evaluate_supersample",
+    "optimal_n_bins",
+]
+
+
+def __getattr__(name):
+    """Names of `supersample`, which trains classifiers: the errors import this package."""
+    if name in ("InformationEstimate", "SupersampleEvaluation", "evaluate_supersample"):
+        return getattr(import_module("skcalib.theory.supersample"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
