@@ -3,7 +3,6 @@
 from skcalib import datasets
 from skcalib._guesses import missing_attribute
 from skcalib._version import __version__
-from skcalib.corp_inference import CorpBand, corp_bands, corp_test
 from skcalib.crossfit import CrossFitProba
 from skcalib.displays import (
     DecompositionDisplay,
@@ -34,21 +33,15 @@ from skcalib.errors import (
     simplex_calibration_error,
     unconditional_mean_embedding_error,
 )
+from skcalib.errors.corp import CorpBand, corp_bands, corp_test
+from skcalib.errors.logistic import (
+    CalibrationInterceptSlope,
+    calibration_intercept_slope,
+    integrated_calibration_index,
+)
 from skcalib.estimators import CalibrationErrorEstimator
 from skcalib.grouping import GroupingLossEstimator, Region
-from skcalib.hypothesis import (
-    CalibrationComparison,
-    CalibrationTest,
-    compare_calibration,
-    consistency_test,
-    cumulative_test,
-    distribution_free_bound,
-    hosmer_lemeshow_test,
-    kernel_calibration_test,
-    spiegelhalter_test,
-)
 from skcalib.improvement import CalibrationImprovement, calibration_improvement
-from skcalib.integrated_index import integrated_calibration_index
 from skcalib.kernels import GaussianKernel, Kernel, LaplacianKernel, MatrixKernel
 from skcalib.notions import Canonical, ClassGroups, Classwise, Notion, TopK, TopLabel
 from skcalib.recalibrated import RecalibratedClassifierCV
@@ -90,7 +83,17 @@ from skcalib.scores import (
     TotalVariation,
 )
 from skcalib.selection import RecalibratorSelection
-from skcalib.slopes import CalibrationInterceptSlope, calibration_intercept_slope
+from skcalib.significance import (
+    CalibrationComparison,
+    CalibrationTest,
+    compare_calibration,
+    consistency_test,
+    cumulative_test,
+    distribution_free_bound,
+    hosmer_lemeshow_test,
+    kernel_calibration_test,
+    spiegelhalter_test,
+)
 from skcalib.smoothers import (
     CrossFitted,
     DirichletKernel,

@@ -19,7 +19,7 @@ ROW_SUM_TOLERANCE = 1e-5
 HALF_TOLERANCE = 10 * float(np.finfo(np.float16).eps)
 
 
-# --- Labels ----------------------------------------------------------------------------------------
+# --- Labels ---------------------------------------------------------------------------------------
 
 
 def check_y(y_true, *, name="y_true"):
@@ -175,7 +175,7 @@ def draw_codes(levels, rng):
     return (levels[:, :-1] <= at).sum(axis=1)
 
 
-# --- Forecasts and weights -------------------------------------------------------------------------
+# --- Forecasts and weights ------------------------------------------------------------------------
 
 
 def check_proba(y_proba, *, name="y_proba"):
@@ -307,7 +307,7 @@ def moderate(weight):
     return weight if abs(exponent) < 200 else np.ldexp(weight, -exponent)
 
 
-# --- Names, counts and levels ----------------------------------------------------------------------
+# --- Names, counts and levels ---------------------------------------------------------------------
 
 
 def from_table(value, table, *, name, kind):
@@ -354,7 +354,7 @@ def check_confidence_level(confidence_level):
         )
 
 
-# --- Arrays of other libraries ---------------------------------------------------------------------
+# --- Arrays of other libraries --------------------------------------------------------------------
 
 
 def to_numpy(values, *, name):

@@ -7,7 +7,7 @@ from sklearn.utils.validation import validate_data
 from skcalib._arguments import check_smoother
 from skcalib._validation import check_confidence_level, check_proba
 from skcalib.error_intervals._proper import proper_interval
-from skcalib.errors.decomposition import decompose
+from skcalib.errors.proper import decompose
 from skcalib.inspector import ClassifierInspector
 from skcalib.problem import check_problem
 

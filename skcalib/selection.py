@@ -10,7 +10,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._arguments import check_loss
 from skcalib._validation import one_hot
-from skcalib.intervals import (
+from skcalib.inference import (
     MeanInterval,
     first_within_one_standard_error,
     mean_interval,

@@ -8,9 +8,14 @@ import numpy as np
 from skcalib._formatting import record_text
 from skcalib._validation import check_confidence_level
 from skcalib.error_intervals._proper import interval_of_smoothed
-from skcalib.errors._terms import smooth_notion
-from skcalib.integrated_index import _weighted_quantile
-from skcalib.intervals import (
+from skcalib.errors.logistic import (
+    _logistic_fit,
+    _uncertain_logits,
+    _weighted_quantile,
+    calibration_intercept_slope,
+)
+from skcalib.errors.proper import smooth_notion
+from skcalib.inference import (
     MeanInterval,
     concordance_interval,
     mean_interval,
@@ -20,7 +25,6 @@ from skcalib.intervals import (
 from skcalib.notions import Canonical, binary_events
 from skcalib.problem import check_problem
 from skcalib.scores import Brier, LogLoss, TotalVariation
-from skcalib.slopes import _logistic_fit, _uncertain_logits, calibration_intercept_slope
 from skcalib.smoothers import LogitSmoother
 from skcalib.tower import weighted_mean
 

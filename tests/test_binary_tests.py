@@ -11,7 +11,7 @@ from scipy.special import expit, logit
 from scipy.stats import chi2, norm
 
 from skcalib import cumulative_test, hosmer_lemeshow_test, spiegelhalter_test
-from skcalib.hypothesis._binary import (
+from skcalib.significance.binary import (
     HosmerLemeshow,
     KolmogorovSmirnov,
     Kuiper,
@@ -348,7 +348,7 @@ def test_resampling_is_seeded(test):
 def test_blocks_of_resamples_are_one_stream(monkeypatch):
     y, p = draw(50)
     whole = cumulative_test(y, p, n_resamples=500, random_state=0)
-    monkeypatch.setattr("skcalib.hypothesis._binary._BLOCK", 70)
+    monkeypatch.setattr("skcalib.significance.binary._BLOCK", 70)
     assert cumulative_test(y, p, n_resamples=500, random_state=0) == whole
 
 

@@ -22,7 +22,7 @@ from skcalib import (
     simplex_calibration_error,
 )
 from skcalib.datasets import make_logistic_scores, make_tempered_simplex
-from skcalib.errors._bins import bin_sums, check_bins, quantile_edges, uniform_edges
+from skcalib.errors.binned import bin_sums, check_bins, quantile_edges, uniform_edges
 
 SHARED = Path(__file__).parents[2] / "shared"
 needs_golden = pytest.mark.skipif(not (SHARED / "golden").exists(), reason="needs ../shared/golden")

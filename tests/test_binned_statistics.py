@@ -28,8 +28,13 @@ from skcalib import (
     root_brier_score,
     simplex_calibration_error,
 )
-from skcalib.errors._bins import bin_sums, quantile_edges, uniform_edges
-from skcalib.errors._folded import expected_binned_error, folded_normal_mean
+from skcalib.errors.binned import (
+    bin_sums,
+    expected_binned_error,
+    folded_normal_mean,
+    quantile_edges,
+    uniform_edges,
+)
 from skcalib.notions import check_events
 from skcalib.problem import check_problem
 from skcalib.tower import debiased_calibration, expected_divergence

@@ -386,7 +386,7 @@ def test_ends_increase_and_stay_in_the_unit_interval(binary, band):
 
 def test_jobs_and_chunks_do_not_change_the_draws(binary, monkeypatch):
     expected = corp_bands(*binary, random_state=0)[0].low
-    monkeypatch.setattr("skcalib.errors._corp_bands._ENTRIES", 60 * len(binary[0]))
+    monkeypatch.setattr("skcalib.errors.isotonic_curve._ENTRIES", 60 * len(binary[0]))
     assert_array_equal(corp_bands(*binary, random_state=0, n_jobs=2)[0].low, expected)
     tests = [corp_test(*binary, random_state=0, n_jobs=jobs) for jobs in (None, 2)]
     assert tests[0] == tests[1]

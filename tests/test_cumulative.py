@@ -8,7 +8,7 @@ import pytest
 
 from skcalib import Classwise, Notion, TopLabel, cumulative_curve, ks_calibration_error
 from skcalib.datasets import make_logistic_scores
-from skcalib.hypothesis import cumulative_test
+from skcalib.significance import cumulative_test
 
 
 def by_loops(y, score, weight):

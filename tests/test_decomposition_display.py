@@ -24,7 +24,7 @@ from skcalib import (
 )
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
 from skcalib.displays._terms import LossTerms
-from skcalib.intervals import MeanInterval
+from skcalib.inference import MeanInterval
 
 draw = DecompositionDisplay.from_predictions
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from skcalib import Classwise, calibration_error, optimal_n_bins, reliability_bins
-from skcalib.errors._bins import (
+from skcalib.errors.binned import (
     bin_sums,
     check_bins,
     quantile_edges,

@@ -14,8 +14,8 @@ from skcalib import (
     kernel_calibration_error,
 )
 from skcalib.datasets import make_tempered_simplex
-from skcalib.errors._residual_kernel import ResidualKernel
-from skcalib.errors.kernel_error import (
+from skcalib.errors.kernel import (
+    ResidualKernel,
     block_estimates,
     check_estimator,
     check_kernel,
@@ -250,7 +250,7 @@ def test_blocks_by_their_own_matrices(size, weighted):
 
 
 def test_many_small_blocks_are_taken_piece_by_piece(monkeypatch):
-    from skcalib.errors import kernel_error
+    from skcalib.errors import kernel as kernel_error
 
     data = make_tempered_simplex(101, 3, random_state=0)
     problem = check_problem(data.y, data.y_proba)

@@ -46,7 +46,7 @@ from skcalib.grouping._regions import (
     stratified_half,
 )
 from skcalib.grouping._terms import Cells, partition_terms
-from skcalib.intervals import clopper_pearson
+from skcalib.inference import clopper_pearson
 from skcalib.smoothers import MedianCells
 from skcalib.testing import check_smoother
 from skcalib.tower import debiased_calibration, debiased_leg, expected_divergence, partition_bias

@@ -20,7 +20,7 @@ from skcalib import ClassGroups, GroupingDisplay, GroupingLossEstimator
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
 from skcalib.displays._region_drawing import COLORS
 from skcalib.displays._regions import ABOVE, BELOW, HELD, title
-from skcalib.intervals import MeanInterval, clopper_pearson
+from skcalib.inference import MeanInterval, clopper_pearson
 
 draw = GroupingDisplay.from_predictions
 

@@ -3,7 +3,7 @@ import pytest
 from scipy.stats import binom, binomtest, norm, ttest_1samp
 from sklearn.metrics import roc_auc_score
 
-from skcalib.intervals import (
+from skcalib.inference import (
     concordance_interval,
     mean_interval,
     observed_expected_ratio,

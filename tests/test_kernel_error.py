@@ -22,8 +22,7 @@ from skcalib import (
     unconditional_mean_embedding_error,
 )
 from skcalib.datasets import make_widmann
-from skcalib.errors._residual_kernel import ResidualKernel
-from skcalib.errors.kernel_error import block_estimates
+from skcalib.errors.kernel import ResidualKernel, block_estimates
 from skcalib.kernels import median_distance
 from skcalib.notions import NOTIONS, Canonical
 from skcalib.problem import check_problem
@@ -364,7 +363,7 @@ def test_embedding_by_loops(matrix, location_labels, multiclass):
 def test_embedding_in_slices(monkeypatch, multiclass):
     arguments = {"locations": LOCATIONS, "kernel": GaussianKernel()}
     whole = unconditional_mean_embedding_error(*multiclass, **arguments)
-    monkeypatch.setattr("skcalib.errors.embedding_error._ROWS", 7)
+    monkeypatch.setattr("skcalib.errors.kernel._ROWS", 7)
     sliced = unconditional_mean_embedding_error(*multiclass, **arguments)
     assert sliced == pytest.approx(whole, rel=1e-12)
 

@@ -21,13 +21,11 @@ from skcalib import (
     unconditional_mean_embedding_error,
 )
 from skcalib.datasets import make_widmann
-from skcalib.errors._residual_kernel import ResidualKernel
-from skcalib.errors.embedding_error import Embedding
-from skcalib.hypothesis import _null_laws
-from skcalib.hypothesis._mixture import chi_square_mixture_sf
-from skcalib.hypothesis.kernel import METHODS
+from skcalib.errors.kernel import Embedding, ResidualKernel
 from skcalib.notions import NOTIONS, Canonical
 from skcalib.problem import check_problem
+from skcalib.significance import kernel as _null_laws
+from skcalib.significance.kernel import METHODS, chi_square_mixture_sf
 
 GOLDEN = Path(__file__).parents[2] / "shared" / "golden"
 needs_golden = pytest.mark.skipif(

@@ -43,8 +43,8 @@ LAYERS = (
     },
     {
         "_arguments": "losses, notions, smoothers and methods by name",
+        "inference": "intervals, tests, effective sizes",
         "inspector": "base",
-        "intervals": "intervals",
         "theory": "what theory says of binned errors",
         "trainer": "base",
     },
@@ -54,24 +54,19 @@ LAYERS = (
         "grouping": "what calibration does not see",
         "improvement": "what a map gains",
         "recalibration": "maps of forecasts, and what they gain",
-        "slopes": "calibration slope",
     },
     {
-        "hypothesis": "tests of calibration",
-        "integrated_index": "ICI",
+        "error_intervals": "an interval for every error",
         "scorers": "for searches and cross-validation",
         "selection": "choice of a recalibrator",
+        "significance": "tests of calibration",
         "streaming": "sums over bins, chunk by chunk",
         "theory.supersample": "training against test error on a supersample",
     },
     {
-        "corp_inference": "bands and test of CORP",
-        "error_intervals": "an interval for every error",
+        "estimators": "the same from a classifier and data",
         "recalibrated": "classifier with recalibrator",
         "regression": "variances of regressors",
-    },
-    {
-        "estimators": "the same from a classifier and data",
         "summary": "one record for a risk model",
     },
     {

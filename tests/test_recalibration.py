@@ -18,7 +18,7 @@ from sklearn.metrics import log_loss
 from sklearn.pipeline import make_pipeline
 
 from skcalib.datasets import make_tempered_simplex
-from skcalib.intervals import first_within_one_standard_error
+from skcalib.inference import first_within_one_standard_error
 from skcalib.links._base import log_forecast
 from skcalib.links.temperature import mean_log_loss, optimal_inverse_temperature
 from skcalib.recalibration import (

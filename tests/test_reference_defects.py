@@ -30,7 +30,7 @@ from skcalib import (
     spiegelhalter_test,
 )
 from skcalib.datasets import make_tempered_simplex, make_widmann
-from skcalib.hypothesis._mixture import chi_square_mixture_sf
+from skcalib.significance.kernel import chi_square_mixture_sf
 
 # --- "a p-value of -7e-12 (1 - cdf at large n: use sf)" -------------------------------------------
 

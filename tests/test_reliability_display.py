@@ -35,8 +35,8 @@ from skcalib import (
 from skcalib.datasets import make_tempered_simplex
 from skcalib.displays import ReliabilityDisplay
 from skcalib.displays._strategies import make_curve
-from skcalib.errors._corp_bands import consistency_band, isotonic_interval
-from skcalib.intervals import clopper_pearson
+from skcalib.errors.isotonic_curve import consistency_band, isotonic_interval
+from skcalib.inference import clopper_pearson
 
 STRATEGIES = ("isotonic", "quantile", "uniform", "kernel", "smooth")
 draw = ReliabilityDisplay.from_predictions
@@ -157,7 +157,7 @@ def test_consistency_band_follows_seed_and_chunks(binary, monkeypatch):
     first, again = (draw(*binary).curves[0].low for _ in range(2))
     assert_array_equal(first, again)
     assert not np.array_equal(first, draw(*binary, random_state=1).curves[0].low)
-    monkeypatch.setattr("skcalib.errors._corp_bands._ENTRIES", 3 * len(binary[0]))
+    monkeypatch.setattr("skcalib.errors.isotonic_curve._ENTRIES", 3 * len(binary[0]))
     assert_array_equal(first, draw(*binary).curves[0].low)
 
 

@@ -31,7 +31,7 @@ from skcalib._formatting import (
     rates,
 )
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
-from skcalib.intervals import MeanInterval
+from skcalib.inference import MeanInterval
 from skcalib.report import analysis
 from skcalib.report._from_data import _kind
 from skcalib.report._run import noted

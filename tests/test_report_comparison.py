@@ -9,7 +9,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from skcalib import CalibrationReport, ComparisonReport, compare_calibration
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
-from skcalib.intervals import mean_interval
+from skcalib.inference import mean_interval
 from skcalib.problem import check_problem
 from skcalib.report.comparison_wording import QUANTITIES, ranks
 from skcalib.report.differences import find_differences

@@ -7,7 +7,7 @@ from scipy.special import expit
 
 from skcalib import CalibrationReport
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
-from skcalib.intervals import MeanInterval
+from skcalib.inference import MeanInterval
 from skcalib.problem import check_problem
 from skcalib.report import groups
 from skcalib.report.groups import GroupingFinding, ModelBound, find_grouping

@@ -16,7 +16,7 @@ from skcalib import (
     integrated_calibration_index,
     proper_calibration_error,
 )
-from skcalib.intervals import MeanInterval
+from skcalib.inference import MeanInterval
 from skcalib.summary import ROWS
 
 

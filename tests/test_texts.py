@@ -16,7 +16,7 @@ from skcalib import (
     spiegelhalter_test,
 )
 from skcalib._formatting import class_text, nonnegative_text
-from skcalib.intervals import MeanInterval, mean_interval
+from skcalib.inference import MeanInterval, mean_interval
 
 INF = float("inf")
 MEAN = MeanInterval(0.155, 0.125, 0.178, 0.0135)

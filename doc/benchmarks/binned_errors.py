@@ -19,7 +19,7 @@ import numpy as np
 from _measure import shortest
 
 from skcalib import calibration_error, ks_calibration_error
-from skcalib.errors._bins import bin_sums, quantile_edges, uniform_edges
+from skcalib.errors.binned import bin_sums, quantile_edges, uniform_edges
 
 GOAL_MASKS, GOAL_SORTS, GOAL_BYTES, N_BINS = 10.0, 3.0, 1e9, 15
 

@@ -19,10 +19,10 @@ from _measure import megabytes_of_fresh_process, peak_megabytes, shortest
 from threadpoolctl import threadpool_limits
 
 from skcalib import LaplacianKernel, kernel_calibration_error
-from skcalib.errors._residual_kernel import ResidualKernel
-from skcalib.hypothesis._null_laws import spectral
+from skcalib.errors.kernel import ResidualKernel
 from skcalib.notions import Canonical
 from skcalib.problem import check_problem
+from skcalib.significance.kernel import spectral
 
 RATIO, ERROR, MEGABYTES, LARGE_MEGABYTES, LAW = 5.0, 1e-12, 150.0, 300.0, 2.0
 BANDWIDTH = 0.5

@@ -19,8 +19,8 @@ from skcalib import (
     QuantileBins,
     calibration_error,
 )
-from skcalib.errors._terms import reduce_terms, smooth_notion
-from skcalib.intervals import mean_interval
+from skcalib.errors.proper import reduce_terms, smooth_notion
+from skcalib.inference import mean_interval
 from skcalib.notions import NOTIONS, TopLabel
 from skcalib.scores import SCORES
 

@@ -142,8 +142,7 @@ class World:
 
     def kernel(self):
         """The mean of h over pairs of forecasts, with E[Y|S] in the place of the label."""
-        from skcalib.errors._residual_kernel import ResidualKernel
-        from skcalib.errors.kernel_error import estimate
+        from skcalib.errors.kernel import ResidualKernel, estimate
         from skcalib.problem import Problem
 
         n = 20_000

@@ -8,8 +8,8 @@ from skcalib._formatting import nonnegative_text
 from skcalib._validation import check_confidence_level, from_table
 from skcalib.displays._strategies import make_curve
 from skcalib.error_intervals._proper import proper_interval
-from skcalib.errors._corp_bands import BANDS, check_resamples, consistency_band
-from skcalib.intervals import MeanInterval
+from skcalib.errors.isotonic_curve import BANDS, check_resamples, consistency_band
+from skcalib.inference import MeanInterval
 from skcalib.notions import Canonical, Classwise, Notion, TopLabel, binary_events
 from skcalib.smoothers import (
     DirichletKernel,

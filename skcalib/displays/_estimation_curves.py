@@ -16,8 +16,7 @@ from skcalib.errors import (
     ks_calibration_error,
     proper_calibration_error,
 )
-from skcalib.errors._bins import check_bins, quantile_edges
-from skcalib.errors._folded import expected_binned_error
+from skcalib.errors.binned import check_bins, expected_binned_error, quantile_edges
 from skcalib.notions import Classwise, check_events
 
 _POINTS = 9  # sample sizes, by default

@@ -6,7 +6,7 @@ from textwrap import wrap
 import numpy as np
 
 from skcalib._formatting import decimals_of
-from skcalib.intervals import MeanInterval, clopper_pearson
+from skcalib.inference import MeanInterval, clopper_pearson
 
 ABOVE, BELOW, HELD = 1, -1, 0
 _ROUNDING = 1e-9

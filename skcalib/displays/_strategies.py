@@ -8,8 +8,8 @@ Each has the abscissae ``prob_pred`` and heights ``prob_true`` of the curve, sha
 import numpy as np
 from sklearn.base import clone
 
-from skcalib.errors._corp_bands import IsotonicCurve, spread
-from skcalib.intervals import clopper_pearson
+from skcalib.errors.isotonic_curve import IsotonicCurve, spread
+from skcalib.inference import clopper_pearson
 from skcalib.smoothers import IsotonicSmoother, SplineSmoother
 from skcalib.smoothers.partition import PartitionSmoother
 from skcalib.smoothers.spline import SplineCurve

@@ -13,7 +13,7 @@ from skcalib.displays._regions import grouping_interval
 from skcalib.displays._units import unit
 from skcalib.estimators import CalibrationErrorEstimator
 from skcalib.grouping import GroupingLossEstimator
-from skcalib.intervals import MeanInterval
+from skcalib.inference import MeanInterval
 from skcalib.notions import Classwise, TopLabel
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from skcalib.errors._bins import _any_bins, check_bins, quantile_edges
+from skcalib.errors.binned import _any_bins, check_bins, quantile_edges
 from skcalib.notions import check_events
 
 _DENSE = 1200  # cells up to which their covariance is written down

@@ -4,14 +4,14 @@ import numpy as np
 
 from skcalib._arguments import check_notion
 from skcalib.error_intervals._squared import SquaredNorm
-from skcalib.errors._residual_kernel import ResidualKernel
-from skcalib.errors.embedding_error import (
+from skcalib.errors.kernel import (
     Embedding,
+    ResidualKernel,
     _check_components,
+    check_kernel,
     check_locations,
     one_problem,
 )
-from skcalib.errors.kernel_error import check_kernel
 from skcalib.problem import check_problem
 
 _ROWS = 600  # that the spectrum of the noise is computed from

@@ -22,9 +22,9 @@ from skcalib.error_intervals._kernel import (
 from skcalib.error_intervals._proper import proper_interval
 from skcalib.error_intervals._resampling import jackknife
 from skcalib.errors.binned import _check_reduced
-from skcalib.errors.general import BINS, DISTANCES
-from skcalib.errors.kernel_error import block_estimates
-from skcalib.intervals import mean_interval
+from skcalib.errors.kernel import block_estimates
+from skcalib.errors.simplex import BINS, DISTANCES
+from skcalib.inference import mean_interval
 from skcalib.scores import Brier, Lp, TotalVariation
 from skcalib.smoothers.partition import PartitionSmoother
 

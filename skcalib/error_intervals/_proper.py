@@ -3,8 +3,8 @@
 import numpy as np
 
 from skcalib._arguments import check_loss, check_notion, check_smoother, choose_method
-from skcalib.errors._terms import reduce_terms, smooth_notion
-from skcalib.intervals import MeanInterval, mean_interval
+from skcalib.errors.proper import reduce_terms, smooth_notion
+from skcalib.inference import MeanInterval, mean_interval
 
 
 def proper_interval(

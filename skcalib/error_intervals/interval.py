@@ -19,7 +19,7 @@ from skcalib.errors import (
     simplex_calibration_error,
     unconditional_mean_embedding_error,
 )
-from skcalib.integrated_index import integrated_calibration_index
+from skcalib.errors.logistic import integrated_calibration_index
 
 #: Names at the door; functions inside.
 METRICS = {

@@ -3,11 +3,19 @@
 from dataclasses import dataclass, field
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from skcalib._arguments import check_loss, check_notion
-from skcalib._parallel import run_each
-from skcalib.errors._corp_bands import IsotonicCurve
-from skcalib.notions import binary_events
+from skcalib._parallel import draw_each, run_each
+from skcalib._validation import check_confidence_level, check_count, draw_codes
+from skcalib.errors.isotonic_curve import (
+    BANDS,
+    IsotonicCurve,
+    check_resamples,
+    consistency_band,
+)
+from skcalib.inference import CalibrationTest
+from skcalib.notions import Canonical, binary_events
 from skcalib.problem import check_problem
 from skcalib.tower import weighted_mean
 
@@ -217,3 +225,260 @@ def _record(event, curve):
 def _two(p):
     """Probability of the event -> columns (not, event)."""
     return np.stack([1 - p, p], axis=-1)
+
+
+# --- Bands of the curve, and a test of its miscalibration -----------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class CorpBand:
+    """Pointwise band of an isotonic calibration curve.
+
+    Attributes
+    ----------
+    event : str
+        As in `CorpCurve`.
+    forecast : ndarray of shape (m,)
+        Forecasts in increasing order: all distinct ones, or, of more than 400, every knot of the
+        curve and some 400 others.
+    recalibrated : ndarray of shape (m,)
+        The curve there.
+    low, high : ndarray of shape (m,)
+        Ends of the band there, in [0, 1] and not decreasing.
+    """
+
+    event: str
+    forecast: np.ndarray
+    recalibrated: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+def corp_bands(
+    y_true,
+    y_proba,
+    *,
+    band="consistency",
+    notion="canonical",
+    confidence_level=0.95,
+    n_resamples=200,
+    random_state=None,
+    sample_weight=None,
+    labels=None,
+    pos_label=None,
+    n_jobs=None,
+):
+    r"""Pointwise bands for the isotonic calibration curve (CORP, D21).
+
+    ``"consistency"``: where the curve of *calibrated* forecasts would lie, hence around the
+    diagonal. Labels are drawn from the forecasts `n_resamples` times, the isotonic curve is
+    fitted to them again, and the band lies between the order statistics of rank k and B + 1 - k
+    of the B curves, :math:`k = \lfloor (B + 1)(1 - level)/2 \rfloor`. The forecasts are kept, so
+    nothing is asymptotic: under calibration each point of the observed curve is inside with
+    probability (B + 1 - 2k) / (B + 1) or more, at every n, with ties and with weights.
+
+    ``"confidence"``: where the true curve :math:`C(s) = P(Y = 1 \mid S = s)` may lie, hence around
+    the isotonic curve. It holds the heights through which an increasing curve passes with a
+    deviance of at most the quantile of :math:`\chi^2_1`: the likelihood-ratio interval, with
+    weights scaled to sum to their effective number. D21 draw labels from the curve instead and
+    take percentiles of the refitted curves; the bootstrap of isotonic regression is not
+    consistent, and failed at the ends of the forecasts (Notes). No label is drawn here.
+
+    Both hold point by point. Somewhere the curve leaves a 95 % band more often than 5 times in
+    100; one number for the whole curve is :func:`corp_test`.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        Labels.
+    y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
+        Probability of the positive class, or of each class. Rows sum to one.
+    band : {"consistency", "confidence"}, default="consistency"
+        See above.
+    notion : {"canonical", "classwise", "top_label"} or Notion, default="canonical"
+        As in :func:`corp_decomposition`: which binary events have a curve.
+    confidence_level : float, default=0.95
+        Level of each point.
+    n_resamples : int, default=200
+        Draws B of the consistency band, at least 2 / (1 - confidence_level) - 1.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the draws. The result does not depend on `n_jobs`.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Fixed weights of the averages: a sample is one label whatever its weight, so that unequal
+        weights widen the bands, and a weight of two is not two labels.
+    labels : array-like of shape (n_classes,), default=None
+        The class of each column of `y_proba`; needed where `y_true` may lack a class.
+    pos_label : label, default=None
+        The positive class of a binary problem; by default the last in order.
+    n_jobs : int or None, default=None
+        Processes that fit the drawn labels; of use beyond some hundred thousand samples.
+
+    Returns
+    -------
+    list of CorpBand
+        One for "canonical" and "top_label", one per class for "classwise".
+
+    Raises
+    ------
+    ValueError
+        For invalid input, too few resamples for the level, and "canonical" with more than two
+        classes.
+
+    See Also
+    --------
+    corp_decomposition : The curve at every forecast, and its terms.
+    corp_test : A test of the whole curve.
+    ReliabilityDisplay : Draws curve and band.
+
+    Notes
+    -----
+    Measured coverage of the 95 % confidence band in three worlds of smooth increasing truth
+    (over-confident; shifted; confidences between .5 and 1), 200, 1,000 and 5,000 samples, 400 data
+    sets each (standard error .011): 95 to 100 % at the quantiles .05, .1, ..., .95 of the
+    forecasts, 98 to 99 % on average. It is wider than needed there, because where C increases
+    strictly the deviance has a limit law of less spread than :math:`\chi^2_1`; with few distinct
+    forecasts :math:`\chi^2_1` is the right law. Percentiles of curves refitted to labels drawn
+    from the curve gave bands of 0.7 to 0.9 times the width in the middle, which covered 81 to 98 %
+    between the quartiles, but 2 to 98 % at the quantiles .05 and .95. Where C is constant or
+    decreases no band of an increasing curve is safe: see the notes of `ReliabilityDisplay`.
+
+    Cost: B passes over the sorted forecasts; 100 draws for 100,000 samples take less than a second.
+
+    References
+    ----------
+    .. [1] T. Dimitriadis, T. Gneiting and A. I. Jordan. Stable reliability diagrams for
+       probabilistic classifiers. PNAS 118, 2021 (D21).
+    .. [2] M. Banerjee and J. A. Wellner. Likelihood ratio tests for monotone functions. Annals of
+       Statistics 29, 2001.
+
+    Examples
+    --------
+    >>> from skcalib import corp_bands
+    >>> from skcalib.datasets import make_tempered_simplex
+    >>> data = make_tempered_simplex(2000, 2, random_state=0)
+    >>> (one,) = corp_bands(data.y, data.y_proba, random_state=0)
+    >>> outside = (one.recalibrated < one.low) | (one.recalibrated > one.high)
+    >>> bool(outside.mean() > 0.3)
+    True
+    """
+    if band not in BANDS:
+        raise ValueError(f"band must be 'consistency' or 'confidence', got {band!r}.")
+    check_confidence_level(confidence_level)
+    if band == "consistency":
+        check_resamples(n_resamples, confidence_level)
+    notion = check_notion(notion)
+    problem = check_problem(
+        y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
+    )
+    rng, bands = check_random_state(random_state), []
+    for event, one in binary_events(problem, pos_label, notion):
+        curve = event_curve(one)
+        if band == "consistency":
+            ends = consistency_band(
+                curve, one.forecast[:, 1], confidence_level, n_resamples, rng, n_jobs
+            )
+        else:
+            ends = curve.confidence(confidence_level, n_resamples, rng)
+        bands.append(CorpBand(event, curve.prob_pred, curve.prob_true, *ends))
+    return bands
+
+
+def corp_test(
+    y_true,
+    y_proba,
+    *,
+    loss="brier",
+    notion="canonical",
+    n_resamples=200,
+    random_state=None,
+    sample_weight=None,
+    labels=None,
+    pos_label=None,
+    n_jobs=None,
+):
+    r"""Test whether the CORP miscalibration is more than calibrated forecasts show by chance.
+
+    The miscalibration MCB of :func:`corp_decomposition` is never negative, so also calibrated
+    forecasts have some. Labels are drawn from the forecasts B times, each time the curve is
+    fitted anew, and
+
+    .. math::
+
+        p = \frac{1 + \#\{b : MCB_b \ge MCB\}}{1 + B} .
+
+    Exact: if the forecasts are calibrated, the observed MCB is one more draw, so
+    :math:`P(p \le \alpha) \le \alpha` at every n, with ties and weights. For several events
+    ("classwise") labels are drawn from whole rows of `y_proba`, and calibrated means canonically.
+
+    Parameters
+    ----------
+    y_true, y_proba, loss, notion, sample_weight, labels, pos_label
+        As in :func:`corp_decomposition`; weights stay with their samples.
+    n_resamples : int, default=200
+        Number of draws B. The smallest p-value is 1 / (1 + B).
+    random_state : int, RandomState instance or None, default=None
+        Seed. The result does not depend on `n_jobs`.
+    n_jobs : int or None, default=None
+        Draws at a time.
+
+    Returns
+    -------
+    CalibrationTest
+        ``statistic`` is MCB and ``estimate`` is MCB minus its mean over the draws: the
+        excess over the calibrated case, zero on average for calibrated forecasts and possibly
+        negative. For others it is nearly unbiased: labels drawn from the forecasts stand in for
+        theirs (over-confident forecasts with a Brier calibration error of .0063: .0074 for 300
+        samples, .0065 for 5,000). Both infinite, and p the smallest, where the log loss is.
+
+    Raises
+    ------
+    ValueError
+        As :func:`corp_decomposition`.
+
+    See Also
+    --------
+    consistency_test : The same idea for any error.
+    kernel_calibration_test : For all classes at once, without draws.
+
+    Examples
+    --------
+    >>> from skcalib import corp_test
+    >>> from skcalib.datasets import make_tempered_simplex
+    >>> data = make_tempered_simplex(500, 2, random_state=0)
+    >>> corp_test(data.y, data.y_proba, random_state=0).rejects()
+    True
+    >>> calibrated = make_tempered_simplex(500, 2, score_temperature=1, random_state=0)
+    >>> corp_test(calibrated.y, calibrated.y_proba, random_state=0).rejects()
+    False
+    """
+    score, notion = check_loss(loss), check_notion(notion)
+    n_resamples = check_count(n_resamples, "n_resamples")
+    problem = check_problem(
+        y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
+    )
+    rng = check_random_state(random_state)
+    events = [one for _, one in binary_events(problem, pos_label, notion)]
+    curves = [event_curve(one) for one in events]
+    # A single event needs no more than its own probability to be right.
+    source, draws_of = (problem, notion) if len(events) > 1 else (events[0], Canonical())
+    levels, codes = source.forecast.cumsum(axis=1), np.eye(source.forecast.shape[1])
+
+    def miscalibration(target):
+        pairs = draws_of.problems(source.forecast, target)
+        found = [
+            np.subtract(*mean_losses(score, one, curve, labels))
+            for one, curve, (_, labels) in zip(events, curves, pairs, strict=True)
+        ]
+        return max(float(np.mean(found) if notion.reduce == "mean" else np.sum(found)), 0.0)
+
+    observed = miscalibration(source.target)
+
+    def draw(own):
+        return miscalibration(codes[draw_codes(levels, own)])
+
+    drawn = draw_each(draw, n_resamples, rng, n_jobs=n_jobs)
+    # Equal sums in another order differ by roundings: what is equal but for these is equal.
+    rounding = 1e-14 + 1e-12 * observed if np.isfinite(observed) else 0.0
+    pvalue = (1 + np.sum(drawn >= observed - rounding)) / (1 + n_resamples)
+    how = "CORP miscalibration, labels drawn at the given forecasts"
+    return CalibrationTest(observed, float(pvalue), float(observed - drawn.mean()), how)

@@ -1,8 +1,42 @@
-"""Proper calibration errors, refinement and sharpness."""
+r"""Proper calibration errors: error, refinement, sharpness, decomposition and upper bound.
 
-from skcalib.errors._representation import representation_sharpness
-from skcalib.errors._terms import proper_terms
+Every function and estimator of proper errors reads the same record: the loss of the forecast, the
+part of it that is miscalibration, the part that is refinement, each as an array over samples whose
+weighted mean is the estimate. Written with the calibrated scores :math:`\hat C` that a smoother
+estimates without a sample's own label:
+
+=========  =====================================================  =============================
+method     calibration                                            refinement
+=========  =====================================================  =============================
+"risk"     L(Y, S) - refinement                                   L(Y, Ĉ), or H(Ĉ) for P24
+"direct"   D(Ĉ, S)                                                as for "risk"
+"cross"    (D(Ĉ, S) + L(Y, S) - L(Y, Ĉ)) / 2 = c <Y - S, Ĉ - S>   L(Y, S) - calibration
+=========  =====================================================  =============================
+
+"auto" is "cross" for scores that are a quadratic form, and "risk" for the others.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import softmax
+from sklearn.base import clone
+
+from skcalib._arguments import check_loss, check_notion, check_smoother, choose_method
+from skcalib._parallel import run_each
+from skcalib._validation import (
+    check_features,
+    check_label_list,
+    check_weight,
+    check_y,
+    moderate,
+    one_hot,
+    unique_labels,
+)
+from skcalib.notions import Canonical
 from skcalib.problem import check_problem
+from skcalib.smoothers import DirichletKernel
+from skcalib.tower import weighted_mean
 
 
 def proper_calibration_error(
@@ -223,3 +257,344 @@ def sharpness(
         raise ValueError(f"transform must be None or 'simplex', got {transform!r}.")
     terms = proper_terms(problem, loss=loss, notion=notion, smoother=smoother, method=method)
     return terms.uncertainty - terms.mean("refinement")
+
+
+# --- Sharpness of any representation: through an injective map into the simplex -------------------
+
+
+def representation_sharpness(
+    y_true, representation, loss, notion, smoother, method, sample_weight, labels
+):
+    if not isinstance(check_notion(notion), Canonical):
+        raise ValueError("sharpness of a representation exists for notion='canonical' only.")
+    y = check_y(y_true)
+    features = check_features(representation, name="y_proba", n_samples=len(y))
+    weight = moderate(check_weight(sample_weight, len(y)))
+    classes = unique_labels(y) if labels is None else check_label_list(labels)
+    target, counts = one_hot(y, classes), weight > 0
+    score = check_loss(loss)
+    if method not in ("auto", "risk"):
+        raise ValueError(
+            "sharpness of a representation exists for method='risk' only: there is no forecast "
+            "that the other methods could compare with."
+        )
+    chosen = check_smoother(DirichletKernel("risk", "loss") if smoother is None else smoother)
+    smoother = chosen.for_loss(score)
+    if target.shape[1] < 2:
+        return 0.0  # one class: no uncertainty to explain
+    target, weight, features = target[counts], weight[counts], features[counts]
+    smoothed = smooth_held_out(_into_simplex(features, weight), target, weight, smoother)
+    refinement = smoothed.refinement(score)
+    refuse_infinite(refinement)
+    uncertainty = score.entropy(weighted_mean(target, weight))
+    return float(uncertainty - weighted_mean(refinement, weight))
+
+
+def _into_simplex(features, weight):
+    """Standardise, then softmax(0, z): injective up to constant columns, which tell nothing."""
+    features = _unit_reach(features)  # before anything is subtracted or squared
+    varies = np.ptp(features, axis=0) > 0
+    centred = _unit_reach(np.where(varies, features - weighted_mean(features, weight), 0.0))
+    spread = np.sqrt(weighted_mean(centred**2, weight))
+    z = centred / np.where(spread > 0, spread, 1.0)
+    return softmax(np.column_stack([np.zeros(len(z)), z]), axis=1)
+
+
+def _unit_reach(columns):
+    reach = np.abs(columns).max(axis=0)
+    return columns / np.where(reach > 0, reach, 1.0)
+
+
+# --- The decomposition of a mean loss: calibration, refinement, sharpness and uncertainty ---------
+
+
+@dataclass(frozen=True)
+class ScoreDecomposition:
+    """Terms of a mean loss; see :func:`score_decomposition`.
+
+    ``loss = calibration + refinement`` and ``refinement = uncertainty - sharpness``.
+    """
+
+    loss: float
+    calibration: float
+    refinement: float
+    sharpness: float
+    uncertainty: float
+
+
+def score_decomposition(
+    y_true,
+    y_proba,
+    *,
+    loss="brier",
+    notion="canonical",
+    smoother=None,
+    method="auto",
+    sample_weight=None,
+    labels=None,
+    pos_label=None,
+):
+    r"""Decompose the mean loss: calibration + uncertainty - sharpness.
+
+    .. math::
+
+        E\, L(Y, S) = \underbrace{E\, D(C, S)}_{calibration} + \underbrace{E\, H(C)}_{refinement},
+        \qquad E\, H(C) = \underbrace{H(E[Y])}_{uncertainty}
+        - \underbrace{E\, D(C, E[Y])}_{sharpness}
+
+    with :math:`C = E[Y|S]` (P24 eq. 4-5, G22). The estimates satisfy both identities exactly.
+
+    Parameters
+    ----------
+    y_true, y_proba, loss, notion, smoother, sample_weight, labels, pos_label
+        As in :func:`proper_calibration_error`.
+    method : {"auto", "risk", "cross"}, default="auto"
+        As in :func:`proper_calibration_error`. "direct" is refused: its terms do not add up.
+
+    Returns
+    -------
+    ScoreDecomposition
+        Record with the floats ``loss, calibration, refinement, sharpness, uncertainty``, in the
+        units of the loss.
+
+    Raises
+    ------
+    ValueError
+        As :func:`proper_calibration_error`; for ``method="direct"``.
+
+    Examples
+    --------
+    >>> from skcalib import score_decomposition
+    >>> from skcalib.datasets import make_tempered_simplex
+    >>> data = make_tempered_simplex(2000, 2, random_state=0)
+    >>> terms = score_decomposition(data.y, data.y_proba)
+    >>> round(terms.loss, 3), round(terms.calibration, 3), round(terms.sharpness, 3)
+    (0.168, 0.007, 0.09)
+    """
+    if method == "direct":
+        raise ValueError(
+            "method='direct' estimates the calibration error alone, and does not add up with a "
+            "refinement to the loss: use 'risk' or 'cross'."
+        )
+    problem = check_problem(
+        y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
+    )
+    return decompose(
+        proper_terms(problem, loss=loss, notion=notion, smoother=smoother, method=method)
+    )
+
+
+def decompose(terms):
+    """`ProperTerms` -> `ScoreDecomposition`."""
+    refinement = terms.mean("refinement")
+    return ScoreDecomposition(
+        loss=terms.mean("loss"),
+        calibration=terms.mean("calibration"),
+        refinement=refinement,
+        sharpness=terms.uncertainty - refinement,
+        uncertainty=terms.uncertainty,
+    )
+
+
+# --- The upper bound of a proper calibration error: no smoother needed ----------------------------
+
+
+def calibration_upper_bound(
+    y_true,
+    y_proba,
+    *,
+    loss="brier",
+    notion="canonical",
+    sample_weight=None,
+    labels=None,
+    pos_label=None,
+):
+    r"""Upper bound of the proper calibration error: mean loss minus its infimum (G22).
+
+    :math:`U = E\, L(Y, S) - \inf H \ge CE`. An unbiased mean that needs no smoother, no bins and
+    no bandwidth, and hardly moves with the sample size. An injective recalibration changes U and
+    the calibration error by the same amount, so differences of U measure what was gained.
+
+    Parameters
+    ----------
+    y_true, y_proba, notion, sample_weight, labels, pos_label
+        As in :func:`~skcalib.proper_calibration_error`.
+    loss : {"brier", "log", "spherical"} or ProperScore, default="brier"
+        A proper score whose entropy has an infimum.
+
+    Returns
+    -------
+    float
+        Not negative, in the units of the loss, not rooted.
+
+    Raises
+    ------
+    ValueError
+        For invalid input, and for scores without an infimum, which bound nothing.
+
+    Examples
+    --------
+    >>> from skcalib import calibration_upper_bound
+    >>> round(calibration_upper_bound([0, 1], [0.2, 0.6]), 3)
+    0.1
+    """
+    # Domain and infimum are asked of the score before anything is computed.
+    score = check_loss(loss)
+    if score.infimum is None:
+        raise ValueError(
+            f"{score!r} has no lowest entropy, so its mean loss bounds nothing: use 'brier', "
+            "'log', 'spherical' or a ProperScore that declares its infimum."
+        )
+    problem = check_problem(
+        y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
+    )
+    notion = check_notion(notion)
+    bounds = [
+        weighted_mean(score.loss(target, forecast), problem.weight) - score.infimum
+        for forecast, target in notion.problems(problem.forecast, problem.target)
+    ]
+    return float(np.mean(bounds) if notion.reduce == "mean" else np.sum(bounds))
+
+
+def root_brier_score(y_true, y_proba, *, sample_weight=None, labels=None, pos_label=None):
+    r"""Root Brier score: :math:`RBS = \sqrt{U_{Brier}}`, an upper bound of the rooted error (G22).
+
+    The root of the mean squared distance to the label, halved for K = 2 before the root as in
+    scikit-learn (G22 sums both columns: their binary value is :math:`\sqrt 2` times ours). At
+    least the root of the Brier calibration error, and nearly constant in the sample size, where
+    binned errors are not.
+
+    Parameters
+    ----------
+    y_true, y_proba, sample_weight, labels, pos_label
+        As in :func:`~skcalib.proper_calibration_error`.
+
+    Returns
+    -------
+    float
+        In [0, sqrt 2], for K = 2 in [0, 1]; units of probability.
+
+    Raises
+    ------
+    ValueError
+        For invalid input.
+
+    Examples
+    --------
+    >>> from skcalib import root_brier_score
+    >>> round(root_brier_score([0, 1], [0.2, 0.6]), 3)
+    0.316
+    """
+    bound = calibration_upper_bound(
+        y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
+    )
+    return float(np.sqrt(bound))
+
+
+# --- The terms of a proper calibration error, sample by sample ------------------------------------
+
+
+@dataclass(frozen=True)
+class ProperTerms:
+    """Arrays over samples, already reduced over the problems of the notion.
+
+    ``influence`` is the paired difference whose spread gives the standard error of the
+    calibration estimate; None where no standard error is known (method "direct").
+    """
+
+    loss: np.ndarray
+    calibration: np.ndarray
+    refinement: np.ndarray
+    influence: np.ndarray | None
+    uncertainty: float
+    weight: np.ndarray
+
+    def mean(self, name):
+        """Weighted mean of a term."""
+        return float(weighted_mean(getattr(self, name), self.weight))
+
+
+@dataclass(frozen=True)
+class SmoothedProblem:
+    """One problem of a notion with its calibrated scores Ĉ, which depend on no score.
+
+    ``by_entropy`` tells that the smoother reads the refinement as the entropy of Ĉ.
+    """
+
+    forecast: np.ndarray
+    target: np.ndarray
+    conditional: np.ndarray
+    weight: np.ndarray
+    by_entropy: bool
+
+    def refinement(self, score):
+        """Refinement sample by sample, as the smoother reads it."""
+        if self.by_entropy:
+            return score.entropy(self.conditional)
+        return score.loss(self.target, self.conditional)
+
+
+def smooth_held_out(forecast, target, weight, smoother):
+    """Fit a clone of the smoother; no sample sees its own label."""
+    fitted = clone(smoother).fit(forecast, target, weight)
+    conditional = fitted.smooth_held_out()
+    return SmoothedProblem(forecast, target, conditional, weight, fitted.refinement == "entropy")
+
+
+def smooth_notion(problem, *, notion, smoother, n_jobs=None):
+    """Smooth every problem of a notion -> list of `SmoothedProblem`."""
+    tasks = (
+        (forecast, target, problem.weight, smoother)
+        for forecast, target in notion.problems(problem.forecast, problem.target)
+    )
+    return run_each(smooth_held_out, tasks, n_jobs=n_jobs)
+
+
+def proper_terms(problem, *, loss, notion, smoother, method, n_jobs=None):
+    """Arguments of a public function -> `ProperTerms`."""
+    score = check_loss(loss)
+    notion = check_notion(notion)
+    method = choose_method(method, score)
+    smoother = check_smoother(smoother).for_loss(score)
+    smoothed = smooth_notion(problem, notion=notion, smoother=smoother, n_jobs=n_jobs)
+    return reduce_terms(smoothed, score=score, notion=notion, method=method)
+
+
+def reduce_terms(smoothed, *, score, notion, method):
+    """Terms of the problems of a notion, reduced to one record."""
+    terms = [_terms_of_one(one, score, method) for one in smoothed]
+    share = 1 / len(terms) if notion.reduce == "mean" else 1.0
+
+    def total(name):
+        parts = [getattr(term, name) for term in terms]
+        return None if parts[0] is None else share * sum(parts)
+
+    names = ("loss", "calibration", "refinement", "influence", "uncertainty")
+    return ProperTerms(*(total(name) for name in names), smoothed[0].weight)
+
+
+def _terms_of_one(smoothed, score, method):
+    target, forecast, conditional = smoothed.target, smoothed.forecast, smoothed.conditional
+    loss, refinement = score.loss(target, forecast), smoothed.refinement(score)
+    if method == "direct":
+        calibration, influence = score.divergence(conditional, forecast), None
+    elif method == "risk":
+        refuse_infinite(refinement)
+        calibration = influence = loss - refinement
+    else:
+        influence = loss - score.loss(target, conditional)
+        calibration = 0.5 * (score.divergence(conditional, forecast) + influence)
+        refinement = loss - calibration
+    uncertainty = float(score.entropy(weighted_mean(target, smoothed.weight)))
+    return ProperTerms(loss, calibration, refinement, influence, uncertainty, smoothed.weight)
+
+
+def refuse_infinite(refinement):
+    """An infinite loss of the *smoother* says nothing about the forecast."""
+    infinite = np.sum(~np.isfinite(refinement))
+    if infinite:
+        raise ValueError(
+            f"The smoother gives probability 0 to the label of {infinite} held-out samples, so "
+            "its own log loss is infinite and nothing can be compared with it: use the default "
+            "smoother, method='direct' or loss='brier'."
+        )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skcalib.grouping._terms import Cells
-from skcalib.intervals import clopper_pearson
+from skcalib.inference import clopper_pearson
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._arguments import check_loss
-from skcalib.intervals import first_within_one_standard_error
+from skcalib.inference import first_within_one_standard_error
 from skcalib.links import LinkFit, fit_link
 from skcalib.recalibration._base import LogitRecalibrator, softmax_of
 from skcalib.recalibration.temperature import fit_temperature, warn_at_the_ends

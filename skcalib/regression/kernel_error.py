@@ -16,10 +16,9 @@ from scipy.spatial.distance import cdist, pdist
 from sklearn.utils import check_random_state
 
 from skcalib._validation import check_count
-from skcalib.errors._residual_kernel import ResidualKernel
-from skcalib.errors.kernel_error import check_estimator, estimate
-from skcalib.hypothesis.kernel import run_test
+from skcalib.errors.kernel import ResidualKernel, check_estimator, estimate
 from skcalib.regression._moments import check_moments, check_numbers
+from skcalib.significance.kernel import run_test
 
 _SUBSAMPLE = 2000  # forecasts whose distances choose a bandwidth
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skcalib._validation import check_confidence_level
-from skcalib.intervals import mean_interval
+from skcalib.inference import mean_interval
 from skcalib.regression._moments import check_moments
 from skcalib.smoothers import QuantileBins
 from skcalib.tower import weighted_mean

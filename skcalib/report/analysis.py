@@ -8,11 +8,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skcalib._arguments import check_loss, check_notion
 from skcalib.error_intervals._proper import interval_of_smoothed
-from skcalib.errors._terms import smooth_notion
-from skcalib.errors.decomposition import decompose
-from skcalib.hypothesis import kernel_calibration_test
-from skcalib.hypothesis.kernel import MIN_SAMPLES
-from skcalib.intervals import (
+from skcalib.errors.proper import decompose, smooth_notion
+from skcalib.inference import (
     MeanInterval,
     mean_interval,
     observed_expected_ratio,
@@ -35,6 +32,8 @@ from skcalib.selection import (
     held_out_losses,
     one_standard_error,
 )
+from skcalib.significance import kernel_calibration_test
+from skcalib.significance.kernel import MIN_SAMPLES
 from skcalib.smoothers import IsotonicSmoother, LogitSmoother
 from skcalib.smoothers._base import check_folds
 from skcalib.tower import weighted_mean

@@ -3,7 +3,7 @@
 import numpy as np
 
 from skcalib._formatting import interval
-from skcalib.intervals import MeanInterval
+from skcalib.inference import MeanInterval
 from skcalib.report.wording import short_verdict
 
 QUANTITIES = {

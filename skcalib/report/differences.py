@@ -5,12 +5,12 @@ from itertools import combinations
 
 import numpy as np
 
-from skcalib.hypothesis import compare_calibration
-from skcalib.intervals import MeanInterval, mean_interval
+from skcalib.inference import MeanInterval, mean_interval
 from skcalib.notions import TopLabel
 from skcalib.report._run import noted
 from skcalib.report.analysis import LOSSES, paired_terms
 from skcalib.report.comparison_wording import QUANTITIES, ROUNDING
+from skcalib.significance import compare_calibration
 from skcalib.smoothers import LogitSmoother
 
 

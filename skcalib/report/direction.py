@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import expit, log_softmax
 from scipy.stats import chi2, norm
 
-from skcalib.intervals import MeanInterval
+from skcalib.inference import MeanInterval
 from skcalib.links import Link, TemperatureMap, fit_link
 from skcalib.links._base import detection_limit, log_forecast
 from skcalib.links.temperature import minimise_convex, optimal_inverse_temperature

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skcalib.errors import ScoreDecomposition
-from skcalib.hypothesis import CalibrationTest
-from skcalib.intervals import MeanInterval
+from skcalib.inference import CalibrationTest, MeanInterval
 from skcalib.report.direction import Gains, LogisticRecalibration
 from skcalib.report.groups import GroupingFinding
 from skcalib.selection import RecalibratorSelection

@@ -8,7 +8,7 @@ from skcalib.grouping import GroupingLossEstimator
 from skcalib.grouping._categories import encode_features, plain_rule
 from skcalib.grouping._regions import check_features
 from skcalib.grouping.equal_scores import compare_groups, feature_names
-from skcalib.intervals import MeanInterval
+from skcalib.inference import MeanInterval
 from skcalib.report._run import noted
 from skcalib.responses import take_rows
 

@@ -14,7 +14,7 @@ from skcalib._formatting import (
     rate_interval,
     rates,
 )
-from skcalib.intervals import MeanInterval
+from skcalib.inference import MeanInterval
 from skcalib.report import comparison_wording, pictures, wording
 from skcalib.report.blocks import (
     Document,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skcalib.intervals import rate_interval
+from skcalib.inference import rate_interval
 from skcalib.notions import TopLabel
 
 _MOST_RANGES = 10

@@ -1,7 +1,7 @@
 """The numbers that others report, each with an interval and what is known of its bias."""
 
 from skcalib.error_intervals import calibration_error_interval
-from skcalib.intervals import MeanInterval
+from skcalib.inference import MeanInterval
 from skcalib.report.findings import ReportedNumber
 from skcalib.summary import ROWS, calibration_summary
 

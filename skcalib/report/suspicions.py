@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from skcalib.intervals import concordance_interval, mean_interval
+from skcalib.inference import concordance_interval, mean_interval
 from skcalib.tower import weighted_mean
 
 #: Standard errors by which another reading of the input must have the lower Brier score.

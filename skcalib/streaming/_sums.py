@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skcalib.errors._bins import BinSums
+from skcalib.errors.binned import BinSums
 from skcalib.notions import Notion
 
 FIELDS = ("mass", "score", "label", "square_mass", "square_gap")

@@ -7,8 +7,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from skcalib._arguments import check_notion
 from skcalib._validation import check_label_list
-from skcalib.errors._bins import check_bins
-from skcalib.errors.binned import check_options, error_of_bins, list_bins, record_of_bins
+from skcalib.errors.binned import (
+    check_bins,
+    check_options,
+    error_of_bins,
+    list_bins,
+    record_of_bins,
+)
 from skcalib.notions import check_events
 from skcalib.streaming._sums import FIELDS, Plan, RunningSums, total
 

@@ -1,4 +1,4 @@
-"""Confidence intervals of means, rates, ratios and the concordance."""
+"""Intervals of means, rates, ratios and the concordance, and the record of a test."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from scipy.stats import norm as normal
 from scipy.stats import t as student
 from sklearn.metrics import roc_auc_score
 
-from skcalib._formatting import record_text
+from skcalib._formatting import pvalue_text, record_text
 from skcalib._validation import check_confidence_level
 from skcalib.tower import weighted_mean
 
@@ -53,7 +53,7 @@ def mean_interval(values, weight=None, confidence_level=0.95, *, estimate=None):
 
     Examples
     --------
-    >>> from skcalib.intervals import mean_interval
+    >>> from skcalib.inference import mean_interval
     >>> interval = mean_interval([0.0, 1.0, 2.0])
     >>> round(interval.estimate, 3), round(interval.low, 3), round(interval.high, 3)
     (1.0, -1.484, 3.484)
@@ -98,7 +98,7 @@ def first_within_one_standard_error(losses, weight=None):
 
     Examples
     --------
-    >>> from skcalib.intervals import first_within_one_standard_error
+    >>> from skcalib.inference import first_within_one_standard_error
     >>> losses = [[0.9, 0.8, 0.7], [0.5, 0.2, 0.3], [0.4, 0.3, 0.2]]
     >>> first_within_one_standard_error(losses)[:2]
     (1, 2)
@@ -151,7 +151,7 @@ def wilson_interval(mean, size, confidence_level):
 
     Examples
     --------
-    >>> from skcalib.intervals import wilson_interval
+    >>> from skcalib.inference import wilson_interval
     >>> low, high = wilson_interval(0.0, 20, 0.95)
     >>> float(low), round(float(high), 3)
     (0.0, 0.161)
@@ -207,7 +207,7 @@ def observed_expected_ratio(label, forecast, weight=None, confidence_level=0.95)
 
     Examples
     --------
-    >>> from skcalib.intervals import observed_expected_ratio
+    >>> from skcalib.inference import observed_expected_ratio
     >>> ratio = observed_expected_ratio([1] * 3 + [0] * 17, [0.3] * 20)
     >>> round(ratio.estimate, 2), round(ratio.low, 2), round(ratio.high, 2)
     (0.5, 0.11, 1.26)
@@ -246,7 +246,7 @@ def rate_interval(label, weight=None, confidence_level=0.95):
 
     Examples
     --------
-    >>> from skcalib.intervals import rate_interval
+    >>> from skcalib.inference import rate_interval
     >>> print(rate_interval([0] * 20))
     0.000 [0.000, 0.168]
     """
@@ -297,7 +297,7 @@ def concordance_interval(label, score, weight=None, confidence_level=0.95):
 
     Examples
     --------
-    >>> from skcalib.intervals import concordance_interval
+    >>> from skcalib.inference import concordance_interval
     >>> found = concordance_interval([0, 0, 0, 1, 1], [0.1, 0.2, 0.4, 0.3, 0.9])
     >>> round(found.estimate, 3), round(found.low, 3), round(found.high, 3)
     (0.833, 0.152, 0.993)
@@ -370,3 +370,61 @@ def _of_limits(estimate, low, high, confidence_level):
     low, high = min(float(low), estimate), max(float(high), estimate)
     error = (high - low) / (2 * _normal_quantile(confidence_level))
     return MeanInterval(float(estimate), low, high, error)
+
+
+# --- What a calibration test returns: a small record that is questioned later ---------------------
+
+
+@dataclass(frozen=True)
+class CalibrationTest:
+    """Result of a calibration test; the null hypothesis is that the forecasts are calibrated.
+
+    Attributes
+    ----------
+    statistic : float
+        The test statistic.
+    pvalue : float
+        Probability, under the null, of a statistic at least as extreme. Never negative.
+    estimate : float
+        The calibration error that the test is about, in its own units.
+    method : str
+        How the law of the statistic was found.
+
+    Examples
+    --------
+    >>> from skcalib import CalibrationTest
+    >>> test = CalibrationTest(statistic=2.5, pvalue=0.012, estimate=0.03, method="asymptotic")
+    >>> test.rejects()
+    True
+    >>> print(test)
+    Miscalibrated at the 5 % level: p = 0.012 (asymptotic), estimate 0.03.
+    """
+
+    statistic: float
+    pvalue: float
+    estimate: float
+    method: str
+
+    def rejects(self, level=0.05):
+        """Whether calibration is rejected at a level.
+
+        Parameters
+        ----------
+        level : float, default=0.05
+            Accepted probability of rejecting calibrated forecasts.
+
+        Returns
+        -------
+        bool
+            Whether the p-value is at most the level.
+        """
+        if not 0 < level < 1:
+            raise ValueError(f"level must lie strictly between 0 and 1, got {level!r}.")
+        return self.pvalue <= level
+
+    def __str__(self):
+        verdict = "Miscalibrated" if self.rejects() else "No evidence of miscalibration"
+        return (
+            f"{verdict} at the 5 % level: {pvalue_text(self.pvalue)} ({self.method}), "
+            f"estimate {self.estimate:.3g}."
+        )

@@ -1,15 +1,14 @@
 """Tests of calibration: is this miscalibration real?"""
 
-from skcalib.hypothesis._record import CalibrationTest
-from skcalib.hypothesis.binary import (
+from skcalib.inference import CalibrationTest
+from skcalib.significance.binary import (
     cumulative_test,
     hosmer_lemeshow_test,
     spiegelhalter_test,
 )
-from skcalib.hypothesis.comparison import CalibrationComparison, compare_calibration
-from skcalib.hypothesis.consistency import consistency_test
-from skcalib.hypothesis.distribution_free import distribution_free_bound
-from skcalib.hypothesis.kernel import kernel_calibration_test
+from skcalib.significance.comparison import CalibrationComparison, compare_calibration
+from skcalib.significance.consistency import consistency_test
+from skcalib.significance.kernel import distribution_free_bound, kernel_calibration_test
 
 __all__ = [
     "CalibrationComparison",

@@ -8,8 +8,7 @@ from scipy.stats import t as student
 from skcalib._arguments import check_notion
 from skcalib._formatting import pvalue_text
 from skcalib._validation import check_confidence_level
-from skcalib.errors._residual_kernel import ResidualKernel
-from skcalib.errors.kernel_error import block_estimates, check_estimator, check_kernel
+from skcalib.errors.kernel import ResidualKernel, block_estimates, check_estimator, check_kernel
 from skcalib.problem import Problem, check_problem
 
 MIN_BLOCKS = 5

@@ -6,7 +6,7 @@ from sklearn.utils import check_random_state
 from skcalib._parallel import draw_each
 from skcalib._validation import check_count, draw_codes
 from skcalib.errors import calibration_error
-from skcalib.hypothesis._record import CalibrationTest
+from skcalib.inference import CalibrationTest
 from skcalib.problem import check_problem
 
 

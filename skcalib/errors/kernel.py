@@ -1,0 +1,537 @@
+r"""The kernel calibration error (W19): four patterns of indices over one function of two samples.
+
+.. math::
+
+    h_{ij} = w_i w_j\, (y_i - S_i)^\top k(S_i, S_j) (y_j - S_j),
+
+with weights of mean one. A notion with several problems has the mean (or sum) of their h, which is
+a function of the same kind. Estimators and tests are patterns of indices (i, j) over h; they never
+see kernels or notions. Matrices of h are made in blocks and given up again: sums take O(n^2 K)
+time and O(n K) memory.
+"""
+
+from dataclasses import dataclass, replace
+from math import fsum
+from numbers import Integral
+
+import numpy as np
+from joblib import Parallel, delayed
+from threadpoolctl import threadpool_limits
+
+from skcalib._arguments import check_notion
+from skcalib._validation import check_proba, check_y, class_columns, from_table
+from skcalib.kernels import KERNELS, Kernel, LaplacianKernel
+from skcalib.notions import Canonical
+from skcalib.problem import check_problem
+
+ESTIMATORS = ("biased", "unbiased", "linear", "block")
+_NO_PAIRS = 1e-9  # share of the weight of all pairs; below it differences are mostly rounding
+_SMALL = 32  # block sizes up to which many blocks are evaluated at once
+_PAIRS = 1 << 18  # pairs of samples in them
+
+
+def kernel_calibration_error(
+    y_true,
+    y_proba,
+    *,
+    kernel=None,
+    estimator="unbiased",
+    notion="canonical",
+    block_size=None,
+    sample_weight=None,
+    labels=None,
+    pos_label=None,
+    n_jobs=None,
+):
+    r"""Squared kernel calibration error (W19): residuals of like forecasts against each other.
+
+    .. math::
+
+        SKCE = E\, (e_Y - S)^\top k(S, S') (e_{Y'} - S') = E\, h
+
+    for two independent samples, the squared norm of the mean of :math:`k(S, \cdot)(e_Y - S)` in
+    the space of the kernel. With a characteristic kernel, such as the default, it is zero
+    if and only if E[Y|S] = S. Nothing is smoothed or binned, and many classes are no harder than
+    two. With :math:`h_{ij}` for samples i and j, the estimators are patterns of indices:
+
+    - ``"unbiased"``: mean of :math:`h_{ij}` over :math:`i \ne j`;
+    - ``"biased"``: mean over all pairs; it is ((n - 1) unbiased + mean :math:`h_{ii}`) / n, never
+      negative, and far above zero for calibrated forecasts in small samples;
+    - ``"block"``: the mean of the unbiased estimates of consecutive blocks of ``block_size``
+      samples; an incomplete last block is dropped;
+    - ``"linear"``: blocks of two, h of the first and second sample, the third and fourth, ...
+
+    "block" and "linear" depend on the order of the samples. The unit is that of the kernel: values
+    of different kernels or bandwidths cannot be compared, and the size alone says little. Ask
+    :func:`kernel_calibration_test` whether it is real.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        Labels.
+    y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
+        Probability of the positive class, or of each class. Rows sum to one.
+    kernel : None, {"laplacian", "gaussian"} or Kernel, default=None
+        None is W19's :class:`LaplacianKernel`, on total variation with the median distance as
+        bandwidth. A bandwidth rule uses the forecasts of each problem of the notion.
+    estimator : {"unbiased", "biased", "linear", "block"}, default="unbiased"
+        See above.
+    notion : {"canonical", "classwise", "top_label"} or Notion, default="canonical"
+        All classes at once; the mean over one-vs-rest problems; or the confidence against being
+        right. Problems have their two columns, so binary errors are twice those of
+        papers that take the residual of one column.
+    block_size : int, default=None
+        Samples of a block, for ``estimator="block"`` only; from 2 to n.
+    sample_weight : array-like of shape (n_samples,), default=None
+        A pair counts :math:`w_i w_j`, a block the sum of its pairs. Not repetitions: a repeated
+        sample would meet itself.
+    labels : array-like of shape (n_classes,), default=None
+        The class of each column of `y_proba`.
+    pos_label : label, default=None
+        The class that a `y_proba` of shape (n_samples,) refers to; by default the last in order.
+    n_jobs : int, default=None
+        Number of threads; None means 1 or what ``joblib.parallel_config`` says. The result
+        does not depend on it.
+
+    Returns
+    -------
+    float
+        The estimate, not rooted. At most 2 ``kernel.bound()`` in absolute value; all but "biased"
+        may be negative, as estimates of zero must be.
+
+    Raises
+    ------
+    ValueError
+        For invalid input; for a single sample unless "biased"; for a `block_size` that does not
+        fit.
+
+    See Also
+    --------
+    kernel_calibration_test : Is the error real?
+    unconditional_mean_embedding_error : In linear time, at given locations.
+    proper_calibration_error : In units of a loss.
+
+    Notes
+    -----
+    Time O(n^2 K) and memory O(n K) for "biased" and "unbiased", O(n B K) for blocks of size B.
+
+    The maximum mean calibration error of a classifier (MMCE, G22) is a recipe: the root of the
+    biased estimate for the top label with ``kernel=0.5 * LaplacianKernel(0.4)``. The factor
+    undoes the two columns.
+
+    References
+    ----------
+    .. [1] D. Widmann, F. Lindsten and D. Zachariah. Calibration tests in multi-class
+       classification: a unifying framework. NeurIPS 2019.
+
+    Examples
+    --------
+    >>> from skcalib import LaplacianKernel, kernel_calibration_error
+    >>> from skcalib.datasets import make_tempered_simplex
+    >>> data = make_tempered_simplex(1000, 3, random_state=0)
+    >>> print(f"{kernel_calibration_error(data.y, data.y_proba):.5f}")
+    0.00214
+    >>> calibrated = make_tempered_simplex(1000, 3, score_temperature=1, random_state=0)
+    >>> print(f"{kernel_calibration_error(calibrated.y, calibrated.y_proba):.5f}")
+    -0.00007
+    >>> mmce = kernel_calibration_error(data.y, data.y_proba, notion="top_label",
+    ...                                 estimator="biased", kernel=0.5 * LaplacianKernel(0.4))
+    >>> print(f"{mmce ** 0.5:.3f}")
+    0.087
+    """
+    problem = check_problem(
+        y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
+    )
+    check_estimator(estimator, block_size, len(problem.weight))
+    h = ResidualKernel.of_problem(problem, check_kernel(kernel), check_notion(notion), n_jobs)
+    return estimate(h, estimator, block_size)
+
+
+def estimate(h, estimator, block_size=None):
+    """The estimate of one of the four estimators from the function h."""
+    if estimator in ("linear", "block"):
+        values, weight = block_estimates(h, 2 if estimator == "linear" else block_size)
+        return float(np.average(values, weights=weight))
+    n_samples, diagonal = len(h), h.diagonal().sum()
+    total = h.total()
+    if estimator == "biased":
+        return float(total / n_samples**2)
+    return float((total - diagonal) / check_pairs(h.weight))
+
+
+def block_estimates(h, block_size):
+    """Unbiased estimates of consecutive blocks, and their weights, two arrays."""
+    n_blocks = len(h) // block_size
+    starts = block_size * np.arange(n_blocks)
+    if block_size > _SMALL:
+        blocks = [h.take(slice(start, start + block_size)) for start in starts]
+        sums = np.array([block.total() - block.diagonal().sum() for block in blocks])
+    else:
+        i, j = np.triu_indices(block_size, 1)
+        together = max(1, _PAIRS // len(i))
+        some = np.split(starts[:, None], range(together, n_blocks, together))
+        sums = np.concatenate([2 * h.pairs(s + i, s + j).sum(axis=1) for s in some])
+    weight = check_pairs(h.weight[: n_blocks * block_size].reshape(n_blocks, block_size))
+    return np.divide(sums, weight, out=np.zeros_like(sums), where=weight > 0), weight
+
+
+def pair_weight(weight):
+    """Sum of the weights of pairs i != j along the last axis."""
+    # Summed from one side: the square of the sum would lose small weights beside a large one.
+    return 2 * np.sum(np.cumsum(weight, axis=-1)[..., :-1] * weight[..., 1:], axis=-1)
+
+
+def check_pairs(weight):
+    """The same; refused if it is next to nothing."""
+    pairs = pair_weight(weight)
+    if np.sum(pairs) <= _NO_PAIRS * np.sum(np.sum(weight, axis=-1) ** 2):
+        raise ValueError(
+            "sample_weight gives nearly all of the weight to one sample of every pair, and there "
+            "is nothing to compare it with: use estimator='biased', or more even weights."
+        )
+    return pairs
+
+
+def check_kernel(kernel):
+    """None is the default; names and kernels pass."""
+    return (
+        LaplacianKernel()
+        if kernel is None
+        else from_table(kernel, KERNELS, name="kernel", kind=Kernel)
+    )
+
+
+def check_estimator(estimator, block_size, n_samples):
+    """One of the four estimators, with samples enough and a block size where it needs one."""
+    if estimator not in ESTIMATORS:
+        names = ", ".join(map(repr, ESTIMATORS))
+        raise ValueError(f"estimator must be one of {names}, got {estimator!r}.")
+    if estimator != "biased" and n_samples < 2:
+        raise ValueError(
+            f"estimator={estimator!r} needs at least two samples that count: use 'biased'."
+        )
+    if estimator != "block":
+        if block_size is not None:
+            raise ValueError(f"block_size is for estimator='block', not for {estimator!r}.")
+    elif not isinstance(block_size, Integral) or not 2 <= block_size <= n_samples:
+        raise ValueError(
+            f"estimator='block' needs a block_size, a whole number from 2 to the number of "
+            f"samples, {n_samples}; got {block_size!r}."
+        )
+
+
+# --- The error of mean embeddings of the residuals at test locations, in linear time --------------
+
+
+_ROWS = 4096  # samples at a time
+
+
+def unconditional_mean_embedding_error(
+    y_true,
+    y_proba,
+    *,
+    locations,
+    location_labels=None,
+    kernel=None,
+    notion="canonical",
+    sample_weight=None,
+    labels=None,
+    pos_label=None,
+):
+    r"""Error of the mean embedding of the residuals at given locations (UCME), in linear time.
+
+    .. math::
+
+        UCME = \frac1J \sum_{j=1}^J \| \frac1n \sum_i k(S_i, t_j) (e_{Y_i} - S_i) \|^2
+
+    at the locations :math:`t_j` on the simplex; with labels :math:`l_j` of the locations the norm
+    is the component :math:`l_j` alone. It is zero for calibrated forecasts, and almost surely not
+    zero otherwise if the locations are drawn from a density and the kernel is analytic
+    (Gaussian) and characteristic.
+
+    Parameters
+    ----------
+    y_true, y_proba
+        As in :func:`kernel_calibration_error`.
+    locations : array-like of shape (n_locations,) or (n_locations, n_columns)
+        Points of the simplex, with as many columns as the forecasts of the notion; shape
+        (n_locations,) for two columns. They should not be chosen by looking at `y_true`.
+    location_labels : array-like of shape (n_locations,), default=None
+        The class whose component counts at each location; for "canonical" only.
+    kernel : None, {"laplacian", "gaussian"} or Kernel, default=None
+        As in :func:`kernel_calibration_error`.
+    notion : {"canonical", "top_label"} or Notion, default="canonical"
+        A notion with one problem.
+    sample_weight, labels, pos_label
+        As in :func:`kernel_calibration_error`. Weights average.
+
+    Returns
+    -------
+    float
+        The error, not rooted, at least 0. Biased upward by the variance of the means over n.
+
+    Raises
+    ------
+    ValueError
+        For invalid input, and for notions with several problems.
+
+    See Also
+    --------
+    kernel_calibration_test : With ``method="embedding"``, the test of this error.
+
+    Notes
+    -----
+    Time O(n J K).
+
+    References
+    ----------
+    .. [1] D. Widmann, F. Lindsten and D. Zachariah. Calibration tests beyond classification.
+       ICLR 2021.
+    .. [2] W. Jitkrittum, Z. Szabo, K. Chwialkowski and A. Gretton. Interpretable distribution
+       features with maximum testing power. NeurIPS 2016.
+
+    Examples
+    --------
+    >>> from skcalib import unconditional_mean_embedding_error
+    >>> from skcalib.datasets import make_tempered_simplex
+    >>> data = make_tempered_simplex(500, 3, random_state=0)
+    >>> corners = [[0.9, 0.05, 0.05], [0.05, 0.9, 0.05], [0.05, 0.05, 0.9]]
+    >>> error = unconditional_mean_embedding_error(data.y, data.y_proba, locations=corners)
+    >>> print(f"{error:.4f}")
+    0.0010
+    """
+    problem = check_problem(
+        y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
+    )
+    notion = check_notion(notion)
+    points = check_locations(locations, one_problem(problem, notion)[0].shape[1])
+    component = _check_components(location_labels, problem, notion, points)
+    return Embedding(problem, check_kernel(kernel), notion, points, component).error()
+
+
+class Embedding:
+    """Features k(S_i, t_j) (y_i - S_i) of samples at locations, and their mean over samples.
+
+    Features have shape (n, J * K); with a column `component[j]` for each location, (n, J).
+    """
+
+    def __init__(self, problem, kernel, notion, points, component=None):
+        self.forecast, self.target = one_problem(problem, notion)
+        self.weight = problem.weight / problem.weight.mean()
+        self.points, self.component = points, component
+        n_columns = self.forecast.shape[1]
+        self.terms = [
+            (scalar, np.eye(n_columns) if matrix is None else matrix)
+            for scalar, matrix in kernel.for_data(self.forecast).terms(n_columns)
+        ]
+
+    def error(self):
+        """Mean over the locations of the squared norm of the mean feature."""
+        mean = sum(self._features(rows, self.target[rows]).sum(axis=0) for rows in self._slices())
+        return float(np.sum((mean / len(self.forecast)) ** 2) / len(self.points))
+
+    def null_covariance(self):
+        r"""Covariance of a feature under calibration, where labels are drawn from forecasts.
+
+        Known given the forecasts: with the features :math:`z_i(k)` that a label k would give,
+        :math:`\frac1n \sum_i \sum_k S_{ik} z_i(k) z_i(k)^\top`.
+        """
+        total = 0.0
+        for rows in self._slices():
+            for share, label in zip(
+                self.forecast[rows].T, np.eye(len(self.forecast[0])), strict=True
+            ):
+                features = self._features(rows, label)
+                total = total + features.T @ (share[:, None] * features)
+        return total / len(self.forecast)
+
+    def _features(self, rows, target):
+        forecast = self.forecast[rows]
+        residual = self.weight[rows, None] * (target - forecast)
+        features = 0.0
+        for scalar, matrix in self.terms:
+            left = residual @ matrix
+            left = left[:, None, :] if self.component is None else left[:, self.component, None]
+            features = features + scalar(forecast, self.points)[:, :, None] * left
+        return features.reshape(len(forecast), -1)
+
+    def _slices(self):
+        starts = range(0, len(self.forecast), _ROWS)
+        return [slice(start, start + _ROWS) for start in starts]
+
+
+def one_problem(problem, notion):
+    """The only pair (forecast, target) of a notion."""
+    problems = list(notion.problems(problem.forecast, problem.target))
+    if len(problems) > 1:
+        raise ValueError(
+            f"{notion!r} has {len(problems)} problems, but locations belong to one: use "
+            "'canonical' or 'top_label'."
+        )
+    return problems[0]
+
+
+def check_locations(locations, n_columns):
+    """Points of the simplex with as many columns as the forecasts."""
+    points = check_proba(locations, name="locations")
+    if points.shape[1] != n_columns:
+        raise ValueError(
+            f"locations have {points.shape[1]} columns, but the forecasts have {n_columns}."
+        )
+    return points
+
+
+def _check_components(location_labels, problem, notion, points):
+    """The column of the label of each location."""
+    if location_labels is None:
+        return None
+    if not isinstance(notion, Canonical):
+        raise ValueError("location_labels name classes, and need notion='canonical'.")
+    component = class_columns(check_y(location_labels, name="location_labels"), problem.classes)
+    if len(component) != len(points):
+        raise ValueError(
+            f"There are {len(points)} locations, but {len(component)} location_labels."
+        )
+    return component
+
+
+# --- The function h of two samples (W19) ----------------------------------------------------------
+
+
+_SIDE = 256  # rows and columns of a block: half a megabyte, which stays in the cache
+_TASK = 16  # blocks that a thread takes at a time
+_PAIRS_AT_ONCE = 1 << 14  # pairs of samples at a time
+
+
+@dataclass(frozen=True)
+class Part:
+    """One scalar kernel of one problem: `left` is the residual times matrix and share."""
+
+    kernel: object
+    forecast: np.ndarray
+    left: np.ndarray
+    residual: np.ndarray
+
+    def take(self, rows):
+        """The part with some of its samples."""
+        arrays = {name: getattr(self, name)[rows] for name in ("forecast", "left", "residual")}
+        return replace(self, **arrays)
+
+    def sum(self, i, j):
+        """Sum of h over a block: the kernel times residuals needs no matrix of products."""
+        kernel = self.kernel(self.forecast[i], self.forecast[j])
+        return float(np.vdot(self.left[i], kernel @ self.residual[j]))
+
+    def block(self, i, j):
+        """Values of h in a block."""
+        kernel = self.kernel(self.forecast[i], self.forecast[j])
+        return kernel * (self.left[i] @ self.residual[j].T)
+
+    def pairs(self, i, j):
+        """Values of h for samples i[m] and j[m]."""
+        kernel = self.kernel.pairs(self.forecast[i], self.forecast[j])
+        return kernel * np.einsum("...k,...k->...", self.left[i], self.residual[j])
+
+
+class ResidualKernel:
+    """The function h of a sample, as a sum of parts.
+
+    Parameters
+    ----------
+    parts : sequence of Part
+        Scalar kernels with their residuals.
+    weight : ndarray of shape (n,)
+        Weights of mean one, which the residuals contain.
+    n_problems : int
+        Number of problems of the notion.
+    n_jobs : int or None
+        Number of threads.
+    """
+
+    def __init__(self, parts, weight, n_problems=1, n_jobs=None):
+        self.parts, self.weight = tuple(parts), weight
+        self.n_problems, self.n_jobs = n_problems, n_jobs
+
+    @classmethod
+    def of_problem(cls, problem, kernel, notion, n_jobs=None):
+        """Arguments of a public function, validated -> the function h."""
+        weight = problem.weight / problem.weight.mean()
+        problems = list(notion.problems(problem.forecast, problem.target))
+        share = 1 / len(problems) if notion.reduce == "mean" else 1.0
+        parts = []
+        for forecast, target in problems:
+            residual = weight[:, None] * (target - forecast)
+            for scalar, matrix in kernel.for_data(forecast).terms(forecast.shape[1]):
+                left = share * (residual if matrix is None else residual @ matrix)
+                parts.append(Part(scalar, forecast, left, residual))
+        return cls(parts, weight, len(problems), n_jobs)
+
+    def __len__(self):
+        return len(self.weight)
+
+    def take(self, rows):
+        """The function h of some of the samples."""
+        parts = [part.take(rows) for part in self.parts]
+        return ResidualKernel(parts, self.weight[rows], self.n_problems, self.n_jobs)
+
+    def pairs(self, i, j):
+        """Values of h for samples i[m] and j[m], in arrays of any equal shape."""
+        flat_i, flat_j = np.ravel(i), np.ravel(j)
+        values = np.empty(len(flat_i))
+        for start in range(0, len(flat_i), _PAIRS_AT_ONCE):
+            some = slice(start, start + _PAIRS_AT_ONCE)
+            values[some] = sum(part.pairs(flat_i[some], flat_j[some]) for part in self.parts)
+        return values.reshape(np.shape(i))
+
+    def diagonal(self):
+        """Values h(i, i), shape (n,)."""
+        rows = np.arange(len(self))
+        return self.pairs(rows, rows)
+
+    def matrix(self):
+        """All values, shape (n, n)."""
+        values = np.empty((len(self), len(self)))
+        for i, j in _upper_blocks(len(self)):
+            values[i, j] = sum(part.block(i, j) for part in self.parts)
+            values[j, i] = values[i, j].T
+        return values
+
+    def total(self):
+        """Sum of h over all pairs, the diagonal included."""
+        blocks = _upper_blocks(len(self))
+        tasks = [blocks[start : start + _TASK] for start in range(0, len(blocks), _TASK)]
+        return fsum(self._in_threads(self._sum_blocks, tasks))
+
+    def multiply(self, columns):
+        """The product H v for each column v of (n, R), in memory O(n R)."""
+        strips = _slices(len(self))
+        products = self._in_threads(self._multiply_strip, strips, columns, strips)
+        return np.concatenate(products)
+
+    def _sum_block(self, i, j):
+        return (1 if i == j else 2) * sum(part.sum(i, j) for part in self.parts)
+
+    def _sum_blocks(self, blocks):
+        return fsum(self._sum_block(i, j) for i, j in blocks)
+
+    def _multiply_strip(self, i, columns, strips):
+        return sum(part.block(i, j) @ columns[j] for j in strips for part in self.parts)
+
+    def _in_threads(self, run, tasks, *arguments):
+        """Results of tasks in their order; they do not depend on the number of threads."""
+        if len(tasks) == 1:
+            return [run(tasks[0], *arguments)]
+        # Products this small gain nothing from several threads; blocks do.
+        with threadpool_limits(1, user_api="blas"):
+            return Parallel(n_jobs=self.n_jobs, prefer="threads")(
+                delayed(run)(task, *arguments) for task in tasks
+            )
+
+
+def _slices(n_samples):
+    return [slice(i, min(i + _SIDE, n_samples)) for i in range(0, n_samples, _SIDE)]
+
+
+def _upper_blocks(n_samples):
+    slices = _slices(n_samples)
+    return [(i, j) for a, i in enumerate(slices) for j in slices[a:]]
