@@ -3,7 +3,6 @@
 from skcalib import datasets
 from skcalib._guesses import missing_attribute
 from skcalib._version import __version__
-from skcalib.crossfit import CrossFitProba
 from skcalib.displays import (
     DecompositionDisplay,
     EstimationDisplay,
@@ -39,12 +38,15 @@ from skcalib.errors.logistic import (
     calibration_intercept_slope,
     integrated_calibration_index,
 )
-from skcalib.estimators import CalibrationErrorEstimator
+from skcalib.estimators import (
+    CalibrationErrorEstimator,
+    CrossFitProba,
+    RecalibratedClassifierCV,
+    RecalibratorSelection,
+)
 from skcalib.grouping import GroupingLossEstimator, Region
-from skcalib.improvement import CalibrationImprovement, calibration_improvement
 from skcalib.kernels import GaussianKernel, Kernel, LaplacianKernel, MatrixKernel
 from skcalib.notions import Canonical, ClassGroups, Classwise, Notion, TopK, TopLabel
-from skcalib.recalibrated import RecalibratedClassifierCV
 from skcalib.recalibration import (
     BetaCalibration,
     BiasCorrectedTemperatureScaling,
@@ -62,6 +64,7 @@ from skcalib.recalibration import (
     TemperatureScaling,
     VectorScaling,
 )
+from skcalib.recalibration.improvement import CalibrationImprovement, calibration_improvement
 from skcalib.regression import (
     RecalibratedRegressorCV,
     VarianceReliability,
@@ -82,7 +85,6 @@ from skcalib.scores import (
     Spherical,
     TotalVariation,
 )
-from skcalib.selection import RecalibratorSelection
 from skcalib.significance import (
     CalibrationComparison,
     CalibrationTest,

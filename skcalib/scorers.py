@@ -13,8 +13,8 @@ from skcalib.errors import (
     proper_calibration_error,
     root_brier_score,
 )
+from skcalib.estimators._response import align_classes, classes_of, classifier_proba
 from skcalib.grouping import GroupingLossEstimator
-from skcalib.responses import align_classes, classes_of, classifier_proba
 
 
 class Scorer:

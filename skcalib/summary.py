@@ -7,7 +7,7 @@ import numpy as np
 
 from skcalib._formatting import record_text
 from skcalib._validation import check_confidence_level
-from skcalib.error_intervals._proper import interval_of_smoothed
+from skcalib.error_intervals.methods import interval_of_smoothed
 from skcalib.errors.logistic import (
     _logistic_fit,
     _uncertain_logits,

@@ -29,7 +29,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
-from skcalib.crossfit import CrossFitProba
+from skcalib.estimators.crossfit import CrossFitProba
 from skcalib.recalibration import (
     IdentityRecalibrator,
     IsotonicRecalibrator,

@@ -29,12 +29,14 @@ from skcalib import (
     unconditional_mean_embedding_error,
 )
 from skcalib.datasets import make_tempered_simplex, make_widmann
-from skcalib.error_intervals._binned import squared_gaps
-from skcalib.error_intervals._gaps import covariance, normal_draws, score_gaps
-from skcalib.error_intervals._kernel import residual_kernel, squared_embedding_norm
-from skcalib.error_intervals._question import all_options
-from skcalib.error_intervals._squared import SquaredNorm, signal_slope
-from skcalib.error_intervals.interval import METRICS
+from skcalib.error_intervals._gaps import covariance, normal_draws, score_gaps, squared_gaps
+from skcalib.error_intervals._squared_norms import (
+    SquaredNorm,
+    residual_kernel,
+    signal_slope,
+    squared_embedding_norm,
+)
+from skcalib.error_intervals.interval import METRICS, all_options
 from skcalib.notions import NOTIONS
 
 LOCATIONS = np.array([[0.2, 0.3, 0.5], [0.6, 0.2, 0.2]])

@@ -19,16 +19,18 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.tree import DecisionTreeClassifier
 
 from skcalib import Brier, LogLoss, QuantileBins, Spherical
-from skcalib.grouping._fits import (
+from skcalib.grouping._fit import (
     GroupingProblem,
     fit_given_regions,
     fit_partition,
     fit_problem,
     fit_risk,
 )
-from skcalib.grouping._options import Options
-from skcalib.grouping._regions import (
+from skcalib.grouping.estimator import Options
+from skcalib.grouping.partition import (
+    Cells,
     Partitioner,
+    PartitionTerms,
     _is_number,
     allows_nan,
     check_features,
@@ -36,12 +38,11 @@ from skcalib.grouping._regions import (
     level_sets,
     merge_singletons,
     order_of,
+    partition_terms,
     stratified_half,
 )
-from skcalib.grouping._risk import _best_scale, _refine, _refined, default_model, risk_terms
-from skcalib.grouping._table import region_table
-from skcalib.grouping._terms import Cells, PartitionTerms, partition_terms
-from skcalib.grouping._tests import bonferroni, permutation_pvalue
+from skcalib.grouping.regions import bonferroni, permutation_pvalue, region_table
+from skcalib.grouping.risk import _best_scale, _refine, _refined, default_model, risk_terms
 from skcalib.smoothers._base import check_folds
 
 SCORES = [Brier(), LogLoss(), Spherical()]

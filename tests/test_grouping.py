@@ -38,14 +38,15 @@ from skcalib import (
 )
 from skcalib._arguments import check_smoother as default_smoother
 from skcalib.datasets import LINKS, make_grouping_problem
-from skcalib.grouping._regions import (
+from skcalib.grouping.partition import (
+    Cells,
     Partitioner,
     cut_level_sets,
     level_sets,
     merge_singletons,
+    partition_terms,
     stratified_half,
 )
-from skcalib.grouping._terms import Cells, partition_terms
 from skcalib.inference import clopper_pearson
 from skcalib.smoothers import MedianCells
 from skcalib.testing import check_smoother

@@ -9,12 +9,9 @@ from scipy.stats import binom
 
 from skcalib.datasets import make_tempered_simplex
 from skcalib.grouping import differences_at_equal_scores, equal_scores
-from skcalib.grouping._candidates import form_groups
-from skcalib.grouping._categories import MOST_CATEGORIES, encode_features, plain_rule
-from skcalib.grouping._compare import compare
-from skcalib.grouping._equal import EqualScores
-from skcalib.grouping._named import benjamini_hochberg
-from skcalib.grouping._tails import label_sum_pvalue
+from skcalib.grouping._candidates import MOST_CATEGORIES, encode_features, form_groups, plain_rule
+from skcalib.grouping._statistics import EqualScores, compare, label_sum_pvalue
+from skcalib.grouping.equal_scores import benjamini_hochberg
 
 # --- the statistic --------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from skcalib import GroupingLossEstimator, LogLoss, proper_calibration_error
 from skcalib.datasets import LINKS, make_grouping_problem
-from skcalib.grouping._terms import Cells, partition_terms
+from skcalib.grouping.partition import Cells, partition_terms
 
 
 def pairs(p):

@@ -10,7 +10,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from skcalib.datasets import make_tempered_simplex
-from skcalib.improvement import calibration_improvement
 from skcalib.recalibration import (
     HistogramBinning,
     IdentityRecalibrator,
@@ -18,6 +17,7 @@ from skcalib.recalibration import (
     PlattScaling,
     TemperatureScaling,
 )
+from skcalib.recalibration.improvement import calibration_improvement
 from skcalib.scores import Brier, LogLoss
 
 LOSSES = {"brier": Brier(), "log": LogLoss()}

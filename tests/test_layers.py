@@ -24,11 +24,9 @@ LAYERS = (
         "_version": "the version",
         "kernels": "kernels on the simplex",
         "links": "parametric maps of logits",
-        "trees": "tree on histograms",
     },
     {
         "io": "predictions from files and tables",
-        "plugging": "foreign recalibrators",
         "problem": "labels, forecasts and weights that belong together, validated once",
         "scores": "proper scores and distances",
         "theory.bounds": "bias of binned errors and the number of bins",
@@ -36,7 +34,6 @@ LAYERS = (
     {
         "datasets": "simulators with known truth",
         "notions": "what a forecast is calibrated for: problems, event names, event scores",
-        "responses": "probabilities from classifiers",
         "smoothers": "estimates of conditional expectations",
         "theory.generalization": "bounds of the error on new data",
         "tower": "mean divergences and their bias",
@@ -44,33 +41,29 @@ LAYERS = (
     {
         "_arguments": "losses, notions, smoothers and methods by name",
         "inference": "intervals, tests, effective sizes",
-        "inspector": "base",
         "theory": "what theory says of binned errors",
-        "trainer": "base",
     },
     {
-        "crossfit": "out-of-fold transformer",
         "errors": "calibration errors of labels and forecasts",
-        "grouping": "what calibration does not see",
-        "improvement": "what a map gains",
         "recalibration": "maps of forecasts, and what they gain",
     },
     {
         "error_intervals": "an interval for every error",
-        "scorers": "for searches and cross-validation",
-        "selection": "choice of a recalibrator",
         "significance": "tests of calibration",
         "streaming": "sums over bins, chunk by chunk",
-        "theory.supersample": "training against test error on a supersample",
     },
     {
         "estimators": "the same from a classifier and data",
-        "recalibrated": "classifier with recalibrator",
-        "regression": "variances of regressors",
         "summary": "one record for a risk model",
     },
     {
+        "grouping": "what calibration does not see",
+        "regression": "variances of regressors",
+        "theory.supersample": "training against test error on a supersample",
+    },
+    {
         "displays": "figures",
+        "scorers": "for searches and cross-validation",
         "testing": "laws for those who extend the library",
     },
     {
@@ -236,7 +229,7 @@ def test_the_reader_finds_planted_violations(module, source, word):
     [
         ("skcalib.tower", "from skcalib.scores import Brier"),
         ("skcalib.report", "def f():\n    import matplotlib.pyplot as plt"),
-        ("skcalib.errors.proper", "from skcalib.errors._terms import check_loss"),
+        ("skcalib.errors.proper", "from skcalib.errors.binned import check_bins"),
         ("skcalib.__main__", "from skcalib import CalibrationReport"),
         ("skcalib.estimators", "from skcalib import datasets"),
     ],

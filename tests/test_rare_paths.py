@@ -14,9 +14,9 @@ from skcalib import (
     kernel_calibration_error,
 )
 from skcalib.datasets import make_tempered_simplex
+from skcalib.estimators._response import align_classes
 from skcalib.io import read_predictions
-from skcalib.plugging import recalibrated_proba
-from skcalib.responses import align_classes
+from skcalib.recalibration._base import recalibrated_proba
 
 DATA = make_tempered_simplex(60, 3, random_state=0)
 

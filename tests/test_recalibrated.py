@@ -33,7 +33,8 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import LinearSVC
 
 from skcalib.datasets import make_tempered_simplex
-from skcalib.recalibrated import RecalibratedClassifierCV
+from skcalib.estimators.recalibrated import RecalibratedClassifierCV
+from skcalib.estimators.selection import default_candidates, one_standard_error, select_recalibrator
 from skcalib.recalibration import (
     BetaCalibration,
     HistogramBinning,
@@ -47,7 +48,6 @@ from skcalib.recalibration import (
     TemperatureScaling,
     VectorScaling,
 )
-from skcalib.selection import default_candidates, one_standard_error, select_recalibrator
 
 NAMES = np.array(["ape", "bee", "cat"])
 

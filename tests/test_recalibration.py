@@ -38,7 +38,7 @@ from skcalib.recalibration import (
     TemperatureScaling,
     VectorScaling,
 )
-from skcalib.recalibration._linked import STRENGTHS
+from skcalib.recalibration.scaling import STRENGTHS
 from skcalib.scores import Brier, LogLoss, ProperScore, Spherical
 
 SCORES = {"log": LogLoss(), "brier": Brier(), "spherical": Spherical()}

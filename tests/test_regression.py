@@ -29,7 +29,7 @@ from skcalib.regression import (
     dawid_sebastiani_score,
     variance_reliability,
 )
-from skcalib.regression._profile import Profile
+from skcalib.regression.scaling import Profile
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT.parent / "shared" / "golden"
@@ -265,7 +265,7 @@ def test_edges_of_the_map():
 
 
 def test_too_few_iterations_are_reported(monkeypatch):
-    monkeypatch.setattr("skcalib.regression._profile.MAX_ITER", 1)
+    monkeypatch.setattr("skcalib.regression.scaling.MAX_ITER", 1)
     y, moments = forecasts(50, 2, 1)
     with pytest.warns(ConvergenceWarning, match="no optimum was reached in 1 iterations"):
         scaling = VarianceScaling().fit(moments, y)

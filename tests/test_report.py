@@ -31,12 +31,12 @@ from skcalib._formatting import (
     rates,
 )
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
+from skcalib.estimators.selection import default_candidates
 from skcalib.inference import MeanInterval
 from skcalib.report import analysis
 from skcalib.report._from_data import _kind
 from skcalib.report._run import noted
 from skcalib.report.wording import RECALIBRATOR_NAMES, in_code, in_code_predictions
-from skcalib.selection import default_candidates
 
 
 def report(n_samples=2000, n_classes=2, temperature=0.6, **parameters):

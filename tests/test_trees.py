@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skcalib import trees
-from skcalib.trees import FeatureBins, HistogramTree
+from skcalib.grouping import tree as trees
+from skcalib.grouping.tree import FeatureBins, HistogramTree
 
 NAMES = ["a", "b", "c", "d"]
 

@@ -18,9 +18,9 @@ from time import process_time
 import numpy as np
 from sklearn.tree import DecisionTreeRegressor
 
-from skcalib.grouping._regions import level_sets, stratified_half
+from skcalib.grouping.partition import level_sets, stratified_half
+from skcalib.grouping.tree import FeatureBins, HistogramTree
 from skcalib.tower import debiased_leg
-from skcalib.trees import FeatureBins, HistogramTree
 
 GOAL, SHARE, RATIO, N_BINS = 4.0, 0.95, 12, 15
 

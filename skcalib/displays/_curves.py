@@ -7,7 +7,7 @@ import numpy as np
 from skcalib._formatting import nonnegative_text
 from skcalib._validation import check_confidence_level, from_table
 from skcalib.displays._strategies import make_curve
-from skcalib.error_intervals._proper import proper_interval
+from skcalib.error_intervals.methods import proper_interval
 from skcalib.errors.isotonic_curve import BANDS, check_resamples, consistency_band
 from skcalib.inference import MeanInterval
 from skcalib.notions import Canonical, Classwise, Notion, TopLabel, binary_events

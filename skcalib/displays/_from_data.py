@@ -4,8 +4,8 @@ from sklearn.utils import check_random_state
 
 from skcalib._validation import check_y
 from skcalib.displays._curves import check_options, reliability_curves
+from skcalib.estimators._response import align_classes, classifier_proba, take_rows
 from skcalib.problem import check_problem
-from skcalib.responses import align_classes, classifier_proba, take_rows
 
 
 class FromData:

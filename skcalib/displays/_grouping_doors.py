@@ -10,9 +10,9 @@ from skcalib.displays._curves import binary_problems, check_binary_notion
 from skcalib.displays._held_out import held_out
 from skcalib.displays._regions import grouping_diagram, level_set_ratio
 from skcalib.displays._units import unit
+from skcalib.estimators._base import ClassifierInspector
 from skcalib.grouping import GroupingLossEstimator
-from skcalib.grouping._categories import encode_features, plain_rule
-from skcalib.inspector import ClassifierInspector
+from skcalib.grouping._candidates import encode_features, plain_rule
 from skcalib.problem import check_problem
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from skcalib._validation import check_weight, check_y
-from skcalib.responses import held_out_proba, take_rows
+from skcalib.estimators._response import held_out_proba, take_rows
 
 
 def held_out(estimator, X, y, *, cv, response_method, sample_weight, owner):

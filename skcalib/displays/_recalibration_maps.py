@@ -11,11 +11,11 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._validation import check_proba
-from skcalib.crossfit import CrossFitProba
 from skcalib.displays._curves import MAX_PANELS
-from skcalib.plugging import align_columns, is_injective, recalibrated_proba
-from skcalib.recalibrated import RecalibratedClassifierCV
-from skcalib.responses import classifier_proba
+from skcalib.estimators._response import classifier_proba
+from skcalib.estimators.crossfit import CrossFitProba
+from skcalib.estimators.recalibrated import RecalibratedClassifierCV
+from skcalib.recalibration._base import align_columns, is_injective, recalibrated_proba
 
 UNCHANGED = "Unchanged"
 _STEEP = 0.01  # neighbours on the grid that differ by more get a point between them

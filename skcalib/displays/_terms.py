@@ -11,7 +11,7 @@ from skcalib._formatting import decimals_of, nonnegative_text
 from skcalib._validation import check_confidence_level
 from skcalib.displays._regions import grouping_interval
 from skcalib.displays._units import unit
-from skcalib.estimators import CalibrationErrorEstimator
+from skcalib.estimators.calibration_error import CalibrationErrorEstimator
 from skcalib.grouping import GroupingLossEstimator
 from skcalib.inference import MeanInterval
 from skcalib.notions import Classwise, TopLabel

@@ -1,12 +1,12 @@
 """The grouping loss: what calibration cannot see."""
 
-from skcalib.grouping._table import Region
 from skcalib.grouping.equal_scores import (
     GroupComparison,
     GroupDifference,
     differences_at_equal_scores,
 )
 from skcalib.grouping.estimator import GroupingLossEstimator
+from skcalib.grouping.regions import Region
 
 __all__ = [
     "GroupComparison",

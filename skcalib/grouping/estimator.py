@@ -1,18 +1,24 @@
 """The estimator of the grouping loss."""
 
+import numbers
+import warnings
+from dataclasses import dataclass
+from itertools import repeat
+
 import numpy as np
+from scipy.stats import norm
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_consistent_length, validate_data
 
-from skcalib._arguments import check_notion, check_smoother
+from skcalib._arguments import check_loss, check_notion, check_smoother
 from skcalib._parallel import run_each
-from skcalib._validation import check_proba, check_weight
-from skcalib.grouping._collect import collect
-from skcalib.grouping._fits import GroupingProblem, fit_problem
-from skcalib.grouping._options import check_parameters, check_regions, events_of, make_options
-from skcalib.grouping._regions import allows_nan, check_features
-from skcalib.grouping._risk import default_model
-from skcalib.inspector import ClassifierInspector
+from skcalib._validation import check_confidence_level, check_proba, check_weight
+from skcalib.estimators._base import ClassifierInspector
+from skcalib.grouping._fit import GroupingProblem, fit_problem
+from skcalib.grouping.partition import allows_nan, check_features
+from skcalib.grouping.regions import bonferroni
+from skcalib.grouping.risk import default_model
+from skcalib.notions import Canonical, Classwise, TopLabel
 from skcalib.problem import check_problem
 
 
@@ -302,3 +308,134 @@ class GroupingLossEstimator(ClassifierInspector):
             usable = hasattr(model, "fit") and not isinstance(model, type)
             return usable and get_tags(model).input_tags.allow_nan
         return allows_nan(self.partitioner)
+
+
+# --- Parameters of the estimator, checked, and what the fits of all problems share ----------------
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the fits of all problems share."""
+
+    n_bins: int
+    strategy: str
+    region_ratio: int
+    test_size: float
+    swap: bool
+    n_permutations: int
+    folds: object
+    n_jobs: int | None
+    confidence_level: float
+    feature_names: list
+
+
+def check_parameters(estimator):
+    """Parameters of the constructor; returns the score."""
+    score = check_loss(estimator.loss)
+    check_confidence_level(estimator.confidence_level)
+    if estimator.method not in ("partition", "risk"):
+        raise ValueError(f"method must be 'partition' or 'risk', got {estimator.method!r}.")
+    if not (isinstance(estimator.test_size, numbers.Real) and 0 < estimator.test_size < 1):
+        raise ValueError(f"test_size must lie between 0 and 1, got {estimator.test_size!r}.")
+    for name, least in (("n_bins", 1), ("region_ratio", 2), ("n_permutations", 0)):
+        value = getattr(estimator, name)
+        if not isinstance(value, (int, np.integer)) or value < least:
+            raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}.")
+    return score
+
+
+def make_options(estimator, n_samples, given):
+    """`Options` for so many samples; regions may be given."""
+    # A level set of a single region has nothing to compare.
+    least = estimator.region_ratio if given else 3 * estimator.region_ratio
+    measured = n_samples if given else n_samples * estimator.test_size
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is None:
+        names = [f"x{j}" for j in range(estimator.n_features_in_)]
+    return Options(
+        n_bins=max(1, min(estimator.n_bins, int(measured // least))),
+        strategy=estimator.strategy,
+        region_ratio=estimator.region_ratio,
+        test_size=estimator.test_size,
+        swap=estimator.swap,
+        n_permutations=estimator.n_permutations,
+        folds=5 if estimator.cv is None or estimator.estimator is not None else estimator.cv,
+        n_jobs=None,
+        confidence_level=estimator.confidence_level,
+        feature_names=[str(name) for name in names],
+    )
+
+
+def check_regions(regions, n_samples):
+    """One region per sample."""
+    regions = np.asarray(regions)
+    if regions.shape != (n_samples,):
+        raise ValueError(
+            f"regions must have shape ({n_samples},), one region per sample; got {regions.shape}."
+        )
+    return regions
+
+
+def events_of(notion, classes):
+    """Names of the columns of each problem of the notion."""
+    names = [f"class {label}" for label in classes]
+    if isinstance(notion, Canonical):
+        return [names]
+    if isinstance(notion, Classwise):
+        return [["rest", name] for name in names]
+    if isinstance(notion, TopLabel):
+        return [["wrong", "top label"]]
+    return repeat([f"column {k}" for k in range(len(classes) + 1)])
+
+
+# --- From the fits of all problems to the attributes of the estimator -----------------------------
+
+
+def collect(estimator, fits, notion):
+    """Set the attributes of the estimator from the fits of its problems."""
+    share = 1 / len(fits) if notion.reduce == "mean" else 1.0
+
+    def total(name):
+        return float(share * sum(getattr(fit, name) for fit in fits))
+
+    terms = map(total, ("plugin", "bias", "induced"))
+    estimator.plugin_, estimator.bias_, estimator.induced_ = terms
+    estimator.explained_ = estimator.plugin_ - estimator.bias_
+    estimator.grouping_loss_ = total("lower_bound")
+    estimator.calibration_error_ = total("calibration")
+    estimator.expected_loss_ = total("mean_loss")
+    estimator.epistemic_bound_ = estimator.calibration_error_ + estimator.grouping_loss_
+    estimator.binned_epistemic_bound_ = (
+        estimator.calibration_error_ + estimator.explained_ - total("correction")
+    )
+    estimator.irreducible_bound_ = estimator.expected_loss_ - estimator.epistemic_bound_
+    if np.isinf(estimator.expected_loss_):  # the difference of two infinities: by the curve instead
+        estimator.irreducible_bound_ = total("refinement") - estimator.grouping_loss_
+    estimator.standard_error_ = float(share * sum(np.sqrt(fit.variance) for fit in fits))
+    reach = float(norm.ppf(0.5 + estimator.confidence_level / 2)) * estimator.standard_error_
+    bound = estimator.grouping_loss_
+    estimator.confidence_interval_ = (bound - reach, bound + reach)
+    estimator.pvalue_ = bonferroni([fit.pvalue for fit in fits])
+    estimator.regions_ = sorted(
+        (region for fit in fits for region in fit.table), key=lambda region: -region.harm
+    )
+    estimator.n_regions_ = sum(fit.n_regions for fit in fits)
+    if estimator.method == "risk":
+        estimator.scale_ = float(np.mean([fit.scale for fit in fits]))
+    else:
+        _warn(fits)
+
+
+def _warn(fits):
+    ratio = sum(fit.n_measured for fit in fits) / max(sum(fit.n_regions for fit in fits), 1)
+    single = max(fit.singletons for fit in fits)
+    # One or two of a dozen regions are more than 5 %, and no cause for alarm.
+    several = max(fit.singletons * fit.n_regions for fit in fits) > 2.5
+    if ratio < 6 or single > (0.05 if several else 0.25):
+        warnings.warn(
+            f"The regions hold {ratio:.1f} measured samples on average, and {100 * single:.0f} "
+            "% of them a single one: the bound of the grouping loss is unreliable. Use more "
+            "samples, fewer bins or a larger region_ratio (about 12).",
+            UserWarning,
+            stacklevel=4,
+        )

@@ -1,8 +1,11 @@
 """Recalibrators: maps of the simplex that are transformers and classifiers."""
 
-from skcalib.recalibration._base import LogitRecalibrator, Recalibrator
-from skcalib.recalibration.bias_corrected import BiasCorrectedTemperatureScaling
-from skcalib.recalibration.diagonal import DiagonalOrderPreserving
+from skcalib.recalibration._base import (
+    IdentityRecalibrator,
+    LabelFrequency,
+    LogitRecalibrator,
+    Recalibrator,
+)
 from skcalib.recalibration.one_vs_rest import (
     BetaCalibration,
     BinaryLinkRecalibrator,
@@ -11,17 +14,21 @@ from skcalib.recalibration.one_vs_rest import (
     QuadraticScaling,
 )
 from skcalib.recalibration.scaling import (
+    DiagonalOrderPreserving,
     DirichletCalibration,
     MatrixScaling,
     VectorScaling,
 )
-from skcalib.recalibration.simple import IdentityRecalibrator, LabelFrequency
 from skcalib.recalibration.smoothing import (
     HistogramBinning,
     IsotonicRecalibrator,
     KernelRecalibrator,
 )
-from skcalib.recalibration.temperature import EnsembleTemperatureScaling, TemperatureScaling
+from skcalib.recalibration.temperature import (
+    BiasCorrectedTemperatureScaling,
+    EnsembleTemperatureScaling,
+    TemperatureScaling,
+)
 
 __all__ = [
     "BetaCalibration",

@@ -1,6 +1,6 @@
 """Regression: can you trust the variances of your regressor, and how to repair them."""
 
-from skcalib.regression.kernel_error import (
+from skcalib.regression.kernel import (
     kernel_calibration_error_gaussian,
     kernel_calibration_test_gaussian,
 )

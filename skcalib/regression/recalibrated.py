@@ -2,6 +2,7 @@
 
 import inspect
 import warnings
+from numbers import Real
 
 import numpy as np
 from sklearn import get_config
@@ -10,8 +11,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import BayesianRidge
 from sklearn.model_selection import check_cv
-from sklearn.utils import check_array, column_or_1d, get_tags
+from sklearn.utils import check_array, column_or_1d, get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import (
     check_consistent_length,
     check_is_fitted,
@@ -19,7 +21,7 @@ from sklearn.utils.validation import (
 )
 
 from skcalib._validation import check_weight
-from skcalib.regression._folds import out_of_fold_moments, predict_moments
+from skcalib.estimators._response import fit_rows, take_rows
 from skcalib.regression.scaling import VarianceScaling
 
 
@@ -258,3 +260,29 @@ def _check_frozen(estimator):
             "pass it without FrozenEstimator and it is fitted here."
         ) from error
     return estimator
+
+
+# --- Means and variances of regressors, fitted or out of fold -------------------------------------
+
+
+def predict_moments(estimator, X):
+    """Mean and variance of a fitted regressor, shape (n, 2)."""
+    if isinstance(X, np.ndarray) and X.dtype == object and all(isinstance(v, Real) for v in X.flat):
+        X = X.astype(np.float64)  # numbers in disguise: BayesianRidge cannot take their root
+    mean, std = estimator.predict(X, return_std=True)
+    return np.column_stack([mean, np.square(np.asarray(std, dtype=np.float64))])
+
+
+def out_of_fold_moments(estimator, X, y, *, folds, params, n_jobs):
+    """Moments (m, 2) of every forecast that a fold makes, and the row of each."""
+    (X,) = indexable(X)
+    parts = Parallel(n_jobs=n_jobs)(
+        delayed(_fold_moments)(estimator, X, y, train, test, params) for train, test in folds
+    )
+    rows = np.concatenate([np.arange(len(y))[test] for _, test in folds])
+    return np.concatenate(parts), rows
+
+
+def _fold_moments(estimator, X, y, train, test, params):
+    model = fit_rows(estimator, X, y, train, params)
+    return predict_moments(model, take_rows(X, test))

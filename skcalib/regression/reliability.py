@@ -6,7 +6,7 @@ import numpy as np
 
 from skcalib._validation import check_confidence_level
 from skcalib.inference import mean_interval
-from skcalib.regression._moments import check_moments
+from skcalib.regression.scores import check_moments
 from skcalib.smoothers import QuantileBins
 from skcalib.tower import weighted_mean
 

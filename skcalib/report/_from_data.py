@@ -3,8 +3,8 @@
 import numpy as np
 
 from skcalib._validation import check_weight, check_y
+from skcalib.estimators._response import held_out_proba, take_rows
 from skcalib.problem import check_problem, event_last
-from skcalib.responses import held_out_proba, take_rows
 
 
 class FromData:

@@ -7,8 +7,15 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from skcalib._arguments import check_loss, check_notion
-from skcalib.error_intervals._proper import interval_of_smoothed
+from skcalib.error_intervals.methods import interval_of_smoothed
 from skcalib.errors.proper import decompose, smooth_notion
+from skcalib.estimators.selection import (
+    RecalibratorSelection,
+    candidate_names,
+    default_candidates,
+    held_out_losses,
+    one_standard_error,
+)
 from skcalib.inference import (
     MeanInterval,
     mean_interval,
@@ -16,8 +23,8 @@ from skcalib.inference import (
     rate_interval,
 )
 from skcalib.notions import TopLabel
-from skcalib.plugging import fit_recalibrator, recalibrated_proba
 from skcalib.recalibration import VectorScaling
+from skcalib.recalibration._base import fit_recalibrator, recalibrated_proba
 from skcalib.report._run import noted, stage
 from skcalib.report.direction import direction_of, held_out_gains, logistic_recalibration
 from skcalib.report.findings import FEWEST_LABELS, Advice, BrierChange, ErrorFinding, Findings
@@ -25,13 +32,6 @@ from skcalib.report.groups import find_grouping
 from skcalib.report.places import find_places
 from skcalib.report.reported import find_reported
 from skcalib.report.suspicions import find_suspicions
-from skcalib.selection import (
-    RecalibratorSelection,
-    candidate_names,
-    default_candidates,
-    held_out_losses,
-    one_standard_error,
-)
 from skcalib.significance import kernel_calibration_test
 from skcalib.significance.kernel import MIN_SAMPLES
 from skcalib.smoothers import IsotonicSmoother, LogitSmoother

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from skcalib.errors import ScoreDecomposition
+from skcalib.estimators.selection import RecalibratorSelection
 from skcalib.inference import CalibrationTest, MeanInterval
 from skcalib.report.direction import Gains, LogisticRecalibration
 from skcalib.report.groups import GroupingFinding
-from skcalib.selection import RecalibratorSelection
 
 #: Level of each test that counts for the verdict beside the intervals; several are made.
 TEST_LEVEL = 0.005

@@ -4,13 +4,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from skcalib.estimators._response import take_rows
 from skcalib.grouping import GroupingLossEstimator
-from skcalib.grouping._categories import encode_features, plain_rule
-from skcalib.grouping._regions import check_features
+from skcalib.grouping._candidates import encode_features, plain_rule
 from skcalib.grouping.equal_scores import compare_groups, feature_names
+from skcalib.grouping.partition import check_features
 from skcalib.inference import MeanInterval
 from skcalib.report._run import noted
-from skcalib.responses import take_rows
 
 #: Rows of the bound by a model, at most.
 MOST_ROWS = 20_000

@@ -12,9 +12,9 @@ from sklearn.utils.validation import check_consistent_length
 
 from skcalib._validation import check_classes, check_count, check_y, look_up, one_hot, unique_labels
 from skcalib.errors import calibration_error
+from skcalib.estimators._response import classifier_proba, fit_rows, take_rows
 from skcalib.notions import Canonical, TopLabel
-from skcalib.plugging import align_columns
-from skcalib.responses import classifier_proba, fit_rows, take_rows
+from skcalib.recalibration._base import align_columns
 from skcalib.theory.bounds import LOG2, STRATEGIES, optimal_n_bins
 
 NOTE = (

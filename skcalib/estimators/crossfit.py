@@ -4,8 +4,8 @@ import numpy as np
 from sklearn.base import TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib.responses import classes_of
-from skcalib.trainer import ClassifierTrainer
+from skcalib.estimators._base import ClassifierTrainer
+from skcalib.estimators._response import classes_of
 
 
 class CrossFitProba(TransformerMixin, ClassifierTrainer):

@@ -15,7 +15,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._validation import check_proba, unique_labels
-from skcalib.plugging import align_columns
+from skcalib.recalibration._base import align_columns
 
 RESPONSE_METHODS = ("auto", "predict_proba", "decision_function")
 

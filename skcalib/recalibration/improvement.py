@@ -10,8 +10,8 @@ from skcalib._arguments import check_loss
 from skcalib._formatting import pvalue_text, record_text
 from skcalib._validation import check_confidence_level
 from skcalib.inference import mean_interval
-from skcalib.plugging import is_injective, recalibrated_proba
 from skcalib.problem import check_problem
+from skcalib.recalibration._base import is_injective, recalibrated_proba
 from skcalib.tower import weighted_mean
 
 

@@ -6,9 +6,9 @@ from sklearn.utils.validation import validate_data
 
 from skcalib._arguments import check_smoother
 from skcalib._validation import check_confidence_level, check_proba
-from skcalib.error_intervals._proper import proper_interval
+from skcalib.error_intervals.methods import proper_interval
 from skcalib.errors.proper import decompose
-from skcalib.inspector import ClassifierInspector
+from skcalib.estimators._base import ClassifierInspector
 from skcalib.problem import check_problem
 
 

@@ -4,27 +4,29 @@ import numpy as np
 from scipy.stats import norm as normal
 from sklearn.base import clone
 
-from skcalib._arguments import check_loss, check_notion
+from skcalib._arguments import check_loss, check_notion, check_smoother, choose_method
 from skcalib._validation import from_table
-from skcalib.error_intervals._binned import (
+from skcalib.error_intervals._gaps import (
     NEGLIGIBLE,
+    Gaps,
     absolute_gaps,
+    largest_difference,
     largest_gap,
+    n_thresholds,
+    score_gaps,
     squared_gaps,
 )
-from skcalib.error_intervals._cumulative import largest_difference, n_thresholds
-from skcalib.error_intervals._gaps import Gaps, score_gaps
-from skcalib.error_intervals._kernel import (
+from skcalib.error_intervals._resampling import jackknife
+from skcalib.error_intervals._squared_norms import (
     residual_kernel,
     squared_embedding_norm,
     squared_location_norm,
 )
-from skcalib.error_intervals._proper import proper_interval
-from skcalib.error_intervals._resampling import jackknife
 from skcalib.errors.binned import _check_reduced
 from skcalib.errors.kernel import block_estimates
+from skcalib.errors.proper import reduce_terms, smooth_notion
 from skcalib.errors.simplex import BINS, DISTANCES
-from skcalib.inference import mean_interval
+from skcalib.inference import MeanInterval, mean_interval
 from skcalib.scores import Brier, Lp, TotalVariation
 from skcalib.smoothers.partition import PartitionSmoother
 
@@ -237,3 +239,75 @@ def _bent(bias, error):
         return {}
     size = bias / error if error > 0 else np.inf
     return {"conservative": True, "reason": BENT.format(size)}
+
+
+# --- The proper calibration error of a problem with its interval ----------------------------------
+
+
+def proper_interval(
+    problem, *, loss, notion, smoother=None, method="auto", confidence_level=0.95, n_jobs=None
+):
+    """`Problem` -> (`ProperTerms`, `MeanInterval`), see `interval_of_smoothed`."""
+    score, notion = check_loss(loss), check_notion(notion)
+    smoother = check_smoother(smoother).for_loss(score)
+    smoothed = smooth_notion(problem, notion=notion, smoother=smoother, n_jobs=n_jobs)
+    how = {"loss": score, "notion": notion, "method": method}
+    return interval_of_smoothed(smoothed, confidence_level=confidence_level, **how)
+
+
+def interval_of_smoothed(smoothed, *, loss, notion, method="auto", confidence_level=0.95):
+    r"""Terms of smoothed problems, and the interval of their calibration error.
+
+    The interval is Student's, with the spread of the paired differences
+    :math:`L(y, S) - L(y, \hat C)` around the estimate, as in `CalibrationErrorEstimator`. What
+    differs is what concerns zero, the lowest error there is:
+
+    - Limits are cut at 0.
+    - The upper limit t has the spread at t instead of that at the estimate, as Wilson's interval of
+      a rate: the variance grows in proportion to a small error, so that an estimate that is too
+      small by chance has too small a standard error as well.
+    - The estimate "risk" is too small by the squared error of :math:`\hat C`, by which "direct" is
+      too large. Its upper limit is around the mean of the two, which is what "cross" is for a
+      quadratic form.
+
+    It is never below Student's limit, and tends to that where the error is large.
+
+    Parameters
+    ----------
+    smoothed : list of SmoothedProblem
+        From `smooth_notion`; several losses may share it.
+    loss, notion, method : as in `proper_calibration_error`
+        Names or objects.
+    confidence_level : float
+        Level of the two-sided interval.
+
+    Returns
+    -------
+    terms : ProperTerms
+        ``terms.mean("calibration")`` is the estimate, ``terms.influence`` what the standard error
+        comes from.
+    interval : MeanInterval or None
+        None for "direct", which has no standard error.
+    """
+    score, notion = check_loss(loss), check_notion(notion)
+    method = choose_method(method, score)
+    given = {"score": score, "notion": notion}
+    terms = reduce_terms(smoothed, method=method, **given)
+    if terms.influence is None:
+        return terms, None
+    estimate = terms.mean("calibration")
+    found = mean_interval(terms.influence, terms.weight, confidence_level, estimate=estimate)
+    if not np.isfinite(estimate):
+        return terms, found
+    direct = reduce_terms(smoothed, method="direct", **given).mean("calibration")
+    centre = (estimate + direct) / 2 if method == "risk" else estimate
+    high = max(found.high, _upper(max(centre, 0.0), direct, found.high - estimate))
+    return terms, MeanInterval(estimate, max(found.low, 0.0), high, found.standard_error)
+
+
+def _upper(centre, direct, reach):
+    """The error t with t - centre = reach sqrt(t / direct): its own spread, not the estimate's."""
+    if not (direct > 0 and np.isfinite(reach)):
+        return centre + reach
+    growth = reach**2 / direct
+    return float(centre + growth / 2 + np.sqrt(growth * (centre + growth / 4)))

@@ -6,18 +6,17 @@ import numpy as np
 from scipy.stats import norm
 from sklearn.base import clone
 
-from skcalib.grouping._regions import (
+from skcalib.grouping.partition import (
     Partitioner,
     Regions,
     cut_level_sets,
     level_sets,
     merge_singletons,
+    partition_terms,
     stratified_half,
 )
-from skcalib.grouping._risk import default_model, risk_terms
-from skcalib.grouping._table import region_table
-from skcalib.grouping._terms import partition_terms
-from skcalib.grouping._tests import bonferroni, permutation_pvalue
+from skcalib.grouping.regions import bonferroni, permutation_pvalue, region_table
+from skcalib.grouping.risk import default_model, risk_terms
 from skcalib.smoothers._base import check_folds
 from skcalib.tower import weighted_mean
 

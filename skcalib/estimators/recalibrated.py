@@ -7,16 +7,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from skcalib._parallel import run_each
 from skcalib._validation import check_weight, unique_labels
-from skcalib.plugging import (
+from skcalib.estimators._base import ClassifierTrainer
+from skcalib.estimators._response import aligned_proba
+from skcalib.estimators.selection import select_recalibrator
+from skcalib.recalibration import TemperatureScaling
+from skcalib.recalibration._base import (
     check_recalibrator,
     fit_recalibrator,
     recalibrated_proba,
     warn_without_weight,
 )
-from skcalib.recalibration import TemperatureScaling
-from skcalib.responses import aligned_proba
-from skcalib.selection import select_recalibrator
-from skcalib.trainer import ClassifierTrainer
 
 
 class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):

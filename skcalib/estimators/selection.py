@@ -15,7 +15,6 @@ from skcalib.inference import (
     first_within_one_standard_error,
     mean_interval,
 )
-from skcalib.plugging import check_recalibrator, fit_recalibrator, recalibrated_proba
 from skcalib.recalibration import (
     BetaCalibration,
     BiasCorrectedTemperatureScaling,
@@ -25,6 +24,7 @@ from skcalib.recalibration import (
     TemperatureScaling,
     VectorScaling,
 )
+from skcalib.recalibration._base import check_recalibrator, fit_recalibrator, recalibrated_proba
 from skcalib.tower import weighted_mean
 
 

@@ -1,0 +1,349 @@
+r"""Groups against all samples with equal scores: statistics and p-values.
+
+The basis :math:`B` of the curve is piecewise linear, with frequent scores on their own, and holds a
+cross-fitted isotonic curve, which has the jumps. The covariance of the labels with a group at equal
+scores is :math:`T = \sum_i w_i \tilde g_i (y_i - c_i)`, where :math:`\tilde g` is what the basis
+leaves of the group and :math:`c` any curve. By orthogonality T does not depend on the curve where
+the basis holds it. What the basis misses of the calibration curve biases T only times what it
+misses of :math:`E[g|s]`.
+"""
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit
+from scipy.stats import norm
+
+from skcalib.grouping._candidates import propose_pairs
+from skcalib.smoothers import IsotonicSmoother, LogitSmoother
+
+_FEWEST, _MOST = 3, 30  # intervals of the curve
+_RANK = 1e-8
+_ISOTONIC = 20  # samples from which on jumps of the curve are sought
+
+
+class EqualScores:
+    """Residuals and groups without what the score explains.
+
+    Parameters
+    ----------
+    score, hit, weight : array of shape (n,)
+        Probability of the event, whether it happened (0 or 1), positive weights.
+    offset : array of shape (n,), default=None
+        A parametric calibration curve at each score; fitted by default.
+
+    Attributes
+    ----------
+    curve : array of shape (n,)
+        Fitted frequency of the event at each score.
+    residual : array of shape (n,)
+        Labels minus the curve before it is clipped; orthogonal to the basis.
+    position : array of shape (n,)
+        Rank of the score between 0 and 1, by mass and information in equal parts.
+    """
+
+    def __init__(self, score, hit, weight, offset=None):
+        self.score, self.hit = score, hit
+        self.weight = weight / weight.mean()
+        self.size = weight.sum() ** 2 / np.sum(weight**2)
+        self.equal_weights = np.ptp(weight) <= 1e-9 * weight.max()
+        self.offset = parametric_curve(score, hit, weight) if offset is None else offset
+        n_intervals = int(np.clip(round(self.size ** (1 / 3)), _FEWEST, _MOST))
+        basis, self.position = self._basis(n_intervals)
+        self._directions = np.empty((len(score), 0))
+        self.residual = hit - self.offset
+        self._append(basis)
+        room = 0.25 / len(score)
+        self.curve = np.clip(hit - self.residual, room, 1 - room)
+
+    @property
+    def inflation(self):
+        """What corrects squares of residuals for the degrees of freedom of the fit."""
+        return self.size / max(self.size - self._directions.shape[1], 1.0)
+
+    @property
+    def variance(self):
+        """Variance of each label given its score, corrected for the fit of the curve."""
+        return self.curve * (1 - self.curve) * self.inflation
+
+    def beyond(self, columns):
+        """The same comparison, at equal values of further columns (n, m) too."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._append(columns)
+        return other
+
+    def center(self, columns):
+        """Columns (n, m) without what the basis explains of them."""
+        if not self._directions.shape[1]:
+            return columns
+        inner = self._directions.T @ (self.weight[:, None] * columns)
+        return columns - self._directions @ inner
+
+    def _append(self, columns):
+        columns = self.center(np.asarray(columns, dtype=np.float64))
+        gram = columns.T @ (self.weight[:, None] * columns)
+        scale = np.trace(gram)
+        if not scale > 0:
+            return
+        values, vectors = np.linalg.eigh(gram)
+        kept = values > _RANK * scale
+        added = columns @ (vectors[:, kept] / np.sqrt(values[kept]))
+        self._directions = np.hstack([self._directions, added])
+        inner = added.T @ (self.weight * self.residual)
+        self.residual = self.residual - added @ inner
+
+    def _basis(self, n_intervals):
+        """Piecewise linear in the position, frequent scores, and an isotonic curve."""
+        values, which = np.unique(self.score, return_inverse=True)
+        information = self.weight * self.offset * (1 - self.offset)
+        total = max(information.sum(), 1e-300)
+        mass = 0.5 * self.weight / self.weight.sum() + 0.5 * information / total
+        mass = np.bincount(which, mass)
+        middle = (np.cumsum(mass) - mass / 2) / mass.sum()
+        position = middle[which]
+        if len(values) <= n_intervals + 1:
+            return (which[:, None] == np.arange(len(values))).astype(np.float64), position
+        place = position * n_intervals
+        knots = np.arange(n_intervals + 1)
+        hats = np.clip(1 - np.abs(place[:, None] - knots), 0.0, None)
+        often = np.flatnonzero(mass >= 0.5 / n_intervals)
+        atoms = (which[:, None] == often).astype(np.float64)
+        jumps = np.empty((len(place), 0))
+        if np.ptp(self.hit) > 0 and len(place) > _ISOTONIC:
+            jumps = monotone_curve(self.score, self.hit, self.weight)[:, None]
+        return np.hstack([hats, atoms, jumps]), position
+
+
+def monotone_curve(score, hit, weight):
+    """Frequency of the event by cross-fitted isotonic regression, which can jump."""
+    smoother = IsotonicSmoother()
+    smoother.fit(np.column_stack([1 - score, score]), np.column_stack([1 - hit, hit]), weight)
+    return smoother.smooth_held_out()[:, 1]
+
+
+def parametric_curve(score, hit, weight):
+    """Frequency of the event by the default smoother, fitted once to all samples."""
+    if np.ptp(hit) == 0:
+        return np.full(len(hit), float(hit[0]))
+    forecast = np.column_stack([1 - score, score])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = LogitSmoother().fit(forecast, np.column_stack([1 - hit, hit]), weight)
+        return fitted.predict(forecast)[:, 1]
+
+
+# --- Groups against all samples with equal scores -------------------------------------------------
+
+
+#: Samples that a group and its complement hold at least.
+LEAST_SIZE = 10
+_LEAST_VARIANCE = 1.0  # sum of c (1 - c) in a group: about the events that are expected
+_LEAST_SHARE = 0.1  # of the variance of a group: what the score does not explain
+_BLOCK = 64  # columns that are centred at once
+
+
+@dataclass(frozen=True)
+class Tested:
+    """One tested group: ``source`` is the number of a candidate, or a `Pair`.
+
+    ``member`` (n,) is about all samples, ``rows`` are those tested, and ``equal`` their comparison.
+    """
+
+    source: object
+    member: np.ndarray
+    rows: np.ndarray
+    equal: EqualScores
+    total: float
+    variance: float
+    information: float
+    pvalue: float
+
+    @property
+    def harm(self):
+        """Explained variance less its noise, a mean over the tested samples."""
+        explained = (self.total**2 - self.variance) / self.information
+        return float(explained / self.equal.weight.sum())
+
+    @property
+    def inside(self):
+        """Members among the tested samples."""
+        return self.member[self.rows]
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Arrays (m,) of the statistics of columns; the p-value of an untested one is nan."""
+
+    total: np.ndarray
+    variance: np.ndarray
+    information: np.ndarray
+    pvalue: np.ndarray
+
+
+def compare(equal, member, least_share=_LEAST_SHARE):
+    """`Statistics` of columns (n, m) of 0 and 1.
+
+    Columns whose variance the basis explains, but for `least_share`, have no p-value, nor have
+    those in which hardly any event, or hardly any other, is expected.
+    """
+    member = member.astype(np.float64)
+    centred = equal.center(member)
+    weight = equal.weight
+    squares = centred**2
+    total = member.T @ (weight * equal.residual)
+    information = squares.T @ weight
+    variance = squares.T @ (weight**2 * equal.variance)
+    if not equal.equal_weights:
+        robust = squares.T @ (weight**2 * equal.residual**2)
+        variance = np.maximum(variance, equal.inflation * robust)
+    share = member.T @ weight / weight.sum()
+    expected = member.T @ (weight * equal.curve * (1 - equal.curve))
+    told = information > least_share * share * (1 - share) * weight.sum()
+    pvalue = np.full(len(total), np.nan)
+    for k in np.flatnonzero(told & (expected >= _LEAST_VARIANCE)):
+        pvalue[k] = label_sum_pvalue(total[k], weight * centred[:, k], equal.curve, variance[k])
+    return Statistics(total, variance, information, pvalue)
+
+
+def compare_all(equal, candidates, rng):
+    """List of `Tested`: all candidates, and pairs of them that one half proposes to the other."""
+    return _singles(equal, candidates) + _pairs(equal, candidates, rng)
+
+
+def effective_size(weight):
+    """(sum w)^2 / sum w^2 of weights (n,); 0 where there are none."""
+    squares = np.sum(weight**2)
+    return float(weight.sum() ** 2 / squares) if squares > 0 else 0.0
+
+
+def _singles(equal, candidates):
+    found, rows = [], np.arange(len(equal.score))
+    for start in range(0, candidates.member.shape[1], _BLOCK):
+        member = candidates.member[:, start : start + _BLOCK]
+        numbers = compare(equal, member)
+        for k in np.flatnonzero(~np.isnan(numbers.pvalue)):
+            found.append(_tested(start + int(k), member[:, k], rows, equal, numbers, k))
+    return found
+
+
+def _tested(source, member, rows, equal, numbers, k, pvalue=None):
+    return Tested(
+        source,
+        member,
+        rows,
+        equal,
+        float(numbers.total[k]),
+        float(numbers.variance[k]),
+        float(numbers.information[k]),
+        float(numbers.pvalue[k] if pvalue is None else pvalue),
+    )
+
+
+def _pairs(equal, candidates, rng):
+    n_samples = len(equal.score)
+    order = np.argsort(equal.score, kind="stable")
+    coin = rng.random_sample(n_samples // 2 + 1) < 0.5
+    side = np.empty(n_samples, dtype=bool)  # one of each two neighbours in the score
+    position = np.arange(n_samples)
+    side[order] = coin[position // 2] ^ (position % 2 == 0)
+    halves = [np.flatnonzero(side), np.flatnonzero(~side)]
+    if min(map(len, halves)) < 4 * LEAST_SIZE or not candidates.member.shape[1]:
+        return []
+    parts = [
+        EqualScores(equal.score[half], equal.hit[half], equal.weight[half], equal.offset[half])
+        for half in halves
+    ]
+    found = []
+    for this, other in ((0, 1), (1, 0)):
+        for pair in propose_pairs(parts[this], candidates, halves[this], LEAST_SIZE, rng):
+            found += _test_pair(pair, candidates, equal.score, halves[other], parts[other])
+    return found
+
+
+def _test_pair(pair, candidates, score, rows, equal):
+    """The larger of two p-values: of the difference, and of the joint effect beyond the parts."""
+    parts = pair.parts(candidates, score)
+    member = parts.all(axis=1)
+    parts, here = parts[rows].astype(np.float64), member[rows][:, None]
+    if effective_size(equal.weight * here[:, 0]) < LEAST_SIZE:
+        return []
+    tilted = parts * (equal.position - 0.5)[:, None]
+    if pair.cut is not None:  # the curve may jump where the range of scores ends
+        equal = equal.beyond(np.column_stack([parts[:, 1], tilted[:, 1]]))
+    alone = parts if pair.cut is not None else np.hstack([parts, tilted])
+    numbers = compare(equal, here)
+    joint = compare(equal.beyond(alone), here, least_share=1e-3)
+    pvalue = np.maximum(numbers.pvalue[0], joint.pvalue[0])
+    return [] if np.isnan(pvalue) else [_tested(pair, member, rows, equal, numbers, 0, pvalue)]
+
+
+# --- p-values of weighted sums of independent labels ----------------------------------------------
+
+
+_ROUNDS = 50
+_NEAR = 1e-3  # of z: the normal tail is exact enough, and the formula is 0 / 0
+_ORDINARY = 1.2  # z below which nobody needs the tail
+
+
+def label_sum_pvalue(total, coefficients, proba, variance=None):
+    r"""Two-sided p-value of :math:`T = \sum_i a_i (y_i - p_i)` for independent labels.
+
+    The tail is the saddlepoint approximation of Lugannani and Rice (1980), which holds far out
+    and for a few expected events; half of a typical step :math:`|a_i|` of the largest labels is
+    taken off \|T\|, as a correction for continuity.
+
+    Parameters
+    ----------
+    total : float
+        Observed T.
+    coefficients, proba : array of shape (n,)
+        a and the probability of each label, strictly between 0 and 1.
+    variance : float, default=None
+        Variance of T where it is known to exceed that of independent labels; T is scaled down.
+
+    Returns
+    -------
+    float
+        Between 0 and 1.
+    """
+    own = float(np.sum(coefficients**2 * proba * (1 - proba)))
+    if not own > 0:
+        return 1.0
+    step = np.sum(np.abs(coefficients) ** 3) / np.sum(coefficients**2)
+    size = abs(total) * np.sqrt(own / max(own, own if variance is None else variance)) - step / 2
+    z = size / np.sqrt(own)
+    if z <= _ORDINARY:
+        return float(min(1.0, 2 * norm.sf(max(z, 0.0))))
+    a = np.sign(total) * coefficients
+    most = np.sum(np.where(a > 0, a * (1 - proba), -a * proba))
+    if size >= 0.999 * most:
+        size = 0.999 * most
+    logit = np.log(proba) - np.log1p(-proba)
+    slope = _solve(size, a, logit, proba, z / np.sqrt(own))
+    bent = expit(logit + slope * a)
+    cumulant = np.sum(np.logaddexp(np.log1p(-proba), np.log(proba) + slope * a) - slope * a * proba)
+    w = np.sqrt(max(2 * (slope * size - cumulant), 0.0))
+    u = slope * np.sqrt(np.sum(a**2 * bent * (1 - bent)))
+    if not (w > _NEAR and u > _NEAR):
+        return float(min(1.0, 2 * norm.sf(z)))
+    tail = norm.sf(w) + norm.pdf(w) * (1 / u - 1 / w)
+    return float(np.clip(2 * tail, 0.0, 1.0))
+
+
+def _solve(size, a, logit, proba, start):
+    """Slope at which the expected sum is `size`: Newton inside of a bracket."""
+    center = np.sum(a * proba)
+    low, high, slope = 0.0, np.inf, start
+    for _ in range(_ROUNDS):
+        bent = expit(logit + slope * a)
+        miss = np.sum(a * bent) - center - size
+        low, high = (slope, high) if miss < 0 else (low, slope)
+        if abs(miss) < 1e-9 * size:
+            break
+        step = slope - miss / max(np.sum(a**2 * bent * (1 - bent)), 1e-300)
+        if not low < step < high:
+            step = 2 * slope if np.isinf(high) else (low + high) / 2
+        slope = step
+    return slope
