@@ -23,7 +23,7 @@ from skcalib import (
     GroupingLossEstimator,
 )
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
-from skcalib.displays._terms import LossTerms
+from skcalib.displays.decomposition import LossTerms
 from skcalib.inference import MeanInterval
 
 draw = DecompositionDisplay.from_predictions

@@ -26,7 +26,7 @@ from skcalib import (
     root_brier_score,
 )
 from skcalib.datasets import make_logistic_scores, make_tempered_simplex
-from skcalib.displays._estimation_curves import ERRORS
+from skcalib.displays._subsamples import ERRORS
 
 draw = EstimationDisplay.from_predictions
 ECE = {"strategy": "uniform", "n_bins": 15}

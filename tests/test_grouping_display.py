@@ -18,8 +18,7 @@ from sklearn.linear_model import LogisticRegression
 
 from skcalib import ClassGroups, GroupingDisplay, GroupingLossEstimator
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
-from skcalib.displays._region_drawing import COLORS
-from skcalib.displays._regions import ABOVE, BELOW, HELD, title
+from skcalib.displays._regions import ABOVE, BELOW, COLORS, HELD, title
 from skcalib.inference import MeanInterval, clopper_pearson
 
 draw = GroupingDisplay.from_predictions

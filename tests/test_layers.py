@@ -81,7 +81,6 @@ LAYER = {f"skcalib.{unit}": n for n, layer in enumerate(LAYERS) for unit in laye
 LAYER["skcalib"] = LAYER.pop("skcalib.__init__")
 #: Private modules that draw: matplotlib at their top, and imported inside functions only.
 DRAWING = (
-    "skcalib.displays._legends",
     "skcalib.displays._plotting",
     "skcalib.displays._probability_scale",
 )

@@ -34,7 +34,7 @@ from skcalib import (
 )
 from skcalib.datasets import make_tempered_simplex
 from skcalib.displays import ReliabilityDisplay
-from skcalib.displays._strategies import make_curve
+from skcalib.displays._curves import make_curve
 from skcalib.errors.isotonic_curve import consistency_band, isotonic_interval
 from skcalib.inference import clopper_pearson
 

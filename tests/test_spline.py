@@ -218,7 +218,7 @@ def test_smooth_curve_and_band_of_a_display():
 
 
 def test_refits_of_many_scores_are_grouped_without_harm():
-    from skcalib.displays._strategies import SplinedCurve
+    from skcalib.displays._curves import SplinedCurve
 
     rng = np.random.default_rng(0)
     p, c = bent(rng, 5000)

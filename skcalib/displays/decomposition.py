@@ -1,10 +1,25 @@
 """Bars of the decomposition of the loss."""
 
-from skcalib.displays._decomposition_doors import FromModels
-from skcalib.displays._term_drawing import draw_terms
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+
+from skcalib._arguments import check_loss, check_notion
+from skcalib._formatting import decimals_of, nonnegative_text
+from skcalib._validation import check_confidence_level
+from skcalib.displays._base import held_out, unit
+from skcalib.displays._regions import grouping_interval
+from skcalib.estimators.calibration_error import CalibrationErrorEstimator
+from skcalib.grouping import GroupingLossEstimator
+from skcalib.inference import MeanInterval
+from skcalib.notions import Classwise, TopLabel
+from skcalib.problem import check_problem
 
 
-class DecompositionDisplay(FromModels):
+class DecompositionDisplay:
     r"""Parts of the loss of several models, as stacked bars with intervals.
 
     Make one with `from_estimator`, `from_estimators` or `from_predictions`. The mean loss of a
@@ -73,6 +88,215 @@ class DecompositionDisplay(FromModels):
         self.confidence_level = confidence_level
         self.unit = unit
 
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true,
+        y_proba,
+        X=None,
+        *,
+        loss="brier",
+        notion="canonical",
+        smoother=None,
+        grouping="partition",
+        confidence_level=0.95,
+        random_state=0,
+        sample_weight=None,
+        labels=None,
+        pos_label=None,
+        name=None,
+        ax=None,
+        **plot_params,
+    ):
+        """Parts of the loss of given probabilities.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n_samples,)
+            Labels.
+        y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), or dict of such
+            Probability of the positive class, or of each class; of several models by their names.
+        X : array-like of shape (n_samples, n_features), default=None
+            Features, or any representation, for the grouping loss; none without.
+        loss : {"brier", "log", "spherical"} or ProperScore, default="brier"
+            The proper score.
+        notion : {"canonical", "classwise", "top_label"} or Notion, default="canonical"
+            The notion of calibration.
+        smoother : None, {"kernel", "isotonic", "binning"}, Smoother or classifier, default=None
+            The calibration curve, as in `CalibrationErrorEstimator`.
+        grouping : {"partition", "risk"}, GroupingLossEstimator or None, default="partition"
+            What estimates the grouping loss: a method of `GroupingLossEstimator`, or an estimator
+            whose further settings are used; None for calibration and refinement only.
+        confidence_level : float, default=0.95
+            Level of the intervals.
+        random_state : int, RandomState instance or None, default=0
+            Seed of the grouping loss, the same for all models.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights.
+        labels : array-like of shape (n_classes,), default=None
+            The class of each column of `y_proba`; needed where `y_true` may lack a class.
+        pos_label : label, default=None
+            The positive class of a binary problem; by default the last.
+        name : str, default=None
+            Name of a single model; "Predictions" by default.
+        ax : Axes, default=None
+            Where to draw.
+        **plot_params : dict
+            Further arguments of `plot`.
+
+        Returns
+        -------
+        DecompositionDisplay
+            The display, drawn.
+
+        Raises
+        ------
+        ValueError
+            For invalid input, and for a model of infinite loss.
+
+        Examples
+        --------
+        >>> from skcalib import DecompositionDisplay
+        >>> from skcalib.datasets import make_tempered_simplex
+        >>> data = make_tempered_simplex(1000, random_state=0)
+        >>> display = DecompositionDisplay.from_predictions(
+        ...     data.y, {"Forecast": data.y_proba, "Truth": data.posterior}, loss="log")
+        >>> [term.name for term in display.terms], display.ax_.get_xlabel()
+        (['Forecast', 'Truth'], 'Log loss in nats')
+        """
+        if not isinstance(y_proba, Mapping):
+            y_proba = {"Predictions" if name is None else name: y_proba}
+        options = check_options(loss, notion, smoother, grouping, confidence_level, random_state)
+        terms = []
+        for model, proba in y_proba.items():
+            problem = check_problem(y_true, proba, labels=labels, pos_label=pos_label)
+            terms.append(loss_terms(model, problem, X, sample_weight, options))
+        display = cls(terms, confidence_level=confidence_level, unit=options.unit)
+        return display.plot(ax=ax, **plot_params)
+
+    @classmethod
+    def from_estimator(cls, estimator, X, y, *, name=None, **params):
+        """Parts of the loss of one classifier on held-out data.
+
+        Parameters
+        ----------
+        estimator : classifier
+            Fitted, unless `cv` is given.
+        X : array-like of shape (n_samples, n_features)
+            Features.
+        y : array-like of shape (n_samples,)
+            Labels.
+        name : str, default=None
+            Name of the model; the class of the estimator by default.
+        **params : dict
+            As in `from_estimators`.
+
+        Returns
+        -------
+        DecompositionDisplay
+            The display, drawn.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_breast_cancer
+        >>> from sklearn.naive_bayes import GaussianNB
+        >>> from skcalib import DecompositionDisplay
+        >>> X, y = load_breast_cancer(return_X_y=True)
+        >>> display = DecompositionDisplay.from_estimator(GaussianNB(), X, y, cv=5, grouping=None)
+        >>> print(display.terms[0])
+        calibration 0.010 [0.003, 0.022], refinement 0.046
+        """
+        name = type(estimator).__name__ if name is None else name
+        return cls.from_estimators({name: estimator}, X, y, **params)
+
+    @classmethod
+    def from_estimators(
+        cls,
+        estimators,
+        X,
+        y,
+        *,
+        cv=None,
+        response_method="auto",
+        loss="brier",
+        notion="canonical",
+        smoother=None,
+        grouping="partition",
+        confidence_level=0.95,
+        random_state=0,
+        sample_weight=None,
+        pos_label=None,
+        ax=None,
+        **plot_params,
+    ):
+        """Parts of the loss of several classifiers on held-out data.
+
+        Parameters
+        ----------
+        estimators : dict of str to classifier
+            The classifiers by their names, fitted unless `cv` is given.
+        X : array-like of shape (n_samples, n_features)
+            Features, dense numbers unless `grouping` is None. For another representation, see
+            `from_predictions`.
+        y : array-like of shape (n_samples,)
+            Labels.
+        cv : None, int or splitter, default=None
+            None: the classifiers are fitted and (X, y) is held out. Else they are cloned, and
+            assessed by their out-of-fold probabilities.
+        response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
+            Decision values become probabilities through the logistic function or the softmax.
+        loss, notion, smoother, grouping, confidence_level, random_state
+            As in `from_predictions`.
+        sample_weight, pos_label, ax, **plot_params
+            As in `from_predictions`; with `cv` weights are also passed to the classifiers.
+
+        Returns
+        -------
+        DecompositionDisplay
+            The display, drawn.
+
+        Raises
+        ------
+        ValueError
+            As `from_predictions`, and if `estimators` is no dict.
+        NotFittedError
+            For classifiers that are not fitted, without `cv`.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_breast_cancer
+        >>> from sklearn.naive_bayes import GaussianNB
+        >>> from sklearn.tree import DecisionTreeClassifier
+        >>> from skcalib import DecompositionDisplay
+        >>> X, y = load_breast_cancer(return_X_y=True)
+        >>> tree = DecisionTreeClassifier(max_depth=2, random_state=0)
+        >>> models = {"Bayes": GaussianNB(), "Tree": tree}
+        >>> display = DecompositionDisplay.from_estimators(models, X, y, cv=5)
+        >>> [round(term.loss, 3) for term in display.terms]
+        [0.056, 0.066]
+        """
+        if not isinstance(estimators, Mapping):
+            raise ValueError(
+                "estimators must be a dict of classifiers by their names; for a single one use "
+                "from_estimator."
+            )
+        options = check_options(loss, notion, smoother, grouping, confidence_level, random_state)
+        terms = []
+        for name, estimator in estimators.items():
+            labels, proba, features, weight, classes, _ = held_out(
+                estimator,
+                X,
+                y,
+                cv=cv,
+                response_method=response_method,
+                sample_weight=sample_weight,
+                owner=cls.__name__,
+            )
+            problem = check_problem(labels, proba, labels=classes, pos_label=pos_label)
+            terms.append(loss_terms(name, problem, features, weight, options))
+        display = cls(terms, confidence_level=confidence_level, unit=options.unit)
+        return display.plot(ax=ax, **plot_params)
+
     def plot(self, ax=None, *, values="auto", legend=True, bar_kwargs=None, whisker_kwargs=None):
         """Draw the bars.
 
@@ -114,3 +338,206 @@ class DecompositionDisplay(FromModels):
         self.ax_.set_xlabel(self.unit[:1].upper() + self.unit[1:])
         self.figure_ = self.ax_.figure
         return self
+
+
+# --- From predictions to the parts of the loss; nothing here draws --------------------------------
+
+
+@dataclass(frozen=True)
+class LossTerms:
+    """Parts of the mean loss of one model.
+
+    ``calibration`` and ``grouping``, a lower bound or None, have the fields ``estimate``, ``low``,
+    ``high`` and ``standard_error``.
+    """
+
+    name: str
+    loss: float
+    calibration: MeanInterval
+    grouping: MeanInterval | None
+
+    @property
+    def rest(self):
+        """What the other parts leave: the refinement, or an upper bound of the irreducible loss."""
+        explained = 0.0 if self.grouping is None else self.grouping.estimate
+        return self.loss - self.calibration.estimate - explained
+
+    @property
+    def parts(self):
+        """The parts that have an interval, by their name."""
+        parts = {"calibration": self.calibration, "grouping": self.grouping}
+        return {name: part for name, part in parts.items() if part is not None}
+
+    def __str__(self):
+        texts = [f"calibration {nonnegative_text(self.calibration)}"]
+        if self.grouping is not None:
+            at_least = "≥ " if self.grouping.estimate >= 0 else ""
+            texts.append(f"grouping {at_least}{nonnegative_text(self.grouping)}")
+        decimals = min(decimals_of(part) for part in self.parts.values())
+        sign = "refinement" if self.grouping is None else "rest ≤"
+        return ", ".join([*texts, f"{sign} {self.rest:z.{decimals}f}"])
+
+
+@dataclass(frozen=True)
+class TermOptions:
+    """Options of the door, checked: parameters of both estimators, and what estimates grouping."""
+
+    shared: dict
+    grouping: GroupingLossEstimator | None
+    unit: str
+
+
+def check_options(loss, notion, smoother, grouping, confidence_level, random_state):
+    """Arguments of `DecompositionDisplay` -> `TermOptions`."""
+    shared = dict(
+        loss=check_loss(loss),
+        notion=check_notion(notion),
+        smoother=smoother,
+        confidence_level=confidence_level,
+    )
+    check_confidence_level(confidence_level)
+    about = {TopLabel: " of the top label", Classwise: ", one class against the rest"}
+    text = unit(loss) + about.get(type(shared["notion"]), "")
+    return TermOptions(shared, _check_grouping(grouping, random_state), text)
+
+
+def _check_grouping(grouping, random_state):
+    """What estimates the grouping loss: None, or an unfitted estimator."""
+    if grouping is None:
+        return None
+    if isinstance(grouping, str) and grouping in ("partition", "risk"):
+        estimator = GroupingLossEstimator(method=grouping)
+    elif isinstance(grouping, GroupingLossEstimator):
+        estimator = clone(grouping).set_params(estimator=None, cv=None)
+    else:
+        raise ValueError(
+            f"grouping must be 'partition', 'risk', a GroupingLossEstimator or None, got "
+            f"{grouping!r}."
+        )
+    if not isinstance(random_state, (int, np.integer)):  # all models have the same halves
+        random_state = check_random_state(random_state).randint(2**31 - 1)
+    return estimator.set_params(n_permutations=0, random_state=random_state)
+
+
+def loss_terms(name, problem, X, sample_weight, options):
+    """Parts of the loss of one model on a `Problem`."""
+    y = problem.target.argmax(axis=1)
+    shared = {**options.shared, "labels": np.arange(len(problem.classes))}
+    calibration = CalibrationErrorEstimator(**shared).fit(problem.forecast, y, sample_weight)
+    if not np.isfinite(calibration.expected_loss_):
+        raise ValueError(
+            f"The loss of {name} is infinite, because it gives probability 0 to a label that "
+            "occurs: there is no bar of that length; use loss='brier'."
+        )
+    interval = MeanInterval(
+        calibration.calibration_error_,
+        *calibration.confidence_interval_,
+        calibration.standard_error_,
+    )
+    bound = None
+    if options.grouping is not None and X is not None:
+        estimator = clone(options.grouping).set_params(**shared)
+        bound = grouping_interval(estimator.fit(X, y, sample_weight, y_proba=problem.forecast))
+    return LossTerms(str(name), calibration.expected_loss_, interval, bound)
+
+
+# --- Drawing of the parts of losses on matplotlib axes, which callers bring -----------------------
+
+
+# Of Okabe and Ito: distinguishable for readers of any colour vision, and of different lightness.
+COLORS = {"calibration": "#d55e00", "grouping": "#56b4e9", "rest": "#d9d9d9"}
+_HEIGHT = 0.46
+_WIDE = 4.0  # inches that a line of numbers needs
+_OFFSET = {"calibration": -0.11, "grouping": 0.11}  # so that whiskers do not meet
+
+
+def draw_terms(ax, terms, *, level, values, legend, bar_style, whisker_style):
+    """Bars and whiskers by the name of the part, and the marks of the losses."""
+    rows = np.arange(len(terms))
+    names = [name for name in _OFFSET if any(name in term.parts for term in terms)]
+    lengths = {name: np.array([_estimate(term, name) for term in terms]) for name in names}
+    lengths["rest"] = np.array([term.rest for term in terms])
+    texts = {
+        "calibration": "Calibration",
+        "grouping": "Grouping (at least)",
+        "rest": "Rest: irreducible (at most)" if "grouping" in names else "Refinement",
+    }
+    # Positive parts are stacked to the right of zero, negative ones to the left.
+    right, left = np.zeros(len(terms)), np.zeros(len(terms))
+    bars, whiskers = {}, {}
+    for name, length in lengths.items():
+        start = np.where(length < 0, left, right)
+        style = {"height": _HEIGHT, "color": COLORS[name], "label": texts[name], "zorder": 2}
+        bars[name] = ax.barh(rows, length, left=start, **{**style, **bar_style})
+        if name in names:
+            label = f"{level} interval" if name == names[0] else None
+            style = {"fmt": ".", "color": "black", "markersize": 3.5, "capsize": 2.5}
+            style |= {"linewidth": 1.0, "label": label, "zorder": 4, **whisker_style}
+            whiskers[name] = _whiskers(ax, terms, name, start, style)
+        right, left = right + np.maximum(length, 0), left + np.minimum(length, 0)
+    losses = np.array([term.loss for term in terms])
+    span = (rows - _HEIGHT / 2, rows + _HEIGHT / 2)
+    ax.vlines(np.zeros(len(rows)), *span, color="black", linewidth=0.8, zorder=3)
+    marks = ax.vlines(losses, *span, color="black", linewidth=2, zorder=5, label="Loss")
+    wide = ax.get_window_extent().width / ax.figure.dpi > _WIDE
+    _write(ax, terms, right, values=wide if values == "auto" else values)
+    if legend:
+        place = {"loc": "lower left", "bbox_to_anchor": (0, 1.0), "frameon": False}
+        place |= {"ncols": 3, "fontsize": "small"} if wide else {"ncols": 2, "fontsize": "x-small"}
+        handles = [*bars.values(), marks, whiskers[names[0]]]
+        ax.legend(handles=handles, handlelength=1.2, columnspacing=1.2, **place)
+    return bars, whiskers, marks
+
+
+def _estimate(term, name):
+    return term.parts[name].estimate if name in term.parts else 0.0
+
+
+def _whiskers(ax, terms, name, start, style):
+    """Intervals of one part, each from the start of its bar, cut at zero, as no part is negative.
+
+    An estimate below zero is marked at zero, with the upper limit that its text has.
+    """
+    here = [k for k, term in enumerate(terms) if name in term.parts]
+    parts = [terms[k].parts[name] for k in here]
+    estimate, low, high = (
+        np.array([getattr(part, field) for part in parts]) for field in ("estimate", "low", "high")
+    )
+    shown = np.maximum(estimate, 0)
+    reach = np.stack([shown - np.maximum(low, 0), np.maximum(high, high - estimate) - shown])
+    reach = np.where(np.isfinite(high - low), reach, 0.0)  # a single sample has no spread to show
+    return ax.errorbar(
+        np.maximum(start[here], 0) + shown,
+        np.array(here) + _OFFSET[name],
+        xerr=np.maximum(reach, 0),
+        **style,
+    )
+
+
+def _write(ax, terms, right, *, values):
+    """Names, losses and numbers of the rows, the first on top."""
+    rows = range(len(terms))
+    for row, term in enumerate(terms):
+        ax.annotate(
+            f"{term.loss:#.3g}",
+            (max(right[row], term.loss), row),
+            xytext=(5, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize="small",
+        )
+        if values:
+            ax.annotate(
+                str(term),
+                (0, row - _HEIGHT / 2),
+                xycoords=("axes fraction", "data"),
+                xytext=(3, 2),
+                textcoords="offset points",
+                va="bottom",
+                fontsize="x-small",
+            ).set_in_layout(False)  # a long line must not squeeze the bars
+    ax.set_yticks(rows, [term.name for term in terms])
+    ax.set_ylim(len(terms) - 0.65, -0.55 if values else -0.35)
+    ax.tick_params(left=False)
+    ax.spines[["top", "right", "left"]].set_visible(False)
+    ax.margins(x=0.08)

@@ -525,3 +525,30 @@ def expected_binned_error(share, gap, variance, n_samples):
     size = np.asarray(n_samples, dtype=np.float64)[..., None] * share
     expected = folded_normal_mean(gap, variance / size) @ share
     return float(expected) if expected.ndim == 0 else expected
+
+
+def expected_errors_of_subsamples(score, event, weight, bins, size):
+    """Mean error at a size: of subsamples, and of calibrated forecasts with the same scores."""
+    edges = quantile_edges(score, bins) if isinstance(bins, int) else bins
+    cell = np.searchsorted(edges[1:-1], score, side="left")
+    mass = np.bincount(cell, weight)
+    full = mass > 0
+    mass = mass[full]
+
+    def mean(values):
+        return np.bincount(cell, weight * values)[full] / mass
+
+    share = mass / mass.sum()
+    # Unequal weights make the mean of a bin vary as if it held fewer samples; 1 for equal ones.
+    spread = mean(weight) / mass * share * len(score)
+    residual = event - score
+    gap = mean(residual)
+    # A subsample without replacement varies less, and not at all if it takes everything.
+    label_variance = np.maximum(mean(score - score**2), 0.0)  # of a score above 1 by rounding
+    variance = (1 - size / len(score)) * spread * np.maximum(mean(residual**2) - gap**2, 0.0)
+    return np.array(
+        [
+            expected_binned_error(share, gap, variance, size),
+            expected_binned_error(share, np.zeros(len(gap)), spread * label_variance, size),
+        ]
+    )

@@ -16,7 +16,10 @@ from skcalib.errors import (
     ks_calibration_error,
     proper_calibration_error,
 )
-from skcalib.errors.binned import check_bins, expected_binned_error, quantile_edges
+from skcalib.errors.binned import (
+    check_bins,
+    expected_errors_of_subsamples,
+)
 from skcalib.notions import Classwise, check_events
 
 _POINTS = 9  # sample sizes, by default
@@ -193,32 +196,8 @@ def _expected(problem, function, sizes, weighted):
     for size in sizes:
         bins = check_bins(n_bins, strategy, int(size))
         problems = zip(score, event, strict=True)
-        rows.append(share * sum(_expected_means(s, e, weight, bins, size) for s, e in problems))
+        rows.append(
+            share
+            * sum(expected_errors_of_subsamples(s, e, weight, bins, size) for s, e in problems)
+        )
     return tuple(np.array(rows).T)
-
-
-def _expected_means(score, event, weight, bins, size):
-    """Mean error at a size: of subsamples, and of calibrated forecasts with the same scores."""
-    edges = quantile_edges(score, bins) if isinstance(bins, int) else bins
-    cell = np.searchsorted(edges[1:-1], score, side="left")
-    mass = np.bincount(cell, weight)
-    full = mass > 0
-    mass = mass[full]
-
-    def mean(values):
-        return np.bincount(cell, weight * values)[full] / mass
-
-    share = mass / mass.sum()
-    # Unequal weights make the mean of a bin vary as if it held fewer samples; 1 for equal ones.
-    spread = mean(weight) / mass * share * len(score)
-    residual = event - score
-    gap = mean(residual)
-    # A subsample without replacement varies less, and not at all if it takes everything.
-    label_variance = np.maximum(mean(score - score**2), 0.0)  # of a score above 1 by rounding
-    variance = (1 - size / len(score)) * spread * np.maximum(mean(residual**2) - gap**2, 0.0)
-    return np.array(
-        [
-            expected_binned_error(share, gap, variance, size),
-            expected_binned_error(share, np.zeros(len(gap)), spread * label_variance, size),
-        ]
-    )

@@ -1,9 +1,13 @@
-"""From a classifier and data to what `from_predictions` takes."""
+"""What displays share: held-out probabilities, units of losses, and words in legends."""
 
 import numpy as np
 
+from skcalib._arguments import check_loss
 from skcalib._validation import check_weight, check_y
 from skcalib.estimators._response import held_out_proba, take_rows
+from skcalib.scores import Brier, LogLoss, Spherical
+
+UNCHANGED = "Unchanged"  # legends: the diagonal of a map
 
 
 def held_out(estimator, X, y, *, cv, response_method, sample_weight, owner):
@@ -23,3 +27,12 @@ def held_out(estimator, X, y, *, cv, response_method, sample_weight, owner):
     features = X if len(rows) == len(y) else take_rows(X, rows)
     weight = None if weight is None else weight[rows]
     return y[rows], proba[rows], features, weight, classes, rows
+
+
+_UNITS = {Brier: "Brier score", LogLoss: "log loss in nats", Spherical: "spherical score"}
+
+
+def unit(loss):
+    """Name and unit of a loss; the class of a score that is not one of ours."""
+    score = check_loss(loss)
+    return _UNITS.get(type(score), type(score).__name__)

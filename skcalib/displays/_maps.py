@@ -17,7 +17,6 @@ from skcalib.estimators.crossfit import CrossFitProba
 from skcalib.estimators.recalibrated import RecalibratedClassifierCV
 from skcalib.recalibration._base import align_columns, is_injective, recalibrated_proba
 
-UNCHANGED = "Unchanged"
 _STEEP = 0.01  # neighbours on the grid that differ by more get a point between them
 
 
