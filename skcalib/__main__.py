@@ -13,7 +13,7 @@ from sklearn.model_selection import train_test_split
 from skcalib._version import __version__
 from skcalib.io import ROUNDING, SUFFIXES, read_predictions
 from skcalib.report import CalibrationReport, ComparisonReport
-from skcalib.report._run import stage
+from skcalib.report.findings import stage
 
 
 def main(arguments=None):

@@ -42,7 +42,7 @@ from skcalib import (
     VectorScaling,
 )
 from skcalib.datasets import make_tempered_simplex
-from skcalib.displays._maps import UNCHANGED
+from skcalib.displays._base import UNCHANGED
 
 draw = RecalibrationDisplay.from_recalibrator
 overlay = RecalibrationDisplay.from_recalibrators

@@ -34,8 +34,8 @@ from skcalib.datasets import make_grouping_problem, make_tempered_simplex
 from skcalib.estimators.selection import default_candidates
 from skcalib.inference import MeanInterval
 from skcalib.report import analysis
-from skcalib.report._from_data import _kind
-from skcalib.report._run import noted
+from skcalib.report.findings import noted
+from skcalib.report.report import _kind
 from skcalib.report.wording import RECALIBRATOR_NAMES, in_code, in_code_predictions
 
 

@@ -11,8 +11,8 @@ from skcalib import CalibrationReport, ComparisonReport, compare_calibration
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
 from skcalib.inference import mean_interval
 from skcalib.problem import check_problem
+from skcalib.report.comparison import find_differences
 from skcalib.report.comparison_wording import QUANTITIES, ranks
-from skcalib.report.differences import find_differences
 from skcalib.scores import Brier
 
 

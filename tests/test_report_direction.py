@@ -6,8 +6,9 @@ from scipy.special import expit, logit, softmax
 
 from skcalib import CalibrationReport
 from skcalib.problem import check_problem
-from skcalib.report.direction import Gains, direction_of, held_out_gains, logistic_recalibration
-from skcalib.report.places import equal_information, range_label
+from skcalib.report.direction import direction_of, held_out_gains, logistic_recalibration
+from skcalib.report.findings import Gains
+from skcalib.report.subgroups import equal_information, range_label
 from skcalib.report.suspicions import find_suspicions
 
 

@@ -19,7 +19,7 @@ from skcalib.problem import check_problem
 from skcalib.report.analysis import find_errors, find_test
 from skcalib.report.direction import logistic_recalibration
 from skcalib.report.findings import TEST_LEVEL
-from skcalib.report.places import find_places, worst_places
+from skcalib.report.subgroups import find_places, worst_places
 
 
 def report(n_samples=2000, n_classes=2, temperature=0.6, **parameters):

@@ -9,8 +9,9 @@ from skcalib import CalibrationReport
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
 from skcalib.inference import MeanInterval
 from skcalib.problem import check_problem
-from skcalib.report import groups
-from skcalib.report.groups import GroupingFinding, ModelBound, find_grouping
+from skcalib.report import subgroups as groups
+from skcalib.report.findings import GroupingFinding, ModelBound
+from skcalib.report.subgroups import find_grouping
 
 REFINEMENT = MeanInterval(0.2, 0.19, 0.21, 0.005)
 

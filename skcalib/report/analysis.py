@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from skcalib._arguments import check_loss, check_notion
+from skcalib.error_intervals import calibration_error_interval
 from skcalib.error_intervals.methods import interval_of_smoothed
 from skcalib.errors.proper import decompose, smooth_notion
 from skcalib.estimators.selection import (
@@ -25,17 +26,24 @@ from skcalib.inference import (
 from skcalib.notions import TopLabel
 from skcalib.recalibration import VectorScaling
 from skcalib.recalibration._base import fit_recalibrator, recalibrated_proba
-from skcalib.report._run import noted, stage
 from skcalib.report.direction import direction_of, held_out_gains, logistic_recalibration
-from skcalib.report.findings import FEWEST_LABELS, Advice, BrierChange, ErrorFinding, Findings
-from skcalib.report.groups import find_grouping
-from skcalib.report.places import find_places
-from skcalib.report.reported import find_reported
+from skcalib.report.findings import (
+    FEWEST_LABELS,
+    Advice,
+    BrierChange,
+    ErrorFinding,
+    Findings,
+    ReportedNumber,
+    noted,
+    stage,
+)
+from skcalib.report.subgroups import find_grouping, find_places
 from skcalib.report.suspicions import find_suspicions
 from skcalib.significance import kernel_calibration_test
 from skcalib.significance.kernel import MIN_SAMPLES
 from skcalib.smoothers import IsotonicSmoother, LogitSmoother
 from skcalib.smoothers._base import check_folds
+from skcalib.summary import ROWS, calibration_summary
 from skcalib.tower import weighted_mean
 
 #: Losses of a report, in the order of its table.
@@ -406,3 +414,70 @@ def _omitted(problem, part):
             f"{len(part.weight):,} of the samples."
         )
     return tuple(said)
+
+
+# --- The numbers that others report ---------------------------------------------------------------
+
+
+_ERRORS = {
+    "ece": (
+        "ECE, 15 bins of equal width",
+        "Biased upward, most where forecasts are calibrated; the interval is for these bins.",
+    ),
+    "ks": (
+        "Kolmogorov-Smirnov error",
+        "The largest cumulative difference, without bins; biased upward by noise.",
+    ),
+    "root_brier_score": (
+        "Root Brier score",
+        "An upper bound of the typical error, as it includes the irreducible loss.",
+    ),
+}
+
+
+def find_reported(problem, level, random_state, n_jobs=None):
+    """`Problem` -> tuple of `ReportedNumber`; of two classes the summary of a risk model first."""
+    data = {
+        "y_true": problem.classes[problem.target.argmax(axis=1)],
+        "y_proba": problem.forecast,
+        "confidence_level": level,
+        "labels": problem.classes,
+    }
+    if problem.weight.min() < problem.weight.max():
+        data["sample_weight"] = problem.weight
+    run = {"random_state": random_state, "n_jobs": n_jobs}
+    summary = _summary(data, random_state) if len(problem.classes) == 2 else []
+    return tuple(summary + [_error(key, data, run) for key in _ERRORS])
+
+
+def _summary(data, random_state):
+    """The quantities of `calibration_summary`."""
+    found = calibration_summary(**data, random_state=random_state)
+    numbers = []
+    for key, (name, perfect, explanation) in ROWS.items():
+        value = getattr(found, key)
+        if isinstance(value, float):
+            value = MeanInterval(value, value, value, 0.0)
+        note = found.notes.get(key) or f"{explanation[0].upper()}{explanation[1:]}."
+        if perfect is not None:
+            name += f" ({perfect:g} is perfect)"
+        numbers.append(ReportedNumber(key, name, note, value))
+    return numbers
+
+
+def _error(key, data, run):
+    """An error by its name, of the confidence, or for two classes of the event."""
+    name, note = _ERRORS[key]
+    notion = {}
+    if key != "root_brier_score":
+        binary = len(data["labels"]) == 2
+        notion = {"notion": "canonical" if binary else "top_label"}
+        name += "" if binary else ", of the confidence"
+    try:
+        found = calibration_error_interval(key, **data, **run, **notion)
+    except ValueError as error:
+        return ReportedNumber(key, name, str(error), None)
+    value = MeanInterval(found.estimate, found.low, found.high, found.standard_error)
+    if not found.valid:
+        note += f" It may not hold: {found.reason}."
+    return ReportedNumber(key, name, note, value, found.target, found.valid)

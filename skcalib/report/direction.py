@@ -10,8 +10,6 @@ calibration map, which may add a curve. Several classes: the slope is one invers
 all logits, the shift is a bias of each class.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy.special import expit, log_softmax
 from scipy.stats import chi2, norm
@@ -20,6 +18,7 @@ from skcalib.inference import MeanInterval
 from skcalib.links import Link, TemperatureMap, fit_link
 from skcalib.links._base import detection_limit, log_forecast
 from skcalib.links.temperature import minimise_convex, optimal_inverse_temperature
+from skcalib.report.findings import Gains, LogisticRecalibration
 from skcalib.scores import LogLoss
 from skcalib.tower import weighted_mean
 
@@ -28,29 +27,6 @@ MOST_PROBABILITIES = 5_000_000
 _LIMIT = 0.01  # what stands for a forecast of exactly 0, unless smaller ones occur
 _WEAK = 0.01  # precision of the priors that keep separable fits finite, in samples
 _BIAS_PRECISION = 4.0  # of class biases: a prior standard deviation of one half
-
-
-@dataclass(frozen=True)
-class LogisticRecalibration:
-    """Shift and slope of an event on the logit, fitted together, and the test of both.
-
-    ``shift`` is the log odds by which the event is more frequent than forecast at the mean logit
-    (0 if calibrated), ``slope`` that of the centred logit (1 if calibrated). ``pvalue`` is of
-    Cox's likelihood-ratio test of both, with two degrees of freedom.
-    """
-
-    shift: MeanInterval
-    slope: MeanInterval
-    pvalue: float
-
-
-@dataclass(frozen=True)
-class Gains:
-    """Held-out gains of the log loss, in nats: of the shift, the slope, and the whole map."""
-
-    shift: float
-    slope: float
-    whole: float
 
 
 def logistic_recalibration(forecast, target, weight, confidence_level):

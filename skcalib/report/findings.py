@@ -1,19 +1,102 @@
 """What a report finds: numbers with intervals, before any wording or drawing."""
 
+import sys
+import warnings
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
+from time import perf_counter
 
 import numpy as np
+from sklearn.utils import check_random_state
 
+from skcalib._version import __version__
 from skcalib.errors import ScoreDecomposition
 from skcalib.estimators.selection import RecalibratorSelection
 from skcalib.inference import CalibrationTest, MeanInterval
-from skcalib.report.direction import Gains, LogisticRecalibration
-from skcalib.report.groups import GroupingFinding
 
 #: Level of each test that counts for the verdict beside the intervals; several are made.
 TEST_LEVEL = 0.005
 #: Labels of the rarer kind that are needed before a recalibration map is recommended.
 FEWEST_LABELS = 10
+#: Level of the tests of grouping loss, which count only where the interval lies above zero too.
+GROUPING_LEVEL = 0.05
+
+
+@dataclass(frozen=True)
+class LogisticRecalibration:
+    """Shift and slope of an event on the logit, fitted together, and the test of both.
+
+    ``shift`` is the log odds by which the event is more frequent than forecast at the mean logit
+    (0 if calibrated), ``slope`` that of the centred logit (1 if calibrated). ``pvalue`` is of
+    Cox's likelihood-ratio test of both, with two degrees of freedom.
+    """
+
+    shift: MeanInterval
+    slope: MeanInterval
+    pvalue: float
+
+
+@dataclass(frozen=True)
+class Gains:
+    """Held-out gains of the log loss, in nats: of the shift, the slope, and the whole map."""
+
+    shift: float
+    slope: float
+    whole: float
+
+
+@dataclass(frozen=True)
+class ModelBound:
+    """Grouping loss by a cross-fitted model of score and features, on ``n_samples`` of them."""
+
+    grouping_loss: MeanInterval
+    pvalue: float
+    n_samples: int
+
+    @property
+    def detected(self):
+        """True where the interval lies above zero and the test rejects."""
+        return self.grouping_loss.low > 0 and self.pvalue < GROUPING_LEVEL
+
+
+@dataclass(frozen=True)
+class GroupingFinding:
+    """Groups and grouping loss of the event (with more than two classes: of the confidence).
+
+    ``named`` are the groups that differ from others with equal scores (`GroupDifference`, the most
+    harmful first, false discovery rate below .05 over the ``n_tried`` groups tested). They do not
+    depend on the lower bounds of the grouping loss: ``grouping_loss`` and ``pvalue`` are by trees,
+    ``model`` is by a model of all features. A lower bound that is not above zero means that no
+    grouping loss was detected. ``rest`` is what calibration and `bound` leave of the Brier score,
+    with an interval that is too wide rather than too narrow. ``note`` says why a number is missing
+    or weak.
+    """
+
+    grouping_loss: MeanInterval | None = None
+    rest: MeanInterval | None = None
+    pvalue: float | None = None
+    model: ModelBound | None = None
+    named: tuple = ()
+    n_tried: int = 0
+    note: str = ""
+
+    @property
+    def by_trees(self):
+        """True where the interval of the trees lies above zero and their test rejects."""
+        there = self.grouping_loss is not None
+        return there and self.grouping_loss.low > 0 and self.pvalue < GROUPING_LEVEL
+
+    @property
+    def detected(self):
+        """True where the bound by trees, or by a model, is significant."""
+        return self.by_trees or (self.model is not None and self.model.detected)
+
+    @property
+    def bound(self):
+        """The lower bound to tell: of the trees, or of the model where only that is significant."""
+        only_model = self.detected and not self.by_trees
+        return self.model.grouping_loss if only_model else self.grouping_loss
 
 
 @dataclass(frozen=True)
@@ -219,3 +302,47 @@ class Findings:
     def groups_differ(self):
         """True where groups are named, or the grouping loss lies above zero."""
         return bool(self.named_groups) or (self.grouping is not None and self.grouping.detected)
+
+
+# --- What a run of a report depends on ------------------------------------------------------------
+
+
+#: Packages whose versions a report records.
+PACKAGES = ("scikit-learn", "numpy", "scipy", "matplotlib")
+
+
+def versions():
+    """Versions of what the numbers depend on."""
+    return {"skcalib": __version__, **{name: version(name) for name in PACKAGES}}
+
+
+def check_seed(random_state):
+    """A whole number, so that all stages and a later run can share it."""
+    if isinstance(random_state, (int, np.integer)):
+        check_random_state(random_state)  # refuses negative ones
+        return int(random_state)
+    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+
+
+@contextmanager
+def noted():
+    """A list of what was warned of inside, once each: a report tells it on its page."""
+    notes = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield notes
+    for one in caught:
+        if not issubclass(one.category, UserWarning):
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+        elif str(one.message) not in notes:
+            notes.append(str(one.message))
+
+
+@contextmanager
+def stage(what, verbose, name):
+    """Says how long a part of the report took, where somebody wants to know."""
+    start = perf_counter()
+    yield
+    if verbose:
+        said = f"[CalibrationReport] {name}: {what}, {perf_counter() - start:.1f} s"
+        print(said, file=sys.stderr, flush=True)

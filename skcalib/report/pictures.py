@@ -7,9 +7,9 @@ import numpy as np
 
 from skcalib._formatting import percent
 from skcalib.displays import GroupingDisplay, ReliabilityDisplay
-from skcalib.report._run import noted
 from skcalib.report.blocks import Picture, Pictures
-from skcalib.report.places import worst_places
+from skcalib.report.findings import noted
+from skcalib.report.subgroups import worst_places
 from skcalib.report.wording import N_NAMED, event_name, recalibrator_name, shorten
 
 #: With more classes than this, a diagram for each is too much.

@@ -18,9 +18,8 @@ from skcalib._formatting import (
     rates,
     says_nothing,
 )
-from skcalib.report._run import versions
-from skcalib.report.findings import FEWEST_LABELS, TEST_LEVEL
-from skcalib.report.places import worst_places
+from skcalib.report.findings import FEWEST_LABELS, TEST_LEVEL, versions
+from skcalib.report.subgroups import worst_places
 
 LOSS_NAMES = {"brier": "Brier score", "log": "Log loss"}
 NOTION_NAMES = {

@@ -1,0 +1,320 @@
+"""Ranges of scores, classes and groups whose forecasts differ from the observed frequencies."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from skcalib.estimators._response import take_rows
+from skcalib.grouping import GroupingLossEstimator
+from skcalib.grouping._candidates import encode_features, plain_rule
+from skcalib.grouping.equal_scores import compare_groups, feature_names
+from skcalib.grouping.partition import check_features
+from skcalib.inference import MeanInterval, rate_interval
+from skcalib.notions import TopLabel
+from skcalib.report.findings import GroupingFinding, ModelBound, noted
+
+_MOST_RANGES = 10
+_FEWEST_SAMPLES = 10
+_FEW_RANGES = 4  # whatever the information: overconfident scores say that there is little
+_SAMPLES_PER_RANGE = 20
+_INFORMATION_PER_RANGE = 4.0  # sum of p (1 - p)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A range of scores, or a class: mean prediction against observed frequency.
+
+    ``low_score`` and ``high_score`` are the ends of a range; a class has 0 and 1. [low, high] is
+    the Clopper-Pearson interval of ``mean_outcome``, widened so that those of all places of the
+    ``kind`` ("scores" or "class") hold at once. ``share`` is that of the samples, by weight.
+    """
+
+    kind: str
+    label: str
+    low_score: float
+    high_score: float
+    n_samples: int
+    share: float
+    mean_score: float
+    mean_outcome: float
+    low: float
+    high: float
+
+    @property
+    def detected(self):
+        """True where the interval does not hold the mean score."""
+        return not self.low <= self.mean_score <= self.high
+
+    @property
+    def too_high(self):
+        """True where the mean prediction lies above the observed frequency."""
+        return self.mean_score > self.mean_outcome
+
+    @property
+    def harm(self):
+        """What the gap adds to a squared error."""
+        return self.share * (self.mean_score - self.mean_outcome) ** 2
+
+
+def find_places(problem, level):
+    """Ranges of the confidence (for two classes: of the event's probability), then classes."""
+    n_samples, n_classes = problem.forecast.shape
+    forecast, target = problem.forecast, problem.target
+    if n_classes > 2:
+        forecast, target = next(TopLabel().problems(forecast, target))
+    score, outcome, weight = forecast[:, 1], target[:, 1], problem.weight
+    level = place_level(level)
+    groups = equal_information(score, weight)
+    ranges = [
+        _place("scores", label, ends, index, score, outcome, weight, level, len(groups))
+        for index, ends, label in groups
+    ]
+    every = np.arange(n_samples)
+    columns = [1] if n_classes == 2 else range(n_classes)
+    classes = [
+        _place("class", str(problem.classes[k]), (0.0, 1.0), every,
+               problem.forecast[:, k], problem.target[:, k], weight, level, len(columns))
+        for k in columns
+    ]  # fmt: skip
+    return (*ranges, *classes)
+
+
+def place_level(confidence_level):
+    """Level at which the intervals of all ranges, or of all classes, hold together.
+
+    It is stricter than that of the report, since there are many ranges and classes.
+    """
+    return 1 - (1 - confidence_level) / 5
+
+
+def worst_places(places, kind, most):
+    """Those of a kind that are significantly off, the largest harm first."""
+    found = [place for place in places if place.kind == kind and place.detected]
+    return sorted(found, key=lambda place: -place.harm)[:most]
+
+
+def equal_information(score, weight):
+    """Ranges of equal sums of p (1 - p): list of (rows, (lowest, highest score), label).
+
+    So a rare event has ranges where its events are. Equal scores stay together, and no two ranges
+    have the same label.
+    """
+    order = np.argsort(score, kind="stable")
+    sorted_score = score[order]
+    # A little weight of each sample keeps ranges of scores of exactly 0 or 1 apart.
+    information = weight[order] * (sorted_score * (1 - sorted_score) + 1e-6)
+    size = len(score) * information.sum() / weight.sum()
+    n_ranges = int(
+        np.clip(
+            min(max(size / _INFORMATION_PER_RANGE, _FEW_RANGES), len(score) / _SAMPLES_PER_RANGE),
+            1,
+            _MOST_RANGES,
+        )
+    )
+    reached = np.cumsum(information) / information.sum()
+    which = np.minimum((reached * n_ranges - 1e-9).astype(int), n_ranges - 1)
+    first = np.searchsorted(sorted_score, sorted_score)  # ties follow the first of them
+    starts = np.flatnonzero(np.diff(which[first], prepend=-1))
+    parts = _large_enough(np.split(order, starts[1:]))
+    groups = []
+    for part in parts:
+        ends = float(score[part].min()), float(score[part].max())
+        groups.append((part, ends))
+    return _labelled(groups, score)
+
+
+def _large_enough(parts):
+    """Parts of too few samples join the one before; the first one joins the next."""
+    joined = []
+    for part in parts:
+        if joined and min(len(part), len(joined[-1])) < _FEWEST_SAMPLES:
+            joined[-1] = np.concatenate([joined[-1], part])
+        else:
+            joined.append(part)
+    return joined
+
+
+def _labelled(groups, score):
+    """Labels with as many decimals as distinguish the ranges; equal ones are merged."""
+    for decimals in (1, 2, 3, 4):
+        labels = [range_label(*ends, decimals) for _, ends in groups]
+        if len(set(labels)) == len(labels):
+            break
+    merged = []
+    for (rows, ends), label in zip(groups, labels, strict=True):
+        if merged and merged[-1][2] == label:
+            rows = np.concatenate([merged[-1][0], rows])
+            ends = (merged[-1][1][0], ends[1])
+            merged.pop()
+        merged.append((rows, ends, label))
+    return merged
+
+
+def range_label(low, high, decimals=1):
+    """Ends in percent; equal ones once."""
+    said = [f"{100 * end:.{decimals}f}" for end in (low, high)]
+    return f"{said[0]} %" if said[0] == said[1] else f"{said[0]} to {said[1]} %"
+
+
+def _place(kind, label, ends, index, score, outcome, weight, level, n_places):
+    """Mean score and outcome of some samples, with an exact interval at their effective size."""
+    mass = weight[index]
+    mean_score = float(np.average(score[index], weights=mass))
+    found = rate_interval(outcome[index], mass, 1 - (1 - level) / n_places)
+    share = float(mass.sum() / weight.sum())
+    numbers = (mean_score, found.estimate, found.low, found.high)
+    return Place(kind, label, *ends, len(index), share, *numbers)
+
+
+# --- Groups in a report ---------------------------------------------------------------------------
+
+
+#: Rows of the bound by a model, at most.
+MOST_ROWS = 20_000
+#: Level sets of the figure.
+N_LEVEL_SETS = 5
+
+
+def find_grouping(problem, features, refinement, level, random_state, n_jobs=None):
+    """Groups that differ at equal scores, and lower bounds of the grouping loss.
+
+    Parameters
+    ----------
+    problem : Problem
+        Validated forecasts. The event of two classes is the last one.
+    features : array-like of shape (n_samples, n_features)
+        Numbers, and in data frames categories.
+    refinement : MeanInterval
+        Refinement of the Brier score of the same event.
+    level : float
+        Confidence level.
+    random_state : int
+        Seed.
+    n_jobs : int, default=None
+        Jobs.
+
+    Returns
+    -------
+    finding : GroupingFinding
+        Only a note where the features cannot be used.
+    split : GroupingLossEstimator or None
+        Regions for `GroupingDisplay`: the most harmful named group against all others, and a
+        balanced split of each level set where no group is named.
+    """
+    features, encoded = encode_features(features)
+    try:
+        values = check_features(features, allow_nan=True)
+    except ValueError as error:  # the rest of the report stands
+        return GroupingFinding(note=str(error)), None
+    names = feature_names(features, values.shape[1])
+    compared, rows, members = compare_groups(
+        problem, values, names, encoded, confidence_level=level, random_state=random_state
+    )
+    notes = [compared.note] if compared.note else []
+    common = {
+        "notion": "canonical" if problem.forecast.shape[1] == 2 else "top_label",
+        "labels": problem.classes,
+        "confidence_level": level,
+        "n_jobs": n_jobs,
+        "random_state": random_state,
+    }
+    y = problem.classes[problem.target.argmax(axis=1)]
+    data = {"sample_weight": problem.weight, "y_proba": problem.forecast}
+    n_permutations = int(np.clip(20_000_000 // len(y), 200, 999))
+    finding = GroupingFinding(named=compared.named, n_tried=compared.n_tried)
+    try:
+        with noted() as warned:
+            found = GroupingLossEstimator(swap=True, n_permutations=n_permutations, **common).fit(
+                values, y, **data
+            )
+    except ValueError as error:  # too few samples
+        return replace(finding, note=" ".join([*notes, str(error)])), None
+    finding = replace(
+        finding,
+        grouping_loss=_bound(found),
+        pvalue=found.pvalue_,
+        model=_model_bound(problem, values, y, common),
+        note=" ".join([*notes, *warned]),
+    )
+    finding = replace(finding, rest=_rest(refinement, finding.bound))
+    if compared.named:
+        split = _named_split(problem, y, rows, members[0], compared.named[0].rule, common)
+    else:
+        split = _balanced_split(features, y, data, encoded, common)
+    return finding, split
+
+
+def _named_split(problem, y, rows, member, rule, common):
+    """Regions of one named group and of all others, on the samples that were compared."""
+    estimator = GroupingLossEstimator(
+        partitioner="stump", n_bins=N_LEVEL_SETS, n_permutations=0, **common
+    )
+    try:
+        with noted():
+            estimator.fit(
+                np.zeros((len(rows), 1)),
+                y[rows],
+                sample_weight=problem.weight[rows],
+                y_proba=problem.forecast[rows],
+                regions=np.where(member, rule, "others"),
+            )
+    except ValueError:  # a group too small to be cut into level sets
+        return None
+    estimator.regions_ = [
+        replace(one, rule=one.rule.removeprefix("region ")) for one in estimator.regions_
+    ]
+    return estimator
+
+
+def _balanced_split(features, y, data, encoded, common):
+    """Two regions of each level set, learned on one half and measured on the other."""
+    estimator = GroupingLossEstimator(
+        partitioner="stump", n_bins=N_LEVEL_SETS, n_permutations=0, **common
+    )
+    try:
+        with noted():
+            estimator.fit(features, y, **data)
+    except ValueError:
+        return None
+    estimator.regions_ = [
+        replace(one, rule=plain_rule(one.rule, encoded)) for one in estimator.regions_
+    ]
+    return estimator
+
+
+def _model_bound(problem, values, y, common):
+    """The bound by a model of score and features; None where it needs more samples."""
+    rows = np.arange(len(y))
+    if len(y) > MOST_ROWS:
+        rng = np.random.RandomState(common["random_state"])
+        rows = np.sort(rng.choice(len(y), MOST_ROWS, replace=False))
+    try:
+        with noted():
+            found = GroupingLossEstimator(method="risk", **common).fit(
+                take_rows(values, rows),
+                y[rows],
+                sample_weight=problem.weight[rows],
+                y_proba=problem.forecast[rows],
+            )
+    except ValueError:  # a few samples, or values that boosting refuses
+        return None
+    if not np.isfinite(found.pvalue_):
+        return None
+    return ModelBound(_bound(found), float(found.pvalue_), len(rows))
+
+
+def _bound(found):
+    low, high = found.confidence_interval_
+    return MeanInterval(found.grouping_loss_, low, high, found.standard_error_)
+
+
+def _rest(refinement, bound):
+    """What calibration and grouping leave of the loss; a bound below zero takes nothing off.
+
+    Standard errors of two estimates add at most; how these two move together is not known.
+    """
+    taken, high = max(bound.estimate, 0.0), max(bound.high, 0.0)
+    rest = refinement.estimate - taken
+    reach = refinement.high - refinement.estimate + high - taken
+    error = refinement.standard_error + bound.standard_error
+    return MeanInterval(rest, rest - reach, rest + reach, error)
