@@ -110,8 +110,7 @@ from skcalib.smoothers import (
 )
 from skcalib.streaming import IncrementalReliability
 from skcalib.summary import CalibrationSummary, calibration_summary
-from skcalib.theory.bounds import ece_bias_bound, optimal_n_bins
-from skcalib.theory.generalization import ece_generalization_bound
+from skcalib.theory.bounds import ece_bias_bound, ece_generalization_bound, optimal_n_bins
 from skcalib.theory.supersample import (
     InformationEstimate,
     SupersampleEvaluation,

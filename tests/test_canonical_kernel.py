@@ -13,9 +13,13 @@ from scipy.special import gammaln
 from threadpoolctl import threadpool_info
 
 from skcalib.smoothers._dirichlet import canonical
-from skcalib.smoothers._dirichlet.canonical import canonical_average, canonical_log_likelihoods
-from skcalib.smoothers._dirichlet.pruning import Dropping, kd_tiles
-from skcalib.smoothers._dirichlet.sums import Sources
+from skcalib.smoothers._dirichlet.canonical import (
+    Dropping,
+    Sources,
+    canonical_average,
+    canonical_log_likelihoods,
+    kd_tiles,
+)
 
 TINY = np.finfo(np.float64).tiny
 EPS = np.finfo(np.float64).eps

@@ -29,12 +29,15 @@ from skcalib import (
     unconditional_mean_embedding_error,
 )
 from skcalib.datasets import make_tempered_simplex, make_widmann
-from skcalib.error_intervals._gaps import covariance, normal_draws, score_gaps, squared_gaps
-from skcalib.error_intervals._squared_norms import (
+from skcalib.error_intervals._norms import (
     SquaredNorm,
+    covariance,
+    normal_draws,
     residual_kernel,
+    score_gaps,
     signal_slope,
     squared_embedding_norm,
+    squared_gaps,
 )
 from skcalib.error_intervals.interval import METRICS, all_options
 from skcalib.notions import NOTIONS
@@ -222,7 +225,7 @@ def test_draws_have_the_covariance_by_either_route(monkeypatch):
     centred = rows.toarray() - np.outer(gaps.weight, rows.toarray().sum(axis=0))
     expected = centred.T @ centred
     dense = normal_draws(rows, 20_000, rng, weight=gaps.weight)
-    monkeypatch.setattr("skcalib.error_intervals._gaps._DENSE", 0)
+    monkeypatch.setattr("skcalib.error_intervals._norms._DENSE", 0)
     streamed = normal_draws(rows, 20_000, rng, weight=gaps.weight)
     for draws in (dense, streamed):
         assert np.abs(np.cov(draws.T) - expected).max() < 0.05 * expected.max()

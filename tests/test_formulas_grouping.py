@@ -21,10 +21,15 @@ from sklearn.tree import DecisionTreeClassifier
 from skcalib import Brier, LogLoss, QuantileBins, Spherical
 from skcalib.grouping._fit import (
     GroupingProblem,
+    _best_scale,
+    _refine,
+    _refined,
+    default_model,
     fit_given_regions,
     fit_partition,
     fit_problem,
     fit_risk,
+    risk_terms,
 )
 from skcalib.grouping.estimator import Options
 from skcalib.grouping.partition import (
@@ -42,7 +47,6 @@ from skcalib.grouping.partition import (
     stratified_half,
 )
 from skcalib.grouping.regions import bonferroni, permutation_pvalue, region_table
-from skcalib.grouping.risk import _best_scale, _refine, _refined, default_model, risk_terms
 from skcalib.smoothers._base import check_folds
 
 SCORES = [Brier(), LogLoss(), Spherical()]

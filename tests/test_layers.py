@@ -35,13 +35,12 @@ LAYERS = (
         "datasets": "simulators with known truth",
         "notions": "what a forecast is calibrated for: problems, event names, event scores",
         "smoothers": "estimates of conditional expectations",
-        "theory.generalization": "bounds of the error on new data",
+        "theory": "what theory says of binned errors",
         "tower": "mean divergences and their bias",
     },
     {
         "_arguments": "losses, notions, smoothers and methods by name",
         "inference": "intervals, tests, effective sizes",
-        "theory": "what theory says of binned errors",
     },
     {
         "errors": "calibration errors of labels and forecasts",

@@ -40,7 +40,7 @@ from skcalib import (
 )
 from skcalib.__main__ import main
 from skcalib.io import read_predictions
-from skcalib.recalibration.smoothing import SmootherRecalibrator
+from skcalib.recalibration.one_vs_rest import SmootherRecalibrator
 
 INSTANCES = [
     *instances(),

@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 from skcalib._formatting import record_text
 from skcalib._validation import check_confidence_level, check_count
 from skcalib.error_intervals import methods
-from skcalib.error_intervals._resampling import bootstrap, jackknife, normal_limits, subsampling
+from skcalib.error_intervals.methods import bootstrap, jackknife, normal_limits, subsampling
 from skcalib.errors import (
     calibration_error,
     calibration_upper_bound,

@@ -14,10 +14,9 @@ from skcalib._arguments import check_loss, check_notion, check_smoother
 from skcalib._parallel import run_each
 from skcalib._validation import check_confidence_level, check_proba, check_weight
 from skcalib.estimators._base import ClassifierInspector
-from skcalib.grouping._fit import GroupingProblem, fit_problem
+from skcalib.grouping._fit import GroupingProblem, default_model, fit_problem
 from skcalib.grouping.partition import allows_nan, check_features
 from skcalib.grouping.regions import bonferroni
-from skcalib.grouping.risk import default_model
 from skcalib.notions import Canonical, Classwise, TopLabel
 from skcalib.problem import check_problem
 

@@ -1,16 +1,17 @@
 """Links: parametric maps of logits, and the one routine that fits them."""
 
 from skcalib.links._base import Link, LinkFit, fit_link
-from skcalib.links.affine import (
+from skcalib.links.maps import (
     BetaMap,
     BinaryMap,
     DirichletMap,
     MatrixMap,
+    MonotoneNetwork,
+    MonotonePieces,
     PlattMap,
     QuadraticMap,
     VectorMap,
 )
-from skcalib.links.diagonal import MonotoneNetwork, MonotonePieces
 from skcalib.links.temperature import BiasCorrectedTemperature, TemperatureMap
 
 __all__ = [

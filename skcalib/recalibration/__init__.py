@@ -9,6 +9,9 @@ from skcalib.recalibration._base import (
 from skcalib.recalibration.one_vs_rest import (
     BetaCalibration,
     BinaryLinkRecalibrator,
+    HistogramBinning,
+    IsotonicRecalibrator,
+    KernelRecalibrator,
     OneVsRestRecalibrator,
     PlattScaling,
     QuadraticScaling,
@@ -18,11 +21,6 @@ from skcalib.recalibration.scaling import (
     DirichletCalibration,
     MatrixScaling,
     VectorScaling,
-)
-from skcalib.recalibration.smoothing import (
-    HistogramBinning,
-    IsotonicRecalibrator,
-    KernelRecalibrator,
 )
 from skcalib.recalibration.temperature import (
     BiasCorrectedTemperatureScaling,

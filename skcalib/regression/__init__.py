@@ -5,9 +5,12 @@ from skcalib.regression.kernel import (
     kernel_calibration_test_gaussian,
 )
 from skcalib.regression.recalibrated import RecalibratedRegressorCV
-from skcalib.regression.reliability import VarianceReliability, variance_reliability
+from skcalib.regression.reliability import (
+    VarianceReliability,
+    dawid_sebastiani_score,
+    variance_reliability,
+)
 from skcalib.regression.scaling import VarianceScaling
-from skcalib.regression.scores import dawid_sebastiani_score
 
 __all__ = [
     "RecalibratedRegressorCV",

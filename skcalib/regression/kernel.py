@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 
 from skcalib._validation import check_count
 from skcalib.errors.kernel import ResidualKernel, check_estimator, estimate
-from skcalib.regression.scores import check_moments, check_numbers
+from skcalib.regression.reliability import check_moments, check_numbers
 from skcalib.significance.kernel import run_test
 
 _SUBSAMPLE = 2000  # forecasts whose distances choose a bandwidth

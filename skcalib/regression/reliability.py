@@ -1,12 +1,13 @@
-"""The reliability of the variance: squared errors against what was forecast."""
+"""Validated means and variances, their score, and the reliability of the variance."""
 
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse import issparse
 
-from skcalib._validation import check_confidence_level
+from skcalib._validation import check_confidence_level, check_weight, in_words, moderate
 from skcalib.inference import mean_interval
-from skcalib.regression.scores import check_moments
+from skcalib.scores import DawidSebastiani
 from skcalib.smoothers import QuantileBins
 from skcalib.tower import weighted_mean
 
@@ -130,3 +131,151 @@ def _ratio(squared, variance, weight, confidence_level):
     with np.errstate(over="ignore"):  # hardly more than one effective sample: infinity
         low, high = np.exp([interval.low, interval.high])
     return ratio, ratio * float(low), ratio * float(high)
+
+
+# --- Scores of forecast means and variances -------------------------------------------------------
+
+
+def dawid_sebastiani_score(y_true, y_mean, y_var, *, sample_weight=None):
+    r"""Dawid-Sebastiani score of forecast means and variances (G22, section 5).
+
+    .. math:: \frac{1}{n} \sum_i \left( \frac{(y_i - \mu_i)^2}{v_i} + \log v_i \right)
+
+    A proper loss: it is lowest in expectation where the forecast has the mean and the variance of
+    the outcome, whatever its distribution; for Gaussian forecasts it is twice the negative
+    log-likelihood, less :math:`\log 2 \pi`. Lower is better. It has no lower bound, and a change
+    of the unit of y adds a constant, so only differences between forecasts of the same outcomes
+    mean something.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        Outcomes.
+    y_mean : array-like of shape (n_samples,)
+        Forecast means.
+    y_var : array-like of shape (n_samples,)
+        Forecast variances, positive. The square of the standard deviation that scikit-learn's
+        regressors return.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weights of the mean; a sample of weight zero does not count.
+
+    Returns
+    -------
+    float
+        The mean score, any real number.
+
+    Raises
+    ------
+    ValueError
+        If a variance is not positive, or the arrays do not fit together.
+
+    See Also
+    --------
+    skcalib.DawidSebastiani : The score as an object, with its entropy and divergence.
+    skcalib.VarianceScaling : The map of the variance that minimises it.
+
+    Examples
+    --------
+    >>> from skcalib.regression import dawid_sebastiani_score
+    >>> dawid_sebastiani_score([1.0, 3.0], y_mean=[0.0, 3.0], y_var=[1.0, 1.0])
+    0.5
+    """
+    return mean_score(check_moments(y_true, y_mean, y_var, sample_weight))
+
+
+def mean_score(moments):
+    """Mean Dawid-Sebastiani score of validated `Moments`."""
+    score = DawidSebastiani()
+    loss = score.loss(score.statistic(moments.residual), moments.forecast)
+    return float(weighted_mean(loss, moments.weight))
+
+
+# --- Validate once at the door --------------------------------------------------------------------
+
+
+#: Largest outcome, mean and standard deviation, and one over the smallest standard deviation.
+LARGEST = 1e50
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Residuals y - mean, forecast variances and positive weights, each of shape (n,).
+
+    The score of a mean and a variance does not change when outcome and mean are moved together.
+    Moments are therefore taken about the forecast mean: mean^2 + variance would lose the variance
+    to rounding where the mean is large.
+    """
+
+    residual: np.ndarray
+    variance: np.ndarray
+    weight: np.ndarray
+
+    @property
+    def forecast(self):
+        """First and second moment of the forecast about its mean, (0, v), shape (n, 2)."""
+        return centred(self.variance)
+
+
+def centred(variance):
+    """Variances (n,) -> moments (0, v) about the mean, shape (n, 2)."""
+    return np.stack([np.zeros_like(variance), variance], axis=-1)
+
+
+def check_moments(y_true, y_mean, y_var, sample_weight=None, *, name="y_true", var_name="y_var"):
+    """Arguments of a public function -> `Moments`; samples of weight zero are not there."""
+    y, mean = check_numbers(y_true, name), check_numbers(y_mean, "y_mean")
+    variance = check_numbers(y_var, var_name)
+    if not len(y) == len(mean) == len(variance):
+        raise ValueError(
+            f"{name}, y_mean and y_var must have the same number of samples, got {len(y)}, "
+            f"{len(mean)} and {len(variance)}."
+        )
+    if variance.min() <= 0:
+        row = int(variance.argmin())
+        raise ValueError(
+            f"{var_name} must be positive, but row {row} holds {variance[row]:g}: the score of a "
+            "forecast without variance is infinite. Give the regressor a noise term, or leave "
+            "these rows out."
+        )
+    _check_range(variance, var_name, 1 / LARGEST**2, LARGEST**2)
+    for values, what in ((y, name), (mean, "y_mean")):
+        _check_range(values, what, 0.0, LARGEST)
+    weight = moderate(check_weight(sample_weight, len(y)))
+    counts = weight > 0
+    return Moments((y - mean)[counts], variance[counts], weight[counts])
+
+
+def _check_range(values, name, low, high):
+    """Refuse numbers whose squares and ratios would leave the range of floats."""
+    size = np.abs(values)
+    outside = (size < low) | (size > high)
+    if outside.any():
+        row = int(outside.argmax())
+        raise ValueError(
+            f"{name} holds {values[row]:g} in row {row}, whose squares or ratios leave the range "
+            f"of floating point numbers: outcomes and means must lie within {LARGEST:g}, variances "
+            f"between {1 / LARGEST**2:g} and {LARGEST**2:g}. Choose another unit."
+        )
+
+
+def check_numbers(values, name):
+    """Finite real numbers of shape (n,) or (n, 1) -> float64 array (n,)."""
+    if issparse(values):
+        raise ValueError(f"{name} is sparse: pass a dense array, for example {name}.toarray().")
+    array = np.asarray(values)
+    if array.dtype.kind in "cSUV":
+        raise ValueError(f"{name} must hold real numbers, got an array of type {array.dtype}.")
+    try:
+        array = array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must hold real numbers: {in_words(error)}") from error
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise ValueError(f"{name} must have shape (n,), one number per sample; got {array.shape}.")
+    if len(array) == 0:
+        raise ValueError(f"{name} is empty: at least one sample is needed.")
+    if not np.isfinite(array).all():
+        what = "NaN" if np.isnan(array).any() else "infinity"
+        raise ValueError(f"{name} contains {what}: remove or repair these rows first.")
+    return array

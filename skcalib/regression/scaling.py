@@ -8,7 +8,13 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skcalib.regression.scores import Moments, centred, check_moments, check_numbers, mean_score
+from skcalib.regression.reliability import (
+    Moments,
+    centred,
+    check_moments,
+    check_numbers,
+    mean_score,
+)
 from skcalib.scores import DawidSebastiani
 from skcalib.tower import weighted_mean
 

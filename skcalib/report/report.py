@@ -10,9 +10,8 @@ from skcalib.estimators._response import held_out_proba, take_rows
 from skcalib.problem import check_problem, event_last
 from skcalib.report.analysis import binary_problem, find
 from skcalib.report.findings import check_seed, versions
-from skcalib.report.html import render_body, render_page
 from skcalib.report.page import report_page
-from skcalib.report.text import render_text
+from skcalib.report.rendering import render_body, render_page, render_text
 from skcalib.report.wording import advice, headline, method, sentences, suspicions
 
 

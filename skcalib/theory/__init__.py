@@ -2,8 +2,7 @@
 
 from importlib import import_module
 
-from skcalib.theory.bounds import ece_bias_bound, optimal_n_bins
-from skcalib.theory.generalization import ece_generalization_bound
+from skcalib.theory.bounds import ece_bias_bound, ece_generalization_bound, optimal_n_bins
 
 __all__ = [
     "InformationEstimate",
