@@ -26,10 +26,10 @@ from skcalib import (
     HistogramBinning,
     IdentityRecalibrator,
     IsotonicRecalibrator,
-    LogLoss,
     PlattScaling,
     TemperatureScaling,
 )
+from skcalib.scores import LogLoss
 
 
 def draw(n_samples, seed):

@@ -15,8 +15,9 @@ The default can be below zero, and is meant to: clipped at zero, it would have a
 import matplotlib.pyplot as plt
 import numpy as np
 
-from skcalib import DirichletKernel, QuantileBins, proper_calibration_error
+from skcalib import proper_calibration_error
 from skcalib.datasets import make_tempered_simplex
+from skcalib.smoothers import DirichletKernel, QuantileBins
 
 SIZES = [100, 200, 400, 800, 1600, 3200]
 ESTIMATORS = {

@@ -22,7 +22,8 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skcalib import LogLoss, sharpness
+from skcalib import sharpness
+from skcalib.scores import LogLoss
 
 rng = np.random.default_rng(0)
 y = rng.integers(0, 2, 4000)

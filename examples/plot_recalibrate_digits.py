@@ -17,14 +17,13 @@ from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.naive_bayes import GaussianNB
 
 from skcalib import (
-    Brier,
     IdentityRecalibrator,
     IsotonicRecalibrator,
-    LogLoss,
     TemperatureScaling,
     VectorScaling,
     proper_calibration_error,
 )
+from skcalib.scores import Brier, LogLoss
 
 X, y = load_digits(return_X_y=True)
 MAPS = {

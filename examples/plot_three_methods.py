@@ -12,8 +12,9 @@ are noisy and make the gap wide; the default smoother has two parameters and clo
 import matplotlib.pyplot as plt
 import numpy as np
 
-from skcalib import LogitSmoother, QuantileBins, proper_calibration_error
+from skcalib import proper_calibration_error
 from skcalib.datasets import make_tempered_simplex
+from skcalib.smoothers import LogitSmoother, QuantileBins
 
 SIZES, METHODS, REPETITIONS = (50, 100, 200, 400, 800), ("direct", "cross", "risk"), 40
 

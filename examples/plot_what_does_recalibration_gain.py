@@ -19,7 +19,6 @@ import numpy as np
 
 from skcalib import (
     BetaCalibration,
-    Brier,
     HistogramBinning,
     IdentityRecalibrator,
     IsotonicRecalibrator,
@@ -30,6 +29,7 @@ from skcalib import (
     calibration_improvement,
 )
 from skcalib.datasets import make_tempered_simplex
+from skcalib.scores import Brier
 
 maps = {
     "nothing": IdentityRecalibrator(),

@@ -15,13 +15,13 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from skcalib import (
-    LevelSets,
     calibration_error,
     kernel_calibration_test,
     ks_calibration_error,
     proper_calibration_error,
     root_brier_score,
 )
+from skcalib.smoothers import LevelSets
 
 said, even, odd = np.array([0.5, 0.3, 0.2]), np.array([0.7, 0.3, 0.0]), np.array([0.3, 0.3, 0.4])
 orders = np.array(list(permutations(range(3))))

@@ -1,240 +1,197 @@
-"""skcalib: can you trust the probabilities of your classifier?"""
+"""skcalib: can you trust the probabilities of your classifier?
 
-from skcalib import datasets
-from skcalib._guesses import missing_attribute
-from skcalib._version import __version__
-from skcalib.displays import (
-    DecompositionDisplay,
-    EstimationDisplay,
-    GroupingDisplay,
-    RecalibrationDisplay,
-    ReliabilityDisplay,
-)
-from skcalib.error_intervals import ErrorInterval, calibration_error_interval
-from skcalib.errors import (
-    CorpCurve,
-    CorpDecomposition,
-    CumulativeCurve,
-    ReliabilityBins,
-    ScoreDecomposition,
-    calibration_error,
-    calibration_upper_bound,
-    corp_decomposition,
-    cumulative_curve,
-    kernel_calibration_error,
-    ks_calibration_error,
-    proper_calibration_error,
-    refinement_loss,
-    reliability_bins,
-    root_brier_score,
-    score_decomposition,
-    sharpness,
-    simplex_calibration_error,
-    unconditional_mean_embedding_error,
-)
-from skcalib.errors.corp import CorpBand, corp_bands, corp_test
-from skcalib.errors.logistic import (
-    CalibrationInterceptSlope,
-    calibration_intercept_slope,
-    integrated_calibration_index,
-)
-from skcalib.estimators import (
-    CalibrationErrorEstimator,
-    CrossFitProba,
-    RecalibratedClassifierCV,
-    RecalibratorSelection,
-)
-from skcalib.grouping import GroupingLossEstimator, Region
-from skcalib.kernels import GaussianKernel, Kernel, LaplacianKernel, MatrixKernel
-from skcalib.notions import Canonical, ClassGroups, Classwise, Notion, TopK, TopLabel
-from skcalib.recalibration import (
-    BetaCalibration,
-    BiasCorrectedTemperatureScaling,
-    DiagonalOrderPreserving,
-    DirichletCalibration,
-    EnsembleTemperatureScaling,
-    HistogramBinning,
-    IdentityRecalibrator,
-    IsotonicRecalibrator,
-    KernelRecalibrator,
-    LabelFrequency,
-    MatrixScaling,
-    PlattScaling,
-    QuadraticScaling,
-    TemperatureScaling,
-    VectorScaling,
-)
-from skcalib.recalibration.improvement import CalibrationImprovement, calibration_improvement
-from skcalib.regression import (
-    RecalibratedRegressorCV,
-    VarianceReliability,
-    VarianceScaling,
-    dawid_sebastiani_score,
-    kernel_calibration_error_gaussian,
-    kernel_calibration_test_gaussian,
-    variance_reliability,
-)
-from skcalib.report import CalibrationReport, ComparisonReport
-from skcalib.scorers import get_scorer, get_scorer_names, get_scorers
-from skcalib.scores import (
-    Brier,
-    DawidSebastiani,
-    LogLoss,
-    Lp,
-    ProperScore,
-    Spherical,
-    TotalVariation,
-)
-from skcalib.significance import (
-    CalibrationComparison,
-    CalibrationTest,
-    compare_calibration,
-    consistency_test,
-    cumulative_test,
-    distribution_free_bound,
-    hosmer_lemeshow_test,
-    kernel_calibration_test,
-    spiegelhalter_test,
-)
-from skcalib.smoothers import (
-    CrossFitted,
-    DirichletKernel,
-    IsotonicSmoother,
-    LevelSets,
-    LogitSmoother,
-    NearestNeighborsSmoother,
-    QuantileBins,
-    Smoother,
-    SplineSmoother,
-    UniformBins,
-)
-from skcalib.streaming import IncrementalReliability
-from skcalib.summary import CalibrationSummary, calibration_summary
-from skcalib.theory.bounds import ece_bias_bound, ece_generalization_bound, optimal_n_bins
-from skcalib.theory.supersample import (
-    InformationEstimate,
-    SupersampleEvaluation,
-    evaluate_supersample,
-)
+Functions, estimators, recalibrators, displays and the report stand here. What they are built from
+is public in modules: scores, smoothers, kernels, notions and links. A module is imported when one
+of its names is asked for.
+"""
 
-__all__ = [
-    "BetaCalibration",
-    "BiasCorrectedTemperatureScaling",
-    "Brier",
-    "CalibrationComparison",
-    "CalibrationErrorEstimator",
-    "CalibrationImprovement",
-    "CalibrationInterceptSlope",
-    "CalibrationReport",
-    "CalibrationSummary",
-    "CalibrationTest",
-    "Canonical",
-    "ClassGroups",
-    "Classwise",
-    "ComparisonReport",
-    "CorpBand",
-    "CorpCurve",
-    "CorpDecomposition",
-    "CrossFitProba",
-    "CrossFitted",
-    "CumulativeCurve",
-    "DawidSebastiani",
-    "DecompositionDisplay",
-    "DiagonalOrderPreserving",
-    "DirichletCalibration",
-    "DirichletKernel",
-    "EnsembleTemperatureScaling",
-    "ErrorInterval",
-    "EstimationDisplay",
-    "GaussianKernel",
-    "GroupingDisplay",
-    "GroupingLossEstimator",
-    "HistogramBinning",
-    "IdentityRecalibrator",
-    "IncrementalReliability",
-    "InformationEstimate",
-    "IsotonicRecalibrator",
-    "IsotonicSmoother",
-    "Kernel",
-    "KernelRecalibrator",
-    "LabelFrequency",
-    "LaplacianKernel",
-    "LevelSets",
-    "LogLoss",
-    "LogitSmoother",
-    "Lp",
-    "MatrixKernel",
-    "MatrixScaling",
-    "NearestNeighborsSmoother",
-    "Notion",
-    "PlattScaling",
-    "ProperScore",
-    "QuadraticScaling",
-    "QuantileBins",
-    "RecalibratedClassifierCV",
-    "RecalibratedRegressorCV",
-    "RecalibrationDisplay",
-    "RecalibratorSelection",
-    "Region",
-    "ReliabilityBins",
-    "ReliabilityDisplay",
-    "ScoreDecomposition",
-    "Smoother",
-    "Spherical",
-    "SplineSmoother",
-    "SupersampleEvaluation",
-    "TemperatureScaling",
-    "TopK",
-    "TopLabel",
-    "TotalVariation",
-    "UniformBins",
-    "VarianceReliability",
-    "VarianceScaling",
-    "VectorScaling",
-    "__version__",
-    "calibration_error",
-    "calibration_error_interval",
-    "calibration_improvement",
-    "calibration_intercept_slope",
-    "calibration_summary",
-    "calibration_upper_bound",
-    "compare_calibration",
-    "consistency_test",
-    "corp_bands",
-    "corp_decomposition",
-    "corp_test",
-    "cumulative_curve",
-    "cumulative_test",
+from importlib import import_module
+
+__version__ = "0.1.0"
+
+#: Where each public name stands; ``__init__.pyi`` tells type checkers the same.
+_MODULES = {
+    "displays": (
+        "DecompositionDisplay",
+        "EstimationDisplay",
+        "GroupingDisplay",
+        "RecalibrationDisplay",
+        "ReliabilityDisplay",
+    ),
+    "error_intervals": ("calibration_error_interval",),
+    "errors": (
+        "calibration_error",
+        "calibration_intercept_slope",
+        "calibration_upper_bound",
+        "corp_bands",
+        "corp_decomposition",
+        "corp_test",
+        "cumulative_curve",
+        "integrated_calibration_index",
+        "kernel_calibration_error",
+        "ks_calibration_error",
+        "proper_calibration_error",
+        "refinement_loss",
+        "reliability_bins",
+        "root_brier_score",
+        "score_decomposition",
+        "sharpness",
+        "simplex_calibration_error",
+        "unconditional_mean_embedding_error",
+    ),
+    "estimators": (
+        "CalibrationErrorEstimator",
+        "CrossFitProba",
+        "RecalibratedClassifierCV",
+        "RecalibratorSelection",
+    ),
+    "grouping": ("GroupingLossEstimator",),
+    "recalibration": (
+        "BetaCalibration",
+        "BiasCorrectedTemperatureScaling",
+        "DiagonalOrderPreserving",
+        "DirichletCalibration",
+        "EnsembleTemperatureScaling",
+        "HistogramBinning",
+        "IdentityRecalibrator",
+        "IsotonicRecalibrator",
+        "KernelRecalibrator",
+        "LabelFrequency",
+        "MatrixScaling",
+        "PlattScaling",
+        "QuadraticScaling",
+        "TemperatureScaling",
+        "VectorScaling",
+        "calibration_improvement",
+    ),
+    "regression": (
+        "RecalibratedRegressorCV",
+        "VarianceScaling",
+        "dawid_sebastiani_score",
+        "kernel_calibration_error_gaussian",
+        "kernel_calibration_test_gaussian",
+        "variance_reliability",
+    ),
+    "report": (
+        "CalibrationReport",
+        "ComparisonReport",
+    ),
+    "scorers": (
+        "get_scorer",
+        "get_scorer_names",
+        "get_scorers",
+    ),
+    "significance": (
+        "compare_calibration",
+        "consistency_test",
+        "cumulative_test",
+        "distribution_free_bound",
+        "hosmer_lemeshow_test",
+        "kernel_calibration_test",
+        "spiegelhalter_test",
+    ),
+    "streaming": ("IncrementalReliability",),
+    "summary": ("calibration_summary",),
+    "theory": (
+        "ece_bias_bound",
+        "ece_generalization_bound",
+        "evaluate_supersample",
+        "optimal_n_bins",
+    ),
+}
+_HOME = {name: module for module, names in _MODULES.items() for name in names}
+#: Public modules: attributes of the package, as if they had been imported.
+_SUBMODULES = (
     "datasets",
-    "dawid_sebastiani_score",
-    "distribution_free_bound",
-    "ece_bias_bound",
-    "ece_generalization_bound",
-    "evaluate_supersample",
-    "get_scorer",
-    "get_scorer_names",
-    "get_scorers",
-    "hosmer_lemeshow_test",
-    "integrated_calibration_index",
-    "kernel_calibration_error",
-    "kernel_calibration_error_gaussian",
-    "kernel_calibration_test",
-    "kernel_calibration_test_gaussian",
-    "ks_calibration_error",
-    "optimal_n_bins",
-    "proper_calibration_error",
-    "refinement_loss",
-    "reliability_bins",
-    "root_brier_score",
-    "score_decomposition",
-    "sharpness",
-    "simplex_calibration_error",
-    "spiegelhalter_test",
-    "unconditional_mean_embedding_error",
-    "variance_reliability",
-]
+    "displays",
+    "error_intervals",
+    "errors",
+    "estimators",
+    "grouping",
+    "inference",
+    "io",
+    "kernels",
+    "links",
+    "notions",
+    "problem",
+    "recalibration",
+    "regression",
+    "report",
+    "scorers",
+    "scores",
+    "significance",
+    "smoothers",
+    "streaming",
+    "summary",
+    "testing",
+    "theory",
+    "tower",
+)
+#: Modules whose public names are looked for at the root.
+_BLOCKS = (
+    "scores",
+    "smoothers",
+    "kernels",
+    "notions",
+    "links",
+    "errors",
+    "error_intervals",
+    "significance",
+    "theory",
+    "recalibration",
+    "grouping",
+    "regression",
+)
+
+__all__ = sorted([*_HOME, "__version__", "datasets"])
+
+_ECE = "calibration_error(y_true, y_proba, strategy='uniform', n_bins=15)"
+_MCE = "calibration_error(y_true, y_proba, norm='max', strategy='uniform', n_bins=15)"
+_DIAGRAM = "ReliabilityDisplay.from_predictions(y_true, y_proba)"
+_BINS = "reliability_bins(y_true, y_proba)"
+_BRIER = (
+    "sklearn.metrics.brier_score_loss(y_true, y_proba), or for its parts "
+    "score_decomposition(y_true, y_proba)"
+)
+
+#: Names that people look for, and what to use.
+GUESSES = {
+    "ece": _ECE,
+    "expected_calibration_error": _ECE,
+    "mce": _MCE,
+    "maximum_calibration_error": _MCE,
+    "CalibrationDisplay": _DIAGRAM,
+    "reliability_diagram": _DIAGRAM,
+    "calibration_curve": _BINS,
+    "reliability_curve": _BINS,
+    "grouping_loss": "GroupingLossEstimator().fit(X, y_true, y_proba=y_proba)",
+    "brier_score": _BRIER,
+    "brier_score_loss": _BRIER,
+    "temperature_scaling": "TemperatureScaling().fit(y_proba, y_true)",
+    "CalibratedClassifierCV": "RecalibratedClassifierCV(estimator)",
+}
 
 
 def __getattr__(name):
-    """Names that are not here."""
-    raise missing_attribute(__name__, name)
+    """Import what is asked for; names that people look for elsewhere get advice."""
+    if name in _HOME:
+        found = getattr(import_module(f"skcalib.{_HOME[name]}"), name)
+        globals()[name] = found
+        return found
+    if name in _SUBMODULES:
+        return import_module(f"skcalib.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_advice(name)}")
+
+
+def _advice(name):
+    if name in GUESSES:
+        return f": use {GUESSES[name]}"
+    for module in () if name.startswith("_") else _BLOCKS:
+        if name in getattr(import_module(f"skcalib.{module}"), "__all__", ()):
+            return f": use skcalib.{module}.{name}"
+    return ""
+
+
+def __dir__():
+    """Public names and modules, imported or not."""
+    return sorted({*__all__, *_SUBMODULES, "GUESSES", "__all__", "__doc__", "__file__", "__name__"})

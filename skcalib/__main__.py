@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import train_test_split
 
-from skcalib._version import __version__
+from skcalib import __version__
 from skcalib.io import ROUNDING, SUFFIXES, read_predictions
 from skcalib.report import CalibrationReport, ComparisonReport
 from skcalib.report.findings import stage

@@ -392,7 +392,7 @@ class CalibrationTest:
 
     Examples
     --------
-    >>> from skcalib import CalibrationTest
+    >>> from skcalib.significance import CalibrationTest
     >>> test = CalibrationTest(statistic=2.5, pvalue=0.012, estimate=0.03, method="asymptotic")
     >>> test.rejects()
     True

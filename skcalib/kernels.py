@@ -38,7 +38,7 @@ class Kernel:
     Examples
     --------
     >>> import numpy as np
-    >>> from skcalib import GaussianKernel, LaplacianKernel
+    >>> from skcalib.kernels import GaussianKernel, LaplacianKernel
     >>> kernel = 0.5 * LaplacianKernel(1.0) + GaussianKernel(0.2)
     >>> kernel(np.eye(2), np.eye(2)).round(4)
     array([[1.5   , 0.1839],
@@ -224,7 +224,7 @@ class MatrixKernel(Kernel):
 
     Examples
     --------
-    >>> from skcalib import LaplacianKernel, MatrixKernel
+    >>> from skcalib.kernels import LaplacianKernel, MatrixKernel
     >>> only_second_class = MatrixKernel(LaplacianKernel(0.4), [[0, 0], [0, 1]])
     >>> only_second_class.bound()
     1.0
@@ -430,7 +430,7 @@ class LaplacianKernel(DistanceKernel):
     ----------
     bandwidth : float or {"median", "median_pairs"}, default="median"
         The bandwidth :math:`\nu`, in units of the distance; or a rule that
-        :meth:`~skcalib.Kernel.for_data` applies to the forecasts, see
+        :meth:`~skcalib.kernels.Kernel.for_data` applies to the forecasts, see
         :func:`skcalib.kernels.median_distance`.
     metric : {"total_variation", "euclidean"}, default="total_variation"
         Half of the sum of absolute differences, or the Euclidean distance.
@@ -440,7 +440,7 @@ class LaplacianKernel(DistanceKernel):
     Examples
     --------
     >>> import numpy as np
-    >>> from skcalib import LaplacianKernel
+    >>> from skcalib.kernels import LaplacianKernel
     >>> LaplacianKernel(bandwidth=0.5)(np.eye(2), np.eye(2)).round(4)
     array([[1.    , 0.1353],
            [0.1353, 1.    ]])
@@ -472,7 +472,7 @@ class GaussianKernel(DistanceKernel):
     Examples
     --------
     >>> import numpy as np
-    >>> from skcalib import GaussianKernel
+    >>> from skcalib.kernels import GaussianKernel
     >>> GaussianKernel(bandwidth=1.0)(np.eye(2), np.eye(2)).round(4)
     array([[1.    , 0.3679],
            [0.3679, 1.    ]])

@@ -22,6 +22,15 @@ from skcalib._validation import (
 )
 from skcalib.problem import Problem, classes_of_columns
 
+__all__ = [
+    "Canonical",
+    "ClassGroups",
+    "Classwise",
+    "Notion",
+    "TopK",
+    "TopLabel",
+]
+
 
 class Notion:
     """Base class of notions: implement `problems`.
@@ -53,7 +62,7 @@ class Canonical(Notion):
     Examples
     --------
     >>> import numpy as np
-    >>> from skcalib import Canonical
+    >>> from skcalib.notions import Canonical
     >>> [forecast.shape for forecast, _ in Canonical().problems(np.eye(3), np.eye(3))]
     [(3, 3)]
     """
@@ -73,7 +82,7 @@ class Classwise(Notion):
     Examples
     --------
     >>> import numpy as np
-    >>> from skcalib import Classwise
+    >>> from skcalib.notions import Classwise
     >>> forecast = np.array([[0.5, 0.3, 0.2]])
     >>> [p.tolist() for p, _ in Classwise().problems(forecast, forecast)]
     [[[0.5, 0.5]], [[0.7, 0.3]], [[0.8, 0.2]]]
@@ -101,7 +110,7 @@ class TopLabel(Notion):
     Examples
     --------
     >>> import numpy as np
-    >>> from skcalib import TopLabel
+    >>> from skcalib.notions import TopLabel
     >>> forecast, target = np.array([[0.5, 0.3, 0.2]]), np.array([[0.0, 1.0, 0.0]])
     >>> next(TopLabel().problems(forecast, target))
     (array([[0.5, 0.5]]), array([[1., 0.]]))
@@ -129,7 +138,7 @@ class TopK(Notion):
     Examples
     --------
     >>> import numpy as np
-    >>> from skcalib import TopK
+    >>> from skcalib.notions import TopK
     >>> forecast, target = np.array([[0.1, 0.2, 0.4, 0.3]]), np.array([[0.0, 0.0, 0.0, 1.0]])
     >>> ranked, hit = next(TopK(2).problems(forecast, target))
     >>> ranked.round(6), hit
@@ -167,7 +176,7 @@ class ClassGroups(Notion):
     Examples
     --------
     >>> import numpy as np
-    >>> from skcalib import ClassGroups
+    >>> from skcalib.notions import ClassGroups
     >>> forecast = np.array([[0.1, 0.2, 0.3, 0.4]])
     >>> next(ClassGroups([[0, 3], [1]]).problems(forecast, forecast))[0]
     array([[0.5, 0.2, 0.3]])

@@ -17,6 +17,17 @@ from scipy.special import entr, log_softmax, softmax
 
 from skcalib._validation import to_numpy
 
+__all__ = [
+    "Brier",
+    "DawidSebastiani",
+    "Divergence",
+    "LogLoss",
+    "Lp",
+    "ProperScore",
+    "Spherical",
+    "TotalVariation",
+]
+
 
 class Divergence:
     """A distance between a target and a forecast; the base of every score.
@@ -48,7 +59,7 @@ class TotalVariation(Divergence):
     Examples
     --------
     >>> import numpy as np
-    >>> from skcalib import TotalVariation
+    >>> from skcalib.scores import TotalVariation
     >>> TotalVariation().divergence(np.array([[0.5, 0.5]]), np.array([[0.2, 0.8]])).round(6)
     array([0.3])
     """
@@ -71,7 +82,7 @@ class Lp(Divergence):
     Examples
     --------
     >>> import numpy as np
-    >>> from skcalib import Lp
+    >>> from skcalib.scores import Lp
     >>> Lp(p=1).divergence(np.array([[0.5, 0.5]]), np.array([[0.2, 0.8]])).round(6)
     array([0.3])
     """
@@ -112,7 +123,7 @@ class ProperScore(Divergence):
     Examples
     --------
     >>> import numpy as np
-    >>> from skcalib import ProperScore
+    >>> from skcalib.scores import ProperScore
     >>> class Quartic(ProperScore):
     ...     "Proper score of the entropy -sum p^4."
     ...     infimum = -1.0
@@ -215,7 +226,7 @@ class Brier(ProperScore):
     Examples
     --------
     >>> import numpy as np
-    >>> from skcalib import Brier
+    >>> from skcalib.scores import Brier
     >>> Brier().loss(np.array([[0.0, 1.0]]), np.array([[0.3, 0.7]])).round(6)
     array([0.09])
     """
@@ -246,7 +257,7 @@ class LogLoss(ProperScore):
     Examples
     --------
     >>> import numpy as np
-    >>> from skcalib import LogLoss
+    >>> from skcalib.scores import LogLoss
     >>> LogLoss().loss(np.eye(2), np.array([[0.5, 0.5], [1.0, 0.0]])).round(4)
     array([0.6931,    inf])
     """
@@ -281,7 +292,7 @@ class Spherical(ProperScore):
     Examples
     --------
     >>> import numpy as np
-    >>> from skcalib import Spherical
+    >>> from skcalib.scores import Spherical
     >>> Spherical().loss(np.array([[0.0, 1.0]]), np.array([[0.6, 0.4]])).round(4)
     array([0.4453])
     """
@@ -307,7 +318,7 @@ class DawidSebastiani(ProperScore):
     Examples
     --------
     >>> import numpy as np
-    >>> from skcalib import DawidSebastiani
+    >>> from skcalib.scores import DawidSebastiani
     >>> score = DawidSebastiani()
     >>> score.loss(score.statistic(np.array([2.0])), np.array([[1.0, 1.0 + 4.0]])).round(4)
     array([1.6363])

@@ -42,7 +42,7 @@ def expected_divergence(score, target, forecast, weight=None):
     Examples
     --------
     >>> import numpy as np
-    >>> from skcalib import Brier
+    >>> from skcalib.scores import Brier
     >>> from skcalib.tower import expected_divergence
     >>> float(expected_divergence(Brier(), np.eye(2), np.full((2, 2), 0.5)))
     0.25

@@ -9,17 +9,16 @@ import inspect
 
 import numpy as np
 import sklearn
+from public_functions import public_names
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-import skcalib
 from skcalib import (
     BiasCorrectedTemperatureScaling,
     CalibrationErrorEstimator,
     CrossFitProba,
-    CrossFitted,
     DiagonalOrderPreserving,
     DirichletCalibration,
     GroupingLossEstimator,
@@ -32,21 +31,23 @@ from skcalib import (
     QuadraticScaling,
     RecalibratedClassifierCV,
     RecalibratedRegressorCV,
-    Smoother,
     TemperatureScaling,
     VarianceScaling,
     VectorScaling,
 )
 from skcalib._validation import check_y
 from skcalib.recalibration._base import Recalibrator
+from skcalib.smoothers import CrossFitted, OutOfFoldSmoother, PartitionSmoother, Smoother
 
+#: Bases of smoothers, which do nothing by themselves.
+ABSTRACT = (OutOfFoldSmoother, PartitionSmoother, Smoother)
 OLD_SKLEARN = tuple(map(int, sklearn.__version__.split(".")[:2])) < (1, 7)
 
 
 def public_estimators():
     """Classes with `fit` among the public names, without the abstract base of smoothers."""
-    classes = [getattr(skcalib, name) for name in skcalib.__all__]
-    return [c for c in classes if inspect.isclass(c) and hasattr(c, "fit") and c is not Smoother]
+    classes = [one for one in public_names().values() if inspect.isclass(one)]
+    return [c for c in classes if hasattr(c, "fit") and c not in ABSTRACT]
 
 
 RECALIBRATORS = [c for c in public_estimators() if issubclass(c, Recalibrator)]

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 import skcalib
-from skcalib import datasets, testing
+from skcalib import datasets, kernels, notions, scores, smoothers, testing
 from skcalib._validation import check_y, unique_labels
 from skcalib.grouping import differences_at_equal_scores
 from skcalib.kernels import median_distance
@@ -24,6 +24,16 @@ from skcalib.regression import (
     kernel_calibration_test_gaussian,
     variance_reliability,
 )
+
+#: Public modules of building blocks, whose names are not at the root.
+BLOCKS = (kernels, notions, scores, smoothers)
+
+
+def public_names():
+    """Public names of the root and of the building blocks, with what they name."""
+    names = {name: getattr(skcalib, name) for name in skcalib.__all__}
+    return names | {name: getattr(block, name) for block in BLOCKS for name in block.__all__}
+
 
 #: Warnings of our own that say something about a forecast; anything else is a failure.
 OWN_WARNINGS = (
@@ -162,9 +172,9 @@ def _forecast_recipes():
         proper,
         kernel,
         binning,
-        {"smoother": s.LevelSets()},
-        {"smoother": s.NearestNeighborsSmoother()},
-        {"smoother": s.DirichletKernel("scott", refinement="loss")},
+        {"smoother": s.smoothers.LevelSets()},
+        {"smoother": s.smoothers.NearestNeighborsSmoother()},
+        {"smoother": s.smoothers.DirichletKernel("scott", refinement="loss")},
     )
     options = log, {**log, "method": "direct"}, {**log, **classwise}
     yield from _recipes(proper, *options, infinite=True, **folds)

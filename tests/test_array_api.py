@@ -12,12 +12,9 @@ from scipy.sparse import csr_array
 from sklearn.exceptions import ConvergenceWarning
 
 from skcalib import (
-    Brier,
     CalibrationErrorEstimator,
     GroupingLossEstimator,
     IncrementalReliability,
-    LogLoss,
-    Spherical,
     TemperatureScaling,
     calibration_error,
     calibration_upper_bound,
@@ -30,6 +27,7 @@ from skcalib import (
     simplex_calibration_error,
 )
 from skcalib._validation import to_numpy
+from skcalib.scores import Brier, LogLoss, Spherical
 
 LIBRARIES = ("array_api_strict", "torch")
 ERRORS = (

@@ -6,15 +6,10 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from skcalib import (
-    Brier,
-    DirichletKernel,
-    KernelRecalibrator,
-    LogLoss,
-    proper_calibration_error,
-    refinement_loss,
-)
+from skcalib import KernelRecalibrator, proper_calibration_error, refinement_loss
 from skcalib.datasets import make_tempered_simplex
+from skcalib.scores import Brier, LogLoss
+from skcalib.smoothers import DirichletKernel
 from skcalib.smoothers.kernel import MOST_EVALUATIONS, search_bandwidth
 from skcalib.testing import check_smoother
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.special import gammaln, logsumexp
 
-from skcalib import DirichletKernel, proper_calibration_error
+from skcalib import proper_calibration_error
+from skcalib.smoothers import DirichletKernel
 from skcalib.smoothers._dirichlet import beta
 from skcalib.smoothers._dirichlet.beta import (
     Sources,

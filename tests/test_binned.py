@@ -10,10 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skcalib import (
-    Classwise,
-    Lp,
-    TotalVariation,
-    UniformBins,
     calibration_error,
     cumulative_curve,
     ks_calibration_error,
@@ -23,6 +19,9 @@ from skcalib import (
 )
 from skcalib.datasets import make_logistic_scores, make_tempered_simplex
 from skcalib.errors.binned import bin_sums, check_bins, quantile_edges, uniform_edges
+from skcalib.notions import Classwise
+from skcalib.scores import Lp, TotalVariation
+from skcalib.smoothers import UniformBins
 
 SHARED = Path(__file__).parents[2] / "shared"
 needs_golden = pytest.mark.skipif(not (SHARED / "golden").exists(), reason="needs ../shared/golden")

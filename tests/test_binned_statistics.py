@@ -11,17 +11,6 @@ import pytest
 from scipy.special import softmax
 
 from skcalib import (
-    Canonical,
-    ClassGroups,
-    Classwise,
-    LevelSets,
-    Lp,
-    Notion,
-    QuantileBins,
-    TopK,
-    TopLabel,
-    TotalVariation,
-    UniformBins,
     calibration_error,
     ks_calibration_error,
     reliability_bins,
@@ -35,8 +24,10 @@ from skcalib.errors.binned import (
     quantile_edges,
     uniform_edges,
 )
-from skcalib.notions import check_events
+from skcalib.notions import Canonical, ClassGroups, Classwise, Notion, TopK, TopLabel, check_events
 from skcalib.problem import check_problem
+from skcalib.scores import Lp, TotalVariation
+from skcalib.smoothers import LevelSets, QuantileBins, UniformBins
 from skcalib.tower import debiased_calibration, expected_divergence
 
 DATA = Path(__file__).parents[2] / "shared" / "data"

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from skcalib import (
-    CalibrationTest,
     calibration_error,
     compare_calibration,
     consistency_test,
@@ -15,6 +14,7 @@ from skcalib import (
     simplex_calibration_error,
 )
 from skcalib.datasets import make_tempered_simplex, make_widmann
+from skcalib.significance import CalibrationTest
 
 METRICS = [
     calibration_error,

@@ -10,12 +10,7 @@ from scipy.special import expit, logit
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 from skcalib import (
-    Classwise,
-    IsotonicSmoother,
-    LogLoss,
-    ProperScore,
     ReliabilityDisplay,
-    TopK,
     consistency_test,
     corp_bands,
     corp_decomposition,
@@ -23,8 +18,9 @@ from skcalib import (
     score_decomposition,
 )
 from skcalib.datasets import make_tempered_simplex
-from skcalib.notions import NOTIONS
-from skcalib.scores import SCORES
+from skcalib.notions import NOTIONS, Classwise, TopK
+from skcalib.scores import SCORES, LogLoss, ProperScore
+from skcalib.smoothers import IsotonicSmoother
 from skcalib.tower import expected_divergence
 
 

@@ -7,8 +7,9 @@ of a false alarm rate of .025 it is .008. Seeds are fixed, so a failure means th
 import numpy as np
 import pytest
 
-from skcalib import Brier, CalibrationErrorEstimator, LogLoss
+from skcalib import CalibrationErrorEstimator
 from skcalib.datasets import make_tempered_simplex
+from skcalib.scores import Brier, LogLoss
 from skcalib.tower import expected_divergence
 
 REPETITIONS, N_SAMPLES = 400, 2000

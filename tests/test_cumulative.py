@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skcalib import Classwise, Notion, TopLabel, cumulative_curve, ks_calibration_error
+from skcalib import cumulative_curve, ks_calibration_error
 from skcalib.datasets import make_logistic_scores
+from skcalib.notions import Classwise, Notion, TopLabel
 from skcalib.significance import cumulative_test
 
 

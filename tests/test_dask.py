@@ -13,8 +13,6 @@ from sklearn.naive_bayes import GaussianNB
 
 from skcalib import (
     CalibrationErrorEstimator,
-    CrossFitted,
-    DirichletKernel,
     GroupingLossEstimator,
     IdentityRecalibrator,
     IncrementalReliability,
@@ -34,6 +32,7 @@ from skcalib import (
     proper_calibration_error,
 )
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
+from skcalib.smoothers import CrossFitted, DirichletKernel
 
 # joblib (1.6) forgets what it sent to Dask when a call ends, and then stumbles over arrays that die
 # later: a KeyError inside of a weak reference, which Python reports and ignores.

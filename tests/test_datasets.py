@@ -6,13 +6,13 @@ from scipy.integrate import dblquad, quad
 from scipy.special import expit
 from scipy.stats import norm
 
-from skcalib import Brier, LogLoss
 from skcalib.datasets import (
     make_grouping_problem,
     make_logistic_scores,
     make_tempered_simplex,
     make_widmann,
 )
+from skcalib.scores import Brier, LogLoss
 
 MAKERS = [
     lambda n, seed: make_tempered_simplex(n, 2, random_state=seed),

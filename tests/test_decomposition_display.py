@@ -16,15 +16,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_predict
 from sklearn.naive_bayes import GaussianNB
 
-from skcalib import (
-    Brier,
-    CalibrationErrorEstimator,
-    DecompositionDisplay,
-    GroupingLossEstimator,
-)
+from skcalib import CalibrationErrorEstimator, DecompositionDisplay, GroupingLossEstimator
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
 from skcalib.displays.decomposition import LossTerms
 from skcalib.inference import MeanInterval
+from skcalib.scores import Brier
 
 draw = DecompositionDisplay.from_predictions
 

@@ -20,18 +20,19 @@ from public_functions import (
     numbers,
     only_own_warnings,
     public_name,
+    public_names,
 )
 from sklearn.utils import shuffle
 
 import skcalib
 from skcalib import (
-    DirichletKernel,
     compare_calibration,
     consistency_test,
     kernel_calibration_error,
     kernel_calibration_test,
     proper_calibration_error,
 )
+from skcalib.smoothers import DirichletKernel
 
 EVERY = [*FORECASTS, *DISPLAYS]
 RANDOM = [recipe for recipe in EVERY if recipe.accepts("random_state")]
@@ -190,7 +191,7 @@ def test_every_function_with_jobs_is_compared():
     """All public names with a parameter `n_jobs`, and the methods of classes that have one."""
     with_jobs = {public_name(r.function) for r in (*FORECASTS, *MOMENTS) if r.accepts("n_jobs")}
     assert with_jobs == {name.split(",")[0] for name in PARALLEL}
-    public = {name: getattr(skcalib, name) for name in skcalib.__all__}
+    public = public_names()
     for owner, one in list(public.items()):
         if isclass(one):
             public |= {f"{owner}.{name}": getattr(one, name) for name in dir(one) if name[0] != "_"}

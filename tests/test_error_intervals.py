@@ -16,8 +16,6 @@ from sklearn.metrics import brier_score_loss
 
 from skcalib import (
     CalibrationErrorEstimator,
-    DirichletKernel,
-    LaplacianKernel,
     calibration_error,
     calibration_error_interval,
     kernel_calibration_error,
@@ -40,7 +38,9 @@ from skcalib.error_intervals._norms import (
     squared_gaps,
 )
 from skcalib.error_intervals.interval import METRICS, all_options
+from skcalib.kernels import LaplacianKernel
 from skcalib.notions import NOTIONS
+from skcalib.smoothers import DirichletKernel
 
 LOCATIONS = np.array([[0.2, 0.3, 0.5], [0.6, 0.2, 0.2]])
 #: Metrics that need no second sample.

@@ -18,7 +18,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from skcalib import (
-    Classwise,
     EstimationDisplay,
     calibration_error,
     ks_calibration_error,
@@ -27,6 +26,7 @@ from skcalib import (
 )
 from skcalib.datasets import make_logistic_scores, make_tempered_simplex
 from skcalib.displays._subsamples import ERRORS
+from skcalib.notions import Classwise
 
 draw = EstimationDisplay.from_predictions
 ECE = {"strategy": "uniform", "n_bins": 15}

@@ -17,13 +17,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from skcalib import (
-    CalibrationErrorEstimator,
-    DirichletKernel,
-    proper_calibration_error,
-    score_decomposition,
-)
+from skcalib import CalibrationErrorEstimator, proper_calibration_error, score_decomposition
 from skcalib.datasets import make_tempered_simplex
+from skcalib.smoothers import DirichletKernel
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from skcalib import Classwise, calibration_error, optimal_n_bins, reliability_bins
+from skcalib import calibration_error, optimal_n_bins, reliability_bins
 from skcalib.errors.binned import (
     bin_sums,
     check_bins,
@@ -15,6 +15,7 @@ from skcalib.errors.binned import (
     sum_chunks,
     uniform_edges,
 )
+from skcalib.notions import Classwise
 
 # Fourteen samples of three classes: ties, a sample that is alone, exact 0 and 1.
 P3 = np.array(

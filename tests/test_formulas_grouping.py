@@ -18,7 +18,6 @@ from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassif
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.tree import DecisionTreeClassifier
 
-from skcalib import Brier, LogLoss, QuantileBins, Spherical
 from skcalib.grouping._fit import (
     GroupingProblem,
     _best_scale,
@@ -47,6 +46,8 @@ from skcalib.grouping.partition import (
     stratified_half,
 )
 from skcalib.grouping.regions import bonferroni, permutation_pvalue, region_table
+from skcalib.scores import Brier, LogLoss, Spherical
+from skcalib.smoothers import QuantileBins
 from skcalib.smoothers._base import check_folds
 
 SCORES = [Brier(), LogLoss(), Spherical()]

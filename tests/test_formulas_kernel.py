@@ -6,13 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from skcalib import (
-    Classwise,
-    GaussianKernel,
-    LaplacianKernel,
-    MatrixKernel,
-    kernel_calibration_error,
-)
+from skcalib import kernel_calibration_error
 from skcalib.datasets import make_tempered_simplex
 from skcalib.errors.kernel import (
     ResidualKernel,
@@ -23,8 +17,8 @@ from skcalib.errors.kernel import (
     estimate,
     pair_weight,
 )
-from skcalib.kernels import median_distance
-from skcalib.notions import Canonical, TopLabel
+from skcalib.kernels import GaussianKernel, LaplacianKernel, MatrixKernel, median_distance
+from skcalib.notions import Canonical, Classwise, TopLabel
 from skcalib.problem import check_problem
 
 P3 = np.array(

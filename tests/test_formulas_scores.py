@@ -7,8 +7,16 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from skcalib import Brier, DawidSebastiani, LogLoss, Lp, Spherical, TotalVariation
-from skcalib.scores import Divergence, ProperScore
+from skcalib.scores import (
+    Brier,
+    DawidSebastiani,
+    Divergence,
+    LogLoss,
+    Lp,
+    ProperScore,
+    Spherical,
+    TotalVariation,
+)
 from skcalib.tower import (
     debiased_calibration,
     debiased_leg,

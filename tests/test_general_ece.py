@@ -3,19 +3,10 @@
 import numpy as np
 import pytest
 
-from skcalib import (
-    Brier,
-    LevelSets,
-    LogLoss,
-    Lp,
-    QuantileBins,
-    TotalVariation,
-    UniformBins,
-    calibration_error,
-    simplex_calibration_error,
-)
+from skcalib import calibration_error, simplex_calibration_error
 from skcalib.datasets import make_tempered_simplex, make_widmann
-from skcalib.smoothers import MedianCells
+from skcalib.scores import Brier, LogLoss, Lp, TotalVariation
+from skcalib.smoothers import LevelSets, MedianCells, QuantileBins, UniformBins
 
 DISTANCES = {
     "total_variation": lambda d: np.abs(d).sum() / 2,

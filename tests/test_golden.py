@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from skcalib import (
-    DirichletKernel,
     proper_calibration_error,
     refinement_loss,
     root_brier_score,
@@ -21,6 +20,7 @@ from skcalib import (
     sharpness,
 )
 from skcalib.notions import NOTIONS
+from skcalib.smoothers import DirichletKernel
 
 GOLDEN = Path(__file__).parents[2] / "shared" / "golden"
 needs_golden = pytest.mark.skipif(

@@ -25,17 +25,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils import get_tags
 from test_trees import rule_holds
 
-from skcalib import (
-    Brier,
-    ClassGroups,
-    Classwise,
-    GroupingLossEstimator,
-    LevelSets,
-    LogLoss,
-    Notion,
-    Spherical,
-    TopK,
-)
+from skcalib import GroupingLossEstimator
 from skcalib._arguments import check_smoother as default_smoother
 from skcalib.datasets import LINKS, make_grouping_problem
 from skcalib.grouping.partition import (
@@ -48,7 +38,9 @@ from skcalib.grouping.partition import (
     stratified_half,
 )
 from skcalib.inference import clopper_pearson
-from skcalib.smoothers import MedianCells
+from skcalib.notions import ClassGroups, Classwise, Notion, TopK
+from skcalib.scores import Brier, LogLoss, Spherical
+from skcalib.smoothers import LevelSets, MedianCells
 from skcalib.testing import check_smoother
 from skcalib.tower import debiased_calibration, debiased_leg, expected_divergence, partition_bias
 

@@ -16,10 +16,11 @@ from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 
-from skcalib import ClassGroups, GroupingDisplay, GroupingLossEstimator
+from skcalib import GroupingDisplay, GroupingLossEstimator
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
 from skcalib.displays._regions import ABOVE, BELOW, COLORS, HELD, title
 from skcalib.inference import MeanInterval, clopper_pearson
+from skcalib.notions import ClassGroups
 
 draw = GroupingDisplay.from_predictions
 

@@ -11,9 +11,10 @@ from scipy.stats import binom, kstest
 from sklearn.isotonic import IsotonicRegression
 from sklearn.tree import DecisionTreeRegressor
 
-from skcalib import GroupingLossEstimator, LogLoss, proper_calibration_error
+from skcalib import GroupingLossEstimator, proper_calibration_error
 from skcalib.datasets import LINKS, make_grouping_problem
 from skcalib.grouping.partition import Cells, partition_terms
+from skcalib.scores import LogLoss
 
 
 def pairs(p):

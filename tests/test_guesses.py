@@ -1,10 +1,12 @@
 """Names that people look for: advice that works, and a module that behaves."""
 
+import ast
 import pickle
 import pydoc
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.metrics import brier_score_loss
 
 import skcalib
-from skcalib._guesses import GUESSES
+from skcalib import GUESSES
 from skcalib.datasets import make_tempered_simplex
 
 ASKED_FOR = (
@@ -50,6 +52,31 @@ def test_the_advice_works(name):
     names |= {"estimator": DummyClassifier(), "brier_score_loss": brier_score_loss}
     for advice in GUESSES[name].replace("sklearn.metrics.", "").split(", or for its parts "):
         assert eval(advice, names) is not None
+
+
+def test_building_blocks_are_named_with_their_module():
+    for name, module in (("Brier", "scores"), ("TopLabel", "notions"), ("Region", "grouping")):
+        with pytest.raises(AttributeError, match=f"use skcalib.{module}.{name}$"):
+            getattr(skcalib, name)
+
+
+def test_at_most_75_names_and_the_stub_has_the_same():
+    assert len(skcalib.__all__) <= 75
+    stub = Path(skcalib.__file__).with_suffix(".pyi").read_text()
+    typed = {
+        (node.module, alias.name)
+        for node in ast.parse(stub).body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    table = {(f"skcalib.{module}", name) for name, module in skcalib._HOME.items()}
+    assert typed == table | {("skcalib", "datasets")}
+
+
+def test_importing_the_package_imports_no_module_of_it():
+    code = "import sys, skcalib; print([m for m in sys.modules if m.startswith('skcalib.')])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_the_module_behaves():

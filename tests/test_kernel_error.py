@@ -11,20 +11,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skcalib import (
-    ClassGroups,
-    Classwise,
-    GaussianKernel,
-    LaplacianKernel,
-    MatrixKernel,
-    TopK,
-    kernel_calibration_error,
-    unconditional_mean_embedding_error,
-)
+from skcalib import kernel_calibration_error, unconditional_mean_embedding_error
 from skcalib.datasets import make_widmann
 from skcalib.errors.kernel import ResidualKernel, block_estimates
-from skcalib.kernels import median_distance
-from skcalib.notions import NOTIONS, Canonical
+from skcalib.kernels import GaussianKernel, LaplacianKernel, MatrixKernel, median_distance
+from skcalib.notions import NOTIONS, Canonical, ClassGroups, Classwise, TopK
 from skcalib.problem import check_problem
 
 GOLDEN = Path(__file__).parents[2] / "shared" / "golden"

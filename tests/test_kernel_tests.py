@@ -10,11 +10,6 @@ import pytest
 from scipy.stats import chi2, kstest, norm
 
 from skcalib import (
-    CalibrationTest,
-    Classwise,
-    GaussianKernel,
-    LaplacianKernel,
-    MatrixKernel,
     distribution_free_bound,
     kernel_calibration_error,
     kernel_calibration_test,
@@ -22,8 +17,10 @@ from skcalib import (
 )
 from skcalib.datasets import make_widmann
 from skcalib.errors.kernel import Embedding, ResidualKernel
-from skcalib.notions import NOTIONS, Canonical
+from skcalib.kernels import GaussianKernel, LaplacianKernel, MatrixKernel
+from skcalib.notions import NOTIONS, Canonical, Classwise
 from skcalib.problem import check_problem
+from skcalib.significance import CalibrationTest
 from skcalib.significance import kernel as _null_laws
 from skcalib.significance.kernel import METHODS, chi_square_mixture_sf
 

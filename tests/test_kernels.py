@@ -6,8 +6,15 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from skcalib import GaussianKernel, Kernel, LaplacianKernel, MatrixKernel
-from skcalib.kernels import METRICS, Euclidean, median_distance
+from skcalib.kernels import (
+    METRICS,
+    Euclidean,
+    GaussianKernel,
+    Kernel,
+    LaplacianKernel,
+    MatrixKernel,
+    median_distance,
+)
 from skcalib.testing import check_kernel
 
 LAPLACIAN, GAUSSIAN = LaplacianKernel(0.3), GaussianKernel(0.3)

@@ -18,10 +18,8 @@ LAYERS = (
     {
         "_column_names": "which class does the name of a column name?",
         "_formatting": "numbers as text",
-        "_guesses": "advice for names that do not exist",
         "_parallel": "loops through joblib",
         "_validation": "arrays, labels, weights, counts and levels",
-        "_version": "the version",
         "kernels": "kernels on the simplex",
         "links": "parametric maps of logits",
     },

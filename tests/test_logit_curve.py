@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.special import expit, softmax
 
-from skcalib import LogitSmoother, proper_calibration_error
+from skcalib import proper_calibration_error
 from skcalib.links import BiasCorrectedTemperature
-from skcalib.smoothers import logit
+from skcalib.smoothers import LogitSmoother, logit
 from skcalib.smoothers.logit import AddedCurve, _equal_information, _hats
 from skcalib.testing import check_smoother
 

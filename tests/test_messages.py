@@ -186,7 +186,7 @@ FUNCTIONS = [
     (
         s.proper_calibration_error,
         (Y, P),
-        {"loss": s.DawidSebastiani()},
+        {"loss": s.scores.DawidSebastiani()},
         r"DawidSebastiani\(\) scores means and variances, not class probabilities: use 'brier', "
         r"'log', 'spherical' or a ProperScore on the simplex\.",
     ),
@@ -237,7 +237,7 @@ FUNCTIONS = [
     (
         s.proper_calibration_error,
         ([0, 0, 1, 1, 1, 0], [0.2, 0.2, 0.2, 0.8, 0.8, 0.8]),
-        {"smoother": s.LevelSets(), "loss": "log"},
+        {"smoother": s.smoothers.LevelSets(), "loss": "log"},
         r"The smoother gives probability 0 to the label of \d held-out samples, so its "
         r"own log loss is infinite and nothing can be compared with it: use the default smoother, "
         r"method='direct' or loss='brier'\.",
@@ -272,7 +272,7 @@ FUNCTIONS = [
     (
         s.proper_calibration_error,
         (Y, P),
-        {"notion": s.TopK(3)},
+        {"notion": s.notions.TopK(3)},
         r"TopK\(k=3\) needs at least 3 classes, got 2\.",
     ),
     # binned errors

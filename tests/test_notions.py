@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from skcalib import Canonical, ClassGroups, Classwise, TopK, TopLabel, proper_calibration_error
+from skcalib import proper_calibration_error
+from skcalib.notions import Canonical, ClassGroups, Classwise, TopK, TopLabel
 from skcalib.testing import check_notion
 
 NOTIONS = [

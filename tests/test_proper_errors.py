@@ -11,23 +11,6 @@ from sklearn.model_selection import KFold
 from sklearn.naive_bayes import GaussianNB
 
 from skcalib import (
-    Brier,
-    ClassGroups,
-    Classwise,
-    CrossFitted,
-    DawidSebastiani,
-    DirichletKernel,
-    IsotonicSmoother,
-    LevelSets,
-    LogitSmoother,
-    LogLoss,
-    NearestNeighborsSmoother,
-    ProperScore,
-    QuantileBins,
-    Spherical,
-    TopK,
-    TotalVariation,
-    UniformBins,
     calibration_upper_bound,
     proper_calibration_error,
     refinement_loss,
@@ -36,8 +19,26 @@ from skcalib import (
     sharpness,
 )
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
-from skcalib.notions import NOTIONS
-from skcalib.scores import SCORES
+from skcalib.notions import NOTIONS, ClassGroups, Classwise, TopK
+from skcalib.scores import (
+    SCORES,
+    Brier,
+    DawidSebastiani,
+    LogLoss,
+    ProperScore,
+    Spherical,
+    TotalVariation,
+)
+from skcalib.smoothers import (
+    CrossFitted,
+    DirichletKernel,
+    IsotonicSmoother,
+    LevelSets,
+    LogitSmoother,
+    NearestNeighborsSmoother,
+    QuantileBins,
+    UniformBins,
+)
 
 METHODS = ["risk", "direct", "cross"]
 #: Smoothers whose refinement is their loss on held-out labels.

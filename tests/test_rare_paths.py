@@ -5,18 +5,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from skcalib import (
-    CalibrationTest,
-    ComparisonReport,
-    GaussianKernel,
-    LaplacianKernel,
-    consistency_test,
-    kernel_calibration_error,
-)
+from skcalib import ComparisonReport, consistency_test, kernel_calibration_error
 from skcalib.datasets import make_tempered_simplex
 from skcalib.estimators._response import align_classes
 from skcalib.io import read_predictions
+from skcalib.kernels import GaussianKernel, LaplacianKernel
 from skcalib.recalibration._base import recalibrated_proba
+from skcalib.significance import CalibrationTest
 
 DATA = make_tempered_simplex(60, 3, random_state=0)
 

@@ -15,7 +15,6 @@ from sklearn.metrics import log_loss
 
 import skcalib
 from skcalib import (
-    LogLoss,
     PlattScaling,
     calibration_error,
     calibration_upper_bound,
@@ -30,6 +29,7 @@ from skcalib import (
     spiegelhalter_test,
 )
 from skcalib.datasets import make_tempered_simplex, make_widmann
+from skcalib.scores import LogLoss
 from skcalib.significance.kernel import chi_square_mixture_sf
 
 # --- "a p-value of -7e-12 (1 - cdf at large n: use sf)" -------------------------------------------

@@ -21,22 +21,21 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_validate
 from sklearn.svm import LinearSVC
 
-from skcalib import (
-    Canonical,
-    ClassGroups,
+from skcalib import proper_calibration_error
+from skcalib.datasets import make_tempered_simplex
+from skcalib.displays import ReliabilityDisplay
+from skcalib.displays._curves import make_curve
+from skcalib.errors.isotonic_curve import consistency_band, isotonic_interval
+from skcalib.inference import clopper_pearson
+from skcalib.notions import Canonical, ClassGroups
+from skcalib.smoothers import (
     DirichletKernel,
     IsotonicSmoother,
     LevelSets,
     NearestNeighborsSmoother,
     QuantileBins,
     UniformBins,
-    proper_calibration_error,
 )
-from skcalib.datasets import make_tempered_simplex
-from skcalib.displays import ReliabilityDisplay
-from skcalib.displays._curves import make_curve
-from skcalib.errors.isotonic_curve import consistency_band, isotonic_interval
-from skcalib.inference import clopper_pearson
 
 STRATEGIES = ("isotonic", "quantile", "uniform", "kernel", "smooth")
 draw = ReliabilityDisplay.from_predictions

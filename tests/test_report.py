@@ -38,6 +38,8 @@ from skcalib.report.findings import noted
 from skcalib.report.report import _kind
 from skcalib.report.wording import RECALIBRATOR_NAMES, in_code, in_code_predictions
 
+NAMES = {name: getattr(skcalib, name) for name in skcalib.__all__}
+
 
 def report(n_samples=2000, n_classes=2, temperature=0.6, **parameters):
     data = make_tempered_simplex(
@@ -276,7 +278,7 @@ def test_the_advice_can_be_followed():
     for name in RECALIBRATOR_NAMES:
         findings = SimpleNamespace(advice=SimpleNamespace(recommended=name))
         code = in_code_predictions(findings, [0, 1]).split(".fit(")[0]
-        fitted = eval(code, vars(skcalib)).fit(data.y_proba[:, :2] / data.y_proba[:, :2].sum(
+        fitted = eval(code, NAMES).fit(data.y_proba[:, :2] / data.y_proba[:, :2].sum(
             axis=1, keepdims=True), data.y % 2)  # fmt: skip
         assert fitted.predict_proba(np.array([[0.3, 0.7]])).shape == (1, 2)
         assert code in in_code(findings)
@@ -294,7 +296,7 @@ def test_the_code_of_a_classifier_can_be_run():
     model = GaussianNB().fit(X[::2], y[::2])
     shown = CalibrationReport.from_estimator(model, X[1::2], y[1::2])
     (code,) = (line for line in str(shown).splitlines() if "RecalibratedClassifierCV(" in line)
-    names = {**vars(skcalib), "model": clone(model), "X_train": X[::2], "y_train": y[::2]}
+    names = {**NAMES, "model": clone(model), "X_train": X[::2], "y_train": y[::2]}
     assert eval(code.strip(), names).predict_proba(X[1::2]).shape == (284, 2)
 
 

@@ -382,7 +382,7 @@ def test_answers_are_those_of_plain_loops(case):
         for i in rows
         for j in rows
     )
-    kernel = {"kernel": skcalib.LaplacianKernel(0.5), "estimator": "biased"}
+    kernel = {"kernel": skcalib.kernels.LaplacianKernel(0.5), "estimator": "biased"}
     assert skcalib.kernel_calibration_error(y, proba, **kernel, **options) == near(total)
     terms = skcalib.corp_decomposition(y, proba, notion="top_label", **options)
     kept = terms.miscalibration - terms.discrimination + terms.uncertainty

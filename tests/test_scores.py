@@ -11,9 +11,18 @@ from scipy.special import softmax
 from scipy.stats import entropy, norm
 from sklearn.metrics import brier_score_loss, log_loss
 
-from skcalib import Brier, DawidSebastiani, LogLoss, Lp, Spherical, TotalVariation
 from skcalib._validation import from_table
-from skcalib.scores import SCORES, Divergence, ProperScore
+from skcalib.scores import (
+    SCORES,
+    Brier,
+    DawidSebastiani,
+    Divergence,
+    LogLoss,
+    Lp,
+    ProperScore,
+    Spherical,
+    TotalVariation,
+)
 from skcalib.testing import check_score
 
 PROPER = [Brier(), LogLoss(), Spherical()]

@@ -24,23 +24,21 @@ from sklearn.utils.validation import check_is_fitted
 
 import skcalib
 from skcalib import (
-    Brier,
     CalibrationErrorEstimator,
-    Classwise,
     CrossFitProba,
-    DirichletKernel,
     IncrementalReliability,
     IsotonicRecalibrator,
     KernelRecalibrator,
-    LogitSmoother,
-    Spherical,
     TemperatureScaling,
     get_scorer,
     get_scorer_names,
 )
 from skcalib.__main__ import main
 from skcalib.io import read_predictions
+from skcalib.notions import Classwise
 from skcalib.recalibration.one_vs_rest import SmootherRecalibrator
+from skcalib.scores import Brier, Spherical
+from skcalib.smoothers import DirichletKernel, LogitSmoother
 
 INSTANCES = [
     *instances(),

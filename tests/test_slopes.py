@@ -10,16 +10,10 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 
-from skcalib import (
-    Brier,
-    DirichletKernel,
-    LevelSets,
-    LogitSmoother,
-    TotalVariation,
-    calibration_intercept_slope,
-    integrated_calibration_index,
-)
+from skcalib import calibration_intercept_slope, integrated_calibration_index
 from skcalib.datasets import make_tempered_simplex
+from skcalib.scores import Brier, TotalVariation
+from skcalib.smoothers import DirichletKernel, LevelSets, LogitSmoother
 
 
 def draw(n_samples, intercept=0.0, slope=1.0, seed=0):

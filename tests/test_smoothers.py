@@ -13,7 +13,8 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import LinearSVC
 
-from skcalib import (
+from skcalib.links import BiasCorrectedTemperature
+from skcalib.smoothers import (
     CrossFitted,
     DirichletKernel,
     IsotonicSmoother,
@@ -24,7 +25,6 @@ from skcalib import (
     SplineSmoother,
     UniformBins,
 )
-from skcalib.links import BiasCorrectedTemperature
 from skcalib.testing import check_smoother
 
 PARTITIONS = [

@@ -6,7 +6,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 
-from skcalib import ReliabilityDisplay, SplineSmoother
+from skcalib import ReliabilityDisplay
+from skcalib.smoothers import SplineSmoother
 from skcalib.smoothers.spline import SplineBasis, firth
 
 

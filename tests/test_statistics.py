@@ -9,20 +9,17 @@ import pytest
 from scipy.special import softmax
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from skcalib import (
-    Brier,
+from skcalib import proper_calibration_error, sharpness
+from skcalib.datasets import make_grouping_problem, make_tempered_simplex
+from skcalib.scores import Brier, LogLoss, Spherical
+from skcalib.smoothers import (
     CrossFitted,
     DirichletKernel,
     LevelSets,
-    LogLoss,
     NearestNeighborsSmoother,
     QuantileBins,
-    Spherical,
     UniformBins,
-    proper_calibration_error,
-    sharpness,
 )
-from skcalib.datasets import make_grouping_problem, make_tempered_simplex
 from skcalib.tower import debiased_calibration, debiased_leg, expected_divergence, partition_bias
 
 

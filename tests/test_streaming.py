@@ -14,14 +14,8 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.metadata_routing import get_routing_for_object
 
-from skcalib import (
-    Canonical,
-    ClassGroups,
-    Classwise,
-    IncrementalReliability,
-    calibration_error,
-    reliability_bins,
-)
+from skcalib import IncrementalReliability, calibration_error, reliability_bins
+from skcalib.notions import Canonical, ClassGroups, Classwise
 
 RECORDS = ("edges", "index", "mass", "mean_score", "mean_label", "gap_variance")
 EDGES = [0.0, 0.2, 0.35, 0.5, 0.501, 0.9, 1.0]

@@ -5,26 +5,18 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
-from skcalib import (
-    Brier,
-    Classwise,
+from skcalib.notions import Classwise, Notion, TopK, TopLabel
+from skcalib.scores import Brier, DawidSebastiani, LogLoss, ProperScore, Spherical, TotalVariation
+from skcalib.smoothers import (
     CrossFitted,
-    DawidSebastiani,
     DirichletKernel,
     IsotonicSmoother,
-    LogLoss,
     NearestNeighborsSmoother,
-    Notion,
-    ProperScore,
+    OutOfFoldSmoother,
     QuantileBins,
     Smoother,
-    Spherical,
-    TopK,
-    TopLabel,
-    TotalVariation,
     UniformBins,
 )
-from skcalib.smoothers import OutOfFoldSmoother
 from skcalib.testing import check_notion, check_score, check_smoother
 from skcalib.testing import notions as notion_laws
 from skcalib.testing import scores as score_laws

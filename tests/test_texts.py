@@ -5,18 +5,13 @@ import re
 import numpy as np
 import pytest
 
-from skcalib import (
-    CalibrationComparison,
-    CalibrationImprovement,
-    CalibrationInterceptSlope,
-    CalibrationTest,
-    ErrorInterval,
-    cumulative_test,
-    hosmer_lemeshow_test,
-    spiegelhalter_test,
-)
+from skcalib import cumulative_test, hosmer_lemeshow_test, spiegelhalter_test
 from skcalib._formatting import class_text, nonnegative_text
+from skcalib.error_intervals import ErrorInterval
+from skcalib.errors import CalibrationInterceptSlope
 from skcalib.inference import MeanInterval, mean_interval
+from skcalib.recalibration import CalibrationImprovement
+from skcalib.significance import CalibrationComparison, CalibrationTest
 
 INF = float("inf")
 MEAN = MeanInterval(0.155, 0.125, 0.178, 0.0135)

@@ -5,16 +5,8 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
-from skcalib import (
-    Brier,
-    LevelSets,
-    LogLoss,
-    Lp,
-    QuantileBins,
-    Spherical,
-    TotalVariation,
-    UniformBins,
-)
+from skcalib.scores import Brier, LogLoss, Lp, Spherical, TotalVariation
+from skcalib.smoothers import LevelSets, QuantileBins, UniformBins
 from skcalib.tower import (
     debiased_calibration,
     debiased_leg,

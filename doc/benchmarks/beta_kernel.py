@@ -17,8 +17,8 @@ import numpy as np
 from _measure import megabytes_of_fresh_process, peak_megabytes, shortest
 from scipy.special import gammaln, logsumexp
 
-from skcalib import DirichletKernel
 from skcalib.datasets import make_tempered_simplex
+from skcalib.smoothers import DirichletKernel
 from skcalib.smoothers._dirichlet.beta import beta_average
 from skcalib.smoothers.kernel import MOST_EVALUATIONS
 

@@ -18,8 +18,9 @@ import numpy as np
 from _measure import megabytes_of_fresh_process, peak_megabytes, shortest
 from threadpoolctl import threadpool_limits
 
-from skcalib import LaplacianKernel, kernel_calibration_error
+from skcalib import kernel_calibration_error
 from skcalib.errors.kernel import ResidualKernel
+from skcalib.kernels import LaplacianKernel
 from skcalib.notions import Canonical
 from skcalib.problem import check_problem
 from skcalib.significance.kernel import spectral

@@ -11,18 +11,18 @@ import warnings
 
 import numpy as np
 
-from skcalib import (
+from skcalib import calibration_error
+from skcalib.errors.proper import reduce_terms, smooth_notion
+from skcalib.inference import mean_interval
+from skcalib.notions import NOTIONS, TopLabel
+from skcalib.scores import SCORES
+from skcalib.smoothers import (
     DirichletKernel,
     IsotonicSmoother,
     LogitSmoother,
     NearestNeighborsSmoother,
     QuantileBins,
-    calibration_error,
 )
-from skcalib.errors.proper import reduce_terms, smooth_notion
-from skcalib.inference import mean_interval
-from skcalib.notions import NOTIONS, TopLabel
-from skcalib.scores import SCORES
 
 #: Smoothers, and the largest n K^2, times problems of the notion, that the study can afford.
 SMOOTHERS = {

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import log_softmax, softmax
 
-from skcalib import Brier, LogLoss, TotalVariation
 from skcalib.notions import NOTIONS
+from skcalib.scores import Brier, LogLoss, TotalVariation
 from skcalib.tower import expected_divergence
 
 #: Separation of the classes, in standard deviations: accuracies of 86, 87, 81 and 68 %.

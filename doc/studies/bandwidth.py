@@ -12,8 +12,10 @@ import warnings
 import numpy as np
 from scipy.special import softmax
 
-from skcalib import Brier, DirichletKernel, LogitSmoother, proper_calibration_error
+from skcalib import proper_calibration_error
 from skcalib.datasets import make_tempered_simplex
+from skcalib.scores import Brier
+from skcalib.smoothers import DirichletKernel, LogitSmoother
 
 METHODS = ("direct", "risk", "cross")
 

@@ -22,18 +22,12 @@ from pathlib import Path
 import numpy as np
 from sklearn.base import clone
 
-from skcalib import (
-    Brier,
-    DirichletKernel,
-    LaplacianKernel,
-    LogLoss,
-    TotalVariation,
-    calibration_error_interval,
-    reliability_bins,
-)
+from skcalib import calibration_error_interval, reliability_bins
 from skcalib.datasets import make_logistic_scores, make_tempered_simplex
+from skcalib.kernels import LaplacianKernel
 from skcalib.notions import NOTIONS
-from skcalib.smoothers import MedianCells
+from skcalib.scores import Brier, LogLoss, TotalVariation
+from skcalib.smoothers import DirichletKernel, MedianCells
 
 #: Name -> (simulator of n samples, notion).
 WORLDS = {

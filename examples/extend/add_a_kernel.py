@@ -13,8 +13,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from skcalib import GaussianKernel, Kernel, LaplacianKernel, kernel_calibration_test
+from skcalib import kernel_calibration_test
 from skcalib.datasets import make_widmann
+from skcalib.kernels import GaussianKernel, Kernel, LaplacianKernel
 from skcalib.testing import check_kernel
 
 # %%

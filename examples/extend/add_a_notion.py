@@ -11,8 +11,9 @@ trusted.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from skcalib import Notion, kernel_calibration_test, proper_calibration_error
+from skcalib import kernel_calibration_test, proper_calibration_error
 from skcalib.datasets import make_widmann
+from skcalib.notions import Notion
 from skcalib.testing import check_notion
 
 # %%

@@ -10,8 +10,9 @@ of the library follow. The true error is known here, as the labels were drawn fr
 import matplotlib.pyplot as plt
 import numpy as np
 
-from skcalib import Brier, LogLoss, ProperScore, proper_calibration_error
+from skcalib import proper_calibration_error
 from skcalib.datasets import make_tempered_simplex
+from skcalib.scores import Brier, LogLoss, ProperScore
 from skcalib.testing import check_score
 
 # %%

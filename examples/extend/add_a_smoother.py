@@ -12,8 +12,9 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from scipy.special import softmax
 
-from skcalib import Smoother, proper_calibration_error
+from skcalib import proper_calibration_error
 from skcalib.datasets import make_tempered_simplex
+from skcalib.smoothers import Smoother
 from skcalib.testing import check_smoother
 
 # %%

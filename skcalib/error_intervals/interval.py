@@ -283,7 +283,7 @@ class ErrorInterval:
 
     Examples
     --------
-    >>> from skcalib import ErrorInterval
+    >>> from skcalib.error_intervals import ErrorInterval
     >>> reason = "its bias is not known"
     >>> print(ErrorInterval(0.155, 0.125, 0.178, 0.013, 0.95, "m", "t", reason=reason))
     0.155 [0.125, 0.178] (95 %, its bias is not known)

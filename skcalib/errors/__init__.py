@@ -1,9 +1,21 @@
 """Errors: functions of labels and forecasts."""
 
 from skcalib.errors.binned import ReliabilityBins, calibration_error, reliability_bins
-from skcalib.errors.corp import CorpCurve, CorpDecomposition, corp_decomposition
+from skcalib.errors.corp import (
+    CorpBand,
+    CorpCurve,
+    CorpDecomposition,
+    corp_bands,
+    corp_decomposition,
+    corp_test,
+)
 from skcalib.errors.cumulative import CumulativeCurve, cumulative_curve, ks_calibration_error
 from skcalib.errors.kernel import kernel_calibration_error, unconditional_mean_embedding_error
+from skcalib.errors.logistic import (
+    CalibrationInterceptSlope,
+    calibration_intercept_slope,
+    integrated_calibration_index,
+)
 from skcalib.errors.proper import (
     ScoreDecomposition,
     calibration_upper_bound,
@@ -16,15 +28,21 @@ from skcalib.errors.proper import (
 from skcalib.errors.simplex import simplex_calibration_error
 
 __all__ = [
+    "CalibrationInterceptSlope",
+    "CorpBand",
     "CorpCurve",
     "CorpDecomposition",
     "CumulativeCurve",
     "ReliabilityBins",
     "ScoreDecomposition",
     "calibration_error",
+    "calibration_intercept_slope",
     "calibration_upper_bound",
+    "corp_bands",
     "corp_decomposition",
+    "corp_test",
     "cumulative_curve",
+    "integrated_calibration_index",
     "kernel_calibration_error",
     "ks_calibration_error",
     "proper_calibration_error",

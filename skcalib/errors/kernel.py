@@ -126,7 +126,8 @@ def kernel_calibration_error(
 
     Examples
     --------
-    >>> from skcalib import LaplacianKernel, kernel_calibration_error
+    >>> from skcalib import kernel_calibration_error
+    >>> from skcalib.kernels import LaplacianKernel
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(1000, 3, random_state=0)
     >>> print(f"{kernel_calibration_error(data.y, data.y_proba):.5f}")

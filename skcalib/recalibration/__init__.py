@@ -6,6 +6,7 @@ from skcalib.recalibration._base import (
     LogitRecalibrator,
     Recalibrator,
 )
+from skcalib.recalibration.improvement import CalibrationImprovement, calibration_improvement
 from skcalib.recalibration.one_vs_rest import (
     BetaCalibration,
     BinaryLinkRecalibrator,
@@ -32,6 +33,7 @@ __all__ = [
     "BetaCalibration",
     "BiasCorrectedTemperatureScaling",
     "BinaryLinkRecalibrator",
+    "CalibrationImprovement",
     "DiagonalOrderPreserving",
     "DirichletCalibration",
     "EnsembleTemperatureScaling",
@@ -48,4 +50,5 @@ __all__ = [
     "Recalibrator",
     "TemperatureScaling",
     "VectorScaling",
+    "calibration_improvement",
 ]

@@ -171,7 +171,7 @@ def dawid_sebastiani_score(y_true, y_mean, y_var, *, sample_weight=None):
 
     See Also
     --------
-    skcalib.DawidSebastiani : The score as an object, with its entropy and divergence.
+    skcalib.scores.DawidSebastiani : The score as an object, with its entropy and divergence.
     skcalib.VarianceScaling : The map of the variance that minimises it.
 
     Examples

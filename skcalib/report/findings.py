@@ -10,7 +10,6 @@ from time import perf_counter
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skcalib._version import __version__
 from skcalib.errors import ScoreDecomposition
 from skcalib.estimators.selection import RecalibratorSelection
 from skcalib.inference import CalibrationTest, MeanInterval
@@ -308,12 +307,12 @@ class Findings:
 
 
 #: Packages whose versions a report records.
-PACKAGES = ("scikit-learn", "numpy", "scipy", "matplotlib")
+PACKAGES = ("skcalib", "scikit-learn", "numpy", "scipy", "matplotlib")
 
 
 def versions():
     """Versions of what the numbers depend on."""
-    return {"skcalib": __version__, **{name: version(name) for name in PACKAGES}}
+    return {name: version(name) for name in PACKAGES}
 
 
 def check_seed(random_state):

@@ -235,7 +235,8 @@ class CrossFitted(OutOfFoldSmoother):
     Examples
     --------
     >>> from sklearn.ensemble import HistGradientBoostingClassifier
-    >>> from skcalib import CrossFitted, proper_calibration_error
+    >>> from skcalib import proper_calibration_error
+    >>> from skcalib.smoothers import CrossFitted
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(2000, 2, random_state=0)
     >>> smoother = CrossFitted(HistGradientBoostingClassifier(max_depth=2, max_iter=30))

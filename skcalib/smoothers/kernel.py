@@ -86,7 +86,8 @@ class DirichletKernel(Smoother):
 
     Examples
     --------
-    >>> from skcalib import DirichletKernel, proper_calibration_error
+    >>> from skcalib import proper_calibration_error
+    >>> from skcalib.smoothers import DirichletKernel
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(2000, 2, random_state=0)
     >>> error = proper_calibration_error(

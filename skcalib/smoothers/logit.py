@@ -56,7 +56,8 @@ class LogitSmoother(OutOfFoldSmoother):
 
     Examples
     --------
-    >>> from skcalib import LogitSmoother, proper_calibration_error
+    >>> from skcalib import proper_calibration_error
+    >>> from skcalib.smoothers import LogitSmoother
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(2000, 2, random_state=0)
     >>> error = proper_calibration_error(data.y, data.y_proba, smoother=LogitSmoother())

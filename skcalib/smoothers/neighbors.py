@@ -26,7 +26,7 @@ class NearestNeighborsSmoother(Smoother):
     Examples
     --------
     >>> import numpy as np
-    >>> from skcalib import NearestNeighborsSmoother
+    >>> from skcalib.smoothers import NearestNeighborsSmoother
     >>> p = np.array([0.1, 0.2, 0.8, 0.9])
     >>> smoother = NearestNeighborsSmoother(1).fit(np.column_stack([1 - p, p]), p[:, None])
     >>> smoother.smooth().ravel()

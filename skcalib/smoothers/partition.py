@@ -136,7 +136,7 @@ class UniformBins(PartitionSmoother):
     Examples
     --------
     >>> import numpy as np
-    >>> from skcalib import UniformBins
+    >>> from skcalib.smoothers import UniformBins
     >>> p = np.array([0.0, 0.1, 0.5, 0.6, 1.0])
     >>> bins = UniformBins(2).fit(np.column_stack([1 - p, p]), np.array([0, 1, 0, 1, 1.0])[:, None])
     >>> bins.cells_
@@ -177,7 +177,7 @@ class QuantileBins(PartitionSmoother):
     Examples
     --------
     >>> import numpy as np
-    >>> from skcalib import QuantileBins
+    >>> from skcalib.smoothers import QuantileBins
     >>> p = np.array([0.1, 0.2, 0.2, 0.7])
     >>> QuantileBins(2).fit(np.column_stack([1 - p, p]), p[:, None]).cells_
     array([0, 0, 0, 1])
@@ -207,7 +207,7 @@ class LevelSets(PartitionSmoother):
     Examples
     --------
     >>> import numpy as np
-    >>> from skcalib import LevelSets
+    >>> from skcalib.smoothers import LevelSets
     >>> p = np.array([0.25, 0.75, 0.25, 0.75])
     >>> levels = LevelSets().fit(np.column_stack([1 - p, p]), np.array([0, 1, 1, 1.0])[:, None])
     >>> levels.smooth().ravel()
@@ -342,7 +342,7 @@ class IsotonicSmoother(PartitionSmoother):
     Examples
     --------
     >>> import numpy as np
-    >>> from skcalib import IsotonicSmoother
+    >>> from skcalib.smoothers import IsotonicSmoother
     >>> p, y = np.array([0.1, 0.3, 0.6, 0.9]), np.array([0.0, 1.0, 0.0, 1.0])
     >>> smoother = IsotonicSmoother().fit(np.column_stack([1 - p, p]), np.column_stack([1 - y, y]))
     >>> smoother.smooth()[:, 1]

@@ -75,7 +75,7 @@ class SplineSmoother(OutOfFoldSmoother):
     Examples
     --------
     >>> import numpy as np
-    >>> from skcalib import SplineSmoother
+    >>> from skcalib.smoothers import SplineSmoother
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(2000, 2, random_state=0)
     >>> smoother = SplineSmoother().fit(data.y_proba, np.eye(2)[data.y])

@@ -36,7 +36,7 @@ def check_kernel(kernel, *, n_classes=(2, 3, 5), random_state=0):
 
     Examples
     --------
-    >>> from skcalib import GaussianKernel, LaplacianKernel
+    >>> from skcalib.kernels import GaussianKernel, LaplacianKernel
     >>> from skcalib.testing import check_kernel
     >>> check_kernel(2 * LaplacianKernel() + GaussianKernel(0.1))
     """

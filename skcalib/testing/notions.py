@@ -45,7 +45,7 @@ def check_notion(notion, *, n_classes=(2, 3, 10), random_state=0):
 
     Examples
     --------
-    >>> from skcalib import TopK
+    >>> from skcalib.notions import TopK
     >>> from skcalib.testing import check_notion
     >>> check_notion(TopK(3))
     """

@@ -49,7 +49,7 @@ def check_score(score, *, n_classes=(2, 3, 5), random_state=0):
 
     Examples
     --------
-    >>> from skcalib import Spherical
+    >>> from skcalib.scores import Spherical
     >>> from skcalib.testing import check_score
     >>> check_score(Spherical())
     """

@@ -65,7 +65,7 @@ def check_smoother(smoother, *, n_classes=(2, 3), random_state=0):
 
     Examples
     --------
-    >>> from skcalib import QuantileBins
+    >>> from skcalib.smoothers import QuantileBins
     >>> from skcalib.testing import check_smoother
     >>> check_smoother(QuantileBins(4))
     """
