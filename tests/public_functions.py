@@ -321,8 +321,8 @@ BESIDE = {"IncrementalReliability", "differences_at_equal_scores", "median_dista
 FOR_EXTENDERS = {*testing.__all__, "fit_link"}
 
 #: Public, but fed with classifiers; the suites of estimators hold them to the same rules.
-WITH_CLASSIFIERS = {"evaluate_supersample": "tests/test_generalization.py"}
-SEVERAL_MODELS = {"ComparisonReport.from_predictions": "tests/test_report.py"}
+WITH_CLASSIFIERS = {"evaluate_supersample": "tests/theory/test_generalization.py"}
+SEVERAL_MODELS = {"ComparisonReport.from_predictions": "tests/report/test_report.py"}
 DOORS_ELSEWHERE = {  # doors of displays that fetch probabilities and then do as from_predictions
     "from_estimator",
     "from_estimators",

@@ -252,5 +252,6 @@ STUDIES = {
 @pytest.mark.parametrize("where", STUDIES.values(), ids=STUDIES)
 def test_studies_exist(where):
     file, name = where.split("::")
-    tree = ast.parse((Path(__file__).parent / file).read_text())
+    (path,) = Path(__file__).parent.rglob(file)
+    tree = ast.parse(path.read_text())
     assert name in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}

@@ -83,7 +83,7 @@ class CalibrationErrorEstimator(ClassifierInspector):
     to a proper score. In worlds where the smoother contains the truth, the interval at n = 2000
     covered the true error in 97 to 98 % of 400 simulations by "risk", and in 98 % by "cross",
     which varies less than that spread; for calibrated forecasts its lower end was above zero in
-    less than 2.5 % (``tests/test_coverage.py``). In other worlds it covers less often, see
+    less than 2.5 % (``tests/studies/test_coverage.py``). In other worlds it covers less often, see
     :ref:`accuracy`.
 
     Examples

@@ -25,7 +25,7 @@ from skcalib.recalibration import (
 )
 from skcalib.scores import LogLoss
 
-DATA = Path(__file__).parents[2] / "shared" / "data"
+DATA = Path(__file__).parents[3] / "shared" / "data"
 pytestmark = pytest.mark.skipif(not DATA.exists(), reason=f"the predictions are not at {DATA}")
 
 

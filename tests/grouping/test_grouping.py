@@ -23,7 +23,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.model_selection import GroupKFold, TimeSeriesSplit
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils import get_tags
-from test_trees import rule_holds
+from test_tree import rule_holds
 
 from skcalib import GroupingLossEstimator
 from skcalib._arguments import check_smoother as default_smoother
@@ -44,7 +44,7 @@ from skcalib.smoothers import LevelSets, MedianCells
 from skcalib.testing import check_smoother
 from skcalib.tower import debiased_calibration, debiased_leg, expected_divergence, partition_bias
 
-GOLDEN = Path(__file__).parents[2] / "shared" / "golden"
+GOLDEN = Path(__file__).parents[3] / "shared" / "golden"
 needs_golden = pytest.mark.skipif(
     not (GOLDEN / "gl_sim_n2000.npz").exists(), reason=f"the golden values are not at {GOLDEN}"
 )

@@ -112,7 +112,7 @@ def test_new_points_against_all_pairs(name):
 
 @pytest.mark.parametrize("name", ["cifar10_lenet5", "cifar100_wideresnet16x4"])
 def test_real_scores(name):
-    path = Path(__file__).parents[2] / "shared" / "data" / f"{name}.npz"
+    path = Path(__file__).parents[3] / "shared" / "data" / f"{name}.npz"
     if not path.exists():
         pytest.skip("needs ../shared/data")
     data = np.load(path)

@@ -31,7 +31,7 @@ from skcalib.regression import (
 )
 from skcalib.regression.scaling import Profile
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT.parent / "shared" / "golden"
 
 

@@ -30,7 +30,7 @@ from skcalib.scores import Lp, TotalVariation
 from skcalib.smoothers import LevelSets, QuantileBins, UniformBins
 from skcalib.tower import debiased_calibration, expected_divergence
 
-DATA = Path(__file__).parents[2] / "shared" / "data"
+DATA = Path(__file__).parents[3] / "shared" / "data"
 
 
 def pairs(values):

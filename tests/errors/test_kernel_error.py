@@ -18,7 +18,7 @@ from skcalib.kernels import GaussianKernel, LaplacianKernel, MatrixKernel, media
 from skcalib.notions import NOTIONS, Canonical, ClassGroups, Classwise, TopK
 from skcalib.problem import check_problem
 
-GOLDEN = Path(__file__).parents[2] / "shared" / "golden"
+GOLDEN = Path(__file__).parents[3] / "shared" / "golden"
 needs_golden = pytest.mark.skipif(
     not (GOLDEN / "golden.json").exists(), reason=f"the golden values are not at {GOLDEN}"
 )

@@ -24,7 +24,7 @@ from skcalib.significance import CalibrationTest
 from skcalib.significance import kernel as _null_laws
 from skcalib.significance.kernel import METHODS, chi_square_mixture_sf
 
-GOLDEN = Path(__file__).parents[2] / "shared" / "golden"
+GOLDEN = Path(__file__).parents[3] / "shared" / "golden"
 needs_golden = pytest.mark.skipif(
     not (GOLDEN / "golden.json").exists(), reason=f"the golden values are not at {GOLDEN}"
 )

@@ -1,7 +1,7 @@
 """Reports of worlds with a known truth: hardly a claim is wrong, and those that must be are made.
 
 The fast part runs some scenarios once, the slow part all of them and the forty directions; run
-``python tests/verdict_bench.py`` for more seeds.
+``python tests/studies/verdict_bench.py`` for more seeds.
 """
 
 import copy

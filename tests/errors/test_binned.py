@@ -23,7 +23,7 @@ from skcalib.notions import Classwise
 from skcalib.scores import Lp, TotalVariation
 from skcalib.smoothers import UniformBins
 
-SHARED = Path(__file__).parents[2] / "shared"
+SHARED = Path(__file__).parents[3] / "shared"
 needs_golden = pytest.mark.skipif(not (SHARED / "golden").exists(), reason="needs ../shared/golden")
 
 

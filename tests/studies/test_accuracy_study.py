@@ -10,7 +10,7 @@ import pytest
 
 from skcalib import CalibrationErrorEstimator
 
-STUDIES = Path(__file__).parents[1] / "doc" / "studies"
+STUDIES = Path(__file__).parents[2] / "doc" / "studies"
 pytestmark = pytest.mark.skipif(not STUDIES.exists(), reason="needs the folder doc")
 
 

@@ -172,7 +172,7 @@ def test_platt_of_golden_data(golden):
 
 @pytest.fixture
 def golden():
-    folder = Path(__file__).parents[2] / "shared" / "golden"
+    folder = Path(__file__).parents[3] / "shared" / "golden"
     if not folder.exists():
         pytest.skip(f"the golden values are not at {folder}")
 

@@ -488,7 +488,7 @@ def test_estimators_of_the_kernel_error(estimator):
 
 
 def study():
-    path = Path(__file__).parents[1] / "doc" / "studies" / "interval_coverage.py"
+    path = Path(__file__).parents[2] / "doc" / "studies" / "interval_coverage.py"
     if not path.exists():
         pytest.skip("needs the folder doc")
     spec = importlib.util.spec_from_file_location("interval_coverage", path)
