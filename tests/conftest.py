@@ -11,6 +11,28 @@ import numpy as np
 import pytest
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        "--every",
+        type=int,
+        default=1,
+        metavar="N",
+        help="of the instances of each test run the first and every Nth after it",
+    )
+
+
+def pytest_collection_modifyitems(config, items):
+    """Thin the instances of tests out, where `--every` asks for it."""
+    step, seen, kept, left_out = config.getoption("--every"), {}, [], []
+    for item in items:
+        test = item.nodeid.partition("[")[0]
+        (left_out if seen.get(test, 0) % step else kept).append(item)
+        seen[test] = seen.get(test, 0) + 1
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = kept
+
+
 def make_forecasts(n_samples, n_classes, *, seed=0):
     """Labels 0..K-1 and miscalibrated forecasts (n, K) with ties and exact zeros and ones."""
     rng = np.random.default_rng(seed)

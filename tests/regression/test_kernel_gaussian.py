@@ -1,5 +1,7 @@
 """The kernel calibration error of Gaussian forecasts: quadrature, identities, level and power."""
 
+from itertools import combinations_with_replacement
+
 import numpy as np
 import pytest
 from scipy.integrate import quad
@@ -38,9 +40,9 @@ def h_by_quadrature(i, j, y, mean, variance, nu, scale):
 
 def test_closed_forms_against_quadrature():
     y, mean, variance = sample(6, 0, spread=0.5)
-    h = np.array(
-        [[h_by_quadrature(i, j, y, mean, variance, 0.7, 0.9) for j in range(6)] for i in range(6)]
-    )
+    h = np.zeros((6, 6))
+    for i, j in combinations_with_replacement(range(6), 2):
+        h[i, j] = h[j, i] = h_by_quadrature(i, j, y, mean, variance, 0.7, 0.9)
     options = {"forecast_bandwidth": 0.7, "target_bandwidth": 0.9}
     off = h.sum() - np.trace(h)
     found = {

@@ -301,6 +301,7 @@ def test_the_counterexample_is_one(within_standard_errors):
     assert np.sqrt(np.mean(np.sum((law - points) ** 2, axis=1))) == pytest.approx(0.2 * np.sqrt(2))
 
 
+@pytest.mark.slow
 def test_only_the_canonical_test_sees_the_six_permutations():
     rng, labels = np.random.default_rng(0), [0, 1, 2]
     rejections = dict.fromkeys(NOTIONS, 0)
