@@ -1,11 +1,11 @@
 """The kernel calibration error of Gaussian forecasts: quadrature, identities, level and power."""
 
 from itertools import combinations_with_replacement
+from math import exp
 
 import numpy as np
 import pytest
 from scipy.integrate import quad
-from scipy.stats import norm
 
 from skcalib import kernel_calibration_error_gaussian, kernel_calibration_test_gaussian
 
@@ -20,12 +20,15 @@ def sample(n_samples, seed, *, spread=1.0, shift=0.0):
 
 def h_by_quadrature(i, j, y, mean, variance, nu, scale):
     def kappa(a, b):
-        return np.exp(-((a - b) ** 2) / (2 * scale**2))
+        return exp(-((a - b) ** 2) / (2 * scale**2))
 
     def average(function, m, v):
         deviation = np.sqrt(v)
+        scale = deviation * np.sqrt(2 * np.pi)  # many times faster than scipy.stats.norm.pdf
         return quad(
-            lambda z: function(z) * norm.pdf(z, m, deviation), m - 9 * deviation, m + 9 * deviation
+            lambda z: function(z) * exp(-((z - m) ** 2) / (2 * v)) / scale,
+            m - 9 * deviation,
+            m + 9 * deviation,
         )[0]
 
     both = average(

@@ -1,7 +1,7 @@
 """The bench of verdicts: reports of scenarios whose truth is known, claim by claim.
 
-Run it as ``PYTHONPATH=tests python tests/studies/verdict_bench.py --seeds 5 --only rare --n-jobs 2``:
-a table of scenarios, their claims, the wrong and the missing ones, and then each of these with its
+Run it as ``python tests/studies/verdict_bench.py --seeds 5 --only rare --n-jobs 2``, with
+``PYTHONPATH=tests``: a table of scenarios, their claims, the wrong and the missing ones, and then each of these with its
 seed.
 """
 
