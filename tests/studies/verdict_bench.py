@@ -1,8 +1,8 @@
 """The bench of verdicts: reports of scenarios whose truth is known, claim by claim.
 
 Run it as ``python tests/studies/verdict_bench.py --seeds 5 --only rare --n-jobs 2``, with
-``PYTHONPATH=tests``: a table of scenarios, their claims, the wrong and the missing ones, and then each of these with its
-seed.
+``PYTHONPATH=tests``: a table of scenarios, their claims, the wrong and the missing ones, and then
+each of these with its seed.
 """
 
 import argparse
