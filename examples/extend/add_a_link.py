@@ -1,6 +1,6 @@
 r"""
-Add a recalibrator
-==================
+Add a map of logits
+===================
 
 A recalibrator is a map of logits with parameters: a *link*. This one multiplies the logits by a
 slope that may differ for forecasts above and below one half, for a classifier that is too sure of

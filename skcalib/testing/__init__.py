@@ -1,4 +1,4 @@
-"""The laws of scores, smoothers, notions and links, as public checkers for those who add their own.
+"""The laws of scores, smoothers, notions, links, kernels and recalibrators, as public checkers.
 
 Each checker takes an instance and raises an `AssertionError` whose sentence names the law that is
 broken, with what was found. A law is a short function here; its first line is that sentence.
@@ -7,7 +7,15 @@ broken, with what was found. A law is a short function here; its first line is t
 from skcalib.testing.kernels import check_kernel
 from skcalib.testing.links import check_link
 from skcalib.testing.notions import check_notion
+from skcalib.testing.recalibrators import check_recalibrator
 from skcalib.testing.scores import check_score
 from skcalib.testing.smoothers import check_smoother
 
-__all__ = ["check_kernel", "check_link", "check_notion", "check_score", "check_smoother"]
+__all__ = [
+    "check_kernel",
+    "check_link",
+    "check_notion",
+    "check_recalibrator",
+    "check_score",
+    "check_smoother",
+]

@@ -1,0 +1,181 @@
+"""Laws of recalibrators."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.base import clone
+
+from skcalib.testing._laws import (
+    duplicate,
+    need,
+    need_close,
+    need_probabilities,
+    refuses,
+    run_laws,
+    simplex_points,
+)
+
+DECLARATIONS = ("injective_", "preserves_argmax_", "preserves_order_")
+
+
+def check_recalibrator(recalibrator, *, n_classes=(2, 3), random_state=0):
+    r"""Check that an object obeys the laws of recalibrators.
+
+    The laws, for each number of classes that ``fit`` does not refuse with a ValueError:
+
+    - ``fit`` returns the object, changes no parameter and no input, and a second `fit` forgets the
+      first; clones and copies, as made by pickle, agree;
+    - ``predict_proba`` gives probability vectors, also for forecasts of exactly 0 and 1, row by
+      row, and modifies nothing;
+    - ``transform`` is ``predict_proba``, and ``predict`` is the class of the largest probability;
+    - names of the classes do not matter, and zero-weight samples are dropped;
+    - ``injective_``, ``preserves_argmax_`` and ``preserves_order_`` are declared, and true: where
+      declared, different forecasts stay different, the most likely class is kept, and no two
+      classes of any forecast change places.
+
+    What is declared false is not checked. Derive from ``skcalib.recalibration.Recalibrator``, and
+    only the last law is left to the map.
+
+    Parameters
+    ----------
+    recalibrator : estimator
+        Instance to check. Clones of it are fitted to miscalibrated random forecasts.
+    n_classes : sequence of int, default=(2, 3)
+        Numbers of classes to try. The recalibrator may refuse some of them, but not all.
+    random_state : int, default=0
+        Seed of the random forecasts and labels.
+
+    Raises
+    ------
+    AssertionError
+        Names the first law that is broken and what was found.
+
+    Examples
+    --------
+    >>> from skcalib import TemperatureScaling
+    >>> from skcalib.testing import check_recalibrator
+    >>> check_recalibrator(TemperatureScaling())
+    """
+    worlds = [_world(k, np.random.default_rng(random_state)) for k in n_classes]
+    accepted = [w for w in worlds if not refuses(lambda w=w: clone(recalibrator).fit(w.P, w.y))]
+    if not accepted:
+        raise AssertionError(
+            f"{recalibrator!r} refuses every number of classes in {tuple(n_classes)}."
+        )
+    for world in accepted:
+        run_laws(recalibrator, LAWS, world)
+
+
+@dataclass(frozen=True)
+class World:
+    """Miscalibrated forecasts with their labels, others to map, and other labels."""
+
+    P: np.ndarray
+    y: np.ndarray
+    new: np.ndarray
+    other: np.ndarray
+
+
+def _world(n_classes, rng):
+    forecast = simplex_points(rng, 120, n_classes)
+    truth = np.sqrt(forecast) / np.sqrt(forecast).sum(axis=1, keepdims=True)  # too extreme
+    y = np.array([rng.choice(n_classes, p=row) for row in truth])
+    y[:n_classes] = np.arange(n_classes)
+    forecast[:n_classes] = np.eye(n_classes)  # exactly 0 and 1, and right
+    other = y.copy()
+    other[n_classes:] = rng.permutation(y[n_classes:])
+    new = simplex_points(rng, 30, n_classes)
+    new[:n_classes] = np.eye(n_classes)
+    return World(forecast, y, new, other)
+
+
+def _fitted(recalibrator, world):
+    return clone(recalibrator).fit(world.P, world.y)
+
+
+def _fits(recalibrator, world):
+    """Fit returns the object, and changes neither parameters nor inputs."""
+    one, P, y = clone(recalibrator), world.P.copy(), world.y.copy()
+    before = {name: repr(value) for name, value in one.get_params().items()}
+    need(one.fit(P, y) is one, "fit does not return self")
+    after = {name: repr(value) for name, value in one.get_params().items()}
+    need(before == after, "fit changed a parameter")
+    need(np.array_equal(P, world.P) and np.array_equal(y, world.y), "fit modified its input")
+    classes = np.unique(world.y)
+    need(np.array_equal(one.classes_, classes), f"classes_ is {one.classes_!r}, not {classes!r}")
+
+
+def _forgets(recalibrator, world):
+    """A second fit forgets the first; clones and copies agree."""
+    one = _fitted(recalibrator, world)
+    expected = one.predict_proba(world.new)
+    need_close(
+        duplicate(one).predict_proba(world.new), expected, "the map of a copy", tolerance=1e-12
+    )
+    again = clone(one).fit(world.P, world.other).fit(world.P, world.y)
+    found = again.predict_proba(world.new)
+    need_close(found, expected, "the map after a second fit", tolerance=1e-12)
+
+
+def _maps(recalibrator, world):
+    """Forecasts become probability vectors, row by row, and nothing is modified."""
+    one, new = _fitted(recalibrator, world), world.new.copy()
+    found = one.predict_proba(new)
+    need(np.array_equal(new, world.new), "predict_proba modified its input")
+    need(np.shape(found) == new.shape, f"{new.shape} became {np.shape(found)}")
+    need_probabilities(found, "rows of predict_proba")
+    need_close(one.predict_proba(new[::-3]), found[::-3], "some of the rows", tolerance=1e-10)
+
+
+def _agrees(recalibrator, world):
+    """Transform is predict_proba, and predict is the class of the largest probability."""
+    one = _fitted(recalibrator, world)
+    proba = one.predict_proba(world.new)
+    need(np.array_equal(one.transform(world.new), proba), "transform is not predict_proba")
+    expected = one.classes_[proba.argmax(axis=1)]
+    need(np.array_equal(one.predict(world.new), expected), "predict is not the largest probability")
+
+
+def _labels(recalibrator, world):
+    """Names of the classes do not matter."""
+    expected = _fitted(recalibrator, world).predict_proba(world.new)
+    names = np.array([f"class {k}" for k in range(world.P.shape[1])])
+    named = clone(recalibrator).fit(world.P, names[world.y])
+    need(np.array_equal(named.classes_, names), f"classes_ is {named.classes_!r}, not {names!r}")
+    need_close(named.predict_proba(world.new), expected, "the map of names", tolerance=1e-10)
+
+
+def _weights(recalibrator, world):
+    """Zero-weight samples are dropped."""
+    expected = _fitted(recalibrator, world).predict_proba(world.new)
+    P, y = np.vstack([world.P, world.new]), np.append(world.y, world.y[: len(world.new)])
+    weight = np.append(np.ones(len(world.y)), np.zeros(len(world.new)))
+    found = clone(recalibrator).fit(P, y, sample_weight=weight).predict_proba(world.new)
+    need_close(found, expected, "the map with zero-weight samples", tolerance=1e-10)
+
+
+def _declares(recalibrator, world):
+    """The declarations are true."""
+    one = _fitted(recalibrator, world)
+    for name in DECLARATIONS:
+        need(hasattr(one, name), f"{name} is not declared")
+        value = getattr(one, name)
+        need(isinstance(value, bool | np.bool_), f"{name} is {value!r}, not a bool")
+    inner = world.new[(world.new > 1e-3).all(axis=1)]  # away from corners, which may be clipped
+    found = one.predict_proba(inner)
+    if one.injective_:
+        moved = inner + 1e-3 * (inner[::-1] - inner)
+        apart = np.abs(moved - inner).max(axis=1) > 1e-5
+        same = np.abs(one.predict_proba(moved) - found).max(axis=1) <= 1e-14
+        need(~(same & apart), "injective_ is declared, and two forecasts have one image")
+    if one.preserves_argmax_:
+        top = np.take_along_axis(found, inner.argmax(axis=1)[:, None], axis=1)[:, 0]
+        need(top >= found.max(axis=1) - 1e-12, "preserves_argmax_ is declared, and a class is lost")
+    if one.preserves_order_:
+        before = inner[:, :, None] - inner[:, None, :]
+        after = found[:, :, None] - found[:, None, :]
+        changed = np.sign(before) * after < -1e-12
+        need(~changed, "preserves_order_ is declared, and two classes change places")
+
+
+LAWS = (_fits, _forgets, _maps, _agrees, _labels, _weights, _declares)
