@@ -19,9 +19,9 @@ from skcalib.datasets import make_widmann
 ESTIMATORS = {
     "bins, uniform": lambda y, p: simplex_calibration_error(y, p, bins="uniform"),
     "bins, from data": lambda y, p: simplex_calibration_error(y, p, bins="median"),
-    "kernel, biased": lambda y, p: kernel_calibration_error(y, p, estimator="biased"),
-    "kernel, unbiased": lambda y, p: kernel_calibration_error(y, p, estimator="unbiased"),
-    "kernel, linear": lambda y, p: kernel_calibration_error(y, p, estimator="linear"),
+    "kernel, biased": lambda y, p: kernel_calibration_error(y, p, statistic="biased"),
+    "kernel, unbiased": lambda y, p: kernel_calibration_error(y, p, statistic="unbiased"),
+    "kernel, linear": lambda y, p: kernel_calibration_error(y, p, statistic="linear"),
 }
 COLORS = {"bins": "#999999", "kernel": "#0072b2"}
 

@@ -24,9 +24,9 @@ from skcalib.datasets import make_widmann
 UNIFORM = partial(simplex_calibration_error, bins="uniform")
 
 
-def kernel(estimator, method):
+def kernel(statistic, method):
     """A test of the kernel calibration error."""
-    return lambda y, p: kernel_calibration_test(y, p, estimator=estimator, method=method)
+    return lambda y, p: kernel_calibration_test(y, p, statistic=statistic, method=method)
 
 
 def resampling(y, p):

@@ -207,12 +207,12 @@ def _forecast_recipes():
     )
     yield from _recipes(s.integrated_calibration_index, {}, classwise, {"quantile": 0.9}, **folds)
     yield from _recipes(
-        s.kernel_calibration_error, {}, {"estimator": "biased", "kernel": "gaussian"}, classwise
+        s.kernel_calibration_error, {}, {"statistic": "biased", "kernel": "gaussian"}, classwise
     )
-    ordered = ({"estimator": "linear"}, {"estimator": "block", "block_size": 3})
+    ordered = ({"statistic": "linear"}, {"statistic": "block", "block_size": 3})
     yield from _recipes(s.kernel_calibration_error, *ordered, order=True)
     test = s.kernel_calibration_test
-    yield from _recipes(test, {}, classwise, {"method": "bound"}, {"estimator": "biased"})
+    yield from _recipes(test, {}, classwise, {"method": "bound"}, {"statistic": "biased"})
     draws = {"n_resamples": 19}
     yield from _recipes(
         test,
@@ -226,8 +226,8 @@ def _forecast_recipes():
     yield from _recipes(
         _locations(s.unconditional_mean_embedding_error), {}, {"kernel": "gaussian"}
     )
-    yield from _recipes(s.distribution_free_bound, {}, {"estimator": "biased"})
-    yield from _recipes(s.distribution_free_bound, {"estimator": "linear"}, order=True)
+    yield from _recipes(s.distribution_free_bound, {}, {"statistic": "biased"})
+    yield from _recipes(s.distribution_free_bound, {"statistic": "linear"}, order=True)
     yield from _recipes(
         s.consistency_test,
         {"n_resamples": 9},
@@ -288,7 +288,7 @@ def _moment_recipes():
     for function in (kernel_calibration_error_gaussian, kernel_calibration_test_gaussian):
         yield from _recipes(function, {}, takes="moments")
         yield from _recipes(
-            function, {"estimator": "linear"}, takes="moments", order=True, infinite=True
+            function, {"statistic": "linear"}, takes="moments", order=True, infinite=True
         )
 
 

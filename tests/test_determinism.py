@@ -130,7 +130,7 @@ PARALLEL = {
     "compare_calibration": partial(
         compare_calibration, MANY[0], MANY[1], np.full((1500, 3), 1 / 3)
     ),
-    "distribution_free_bound": partial(skcalib.distribution_free_bound, *MANY, estimator="biased"),
+    "distribution_free_bound": partial(skcalib.distribution_free_bound, *MANY, statistic="biased"),
     "consistency_test": partial(
         consistency_test, MANY[0][:80], MANY[1][:80], n_resamples=19, random_state=0
     ),

@@ -345,20 +345,20 @@ FUNCTIONS = [
     (
         s.kernel_calibration_error,
         (Y, P),
-        {"estimator": "u"},
-        r"estimator must be one of 'biased', 'unbiased', 'linear', 'block', got 'u'\.",
+        {"statistic": "u"},
+        r"statistic must be one of 'biased', 'unbiased', 'linear', 'block', got 'u'\.",
     ),
     (
         s.kernel_calibration_error,
         (Y, P),
         {"block_size": 4},
-        r"block_size is for estimator='block', not for 'unbiased'\.",
+        r"block_size is for statistic='block', not for 'unbiased'\.",
     ),
     (
         s.kernel_calibration_error,
         (Y, P),
-        {"estimator": "block"},
-        r"estimator='block' needs a block_size, a whole number from 2 to the number of samples, "
+        {"statistic": "block"},
+        r"statistic='block' needs a block_size, a whole number from 2 to the number of samples, "
         r"40; "
         r"got None\.",
     ),
@@ -366,14 +366,14 @@ FUNCTIONS = [
         s.kernel_calibration_error,
         ONE,
         {},
-        r"estimator='unbiased' needs at least two samples that count: use 'biased'\.",
+        r"statistic='unbiased' needs at least two samples that count: use 'biased'\.",
     ),
     (
         s.kernel_calibration_error,
         (Y, P),
         {"sample_weight": LAST},
         r"sample_weight gives nearly all of the weight to one sample of every pair, and there is "
-        r"nothing to compare it with: use estimator='biased', or more even weights\.",
+        r"nothing to compare it with: use statistic='biased', or more even weights\.",
     ),
     (
         s.kernel_calibration_test,
@@ -387,20 +387,20 @@ FUNCTIONS = [
         (Y, P),
         {"method": "exact"},
         r"method must be 'auto' or one of 'spectral', 'multipliers', 'bootstrap', 'bound', "
-        r"'embedding' for estimator='unbiased', got 'exact'\.",
+        r"'embedding' for statistic='unbiased', got 'exact'\.",
     ),
     (
         s.kernel_calibration_test,
         (Y[:6], P[:6]),
-        {"estimator": "block", "block_size": 4},
+        {"statistic": "block", "block_size": 4},
         r"A test needs at least two blocks, but 6 samples hold one of 4\.",
     ),
     (
         s.kernel_calibration_test,
         (Y, P),
-        {"estimator": "linear", "sample_weight": LAST + 1e8 * (np.arange(40) == 1)},
+        {"statistic": "linear", "sample_weight": LAST + 1e8 * (np.arange(40) == 1)},
         r"A test needs at least two blocks that count, but sample_weight gives nearly all of the "
-        r"weight to one: use more even weights, or the estimator 'unbiased'\.",
+        r"weight to one: use more even weights, or statistic='unbiased'\.",
     ),
     (
         s.distribution_free_bound,
@@ -413,8 +413,8 @@ FUNCTIONS = [
     (
         s.distribution_free_bound,
         (Y, P),
-        {"estimator": "block"},
-        r"Bounds are known for the estimators 'biased', 'unbiased', 'linear', got 'block'\.",
+        {"statistic": "block"},
+        r"Bounds are known for the statistics 'biased', 'unbiased', 'linear', got 'block'\.",
     ),
     (
         s.compare_calibration,

@@ -57,9 +57,9 @@ def test_parquet_without_pandas_is_refused(tmp_path, monkeypatch):
 
 def test_the_error_of_a_sum_of_kernels_is_the_sum_of_errors():
     one, two = LaplacianKernel(0.5), GaussianKernel(0.7, "euclidean")
-    for estimator in ("unbiased", "linear"):
+    for statistic in ("unbiased", "linear"):
         found, *parts = (
-            kernel_calibration_error(DATA.y, DATA.y_proba, kernel=kernel, estimator=estimator)
+            kernel_calibration_error(DATA.y, DATA.y_proba, kernel=kernel, statistic=statistic)
             for kernel in (one + two, one, two)
         )
         assert found == pytest.approx(sum(parts), rel=1e-12)

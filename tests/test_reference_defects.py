@@ -41,7 +41,7 @@ def test_pvalues_are_never_negative(n_samples):
     data = make_tempered_simplex(n_samples, 2, score_temperature=0.3, random_state=0)
     y, p = data.y, data.y_proba[:, 1]
     tests = [spiegelhalter_test(y, p), hosmer_lemeshow_test(y, p), cumulative_test(y, p)]
-    tests += [distribution_free_bound(y[:500], p[:500], estimator="biased")]
+    tests += [distribution_free_bound(y[:500], p[:500], statistic="biased")]
     tests += [kernel_calibration_test(y[:1000], p[:1000], random_state=0)]
     tests += [compare_calibration(y, data.posterior, data.y_proba)]
     for test in tests:

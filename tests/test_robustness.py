@@ -348,7 +348,7 @@ def test_answers_lie_in_their_range(case):
         value = function(y, proba, **options)
         assert 0 <= value <= (2 if function in squares else 1 + 1e-6)
     assert skcalib.calibration_upper_bound(y, proba, loss="log", **options) >= 0
-    kernel = skcalib.kernel_calibration_error(y, proba, estimator="biased", **options)
+    kernel = skcalib.kernel_calibration_error(y, proba, statistic="biased", **options)
     assert -1e-12 <= kernel <= 2
     if len(y) > 1:
         weight = options["sample_weight"]
@@ -382,7 +382,7 @@ def test_answers_are_those_of_plain_loops(case):
         for i in rows
         for j in rows
     )
-    kernel = {"kernel": skcalib.kernels.LaplacianKernel(0.5), "estimator": "biased"}
+    kernel = {"kernel": skcalib.kernels.LaplacianKernel(0.5), "statistic": "biased"}
     assert skcalib.kernel_calibration_error(y, proba, **kernel, **options) == near(total)
     terms = skcalib.corp_decomposition(y, proba, notion="top_label", **options)
     kept = terms.miscalibration - terms.discrimination + terms.uncertainty

@@ -118,8 +118,8 @@ def kernel(question):
     options = question.options
     h = residual_kernel(options, question.n_jobs)
     target = "the squared kernel calibration error, with the kernel of this sample"
-    if options["estimator"] in ("linear", "block"):
-        size = 2 if options["estimator"] == "linear" else options["block_size"]
+    if options["statistic"] in ("linear", "block"):
+        size = 2 if options["statistic"] == "linear" else options["block_size"]
         mean = mean_interval(*block_estimates(h, size), question.level)
         limits = mean.low, mean.high, mean.standard_error
         return question.answer(*limits, method="delta method", target=target)

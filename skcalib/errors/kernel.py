@@ -5,7 +5,7 @@ r"""The kernel calibration error (W19): four patterns of indices over one functi
     h_{ij} = w_i w_j\, (y_i - S_i)^\top k(S_i, S_j) (y_j - S_j),
 
 with weights of mean one. A notion with several problems has the mean (or sum) of their h, which is
-a function of the same kind. Estimators and tests are patterns of indices (i, j) over h; they never
+a function of the same kind. Statistics and tests are patterns of indices (i, j) over h; they never
 see kernels or notions. Matrices of h are made in blocks and given up again: sums take O(n^2 K)
 time and O(n K) memory.
 """
@@ -24,7 +24,7 @@ from skcalib.kernels import KERNELS, Kernel, LaplacianKernel
 from skcalib.notions import Canonical
 from skcalib.problem import check_problem
 
-ESTIMATORS = ("biased", "unbiased", "linear", "block")
+STATISTICS = ("biased", "unbiased", "linear", "block")
 _NO_PAIRS = 1e-9  # share of the weight of all pairs; below it differences are mostly rounding
 _SMALL = 32  # block sizes up to which many blocks are evaluated at once
 _PAIRS = 1 << 18  # pairs of samples in them
@@ -35,7 +35,7 @@ def kernel_calibration_error(
     y_proba,
     *,
     kernel=None,
-    estimator="unbiased",
+    statistic="unbiased",
     notion="canonical",
     block_size=None,
     sample_weight=None,
@@ -52,7 +52,7 @@ def kernel_calibration_error(
     for two independent samples, the squared norm of the mean of :math:`k(S, \cdot)(e_Y - S)` in
     the space of the kernel. With a characteristic kernel, such as the default, it is zero
     if and only if E[Y|S] = S. Nothing is smoothed or binned, and many classes are no harder than
-    two. With :math:`h_{ij}` for samples i and j, the estimators are patterns of indices:
+    two. With :math:`h_{ij}` for samples i and j, the statistics are patterns of indices:
 
     - ``"unbiased"``: mean of :math:`h_{ij}` over :math:`i \ne j`;
     - ``"biased"``: mean over all pairs; it is ((n - 1) unbiased + mean :math:`h_{ii}`) / n, never
@@ -74,14 +74,14 @@ def kernel_calibration_error(
     kernel : None, {"laplacian", "gaussian"} or Kernel, default=None
         None is W19's :class:`LaplacianKernel`, on total variation with the median distance as
         bandwidth. A bandwidth rule uses the forecasts of each problem of the notion.
-    estimator : {"unbiased", "biased", "linear", "block"}, default="unbiased"
+    statistic : {"unbiased", "biased", "linear", "block"}, default="unbiased"
         See above.
     notion : {"canonical", "classwise", "top_label"} or Notion, default="canonical"
         All classes at once; the mean over one-vs-rest problems; or the confidence against being
         right. Problems have their two columns, so binary errors are twice those of
         papers that take the residual of one column.
     block_size : int, default=None
-        Samples of a block, for ``estimator="block"`` only; from 2 to n.
+        Samples of a block, for ``statistic="block"`` only; from 2 to n.
     sample_weight : array-like of shape (n_samples,), default=None
         A pair counts :math:`w_i w_j`, a block the sum of its pairs. Not repetitions: a repeated
         sample would meet itself.
@@ -136,26 +136,26 @@ def kernel_calibration_error(
     >>> print(f"{kernel_calibration_error(calibrated.y, calibrated.y_proba):.5f}")
     -0.00007
     >>> mmce = kernel_calibration_error(data.y, data.y_proba, notion="top_label",
-    ...                                 estimator="biased", kernel=0.5 * LaplacianKernel(0.4))
+    ...                                 statistic="biased", kernel=0.5 * LaplacianKernel(0.4))
     >>> print(f"{mmce ** 0.5:.3f}")
     0.087
     """
     problem = check_problem(
         y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
     )
-    check_estimator(estimator, block_size, len(problem.weight))
+    check_statistic(statistic, block_size, len(problem.weight))
     h = ResidualKernel.of_problem(problem, check_kernel(kernel), check_notion(notion), n_jobs)
-    return estimate(h, estimator, block_size)
+    return estimate(h, statistic, block_size)
 
 
-def estimate(h, estimator, block_size=None):
-    """The estimate of one of the four estimators from the function h."""
-    if estimator in ("linear", "block"):
-        values, weight = block_estimates(h, 2 if estimator == "linear" else block_size)
+def estimate(h, statistic, block_size=None):
+    """The estimate of one of the four statistics from the function h."""
+    if statistic in ("linear", "block"):
+        values, weight = block_estimates(h, 2 if statistic == "linear" else block_size)
         return float(np.average(values, weights=weight))
     n_samples, diagonal = len(h), h.diagonal().sum()
     total = h.total()
-    if estimator == "biased":
+    if statistic == "biased":
         return float(total / n_samples**2)
     return float((total - diagonal) / check_pairs(h.weight))
 
@@ -188,7 +188,7 @@ def check_pairs(weight):
     if np.sum(pairs) <= _NO_PAIRS * np.sum(np.sum(weight, axis=-1) ** 2):
         raise ValueError(
             "sample_weight gives nearly all of the weight to one sample of every pair, and there "
-            "is nothing to compare it with: use estimator='biased', or more even weights."
+            "is nothing to compare it with: use statistic='biased', or more even weights."
         )
     return pairs
 
@@ -202,21 +202,21 @@ def check_kernel(kernel):
     )
 
 
-def check_estimator(estimator, block_size, n_samples):
-    """One of the four estimators, with samples enough and a block size where it needs one."""
-    if estimator not in ESTIMATORS:
-        names = ", ".join(map(repr, ESTIMATORS))
-        raise ValueError(f"estimator must be one of {names}, got {estimator!r}.")
-    if estimator != "biased" and n_samples < 2:
+def check_statistic(statistic, block_size, n_samples):
+    """One of the four statistics, with samples enough and a block size where it needs one."""
+    if statistic not in STATISTICS:
+        names = ", ".join(map(repr, STATISTICS))
+        raise ValueError(f"statistic must be one of {names}, got {statistic!r}.")
+    if statistic != "biased" and n_samples < 2:
         raise ValueError(
-            f"estimator={estimator!r} needs at least two samples that count: use 'biased'."
+            f"statistic={statistic!r} needs at least two samples that count: use 'biased'."
         )
-    if estimator != "block":
+    if statistic != "block":
         if block_size is not None:
-            raise ValueError(f"block_size is for estimator='block', not for {estimator!r}.")
+            raise ValueError(f"block_size is for statistic='block', not for {statistic!r}.")
     elif not isinstance(block_size, Integral) or not 2 <= block_size <= n_samples:
         raise ValueError(
-            f"estimator='block' needs a block_size, a whole number from 2 to the number of "
+            f"statistic='block' needs a block_size, a whole number from 2 to the number of "
             f"samples, {n_samples}; got {block_size!r}."
         )
 

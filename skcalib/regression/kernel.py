@@ -16,7 +16,7 @@ from scipy.spatial.distance import cdist, pdist
 from sklearn.utils import check_random_state
 
 from skcalib._validation import check_count
-from skcalib.errors.kernel import ResidualKernel, check_estimator, estimate
+from skcalib.errors.kernel import ResidualKernel, check_statistic, estimate
 from skcalib.regression.reliability import check_moments, check_numbers
 from skcalib.significance.kernel import run_test
 
@@ -25,7 +25,7 @@ _SUBSAMPLE = 2000  # forecasts whose distances choose a bandwidth
 
 @dataclass(frozen=True)
 class GaussianPart:
-    """Function h of two samples, for the estimators of the kernel calibration error.
+    """Function h of two samples, for the statistics of the kernel calibration error.
 
     ``place`` holds mean and standard deviation, shape (n, 2): the Wasserstein distance of two
     normal distributions is the Euclidean distance of these.
@@ -82,7 +82,7 @@ def kernel_calibration_error_gaussian(
     *,
     forecast_bandwidth="median",
     target_bandwidth="auto",
-    estimator="unbiased",
+    statistic="unbiased",
     block_size=None,
     sample_weight=None,
     n_jobs=None,
@@ -100,7 +100,7 @@ def kernel_calibration_error_gaussian(
         + E \kappa(Z_i, Z_j) \big] .
 
     The error is E h over independent pairs: zero for calibrated forecasts and positive for all
-    others. The estimators are those of :func:`~skcalib.kernel_calibration_error`.
+    others. The statistics are those of :func:`~skcalib.kernel_calibration_error`.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def kernel_calibration_error_gaussian(
     target_bandwidth : "auto" or float, default="auto"
         The scale :math:`\ell`: the standard deviation that the forecasts give to the outcome,
         :math:`\sqrt{\bar v + \widehat{var}(\mu)}`. It does not look at the outcomes.
-    estimator : {"unbiased", "biased", "linear", "block"}, default="unbiased"
+    statistic : {"unbiased", "biased", "linear", "block"}, default="unbiased"
         As in :func:`~skcalib.kernel_calibration_error`.
     block_size : int, optional
         Samples of a block, for "block".
@@ -147,8 +147,8 @@ def kernel_calibration_error_gaussian(
     """
     scales = forecast_bandwidth, target_bandwidth
     h = _function(y_true, y_mean, y_var, scales, sample_weight, n_jobs)
-    check_estimator(estimator, block_size, len(h))
-    return estimate(h, estimator, block_size)
+    check_statistic(statistic, block_size, len(h))
+    return estimate(h, statistic, block_size)
 
 
 def kernel_calibration_test_gaussian(
@@ -158,7 +158,7 @@ def kernel_calibration_test_gaussian(
     *,
     forecast_bandwidth="median",
     target_bandwidth="auto",
-    estimator="unbiased",
+    statistic="unbiased",
     method="auto",
     block_size=None,
     n_resamples=1000,
@@ -172,11 +172,11 @@ def kernel_calibration_test_gaussian(
     ----------
     y_true, y_mean, y_var, forecast_bandwidth, target_bandwidth, block_size, sample_weight, n_jobs
         As in :func:`kernel_calibration_error_gaussian`.
-    estimator : {"unbiased", "linear", "block"}, default="unbiased"
-        Estimator of the error.
+    statistic : {"unbiased", "linear", "block"}, default="unbiased"
+        The U-statistic of the error: see :func:`kernel_calibration_error_gaussian`.
     method : {"auto", "spectral", "multipliers", "bootstrap", "asymptotic"}, default="auto"
         Law of the estimate under calibration, as in :func:`~skcalib.kernel_calibration_test`:
-        "spectral" for the unbiased estimator, "asymptotic" for the others.
+        "spectral" for the unbiased statistic, "asymptotic" for the others.
     n_resamples : int, default=1000
         Draws of "multipliers" and "bootstrap".
     random_state : int, RandomState instance or None, default=None
@@ -205,14 +205,14 @@ def kernel_calibration_test_gaussian(
     """
     scales = forecast_bandwidth, target_bandwidth
     h = _function(y_true, y_mean, y_var, scales, sample_weight, n_jobs)
-    if estimator == "biased" or method in ("bound", "embedding"):
+    if statistic == "biased" or method in ("bound", "embedding"):
         raise ValueError(
-            "Gaussian forecasts are tested by estimator='unbiased', 'linear' or 'block', and not "
+            "Gaussian forecasts are tested by statistic='unbiased', 'linear' or 'block', and not "
             "by method='bound' or 'embedding'."
         )
     n_resamples = check_count(n_resamples, "n_resamples")
     rng = check_random_state(random_state)
-    return run_test(h, estimator, method, block_size, n_resamples, rng)
+    return run_test(h, statistic, method, block_size, n_resamples, rng)
 
 
 def _function(y_true, y_mean, y_var, scales, sample_weight, n_jobs):

@@ -8,7 +8,7 @@ from scipy.stats import t as student
 from skcalib._arguments import check_notion
 from skcalib._formatting import pvalue_text
 from skcalib._validation import check_confidence_level
-from skcalib.errors.kernel import ResidualKernel, block_estimates, check_estimator, check_kernel
+from skcalib.errors.kernel import ResidualKernel, block_estimates, check_kernel, check_statistic
 from skcalib.problem import Problem, check_problem
 
 MIN_BLOCKS = 5
@@ -132,7 +132,7 @@ def compare_calibration(
     n_samples = len(problems[0].weight)
     check_confidence_level(confidence_level)
     block_size = max(2, int(np.sqrt(n_samples))) if block_size is None else block_size
-    check_estimator("block", block_size, n_samples)
+    check_statistic("block", block_size, n_samples)
     n_blocks = n_samples // block_size
     if n_blocks < MIN_BLOCKS:
         raise ValueError(

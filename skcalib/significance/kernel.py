@@ -25,10 +25,10 @@ from skcalib.errors.kernel import (
     Embedding,
     ResidualKernel,
     block_estimates,
-    check_estimator,
     check_kernel,
     check_locations,
     check_pairs,
+    check_statistic,
     estimate,
     one_problem,
 )
@@ -45,7 +45,7 @@ def kernel_calibration_test(
     y_proba,
     *,
     kernel=None,
-    estimator="unbiased",
+    statistic="unbiased",
     notion="canonical",
     method="auto",
     block_size=None,
@@ -110,10 +110,10 @@ def kernel_calibration_test(
     y_true, y_proba, kernel, notion, block_size, labels, pos_label, n_jobs
         As in :func:`kernel_calibration_error`. With "classwise" the test is on the mean of the
         errors of all classes: one p-value, nothing to correct.
-    estimator : {"unbiased", "biased", "linear", "block"}, default="unbiased"
-        The estimator of the squared kernel calibration error.
+    statistic : {"unbiased", "biased", "linear", "block"}, default="unbiased"
+        The U- or V-statistic that estimates the squared kernel calibration error.
     method : str, default="auto"
-        One of the names above; "auto" is the default of the estimator.
+        One of the names above; "auto" is the default of the statistic.
     n_resamples : int, default=1000
         Draws R of "multipliers" and "bootstrap"; the p-value is (1 + m) / (R + 1) for m draws that
         are as large.
@@ -136,7 +136,7 @@ def kernel_calibration_test(
     Raises
     ------
     ValueError
-        For fewer than 4 samples, a method that does not go with the estimator, and what
+        For fewer than 4 samples, a method that does not go with the statistic, and what
         :func:`kernel_calibration_error` refuses.
 
     See Also
@@ -173,50 +173,50 @@ def kernel_calibration_test(
         y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
     )
     n_samples = len(problem.weight)
-    check_estimator(estimator, block_size, n_samples)
-    method = _check_method(method, estimator)
-    _check_enough(n_samples, estimator, block_size)
+    check_statistic(statistic, block_size, n_samples)
+    method = _check_method(method, statistic)
+    _check_enough(n_samples, statistic, block_size)
     n_resamples = check_count(n_resamples, "n_resamples")
     kernel, notion = check_kernel(kernel), check_notion(notion)
     rng = check_random_state(random_state)
     if method == "embedding":
         return _embedding_test(problem, kernel, notion, locations, rng)
     if method == "bound":
-        check_bounded(estimator, problem.weight)
+        check_bounded(statistic, problem.weight)
     h = ResidualKernel.of_problem(problem, kernel, notion, n_jobs)
     if method == "bound":
-        return bound_test(h, kernel, notion, estimator)
-    return run_test(h, estimator, method, block_size, n_resamples, rng)
+        return bound_test(h, kernel, notion, statistic)
+    return run_test(h, statistic, method, block_size, n_resamples, rng)
 
 
-def run_test(h, estimator, method, block_size, n_resamples, rng):
+def run_test(h, statistic, method, block_size, n_resamples, rng):
     """Test of a function h by a law that needs nothing but h."""
-    check_estimator(estimator, block_size, len(h))
-    method = _check_method(method, estimator)
-    _check_enough(len(h), estimator, block_size)
+    check_statistic(statistic, block_size, len(h))
+    method = _check_method(method, statistic)
+    _check_enough(len(h), statistic, block_size)
     if method == "asymptotic":
-        return _normal_test(h, estimator, block_size)
+        return _normal_test(h, statistic, block_size)
     return _degenerate_test(h, method, n_resamples, rng)
 
 
-def _check_method(method, estimator):
+def _check_method(method, statistic):
     if method == "auto":
-        return METHODS[estimator][0]
-    if method not in METHODS[estimator]:
-        names = ", ".join(map(repr, METHODS[estimator]))
+        return METHODS[statistic][0]
+    if method not in METHODS[statistic]:
+        names = ", ".join(map(repr, METHODS[statistic]))
         raise ValueError(
-            f"method must be 'auto' or one of {names} for estimator={estimator!r}, got {method!r}."
+            f"method must be 'auto' or one of {names} for statistic={statistic!r}, got {method!r}."
         )
     return method
 
 
-def _check_enough(n_samples, estimator, block_size):
+def _check_enough(n_samples, statistic, block_size):
     if n_samples < MIN_SAMPLES:
         raise ValueError(
             f"A test needs at least {MIN_SAMPLES} samples that count, got {n_samples}: use more "
             "or, for probabilities of classes, distribution_free_bound, which holds for any number."
         )
-    if estimator == "block" and n_samples < 2 * block_size:
+    if statistic == "block" and n_samples < 2 * block_size:
         raise ValueError(
             f"A test needs at least two blocks, but {n_samples} samples hold one of {block_size}."
         )
@@ -233,14 +233,14 @@ def _degenerate_test(h, method, n_resamples, rng):
     return _record(statistic, pvalue, value, f"kernel, {method}")
 
 
-def _normal_test(h, estimator, block_size):
-    values, weight = block_estimates(h, 2 if estimator == "linear" else block_size)
+def _normal_test(h, statistic, block_size):
+    values, weight = block_estimates(h, 2 if statistic == "linear" else block_size)
     share = weight / weight.sum()
     mean, size = share @ values, 1 / np.sum(share**2)
     if size - 1 < 1e-9:
         raise ValueError(
             "A test needs at least two blocks that count, but sample_weight gives nearly all of "
-            "the weight to one: use more even weights, or the estimator 'unbiased'."
+            "the weight to one: use more even weights, or statistic='unbiased'."
         )
     error = np.sqrt(np.sum((share * (values - mean)) ** 2) * size / (size - 1))
     if mean == 0:
@@ -248,7 +248,7 @@ def _normal_test(h, estimator, block_size):
     else:
         with np.errstate(divide="ignore", over="ignore"):  # equal blocks: no doubt of their sign
             z = mean / error
-    return _record(z, ndtr(-z), mean, f"kernel, {estimator}, asymptotic")
+    return _record(z, ndtr(-z), mean, f"kernel, {statistic}, asymptotic")
 
 
 def _embedding_test(problem, kernel, notion, locations, rng):
@@ -277,7 +277,7 @@ def _record(statistic, pvalue, value, method):
 # --- Bounds of p-values that hold for every number of samples and every kernel --------------------
 
 
-ESTIMATORS = ("biased", "unbiased", "linear")
+STATISTICS = ("biased", "unbiased", "linear")
 
 
 def distribution_free_bound(
@@ -285,7 +285,7 @@ def distribution_free_bound(
     y_proba,
     *,
     kernel=None,
-    estimator="unbiased",
+    statistic="unbiased",
     notion="canonical",
     sample_weight=None,
     labels=None,
@@ -313,8 +313,8 @@ def distribution_free_bound(
     ----------
     y_true, y_proba, kernel, notion, labels, pos_label, n_jobs
         As in :func:`kernel_calibration_error`.
-    estimator : {"unbiased", "biased", "linear"}, default="unbiased"
-        The estimator.
+    statistic : {"unbiased", "biased", "linear"}, default="unbiased"
+        The U- or V-statistic, as in :func:`kernel_calibration_error`.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of 0 leave samples out; otherwise all must be equal, as no bound is known.
 
@@ -342,7 +342,7 @@ def distribution_free_bound(
     >>> from skcalib import distribution_free_bound
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(4000, 2, score_temperature=0.2, random_state=0)
-    >>> test = distribution_free_bound(data.y, data.y_proba, estimator="biased")
+    >>> test = distribution_free_bound(data.y, data.y_proba, statistic="biased")
     >>> test.rejects(0.001)
     True
     """
@@ -350,17 +350,17 @@ def distribution_free_bound(
         y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
     )
     kernel, notion = check_kernel(kernel), check_notion(notion)
-    check_bounded(estimator, problem.weight)
-    check_estimator(estimator, None, len(problem.weight))
+    check_bounded(statistic, problem.weight)
+    check_statistic(statistic, None, len(problem.weight))
     h = ResidualKernel.of_problem(problem, kernel, notion, n_jobs)
-    return bound_test(h, kernel, notion, estimator)
+    return bound_test(h, kernel, notion, statistic)
 
 
-def check_bounded(estimator, weight):
-    """Refuse estimators and weights for which no bound is known."""
-    if estimator not in ESTIMATORS:
-        names = ", ".join(map(repr, ESTIMATORS))
-        raise ValueError(f"Bounds are known for the estimators {names}, got {estimator!r}.")
+def check_bounded(statistic, weight):
+    """Refuse statistics and weights for which no bound is known."""
+    if statistic not in STATISTICS:
+        names = ", ".join(map(repr, STATISTICS))
+        raise ValueError(f"Bounds are known for the statistics {names}, got {statistic!r}.")
     if np.ptp(weight) > 1e-12 * weight.max():
         raise ValueError(
             "The distribution-free bounds are for samples that count alike: leave out "
@@ -368,21 +368,21 @@ def check_bounded(estimator, weight):
         )
 
 
-def bound_test(h, kernel, notion, estimator):
+def bound_test(h, kernel, notion, statistic):
     """The record of a bound, from the function h of a sample."""
-    value = estimate(h, estimator)
+    value = estimate(h, statistic)
     largest = 2 * kernel.bound()
     if not isinstance(notion, Canonical) and notion.reduce == "sum":
         largest *= h.n_problems
-    pvalue = bound_pvalue(value, len(h), largest, estimator)
-    return CalibrationTest(value, pvalue, value, f"distribution-free bound, {estimator}")
+    pvalue = bound_pvalue(value, len(h), largest, statistic)
+    return CalibrationTest(value, pvalue, value, f"distribution-free bound, {statistic}")
 
 
-def bound_pvalue(value, n_samples, largest, estimator):
+def bound_pvalue(value, n_samples, largest, statistic):
     """The bound for an estimate, where h is at most `largest` in absolute value."""
     if value <= 0:
         return 1.0
-    if estimator == "biased":
+    if statistic == "biased":
         return exp(-0.5 * max(0.0, sqrt(n_samples * value / largest) - 1) ** 2)
     return exp(-(n_samples // 2) * value**2 / (2 * largest**2))
 
@@ -570,7 +570,7 @@ def _saddle(x, weights, side):
     return side / (np.exp(-brentq(slope, -300, 300, xtol=1e-6)) + 2 * largest)
 
 
-#: The methods of each estimator; the first is the default.
+#: The methods of each statistic; the first is the default.
 METHODS = {
     "unbiased": (*NULL_LAWS, "bound", "embedding"),
     "biased": ("bound",),

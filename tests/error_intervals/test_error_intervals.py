@@ -472,13 +472,13 @@ def test_distances_over_the_simplex(distance):
     assert found.method == expected.get(distance, "limits for all bias and none")
 
 
-@pytest.mark.parametrize("estimator", ["biased", "linear", "block"])
-def test_estimators_of_the_kernel_error(estimator):
+@pytest.mark.parametrize("statistic", ["biased", "linear", "block"])
+def test_statistics_of_the_kernel_error(statistic):
     y, proba = some_data(300)
-    options = {"estimator": estimator, "block_size": 10 if estimator == "block" else None}
+    options = {"statistic": statistic, "block_size": 10 if statistic == "block" else None}
     found = calibration_error_interval("kernel", y, proba, **options)
     unbiased = calibration_error_interval("kernel", y, proba)
-    if estimator == "biased":
+    if statistic == "biased":
         assert (found.low, found.high) == (unbiased.low, unbiased.high)
     else:
         assert found.method == "delta method" and found.high > unbiased.low

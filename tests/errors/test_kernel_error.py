@@ -1,4 +1,4 @@
-"""The kernel calibration error: a naive oracle, identities between estimators, golden values."""
+"""The kernel calibration error: a naive oracle, identities between statistics, golden values."""
 
 import json
 import tracemalloc
@@ -22,12 +22,12 @@ GOLDEN = Path(__file__).parents[3] / "shared" / "golden"
 needs_golden = pytest.mark.skipif(
     not (GOLDEN / "golden.json").exists(), reason=f"the golden values are not at {GOLDEN}"
 )
-ESTIMATORS = [("biased", None), ("unbiased", None), ("linear", None), ("block", 2), ("block", 5)]
+STATISTICS = [("biased", None), ("unbiased", None), ("linear", None), ("block", 2), ("block", 5)]
 MATRIX = [[2.0, 1.0, 0.0], [1.0, 2.0, 0.0], [0.0, 0.0, 0.5]]
 
 
-def skce(data, estimator="unbiased", block_size=None, **arguments):
-    return kernel_calibration_error(*data, estimator=estimator, block_size=block_size, **arguments)
+def skce(data, statistic="unbiased", block_size=None, **arguments):
+    return kernel_calibration_error(*data, statistic=statistic, block_size=block_size, **arguments)
 
 
 def small(multiclass, n_samples=13):
@@ -54,35 +54,35 @@ def h_by_loops(data, bandwidth, matrix, weight):
     return h
 
 
-def mean_by_loops(h, weight, estimator, block_size):
+def mean_by_loops(h, weight, statistic, block_size):
     n = len(h)
-    if estimator == "biased":
+    if statistic == "biased":
         pairs = list(product(range(n), repeat=2))
-    elif estimator == "unbiased":
+    elif statistic == "unbiased":
         pairs = [(i, j) for i, j in product(range(n), repeat=2) if i != j]
     else:
-        size = 2 if estimator == "linear" else block_size
+        size = 2 if statistic == "linear" else block_size
         blocks = [range(s, s + size) for s in range(0, n - size + 1, size)]
         pairs = [(i, j) for block in blocks for i, j in product(block, repeat=2) if i != j]
     return sum(h[i, j] for i, j in pairs) / sum(weight[i] * weight[j] for i, j in pairs)
 
 
-@pytest.mark.parametrize(("estimator", "block_size"), ESTIMATORS)
+@pytest.mark.parametrize(("statistic", "block_size"), STATISTICS)
 @pytest.mark.parametrize("matrix", [None, MATRIX], ids=["identity", "matrix"])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_naive_loops(estimator, block_size, matrix, weighted, multiclass):
+def test_naive_loops(statistic, block_size, matrix, weighted, multiclass):
     data = small(multiclass)
     weight = np.random.default_rng(0).uniform(0.2, 3, 13) if weighted else np.ones(13)
     h = h_by_loops(data, 0.3, np.eye(3) if matrix is None else matrix, weight)
-    expected = mean_by_loops(h, weight, estimator, block_size)
+    expected = mean_by_loops(h, weight, statistic, block_size)
     kernel = MatrixKernel(LaplacianKernel(0.3), matrix)
-    found = skce(data, estimator, block_size, kernel=kernel, sample_weight=weight)
+    found = skce(data, statistic, block_size, kernel=kernel, sample_weight=weight)
     assert found == pytest.approx(expected, rel=1e-12, abs=1e-15)
 
 
 @pytest.mark.parametrize("block_size", [2, 32, 33, 60, 149])
 def test_block_sizes_on_either_side_of_the_fast_path(block_size, multiclass):
-    """Blocks one by one, by the unbiased estimator; an incomplete last block is dropped."""
+    """Blocks one by one, by the unbiased statistic; an incomplete last block is dropped."""
     y, proba = multiclass
     kernel = LaplacianKernel(0.3)
     starts = range(0, 150 - block_size + 1, block_size)
@@ -98,7 +98,7 @@ def test_block_sizes_on_either_side_of_the_fast_path(block_size, multiclass):
 
 @pytest.mark.parametrize("notion", [*NOTIONS, Classwise("sum"), TopK(2), ClassGroups([[0, 1]])])
 @pytest.mark.parametrize("kernel", [None, GaussianKernel() + 2 * LaplacianKernel(0.1)], ids=repr)
-def test_estimators_are_patterns_of_one_function(notion, kernel, multiclass):
+def test_statistics_are_patterns_of_one_function(notion, kernel, multiclass):
     arguments = {"notion": notion, "kernel": kernel}
     biased, unbiased, linear = (
         skce(multiclass, e, **arguments) for e in ("biased", "unbiased", "linear")
@@ -164,28 +164,28 @@ def test_a_binary_kernel_of_one_column_is_half(binary):
 def test_the_order_of_samples_and_classes(multiclass):
     y, proba = multiclass
     order = np.random.default_rng(0).permutation(len(y))
-    for estimator in ("biased", "unbiased"):
-        shuffled = skce((y[order], proba[order]), estimator)
-        assert shuffled == pytest.approx(skce(multiclass, estimator), rel=1e-11)
-        swapped = skce((y, proba[:, ::-1]), estimator, labels=[2, 1, 0])
-        assert swapped == pytest.approx(skce(multiclass, estimator), rel=1e-11)
+    for statistic in ("biased", "unbiased"):
+        shuffled = skce((y[order], proba[order]), statistic)
+        assert shuffled == pytest.approx(skce(multiclass, statistic), rel=1e-11)
+        swapped = skce((y, proba[:, ::-1]), statistic, labels=[2, 1, 0])
+        assert swapped == pytest.approx(skce(multiclass, statistic), rel=1e-11)
     assert skce((y[order], proba[order]), "linear") != pytest.approx(skce(multiclass, "linear"))
 
 
 def test_weights_scale_away_and_zero_means_absent(multiclass):
     y, proba = multiclass
     weight = np.random.default_rng(0).uniform(0.5, 2, len(y))
-    for estimator, block_size in ESTIMATORS:
-        found = skce(multiclass, estimator, block_size, sample_weight=weight)
-        scaled = skce(multiclass, estimator, block_size, sample_weight=7 * weight)
+    for statistic, block_size in STATISTICS:
+        found = skce(multiclass, statistic, block_size, sample_weight=weight)
+        scaled = skce(multiclass, statistic, block_size, sample_weight=7 * weight)
         assert scaled == pytest.approx(found, rel=1e-11)
-        assert found != pytest.approx(skce(multiclass, estimator, block_size), rel=1e-3)
-        equal = skce(multiclass, estimator, block_size, sample_weight=np.full(len(y), 0.3))
-        assert equal == pytest.approx(skce(multiclass, estimator, block_size), rel=1e-11)
+        assert found != pytest.approx(skce(multiclass, statistic, block_size), rel=1e-3)
+        equal = skce(multiclass, statistic, block_size, sample_weight=np.full(len(y), 0.3))
+        assert equal == pytest.approx(skce(multiclass, statistic, block_size), rel=1e-11)
         absent = np.where(np.arange(len(y)) % 3 == 0, 0.0, 1.0)
         kept = (y[absent > 0], proba[absent > 0])
-        found = skce(multiclass, estimator, block_size, sample_weight=absent)
-        assert found == pytest.approx(skce(kept, estimator, block_size), rel=1e-12)
+        found = skce(multiclass, statistic, block_size, sample_weight=absent)
+        assert found == pytest.approx(skce(kept, statistic, block_size), rel=1e-12)
 
 
 def test_integer_weights_repeat_samples_for_biased(multiclass):
@@ -208,7 +208,7 @@ def test_unbiased_and_its_relatives_have_the_same_mean(within_standard_errors):
     kernel, share = LaplacianKernel(0.4), np.array([0.4, 0.3, 0.2, 0.1])
     residual = share[:, None] * (law - points)
     truth = np.sum(kernel(points, points) * (residual @ residual.T))
-    draws = {e: [] for e in ESTIMATORS[1:]}
+    draws = {e: [] for e in STATISTICS[1:]}
     for _ in range(600):
         which = rng.choice(4, 30, p=share)
         y = (law[which].cumsum(axis=1) < rng.random((30, 1))).sum(axis=1)
@@ -410,9 +410,9 @@ def test_containers_labels_and_types(multiclass):
 def test_the_smallest_samples():
     one = ([1], [0.3])
     assert skce(one, "biased") == pytest.approx(2 * 0.7**2, rel=1e-14)
-    for estimator in ("unbiased", "linear"):
+    for statistic in ("unbiased", "linear"):
         with pytest.raises(ValueError, match="at least two samples"):
-            skce(one, estimator)
+            skce(one, statistic)
     assert skce(([1, 1], [0.3, 0.3])) == pytest.approx(2 * 0.7**2, rel=1e-14)
     assert skce(([0, 1], [0.0, 1.0])) == 0  # exact and right
     assert skce(([1, 0], [0.0, 1.0]), kernel=LaplacianKernel(1.0)) == pytest.approx(-2 * exp(-1))
@@ -422,12 +422,12 @@ def test_the_smallest_samples():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"estimator": "quadratic"}, "estimator must be one of 'biased'"),
-        ({"estimator": "block"}, "needs a block_size"),
-        ({"estimator": "block", "block_size": 1}, "needs a block_size"),
-        ({"estimator": "block", "block_size": 151}, "needs a block_size"),
-        ({"estimator": "block", "block_size": 5.0}, "needs a block_size"),
-        ({"block_size": 5}, "is for estimator='block'"),
+        ({"statistic": "quadratic"}, "statistic must be one of 'biased'"),
+        ({"statistic": "block"}, "needs a block_size"),
+        ({"statistic": "block", "block_size": 1}, "needs a block_size"),
+        ({"statistic": "block", "block_size": 151}, "needs a block_size"),
+        ({"statistic": "block", "block_size": 5.0}, "needs a block_size"),
+        ({"block_size": 5}, "is for statistic='block'"),
         ({"kernel": "cauchy"}, "kernel must be one of 'laplacian', 'gaussian' or a Kernel"),
         ({"kernel": LaplacianKernel}, "kernel must be"),
         ({"notion": "marginal"}, "notion must be"),

@@ -11,9 +11,9 @@ from skcalib.datasets import make_tempered_simplex
 from skcalib.errors.kernel import (
     ResidualKernel,
     block_estimates,
-    check_estimator,
     check_kernel,
     check_pairs,
+    check_statistic,
     estimate,
     pair_weight,
 )
@@ -94,17 +94,17 @@ def in_blocks(size):
     return [(i, j) for i, j in OFF if i // size == j // size and max(i, j) < last]
 
 
-def skce(estimator="unbiased", kernel=None, **arguments):
+def skce(statistic="unbiased", kernel=None, **arguments):
     kernel = LaplacianKernel(0.3) if kernel is None else kernel
-    return kernel_calibration_error(Y3, P3, estimator=estimator, kernel=kernel, **arguments)
+    return kernel_calibration_error(Y3, P3, statistic=statistic, kernel=kernel, **arguments)
 
 
-# --- estimators -----------------------------------------------------------------------------------
+# --- statistics -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("notion", ["canonical", "classwise", "top_label"])
 @pytest.mark.parametrize("weight", [None, WEIGHT, 100 * WEIGHT], ids=["equal", "w", "100 w"])
-def test_every_estimator_by_loops(notion, weight):
+def test_every_statistic_by_loops(notion, weight):
     h = h_by_loops(notion, weight)
     options = {"notion": notion, "sample_weight": weight}
     found = skce(**options)
@@ -126,14 +126,14 @@ def test_two_samples_by_hand():
     h = -0.36 * math.exp(-1)
     options = {"kernel": kernel, "labels": [0, 1]}
     assert kernel_calibration_error(y, p, **options) == pytest.approx(h, rel=1e-14)
-    found = kernel_calibration_error(y, p, estimator="biased", **options)
+    found = kernel_calibration_error(y, p, statistic="biased", **options)
     assert found == pytest.approx((0.18 + 0.72 + 2 * h) / 4, rel=1e-14)
     other = kernel_calibration_error(y, p, pos_label=0, kernel=kernel)
     assert other == pytest.approx(-2 * 0.7 * 0.4 * math.exp(-1), rel=1e-13)
     columns = np.column_stack([p, 1 - np.array(p)])
     found = kernel_calibration_error(y, columns, kernel=kernel, labels=[1, 0])
     assert found == pytest.approx(h, rel=1e-13)
-    one = kernel_calibration_error([1], [0.7], estimator="biased", labels=[0, 1], kernel=kernel)
+    one = kernel_calibration_error([1], [0.7], statistic="biased", labels=[0, 1], kernel=kernel)
     assert one == pytest.approx(0.18, rel=1e-14)
 
 
@@ -278,13 +278,13 @@ def test_a_block_without_pairs_counts_nothing():
 def test_words_where_one_sample_has_all_the_weight():
     message = (
         "sample_weight gives nearly all of the weight to one sample of every pair, and there is "
-        "nothing to compare it with: use estimator='biased', or more even weights."
+        "nothing to compare it with: use statistic='biased', or more even weights."
     )
     lonely = np.full(N, 1e-13)
     lonely[4] = 1.0
-    for estimator in ("unbiased", "linear"):
+    for statistic in ("unbiased", "linear"):
         with pytest.raises(ValueError, match=whole(message)):
-            skce(estimator, sample_weight=lonely)
+            skce(statistic, sample_weight=lonely)
     assert skce("biased", sample_weight=lonely) == pytest.approx(
         mean_over(ALL, h_by_loops(weight=lonely), lonely), rel=1e-9
     )
@@ -302,34 +302,34 @@ def test_words_where_one_sample_has_all_the_weight():
     [
         (
             ("quadratic", None, 9),
-            "estimator must be one of 'biased', 'unbiased', 'linear', 'block', got 'quadratic'.",
+            "statistic must be one of 'biased', 'unbiased', 'linear', 'block', got 'quadratic'.",
         ),
         (
             ("unbiased", None, 1),
-            "estimator='unbiased' needs at least two samples that count: use 'biased'.",
+            "statistic='unbiased' needs at least two samples that count: use 'biased'.",
         ),
         (
             ("block", 2, 1),
-            "estimator='block' needs at least two samples that count: use 'biased'.",
+            "statistic='block' needs at least two samples that count: use 'biased'.",
         ),
-        (("linear", 2, 9), "block_size is for estimator='block', not for 'linear'."),
-        (("biased", 0, 9), "block_size is for estimator='block', not for 'biased'."),
+        (("linear", 2, 9), "block_size is for statistic='block', not for 'linear'."),
+        (("biased", 0, 9), "block_size is for statistic='block', not for 'biased'."),
         *(
             (
                 ("block", size, 9),
-                "estimator='block' needs a block_size, a whole number from 2 to the number of "
+                "statistic='block' needs a block_size, a whole number from 2 to the number of "
                 f"samples, 9; got {size!r}.",
             )
             for size in (None, 1, 10, 3.0, "2")
         ),
     ],
 )
-def test_words_of_refused_estimators(arguments, message):
+def test_words_of_refused_statistics(arguments, message):
     with pytest.raises(ValueError, match=whole(message)):
-        check_estimator(*arguments)
+        check_statistic(*arguments)
 
 
-def test_estimators_that_pass():
+def test_statistics_that_pass():
     for arguments in (
         ("biased", None, 1),
         ("unbiased", None, 2),
@@ -337,7 +337,7 @@ def test_estimators_that_pass():
         ("block", 2, 2),
         ("block", np.int64(9), 9),
     ):
-        check_estimator(*arguments)
+        check_statistic(*arguments)
 
 
 def test_words_of_refused_kernels_and_notions():
@@ -348,5 +348,5 @@ def test_words_of_refused_kernels_and_notions():
         kernel_calibration_error(Y3, P3, notion="marginal")
     with pytest.raises(ValueError, match=r"^block_size is for"):
         kernel_calibration_error(Y3, P3, block_size=3)
-    with pytest.raises(ValueError, match=r"^estimator='unbiased' needs"):
+    with pytest.raises(ValueError, match=r"^statistic='unbiased' needs"):
         kernel_calibration_error([1], [0.5], labels=[0, 1])

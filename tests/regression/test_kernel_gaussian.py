@@ -49,19 +49,19 @@ def test_closed_forms_against_quadrature():
     options = {"forecast_bandwidth": 0.7, "target_bandwidth": 0.9}
     off = h.sum() - np.trace(h)
     found = {
-        name: kernel_calibration_error_gaussian(y, mean, variance, estimator=name, **options)
+        name: kernel_calibration_error_gaussian(y, mean, variance, statistic=name, **options)
         for name in ("biased", "unbiased", "linear")
     }
     assert found["biased"] == pytest.approx(h.mean(), rel=1e-7)
     assert found["unbiased"] == pytest.approx(off / 30, rel=1e-7)
     assert found["linear"] == pytest.approx(np.mean([h[0, 1], h[2, 3], h[4, 5]]), rel=1e-7)
     block = kernel_calibration_error_gaussian(
-        y, mean, variance, estimator="block", block_size=6, **options
+        y, mean, variance, statistic="block", block_size=6, **options
     )
     assert block == pytest.approx(found["unbiased"])
     weight = np.array([1, 2, 1, 0, 1, 3.0])
     weighted = kernel_calibration_error_gaussian(
-        y, mean, variance, estimator="biased", sample_weight=weight, **options
+        y, mean, variance, statistic="biased", sample_weight=weight, **options
     )
     assert weighted == pytest.approx(weight @ h @ weight / weight.sum() ** 2, rel=1e-7)
 
@@ -80,7 +80,7 @@ def test_unbiased_is_unbiased_for_calibrated_forecasts():
 
 @pytest.mark.parametrize("method", ["spectral", "multipliers", "asymptotic"])
 def test_level_and_power(method):
-    options = {"estimator": "linear"} if method == "asymptotic" else {"n_resamples": 300}
+    options = {"statistic": "linear"} if method == "asymptotic" else {"n_resamples": 300}
     rejected = {"calibrated": 0, "narrow": 0, "shifted": 0}
     n_draws = 100
     for seed in range(n_draws):
@@ -103,7 +103,7 @@ def test_equal_forecasts_and_one_sample():
     rng = np.random.default_rng(0)
     y = rng.normal(size=100)
     assert abs(kernel_calibration_error_gaussian(y, np.zeros(100), np.ones(100))) < 0.02
-    assert kernel_calibration_error_gaussian([1.0], [0.0], [1.0], estimator="biased") > 0
+    assert kernel_calibration_error_gaussian([1.0], [0.0], [1.0], statistic="biased") > 0
 
 
 @pytest.mark.parametrize(
@@ -111,8 +111,8 @@ def test_equal_forecasts_and_one_sample():
     [
         ({"forecast_bandwidth": "mean"}, "forecast_bandwidth must be 'median' or a positive"),
         ({"target_bandwidth": 0}, "target_bandwidth must be 'auto' or a positive"),
-        ({"estimator": "quadratic"}, "estimator must be one of"),
-        ({"estimator": "block"}, "needs a block_size"),
+        ({"statistic": "quadratic"}, "statistic must be one of"),
+        ({"statistic": "block"}, "needs a block_size"),
     ],
 )
 def test_refusals(options, message):
@@ -121,9 +121,9 @@ def test_refusals(options, message):
 
 
 def test_refusals_of_the_test():
-    with pytest.raises(ValueError, match="tested by estimator='unbiased'"):
-        kernel_calibration_test_gaussian(*sample(10, 0), estimator="biased")
-    with pytest.raises(ValueError, match="tested by estimator='unbiased'"):
+    with pytest.raises(ValueError, match="tested by statistic='unbiased'"):
+        kernel_calibration_test_gaussian(*sample(10, 0), statistic="biased")
+    with pytest.raises(ValueError, match="tested by statistic='unbiased'"):
         kernel_calibration_test_gaussian(*sample(10, 0), method="bound")
     with pytest.raises(ValueError, match="at least 4 samples"):
         kernel_calibration_test_gaussian(*sample(3, 0))

@@ -28,14 +28,14 @@ GOLDEN = Path(__file__).parents[3] / "shared" / "golden"
 needs_golden = pytest.mark.skipif(
     not (GOLDEN / "golden.json").exists(), reason=f"the golden values are not at {GOLDEN}"
 )
-ALL = [(estimator, method) for estimator in METHODS for method in METHODS[estimator]]
+ALL = [(statistic, method) for statistic in METHODS for method in METHODS[statistic]]
 
 
-def run(data, estimator="unbiased", **arguments):
-    """The test, with blocks of ten for the estimator that needs them."""
-    size = 10 if estimator == "block" else None
+def run(data, statistic="unbiased", **arguments):
+    """The test, with blocks of ten for the statistic that needs them."""
+    size = 10 if statistic == "block" else None
     arguments = {"random_state": 0, "block_size": size, **arguments}
-    return kernel_calibration_test(*data, estimator=estimator, **arguments)
+    return kernel_calibration_test(*data, statistic=statistic, **arguments)
 
 
 def calibrated(n_samples, n_classes, seed, concentration=1.0):
@@ -101,33 +101,33 @@ def test_edges_of_the_mixture(x, weights, expected):
 # --- identities -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("estimator", "method"), ALL)
+@pytest.mark.parametrize(("statistic", "method"), ALL)
 @pytest.mark.parametrize("notion", ["canonical", "top_label"])
-def test_every_test_gives_a_record(estimator, method, notion, multiclass):
-    test = run(multiclass, estimator, method=method, notion=notion, n_resamples=99)
+def test_every_test_gives_a_record(statistic, method, notion, multiclass):
+    test = run(multiclass, statistic, method=method, notion=notion, n_resamples=99)
     assert isinstance(test, CalibrationTest)
     assert all(type(v) is float for v in (test.statistic, test.pvalue, test.estimate))
     assert 0 < test.pvalue <= 1 and np.isfinite(test.statistic)
     if method != "embedding":
-        size = 10 if estimator == "block" else None
+        size = 10 if statistic == "block" else None
         value = kernel_calibration_error(
-            *multiclass, estimator=estimator, block_size=size, notion=notion
+            *multiclass, statistic=statistic, block_size=size, notion=notion
         )
         assert test.estimate == pytest.approx(value, rel=1e-11)
-    again = run(multiclass, estimator, method=method, notion=notion, n_resamples=99)
+    again = run(multiclass, statistic, method=method, notion=notion, n_resamples=99)
     assert again == test
 
 
 def test_auto_is_the_first_method(multiclass):
-    for estimator, methods in METHODS.items():
-        assert run(multiclass, estimator) == run(multiclass, estimator, method=methods[0])
+    for statistic, methods in METHODS.items():
+        assert run(multiclass, statistic) == run(multiclass, statistic, method=methods[0])
     assert "spectral" in run(multiclass).method
 
 
 def test_statistics_are_functions_of_the_estimate(multiclass):
     n = len(multiclass[0])
     unbiased, biased = (
-        kernel_calibration_error(*multiclass, estimator=e) for e in ("unbiased", "biased")
+        kernel_calibration_error(*multiclass, statistic=e) for e in ("unbiased", "biased")
     )
     for method in ("spectral", "multipliers"):
         test = run(multiclass, method=method, n_resamples=9)
@@ -171,15 +171,15 @@ def test_the_spectrum_of_some_rows(monkeypatch):
 
 def test_scaling_the_kernel_or_the_weights_changes_no_pvalue(multiclass):
     weight = np.random.default_rng(0).uniform(0.5, 2, len(multiclass[0]))
-    for estimator, method in ALL:
+    for statistic, method in ALL:
         arguments = {"method": method, "n_resamples": 99}
         kernels = LaplacianKernel(0.3), 5 * LaplacianKernel(0.3)
-        one, five = (run(multiclass, estimator, kernel=k, **arguments) for k in kernels)
+        one, five = (run(multiclass, statistic, kernel=k, **arguments) for k in kernels)
         assert five.pvalue == pytest.approx(one.pvalue, rel=1e-9)
         assert five.estimate == pytest.approx((25 if method == "embedding" else 5) * one.estimate)
         if method != "bound":
             one, five = (
-                run(multiclass, estimator, sample_weight=w, **arguments)
+                run(multiclass, statistic, sample_weight=w, **arguments)
                 for w in (weight, 5 * weight)
             )
             assert five.pvalue == pytest.approx(one.pvalue, rel=1e-9)
@@ -188,10 +188,10 @@ def test_scaling_the_kernel_or_the_weights_changes_no_pvalue(multiclass):
 def test_weights_of_zero_are_absent(multiclass):
     y, proba = multiclass
     kept = np.arange(len(y)) % 3 > 0
-    for estimator, method in ALL:
+    for statistic, method in ALL:
         arguments = {"method": method, "n_resamples": 99}
-        absent = run(multiclass, estimator, sample_weight=kept.astype(float), **arguments)
-        without = run((y[kept], proba[kept]), estimator, **arguments)
+        absent = run(multiclass, statistic, sample_weight=kept.astype(float), **arguments)
+        without = run((y[kept], proba[kept]), statistic, **arguments)
         assert absent.pvalue == pytest.approx(without.pvalue, rel=1e-9)
 
 
@@ -223,32 +223,32 @@ def test_embedding_at_given_locations(multiclass):
 # --- bounds ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("estimator", ["biased", "unbiased", "linear"])
-def test_bounds_by_their_formulas(estimator):
+@pytest.mark.parametrize("statistic", ["biased", "unbiased", "linear"])
+def test_bounds_by_their_formulas(statistic):
     kernel = 0.5 * LaplacianKernel(0.4)
     data = make_widmann(250, model="M2", random_state=0)
     pair = data.y, data.y_proba
-    test = distribution_free_bound(*pair, estimator=estimator, kernel=kernel)
+    test = distribution_free_bound(*pair, statistic=statistic, kernel=kernel)
     t, n, largest = test.estimate, 250, 1.0
-    if estimator == "biased":
+    if statistic == "biased":
         expected = np.exp(-0.5 * max(0, np.sqrt(n * t / largest) - 1) ** 2)
     else:
         expected = np.exp(-(n // 2) * t**2 / (2 * largest**2))
     assert t > 0 and expected < 1
     assert test.pvalue == pytest.approx(expected, rel=1e-12)
-    assert run(pair, estimator, method="bound", kernel=kernel) == test
+    assert run(pair, statistic, method="bound", kernel=kernel) == test
 
 
 def test_a_negative_estimate_is_no_evidence():
     y, proba = [1, 0, 1, 0], [0.5, 0.5, 0.5, 0.5]
-    for estimator in ("unbiased", "linear"):
-        test = distribution_free_bound(y, proba, estimator=estimator)
+    for statistic in ("unbiased", "linear"):
+        test = distribution_free_bound(y, proba, statistic=statistic)
         assert test.estimate < 0 and test.pvalue == 1.0
         assert not test.rejects()
 
 
 def test_a_sum_of_classes_has_a_larger_bound(multiclass):
-    arguments = {"estimator": "unbiased", "kernel": LaplacianKernel(0.2)}
+    arguments = {"statistic": "unbiased", "kernel": LaplacianKernel(0.2)}
     mean, total = (
         distribution_free_bound(*multiclass, notion=Classwise(reduce), **arguments)
         for reduce in ("mean", "sum")
@@ -258,7 +258,7 @@ def test_a_sum_of_classes_has_a_larger_bound(multiclass):
 
 
 def test_the_bound_needs_no_number_of_samples():
-    assert distribution_free_bound([1], [0.5], estimator="biased").pvalue == 1.0
+    assert distribution_free_bound([1], [0.5], statistic="biased").pvalue == 1.0
     assert distribution_free_bound([1, 1], [0.5, 0.5]).pvalue < 1.0
 
 
@@ -268,11 +268,11 @@ def test_the_bound_needs_no_number_of_samples():
 @pytest.mark.parametrize("seed", range(2))
 def test_gross_errors_are_seen_and_calibrated_forecasts_are_not(seed):
     m1, m2 = (make_widmann(250, model=m, random_state=seed) for m in ("M1", "M2"))
-    for estimator, method in ALL:
+    for statistic, method in ALL:
         arguments = {"method": method, "n_resamples": 99, "labels": np.arange(10)}
-        assert not run((m1.y, m1.y_proba), estimator, **arguments).rejects(0.01)
+        assert not run((m1.y, m1.y_proba), statistic, **arguments).rejects(0.01)
         if method != "bound":
-            assert run((m2.y, m2.y_proba), estimator, **arguments).rejects()
+            assert run((m2.y, m2.y_proba), statistic, **arguments).rejects()
 
 
 def six_permutations(n_samples, rng):
@@ -319,8 +319,8 @@ def test_only_the_canonical_test_sees_the_six_permutations():
     [
         ({}, (0.02, 0.065), 1.0, 1.0),
         ({"method": "bootstrap", "n_resamples": 300}, (0.02, 0.065), 1.0, 1.0),
-        ({"estimator": "linear"}, (0.02, 0.075), 1.0, 0.19),
-        ({"estimator": "biased"}, (0.0, 0.0), 0.63, 0.0),
+        ({"statistic": "linear"}, (0.02, 0.075), 1.0, 0.19),
+        ({"statistic": "biased"}, (0.0, 0.0), 0.63, 0.0),
         ({"method": "embedding"}, (0.02, 0.075), 1.0, 0.99),
     ],
 )
@@ -374,7 +374,7 @@ def ours(quantity, data, kernel):
     exact = {"rel": 1e-9}
     names = {"b": "biased", "uq": "unbiased", "ul": "linear"}
     if quantity.startswith("pvalue_bound_"):
-        found = distribution_free_bound(*data, kernel=kernel, estimator=names[quantity[13:]])
+        found = distribution_free_bound(*data, kernel=kernel, statistic=names[quantity[13:]])
         return found.pvalue, exact
     if quantity == "pvalue_asympt_ul":
         return run(data, "linear", kernel=kernel).pvalue, exact
@@ -419,14 +419,14 @@ def test_the_normal_law_by_hand(multiclass):
 # --- edges and refusals ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("estimator", "method"), [p for p in ALL if p[0] != "block"])
-def test_certain_forecasts(estimator, method):
+@pytest.mark.parametrize(("statistic", "method"), [p for p in ALL if p[0] != "block"])
+def test_certain_forecasts(statistic, method):
     """Forecasts of 0 and 1: all right is no evidence; all wrong is as much as can be."""
     proba = np.array([0.0, 1.0] * 20)
     arguments = {"method": method, "n_resamples": 99, "kernel": LaplacianKernel(0.3)}
-    right = run((proba.astype(int), proba), estimator, **arguments)
+    right = run((proba.astype(int), proba), statistic, **arguments)
     assert right.pvalue >= 0.5 and right.estimate == 0
-    wrong = run(((proba == np.array([0, 0, 1, 1] * 10)).astype(int), proba), estimator, **arguments)
+    wrong = run(((proba == np.array([0, 0, 1, 1] * 10)).astype(int), proba), statistic, **arguments)
     assert 0 < wrong.pvalue <= 1
 
 
@@ -455,9 +455,9 @@ def test_threads_do_not_change_the_test(forecasts):
     ("arguments", "message"),
     [
         ({"method": "exact"}, "method must be 'auto' or one of 'spectral'"),
-        ({"method": "spectral", "estimator": "linear"}, "one of 'asymptotic', 'bound' for"),
-        ({"estimator": "block"}, "needs a block_size"),
-        ({"estimator": "block", "block_size": 100}, "at least two blocks"),
+        ({"method": "spectral", "statistic": "linear"}, "one of 'asymptotic', 'bound' for"),
+        ({"statistic": "block"}, "needs a block_size"),
+        ({"statistic": "block", "block_size": 100}, "at least two blocks"),
         ({"n_resamples": 0}, "n_resamples must be"),
         ({"method": "embedding", "locations": 0}, "locations must be"),
         ({"method": "embedding", "locations": [0.3, 0.4]}, "locations have 2 columns"),
@@ -471,16 +471,16 @@ def test_refused_arguments(arguments, message, multiclass):
         kernel_calibration_test(*multiclass, **arguments)
 
 
-@pytest.mark.parametrize("estimator", METHODS)
-def test_fewer_than_four_samples_are_refused(estimator):
+@pytest.mark.parametrize("statistic", METHODS)
+def test_fewer_than_four_samples_are_refused(statistic):
     with pytest.raises(ValueError, match="at least 4 samples"):
-        run(([0, 1, 1], [0.1, 0.7, 0.6]), estimator, block_size=2 if estimator == "block" else None)
+        run(([0, 1, 1], [0.1, 0.7, 0.6]), statistic, block_size=2 if statistic == "block" else None)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"estimator": "block"}, "Bounds are known for"),
+        ({"statistic": "block"}, "Bounds are known for"),
         ({"sample_weight": np.arange(1, 151)}, "count alike"),
     ],
 )
