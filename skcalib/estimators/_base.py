@@ -29,10 +29,11 @@ class ClassifierInspector(MetaEstimatorMixin, BaseEstimator):
     Subclasses have the parameters ``estimator, cv, response_method, n_jobs``.
     """
 
-    def _forecasts(self, X, y, sample_weight, fit_params):
+    def _forecasts(self, X, y, sample_weight, fit_params, **given):
         """Probabilities, labels and weights of the samples that can be assessed, and which.
 
-        Sets ``classes_``, the class of each column.
+        Sets ``classes_``, the class of each column. Without a classifier `given` is passed on to
+        `_given_forecasts`.
         """
         y = self._check_y(y)
         if fit_params and (self.estimator is None or self.cv is None):
@@ -42,7 +43,7 @@ class ClassifierInspector(MetaEstimatorMixin, BaseEstimator):
                 "drop it."
             )
         if self.estimator is None:
-            return self._given_forecasts(X, y, sample_weight)
+            return self._given_forecasts(X, y, sample_weight, **given)
         check_consistent_length(X, y)
         weight = None if sample_weight is None else check_weight(sample_weight, len(y))
         params, groups = self._route(weight, fit_params)
@@ -67,8 +68,8 @@ class ClassifierInspector(MetaEstimatorMixin, BaseEstimator):
             )
         return check_y(y, name="y")
 
-    def _given_forecasts(self, X, y, sample_weight):
-        """As `_forecasts`, without a classifier."""
+    def _given_forecasts(self, X, y, sample_weight, **given):
+        """As `_forecasts`, without a classifier; `given` are further arguments of `fit`."""
         raise NotImplementedError
 
     def _route(self, sample_weight, fit_params):

@@ -227,11 +227,7 @@ class GroupingLossEstimator(ClassifierInspector):
             )
         if self.method == "risk" and regions is not None:
             raise ValueError("method='risk' has no regions: use 'partition' to measure given ones.")
-        self._y_proba = y_proba
-        try:
-            proba, y, weight, tested = self._forecasts(X, y, sample_weight, fit_params)
-        finally:
-            del self._y_proba
+        proba, y, weight, tested = self._forecasts(X, y, sample_weight, fit_params, y_proba=y_proba)
         seed = self._seed()
         features = self._features(X)[tested]
         regions = None if regions is None else check_regions(regions, len(tested))[tested]
@@ -264,19 +260,19 @@ class GroupingLossEstimator(ClassifierInspector):
         collect(self, run_each(fit_problem, tasks, n_jobs=self.n_jobs), notion)
         return self
 
-    def _given_forecasts(self, X, y, sample_weight):
-        if self._y_proba is None:
+    def _given_forecasts(self, X, y, sample_weight, *, y_proba):
+        if y_proba is None:
             raise ValueError(
                 "GroupingLossEstimator without an estimator needs the probabilities: pass y_proba "
                 "next to the features X, by keyword: fit(X, y, y_proba=...)."
             )
         given = {"sample_weight": sample_weight, "labels": self.labels}
-        problem = check_problem(y, self._y_proba, remedy="labels", **given)
+        problem = check_problem(y, y_proba, remedy="labels", **given)
         check_consistent_length(X, y)
         self.classes_ = problem.classes
         weight = None if sample_weight is None else check_weight(sample_weight, len(y))
         validate_data(self, X, skip_check_array=True)
-        return check_proba(self._y_proba), y, weight, np.ones(len(y), dtype=bool)
+        return check_proba(y_proba), y, weight, np.ones(len(y), dtype=bool)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -2,7 +2,9 @@
 
 import json
 import pickle
+import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
 
@@ -23,11 +25,13 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.model_selection import GroupKFold, TimeSeriesSplit
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils import get_tags
+from sklearn.utils.validation import check_consistent_length
 from test_tree import rule_holds
 
 from skcalib import GroupingLossEstimator
 from skcalib._arguments import check_smoother as default_smoother
 from skcalib.datasets import LINKS, make_grouping_problem
+from skcalib.grouping import estimator as estimator_module
 from skcalib.grouping.partition import (
     Cells,
     Partitioner,
@@ -805,6 +809,45 @@ def test_clone_pickle_and_repr(data, method):
         fitted.grouping_loss_
     )
     assert not [name for name in vars(fitted) if name.startswith("_")]
+
+
+def test_arguments_of_fit_do_not_stay_on_the_estimator(data):
+    """Only parameters and fitted attributes are left, also after a fit that failed."""
+    estimator = fast(region_ratio=6)
+    parameters = set(estimator.get_params())
+    assert set(vars(estimator)) == parameters
+    with pytest.raises(ValueError, match="pass y_proba"):
+        estimator.fit(data.X, data.y)
+    assert set(vars(estimator)) == parameters
+    estimator.fit(data.X, data.y, y_proba=data.y_proba, regions=np.arange(len(data.y)) % 2)
+    fitted = set(vars(estimator)) - parameters
+    assert fitted and all(name.endswith("_") and not name.startswith("_") for name in fitted)
+
+
+def test_two_fits_at_once_do_not_mix_their_arguments(data, monkeypatch):
+    """Two threads fit one object to different probabilities; they meet in the middle of `fit`."""
+    estimator, other = fast(), np.sqrt(data.y_proba[:, 1])
+    expected = [
+        fast().fit(data.X, data.y, y_proba=proba).expected_loss_ for proba in (data.y_proba, other)
+    ]
+    meeting, found = threading.Barrier(2, timeout=60), {}
+
+    def meet(*arrays):
+        meeting.wait()
+        check_consistent_length(*arrays)
+
+    def remember(_, fits, notion):
+        found[threading.get_ident()] = fits[0].mean_loss
+
+    def fit(proba):
+        estimator.fit(data.X, data.y, y_proba=proba)
+        return found[threading.get_ident()]
+
+    monkeypatch.setattr(estimator_module, "check_consistent_length", meet)
+    monkeypatch.setattr(estimator_module, "collect", remember)
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(fit, (data.y_proba, other))) == expected
+    assert expected[0] != expected[1]
 
 
 @pytest.mark.parametrize("method", ["partition", "risk"])
