@@ -1,8 +1,10 @@
 r"""The link protocol: a parametric map of logits into logits, fitted under any proper score.
 
-A forecast s enters a link as its logits :math:`z = \log s` and leaves it as
-:math:`softmax(f_\theta(z))`. A link states where it starts (the identity map), how it maps, and how
-a cotangent of its output becomes a gradient in its parameters; one optimiser does the rest.
+A link maps the logits :math:`z = \log s` of a forecast s to the forecast
+:math:`softmax(f_\theta(z))`. It declares its starting point (the identity map), the map, and the
+vector-Jacobian product that turns a cotangent of its output into a gradient in its parameters.
+`Link` is the base class and `fit_link` the common optimiser; `detection_limit` and `log_forecast`
+turn forecasts into logits.
 """
 
 from dataclasses import dataclass
@@ -23,7 +25,7 @@ class Link:
     """
 
     def prepare(self, logits):
-        """Learn what the map needs to know of the logits, such as knots; return self."""
+        """Learn from the logits what the map needs, such as knots; return self."""
         return self
 
     def start(self, n_classes):
@@ -116,7 +118,7 @@ def fit_link(
     share = weight / weight.sum()
     stiffness = link.stiffness(n_classes)
     pull = shrinkage * stiffness / len(logits)
-    # Stiffness is what a parameter does to a logit, so in these units all of them matter alike.
+    # Stiffness measures the effect of a parameter on a logit: these units make effects comparable.
     free = np.max(stiffness, initial=0.0) or 1.0
     unit = 1 / np.sqrt(np.where(stiffness > 0, stiffness, free))
     bounds = link.bounds(n_classes)
@@ -141,24 +143,25 @@ def fit_link(
     )
     theta = found.x * unit if found.fun <= objective(first / unit)[0] else first
 
-    # The line search also stops where rounding hides the last decrease: that is an optimum.
+    # The line search also stops where rounding hides the last decrease: that counts as an optimum.
     converged = bool(found.success or np.abs(found.jac).max() < 1e-4)
     return LinkFit(theta, int(found.nit), converged, str(found.message))
 
 
 def detection_limit(forecast):
-    """What stands for probabilities of exactly 0: half of the smallest positive one."""
+    """Substitute for probabilities of exactly 0: half of the smallest positive one."""
     return float(max(0.5 * forecast[forecast > 0].min(), np.finfo(np.float64).tiny))
 
 
 def log_forecast(forecast, limit):
-    r"""Logarithms z of forecasts as they enter links; those of exactly 0 enter as `limit`.
+    r"""Logarithms z of forecasts, as links take them; `limit` replaces forecasts of exactly 0.
 
-    Below the smallest normal number of single precision, :math:`z_0 \approx -87`, z becomes
-    :math:`z_0 - \log(1 + z_0 - z)`: strictly increasing, so that no two forecasts are made one,
-    and of slope one at :math:`z_0`. No softmax of a network in single precision gets there. Those
-    who do, naive Bayes with its products of densities foremost, underflow soon after: their
-    log-probabilities of -700 say little more than those of -100, but would settle every slope.
+    Below the smallest normal number of single precision, :math:`z_0 \approx -87`, z is replaced by
+    :math:`z_0 - \log(1 + z_0 - z)`. The replacement is strictly increasing, so different forecasts
+    stay different, and has slope one at :math:`z_0`. A softmax in single precision gives no such
+    values. Products of densities, as in naive Bayes, do, and underflow soon after: a
+    log-probability of -700 carries little more information than one of -100, but would dominate
+    the fit of every slope.
     """
     log = np.log(np.where(forecast == 0, limit, forecast))
     far = log < _FAR

@@ -1,18 +1,21 @@
-r"""Maps of the logits: affine ones, maps of one logit with few parameters, and diagonal ones.
+r"""Parametric maps of the logits: affine maps, binary maps and diagonal maps.
 
-Each is written as one common slope plus deviations, :math:`W = \beta I + M`, so that *structured*
-shrinkage pulls the deviations and the biases to zero and leaves the temperature free: with few
-samples the map is temperature scaling, with many it is itself. Stiffness is in units of what a
-parameter does to a logit: that of a slope is the mean square of the logits that it multiplies.
+Affine maps (`VectorMap`, `MatrixMap`, `DirichletMap`) are written as one common slope plus
+deviations, :math:`W = \beta I + M`. *Structured* shrinkage pulls the deviations and the biases to
+zero and leaves the temperature free: with few samples the fit is close to temperature scaling, with
+many samples the shrinkage has no effect. The stiffness of a parameter is its mean squared effect on
+a logit; for a slope it is the mean square of the logits that it multiplies.
 
-Logits enter as :math:`(\log s_0, \log s_1)` and leave as :math:`(0, \ell)`.
+Binary maps (`PlattMap`, `BetaMap`, `QuadraticMap`) are for problems of two columns (rest, class).
+They take the logits :math:`(\log s_0, \log s_1)` and return :math:`(0, \ell)`.
 
-:math:`z_k \to g(z_k)`. The order of the classes is kept whatever g is, and the map is injective: if
-all outputs move by one constant then all logits moved the same way, and forecasts that sum to one
-cannot do that. g is the integral of a positive function of the logit, which is either a step
-function between quantiles of the logits (`MonotonePieces`; the fit is convex) or the exponential of
-a small network (`MonotoneNetwork`), integrated by the trapezoidal rule. Beyond the logits of the
-fit g goes on as a straight line.
+Diagonal maps (`MonotonePieces`, `MonotoneNetwork`) apply one increasing function to every logit,
+:math:`z_k \to g(z_k)`. They keep the order of the classes for every g. They are injective: if all
+outputs shift by one constant, then all logits move in the same direction, which is impossible for
+two forecasts that both sum to one. g is the integral of a positive function of the logit. That
+function is a step function between quantiles of the logits (`MonotonePieces`; the fit is convex) or
+the exponential of a small network (`MonotoneNetwork`), integrated by the trapezoidal rule. Outside
+the range of the fitted logits g is linear.
 """
 
 import numpy as np
@@ -21,17 +24,17 @@ from skcalib.links._base import Link
 
 
 class _Affine(Link):
-    #: Mean square of the logits of classes in play, weighted by s (1 - s), and of all logits.
+    #: Mean square of the logits, weighted by s (1 - s) and unweighted.
     sizes_ = (1.0, 1.0)
 
     def prepare(self, logits):
         square = np.square(logits)
         forecast = np.exp(logits - logits.max(axis=1, keepdims=True))
         forecast /= forecast.sum(axis=1, keepdims=True)
-        play = forecast * (1 - forecast)
-        total = play.sum()
-        in_play = np.sum(play * square) / total if total > 0 else 0.0
-        self.sizes_ = tuple(float(size) if size > 0 else 1.0 for size in (in_play, square.mean()))
+        spread = forecast * (1 - forecast)
+        total = spread.sum()
+        weighted = np.sum(spread * square) / total if total > 0 else 0.0
+        self.sizes_ = tuple(float(size) if size > 0 else 1.0 for size in (weighted, square.mean()))
         return self
 
 
@@ -53,8 +56,8 @@ class VectorMap(_Affine):
         return np.repeat([0.0, self.sizes_[0], 1.0], [1, n_classes, n_classes])
 
     def injective(self, theta, n_classes):
-        # Positive slopes: if the output only shifts, all logits moved one way, and then the
-        # forecasts cannot both sum to one unless they are equal.
+        # Slopes of one sign: if the outputs shift by one constant, all logits move in the same
+        # direction, and two different forecasts cannot both sum to one.
         slopes = theta[0] + theta[1 : 1 + n_classes]
         return bool(np.all(slopes > 0) or np.all(slopes < 0))
 
@@ -92,8 +95,8 @@ class MatrixMap(_Affine):
         return np.concatenate([[0.0], matrix.ravel(), np.full(n_classes, bias)])
 
     def injective(self, theta, n_classes):
-        # The output only shifts when the logits move along W^-1 1. Two forecasts cannot differ by
-        # such a step if all its components have one sign.
+        # The outputs shift by one constant only along W^-1 1. Two forecasts that sum to one cannot
+        # differ by such a step if all its components have one sign.
         matrix = self.matrix(theta, n_classes)
         if np.linalg.matrix_rank(matrix) < n_classes:
             return False
@@ -109,12 +112,12 @@ class MatrixMap(_Affine):
 
 
 class DirichletMap(MatrixMap):
-    """As `MatrixMap`; off-diagonal entries and biases alone are shrunk (ODIR)."""
+    """As `MatrixMap`; only off-diagonal entries and biases are shrunk (ODIR)."""
 
     strengths = (0.0, 1.0, 1.0)
 
 
-# --- Maps of one logit, for problems of two columns (rest, class) ---------------------------------
+# --- Binary maps ----------------------------------------------------------------------------------
 
 
 class BinaryMap(Link):
@@ -183,7 +186,7 @@ class BetaMap(BinaryMap):
         return [(0.0, None)] * slopes + [(None, None)] * self.parameters.count("m")
 
     def slopes(self, theta):
-        """(a, b) in full."""
+        """Both slopes (a, b)."""
         return (theta[0], theta[0]) if self.parameters == "am" else (theta[0], theta[1])
 
     def injective(self, theta, n_classes):
@@ -207,14 +210,14 @@ class QuadraticMap(BinaryMap):
         return np.array([0.0, 0.0, 1.0])
 
     def injective(self, theta, n_classes):
-        # A parabola turns at one point; only a straight line never does.
+        # A parabola is not monotone; a line is, unless it is constant.
         return bool(theta[2] == 0 and theta[0] != 0)
 
 
-# --- Diagonal intra order-preserving maps (DIAG) --------------------------------------------------
+# --- Diagonal maps --------------------------------------------------------------------------------
 
 
-_LEAST = 1e-6  # slopes stay above it: g is strictly increasing
+_LEAST = 1e-6  # lower bound of the slopes: g is strictly increasing
 
 
 class _Diagonal(Link):
@@ -260,16 +263,16 @@ class MonotonePieces(_Diagonal):
         base = np.maximum(piece - 1, 0)
         n_pieces = len(theta)
         gradient = np.bincount(piece, c * (flat - self.knots_[base]), n_pieces)
-        # A slope also lifts everything above its piece.
+        # A slope also raises g above its piece.
         above = np.cumsum(np.bincount(base, c, n_pieces)[::-1])[::-1]
         gradient[1:-1] += above[1:-1] * np.diff(self.knots_)
         return gradient
 
 
 class MonotoneNetwork(_Diagonal):
-    """g' = exp(network), a network of two hidden layers of one logit.
+    """g' = exp(network), where the network has one input, the logit, and two hidden layers.
 
-    The last layer starts at zero, so that the first g is the identity, or any straight line.
+    The last layer starts at zero, so that the initial g is the identity or another line.
 
     Parameters
     ----------
@@ -299,7 +302,7 @@ class MonotoneNetwork(_Diagonal):
         return np.concatenate([*first, *second, np.zeros(h + 1)])
 
     def stiffness(self, n_classes):
-        # All but the last bias, which is the logarithm of the mean slope.
+        # Every parameter but the last bias, which is the logarithm of the mean slope.
         return np.append(np.ones(len(self.start(n_classes)) - 1), 0.0)
 
     def straight(self, theta, slope):
@@ -319,7 +322,7 @@ class MonotoneNetwork(_Diagonal):
         n = self.n_grid
         pull = np.bincount(left.ravel(), (cotangent * (1 - share)).ravel(), n)
         pull += np.bincount(left.ravel() + 1, (cotangent * share).ravel(), n)
-        # Heights are sums of trapezoids: each slope counts for all heights above it.
+        # Heights are sums of trapezoids: each slope contributes to all heights above it.
         above = np.cumsum(pull[::-1])[::-1]
         step = 0.5 * (self.grid_[1] - self.grid_[0])
         to_slope = np.zeros(n)
@@ -349,7 +352,7 @@ class MonotoneNetwork(_Diagonal):
         return heights, slope, (a1, a2)
 
     def _place(self, logits):
-        """Grid interval of each logit and its place there; beyond the grid the line goes on."""
+        """Grid interval and relative position of each logit; the end intervals extrapolate."""
         scaled = (logits - self.grid_[0]) / (self.grid_[1] - self.grid_[0])
         left = np.clip(np.floor(scaled), 0, self.n_grid - 2).astype(np.int64)
         return left, scaled - left

@@ -1,10 +1,14 @@
-r"""One temperature for all logits, with biases of the classes or without.
+r"""One temperature for all logits, without class biases and with them.
 
-With the inverse temperature :math:`\beta` the mean log loss
-:math:`f(\beta) = \overline{\log \sum_k e^{\beta z_k} - \beta z_y}` is convex, and one pass over the
-logits gives its value and three derivatives: the mean, variance and third central moment of z under
-:math:`softmax(\beta z)`. Halley's method, safeguarded by a bracket, then needs about two passes
+`TemperatureMap` is the link. `optimal_inverse_temperature` minimises the log loss. As a function of
+the inverse temperature :math:`\beta`, the mean log loss
+:math:`f(\beta) = \overline{\log \sum_k e^{\beta z_k} - \beta z_y}` is convex. One pass over the
+logits gives its first three derivatives, from the mean, variance and third central moment of z
+under :math:`softmax(\beta z)`. Halley's method, safeguarded by a bracket, needs about two passes
 after a warm start from 2,000 rows.
+
+`BiasCorrectedTemperature` adds one bias per class and is fitted by penalised maximum likelihood,
+with the Newton method `minimise_convex`.
 """
 
 import numpy as np
@@ -13,8 +17,8 @@ from scipy.stats import chi2
 
 from skcalib.links._base import Link, detection_limit, log_forecast
 
-_ENTRIES = 1 << 17  # logits of one block: they stay in the cache
-_SUBSAMPLE = 2000
+_ENTRIES = 1 << 17  # logits per block, which fits into the cache
+_SUBSAMPLE = 2000  # rows of the warm start
 
 
 class TemperatureMap(Link):
@@ -65,7 +69,7 @@ def optimal_inverse_temperature(logits, labels, weight, *, low=1e-4, high=1e4, t
     hit, peak = _hit_and_peak(logits, labels)
     beta = 1.0
     if np.array_equal(logits.min(axis=1), peak):
-        return beta, 1  # every forecast is uniform: all temperatures are alike
+        return beta, 1  # every forecast is uniform: the loss does not depend on beta
     if len(logits) > 4 * _SUBSAMPLE:
         few = np.linspace(0, len(logits) - 1, _SUBSAMPLE).astype(int)
         beta, _ = _halley(logits[few], hit[few], peak[few], weight[few], beta, low, high, 1e-4)
@@ -97,7 +101,7 @@ def mean_log_loss(logits, labels, weight, beta):
 
 
 def _hit_and_peak(logits, labels):
-    """The logit of the label, float64, and the largest logit of each row."""
+    """The logit of the label as float64, and the largest logit of each row."""
     return logits[np.arange(len(logits)), labels].astype(np.float64), logits.max(axis=1)
 
 
@@ -107,7 +111,7 @@ def _blocks(logits):
 
 
 def _halley(logits, hit, peak, weight, beta, low, high, tolerance):
-    # float32 logits are multiplied by a float32 beta: a slope belongs to the rounded value.
+    # beta is rounded to the precision of the logits, so that derivatives belong to the value used.
     low, high, beta = (float(logits.dtype.type(value)) for value in (low, high, beta))
     below, above, untried = low, high, {low, high}
     for passes in range(1, 101):
@@ -124,12 +128,12 @@ def _halley(logits, hit, peak, weight, beta, low, high, tolerance):
             step /= bend
         new = beta + step
         safe = below < new < above
-        if not safe or (passes > 10 and passes % 2):  # slow, as towards an infinite optimum
+        if not safe or (passes > 10 and passes % 2):  # slow convergence, as to an infinite optimum
             end = low if slope > 0 else high
             safe, new = False, end if end in untried else (below * above) ** 0.5
             untried.discard(end)
         change, beta, last = abs(new - beta) / beta, new, beta
-        # Cubic convergence: the next error is of the order of this change cubed.
+        # Convergence is cubic: the next error is of the order of the cube of this change.
         if (safe and 10 * change**3 < tolerance) or above / below - 1 < tolerance:
             break
         beta = float(logits.dtype.type(beta))
@@ -157,10 +161,10 @@ def _derivatives(logits, hit, peak, weight, beta):
     return total / weight.sum()
 
 
-# --- Parametric maps of the simplex into itself ---------------------------------------------------
+# --- Bias-corrected temperature -------------------------------------------------------------------
 
 
-_CACHED = 2**18  # numbers of an array that is worked on at a time
+_CACHED = 2**18  # entries of one block of an array, which fits into the cache
 
 
 class BiasCorrectedTemperature:
@@ -172,12 +176,12 @@ class BiasCorrectedTemperature:
     keeps it finite when the classes are separable. For K = 2 the biases have a weak prior too. For
     K > 2 they stay at zero unless the class totals reject that at the level `significance`;
     then they carry the prior :math:`N(0, \tau^2)`, its variance estimated from the totals by the
-    method of moments (empirical Bayes). The test is there because shrinkage alone, which follows
-    every chance excess a little, makes calibrated forecasts look miscalibrated too often.
+    method of moments (empirical Bayes). Without the test, shrinkage alone would follow part of
+    every random excess, and calibrated forecasts would look miscalibrated too often.
 
-    Forecasts of exactly 0 enter with half of the smallest positive probability of the fit, the
-    usual convention for values below the limit of detection; logarithms below -87 are compressed,
-    strictly increasing, and no other value is touched (`log_forecast`).
+    Forecasts of exactly 0 are replaced by half of the smallest positive probability of the fit, the
+    usual convention for values below the limit of detection. Logarithms below -87 are compressed by
+    a strictly increasing function (`log_forecast`). All other values are unchanged.
 
     Attributes
     ----------
@@ -186,21 +190,21 @@ class BiasCorrectedTemperature:
     bias_ : array of shape (K,)
         The biases, which sum to zero.
     detection_limit_ : float
-        The value that stands for forecasts of exactly 0.
+        The value that replaces forecasts of exactly 0.
     converged_ : bool
         Whether the optimiser reached its tolerance.
     """
 
     #: Precision of the weak priors, in samples.
     weak_prior = 0.01
-    #: Level of the chi-square test of class totals that lets biases in.
+    #: Level of the chi-square test of class totals; biases are fitted if it rejects.
     significance = 0.01
 
     def fit(self, forecast, target, weight):
         """Fit to forecasts (n, K), targets (n, K) and weights (n,); return self."""
         self.detection_limit_ = detection_limit(forecast)
         log_forecast = self._log(forecast)
-        weight = weight * (len(weight) / weight.sum())  # priors count in samples
+        weight = weight * (len(weight) / weight.sum())  # the priors are in units of samples
         n_classes = forecast.shape[1]
         if n_classes == 2:
             self._maximise(log_forecast, target, weight, np.full(2, self.weak_prior))
@@ -234,17 +238,17 @@ class BiasCorrectedTemperature:
     def _maximise(self, log_forecast, target, weight, precision):
         """Maximise the penalised likelihood; biases of infinite precision stay at zero."""
         free = np.isfinite(precision)
-        # One row per class: reductions over the few classes are then fast.
+        # One row per class makes reductions over the few classes fast.
         centred = np.ascontiguousarray(log_forecast.T)
         centred -= centred.mean(axis=0)
-        # The slope is optimised in units of the spread of the logits, its prior likewise.
+        # The slope and its prior are in units of the spread of the logits.
         spread = np.sqrt(np.mean(centred**2)) or 1.0
         feature = np.divide(centred, spread, out=centred)
         hit = target.argmax(axis=1)
         counts = weight @ target
         penalty = np.append(self.weak_prior, precision[free])
         start = np.append(spread, np.zeros(free.sum()))
-        blocks, root_weight = _upper_blocks(*feature.shape), np.sqrt(weight)
+        blocks, root_weight = _sample_blocks(*feature.shape), np.sqrt(weight)
 
         def value(parameters):
             fit, kept = 0.0, []
@@ -289,9 +293,9 @@ class BiasCorrectedTemperature:
 
 
 def _products(kept, root_weight):
-    """Sum over the samples of weight times p p', from the blocks of p; half of it is computed."""
+    """Sum over the samples of weight times p p', from the blocks of p, as a symmetric product."""
     n_classes, found, start = len(kept[0]), 0.0, 0
-    at_once = max(1, n_classes // kept[0].shape[1])  # as many columns as rows: BLAS likes squares
+    at_once = max(1, n_classes // kept[0].shape[1])  # about as many columns as rows, for BLAS
     for first in range(0, len(kept), at_once):
         p = np.concatenate(kept[first : first + at_once], axis=1)
         p *= root_weight[start : start + p.shape[1]]
@@ -299,8 +303,8 @@ def _products(kept, root_weight):
     return found
 
 
-def _upper_blocks(n_classes, n_samples):
-    """Slices of the samples whose arrays stay in the cache of a processor."""
+def _sample_blocks(n_classes, n_samples):
+    """Slices of the samples whose arrays fit into the cache of a processor."""
     size = max(_CACHED // n_classes, 64)
     return [slice(start, start + size) for start in range(0, n_samples, size)]
 
@@ -308,8 +312,8 @@ def _upper_blocks(n_classes, n_samples):
 def minimise_convex(value, slopes, start, *, tolerance=1e-9, max_iter=200):
     """Newton's method with backtracking for a smooth, strictly convex function.
 
-    A handful of parameters and a cheap Hessian: Newton needs six passes over the data where a
-    quasi-Newton method of scipy needs thirty and spends as long on its own bookkeeping.
+    For few parameters and a cheap Hessian. Newton's method needs six passes over the data where a
+    quasi-Newton method of scipy needs thirty, with as much time again for its own overhead.
 
     Parameters
     ----------

@@ -1,4 +1,8 @@
-"""The protocol of smoothers, and smoothing out of fold with any classifier."""
+"""Base class of smoothers, cross-validated predictions, and smoothing with any classifier.
+
+`Smoother` is the base class. `cross_predict` and `check_folds` compute out-of-fold predictions.
+`OutOfFoldSmoother` and `CrossFitted` smooth with models that are fitted on the other folds.
+"""
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -104,7 +108,7 @@ class Smoother(BaseEstimator):
 
 
 def check_at_least_two(n_samples):
-    """Leaving a sample out needs another one."""
+    """Refuse a single sample: leaving it out would leave none."""
     if n_samples < 2:
         raise ValueError(
             "At least 2 samples are needed: an estimate that leaves samples out has nothing to "
@@ -141,7 +145,7 @@ def _fit_predict(fit_one, forecast, values, weight, new):
 
 
 def check_folds(cv, values, *, random_state):
-    """`cv` -> list of (train, test); shuffled, stratified where rows are one-hot and it can be."""
+    """`cv` -> list of (train, test); shuffled, and stratified by one-hot rows where possible."""
     n_samples = len(values)
     check_at_least_two(n_samples)
     flat = values.reshape(n_samples, -1)
@@ -161,11 +165,11 @@ def check_folds(cv, values, *, random_state):
     return list(splitter.split(placeholder, labels))
 
 
-# --- Out-of-fold smoothing with any scikit-learn classifier ---------------------------------------
+# --- Out-of-fold smoothing ------------------------------------------------------------------------
 
 
 class OutOfFoldSmoother(Smoother):
-    """Base class: `smooth` predicts each sample by a model that was fitted on other folds.
+    """Base class: `smooth` predicts each sample with a model that was fitted on the other folds.
 
     To add one, implement ``_fit_one(forecast, target, weight)``, which returns a function from
     forecasts to estimates of the target. Constructors have the parameters ``cv`` and
@@ -267,7 +271,7 @@ class CrossFitted(OutOfFoldSmoother):
                 f"{type(model).__name__} does not take sample_weight, but the samples have "
                 "different weights: choose another smoother or leave the weights out."
             )
-        # Weights average: their scale must not compete with a penalty of the classifier.
+        # Weights of mean 1: their scale must not change the effect of a penalty.
         weight = weight * (len(weight) / weight.sum())
         model.fit(forecast, labels, **({"sample_weight": weight} if weighted else {}))
 

@@ -1,7 +1,8 @@
 r"""The Dirichlet kernel estimate of the calibrated scores (P24).
 
-Weights of forecast :math:`s_j` at the point :math:`x` (P24 eq. 12) are Dirichlet densities whose
-*parameter* is the data point,
+`DirichletKernel` is the smoother. After it come the search for its bandwidth and the warning about
+too few neighbours. The weights of forecast :math:`s_j` at the point :math:`x` (P24 eq. 12) are
+Dirichlet densities whose *parameter* is the data point,
 
 .. math::
 
@@ -10,8 +11,9 @@ Weights of forecast :math:`s_j` at the point :math:`x` (P24 eq. 12) are Dirichle
     c_j = \log \Gamma(K + \tfrac1h \textstyle\sum_k s_{jk})
           - \sum_k \log \Gamma(s_{jk} / h + 1).
 
-The kernel is not symmetric. Two columns go through the near-linear `_beta` engine, more through
-the blocked exact `_canonical` one.
+The kernel is not symmetric. For two columns its sums take near-linear time
+(`_dirichlet.beta`); for more columns they are exact sums over blocks of all pairs
+(`_dirichlet.canonical`).
 """
 
 import warnings
@@ -31,7 +33,7 @@ from skcalib.smoothers._dirichlet.beta import beta_average, beta_log_likelihoods
 from skcalib.smoothers._dirichlet.canonical import canonical_average, canonical_log_likelihoods
 
 CRITERIA = ("loo", "risk", "scott")
-_MANY_CLASSES = 5  # from here on kernels on the simplex run out of neighbours
+_MANY_CLASSES = 5  # from this number of classes on, the neighbours are counted
 _SELECTION_FOLDS = 5
 
 
@@ -131,7 +133,7 @@ class DirichletKernel(Smoother):
         return self._leave_one_out(flat, self.bandwidth_).reshape(values.shape)
 
     def smooth_held_out(self, values=None):
-        """As `smooth`, with a bandwidth that the sample's own label had no part in."""
+        """As `smooth`, with a bandwidth chosen without the label of the sample."""
         if not self._by_risk():
             return self.smooth(values)
         check_is_fitted(self)
@@ -139,10 +141,10 @@ class DirichletKernel(Smoother):
         values = self._values(values)
         flat = values.reshape(len(values), -1)
         averages = np.empty_like(flat)
-        # Folds must not be stratified: labels would take part in who goes where.
+        # Folds are not stratified, as they must not depend on the labels.
         folds = check_folds(_SELECTION_FOLDS, flat[:, :1] * 0, random_state=self.random_state)
         chosen = Parallel()(delayed(self._chosen_from)(train) for train, _ in folds)
-        for bandwidth in set(chosen):  # folds that agree share their sums
+        for bandwidth in set(chosen):  # folds with the same bandwidth share their sums
             smoothed = self._leave_one_out(flat, bandwidth)
             for (_, test), own in zip(folds, chosen, strict=True):
                 if own == bandwidth:
@@ -191,20 +193,20 @@ class DirichletKernel(Smoother):
         mean = share @ self.forecast_
         spread = np.sum(share @ (self.forecast_ - mean) ** 2)
         scale = np.sum(share @ (self.forecast_ * (1 - self.forecast_)))
-        if scale == 0:  # every forecast is certain: any bandwidth separates them
+        if scale == 0:  # every forecast is 0 or 1: any bandwidth separates them
             return 1e-5
-        with np.errstate(over="ignore"):  # next to certain: the largest bandwidth
+        with np.errstate(over="ignore"):  # forecasts close to 0 or 1: the largest bandwidth
             wide = n_samples ** (-2 / (n_columns + 3)) * spread / scale
         return float(np.clip(wide, 1e-5, 1))
 
     def _part(self, rows):
-        """The same kernel on some of its samples, its bandwidth not chosen yet."""
+        """The same kernel on a subset of the samples, before its bandwidth is chosen."""
         part = clone(self)
         part._store(self.forecast_[rows], self.target_[rows], self.weight_[rows])
         return part
 
     def _chosen_from(self, rows):
-        """The bandwidth that some of the samples would choose."""
+        """The bandwidth chosen from a subset of the samples."""
         return self._part(rows)._search(full=False).bandwidth
 
     def _search(self, full=True):
@@ -227,7 +229,7 @@ class DirichletKernel(Smoother):
         )
 
     def _cost(self):
-        """A function from bandwidths to what is minimised."""
+        """The criterion as a function of bandwidths."""
         total = self.weight_.sum()
         if not self._by_risk():
             return lambda bandwidths: -self._log_likelihoods(bandwidths) / total
@@ -235,7 +237,7 @@ class DirichletKernel(Smoother):
             Brier() if self.loss is None else self.loss, SCORES, name="loss", kind=ProperScore
         )
         target = self.target_.reshape(len(self.target_), -1)
-        # The only sample of its class is given probability 0 by all others at any bandwidth.
+        # A class with a single sample gets probability 0 there at any bandwidth: it is left out.
         weight = self.weight_ * (np.sum(target > 0, axis=0) > 1)[np.argmax(target, axis=1)]
 
         def risk(bandwidth):
@@ -263,23 +265,23 @@ class DirichletKernel(Smoother):
         return canonical_log_likelihoods(*data, n_jobs=self.n_jobs)
 
 
-# --- The search for a bandwidth: a subsample brackets it, a few full evaluations find it ----------
+# --- Search for the bandwidth ---------------------------------------------------------------------
 
 
 LOWEST, HIGHEST = -5.0, 0.0  # decimal logarithms of the smallest and largest bandwidth tried
 MOST_EVALUATIONS = 10  # of the criterion on all rows, where a subsample has bracketed it
 _COARSE = np.linspace(LOWEST, HIGHEST, 11)
 _STEP = 0.15  # spacing, in decades, of the first three evaluations on all rows
-# Searches of the classes of one problem then share their bandwidths, and what a bandwidth costs
-# to prepare.
+# Spacing of a grid to which the centre is rounded: the searches for the classes of one problem then
+# try the same bandwidths and share the preparation of each.
 _GRID = 0.025
-_CLOSE = 1e-3  # decades that make no difference any more
-_AT_END = 0.06  # the same, where the best is the smallest or the largest bandwidth
+_CLOSE = 1e-3  # tolerance, in decades
+_AT_END = 0.06  # the same where the best is the smallest or the largest bandwidth
 
 
 @dataclass(frozen=True)
 class BandwidthSearch:
-    """What was tried, in increasing order, and what it was worth: lower costs are better.
+    """Bandwidths tried, in increasing order, and their costs; lower is better.
 
     Attributes
     ----------
@@ -302,7 +304,7 @@ class BandwidthSearch:
 
 
 class _Curve:
-    """Costs by log bandwidth, evaluated where they are asked for and kept."""
+    """Costs by log bandwidth, evaluated on request and cached."""
 
     def __init__(self, cost):
         self._cost, self._known = cost, {}
@@ -311,7 +313,7 @@ class _Curve:
         return len(self._known)
 
     def at(self, logs):
-        """Evaluate several at once: criteria share what does not depend on the bandwidth."""
+        """Evaluate several at once: the criterion shares terms across bandwidths."""
         logs = np.unique(np.clip(logs, LOWEST, HIGHEST)).tolist()
         new = [x for x in logs if x not in self._known]
         if new:
@@ -326,7 +328,7 @@ class _Curve:
         return float(logs[np.argmin(costs)])
 
     def neighbours(self):
-        """The best with those beside it, None beyond the ends."""
+        """The best point and the points next to it, None beyond the ends."""
         logs, costs = self.arrays()
         i = int(np.argmin(costs))
         left = i - 1 if i > 0 else None
@@ -339,8 +341,8 @@ def search_bandwidth(
 ):
     """Minimise a cost over bandwidths in [1e-5, 1] -> `BandwidthSearch`.
 
-    ``cost(bandwidths)`` returns an array. With ``subsample_cost`` the bracket comes from there,
-    times ``shrink``; ``full=False`` stops then and takes the middle of the bracket.
+    ``cost(bandwidths)`` returns an array. With ``subsample_cost`` the bracket is found on the
+    subsample and multiplied by ``shrink``; ``full=False`` stops there and takes its best bandwidth.
     """
     bracket = _Curve(subsample_cost or cost)
     bracket.at(_COARSE)
@@ -360,7 +362,7 @@ def search_bandwidth(
         _refine(curve, MOST_EVALUATIONS)
     logs, costs = curve.arrays()
     bandwidths = np.clip(10.0**logs, 10.0**LOWEST, 10.0**HIGHEST)
-    # Where every cost is infinite the widest kernel is the one that sees most.
+    # Where every cost is infinite, the widest kernel is taken.
     chosen = float(bandwidths[np.argmin(costs) if np.isfinite(costs).any() else -1])
     if subsample_cost is not None and not full:
         chosen = max(chosen * shrink, 10.0**LOWEST)
@@ -368,7 +370,7 @@ def search_bandwidth(
 
 
 def _walk(curve):
-    """Step on, each time twice as far, while the best is the last one tried."""
+    """Extend the curve, doubling the step, while its best point is at an end."""
     step = 2 * _STEP
     while len(curve) < MOST_EVALUATIONS - 3:
         left, (x, _), right = curve.neighbours()
@@ -382,7 +384,7 @@ def _refine(curve, most):
     """Vertices of parabolas through the best and its neighbours; halves where one is missing."""
     while len(curve) < most:
         left, (b, cost), right = curve.neighbours()
-        if left is None and right is None:  # all three first ones fell on the same end
+        if left is None and right is None:  # the first three points are the same end
             x = b + (_STEP if b == LOWEST else -_STEP)
         elif left is None or right is None:
             x = 0.5 * (b + (left or right)[0])
@@ -396,7 +398,7 @@ def _refine(curve, most):
 
 
 def _vertex(left, middle, right):
-    """Abscissa of the vertex, kept off the points that are known; None if a cost is infinite."""
+    """Abscissa of the vertex; None if a cost is infinite or the points lie on a line."""
     (a, fa), (b, fb), (c, fc) = left, middle, right
     if not np.isfinite([fa, fb, fc]).all():
         return None
@@ -406,16 +408,16 @@ def _vertex(left, middle, right):
     return float(b - 0.5 * ((b - a) * rise - (b - c) * fall) / (rise - fall))
 
 
-# --- Kernels on a simplex of many classes: how many neighbours are there to average over? ---------
+# --- Number of effective neighbours ---------------------------------------------------------------
 
 
 _PROBES = 200  # forecasts whose neighbours are counted
-_TOO_FAR = 0.01  # tolerated share of the uncertainty that a calibrated forecast would be charged
+_TOO_FAR = 0.01  # largest charge of a calibrated forecast, as a share of the uncertainty
 _TINY = np.finfo(np.float64).tiny
 
 
 def warn_of_emptiness(forecast, weight, bandwidth, rng):
-    """Warn where kernel averages would find even a calibrated forecast miscalibrated."""
+    """Warn where the kernel estimate of a calibrated forecast would be far from zero."""
     neighbours, charge, uncertainty = count_neighbours(forecast, weight, bandwidth, rng)
     if charge > _TOO_FAR * uncertainty:
         n_samples, n_columns = forecast.shape
@@ -431,12 +433,12 @@ def warn_of_emptiness(forecast, weight, bandwidth, rng):
 
 
 def count_neighbours(forecast, weight, bandwidth, rng):
-    r"""Effective neighbours (median), charge of a calibrated forecast, its uncertainty.
+    r"""Median effective neighbours, charge of a calibrated forecast, and its uncertainty.
 
     With the shares :math:`a_{ij}` of the others in the average at :math:`s_i`, the effective number
-    is :math:`1 / \sum_j a_{ij}^2` (Kish), and a forecast that is calibrated gets the direct
-    Brier error :math:`\|\sum_j a_{ij} s_j - s_i\|^2 + \sum_j a_{ij}^2 (1 - \|s_i\|^2)`: the way
-    that averaging moves it, and the variance of the labels.
+    is :math:`1 / \sum_j a_{ij}^2` (Kish). The charge is the direct Brier error of a calibrated
+    forecast, :math:`\|\sum_j a_{ij} s_j - s_i\|^2 + \sum_j a_{ij}^2 (1 - \|s_i\|^2)`: the squared
+    bias of averaging plus the variance of the labels.
     """
     n_samples, n_columns = forecast.shape
     rows = rng.choice(n_samples, min(_PROBES, n_samples), replace=False)

@@ -1,9 +1,10 @@
 r"""The default smoother: a cross-fitted map of the logits, with a curve where one is needed.
 
-The log odds t of one class of each forecast - the second of two, the most likely of more - get a
-piecewise linear curve f: :math:`t \mapsto t + f(t)`. The other classes share what is left in
-their old proportions. So a confidence that is wrong in a way that no temperature corrects, because
-the reliability curve bends or is not monotone, is seen all the same.
+`LogitSmoother` fits an affine map of the logits and adds an `AddedCurve` where a test rejects the
+map. The curve f is piecewise linear and changes the log odds t of one class of each forecast, the
+second of two classes or the most likely of more: :math:`t \mapsto t + f(t)`. The other classes keep
+their proportions. The curve corrects confidences that no temperature corrects, because the
+reliability curve bends or is not monotone.
 """
 
 import warnings
@@ -18,7 +19,7 @@ from skcalib.links import BiasCorrectedTemperature
 from skcalib.links.temperature import minimise_convex
 from skcalib.smoothers._base import OutOfFoldSmoother
 
-_MANY_CLASSES, _PER_CLASS = 20, 20  # fewer samples per class do not separate the classes
+_MANY_CLASSES, _PER_CLASS = 20, 20  # classes, and samples per class below which `fit` warns
 
 
 class LogitSmoother(OutOfFoldSmoother):
@@ -109,25 +110,24 @@ class LogitSmoother(OutOfFoldSmoother):
             )
 
 
-# --- A curve on top of a parametric map, where the data ask for one -------------------------------
+# --- Added curve ----------------------------------------------------------------------------------
 
 
-_LEVEL = 0.01  # of the test that lets a curve in, as that of the biases of the map
+_LEVEL = 0.01  # of the test for a curve; the same as for the biases of the map
 _INFORMATION = 5.0  # sum of p (1 - p) for each knot
 _FEWEST, _MOST = 3, 12  # knots
 _WEAK_PRIOR = 0.01  # precision of a constant, in samples
 _ROUNDS = 8  # of the search for the roughness
-_LARGEST = 700.0  # log odds: doubles end there
+_LARGEST = 700.0  # largest log odds: exp overflows from 710 on
 
 
 class AddedCurve:
-    """The curve of log odds that remains after a map; absent where a test sees none.
+    """Piecewise linear correction of the log odds after a map, fitted if a test rejects.
 
     A score test asks whether the residuals of the map vary with t, over hat functions whose
-    knots hold equal information. The degrees of freedom that the map has used up already are not
-    taken off, so that the test errs on the side of no curve. A curve that is let in has a random
-    walk as its prior; the variance of its steps is found by the updates of Fellner and Schall,
-    which maximise the marginal likelihood.
+    knots hold equal information. The degrees of freedom of the map are not subtracted, so the test
+    is conservative. A fitted curve has a random walk as its prior; the updates of Fellner and
+    Schall estimate the variance of its steps by maximising the marginal likelihood.
 
     Attributes
     ----------
@@ -193,7 +193,7 @@ def _equal_information(odds, information, n_knots):
 
 
 def _hats(odds, knots):
-    """Hat functions (n, n_knots), which sum to one; the outer ones stay at one beyond the ends."""
+    """Hat functions (n, n_knots), which sum to one; the outer ones are one beyond the ends."""
     odds = np.clip(odds, knots[0], knots[-1])
     left = np.clip(np.searchsorted(knots, odds) - 1, 0, len(knots) - 2)
     share = (odds - knots[left]) / (knots[left + 1] - knots[left])
@@ -205,7 +205,7 @@ def _hats(odds, knots):
 
 
 def _smooth_curve(odds, hats, hit, weight):
-    """Values at the knots: penalised likelihood, the penalty by marginal likelihood."""
+    """Values at the knots by penalised likelihood, with the penalty from marginal likelihood."""
     n_knots = hats.shape[1]
     steps = np.diff(np.eye(n_knots), axis=0)
     roughness = steps.T @ steps
@@ -229,6 +229,6 @@ def _smooth_curve(odds, hats, hit, weight):
         found = (n_knots - 1 - used) / max(values @ roughness @ values, 1e-12)
         change = np.log(max(found, 1e-6) / precision)
         precision *= np.exp(change)
-        if abs(change) < 0.1:  # a tenth of the penalty makes no visible difference
+        if abs(change) < 0.1:  # smaller changes of the penalty hardly change the curve
             break
     return values

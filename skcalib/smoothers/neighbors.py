@@ -6,7 +6,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skcalib.smoothers._base import Smoother
 
-_ENTRIES = 4_000_000  # neighbour indices of one chunk: bounds the memory
+_ENTRIES = 4_000_000  # neighbour indices per chunk, to bound the memory
 
 
 class NearestNeighborsSmoother(Smoother):
@@ -49,7 +49,7 @@ class NearestNeighborsSmoother(Smoother):
                 f"n_neighbors must be 'auto' or a positive whole number, got {self.n_neighbors!r}."
             )
         self.n_neighbors_ = min(wanted, max(1, n_samples - 1))
-        # One coordinate of two says it all, and a tree over one coordinate is fast.
+        # Two columns are redundant, and a tree over one coordinate is fast.
         self._index = NearestNeighbors().fit(self._coordinates(self.forecast_))
         return self
 
@@ -93,7 +93,7 @@ class NearestNeighborsSmoother(Smoother):
 
 
 def _without_self(found, rows):
-    """Drop each sample from its own list; where ties crowded it out, drop the farthest."""
+    """Drop each sample from its own list; where ties displace it, drop the farthest."""
     drop = found == rows[:, None]
     drop[~drop.any(axis=1), -1] = True
     return found[~drop].reshape(len(found), -1)

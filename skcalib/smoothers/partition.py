@@ -1,7 +1,9 @@
-"""Partitions of the forecasts into cells: averaging over cells is a projection.
+"""Smoothers that average over the cells of a partition of the forecasts.
 
-Cells are bins, the distinct values of the forecast, cells cut at medians, or the blocks that
-isotonic regression finds from the labels.
+`PartitionSmoother` is the base class; averaging over its cells is a projection. Cells are bins
+(`UniformBins`, `QuantileBins`), the distinct values of the forecast (`LevelSets`), cells cut at
+medians (`MedianCells`), or the blocks of isotonic regression, which depend on the labels
+(`IsotonicSmoother`).
 """
 
 import numpy as np
@@ -75,7 +77,8 @@ class PartitionSmoother(Smoother):
         result = np.empty_like(flat)
         todo = np.ones(len(flat), dtype=bool)
         equal, one_cell = np.ones(len(flat)), np.zeros_like(self.cells_)
-        # First the cell, then everybody; unweighted only where the others weigh nothing beside it.
+        # First the cell, then all samples; unweighted only where the weight of the others is
+        # negligible.
         for cells in (self.cells_, one_cell):
             for weight in (self.weight_, equal):
                 mass = np.bincount(cells, weight)[cells]
@@ -117,7 +120,7 @@ def _nearest(points, centres):
 
 
 def _bin_coordinates(forecast):
-    """Columns that bins cut: the positive one for K = 2 (the other repeats it), else all."""
+    """Columns that bins cut: the second for K = 2, where the first is redundant, else all."""
     return forecast[:, 1:] if forecast.shape[1] == 2 else forecast
 
 
@@ -220,7 +223,7 @@ class LevelSets(PartitionSmoother):
     def _cell_keys(self, forecast):
         stacked = np.concatenate([self.levels_, forecast])
         _, first, inverse = np.unique(stacked, axis=0, return_index=True, return_inverse=True)
-        # A forecast that was never seen gets a key of its own, beyond the fitted levels.
+        # A new value of the forecast gets a new key, beyond the fitted levels.
         return first[inverse.ravel()[len(self.levels_) :]][:, None]
 
 
@@ -229,7 +232,7 @@ def _check_n_bins(n_bins):
         raise ValueError(f"n_bins must be a whole number of at least 1, got {n_bins!r}.")
 
 
-# --- Level sets of vector forecasts: cells cut at medians -----------------------------------------
+# --- Cells cut at medians -------------------------------------------------------------------------
 
 
 class MedianCells(PartitionSmoother):
@@ -298,11 +301,11 @@ def _widest(forecast):
     return float(spread[coordinate]), coordinate, float(value)
 
 
-# --- Isotonic regression: the partition is found from the labels ----------------------------------
+# --- Isotonic regression --------------------------------------------------------------------------
 
 
 class TiedScores:
-    """Samples in the order of their scores, ties merged: found once, and fitted to any labels.
+    """Sorted samples with tied scores merged, for isotonic fits to several label vectors.
 
     ``score`` and ``mass`` hold the m distinct scores, increasing, and the weight at each.
     """
@@ -320,7 +323,7 @@ class TiedScores:
         return np.add.reduceat(self._weight * values[self._order], self._first) / self.mass
 
     def isotonic(self, means):
-        """The increasing curve (m,) of least squares through the means."""
+        """The increasing curve (m,) that fits the means by weighted least squares."""
         return isotonic_regression(means, sample_weight=self.mass)
 
 
@@ -385,7 +388,7 @@ class IsotonicSmoother(PartitionSmoother):
 
 
 def interpolate(at, knots, levels):
-    """Linear between knots, constant beyond; the level below where the slope is no float."""
+    """Linear between knots, constant beyond; the lower level where the slope overflows."""
     value = np.interp(at, knots, levels)
     steep = ~np.isfinite(value)  # knots that differ by less than one over the largest float
     value[steep] = levels[np.searchsorted(knots, at[steep], side="right") - 1]

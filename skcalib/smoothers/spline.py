@@ -1,4 +1,8 @@
-"""Restricted cubic splines of the logit: the smooth calibration curve of clinical research."""
+"""Restricted cubic splines of the logit: the smooth calibration curve of clinical research.
+
+`SplineSmoother` is the smoother, `SplineCurve` one fitted curve, `SplineBasis` its basis functions
+and `firth` the penalised logistic regression.
+"""
 
 from numbers import Integral
 
@@ -12,9 +16,9 @@ from skcalib.smoothers._base import OutOfFoldSmoother
 #: Quantiles of the scores at which the knots lie (Harrell, table 2.3).
 _PLACES = {3: (0.1, 0.5, 0.9), 4: (0.05, 0.35, 0.65, 0.95), 5: (0.05, 0.275, 0.5, 0.725, 0.95)}
 _PER_PARAMETER = 10  # labels of the rarer kind for each parameter, for n_knots="auto"
-_SMALLEST, _LARGEST = 1e-15, 0.01  # what a score of 0 may count as
-_DEPENDENT = 1e-6  # a column that adds less than this to the others is dropped
-_SLOPE = 1.0  # precision of the slope of a straight line around 1
+_SMALLEST, _LARGEST = 1e-15, 0.01  # range of the value that replaces a score of 0
+_DEPENDENT = 1e-6  # a column with a smaller component orthogonal to the others is rejected
+_SLOPE = 1.0  # prior precision, around 1, of the slope of a straight line
 _ROUNDS = 200
 _TOLERANCE = 1e-10
 
@@ -179,7 +183,7 @@ class SplineCurve:
     def _fit_knots(self, knots, t, label, weight):
         """Fit with these knots, two for a straight line and none for a constant; return self.
 
-        Return None, and keep what was fitted before, where the data do not hold the knots.
+        Return None, and keep the previous fit, where the columns are linearly dependent.
         """
         basis = SplineBasis(knots)
         columns = basis(t)
@@ -188,7 +192,7 @@ class SplineCurve:
             return None
         whiten = np.linalg.inv(factor)
         prior = np.zeros(len(factor))
-        if len(knots) == 2:  # the slope of a straight line is 1 where the labels are few
+        if len(knots) == 2:  # weak normal prior of the slope around 1
             prior[1] = _SLOPE / basis.unit**2
         prior = whiten.T @ (prior[:, None] * whiten)
         self.coef_, self.covariance_ = firth(columns @ whiten, label, weight, t, prior)
@@ -255,7 +259,7 @@ def firth(design, label, weight, offset, prior):
         sign, logdet = np.linalg.slogdet(information)
         return (fit + 0.5 * logdet if sign > 0 else -np.inf), linear, spread, information
 
-    # From the offset, or from a flat curve where that is likelier or the offset is saturated.
+    # Start from the offset or from a constant curve, whichever has the larger likelihood.
     middle = (weight @ label + 0.5) / (mass + 1)
     flat = np.linalg.lstsq(design, logit(middle) - offset, rcond=None)[0]
     coef = max(np.zeros(design.shape[1]), flat, key=lambda start: state(start)[0])
@@ -274,14 +278,14 @@ def firth(design, label, weight, offset, prior):
             if new[0] >= value + 1e-4 * scale * (slope @ step):
                 break
             scale /= 2
-        else:  # rounding: no step gains anything any more
+        else:  # rounding: no step increases the likelihood
             break
         coef, (value, linear, spread, information) = coef + scale * step, new
     return coef, np.linalg.inv(information + prior)
 
 
 def _smallest(score):
-    """What stands for a score of 0: half of the smallest positive one, at most .01."""
+    """Substitute for a score of 0: half of the smallest positive one, at most .01."""
     positive = score[score > 0]
     if len(positive) in (0, len(score)):
         return _SMALLEST
@@ -289,7 +293,7 @@ def _smallest(score):
 
 
 def _separated(t, label):
-    """Whether a threshold of the score tells all labels."""
+    """Whether a threshold of the score separates the labels."""
     ones, zeros = t[label > 0], t[label < 1]
     if not (len(ones) and len(zeros)):
         return True

@@ -1,1 +1,1 @@
-"""Sums of Dirichlet kernels: near-linear for two columns, blocked and exact for more."""
+"""Sums of Dirichlet kernels: near-linear for two columns, exact by blocks for more."""

@@ -1,21 +1,25 @@
 r"""Sums of Beta kernels in near-linear time: the Dirichlet kernel of two columns.
 
-A sum of kernels over n sources at m points, each relative to the kernel of the point on itself, is
-taken through panels: sort sources and points; Chebyshev moments of the sources
-in each panel, O(n) products; one small matrix for each panel; Chebyshev series at the points, O(m)
-products. The sum without the point's own term is the sum minus its weight, since the kernel of a
-point on itself counts exactly 1.
+`beta_average` and `beta_log_likelihoods` are the functions that smoothers call; `Sources` computes
+the sums; `make_plan` and its helpers prepare the panels and their matrices.
 
-Where what is left is less than 1 % of the own weight, or one part in 10^5 of all the weight within
-reach, the difference would lose digits. There are few such isolated points, and their sums are
-exact: the log kernel is concave in the source, so what counts is one interval of the sorted
-distinct sources, found by bisection.
+Sums over n sources at m points are relative to the kernel of the point on itself. Sources and
+points are sorted and divided into panels. The sums take O(n) products for the Chebyshev moments of
+the sources in each panel, one small matrix for each panel, and O(m) products for the Chebyshev
+series at the points. The leave-one-out sum is the sum minus the weight of the point, since the
+kernel of a point on itself is exactly 1 in these units.
 
-Rows are divided by their sum, which may be off one by rounding; only their logits enter.
+Where this difference is less than 1 % of the weight of the point, or one part in 10^5 of the weight
+within reach, it would lose digits. Such isolated points are few, and their sums are computed
+directly: the log kernel is concave in the source, so the sources that matter are one interval of
+the sorted distinct sources, found by bisection.
 
-With :math:`L = 1/h`, logit :math:`t` of the point and :math:`a = L s` of the source, the kernel is,
-up to a factor that depends on the source only, :math:`(1 - x)^L e^{a t}`: a sum over sources is a
-Laplace transform. Relative to the kernel of the point on itself, :math:`a^* = L x`,
+Rows are divided by their sum, which rounding may move away from one; only their logits are used.
+
+The kernel in terms of logits: with :math:`L = 1/h`, logit :math:`t` of the point and
+:math:`a = L s` of the source, the kernel is, up to a factor that depends on the source only,
+:math:`(1 - x)^L e^{a t}`: a sum over sources is a Laplace transform. Relative to the kernel of the
+point on itself, :math:`a^* = L x`,
 
 .. math::
 
@@ -23,12 +27,12 @@ Laplace transform. Relative to the kernel of the point on itself, :math:`a^* = L
                       - [g(a) - g(a^*)] - [g(L - a) - g(L - a^*)],
 
 with the deviance :math:`d(a, m) = a \log(a/m) - a + m` and
-:math:`g(z) = \log \Gamma(z + 1) - z \log z + z`, which is of the size of log z only. This
-saddle-point form loses nothing to the cancellation of numbers of the size of :math:`L \log L`.
+:math:`g(z) = \log \Gamma(z + 1) - z \log z + z`, which is only of the order of log z. This
+saddle-point form avoids the cancellation of numbers of the order of :math:`L \log L`.
 
-:math:`\rho` is analytic in both arguments. Both axes are cut into panels such that the length of a
-panel times the length of the other axis on which :math:`\rho > e^{-39}` is about 36; there
-polynomials of degree 31 in t and in a represent it to about 1e-13. So
+Chebyshev panels: :math:`\rho` is analytic in both arguments. Both axes are cut into panels so that
+the length of a panel times the length of the other axis on which :math:`\rho > e^{-39}` is about
+36; there polynomials of degree 31 in t and in a represent it to about 1e-13. So
 
 .. math::
 
@@ -36,7 +40,7 @@ polynomials of degree 31 in t and in a represent it to about 1e-13. So
     M_{k'} = \sum_j w_j T_{k'}(z_{a_j}),
 
 with Chebyshev polynomials T of the position in the panel, moments M of the sources in the panels
-of a, and a matrix B for each panel of t and those panels of a that are within reach, some eight.
+of a, and a matrix B for each panel of t and the panels of a within its reach, about eight.
 The number of panels grows as :math:`\sqrt{L}`.
 """
 
@@ -49,11 +53,11 @@ from scipy.special import gammaln, xlog1py, xlogy
 
 from skcalib.smoothers._dirichlet.canonical import canonical_average, canonical_log_likelihoods
 
-_PAIRS = 1_100_000  # up to here the sum over all pairs is faster
-_CHUNK = 16_384  # points whose Chebyshev polynomials are held at a time
+_PAIRS = 1_100_000  # up to this number of pairs the direct sum is faster
+_CHUNK = 16_384  # points per chunk of Chebyshev polynomials
 _OWN, _NEAR = 1e-2, 1e-5  # thresholds of isolation
-_NEGLIGIBLE = 44.0  # log of what a source may be smaller than the largest
-_ENTRIES = 1 << 20  # pairs of isolated points and sources held at a time
+_NEGLIGIBLE = 44.0  # log ratio to the largest term below which a source is left out
+_ENTRIES = 1 << 20  # pairs of isolated points and sources per chunk
 
 
 def beta_average(points, forecast, weight, values, bandwidth, *, leave_out=False):
@@ -82,7 +86,7 @@ def beta_log_likelihoods(forecast, weight, bandwidths):
     sources = Sources(forecast, weight, np.empty((len(forecast), 0)))
     weight = sources.mass[:, 0]
     before, after = np.cumsum(weight), np.cumsum(weight[::-1])[::-1]
-    # The weight of all others, as a sum: a difference would cancel beside a heavy sample.
+    # The weight of all others as a sum: a difference would lose digits for a heavy sample.
     log_rest = np.log(np.append(0.0, before[:-1]) + np.append(after[1:], 0.0))
 
     def log_likelihood(bandwidth):
@@ -93,7 +97,7 @@ def beta_log_likelihoods(forecast, weight, bandwidths):
 
 
 def logits(forecast):
-    """log x_1 - log x_0, where 0 stands for the smallest positive number."""
+    """log x_1 - log x_0, where the smallest positive number replaces 0."""
     low, high = np.log(np.maximum(np.asarray(forecast, dtype=np.float64), TINY)).T
     return high - low
 
@@ -103,15 +107,15 @@ def _normalised(forecast):
 
 
 class Sources:
-    """Sorted sources with their weights and weighted values, ready for any bandwidth."""
+    """Sorted sources with their weights and weighted values, for any bandwidth."""
 
     def __init__(self, forecast, weight, values):
         t = logits(forecast)
         self.order = np.argsort(t, kind="stable")
         self.t = t[self.order]
-        # No average leaves the range of its values, but rounding would: a probability of -1e-16.
+        # Averages are clipped to the range of the values, which rounding could leave.
         self.ranges = [(column.min(), column.max()) for column in values.T if len(column)]
-        # Shares, as one-hot targets are, keep their relative precision in the log loss.
+        # Shares, such as one-hot targets, need relative precision for the log loss.
         nonnegative = all(low >= 0 for low, _ in self.ranges)
         self.shares = nonnegative and bool(np.all(sum(values.T, np.zeros(len(t))) == 1))
         self.mass = np.empty((len(t), values.shape[1] + 1))
@@ -120,7 +124,7 @@ class Sources:
             np.multiply(self.mass[:, 0], values[self.order, k], out=self.mass[:, k + 1])
 
     def averages(self, sums, order):
-        """Sums at sorted points -> averages in the order that the points had."""
+        """Sums at sorted points -> averages in the original order of the points."""
         averages = np.empty((len(sums), self.mass.shape[1] - 1))
         for k in range(averages.shape[1]):
             average = sums[:, k + 1] / sums[:, 0]
@@ -140,12 +144,12 @@ class Sources:
         return sums, log_scale
 
     def _own_shares(self, plan, sums, log_peak):
-        """Make the sums of a sample's own columns exact where they are small beside its own."""
+        """Recompute the sums of a sample's own columns where its own term dominates them."""
         for k in range(1, self.mass.shape[1]):
             members = np.flatnonzero(self.mass[:, k] > 0)
             left = np.take(sums[:, k], members) * np.exp(np.take(log_peak, members))
             low = np.flatnonzero(left < _NEAR * np.take(self.mass[:, k], members))
-            if len(members) == 1:  # all others give the only one of its class exactly nothing
+            if len(members) == 1:  # no other sample of this class: the sum is exactly 0
                 sums[members, k] = 0
             if len(members) == 1 or len(low) == 0:
                 continue
@@ -155,7 +159,7 @@ class Sources:
             sums[rows, k] = exact[:, 0] * np.exp(np.maximum(peak - log_peak[rows], -745))
 
     def _part(self, rows, columns=slice(None)):
-        """Some of the sources, some of their columns."""
+        """A subset of the sources and of their columns."""
         part = object.__new__(Sources)
         part.t, part.mass = self.t[rows], self.mass[rows][:, columns]
         return part
@@ -168,7 +172,7 @@ class Sources:
         return self._with_isolated(plan, t, sums, log_scale, floor, leave_out=False)
 
     def _sums(self, plan, t):
-        """Sums by the panels, the log of their unit, and what part of the reach is."""
+        """Sums by panels, the log of their unit, and the threshold of isolation by reach."""
         skipped = int(self.shares)  # the mass is the sum of the shares
         moments = np.zeros((len(plan.a_edges) - 1, DEGREE, self.mass.shape[1] - skipped))
         for start in range(0, len(self.t), _CHUNK):
@@ -201,7 +205,7 @@ class Sources:
         return sums, log_scale
 
     def _between(self, t, plan):
-        """`_exact` at sorted new points; at many in one gap of the sources by interpolation.
+        """`_exact` at sorted new points; by interpolation where one gap of the sources holds many.
 
         Relative to the nearest source below a gap, the sum over the sources below is a smooth
         function of t, and so is the sum above.
@@ -221,7 +225,7 @@ class Sources:
         return sums, log_peak
 
     def _in_gap(self, t, total, place):
-        """Sums at the points t, which all lie between the sources place - 1 and place."""
+        """Sums at points t that all lie between the sources place - 1 and place."""
         sides = []
         for rows, nearest in ((slice(place), place - 1), (slice(place, None), place)):
             if len(self.t[rows]):
@@ -253,8 +257,8 @@ class Sources:
             starts = np.cumsum(sizes) - sizes
             level = np.arange(sizes.sum()) - np.repeat(starts - low[part], sizes)
             log_rho = log_ratio(np.repeat(t[part], sizes), a[level], b[level])
-            # Far above the nearest lies only the level of a sample that is left out, without mass.
-            # Slightly above may lie others: rho is largest up to half a unit of a beside the point.
+            # Far above the peak is only the level of the omitted sample, which has no mass. Other
+            # levels may be slightly above: rho is largest up to half a unit of a off the point.
             rho = np.exp(np.clip(log_rho - np.repeat(log_peak[part], sizes), -700, 700))
             mass = level_mass[level]
             if rows is not None:
@@ -266,13 +270,13 @@ class Sources:
         return sums, log_peak
 
     def _others(self, first, size, row):
-        """Mass of a level without one of its samples: a sum, where a difference would cancel."""
+        """Mass of a level without one of its samples, as a sum: a difference would lose digits."""
         before, after = self.mass[first:row], self.mass[row + 1 : first + size]
         return before.sum(axis=0) + after.sum(axis=0)
 
 
 def _intervals(t, a, b, level_t, own, alone, uneven):
-    """Interval [low, high) of the levels that count at each t, and the log of the largest rho."""
+    """Interval [low, high) of the levels that matter at each t, and the log of the largest rho."""
     n_levels = len(level_t)
     right = np.searchsorted(level_t, t, "left")
     left = right - 1
@@ -327,16 +331,16 @@ def _panels(edges, x):
         yield panel, rows, polynomials[:, rows]
 
 
-# --- Panels and small matrices that turn a sum of Beta kernels into a few numbers per panel -------
+# --- Panels and their matrices --------------------------------------------------------------------
 
 
-TINY = np.finfo(np.float64).tiny  # what a probability of 0 stands for
+TINY = np.finfo(np.float64).tiny  # substitute for a probability of 0
 DEGREE = 32  # Chebyshev polynomials of a panel
-_LOG_REACH = -39.0  # kernels below e^-39 of the kernel of the point on itself do not count
-_EXTENT = 36.0  # length of a panel times length of what it reaches
-_CURVED = 3.0  # longest panel where logarithms curve
+_LOG_REACH = -39.0  # kernels below e^-39 of the kernel of the point on itself are left out
+_EXTENT = 36.0  # length of a panel times length of its reach
+_CURVED = 3.0  # longest panel near branch points of the logarithms
 _T_MAX = 709.0  # logits of TINY and of its complement lie within
-_GRID = 260  # points on which reaches are found by bisection, and interpolated in between
+_GRID = 260  # points at which reaches are found by bisection; interpolated in between
 _SERIES_FROM = 16.0  # Stirling's series is exact to 1e-14 from here
 
 
@@ -364,7 +368,7 @@ def split(t, total):
 
 def deviances(a, b, a_star, b_star):
     """d(a, a*) + d(b, b*) where a + b = a* + b*: the linear terms cancel."""
-    # The difference of the two that are smaller, so that nothing is lost beside L.
+    # The difference of the smaller pair, which does not lose digits relative to L.
     difference = np.where(a_star > b_star, b_star - b, a - a_star)
     return _xlog_ratio(a, a_star, difference) + _xlog_ratio(b, b_star, -difference)
 
@@ -427,7 +431,7 @@ def make_plan(bandwidth):
     t_edges = _cut(t, np.maximum((high - low) / _EXTENT, curved / _CURVED))
     a = split(t, total)[0]
     a = np.unique(np.clip(np.concatenate([[0.0, total], a, low, high]), 0, total))
-    # Which logits does a source reach? The inverse of the two increasing functions low and high.
+    # Logits that a source reaches: the inverse of the increasing functions low and high.
     rising = np.arange(len(t)) * 1e-13 * total
     enter, leave = np.interp(a, high + rising, t), np.interp(a, low + rising, t)
     a_edges = _cut(a, np.maximum(leave - enter, 1e-9) / _EXTENT)
@@ -443,7 +447,7 @@ def make_plan(bandwidth):
 
 
 def _grid_of_logits(total):
-    """Dense where the kernels of the middle live, logarithmic in the tails."""
+    """Grid of logits: dense in the middle, logarithmic in the tails."""
     bend = max(np.log(total), 1.0) + 4
     angle = np.linspace(0, np.pi / 2, _GRID + 2)[1:-1]
     middle = 2 * np.log(np.tan(angle))

@@ -1,6 +1,9 @@
 r"""Exact sums of Dirichlet kernels on the simplex, for any number of classes.
 
-The log of the kernel of P24 eq. 12 between a point x and a source :math:`s_j`, times its weight,
+`canonical_average` and `canonical_log_likelihoods` are the functions that smoothers call. After
+them come the blocked sums (`Sources`, `sum_tiles`) and the bounds that allow sources to be dropped
+(`Dropping`). The log of the kernel of P24 eq. 12 between a point x and a source :math:`s_j`, times
+its weight,
 
 .. math::
 
@@ -8,36 +11,36 @@ The log of the kernel of P24 eq. 12 between a point x and a source :math:`s_j`, 
     c_j = \log \Gamma(K + \tfrac1h \textstyle\sum_k s_{jk})
           - \sum_k \log \Gamma(s_{jk} / h + 1) + \log w_j,
 
-is one product of :math:`[\log x, 1]` with :math:`[s_j / h, c_j]`, taken in blocks that stay in the
-cache (`_kernel_sums`). One-hot values are summed as segments of sources that are sorted by class.
-Where points crowd together, as those of confident networks do, their rows follow a tree and
-sources that cannot matter are dropped (`_tiles`). Time O(n^2 K), memory O(n K).
+is one product of :math:`[\log x, 1]` with :math:`[s_j / h, c_j]`, computed in blocks that fit into
+the cache. One-hot values are summed as segments of sources that are sorted by class. Where points
+are concentrated, as those of confident networks are, a tree groups their rows into tiles and
+negligible sources are dropped. Time O(n^2 K), memory O(n K).
 
-Sums are exact up to rounding. What it permits: a log kernel is a sum of K + 1 terms and is off by
-1e-16 (:math:`|\langle \log x, s_j / h \rangle| + |c_j|`) or so, which is the relative error of a
-weight. Measured against extended precision with the same :math:`c_j`, averages of labels are off
+Accuracy: sums are exact up to rounding. A log kernel is a sum of K + 1 terms with an error of about
+1e-16 (:math:`|\langle \log x, s_j / h \rangle| + |c_j|`), which is the relative error of a weight.
+Measured against extended precision with the same :math:`c_j`, averages of labels are off
 by 1e-14 at h = 1e-2 and 1e-12 at h = 1e-5 for ten classes, 1e-13 and 1e-11 for a hundred, and ten
 times more at a point that is far from all sources. The :math:`c_j` themselves, differences of log
 Gamma functions of 1/h, have a rounding error of 1e-10 at h = 1e-5.
 
-The entries of a block of rows and columns are overwritten in place. The shift is the largest log
-kernel of the row in its first block; from then on it is one more column of the product, so that
-the product is followed by nothing but the exponential and the sums. Terms far larger than the
-shift show in the sums: the block is then computed again, with a new shift, by which what was
-summed before is rescaled.
+Sums of exponentials: the entries of a block of rows and columns are overwritten in place. The shift
+of a row is its largest log kernel in the first block. In later blocks the shift is one more column
+of the product, so only the exponential and the sums follow the product. Terms far larger than the
+shift are detected in the sums: the block is then computed again with a new shift, and the previous
+sums are rescaled.
 
-With :math:`\log k(x, s_j) = \langle \log x, a_j \rangle + c_j` and :math:`a_j \ge 0`, the largest
-coordinates of :math:`\log x` in a tile give an upper bound of what source j weighs at any of its
-points: one vector stands for the rows of the tile. A source is dropped if, at every point, this
-bound is below
+Dropped sources: with :math:`\log k(x, s_j) = \langle \log x, a_j \rangle + c_j` and
+:math:`a_j \ge 0`, the coordinate-wise maxima of :math:`\log x` over a tile give an upper bound of
+the weight of source j at all points of the tile. A source is dropped if, at every point, this bound
+is below
 
-- :math:`10^{-17} / n` of the weight of some source *of its own segment*: all that is dropped is
-  then below the rounding of the sum of that segment, even of one with a share of 1e-100, so that
-  a log loss of the averages does not change; or
-- :math:`e^{-690}` of the weight of some source of any segment: underflow beside the whole.
+- :math:`10^{-17} / n` of the weight of some source *of its own segment*: the dropped sources are
+  then below the rounding error of the sum of that segment, even for a share of 1e-100, so that a
+  log loss of the averages does not change; or
+- :math:`e^{-690}` of the weight of some source of any segment: it underflows relative to the total.
 
-Both compare upper bounds with weights that are computed exactly. Nothing is assumed about the
-data; where the points of a tile differ much, little is dropped.
+Both criteria compare upper bounds with exact weights. They make no assumption about the data; where
+the points of a tile differ much, few sources are dropped.
 """
 
 from dataclasses import dataclass
@@ -50,13 +53,13 @@ from threadpoolctl import ThreadpoolController
 
 from skcalib.smoothers._base import check_at_least_two
 
-# Forecasts of exactly 0 stand for the smallest positive number: log 0 would turn weights that
-# belong together (0 against 0) into indeterminate ones.
+# The smallest positive number replaces forecasts of exactly 0: with log 0, the weight of a zero at
+# a zero would be indeterminate.
 _TINY = np.finfo(np.float64).tiny
-_TILE = 32  # rows of a tile that drops sources: fewer have tighter bounds
-_TASK = 1024  # rows that a thread takes at a time
+_TILE = 32  # rows of a tile where sources are dropped: fewer rows give tighter bounds
+_TASK = 1024  # rows per task of a thread
 _NARROW = 16  # classes up to which a product per bandwidth is faster than a shared one
-_UNDERFLOW = 1e-290  # shares below are sums of exponentials that were cut off, that is 0
+_UNDERFLOW = 1e-290  # smaller shares are sums of truncated exponentials and set to 0
 
 
 def canonical_average(points, forecast, weight, values, bandwidth, *, leave_out=False, n_jobs=None):
@@ -159,7 +162,7 @@ def _log_constant(scaled, weight):
 
 
 def _weight_of_others(weight):
-    """The weight of all others, as a sum: a difference would cancel beside a heavy sample."""
+    """The weight of all others as a sum: a difference would lose digits for a heavy sample."""
     before, after = np.cumsum(weight), np.cumsum(weight[::-1])[::-1]
     return np.append(0.0, before[:-1]) + np.append(after[1:], 0.0)
 
@@ -184,7 +187,7 @@ def _sums(points, sources, leave_out, n_jobs):
         check_at_least_two(n_sources)
         position = np.empty(n_points, dtype=np.intp)
         position[sources.order] = np.arange(n_points)
-    # Products this small gain nothing from several threads; blocks do.
+    # One BLAS thread: the products are small, and the tasks run in parallel.
     with _libraries().limit(limits=1, user_api="blas"):
         tiles, dropping = _tiles(points, log_points, sources, position)
         together = max(1, _TASK * len(tiles) // max(1, n_points))
@@ -201,7 +204,7 @@ def _sums(points, sources, leave_out, n_jobs):
 
 
 def _tiles(points, log_points, sources, position):
-    """Rows of points by tile, and what drops sources there, None if that does not pay."""
+    """Rows of points by tile, and the `Dropping` to use, None if that does not pay."""
     if worth_trying(len(points), len(sources.order)):
         tiles = kd_tiles(np.sqrt(points), _TILE)
         dropping = Dropping(sources.columns, sources.slopes, sources.constants, sources.edges)
@@ -210,12 +213,12 @@ def _tiles(points, log_points, sources, position):
     return blocks_of_rows(len(points)), None
 
 
-# --- Sums of exponentials of a matrix product -----------------------------------------------------
+# --- Sums of exponentials -------------------------------------------------------------------------
 
 
-_ROWS, _COLUMNS = 64, 1024  # of a block: half a megabyte, which stays in the cache
-# exp is ten times slower where its result is not a normal number, so arguments are cut off below;
-# above, they are cut off where it is certain that the sum shows that the shift was too small.
+_ROWS, _COLUMNS = 64, 1024  # of a block: half a megabyte, which fits into the cache
+# exp is ten times slower where its result is subnormal, so arguments are bounded below. The upper
+# bound is large enough for the sum to show that the shift was too small.
 _LOWEST, _HIGHEST, _LARGE = -700.0, 600.0, np.exp(500.0)
 
 
@@ -223,7 +226,7 @@ _LOWEST, _HIGHEST, _LARGE = -700.0, 600.0, np.exp(500.0)
 class Sources:
     """Sources in segments: their log kernels are `slopes[b] * columns @ log x + constants[b]`.
 
-    `order` are the rows that they had. Kernels are summed by segment, between `edges`, or, if
+    `order` holds their original rows. Kernels are summed by segment, between `edges`, or, if
     `values` (n, V) is not None, multiplied by values and summed.
     """
 
@@ -236,7 +239,7 @@ class Sources:
 
     @classmethod
     def sorted(cls, columns, slopes, constants, segment, n_segments, values=None):
-        """The sources, moved to the segments that their numbers name."""
+        """The sources sorted by the number of their segment."""
         order = np.argsort(segment, kind="stable")
         edges = np.searchsorted(segment[order], np.arange(n_segments + 1))
         values = None if values is None else values[order]
@@ -249,7 +252,7 @@ class Sources:
 
     @cached_property
     def factor(self):
-        """What [log x, 1, -shift] is multiplied with or, if there are several slopes, log x."""
+        """Right factor of [log x, 1, -shift] or, if there are several slopes, of log x."""
         if len(self.slopes) > 1:
             return self.columns
         ones = np.ones(len(self.columns))
@@ -257,20 +260,20 @@ class Sources:
 
     @cached_property
     def factor_by_column(self):
-        """The same, in the order that is faster for blocks of consecutive sources."""
+        """The same in column-major order, which is faster for blocks of consecutive sources."""
         return np.asfortranarray(self.factor)
 
 
 def blocks_of_rows(n_points):
-    """Tiles of consecutive rows, for sums that drop nothing."""
+    """Tiles of consecutive rows, for sums over all sources."""
     return [np.arange(i, min(i + _ROWS, n_points)) for i in range(0, n_points, _ROWS)]
 
 
 def sum_tiles(tiles, log_points, sources, position, dropping):
     """For each tile, sums (B, rows, V) of kernels relative to exp(shift), and shifts (B, rows).
 
-    `position[i]` is the source that point i leaves out, or `position` is None; so is `dropping`
-    if all sources count.
+    `position[i]` is the source that point i leaves out, or `position` is None. `dropping` is None
+    if no source is dropped.
     """
     buffers = [np.empty(_ROWS * _COLUMNS) for _ in range(1 if len(sources.slopes) == 1 else 2)]
     results = []
@@ -339,7 +342,7 @@ class _TileSums:
             return scaled
 
         def add(b, log_kernel):
-            """Add the exponentials, unless one is far too large; return whether they were."""
+            """Add the exponentials unless one is far too large; return whether they were added."""
             kernel = np.exp(np.clip(log_kernel, _LOWEST, _HIGHEST, out=log_kernel), out=log_kernel)
             kernel[left_out] = 0.0
             if sources.values is None:
@@ -356,14 +359,14 @@ class _TileSums:
 
         for b in range(len(sources.slopes)):
             if not (self.started and add(b, shifted(b))):
-                # Anew without the shift: next to a large one the log kernels would be rounded.
+                # Again without the shift: a large shift would round the log kernels.
                 before = self._set_shift(b, 0.0)
                 log_kernel = shifted(b)
                 log_kernel[left_out] = -np.inf
                 largest = log_kernel.max(axis=1, keepdims=True)
                 if self.started:
                     largest = np.maximum(largest, before)
-                    for _ in range(2):  # the whole factor may be 0 where the product is not
+                    for _ in range(2):  # in two steps: the whole factor may underflow
                         self.total[b] *= np.exp((before - largest) / 2)
                 self._set_shift(b, largest)
                 log_kernel -= largest
@@ -379,16 +382,16 @@ class _TileSums:
         return before
 
 
-# --- Which sources of a kernel sum a tile of neighbouring points can do without -------------------
+# --- Dropped sources ------------------------------------------------------------------------------
 
 
 _NEGLIGIBLE, _VANISHING = np.log(1e-17), -690.0
-_PIECES = 128  # parts of the sources, each of which offers one for comparison
-_MANY, _TRIALS = 6000, 16  # with fewer points or sources little is gained, if anything
+_PIECES = 128  # parts of the sources; one source of each is used for comparison
+_MANY, _TRIALS = 6000, 16  # points and sources from which dropping is tried; tiles of the trial
 
 
 class Dropping:
-    """Bounds of the kernels `slope * columns @ log x + constant` of sources in segments.
+    """Selection of sources by bounds of their log kernels, `slope * columns @ log x + constant`.
 
     Parameters
     ----------
@@ -429,12 +432,12 @@ class Dropping:
         """The source with the largest bound in each piece, and those of the tile itself."""
         largest = np.maximum.reduceat(bound, self.starts)
         probes = np.flatnonzero(bound == np.repeat(largest, self.lengths))
-        # Tied sources are all there: the first in each piece will do.
+        # `probes` holds all ties; the first in each piece is enough.
         probes = probes[np.searchsorted(probes, self.starts)]
         return probes if own is None else np.sort(np.append(probes, own))
 
     def _thresholds(self, exact, probes):
-        """The bound that a source of each segment must exceed, or else it is dropped."""
+        """The threshold of each segment: sources with a lower bound are dropped."""
         cuts = np.searchsorted(probes, self.edges)
         present = np.flatnonzero(np.diff(cuts))
         largest = np.full((len(exact), len(cuts) - 1), -np.inf)
@@ -444,14 +447,14 @@ class Dropping:
         return np.maximum(beside_their_own, beside_the_whole).min(axis=0)
 
     def pays(self, tiles, log_points, position):
-        """Whether dropping is faster than not, judged by what a few tiles keep.
+        """Whether dropping is faster than the full sum, judged by the share that a few tiles keep.
 
-        Measured, the time is 0.15 + 1500 / n + 1.4 times the share that is kept, in units of the
-        time without dropping; so it falls where that share is at most 0.5 - 1000 / n. To ask
-        costs a tenth of that time at n = 6,000 and a hundredth at 50,000.
+        The measured time is 0.15 + 1500 / n + 1.4 times the share that is kept, in units of the
+        time without dropping; dropping is faster where that share is at most 0.5 - 1000 / n. The
+        trial costs a tenth of that time at n = 6,000 and a hundredth at 50,000.
         """
         n_sources = len(self.columns)
-        # Multiples of the golden ratio: even over the tree, and in step with none of its levels.
+        # Multiples of the golden ratio: spread evenly, and not aligned with the levels of the tree.
         trials = (np.arange(_TRIALS) * 0.6180339887498949 % 1 * len(tiles)).astype(int)
         kept = [
             len(self.kept(log_points[tiles[t]], None if position is None else position[tiles[t]]))
@@ -461,15 +464,15 @@ class Dropping:
 
 
 def worth_trying(n_points, n_sources):
-    """Whether there are points and sources enough for `Dropping` to pay at all."""
+    """Whether there are enough points and sources to try `Dropping`."""
     return min(n_points, n_sources) >= _MANY
 
 
 def kd_tiles(coordinates, size):
     """Rows cut in two along their most variable coordinate, down to `size` rows.
 
-    They are cut at the mean: the median of forecasts that are near 0 or 1 would cut the many that
-    are near 0. All tiles but one are full.
+    The cut is at the mean: for forecasts near 0 or 1 the median would separate values that are all
+    near 0. All tiles but one are full.
     """
     tiles, stack = [], [np.arange(len(coordinates))] if len(coordinates) else []
     while stack:
@@ -480,7 +483,7 @@ def kd_tiles(coordinates, size):
             continue
         inside = coordinates[rows]
         along = inside[:, inside.var(axis=0).argmax()]
-        # At least a tenth on either side, which keeps the tree shallow.
+        # At least a tenth of the tiles on either side, to limit the depth of the tree.
         least = max(1, n_tiles // 10)
         left = round(np.sum(along <= along.mean()) / size)
         left = size * min(max(left, least), n_tiles - least)
