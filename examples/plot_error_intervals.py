@@ -46,7 +46,7 @@ for row, (name, temperature) in zip(axes, FORECASTS.items(), strict=True):
                 data = make_tempered_simplex(n, score_temperature=temperature, random_state=seed)
                 for method, (color, shift) in METHODS.items():
                     found = calibration_error_interval(
-                        metric, data.y, data.y_proba, method=method, **OPTIONS
+                        data.y, data.y_proba, metric=metric, method=method, **OPTIONS
                     )
                     x = place + shift + 0.034 * (seed - (REPETITIONS - 1) / 2)
                     ax.plot([x, x], [found.low, found.high], color=color, linewidth=1.8)

@@ -136,11 +136,11 @@ def _stream(**parameters):
 
 
 def _interval(metric):
-    """The interval of a metric, with the metric as the first argument."""
+    """The interval of one metric."""
     function = skcalib.calibration_error_interval
 
     def call(y_true, y_proba, **arguments):
-        return function(metric, y_true, y_proba, **arguments)
+        return function(y_true, y_proba, metric=metric, **arguments)
 
     call.__name__, call.__signature__ = function.__name__, inspect.signature(function)
     return call

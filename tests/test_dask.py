@@ -82,7 +82,12 @@ def resampled_interval(**options):
     data = make_tempered_simplex(200, 3, random_state=0)
     return [
         calibration_error_interval(
-            ks_calibration_error, data.y, data.y_proba, method=method, n_resamples=20, **options
+            data.y,
+            data.y_proba,
+            metric=ks_calibration_error,
+            method=method,
+            n_resamples=20,
+            **options,
         )
         for method in ("jackknife", "bootstrap")
     ]

@@ -135,7 +135,10 @@ PARALLEL = {
         consistency_test, MANY[0][:80], MANY[1][:80], n_resamples=19, random_state=0
     ),
     "calibration_error_interval": partial(
-        skcalib.calibration_error_interval, skcalib.ks_calibration_error, *MANY, n_resamples=99
+        skcalib.calibration_error_interval,
+        *MANY,
+        metric=skcalib.ks_calibration_error,
+        n_resamples=99,
     ),
     "corp_test": partial(
         skcalib.corp_test,

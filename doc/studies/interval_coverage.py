@@ -194,7 +194,7 @@ def coverage(world, metric, n_samples, n_repetitions, seconds=np.inf, fewest=OFT
     given = {**world.options(metric), **options}
     pairs, start = [], None
     for y, p in world.samples(n_samples, n_repetitions):
-        found = calibration_error_interval(metric, y, p, **given)
+        found = calibration_error_interval(y, p, metric=metric, **given)
         pairs.append((found, world.target(metric, y, p)))
         start = start or time.process_time()  # the first target may take longer than the rest
         if time.process_time() - start > seconds and len(pairs) >= fewest:

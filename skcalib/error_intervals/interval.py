@@ -59,10 +59,10 @@ METHODS = ("auto", "delta", *RESAMPLING)
 
 
 def calibration_error_interval(
-    metric,
     y_true,
     y_proba,
     *,
+    metric="brier",
     confidence_level=0.95,
     method="auto",
     n_resamples=1000,
@@ -103,17 +103,17 @@ def calibration_error_interval(
 
     Parameters
     ----------
-    metric : str or callable
+    y_true : array-like of shape (n_samples,)
+        Labels.
+    y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
+        Probability of the positive class, or of each class.
+    metric : str or callable, default="brier"
         "l1"; "ece", the same with fifteen bins of equal width; "l2", "debiased_l2" and
         "squared_l2" (debiased, without the root); "max" (all of :func:`calibration_error`); "ks",
         "simplex", "kernel", "embedding", "brier" and "log" (:func:`proper_calibration_error`),
         "upper_bound", "root_brier_score", "ici". Or the function itself, also in a
         ``functools.partial``; or any function ``metric(y_true, y_proba, **kwargs)``
         that returns a number; `sample_weight`, `labels` and `pos_label` are passed if given.
-    y_true : array-like of shape (n_samples,)
-        Labels.
-    y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
-        Probability of the positive class, or of each class.
     confidence_level : float, default=0.95
         Level of the two-sided interval.
     method : {"auto", "delta", "jackknife", "subsampling", "bootstrap"}, default="auto"
@@ -179,10 +179,10 @@ def calibration_error_interval(
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(2000, random_state=0)
     >>> options = {"notion": "canonical", "n_bins": 15}
-    >>> found = calibration_error_interval("l2", data.y, data.y_proba, **options)
+    >>> found = calibration_error_interval(data.y, data.y_proba, metric="l2", **options)
     >>> round(found.low, 3), round(found.high, 3), found.method
     (0.072, 0.113, 'test inversion')
-    >>> absolute = calibration_error_interval("l1", data.y, data.y_proba, **options)
+    >>> absolute = calibration_error_interval(data.y, data.y_proba, metric="l1", **options)
     >>> absolute.conservative
     True
     """
@@ -258,7 +258,7 @@ def _by_delta_method(answer):
 
 @dataclass(frozen=True)
 class ErrorInterval:
-    """An error of forecasts with a confidence interval; see :func:`calibration_error_interval`.
+    """An error of forecasts with a confidence interval; see :func:`~skcalib.calibration_error_interval`.
 
     Attributes
     ----------

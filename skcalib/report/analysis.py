@@ -474,7 +474,7 @@ def _error(key, data, run):
         notion = {"notion": "canonical" if binary else "top_label"}
         name += "" if binary else ", of the confidence"
     try:
-        found = calibration_error_interval(key, **data, **run, **notion)
+        found = calibration_error_interval(**data, metric=key, **run, **notion)
     except ValueError as error:
         return ReportedNumber(key, name, str(error), None)
     value = MeanInterval(found.estimate, found.low, found.high, found.standard_error)

@@ -80,7 +80,7 @@ def gaps_of(notion="classwise", **options):
 @pytest.mark.parametrize("metric", METRICS)
 def test_estimate_is_the_metric_and_lies_in_order(metric):
     y, proba = some_data()
-    found = calibration_error_interval(metric, y, proba, **arguments(metric))
+    found = calibration_error_interval(y, proba, metric=metric, **arguments(metric))
     keywords = {"locations": LOCATIONS} if metric == "embedding" else {}
     assert found.estimate == METRICS[metric](y, proba, **keywords)
     assert 0 <= found.low < found.high
@@ -96,7 +96,9 @@ def test_estimate_is_the_metric_and_lies_in_order(metric):
 def test_more_confidence_is_wider(metric):
     y, proba = some_data()
     narrow, wide = (
-        calibration_error_interval(metric, y, proba, confidence_level=level, **arguments(metric))
+        calibration_error_interval(
+            y, proba, metric=metric, confidence_level=level, **arguments(metric)
+        )
         for level in (0.8, 0.99)
     )
     assert wide.low <= narrow.low < narrow.high <= wide.high
@@ -120,19 +122,26 @@ def test_more_confidence_is_wider(metric):
 )
 def test_names_are_functions(name, function):
     y, proba = some_data()
-    named = calibration_error_interval(name, y, proba, **arguments(name))
+    named = calibration_error_interval(y, proba, metric=name, **arguments(name))
     n_resamples = arguments(name)["n_resamples"]
-    assert named == calibration_error_interval(function, y, proba, n_resamples=n_resamples)
+    assert named == calibration_error_interval(y, proba, metric=function, n_resamples=n_resamples)
+
+
+def test_without_a_metric_it_is_the_brier_calibration_error():
+    y, proba = some_data(100)
+    assert calibration_error_interval(y, proba) == calibration_error_interval(
+        y, proba, metric="brier"
+    )
 
 
 def test_keywords_reach_the_metric():
     y, proba = some_data()
     options = {"notion": "classwise", "n_bins": 5, "strategy": "uniform"}
-    found = calibration_error_interval("squared_l2", y, proba, **options)
+    found = calibration_error_interval(y, proba, metric="squared_l2", **options)
     given = {"norm": "l2", "squared": True, "debiased": True}
     assert found.estimate == calibration_error(y, proba, **given, **options)
     mean, total = (
-        calibration_error_interval("squared_l2", y, proba, reduce=reduce, **options)
+        calibration_error_interval(y, proba, metric="squared_l2", reduce=reduce, **options)
         for reduce in ("mean", "sum")
     )
     assert np.allclose([total.low, total.high], [3 * mean.low, 3 * mean.high])
@@ -158,13 +167,13 @@ def mean_confidence(y_true, y_proba):
 def test_refusals(options, words):
     y, proba = some_data(50)
     with pytest.raises(ValueError, match=words):
-        calibration_error_interval(options.pop("metric"), y, proba, **options)
+        calibration_error_interval(y, proba, **options)
 
 
 @pytest.mark.parametrize("method", ["jackknife", "subsampling"])
 def test_parts_of_very_few_samples_are_refused(method):
     with pytest.raises(ValueError, match="needs at least"):
-        calibration_error_interval("l1", [0, 1, 1], [0.2, 0.5, 0.6], method=method)
+        calibration_error_interval([0, 1, 1], [0.2, 0.5, 0.6], metric="l1", method=method)
 
 
 # --- the pieces against the library ---------------------------------------------------------------
@@ -267,14 +276,14 @@ def test_limits_grow_with_the_estimate():
 
 def test_absolute_errors_of_calibrated_forecasts_say_that_they_are_conservative():
     y, proba = some_data(1000, temperature=1)
-    found = calibration_error_interval("l1", y, proba)
+    found = calibration_error_interval(y, proba, metric="l1")
     assert found.conservative and "standard errors" in found.reason
 
 
 def test_absolute_errors_of_bad_forecasts_are_next_to_normal():
     data = make_widmann(5000, model="M3", random_state=0)
     for metric, options in (("l1", {"n_bins": 5}), ("ks", {})):
-        found = calibration_error_interval(metric, data.y, data.y_proba, **options)
+        found = calibration_error_interval(data.y, data.y_proba, metric=metric, **options)
         assert found.valid
         # The largest of a curve is never alone: its neighbours are within their noise.
         assert not found.reason if metric == "l1" else "up to 0.3 standard errors" in found.reason
@@ -286,7 +295,7 @@ def test_squared_norms_say_where_the_growth_of_their_noise_is_not_known():
     options = {"kernel": LaplacianKernel(0.5), "notion": "classwise"}
     for n_classes, temperature, conservative in ((2, 0.3, False), (10, 0.6, True)):
         y, proba = some_data(1000, temperature, n_classes=n_classes)
-        found = calibration_error_interval("kernel", y, proba, **options)
+        found = calibration_error_interval(y, proba, metric="kernel", **options)
         assert found.valid and found.low > 0
         assert found.conservative is conservative
         assert ("how much the noise grows" in found.reason) is conservative
@@ -295,17 +304,17 @@ def test_squared_norms_say_where_the_growth_of_their_noise_is_not_known():
 def test_the_delta_method_says_where_it_fails():
     for temperature, valid in ((1.0, False), (0.3, True)):
         y, proba = some_data(2000, temperature=temperature)
-        found = calibration_error_interval("squared_l2", y, proba, method="delta")
+        found = calibration_error_interval(y, proba, metric="squared_l2", method="delta")
         assert found.valid is valid and bool(found.reason) is not valid
         reach = 1.959964 * found.standard_error
         assert np.isclose(found.high - found.estimate, reach)
-    mean = calibration_error_interval("upper_bound", y, proba, method="delta")
-    assert mean == calibration_error_interval("upper_bound", y, proba)
+    mean = calibration_error_interval(y, proba, metric="upper_bound", method="delta")
+    assert mean == calibration_error_interval(y, proba, metric="upper_bound")
 
 
 def test_the_bootstrap_is_never_valid_and_lies_above_the_truth():
     y, proba = some_data(500, temperature=1)
-    found = calibration_error_interval("l1", y, proba, method="bootstrap", n_resamples=100)
+    found = calibration_error_interval(y, proba, metric="l1", method="bootstrap", n_resamples=100)
     assert not found.valid and "repeat" in found.reason
     assert found.low > 0
 
@@ -314,10 +323,12 @@ def test_the_bootstrap_is_never_valid_and_lies_above_the_truth():
 def test_biased_metrics_are_told_by_their_parts(method):
     y, proba = some_data(1000, temperature=1)
     options = {"method": method, "n_resamples": 200, "n_bins": 15}
-    biased = calibration_error_interval("l1", y, proba, **options)
+    biased = calibration_error_interval(y, proba, metric="l1", **options)
     assert not biased.valid and "biased by about" in biased.reason
-    fine = calibration_error_interval("root_brier_score", y, proba, method=method, n_resamples=200)
-    exact = calibration_error_interval("root_brier_score", y, proba)
+    fine = calibration_error_interval(
+        y, proba, metric="root_brier_score", method=method, n_resamples=200
+    )
+    exact = calibration_error_interval(y, proba, metric="root_brier_score")
     assert fine.valid and not fine.reason
     assert np.isclose(fine.standard_error, exact.standard_error, rtol=0.5)
 
@@ -326,9 +337,9 @@ def test_any_function_is_a_metric():
     y, proba = some_data(400, n_classes=2)
     strings = np.array(["no", "yes"])[y]
     found = calibration_error_interval(
-        brier_score_loss, strings, proba[:, 1], pos_label="yes", n_jobs=1
+        strings, proba[:, 1], metric=brier_score_loss, pos_label="yes", n_jobs=1
     )
-    exact = calibration_error_interval("upper_bound", y, proba[:, 1])
+    exact = calibration_error_interval(y, proba[:, 1], metric="upper_bound")
     assert np.isclose(found.estimate, exact.estimate)
     assert found.method == "jackknife" and found.valid
     assert np.isclose(found.standard_error, exact.standard_error, rtol=0.5)
@@ -336,7 +347,7 @@ def test_any_function_is_a_metric():
     def negative_bias(y_true, y_proba, sample_weight=None, factor=1.0):
         return factor * float(np.average(y_proba - y_true, weights=sample_weight))
 
-    signed = calibration_error_interval(negative_bias, y, proba[:, 1], factor=-1.0)
+    signed = calibration_error_interval(y, proba[:, 1], metric=negative_bias, factor=-1.0)
     assert signed.low < signed.estimate < signed.high
 
 
@@ -352,7 +363,7 @@ def test_function_estimator_and_interval_agree(loss, n_classes, weighted, temper
     weight = np.random.RandomState(2).uniform(0.2, 2, 400) if weighted else None
     for notion in NOTIONS:
         options = {"notion": notion, "sample_weight": weight}
-        found = calibration_error_interval(loss, y, proba, random_state=0, **options)
+        found = calibration_error_interval(y, proba, metric=loss, random_state=0, **options)
         plain = proper_calibration_error(y, proba, loss=loss, **options)
         assert found.estimate == pytest.approx(plain, abs=1e-12)
         estimator = CalibrationErrorEstimator(loss=loss, notion=notion, random_state=0)
@@ -370,9 +381,12 @@ def test_a_proper_error_far_below_zero_still_has_an_upper_limit():
     smoother = DirichletKernel(0.003, refinement="loss")
     for method in ("risk", "cross"):
         metric = partial(proper_calibration_error, method=method, smoother=smoother)
-        found = calibration_error_interval(metric, y, proba)
+        found = calibration_error_interval(y, proba, metric=metric)
         assert found.low == 0 < found.high and found.conservative
-    assert calibration_error_interval(metric, y, proba, method="delta").estimate == found.estimate
+    assert (
+        calibration_error_interval(y, proba, metric=metric, method="delta").estimate
+        == found.estimate
+    )
 
 
 # --- edges ----------------------------------------------------------------------------------------
@@ -380,7 +394,7 @@ def test_a_proper_error_far_below_zero_still_has_an_upper_limit():
 
 @pytest.mark.parametrize("metric", OF_ONE)
 def test_one_sample(metric):
-    found = calibration_error_interval(metric, [1], [0.7], labels=[0, 1])
+    found = calibration_error_interval([1], [0.7], metric=metric, labels=[0, 1])
     assert np.isfinite(found.estimate)
     assert found.low <= found.high and not np.isnan([found.low, found.high]).any()
     assert found.low == 0
@@ -402,7 +416,7 @@ def test_degenerate_data(metric, case):
     options = {**arguments(metric), "labels": [0, 1]}
     if metric == "embedding":
         options["locations"] = [0.2, 0.7]
-    found = calibration_error_interval(metric, y, proba, **options)
+    found = calibration_error_interval(y, proba, metric=metric, **options)
     assert not np.isnan([found.estimate, found.low, found.high, found.standard_error]).any()
     assert found.low <= found.high
 
@@ -410,14 +424,14 @@ def test_degenerate_data(metric, case):
 @pytest.mark.parametrize("metric", ["l1", "l2", "ks", "kernel", "root_brier_score"])
 def test_perfect_forecasts_have_no_spread_and_say_so(metric):
     y = np.arange(40) % 2
-    found = calibration_error_interval(metric, y, y.astype(float))
+    found = calibration_error_interval(y, y.astype(float), metric=metric)
     assert found.estimate == 0 and found.low == 0
     assert found.reason
-    assert calibration_error_interval("brier", y, y.astype(float)).high == np.inf
+    assert calibration_error_interval(y, y.astype(float), metric="brier").high == np.inf
 
 
 def test_an_infinite_error_is_an_answer():
-    found = calibration_error_interval("upper_bound", [0, 1, 1], [1.0, 0.5, 0.5], loss="log")
+    found = calibration_error_interval([0, 1, 1], [1.0, 0.5, 0.5], metric="upper_bound", loss="log")
     assert found.estimate == found.high == np.inf and not found.valid
 
 
@@ -426,9 +440,9 @@ def test_rows_of_weight_zero_are_not_there_and_the_scale_does_not_matter(metric)
     y, proba = some_data(120)
     weight = np.random.RandomState(1).choice([0.0, 0.5, 1.0, 2.0], 120)
     counts, options = weight > 0, {**arguments(metric), "labels": [0, 1, 2]}
-    whole = calibration_error_interval(metric, y, proba, sample_weight=weight, **options)
+    whole = calibration_error_interval(y, proba, metric=metric, sample_weight=weight, **options)
     part = calibration_error_interval(
-        metric, y[counts], proba[counts], sample_weight=4 * weight[counts], **options
+        y[counts], proba[counts], metric=metric, sample_weight=4 * weight[counts], **options
     )
     for name in ("estimate", "low", "high", "standard_error"):
         assert np.isclose(getattr(whole, name), getattr(part, name), rtol=1e-6, atol=1e-12)
@@ -440,10 +454,10 @@ def test_frames_strings_and_single_precision_and_nothing_is_changed(metric):
     single = proba.astype(np.float32)
     kept = single.copy()
     options = arguments(metric)
-    plain = calibration_error_interval(metric, y, single, **options)
+    plain = calibration_error_interval(y, single, metric=metric, **options)
     names = np.array(["a", "b", "c"])
     frame = pd.DataFrame(single, columns=names)
-    found = calibration_error_interval(metric, pd.Series(names[y]), frame, **options)
+    found = calibration_error_interval(pd.Series(names[y]), frame, metric=metric, **options)
     assert found == plain
     assert np.array_equal(single, kept)
 
@@ -452,8 +466,8 @@ def test_frames_strings_and_single_precision_and_nothing_is_changed(metric):
 def test_seeds_decide_and_jobs_do_not(metric):
     y, proba = some_data(150)
     options = {"n_resamples": 39, "random_state": 3}
-    alone = calibration_error_interval(metric, y, proba, **options)
-    assert alone == calibration_error_interval(metric, y, proba, n_jobs=2, **options)
+    alone = calibration_error_interval(y, proba, metric=metric, **options)
+    assert alone == calibration_error_interval(y, proba, metric=metric, n_jobs=2, **options)
 
 
 @pytest.mark.parametrize(
@@ -462,7 +476,7 @@ def test_seeds_decide_and_jobs_do_not(metric):
 def test_distances_over_the_simplex(distance):
     y, proba = some_data(400)
     options = {"distance": distance, "n_resamples": 60}
-    found = calibration_error_interval("simplex", y, proba, **options)
+    found = calibration_error_interval(y, proba, metric="simplex", **options)
     assert found.estimate == simplex_calibration_error(y, proba, distance=distance)
     assert found.low <= found.estimate and found.low < found.high
     expected = {
@@ -476,8 +490,8 @@ def test_distances_over_the_simplex(distance):
 def test_statistics_of_the_kernel_error(statistic):
     y, proba = some_data(300)
     options = {"statistic": statistic, "block_size": 10 if statistic == "block" else None}
-    found = calibration_error_interval("kernel", y, proba, **options)
-    unbiased = calibration_error_interval("kernel", y, proba)
+    found = calibration_error_interval(y, proba, metric="kernel", **options)
+    unbiased = calibration_error_interval(y, proba, metric="kernel")
     if statistic == "biased":
         assert (found.low, found.high) == (unbiased.low, unbiased.high)
     else:
@@ -562,6 +576,6 @@ def test_the_bootstrap_shows_held_out_estimates_the_label_in_its_double():
     for seed in range(5):
         y, proba = some_data(300, temperature=1, seed=seed, n_classes=2)
         options = {"method": "bootstrap", "n_resamples": 40, "smoother": smoother}
-        found = calibration_error_interval("brier", y, proba, **options)
+        found = calibration_error_interval(y, proba, metric="brier", **options)
         moved.append((found.low + found.high) / 2 - found.estimate)
     assert min(moved) > 0.002  # of a resample the error is larger; the truth is 0

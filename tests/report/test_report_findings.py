@@ -108,7 +108,7 @@ def test_numbers_agree_with_the_estimators():
         low, high = estimator.confidence_interval_
         assert (finding.calibration.low, finding.calibration.high) == pytest.approx((low, high))
         interval = calibration_error_interval(
-            finding.loss, data.y, data.y_proba, notion=finding.notion
+            data.y, data.y_proba, metric=finding.loss, notion=finding.notion
         )
         assert (interval.low, interval.high) == pytest.approx((low, high))
         assert finding.refinement.estimate == pytest.approx(estimator.refinement_)
@@ -138,7 +138,7 @@ def test_reported_numbers_agree_with_the_functions():
     assert numbers["in_the_large"].low == pytest.approx(line.in_the_large.low)
     for key in ("ece", "ks"):
         found = calibration_error_interval(
-            key, data.y, data.y_proba, notion="canonical", sample_weight=weight
+            data.y, data.y_proba, metric=key, notion="canonical", sample_weight=weight
         )
         shown_value = numbers[key]
         assert shown_value.estimate == pytest.approx(found.estimate)
