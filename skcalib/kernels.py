@@ -1,7 +1,8 @@
-"""Kernels on the simplex: values that can be scaled, added and multiplied.
+"""Kernels on the simplex, which can be scaled, added and multiplied.
 
-`Kernel` is the protocol; sums, products and multiples of kernels are kernels. Then follow kernels
-whose values are matrices, and kernels of a distance between forecasts. The distances come last.
+`Kernel` is the base class. Multiples, sums and products of kernels are kernels. `MatrixKernel` has
+matrices as values. `LaplacianKernel` and `GaussianKernel` are functions of a distance between
+forecasts; `median_distance` chooses their bandwidth. The distances come last.
 """
 
 from dataclasses import dataclass, replace
@@ -25,11 +26,11 @@ class Kernel:
     r"""Base class of positive semi-definite kernels on the simplex.
 
     A scalar kernel implements `__call__` and `bound`, and `for_data` if it has something to learn
-    from forecasts. Kernels are values: nothing ever changes them. They are combined by
-    ``2 * k``, ``k1 + k2`` and ``k1 * k2``, all of which are kernels again.
+    from forecasts. Kernels are immutable. They are combined by ``2 * k``, ``k1 + k2`` and
+    ``k1 * k2``, which are kernels again.
 
     In a kernel calibration error (W19) a kernel has matrices as values: a scalar kernel k stands
-    for k times the identity, and :class:`MatrixKernel` for other matrices.
+    for k times the identity, and :class:`~skcalib.kernels.MatrixKernel` for other matrices.
 
     See Also
     --------
@@ -119,6 +120,9 @@ class Kernel:
     __rmul__ = __mul__
 
 
+# --- Multiples, sums and products -----------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class Scaled(Kernel):
     """A multiple of a kernel."""
@@ -198,13 +202,16 @@ class Product(Kernel):
 
 
 def only_matrix(left, right):
-    """The matrix of a product of which one factor is a multiple of the identity."""
+    """The matrix of a product; one of the two factors must be scalar."""
     if left is not None and right is not None:
         raise ValueError(
             "The product of two matrix-valued kernels need not be a kernel: multiply scalar "
             "kernels, MatrixKernel(k1 * k2, matrix)."
         )
     return right if left is None else left
+
+
+# --- Matrix-valued kernels ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -241,7 +248,7 @@ class MatrixKernel(Kernel):
             raise ValueError(f"kernel must be a scalar Kernel, got {self.kernel!r}.")
         if self.matrix is not None:
             rows = _check_matrix(self.matrix)
-            # Tuples, so that kernels can be compared and hashed.
+            # Tuples make kernels comparable and hashable.
             object.__setattr__(self, "matrix", tuple(map(tuple, rows.tolist())))
 
     def __call__(self, x, y):
@@ -267,7 +274,7 @@ class MatrixKernel(Kernel):
 
 
 def _check_matrix(matrix):
-    """A symmetric positive semi-definite array of floats."""
+    """Validate a symmetric positive semi-definite array of floats."""
     rows = np.asarray(matrix, dtype=np.float64)
     if rows.ndim != 2 or rows.shape[0] != rows.shape[1] or not np.isfinite(rows).all():
         raise ValueError(f"matrix must be finite and square, got shape {rows.shape}.")
@@ -283,11 +290,14 @@ def _check_matrix(matrix):
     return rows
 
 
-#: Rules for the bandwidth, with whether the distances of points from themselves count.
+# --- Kernels of a distance ------------------------------------------------------------------------
+
+
+#: Rules for the bandwidth, and whether each includes the distances of points from themselves.
 RULES = {"median": True, "median_pairs": False}
-# exp is ten times slower where its result is not a normal number; the difference is nil.
+# exp is ten times slower where its result is subnormal; the values are negligible.
 _LOWEST = -700.0
-_STEEPEST = 1e300  # one over a bandwidth, or over its square, may overflow
+_STEEPEST = 1e300  # bound of 1 / bandwidth or of its square, which may overflow
 
 
 def median_distance(forecast, *, metric="total_variation", rule="median", max_samples=2000):
@@ -303,8 +313,8 @@ def median_distance(forecast, *, metric="total_variation", rule="median", max_sa
         "median" is W19's: the median of the full n x n matrix, zero diagonal included;
         "median_pairs" is the median over pairs i < j.
     max_samples : int or None, default=2000
-        Of more forecasts a random subset of this size is taken, always the same one in whatever
-        order they come; None for all, in O(n^2) memory.
+        Of more forecasts a random subset of this size is taken, which does not depend on their
+        order; None for all, in O(n^2) memory.
 
     Returns
     -------
@@ -349,14 +359,23 @@ def median_distance(forecast, *, metric="total_variation", rule="median", max_sa
     return float(median)
 
 
+def _any_order(forecast):
+    """A sorting order of the rows, the same for any permutation of them.
+
+    Rows are sorted by their bytes, in one sort for any number of columns.
+    """
+    rows = np.ascontiguousarray(forecast + 0.0)  # -0.0 becomes 0.0
+    return np.argsort(rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel())
+
+
 def _check_name(value, table, name):
-    """A key of the table."""
+    """Refuse a value that is not a key of the table."""
     if not (isinstance(value, str) and value in table):
         raise ValueError(f"{name} must be one of {', '.join(map(repr, table))}, got {value!r}.")
 
 
 def _check_options(metric, max_samples):
-    """What kernels and the rule for their bandwidth have in common."""
+    """Validate the options that kernels and `median_distance` share."""
     _check_name(metric, METRICS, "metric")
     if max_samples is not None and not (isinstance(max_samples, Integral) and max_samples >= 2):
         raise ValueError(
@@ -366,7 +385,7 @@ def _check_options(metric, max_samples):
 
 @dataclass(frozen=True)
 class DistanceKernel(Kernel):
-    """A kernel that is a function of distance over bandwidth; subclasses have defaults."""
+    """A kernel that is a function of distance over bandwidth."""
 
     bandwidth: float | str = "median"
     metric: str = "total_variation"
@@ -462,7 +481,7 @@ class GaussianKernel(DistanceKernel):
     Parameters
     ----------
     bandwidth : float or {"median", "median_pairs"}, default="median"
-        The bandwidth :math:`\nu`, as for :class:`LaplacianKernel`.
+        The bandwidth :math:`\nu`, as for :class:`~skcalib.kernels.LaplacianKernel`.
     metric : {"euclidean", "total_variation"}, default="euclidean"
         The distance. With total variation this is no positive semi-definite function for more
         than two classes, and is refused there.
@@ -493,30 +512,24 @@ class GaussianKernel(DistanceKernel):
             )
 
 
-def _any_order(forecast):
-    """An order of the rows that does not depend on the order in which they come.
-
-    It is that of their bytes, which has no meaning, and costs one sort for any number of columns.
-    """
-    rows = np.ascontiguousarray(forecast + 0.0)  # there is one zero
-    return np.argsort(rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel())
-
-
 def _is_positive(value):
     number = isinstance(value, Real) and not isinstance(value, bool)
     return number and 0 < value < np.inf
 
 
-#: Names at the door; objects inside.
+#: Kernels by the names that arguments accept.
 KERNELS = {"laplacian": LaplacianKernel, "gaussian": GaussianKernel}
 
 
-# From this number of columns a matrix product pays, although it needs a correction.
+# --- Distances ------------------------------------------------------------------------------------
+
+
+# From this number of columns on a matrix product is faster, although it needs a correction.
 _PRODUCT = 8
-# Squared distances of a product have an absolute error of some 1e-16. Below this one the error of
-# the distance itself would exceed 1e-14, so these few are computed again from the differences.
+# Squared distances from a product have an absolute error of about 1e-16. Below this value the error
+# of the distance itself would exceed 1e-14, so these are computed again from the differences.
 _NEAR = 1e-4
-_MANY = 1 / 16  # share of near pairs from which all pairs are computed from the differences
+_MANY = 1 / 16  # with a larger share of near pairs, all are computed from the differences
 
 
 class TotalVariation:
@@ -549,7 +562,7 @@ class Euclidean:
 
 
 def _squared_euclidean(x, y):
-    r"""One product of :math:`[-2x, \|x\|^2, 1]` and :math:`[y, 1, \|y\|^2]`, corrected nearby."""
+    r"""One product of :math:`[-2x, \|x\|^2, 1]` and :math:`[y, 1, \|y\|^2]`, corrected if near."""
     if x.shape[1] < _PRODUCT:
         return cdist(x, y, "sqeuclidean")
     left = np.column_stack([-2 * x, np.square(x).sum(axis=1), np.ones(len(x))])

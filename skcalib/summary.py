@@ -54,7 +54,7 @@ ONE_CLASS = "All labels are of one class: the interval does not allow for labels
 
 @dataclass(frozen=True)
 class CalibrationSummary:
-    """Result of :func:`calibration_summary`: what a paper on a risk model reports.
+    """Result of :func:`~skcalib.calibration_summary`: what a paper on a risk model reports.
 
     A quantity that does not exist for the data is None, and `notes` says why.
 

@@ -47,7 +47,7 @@ class CorpCurve:
 
 @dataclass(frozen=True, eq=False)
 class CorpDecomposition:
-    """Terms of a mean score; see :func:`corp_decomposition`.
+    """Terms of a mean score; see :func:`~skcalib.corp_decomposition`.
 
     Attributes
     ----------

@@ -19,7 +19,7 @@ from skcalib.tower import weighted_mean
 
 @dataclass(frozen=True)
 class CalibrationInterceptSlope:
-    """Result of :func:`calibration_intercept_slope`: three estimates with their intervals.
+    """Result of :func:`~skcalib.calibration_intercept_slope`: three estimates with their intervals.
 
     Attributes
     ----------

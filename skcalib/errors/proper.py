@@ -161,7 +161,7 @@ def refinement_loss(
     Parameters
     ----------
     y_true, y_proba, loss, notion, smoother, sample_weight, labels, pos_label
-        As in :func:`proper_calibration_error`.
+        As in :func:`~skcalib.proper_calibration_error`.
     method : {"auto", "risk", "direct", "cross"}, default="auto"
         As in :func:`proper_calibration_error`; "direct" is the same as "risk" here.
 
@@ -310,7 +310,7 @@ def _unit_reach(columns):
 
 @dataclass(frozen=True)
 class ScoreDecomposition:
-    """Terms of a mean loss; see :func:`score_decomposition`.
+    """Terms of a mean loss; see :func:`~skcalib.score_decomposition`.
 
     ``loss = calibration + refinement`` and ``refinement = uncertainty - sharpness``.
     """
@@ -347,7 +347,7 @@ def score_decomposition(
     Parameters
     ----------
     y_true, y_proba, loss, notion, smoother, sample_weight, labels, pos_label
-        As in :func:`proper_calibration_error`.
+        As in :func:`~skcalib.proper_calibration_error`.
     method : {"auto", "risk", "cross"}, default="auto"
         As in :func:`proper_calibration_error`. "direct" is refused: its terms do not add up.
 

@@ -1,4 +1,4 @@
-"""Refits on halves of a supersample: the gap between training and test error, seen (F24)."""
+"""Refits on halves of a supersample: the gap between training and test error (F24)."""
 
 from dataclasses import dataclass, field
 from math import log
@@ -47,7 +47,7 @@ class InformationEstimate:
 
 @dataclass(frozen=True, eq=False)
 class SupersampleEvaluation:
-    """What :func:`evaluate_supersample` measured: S supersamples of n pairs, k draws each.
+    """What :func:`~skcalib.evaluate_supersample` measured: S supersamples of n pairs, k draws each.
 
     Attributes
     ----------
@@ -182,7 +182,7 @@ def evaluate_supersample(
     n_bins = check_count(n_bins, "n_bins", kind="'auto' or a whole number")
     look_up(strategy, STRATEGIES, "strategy")
 
-    # All that is random is drawn before the work is shared out.
+    # All random numbers are drawn before the parallel part.
     rng, shape = check_random_state(random_state), (n_supersamples, n_draws)
     rows = np.stack([rng.permutation(len(y))[: 2 * n_pairs] for _ in range(n_supersamples)])
     rows = rows.reshape(n_supersamples, n_pairs, 2)
@@ -240,7 +240,7 @@ def _check_pairs(n_pairs, n_samples):
 
 
 def _with_seeds(estimator, seed):
-    """A clone whose open random states are seeded, so that the order of trainings is no matter."""
+    """A clone with seeds for its random states of None, so that the order of fits has no effect."""
     seeded, rng = clone(estimator), np.random.RandomState(seed)
     names = sorted(
         name
@@ -280,7 +280,7 @@ def _information(values, selection):
         _entropy(flat) + _entropy(chosen) - _entropy(np.hstack([flat, chosen]))
         for flat, chosen in zip(values.reshape(n_supersamples, n_draws, -1), selection, strict=True)
     ]
-    # A difference of equal entropies may be a rounding below zero.
+    # Rounding may make a difference of equal entropies negative.
     return InformationEstimate(max(float(np.mean(nats)), 0.0), log(n_draws), n_pairs * LOG2)
 
 
