@@ -258,7 +258,7 @@ def _by_delta_method(answer):
 
 @dataclass(frozen=True)
 class ErrorInterval:
-    """An error of forecasts with a confidence interval; see :func:`~skcalib.calibration_error_interval`.
+    """An error with a confidence interval; see :func:`~skcalib.calibration_error_interval`.
 
     Attributes
     ----------
@@ -366,6 +366,7 @@ class Question:
         metric = partial(self.metric, **self.keywords, **names)
 
         def value(rows, drawn=None):
+            """The metric of some rows, with their own labels or drawn ones."""
             y = problem.classes[(codes if drawn is None else drawn)[rows]]
             weight = {"sample_weight": problem.weight[rows]} if weighted else {}
             return float(metric(y, forecast[rows], **weight))
