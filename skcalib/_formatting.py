@@ -1,4 +1,4 @@
-"""Numbers and classes as text: for records, legends and reports."""
+"""Numbers and classes as text: for records and legends, then for reports."""
 
 import numpy as np
 
@@ -15,10 +15,10 @@ def record_text(interval):
 def nonnegative_text(interval):
     """As `record_text`, for a quantity that cannot be negative, such as a squared error.
 
-    The interval is cut off at zero. An estimate below zero reads "none detected (upper limit x)":
-    x is the upper end that the interval would have around an estimate of zero, or its own if that
-    is larger, so that noise below zero is not taken for certainty. Without an interval there is
-    the estimate alone.
+    The interval is truncated at zero. An estimate below zero is printed as "none detected (upper
+    limit x)": x is the upper end of the interval around an estimate of zero, or its own if that is
+    larger, so that noise below zero does not make the limit too small. Without an interval the text
+    is the estimate alone.
     """
     decimals = decimals_of(interval)
     estimate, low, high = interval.estimate, interval.low, interval.high
@@ -33,7 +33,7 @@ def nonnegative_text(interval):
 
 
 def class_text(label):
-    """A class as it is called in a sentence: a name by itself, other labels as "class 1"."""
+    """A class in a sentence: a name by itself, other labels as "class 1"."""
     name = str(label)
     is_name = len(name) > 1 and any(letter.isalpha() for letter in name)
     answers = ("true", "false", "none", "yes", "no")
@@ -49,22 +49,22 @@ def decimals_of(interval):
 
 
 def pvalue_text(pvalue):
-    """A p-value; what has no digit in double precision is not called 0."""
+    """A p-value; one below double precision is printed as a bound."""
     return "p < 1e-16" if pvalue < 1e-16 else f"p = {pvalue:.3g}"
 
 
-# --- Numbers as people read them ------------------------------------------------------------------
+# --- Numbers in reports ---------------------------------------------------------------------------
 
 
-_NOTHING = 1e-6  # a loss
+_NOTHING = 1e-6  # smaller losses are reported as none
 _MOST_DECIMALS = 4  # of a percentage
 
 
 def number(value, spread=None):
-    """A number with as many decimals as its standard error deserves: two of its digits."""
+    """A number with decimals to two digits of its standard error."""
     if not np.isfinite(value):
         return "infinite" if value > 0 else "-infinite"
-    known = spread is not None and 1e-9 * abs(value) < spread < np.inf  # less is rounding
+    known = spread is not None and 1e-9 * abs(value) < spread < np.inf  # else rounding
     scale = spread if known else abs(value) / 30
     if scale == 0:
         return "0.000"
@@ -73,7 +73,7 @@ def number(value, spread=None):
 
 
 def numbers(*values):
-    """Losses side by side: three decimals, or more until different ones look different."""
+    """Losses side by side: three decimals, or more until different values differ in print."""
     finite = [value for value in values if np.isfinite(value)]
     for decimals in range(3, 8):
         said = [f"{value:z.{decimals}f}" for value in finite]
@@ -92,7 +92,7 @@ def interval(estimate):
 
 
 def nonnegative(estimate):
-    """A `MeanInterval` of what cannot be negative; an estimate below zero says "none detected"."""
+    """A `MeanInterval` of a nonnegative quantity; "none detected" for estimates below zero."""
     if not np.isfinite(estimate.estimate):
         return number(estimate.estimate)
     error = estimate.standard_error
@@ -100,7 +100,7 @@ def nonnegative(estimate):
         limit = max(estimate.high, estimate.high - estimate.estimate)
         return f"none detected (upper limit {number(limit, error)})"
     low = max(estimate.low, 0.0)
-    while low > _NOTHING and not float(number(low, error)):  # a limit above zero must look so
+    while low > _NOTHING and not float(number(low, error)):  # positive also in print
         error /= 10
     said = [number(value, error) for value in (estimate.estimate, low, estimate.high)]
     return f"{said[0]} [{said[1]}, {said[2]}]"

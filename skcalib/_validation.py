@@ -1,8 +1,8 @@
-"""Arrays, labels, weights, counts and levels: arguments are checked and become NumPy arrays.
+"""Validation of arguments: labels, forecasts, weights, names, counts and levels.
 
-Labels may be of any kind that can be ordered. Forecasts become float64 arrays of shape (n, K) with
-K >= 2, weights float64 arrays of shape (n,). Nothing is clipped, renormalised or guessed; what does
-not fit is refused in one sentence.
+Labels may be of any type that can be ordered. Forecasts become float64 arrays of shape (n, K) with
+K >= 2, and weights become float64 arrays of shape (n,). Values are never clipped, renormalised or
+guessed; invalid input raises an error with a message of one sentence or two.
 """
 
 import re
@@ -13,17 +13,11 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import check_array
 
-# Rows may miss one by what rounding explains: a float32 softmax over a thousand classes, or
-# probabilities written with six decimals. A row that is off by more was no probability vector.
-ROW_SUM_TOLERANCE = 1e-5
-HALF_TOLERANCE = 10 * float(np.finfo(np.float16).eps)
-
-
 # --- Labels ---------------------------------------------------------------------------------------
 
 
 def check_y(y_true, *, name="y_true"):
-    """Labels of any orderable kind -> array (n,) without missing or continuous values."""
+    """Labels of any orderable type -> array (n,) without missing or continuous values."""
     y_true = to_numpy(y_true, name=name)
     y = None if issparse(y_true) else _as_array(y_true, name)
     if y is None or y.ndim not in (1, 2) or (y.ndim == 2 and y.shape[1] != 1):
@@ -48,7 +42,7 @@ def check_y(y_true, *, name="y_true"):
 
 
 def _as_array(y_true, name):
-    """Labels as they are: numpy alone would make the string "nan" of a NaN among strings."""
+    """Labels as an array; NaN among strings is not converted to the string "nan"."""
     try:
         y = np.asarray(y_true)
         if y.dtype.kind in "US" and not hasattr(y_true, "dtype"):
@@ -69,7 +63,7 @@ def in_words(error):
 
 
 def listed(classes):
-    """Classes for a message, where a thousand of them would hide what it says."""
+    """Classes for a message, abbreviated if there are many."""
     names = np.asarray(classes).tolist()
     if len(names) <= 12:
         return str(names)
@@ -80,12 +74,12 @@ def listed(classes):
 def _is_missing(label):
     try:
         return label is None or bool(label != label)
-    except TypeError:  # pandas.NA refuses to be compared
+    except TypeError:  # pandas.NA has no truth value
         return True
 
 
 def check_classes(y, n_columns, *, labels=None, pos_label=None, name="y_proba"):
-    """Names of the columns, in their order; ``n_columns=1`` is a binary forecast of shape (n,)."""
+    """Classes of the columns, in order; ``n_columns=1`` is a binary forecast of shape (n,)."""
     classes = unique_labels(y) if labels is None else check_label_list(labels)
     if n_columns == 1 and len(classes) == 1:
         classes = _complete_single_class(classes, pos_label, name)
@@ -102,7 +96,7 @@ def check_classes(y, n_columns, *, labels=None, pos_label=None, name="y_proba"):
 
 
 def _complete_single_class(classes, pos_label, name):
-    """One class in y_true and one column: only `pos_label` or 0/1 coding says what it means."""
+    """Both classes where y_true holds one, from `pos_label` or from 0/1 coding."""
     if pos_label is not None:
         other = None if classes[0] == pos_label else pos_label
         return np.array([classes[0], other], dtype=object)
@@ -118,7 +112,7 @@ def _complete_single_class(classes, pos_label, name):
 
 
 def put_positive_last(classes, pos_label, *, reorder):
-    """Two classes with `pos_label`, which must be one of them, in the last place."""
+    """Two classes; with ``reorder``, `pos_label`, which must be one of them, comes last."""
     if len(classes) > 2:
         raise ValueError(
             f"pos_label is for binary problems, but there are {len(classes)} classes: leave it "
@@ -167,15 +161,21 @@ def class_columns(y, classes):
 
 
 def draw_codes(levels, rng):
-    """A column drawn from each row of cumulated probabilities (n, K); never one of probability 0.
+    """A column drawn from each row of cumulative probabilities (n, K), never one of probability 0.
 
-    Rows need not end in exactly 1: their last number stands for it.
+    Rows need not end in exactly 1: they are scaled by their last value.
     """
     at = rng.random_sample((len(levels), 1)) * levels[:, -1:]
     return (levels[:, :-1] <= at).sum(axis=1)
 
 
 # --- Forecasts and weights ------------------------------------------------------------------------
+
+
+# Deviation of the sum of a row from one that rounding explains: a float32 softmax over a thousand
+# classes, or probabilities written with six decimals; and the same for half precision.
+ROW_SUM_TOLERANCE = 1e-5
+HALF_TOLERANCE = 10 * float(np.finfo(np.float16).eps)
 
 
 def check_proba(y_proba, *, name="y_proba"):
@@ -226,10 +226,10 @@ def _check_float_array(values, name):
 
 def _check_simplex(array, name):
     low, high = float(array.min()), float(array.max())
-    single = array.shape[1] == 1  # it has no others to share a rounding error with
+    single = array.shape[1] == 1  # no sum of columns, so no tolerance above 1
     if low < 0 or high > (1 if single else 1 + HALF_TOLERANCE):
         raise _outside(array, name)
-    p = np.array(array, dtype=np.float64, order="C")  # a copy: the caller's array stays untouched
+    p = np.array(array, dtype=np.float64, order="C")  # a copy: the caller's array is not changed
     if single:
         return np.hstack([1 - p, p])
     off = np.abs(p.sum(axis=1) - 1)
@@ -247,7 +247,7 @@ def _check_simplex(array, name):
 
 
 def _outside(array, name):
-    """The error of values outside [0, 1], with advice on what they look like."""
+    """The error for values outside [0, 1], with advice for percentages and logits."""
     low, high = float(array.min()), float(array.max())
     advice = (
         "Map logits or decision values to probabilities first, for example by "
@@ -265,14 +265,14 @@ def _outside(array, name):
 
 
 def _like_percentages(array, high):
-    """Rows that sum to 100, up to roundings; a single column beyond 1 and within 100."""
+    """Whether rows sum to about 100, or a single column has its maximum in (1.01, 100]."""
     if array.shape[1] == 1:
         return 1.01 < high <= 100
     return bool(np.all(np.abs(array.sum(axis=1, dtype=np.float64) - 100) < 5))
 
 
 def _tolerance(array, off):
-    """What rounding explains: more for numbers of half precision, also in a wider type by now."""
+    """Tolerance of row sums: larger for values of half precision, even in a wider type."""
     if off <= ROW_SUM_TOLERANCE or not np.array_equal(array, array.astype(np.float16)):
         return ROW_SUM_TOLERANCE
     return HALF_TOLERANCE
@@ -302,7 +302,7 @@ def check_weight(sample_weight, n_samples):
 
 
 def moderate(weight):
-    """Weights of an extreme scale times a power of two: their squares must not leave the range."""
+    """Weights; those of an extreme scale times a power of two, so that squares do not overflow."""
     exponent = int(np.frexp(weight.max())[1])
     return weight if abs(exponent) < 200 else np.ldexp(weight, -exponent)
 
@@ -311,7 +311,7 @@ def moderate(weight):
 
 
 def from_table(value, table, *, name, kind):
-    """Strings are looked up in `table`, objects of `kind` pass; one message for all the rest."""
+    """Look up strings in `table` and accept objects of `kind`; refuse all other values."""
     if isinstance(value, str) and value in table:
         return table[value]()
     if isinstance(value, kind):
@@ -321,14 +321,14 @@ def from_table(value, table, *, name, kind):
 
 
 def check_count(value, name, kind="a whole number"):
-    """A whole number of at least 1."""
+    """Validate a whole number of at least 1."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
         raise ValueError(f"{name} must be {kind} of at least 1, got {value!r}.")
     return int(value)
 
 
 def check_not_negative(value, name, meaning):
-    """A finite real number of at least 0."""
+    """Validate a finite real number of at least 0."""
     if (
         not isinstance(value, Real)
         or isinstance(value, bool)
@@ -339,7 +339,7 @@ def check_not_negative(value, name, meaning):
 
 
 def look_up(value, table, name):
-    """The entry of a string in a table; one message for all other values."""
+    """The entry of a string in a table; refuse all other values."""
     if not isinstance(value, str) or value not in table:
         names = ", ".join(map(repr, table))
         raise ValueError(f"{name} must be one of {names}, got {value!r}.")
@@ -347,7 +347,7 @@ def look_up(value, table, name):
 
 
 def check_confidence_level(confidence_level):
-    """A number strictly between 0 and 1."""
+    """Validate a number strictly between 0 and 1."""
     if not (isinstance(confidence_level, (int, float)) and 0 < confidence_level < 1):
         raise ValueError(
             f"confidence_level must lie strictly between 0 and 1, got {confidence_level!r}."
@@ -358,17 +358,16 @@ def check_confidence_level(confidence_level):
 
 
 def to_numpy(values, *, name):
-    """An array of another library on the CPU -> NumPy array; all other values pass as they are.
+    """An array of another library on the CPU -> NumPy array; other values are returned unchanged.
 
-    A tensor that requires gradients is detached: results are numbers and NumPy arrays, which
-    nobody can differentiate by mistake.
+    A tensor that requires gradients is detached, as results are numbers and NumPy arrays.
     """
     if isinstance(values, np.ndarray) or not hasattr(values, "__dlpack__"):
         return values
     owned = values.detach() if getattr(values, "requires_grad", False) is True else values
     try:
         array = np.asarray(owned)
-        # Without a protocol that numpy.asarray knows, the whole array became one object.
+        # Without a protocol that numpy.asarray supports, the result is one object.
         return np.from_dlpack(owned) if array.ndim == 0 and array.dtype == object else array
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         kind = f"{type(values).__module__}.{type(values).__qualname__}"

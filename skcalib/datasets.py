@@ -1,8 +1,8 @@
-"""Simulators with the truth attached.
+"""Simulators of data sets whose true calibration errors are known.
 
-Each returns a `sklearn.utils.Bunch` with the labels ``y``, the forecasts ``y_proba`` of shape
-(n, K), the ``posterior`` E[Y|S] or E[Y|X] that the labels were drawn from, features ``X`` where
-there are any, and ``truth``, a dict of exact expected values under the conventions of skcalib
+Each simulator returns a `sklearn.utils.Bunch` with the labels ``y``, the forecasts ``y_proba`` of
+shape (n, K), the ``posterior`` E[Y|S] or E[Y|X] that the labels were drawn from, features ``X``
+where there are any, and ``truth``, a dict of exact expected values under the conventions of skcalib
 (natural logarithm; Brier halved for K = 2).
 """
 
@@ -69,7 +69,7 @@ def make_tempered_simplex(
     ((100, 2), 0.036603)
     """
     n_samples, n_classes = check_sizes(n_samples, n_classes)
-    # Beyond these the quadrature of the truth would miss where the forecasts differ.
+    # Outside this range the quadrature of the truth would be inaccurate.
     within = "a number from 0.01 to 100", 0.01, 100
     label_temperature = check_real(label_temperature, "label_temperature", *within)
     score_temperature = check_real(score_temperature, "score_temperature", *within)
@@ -99,7 +99,7 @@ def _tempered_truth(label_temperature, score_temperature):
     for name, score in (("brier", Brier()), ("log", LogLoss())):
 
         def calibration(u, score=score):
-            if isinstance(score, LogLoss):  # finite, although the forecast may be 0 for a float
+            if isinstance(score, LogLoss):  # finite where the forecast underflows to 0
                 z = logit(u) / label_temperature
                 return logit_divergence(z / score_temperature, z)
             q = pair(u, label_temperature)
@@ -108,8 +108,8 @@ def _tempered_truth(label_temperature, score_temperature):
         def refinement(u, score=score):
             return score.entropy(pair(u, label_temperature))
 
-        # Symmetric in u and 1 - u: half of the interval keeps the quadrature away from 1.
-        # With the full output it does not warn where the last digits are out of reach.
+        # Symmetric in u and 1 - u: half of the interval avoids rounding near 1. `full_output`
+        # suppresses the warning where the tolerance is not reached.
         integrate = partial(quad, a=0, b=0.5, epsabs=1e-13, epsrel=1e-12, full_output=1)
         truth[name] = 0.0 if score_temperature == 1 else 2 * integrate(calibration)[0]
         truth[f"refinement_{name}"] = 2 * integrate(refinement)[0]
@@ -128,7 +128,7 @@ LINKS = {
 
 
 def make_grouping_problem(n_samples=1000, *, heterogeneity=1.0, link="sigmoid", random_state=None):
-    r"""A calibrated classifier that is wrong for everybody (L23, figure 4).
+    r"""A calibrated classifier whose forecasts differ from E[Y|X] (L23, figure 4).
 
     :math:`X \sim N(0, \Sigma)` with 5.5 on the diagonal of :math:`\Sigma` and 4.5 beside it,
     :math:`S = \sigma(x_1 + x_2)` and
@@ -183,14 +183,14 @@ def make_grouping_problem(n_samples=1000, *, heterogeneity=1.0, link="sigmoid", 
 
 def _grouped(score, rest, shift):
     shift = shift * np.minimum(score, rest)
-    # Two probabilities of one sum to more than one by rounding.
+    # Rounding may leave [0, 1].
     return np.clip(np.stack([rest - shift, score + shift], axis=-1), 0, 1)
 
 
 def _grouping_truth(heterogeneity, psi):
     """Gauss-Legendre quadrature over the two independent normal directions."""
-    # The score has a kink at 0, and the links at -1, 0 and 1. Symmetry leaves the half line of the
-    # score, and 12 deviations hold all mass.
+    # The score has a kink at 0, and the links at -1, 0 and 1. By symmetry the half line of the
+    # score is enough. The mass beyond 12 standard deviations is negligible.
     z, z_weight = _normal_quadrature(0, 12)
     t, t_weight = _normal_quadrature(-12, -1, 0, 1, 12)
     z, t = np.sqrt(20) * z[:, None], t[None, :]
@@ -212,31 +212,10 @@ def _normal_quadrature(*ends):
     return nodes, ((high - low) / 2 * weight).ravel() * norm.pdf(nodes)
 
 
-def _draw(posterior, rng):
-    """One label per row of `posterior`."""
-    level = rng.random_sample(len(posterior))[:, None] * posterior.sum(axis=1, keepdims=True)
-    return (posterior.cumsum(axis=1)[:, :-1] < level).sum(axis=1)
-
-
-# --- Simulators of W19 and F24, public through `skcalib.datasets` ---------------------------------
+# --- Simulators of W19 and F24 --------------------------------------------------------------------
 
 
 MODELS = dict.fromkeys(("M1", "M2", "M3"))
-
-
-def check_sizes(n_samples, n_classes=2):
-    """Whole numbers, of at least one sample and two classes."""
-    if check_count(n_classes, "n_classes") < 2:
-        raise ValueError(f"n_classes must be at least 2, got {n_classes!r}.")
-    return check_count(n_samples, "n_samples"), int(n_classes)
-
-
-def check_real(value, name, expected="finite", low=-np.inf, high=np.inf):
-    """A finite real number between two others, these included."""
-    real = isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(value)
-    if not real or not low <= value <= high:
-        raise ValueError(f"{name} must be {expected}, got {value!r}.")
-    return float(value)
 
 
 def make_widmann(n_samples=250, *, model="M1", n_classes=10, concentration=0.1, random_state=None):
@@ -278,7 +257,7 @@ def make_widmann(n_samples=250, *, model="M1", n_classes=10, concentration=0.1, 
         concentration, "concentration", "positive and finite", np.nextafter(0, 1)
     )
     rng = check_random_state(random_state)
-    # Gamma(a) = Gamma(a + 1) U^(1/a): logarithms do not underflow for a small concentration.
+    # Gamma(a) = Gamma(a + 1) U^(1/a) in distribution; logarithms do not underflow for small a.
     shape = (n_samples, n_classes)
     log_gamma = np.log(rng.standard_gamma(concentration + 1, size=shape))
     log_gamma += np.log(rng.uniform(size=shape)) / concentration
@@ -359,7 +338,7 @@ def make_logistic_scores(n_samples=1000, intercept=0.5, slope=-1.5, *, random_st
     )
 
 
-@cache  # a study draws many data sets of one model
+@cache  # studies draw many data sets from one model
 def _logistic_truth(intercept, slope):
     """Integrals over x, split where the forecast crosses the posterior."""
 
@@ -374,10 +353,10 @@ def _logistic_truth(intercept, slope):
         pieces = pairwise(points)
         return sum(quad(integrand, low, high, epsabs=1e-13)[0] for low, high in pieces)
 
-    # d sigma(q) / d sigma(f) along x, on a grid and refined: smooth and without a closed form.
+    # d sigma(q) / d sigma(f) along x, which has no closed form, on a fine grid.
     x = np.linspace(-20, 20, 400_001)
     f, q = intercept + slope * x, -2 * x
-    with np.errstate(over="ignore"):  # of a steep forecast it is no float: infinite
+    with np.errstate(over="ignore"):  # it may overflow to infinity for steep forecasts
         ratio = np.abs(2 / slope) * np.exp(_log_slope(q) - _log_slope(f))
     return {
         "tce": mean(lambda f, q: abs(expit(q) - expit(f))),
@@ -387,14 +366,38 @@ def _logistic_truth(intercept, slope):
     }
 
 
+def _log_slope(z):
+    """Log of the derivative of the logistic function."""
+    return -np.logaddexp(0, z) - np.logaddexp(0, -z)
+
+
+# --- Shared helpers -------------------------------------------------------------------------------
+
+
+def _draw(posterior, rng):
+    """One label per row of `posterior`."""
+    level = rng.random_sample(len(posterior))[:, None] * posterior.sum(axis=1, keepdims=True)
+    return (posterior.cumsum(axis=1)[:, :-1] < level).sum(axis=1)
+
+
 def logit_divergence(f, q):
-    """Kullback-Leibler divergence of sigma(q) from sigma(f), where these may be 0 for a float."""
+    """Kullback-Leibler divergence of sigma(q) from sigma(f), finite where these underflow."""
     # log sigma(q) - log sigma(f), each as a difference of log(1 + e^.) terms.
     positive = np.logaddexp(0, -f) - np.logaddexp(0, -q)
     negative = np.logaddexp(0, f) - np.logaddexp(0, q)
     return expit(q) * positive + expit(-q) * negative
 
 
-def _log_slope(z):
-    """Log of the derivative of the logistic function."""
-    return -np.logaddexp(0, z) - np.logaddexp(0, -z)
+def check_sizes(n_samples, n_classes=2):
+    """Validate the numbers of samples and classes: at least one and at least two."""
+    if check_count(n_classes, "n_classes") < 2:
+        raise ValueError(f"n_classes must be at least 2, got {n_classes!r}.")
+    return check_count(n_samples, "n_samples"), int(n_classes)
+
+
+def check_real(value, name, expected="finite", low=-np.inf, high=np.inf):
+    """Validate a finite real number in the interval [low, high]."""
+    real = isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(value)
+    if not real or not low <= value <= high:
+        raise ValueError(f"{name} must be {expected}, got {value!r}.")
+    return float(value)

@@ -1,6 +1,8 @@
 """Predictions from files: .npz, .csv and, where pandas and pyarrow are installed, .parquet.
 
-Nothing that a file holds is executed: arrays are loaded without pickle.
+`read_predictions` is the public function, and `Predictions` its result. The readers of the file
+formats follow, then the translation of a table into labels and probabilities, where the names of
+columns denote classes. No content of a file is executed: arrays are loaded without pickle.
 """
 
 import csv
@@ -14,17 +16,18 @@ import numpy as np
 
 from skcalib._column_names import forms, is_plain, match_names, read_name
 
+LABEL_NAMES = ("y_true", "ground_truth", "label", "target", "y")
 PROBA_NAMES = ("y_proba", "predictions")
 SUFFIXES = (".npz", ".csv", ".parquet")
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """What a file holds.
+    """Content of a file of predictions.
 
-    ``labels`` has the class of each column, and the negative and the positive class of
-    probabilities of shape (n,); None where the file does not say it. ``features`` are None where
-    there are none, and ``event`` is the class that was asked for.
+    ``labels`` has the class of each column, or the negative and the positive class of
+    probabilities of shape (n,); None where the file does not name them. ``features`` are None where
+    there are none, and ``event`` is the requested class.
     """
 
     y_true: np.ndarray
@@ -34,7 +37,7 @@ class Predictions:
     event: object = None
 
     def in_order_of(self, labels):
-        """The same predictions with their classes in another order, where these are the same."""
+        """The same predictions with their classes in another order, if the classes are the same."""
         if self.labels is None or labels is None or self.event is not None:
             return self
         order = [k for label in labels for k, own in enumerate(self.labels) if own == label]
@@ -73,12 +76,12 @@ def read_predictions(path, *, label_column=None, event=None):
     Returns
     -------
     Predictions
-        What the file holds. Probabilities are not validated further.
+        Content of the file. Probabilities are not validated further.
 
     Raises
     ------
     ValueError
-        If the file cannot be read as such, in one sentence.
+        If the file cannot be read as such.
 
     Examples
     --------
@@ -113,12 +116,12 @@ def read_predictions(path, *, label_column=None, event=None):
 
 
 def _with_event(name, predictions, event):
-    """Predictions of arrays: a single column, which has no name, is the one of the event."""
+    """Predictions of arrays: a single column has no name and is the probability of the event."""
     classes = predictions.labels
     if classes is None:
         classes = np.unique(predictions.y_true)
     classes = classes.tolist()
-    if len(classes) == 1:  # a class that no row has
+    if len(classes) == 1:  # the other class does not occur
         other = [0, 1] if classes[0] in (0, 1) else [-1, 1] if classes[0] == -1 else [event]
         classes = [*classes, *(one for one in other if one != classes[0])]
     return replace(predictions, event=classes[find_event(name, event, classes)])
@@ -208,24 +211,14 @@ def _read_parquet(path):
     return [str(name) for name in frame.columns], [frame[name].to_numpy() for name in frame.columns]
 
 
-# --- From the columns of a table to labels and probabilities: the names of columns are classes ----
-
-
-LABEL_NAMES = ("y_true", "ground_truth", "label", "target", "y")
-#: By how much rounding may change the sum of a row.
-ROUNDING = 0.02
-_DESCRIBED = 50  # classes; a sentence about more columns than that names none of them
-_WHAT_TO_KEEP = (
-    "keep the column of labels and one column of probabilities for each class (of two classes, one "
-    "is enough); features go into the array X of an .npz file"
-)
+# --- Tables ---------------------------------------------------------------------------------------
 
 
 def read_table(name, header, columns, *, label_column=None, event=None):
     """Columns of the table `name` -> labels, probabilities, class of each column, event.
 
-    A single column of probabilities comes back as shape (n,), the probability of the last class;
-    that is the event, where one is given. The event of several columns is the class itself.
+    A single column of probabilities is returned with shape (n,), as the probability of the last
+    class, which is the event where one is given. For several columns the event is the class itself.
     """
     for column in header:
         if column and header.count(column) > 1:
@@ -248,7 +241,7 @@ def read_table(name, header, columns, *, label_column=None, event=None):
 
 
 def find_event(name, event, classes):
-    """The place of the class that a user calls `event`, in any letter case if that is clear."""
+    """Index of the class named `event`, in any letter case if the match is unique."""
     if len(classes) > 2:
         raise ValueError(
             f"--event is for two classes, but {name} has {len(classes)}: leave it out."
@@ -261,11 +254,11 @@ def find_event(name, event, classes):
     raise ValueError(f"--event {event} is not a class of {name}: its classes are {_and(classes)}.")
 
 
-# --- the parts of a table -------------------------------------------------------------------------
+# --- Parts of a table -----------------------------------------------------------------------------
 
 
 def _without_index(header, columns):
-    """Without the row numbers that pandas writes as a first column without a name."""
+    """Drop the row numbers that pandas writes as a first column without a name."""
     if header[0] in ("", "Unnamed: 0", "__index_level_0__"):
         counted = np.arange(len(columns[0])).astype(str)
         if np.array_equal(np.asarray(columns[0]).astype(str), counted):
@@ -332,7 +325,7 @@ def _is_number(value):
     return True
 
 
-# --- one column of probabilities ------------------------------------------------------------------
+# --- One column of probabilities ------------------------------------------------------------------
 
 
 def _single(name, column, y_true, proba, label_column, event):
@@ -344,14 +337,14 @@ def _single(name, column, y_true, proba, label_column, event):
     place = _class_of_single(name, column, classes, label_column, wanted)
     if wanted is not None and wanted != place:
         place = wanted
-        if proba.min() >= 0 and proba.max() <= 1:  # anything else is refused later, as it is
+        if proba.min() >= 0 and proba.max() <= 1:  # other values are refused later, unchanged
             proba = 1 - proba
     labels = np.array([classes[1 - place], classes[place]])
     return y_true, proba, labels, None if wanted is None else labels[1]
 
 
 def _both(name, column, observed, event):
-    """The two classes of a single column, in order; rows may hold one of them only."""
+    """The two classes of a single column, in order; the rows may contain only one of them."""
     if len(observed) > 2:
         raise ValueError(
             f"{name} has {len(observed)} labels ({_and(observed)}), but one column of "
@@ -375,7 +368,7 @@ def _both(name, column, observed, event):
 
 
 def _class_of_single(name, column, classes, label_column, wanted):
-    """The place of the class that a single column is the probability of."""
+    """Index of the class whose probability a single column holds."""
     reading = read_name(column, classes, default=1 if wanted is None else wanted)
     if reading.kind == "class":
         return reading.place
@@ -404,11 +397,20 @@ def _class_of_single(name, column, classes, label_column, wanted):
     )
 
 
-# --- one column for each class --------------------------------------------------------------------
+# --- One column for each class --------------------------------------------------------------------
+
+
+#: Largest deviation of the sum of a row from 1 that rounding may cause.
+ROUNDING = 0.02
+_DESCRIBED = 50  # with more classes, messages do not describe the names of single columns
+_WHAT_TO_KEEP = (
+    "keep the column of labels and one column of probabilities for each class (of two classes, one "
+    "is enough); features go into the array X of an .npz file"
+)
 
 
 def _several(name, names, y_true, proba, event):
-    """Columns are classes: those of the labels, and classes that no row has."""
+    """Columns are classes: those of the labels, and classes that do not occur."""
     observed = np.unique(y_true).tolist()
     reading = match_names(names, observed) or _one_by_one(name, names, observed)
     extra = [k for k, place in enumerate(reading) if isinstance(place, str)]
@@ -424,7 +426,7 @@ def _several(name, names, y_true, proba, event):
 
 
 def _one_by_one(name, names, observed):
-    """Columns that are not named alike, as long as each names a class; otherwise what is wrong."""
+    """Classes of columns with names of different forms; raises if a column names no class."""
     missing = observed[0]
     if max(len(names), len(observed)) <= _DESCRIBED:
         readings = [read_name(column, observed) for column in names]
@@ -460,7 +462,7 @@ def _one_by_one(name, names, observed):
 
 
 def _check_extra(name, names, observed, proba, extra):
-    """Columns that no label has are classes without a row, or no probabilities at all."""
+    """Refuse additional columns unless they can be probabilities of classes that do not occur."""
     outside = [k for k in extra if proba[:, k].min() < 0 or proba[:, k].max() > 1]
     if outside:
         raise ValueError(
@@ -477,7 +479,7 @@ def _check_extra(name, names, observed, proba, extra):
 
 
 def _strangers(names, what=""):
-    """Columns that are no class, for a message."""
+    """Columns that name no class, for a message."""
     quoted = _and([repr(name) if name else "without a name" for name in names])
     if len(names) == 1:
         return f"the column {quoted}{what}, which is not named after a label"
@@ -485,7 +487,7 @@ def _strangers(names, what=""):
 
 
 def _and(words, limit=8):
-    """Words for a message; a thousand of them would hide what it says."""
+    """Words for a message, abbreviated if there are many."""
     words = [str(word) for word in words]
     if len(words) > limit:
         return f"{', '.join(words[:limit])}, ... ({len(words)} in all)"

@@ -1,11 +1,12 @@
-"""Notions of calibration: one projection step from a problem to the problems that are studied.
+"""Notions of calibration: maps from a problem to the problems that are evaluated.
 
 A notion maps forecasts and targets of shape (n, K) to one or several problems with their own
 columns. Targets may be labels or any conditional expectation of them: the maps are linear in the
 target.
 
-A one-hot target and the problems of a notion take several times the memory of a binary forecast.
-Nothing here holds more than a chunk of them.
+`check_events` and `Events` are for errors of one score at a time. They read the scores chunk by
+chunk, because a one-hot target and the problems of a notion take several times the memory of a
+binary forecast. `binary_events` lists the events that have one calibration curve each.
 """
 
 from dataclasses import dataclass, replace
@@ -211,8 +212,8 @@ class ClassGroups(Notion):
 def _rest(array):
     """Sum of all other columns, for each column.
 
-    Summed from both sides: 1 - p would lose a rest of 1e-20 beside a p of 1, and go below zero
-    where rounding left a probability above one.
+    Summed from both sides: 1 - p would lose a rest of 1e-20 if p is 1, and would be negative where
+    rounding left a probability above one.
     """
     before, after = np.zeros_like(array), np.zeros_like(array)
     np.cumsum(array[:, :-1], axis=1, out=before[:, 1:])
@@ -220,20 +221,20 @@ def _rest(array):
     return before + after
 
 
-#: Names at the door; objects inside.
+#: Notions by the names that arguments accept.
 NOTIONS = {"canonical": Canonical, "classwise": Classwise, "top_label": TopLabel}
 
 
-# --- Scores of events, read chunk by chunk: the door of errors that look at one score at a time ---
+# --- Scores of events, read by chunks -------------------------------------------------------------
 
 
-_CHUNK = 1 << 16  # entries that are read at a time: they stay in the cache
-_TABLE = 1 << 16  # whole labels in a range this wide are counted, not sorted
+_CHUNK = 1 << 16  # entries per chunk, which fits into the cache
+_TABLE = 1 << 16  # range of integer labels up to which they are counted, not sorted
 
 
 @dataclass(frozen=True)
 class Events:
-    """Forecasts (n, columns), the column of each label, and a notion that makes scores of them.
+    """Forecasts (n, columns), the column of each label, and a notion that turns them into scores.
 
     ``weight`` is None for equal weights, and otherwise divided by ``scale``, a power of two, so
     that squares of weights neither overflow nor vanish.
@@ -248,7 +249,7 @@ class Events:
 
     @property
     def n_samples(self):
-        """Number of samples that count."""
+        """Number of samples of positive weight."""
         return len(self.raw) if self.weight is None else int(np.count_nonzero(self.weight))
 
     def chunks(self, size=_CHUNK):
@@ -258,7 +259,7 @@ class Events:
         for start in range(0, len(self.raw), step):
             rows = slice(start, start + step)
             forecast, weight = self._forecast(rows), None
-            hit = (columns[:, None] == self.column[rows]).T  # many times faster than its transpose
+            hit = (columns[:, None] == self.column[rows]).T  # far faster than untransposed
             if self.weight is not None:
                 counts = self.weight[rows] > 0
                 forecast, hit, weight = forecast[counts], hit[counts], self.weight[rows][counts]
@@ -281,7 +282,7 @@ class Events:
         try:
             return check_proba(self.raw[rows])
         except ValueError:
-            check_proba(self.raw)  # raises too, and knows the number of the row
+            check_proba(self.raw)  # raises as well, with the number of the row in the whole array
             raise
 
 
@@ -296,7 +297,7 @@ def check_events(
     name="y_proba",
     remedy="pos_label",
 ):
-    """Arguments of a public function -> `Events`; the forecasts are checked as they are read."""
+    """Arguments of a public function -> `Events`; forecasts are validated as they are read."""
     y = check_y(y_true)
     raw = check_features(y_proba, name=name, n_samples=len(y))
     distinct, place, length, index = _look_up(y)
@@ -314,7 +315,7 @@ def check_events(
 
 
 def _look_up(y):
-    """Sorted distinct labels, and for every label an index into a table of so many entries.
+    """Sorted distinct labels, and the index of every label in a table.
 
     -> (distinct, place of each of them in the table, length of the table, index of each label)
     """
@@ -329,13 +330,13 @@ def _look_up(y):
     try:
         distinct, index = np.unique(y, return_inverse=True)
     except TypeError:
-        unique_labels(y)  # says so in a sentence
+        unique_labels(y)  # raises with a clear message
         raise
     return distinct, np.arange(len(distinct)), len(distinct), index.ravel()
 
 
 def _scores(notion, forecast, hit):
-    """Second columns of the problems of a notion, (m, P): those of the library without copies."""
+    """Second columns of the problems of a notion, (m, P); for built-in notions without copies."""
     kind = type(notion)
     if kind is Classwise:
         return forecast, hit
@@ -367,7 +368,7 @@ def _top(forecast, hit):
     return forecast[rows, top][:, None], hit[rows, top][:, None]
 
 
-# --- The binary events whose probability can be drawn as one calibration curve --------------------
+# --- Binary events with a calibration curve -------------------------------------------------------
 
 
 def binary_events(problem, pos_label, notion):

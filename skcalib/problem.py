@@ -1,7 +1,8 @@
-"""The problem that every function studies: labels, forecasts and weights, validated once.
+"""The validated input of public functions: labels, forecasts and weights as a `Problem`.
 
 Forecasts are float64 arrays of shape (n, K) with K >= 2, targets are one-hot arrays of the same
-shape and weights are positive float64 arrays of shape (n,).
+shape and weights are positive float64 arrays of shape (n,). The class of each column follows from
+the arguments and from the names of the columns.
 """
 
 import re
@@ -23,12 +24,12 @@ from skcalib._validation import (
     unique_labels,
 )
 
-_READ_ONE_BY_ONE = 20  # names of more columns are read together, or not at all
+_READ_ONE_BY_ONE = 20  # up to this number, column names are also read one by one
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Forecasts, targets and weights that belong together, validated.
+    """Validated forecasts, targets and weights of the same samples.
 
     ``forecast`` and ``target`` have shape (n, K), K >= 2; ``weight`` has shape (n,) and is
     positive; ``classes`` names the K columns.
@@ -61,7 +62,7 @@ def check_problem(
     forecast, target = _check_simplex(raw, name), one_hot(y, classes)
     weight = moderate(check_weight(sample_weight, len(y)))
     counts = weight > 0
-    if not counts.all():  # a sample of weight zero does not count
+    if not counts.all():  # zero-weight samples are dropped
         forecast, target, weight = forecast[counts], target[counts], weight[counts]
     return Problem(forecast, target, weight, classes)
 
@@ -80,7 +81,7 @@ def event_last(problem, pos_label=None):
 def classes_of_columns(
     y, y_proba, n_columns, *, labels=None, pos_label=None, name="y_proba", remedy="pos_label"
 ):
-    """The class of each column, as arguments and the names of the columns say.
+    """The class of each column, from the arguments and the names of the columns.
 
     A single column that names a class holds its probability. `labels` and `pos_label` decide
     where the name does not, and must not contradict it. Names of several columns must not
@@ -103,7 +104,7 @@ def classes_of_columns(
 
 
 def check_column_names(y_proba, classes, name):
-    """Refuse names of columns that contradict the known classes of the columns."""
+    """Refuse names of columns that contradict the known classes."""
     columns = getattr(y_proba, "columns", None)
     column = _name_of_single(y_proba) if columns is None or len(columns) == 1 else None
     if column is None:
@@ -113,9 +114,9 @@ def check_column_names(y_proba, classes, name):
 
 
 def _classes_by_name(column, classes, name, *, given, remedy):
-    """Two classes, the one that a single column is the probability of in the last place.
+    """Two classes; the class of a single column of probabilities comes last.
 
-    `given`: the order of `classes` is that of arguments, not of sorted labels.
+    `given`: the order of `classes` comes from arguments, not from sorted labels.
     """
     if isinstance(column, int):  # the column of another frame, or the number of the only column
         if given or column != classes[0]:
@@ -147,7 +148,7 @@ def _contradiction_remedy(named, other, remedy):
 
 
 def _unclear(what, classes, name, remedy):
-    """The error of a single column whose class is not known."""
+    """The error for a single column whose class is unknown."""
     first, second = classes.tolist()
     remedy = {
         None: f"rename it after one of them, such as 'p_{second}'",
@@ -164,9 +165,8 @@ def _unclear(what, classes, name, remedy):
 def _name_of_single(y_proba):
     """The name of a Series or of the only column of a frame; None where there is none.
 
-    Names that libraries give by themselves are none: the numbers of the columns of a pandas
-    frame, ``column_0`` of polars. The number that a Series has is kept as a whole number: it may
-    be one of several columns.
+    Default names of libraries are ignored: the column numbers of a pandas frame, ``column_0`` of
+    polars. The number of a Series is kept as a whole number: it may be one of several columns.
     """
     columns = getattr(y_proba, "columns", None)
     if columns is not None:
@@ -187,7 +187,7 @@ def _text_of(name):
 
 
 def _check_order(y_proba, classes, name, *, remedy="labels"):
-    """A data frame whose columns are the classes in another order would be read wrongly."""
+    """Refuse a data frame whose columns are named after the classes in another order."""
     columns = list(getattr(y_proba, "columns", ()))
     expected = classes.tolist()
     if len(columns) != len(expected) or columns == expected:

@@ -1,15 +1,17 @@
-r"""Proper scores: one concave entropy and its gradient; everything else follows.
+r"""Scores: distances between targets and forecasts, and proper scores.
 
-A proper score is written with its generalised entropy :math:`H`, a concave function of the
-forecast :math:`s`. For a target :math:`q` (a label, or any conditional expectation of labels)
+`Divergence` is the base class of all scores; `TotalVariation` and `Lp` are distances only.
+`ProperScore` is the base class of proper scores, which follow from a concave entropy and its
+gradient. A proper score is written with its generalised entropy :math:`H`, a concave function of
+the forecast :math:`s`. For a target :math:`q` (a label, or any conditional expectation of labels)
 
 .. math::
 
     L(q, s) = H(s) + \langle \nabla H(s), q - s \rangle , \qquad
     D(q, s) = L(q, s) - H(q) \ge 0 .
 
-:math:`L` is the expected loss when labels are drawn from :math:`q`, :math:`D` the Bregman
-divergence of :math:`-H`. Both are losses: they go down as the forecast improves.
+:math:`L` is the expected loss when labels are drawn from :math:`q`, and :math:`D` is the Bregman
+divergence of :math:`-H`. Both are losses: lower is better.
 """
 
 import numpy as np
@@ -98,7 +100,7 @@ class Lp(Divergence):
         return scale * np.sum(distance**self.p, axis=-1)
 
 
-# --- Proper scores -------------------------------------------------------------------------------
+# --- Proper scores --------------------------------------------------------------------------------
 
 
 class ProperScore(Divergence):
@@ -148,7 +150,7 @@ class ProperScore(Divergence):
         raise NotImplementedError
 
     def statistic(self, y):
-        """What the forecast is the mean of: the one-hot label itself, unless overridden."""
+        """The statistic whose mean is forecast: the one-hot label, unless overridden."""
         return y
 
     def loss(self, target, forecast):
@@ -168,7 +170,7 @@ class ProperScore(Divergence):
         """
         target, forecast = _arrays(target, forecast)
         step = np.asarray(target) - forecast
-        # 0 * infinity is 0 here, as in 0 log 0: no step is taken along that coordinate.
+        # 0 * infinity is 0 here, as in 0 log 0: the step along that coordinate is zero.
         slope = np.where(step == 0, 0.0, self.gradient(forecast))
         return self.entropy(forecast) + np.sum(slope * step, axis=-1)
 
@@ -176,11 +178,12 @@ class ProperScore(Divergence):
         r"""Gradient of the loss in the forecast, shape (n, K).
 
         It is :math:`\nabla^2 H(s)\, (q - s)`, the change of the gradient along the step to the
-        target; taken by differences inside the simplex unless a score knows it in closed form.
+        target. It is computed by differences inside the simplex, unless a score overrides this
+        method with a closed form.
         """
         step = np.asarray(target) - forecast
-        # A probability that grows from near zero may pass a bend: there the step is short beside
-        # it, and for the others still long beside rounding.
+        # A gradient may bend strongly near zero. For a small probability that grows, the step is
+        # short relative to that probability; otherwise it is long relative to rounding.
         grows = (step > 0) & (forecast > 0) & (self.domain == "simplex")
         own = np.where(grows, 1e-3 * forecast / np.where(grows, step, 1.0), np.inf)
         short = np.clip(own.min(axis=-1, keepdims=True), np.finfo(np.float64).tiny, 1e-4)
@@ -188,9 +191,9 @@ class ProperScore(Divergence):
         return np.where(own < 1e-4, *slopes)
 
     def _gradient_change(self, forecast, step, h):
-        """Derivative of the gradient along `step`, from points 0, h and 2 h on the way."""
+        """Derivative of the gradient along `step`, from its values at 0, h and 2 h."""
         here, near, far = (self.gradient(forecast + k * h * step) for k in (0, 1, 2))
-        with np.errstate(invalid="ignore"):  # infinite slopes at 0, where no step is taken
+        with np.errstate(invalid="ignore"):  # infinite slopes at 0, where the step is zero
             return np.where(step == 0, 0.0, 4 * near - far - 3 * here) / (2 * h)
 
     def logit_loss(self, target, logits):
@@ -203,15 +206,14 @@ class ProperScore(Divergence):
     def divergence(self, target, forecast):
         """Bregman divergence D(target, forecast) = loss(target, forecast) - H(target), shape (n,).
 
-        Zero when both agree. Rounding cannot make it negative: what falls below zero by rounding
-        is zero.
+        Zero if both agree. Negative values from rounding are set to zero.
         """
         target, forecast = _arrays(target, forecast)
         return np.maximum(self.loss(target, forecast) - self.entropy(target), 0.0)
 
 
 def _arrays(target, forecast):
-    """Tensors of other libraries become NumPy arrays, as they do at every other door."""
+    """Tensors of other libraries become NumPy arrays, as in every public function."""
     return to_numpy(target, name="target"), to_numpy(forecast, name="forecast")
 
 
@@ -251,8 +253,8 @@ class Brier(ProperScore):
 class LogLoss(ProperScore):
     r"""Logarithmic score, in nats: :math:`L(y, s) = -\log s_y`, Shannon entropy, KL divergence.
 
-    Range [0, infinity]. A label that was given probability 0 costs infinity: that is an answer,
-    and no probability is clipped to avoid it.
+    Range [0, infinity]. The loss of a label of probability 0 is infinite; probabilities are not
+    clipped.
 
     Examples
     --------
@@ -277,7 +279,7 @@ class LogLoss(ProperScore):
         return 1 - np.where(np.asarray(target) == 0, 0.0, ratio)
 
     def logit_loss(self, target, logits):
-        # Through the logarithm of the forecast: a forecast that underflows costs a finite loss.
+        # From the logarithm of the forecast: the loss is finite where the forecast underflows.
         log_forecast = log_softmax(logits, axis=1)
         mass = np.sum(target, axis=1, keepdims=True)
         return -np.sum(target * log_forecast, axis=1), mass * np.exp(log_forecast) - target
@@ -342,5 +344,5 @@ class DawidSebastiani(ProperScore):
         return moments[..., 1] - np.square(moments[..., 0])
 
 
-#: Names at the door; objects inside.
+#: Scores by the names that arguments accept.
 SCORES = {"brier": Brier, "log": LogLoss, "spherical": Spherical}

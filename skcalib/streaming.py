@@ -1,4 +1,7 @@
-"""Binned errors of forecasts that arrive in chunks, or that lie on several machines."""
+"""Binned errors of forecasts that arrive in chunks or are stored on several machines.
+
+`IncrementalReliability` is the public class. `RunningSums` are the compensated sums that it keeps.
+"""
 
 from dataclasses import dataclass
 
@@ -23,16 +26,17 @@ from skcalib.notions import Notion, check_events
 class IncrementalReliability(BaseEstimator):
     r"""Binned errors and reliability bins of a stream: `partial_fit` by chunks, `merge` of parts.
 
-    Keeps, for each bin, the sums from which :func:`calibration_error` and :func:`reliability_bins`
-    are read, and no sample. The results are those of these functions on all samples at once, but
-    for roundings inside of chunks, of less than 1e-15. Sums over chunks are compensated: neither
-    their number, nor their order, nor how parts were merged changes a sum by more than its last
-    bit, and nearly never by that.
+    Stores no samples, only the sums for each bin from which :func:`calibration_error` and
+    :func:`reliability_bins` are computed. The results are those of these functions on all
+    samples at once, up to rounding errors within chunks of less than 1e-15. Sums over chunks are
+    compensated: the number of chunks, their order and the way of merging rarely change a sum, and
+    never by more than its last bit.
 
     Bins must be known before the first sample: of equal width, or with given edges. Edges of equal
-    mass are order statistics of all scores, which no sum can tell; take them from a pilot sample
-    and pass them, ``n_bins=np.unique(reliability_bins(y0, p0, n_bins=15)[0].edges)``. Labels have
-    no say in them, so that the pilot may be part of the stream; the masses are nearly equal.
+    mass are order statistics of all scores and cannot be computed from sums; take them from a pilot
+    sample and pass them, ``n_bins=np.unique(reliability_bins(y0, p0, n_bins=15)[0].edges)``. The
+    edges do not depend on labels, so the pilot may be part of the stream; the masses are nearly
+    equal.
 
     Parameters
     ----------
@@ -40,7 +44,8 @@ class IncrementalReliability(BaseEstimator):
         The class of each column of `y_proba`; [negative, positive] for a single column. Needed
         because a chunk may lack a class.
     n_bins : int or array-like of edges, default=15
-        Number of bins of equal width, or the edges from 0 to 1, as in :func:`calibration_error`.
+        Number of bins of equal width, or the edges from 0 to 1, as in
+        :func:`calibration_error`.
     notion : {"top_label", "classwise", "canonical"} or Notion, default="top_label"
         As in :func:`calibration_error`; ``Classwise("sum")`` for the sum over classes.
 
@@ -80,7 +85,7 @@ class IncrementalReliability(BaseEstimator):
     0.1019
     """
 
-    # The arguments of a metric are the data, nothing that a meta-estimator could route.
+    # The arguments of a metric are data, not metadata that a meta-estimator could route.
     __metadata_request__fit = {"y_true": UNUSED, "y_proba": UNUSED}  # noqa: RUF012
     __metadata_request__partial_fit = {"y_true": UNUSED, "y_proba": UNUSED}  # noqa: RUF012
 
@@ -90,7 +95,7 @@ class IncrementalReliability(BaseEstimator):
         self.notion = notion
 
     def fit(self, y_true, y_proba, sample_weight=None):
-        """Forget what was seen, and see these samples.
+        """Reset, and add these samples.
 
         Parameters
         ----------
@@ -105,7 +110,7 @@ class IncrementalReliability(BaseEstimator):
         return self._become(self._read(self._plan(), y_true, y_proba, sample_weight))
 
     def partial_fit(self, y_true, y_proba, sample_weight=None):
-        """See a chunk of samples.
+        """Add a chunk of samples.
 
         Parameters
         ----------
@@ -125,13 +130,13 @@ class IncrementalReliability(BaseEstimator):
         ------
         ValueError
             For invalid input, an empty chunk, a chunk whose weights sum to zero, and parameters
-            that were changed since the first chunk. What was seen before is kept.
+            that were changed since the first chunk. Previous chunks are kept.
         """
         chunk = self._read(self._plan(), y_true, y_proba, sample_weight)
         return self._become(total(self._seen(), chunk))
 
     def merge(self, other):
-        """What an object would know that had seen the samples of both.
+        """The object for the samples of both.
 
         Parameters
         ----------
@@ -195,7 +200,7 @@ class IncrementalReliability(BaseEstimator):
         return [record_of_bins(one, self._sums.scale) for one in self._sums.bins()]
 
     def _plan(self):
-        """The parameters, checked."""
+        """The validated parameters."""
         if self.labels is None:
             raise ValueError(
                 "labels must list the classes in the order of the columns of y_proba, because a "
@@ -210,7 +215,7 @@ class IncrementalReliability(BaseEstimator):
         return Plan(check_label_list(self.labels), edges, check_notion(self.notion))
 
     def _read(self, plan, y_true, y_proba, sample_weight):
-        """Sums over some samples."""
+        """Sums over one chunk."""
         events = check_events(
             y_true,
             y_proba,
@@ -224,7 +229,7 @@ class IncrementalReliability(BaseEstimator):
         return RunningSums(plan, events.n_samples, events.scale, high, np.zeros_like(high))
 
     def _seen(self):
-        """Sums over all samples so far, or None; of the present parameters."""
+        """Sums over all samples so far, or None; refuse changed parameters."""
         if hasattr(self, "_sums"):
             self._sums.plan.refuse_other(self._plan())
             return self._sums
@@ -237,7 +242,7 @@ class IncrementalReliability(BaseEstimator):
         return self
 
 
-# --- Sums over bins that add up without a trace of their order ------------------------------------
+# --- Compensated sums over bins -------------------------------------------------------------------
 
 
 FIELDS = ("mass", "score", "label", "square_mass", "square_gap")
@@ -245,14 +250,14 @@ FIELDS = ("mass", "score", "label", "square_mass", "square_gap")
 
 @dataclass(frozen=True)
 class Plan:
-    """What sums must have in common to be added."""
+    """Parameters that must agree for sums to be added."""
 
     labels: np.ndarray
     n_bins: np.ndarray
     notion: Notion
 
     def refuse_other(self, other):
-        """Name the parameter that differs."""
+        """Raise if a parameter differs, and name it."""
         mine, theirs = self.notion, other.notion
         alike = {
             "labels": self.labels.tolist() == other.labels.tolist(),
@@ -271,8 +276,8 @@ class Plan:
 class RunningSums:
     """Sums ``high + low`` of shape (problems, fields, bins), of weights divided by ``scale``.
 
-    ``high`` is the sum rounded to float64, and ``low`` nearly all that rounding took from it: the
-    order in which a thousand million parts were added leaves no trace.
+    ``high`` is the sum rounded to float64, and ``low`` is its rounding error: the order of the
+    additions has no effect, even for 10^9 parts.
     """
 
     plan: Plan
@@ -290,7 +295,7 @@ class RunningSums:
         return RunningSums(self.plan, self.n_samples + other.n_samples, scale, *total)
 
     def _at(self, scale):
-        """Sums of weights divided by another power of two, which rounds nothing."""
+        """Sums of weights divided by another power of two, which is exact."""
         factor = self.scale / scale
         powers = np.array([factor**2 if name == "square_mass" else factor for name in FIELDS])
         return self.high * powers[:, None], self.low * powers[:, None]
@@ -301,12 +306,12 @@ class RunningSums:
 
 
 def _two_sum(a, b):
-    """The rounded sum and what rounding took from it, exactly (Knuth)."""
+    """The rounded sum and its exact rounding error (Knuth)."""
     total = a + b
     of_b = total - a
     return total, (a - (total - of_b)) + (b - of_b)
 
 
 def total(one, two):
-    """The sum of two `RunningSums`, where None has seen nothing."""
+    """The sum of two `RunningSums`, where None is empty."""
     return (one or two) if one is None or two is None else one + two

@@ -1,4 +1,4 @@
-"""What theory says of binned errors: bias, number of bins, and error on new data (F24)."""
+"""Bounds for binned errors: bias, number of bins, and error on new data (F24)."""
 
 from importlib import import_module
 
@@ -15,7 +15,7 @@ __all__ = [
 
 
 def __getattr__(name):
-    """Names of `supersample`, which trains classifiers: the errors import this package."""
+    """Names of `supersample`, imported on request because it imports the errors."""
     if name in ("InformationEstimate", "SupersampleEvaluation", "evaluate_supersample"):
         return getattr(import_module("skcalib.theory.supersample"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,6 +1,7 @@
-r"""Scalar bounds on the bias of binned calibration errors, and the number of bins (F24).
+r"""Bounds of binned calibration errors: number of bins, bias, and generalization (F24).
 
-With forecasts f of the positive class, labels y in {0, 1} and B bins I_1, ..., I_B,
+`optimal_n_bins` and `ece_bias_bound` are for held-out samples. With forecasts f of the positive
+class, labels y in {0, 1} and B bins I_1, ..., I_B,
 
 .. math::
 
@@ -10,10 +11,11 @@ With forecasts f of the positive class, labels y in {0, 1} and B bins I_1, ..., 
 The ECE misses the TCE for two reasons: it averages over the samples in a bin (statistical bias,
 grows with B) and over the forecasts in a bin (binning bias, falls with B).
 
-Training samples make a classifier look calibrated. How far the ECE on them can be from the ECE on
-new samples is bounded by the information that the evaluated classifier carries about which
-samples it was trained on: conditional mutual information, given a *supersample* of n pairs of
-which U in {0, 1}^n chooses one for training and leaves the other for testing.
+`ece_generalization_bound` is for training samples, on which a classifier appears calibrated. The
+difference between the ECE on them and on new samples is bounded by the information that the
+evaluated classifier has about the choice of its training samples. It is a conditional mutual
+information, given a *supersample* of n pairs; U in {0, 1}^n chooses the sample of each pair that is
+used for training, and the other one is used for testing.
 """
 
 from dataclasses import dataclass
@@ -169,7 +171,7 @@ def ece_bias_bound(
             raise ValueError(
                 f"confidence_level must lie strictly between 0 and 1, got {confidence_level!r}."
             )
-        # The width of uniform bins is no matter of chance.
+        # The width of uniform bins is not random, so only quantile bins share delta.
         delta /= 2 if (term, strategy) == ("total", "quantile") else 1
     bound = 0.0
     if "statistical" in terms:
@@ -180,12 +182,12 @@ def ece_bias_bound(
 
 
 def sign_deviation(n_samples, n_bins, nats=0.0):
-    """sqrt(2 (B ln 2 + nats) / n): the largest of 2^B signed means, with `nats` to pay on top."""
+    """sqrt(2 (B ln 2 + nats) / n): bound of the largest of 2^B signed means."""
     return sqrt(2 * (n_bins * LOG2 + nats) / n_samples)
 
 
 def quantile_deviation(n_samples, n_bins):
-    """The r of F24: B samples are spent on the edges of the bins."""
+    """The r of F24, for bins whose edges are B of the n samples."""
     rest = n_samples - n_bins
     return sign_deviation(rest, n_bins) + 2 * n_bins / rest
 
@@ -229,7 +231,7 @@ def check_lipschitz(lipschitz):
 
 
 def check_samples_per_bin(n_samples, n_bins):
-    """Two samples per bin, which every bound needs."""
+    """At least two samples per bin, as every bound needs."""
     n_samples, n_bins = check_count(n_samples, "n_samples"), check_count(n_bins, "n_bins")
     if n_samples < 2 * n_bins:
         raise ValueError(
@@ -239,7 +241,7 @@ def check_samples_per_bin(n_samples, n_bins):
     return n_samples, n_bins
 
 
-# --- The binned error on the training samples against the error on new ones (F24) -----------------
+# --- Generalization bounds ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -262,7 +264,7 @@ def _ece_gap(s):
 
 def _tce_gap(s):
     width = (1 + s.lipschitz) / s.n_bins
-    if s.strategy == "quantile":  # the edges were learned too
+    if s.strategy == "quantile":  # the edges depend on the samples too
         width += (1 + s.lipschitz) * sign_deviation(s.n, s.n_bins, s.fcmi)
     return width + _ece_gap(s)
 
