@@ -1,4 +1,9 @@
-"""The binned calibration errors: ECE and its relatives."""
+"""Binned calibration errors: ECE, RMSCE, MCE and their variants.
+
+`calibration_error` and `reliability_bins` are the public functions. The sums over bins follow
+(`BinSums`), then the expectation of a binned error over data sets, by the folded normal
+distribution (G22).
+"""
 
 from dataclasses import dataclass
 
@@ -28,7 +33,7 @@ class ReliabilityBins:
     mean_score, mean_label : ndarray of shape (m,)
         Mean forecast and frequency of the event.
     gap_variance : ndarray of shape (m,)
-        Estimated variance of ``gap``; infinite for a sample that is alone.
+        Estimated variance of ``gap``; infinite for a single sample.
     gap : ndarray of shape (m,)
         ``mean_label - mean_score``: positive where forecasts are too low.
     """
@@ -178,7 +183,7 @@ def calibration_error(
 
 
 def error_of_bins(sums, notion, *, norm, squared, debiased):
-    """The error that `BinSums` of each problem of a notion hold."""
+    """The error from the `BinSums` of each problem of a notion."""
     powers = [_power(one, norm, debiased) for one in sums]
     if norm == "max":
         return max(powers)
@@ -249,7 +254,7 @@ def reliability_bins(
 
 
 def record_of_bins(sums, scale):
-    """The occupied bins of `BinSums` of weights that were divided by `scale`."""
+    """The occupied bins of `BinSums`, whose weights were divided by `scale`."""
     index = np.flatnonzero(sums.mass > 0)
     mass = sums.mass[index]
     means = (sums.score[index] / mass, sums.label[index] / mass, sums.mean_variance()[index])
@@ -259,7 +264,7 @@ def record_of_bins(sums, scale):
 def list_bins(events, n_bins, strategy, *, spread=True):
     """`BinSums` of each problem of `Events`, of weights divided by their scale."""
     edges = check_bins(n_bins, strategy, events.n_samples)
-    if not isinstance(edges, int):  # known beforehand: one pass, and nothing is kept
+    if not isinstance(edges, int):  # known edges: one pass, without storing scores
         return sum_chunks(events.chunks(4 * len(edges) * events.n_classes), edges, spread=spread)
     score, event, weight = events.columns()
     return [
@@ -269,7 +274,7 @@ def list_bins(events, n_bins, strategy, *, spread=True):
 
 
 def _check_reduced(notion, reduce):
-    """A notion that knows how its problems become one number."""
+    """The notion, with `reduce` for "classwise"."""
     if isinstance(notion, str) and notion == "classwise":
         return Classwise(reduce)
     if reduce != "mean":
@@ -281,7 +286,7 @@ def _check_reduced(notion, reduce):
 
 
 def check_options(norm, squared, debiased):
-    """Refuse what no norm, root or debiasing can do."""
+    """Refuse invalid combinations of norm, root and debiasing."""
     if not isinstance(norm, str) or norm not in NORMS:
         raise ValueError(f"norm must be 'l1', 'l2' or 'max', got {norm!r}.")
     if squared and norm != "l2":
@@ -293,10 +298,11 @@ def check_options(norm, squared, debiased):
         )
 
 
-# --- Bins of scores: edges, and the sums from which every binned error is read --------------------
+# --- Edges and sums of bins -----------------------------------------------------------------------
 
 
-_CHUNK = 1 << 16  # scores that are binned at a time: they stay in the cache
+STRATEGIES = ("quantile", "uniform")
+_CHUNK = 1 << 16  # scores per chunk, which fits into the cache
 _SUMS = ("mass", "score", "label", "square_mass", "square_gap")
 
 
@@ -306,7 +312,7 @@ class BinSums:
 
     ``edges`` are the B + 1 edges, from 0 to 1; ``mass`` sums the weights, ``score`` and ``label``
     the weighted scores and labels, ``square_mass`` the squared weights, and ``square_gap`` the
-    weighted squares of label - score. The last two are None where nobody asked for variances.
+    weighted squares of label - score. The last two are None unless variances are requested.
     """
 
     edges: np.ndarray
@@ -324,11 +330,11 @@ class BinSums:
         return BinSums(self.edges, *(None if None in map(_none, p) else p[0] + p[1] for p in pairs))
 
     def mean_variance(self):
-        """Variance of the mean of label - score in each bin; infinite where one sample is alone.
+        """Variance of the mean of label - score in each bin; infinite for a single sample.
 
         spread * q / (1 - q), with the weighted variance of the residual and q = sum w^2 / W^2: for
         equal weights the unbiased variance divided by the number of samples. The terms of
-        `skcalib.tower.debiased_calibration`, read off sums.
+        `skcalib.tower.debiased_calibration`, computed from sums.
         """
         mass = np.where(self.mass > 0, self.mass, 1.0)
         mean = (self.label - self.score) / mass
@@ -351,7 +357,7 @@ def uniform_edges(n_bins):
 def quantile_edges(score, n_bins):
     """0, the order statistics of rank floor(n b / B), 1 (F24); ties are never split.
 
-    A first edge of 0 is kept beside the 0 that all edges start with: the bin of the zeros.
+    If the first order statistic is 0, the edge 0 occurs twice: zeros have their own bin.
     """
     rank = len(score) * np.arange(1, n_bins) // n_bins
     rank = np.unique(rank[rank > 0]) - 1
@@ -360,11 +366,8 @@ def quantile_edges(score, n_bins):
     return np.concatenate([[0.0], inner[inner < 1], [1.0]])
 
 
-STRATEGIES = ("quantile", "uniform")
-
-
 def check_bins(n_bins, strategy, n_samples):
-    """`n_bins` and `strategy` of a public function -> edges, or how many bins of equal mass."""
+    """`n_bins` and `strategy` of a public function -> edges, or the number of quantile bins."""
     if not isinstance(strategy, str) or strategy not in STRATEGIES:
         raise ValueError(f"strategy must be 'quantile' or 'uniform', got {strategy!r}.")
     if isinstance(n_bins, str):
@@ -407,13 +410,13 @@ def sum_chunks(chunks, edges, *, spread=True):
     total = 0.0
     for score, event, weight in chunks:
         total = total + _tallies(place(score, edges), score, event, weight, n_bins + 2, spread)
-    total[..., -2] += total[..., -1]  # probabilities that rounding left above 1
+    total[..., -2] += total[..., -1]  # probabilities above 1 by rounding
     unknown = () if spread else (None, None)
     return [BinSums(edges, *one, *unknown) for one in total[..., 1:-1].transpose(1, 0, 2)]
 
 
 def _tallies(bins, score, event, weight, n_slots, spread):
-    """Sums of one chunk, (3 or 5, P, n_slots): one count for every problem, label and bin."""
+    """Sums of one chunk, (3 or 5, P, n_slots), by problem, label and bin."""
     n_problems = score.shape[1]
     bins += n_slots * event
     if n_problems > 1:
@@ -443,10 +446,10 @@ def _any_bins(score, edges):
 
 
 def _uniform_bins(score, edges):
-    """The same by a product, wherever rounding cannot have moved it past an edge.
+    """The same by a product, where rounding cannot move it past an edge.
 
     The product s B and the edge i / B times B are off by at most 1.5 B 2^-53 together, so that
-    further than B 2^-50 from a whole number the product tells the bin. Above 1 it is B + 1.
+    further than B 2^-50 from a whole number the product gives the bin. Above 1 it is B + 1.
     """
     n_bins = len(edges) - 1
     product = score * n_bins
@@ -459,7 +462,7 @@ def _uniform_bins(score, edges):
     return bins
 
 
-# --- What a binned error is worth on average: the folded-normal prediction (G22) ------------------
+# --- Expected binned error ------------------------------------------------------------------------
 
 
 def folded_normal_mean(mean, variance):
@@ -539,12 +542,12 @@ def expected_errors_of_subsamples(score, event, weight, bins, size):
         return np.bincount(cell, weight * values)[full] / mass
 
     share = mass / mass.sum()
-    # Unequal weights make the mean of a bin vary as if it held fewer samples; 1 for equal ones.
+    # Unequal weights increase the variance of the mean of a bin; the factor is 1 for equal weights.
     spread = mean(weight) / mass * share * len(score)
     residual = event - score
     gap = mean(residual)
-    # A subsample without replacement varies less, and not at all if it takes everything.
-    label_variance = np.maximum(mean(score - score**2), 0.0)  # of a score above 1 by rounding
+    # Finite population correction: a subsample without replacement varies less.
+    label_variance = np.maximum(mean(score - score**2), 0.0)  # rounded scores may exceed 1
     variance = (1 - size / len(score)) * spread * np.maximum(mean(residual**2) - gap**2, 0.0)
     return np.array(
         [

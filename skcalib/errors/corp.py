@@ -1,4 +1,8 @@
-"""The CORP decomposition of a score: miscalibration - discrimination + uncertainty (D21)."""
+"""CORP (D21): decomposition of a score by isotonic regression, bands of the curve, and a test.
+
+`corp_decomposition` gives score = miscalibration - discrimination + uncertainty. `corp_bands` and
+`corp_test` follow.
+"""
 
 from dataclasses import dataclass, field
 
@@ -111,7 +115,7 @@ def corp_decomposition(
     downward; with its default it has a small bias.
 
     **Increasing.** Where events are less likely the higher the forecast, the isotonic curve is
-    flat: such forecasts have hardly any DSC, although they tell something.
+    flat: such forecasts have hardly any DSC, although they carry information.
 
     Parameters
     ----------
@@ -190,7 +194,7 @@ def _decompose_event(score, event, problem):
     curve = event_curve(problem)
     mean, best = mean_losses(score, problem, curve, problem.target)
     chance = _uncertainty(score, curve)
-    # Neither is negative but by rounding; the loss of the curve is always finite.
+    # Both are nonnegative up to rounding; the loss of the curve is always finite.
     terms = (mean, max(mean - best, 0.0), max(chance - best, 0.0), chance)
     return terms, _record(event, curve)
 
@@ -213,7 +217,7 @@ def mean_losses(score, problem, curve, target):
 
 def _uncertainty(score, curve):
     mass = curve.tied.mass
-    # The quotient is exactly 1 where all labels are, and not a rounding above.
+    # This quotient is exactly 1 where all labels are 1.
     return float(score.entropy(_two(np.sum(mass * curve.mean) / np.sum(mass))))
 
 
@@ -227,7 +231,7 @@ def _two(p):
     return np.stack([1 - p, p], axis=-1)
 
 
-# --- Bands of the curve, and a test of its miscalibration -----------------------------------------
+# --- Bands and test -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -459,7 +463,7 @@ def corp_test(
     rng = check_random_state(random_state)
     events = [one for _, one in binary_events(problem, pos_label, notion)]
     curves = [event_curve(one) for one in events]
-    # A single event needs no more than its own probability to be right.
+    # For a single event the null hypothesis concerns its own probability only.
     source, draws_of = (problem, notion) if len(events) > 1 else (events[0], Canonical())
     levels, codes = source.forecast.cumsum(axis=1), np.eye(source.forecast.shape[1])
 
@@ -477,7 +481,7 @@ def corp_test(
         return miscalibration(codes[draw_codes(levels, own)])
 
     drawn = draw_each(draw, n_resamples, rng, n_jobs=n_jobs)
-    # Equal sums in another order differ by roundings: what is equal but for these is equal.
+    # Sums in another order differ by rounding: values within this tolerance count as equal.
     rounding = 1e-14 + 1e-12 * observed if np.isfinite(observed) else 0.0
     pvalue = (1 + np.sum(drawn >= observed - rounding)) / (1 + n_resamples)
     how = "CORP miscalibration, labels drawn at the given forecasts"

@@ -1,6 +1,7 @@
 """Isotonic calibration curves and their bands.
 
-Where would the curve of calibrated forecasts lie, and where may the true curve lie?
+`IsotonicCurve` is the fitted curve. The consistency band covers the curves of calibrated forecasts;
+the confidence band (`isotonic_interval`) covers the true curve.
 """
 
 import numpy as np
@@ -13,9 +14,9 @@ from sklearn.utils.parallel import Parallel, delayed
 from skcalib.smoothers.partition import TiedScores
 
 BANDS = ("consistency", "confidence")
-_ENTRIES = 1 << 20  # labels drawn at a time: bounds the memory, not the number of samples
-_ROUNDING = 1e-12  # heights no further apart are one block
-_POINTS = 200  # abscissae of a curve over many distinct scores, besides the knots that it has
+_ENTRIES = 1 << 20  # labels drawn at a time, to bound the memory
+_ROUNDING = 1e-12  # heights that differ by at most this are one block
+_POINTS = 200  # points of a curve with many distinct scores, in rank and in value, besides knots
 
 
 class IsotonicCurve:
@@ -23,7 +24,7 @@ class IsotonicCurve:
 
     ``tied`` holds the distinct scores; ``mean``, ``level`` and ``block`` are the mean label, the
     height of the curve and the number of the block of constant height at each; ``prob_pred`` and
-    ``prob_true`` are points of the curve to draw.
+    ``prob_true`` are the points of the curve to plot.
     """
 
     joined = True
@@ -46,16 +47,16 @@ class IsotonicCurve:
         return self._fit(self.tied.means(label))
 
     def refit(self, labels):
-        """Heights for other labels (n, B) at the points to draw."""
+        """Heights for other labels (n, B) at the points to plot."""
         return np.stack([self.levels(label)[self._points] for label in labels.T], axis=1)
 
     def confidence(self, level, n_resamples, rng):
-        """Likelihood-ratio interval at the points to draw; nothing is drawn at random."""
+        """Likelihood-ratio interval at the points to plot; uses no random numbers."""
         return isotonic_interval(self.mean, self._share * self.tied.mass, self._points, level)
 
     def _fit(self, mean):
         with config_context(skip_parameter_validation=True, assume_finite=True):  # many tiny fits
-            return self.tied.isotonic(mean).clip(0, 1)  # rounding alone leaves [0, 1]
+            return self.tied.isotonic(mean).clip(0, 1)  # only rounding leaves [0, 1]
 
 
 def spread(score, knots=()):
@@ -85,20 +86,20 @@ def consistency_band(curve, probability, confidence_level, n_resamples, rng, n_j
     two order statistics of the B refitted curves, of ranks k and B + 1 - k with
     k = floor((B + 1)(1 - level) / 2). If the forecasts are calibrated, the observed curve is one
     more draw of the same kind, so each point is inside with probability (B + 1 - 2k) / (B + 1) or
-    more, at every sample size: no asymptotics.
+    more, at every sample size.
     """
     refits = Parallel(n_jobs=n_jobs)(
         delayed(curve.refit)(draws.T) for draws in _label_draws(probability, n_resamples, rng)
     )
     curves = np.concatenate(refits, axis=1)
     curves.sort(axis=1)
-    # 1e-9: (B + 1)(1 - level) / 2 is meant to be whole for B = 199 and level .95, and is not quite.
+    # 1e-9 corrects rounding: (B + 1)(1 - level) / 2 should be whole for B = 199 and level .95.
     rank = int((n_resamples + 1) * (1 - confidence_level) / 2 + 1e-9)
     return curves[:, rank - 1], curves[:, n_resamples - rank]
 
 
 def _label_draws(probability, n_resamples, rng):
-    """Labels drawn from the forecasts, some rows of (B, n) at a time."""
+    """Labels drawn from the forecasts, in chunks of rows of (B, n)."""
     step = max(1, _ENTRIES // len(probability))
     for start in range(0, n_resamples, step):
         rows = min(step, n_resamples - start)
@@ -131,7 +132,7 @@ def isotonic_interval(mean, mass, points, confidence_level):
         above = _prefix_pools(1 - mean[::-1], mass[::-1], len(mean) - 1 - points[::-1])[::-1]
     own = zip(mean[points, None], mass[points, None], strict=True)
     pools = [(0.0, *pool) for pool in own]
-    # Through (t, height), pools on the left are cut down to the height, those on the right lifted.
+    # Constraint: pools on the left of t are at most the height, pools on the right at least.
     pools += [(-1.0, level, size) for level, size in below]
     pools += [(1.0, 1 - level, size) for level, size in above]
     row = np.repeat(np.tile(np.arange(len(points)), 3), [len(level) for _, level, _ in pools])
@@ -154,7 +155,7 @@ def isotonic_interval(mean, mass, points, confidence_level):
 def _prefix_pools(mean, mass, ends):
     """Levels and sizes of the pools of the isotonic fit to mean[:end], for increasing ends."""
     level, size, start, pools = np.empty(0), np.empty(0), 0, []
-    for end in ends:  # what is pooled in a prefix stays pooled in longer ones
+    for end in ends:  # pools of a prefix stay pooled in longer prefixes
         level = np.concatenate([level, mean[start:end]])
         size = np.concatenate([size, mass[start:end]])
         if len(level):

@@ -64,7 +64,7 @@ def calibration_intercept_slope(
     Intervals are those of Student's distribution with m - d degrees of freedom and the *sandwich*
     covariance :math:`H^{-1} M H^{-1} m / (m - d)`, with H the Hessian of the loss, M the sum of
     the squared weighted gradients, d = 1 or 2 parameters and the effective size
-    :math:`m = (\sum w)^2 / \sum w^2`. They are right for weights, and where the model is wrong.
+    :math:`m = (\sum w)^2 / \sum w^2`. They are valid for weights and for misspecified models.
 
     A forecast of exactly 0 or 1 that was right fits every intercept and every positive slope, so it
     carries no information and is left out of the fits.
@@ -126,7 +126,7 @@ def calibration_intercept_slope(
     _need_a_maximum(x, y)
     one, scale = np.ones(len(x)), float(np.sqrt(weighted_mean(x**2, weight)))
     (in_the_large,) = _logistic_fit(one[:, None], x, y, weight, confidence_level)
-    columns = np.column_stack([one, x / scale])  # of one size, for the optimiser
+    columns = np.column_stack([one, x / scale])  # of comparable size, for the optimiser
     intercept, slope = _logistic_fit(columns, 0.0, y, weight, confidence_level)
     slope = MeanInterval(
         slope.estimate / scale, slope.low / scale, slope.high / scale, slope.standard_error / scale
@@ -210,7 +210,7 @@ def _logistic_fit(columns, offset, y, weight, confidence_level):
     ]
 
 
-# --- The integrated calibration index -------------------------------------------------------------
+# --- Integrated calibration index -----------------------------------------------------------------
 
 
 def integrated_calibration_index(
@@ -306,6 +306,6 @@ def _weighted_quantile(values, weight, level):
     """The smallest value with at least the share `level` of the weight at or below it."""
     order = np.argsort(values)
     share = np.cumsum(weight[order])
-    # A share that rounding left a hair below the level counts.
+    # The factor admits shares that are below the level by rounding only.
     rank = np.searchsorted(share, level * share[-1] * (1 - 1e-12))
     return values[order][min(rank, len(values) - 1)]

@@ -1,9 +1,9 @@
 r"""Proper calibration errors: error, refinement, sharpness, decomposition and upper bound.
 
-Every function and estimator of proper errors reads the same record: the loss of the forecast, the
-part of it that is miscalibration, the part that is refinement, each as an array over samples whose
-weighted mean is the estimate. Written with the calibrated scores :math:`\hat C` that a smoother
-estimates without a sample's own label:
+The public functions come first, each followed by its helpers. All of them use the same record,
+`ProperTerms`, at the end of the file: arrays over samples whose weighted means estimate the loss of
+the forecast, its calibration error and its refinement. With the calibrated scores :math:`\hat C`
+that a smoother estimates without the label of the sample, the terms are
 
 =========  =====================================================  =============================
 method     calibration                                            refinement
@@ -13,7 +13,7 @@ method     calibration                                            refinement
 "cross"    (D(Ĉ, S) + L(Y, S) - L(Y, Ĉ)) / 2 = c <Y - S, Ĉ - S>   L(Y, S) - calibration
 =========  =====================================================  =============================
 
-"auto" is "cross" for scores that are a quadratic form, and "risk" for the others.
+The method "auto" is "cross" for scores that are a quadratic form, and "risk" for the others.
 """
 
 from dataclasses import dataclass
@@ -259,7 +259,7 @@ def sharpness(
     return terms.uncertainty - terms.mean("refinement")
 
 
-# --- Sharpness of any representation: through an injective map into the simplex -------------------
+# --- Sharpness of representations -----------------------------------------------------------------
 
 
 def representation_sharpness(
@@ -291,8 +291,8 @@ def representation_sharpness(
 
 
 def _into_simplex(features, weight):
-    """Standardise, then softmax(0, z): injective up to constant columns, which tell nothing."""
-    features = _unit_reach(features)  # before anything is subtracted or squared
+    """Standardise, then softmax(0, z): injective up to constant columns."""
+    features = _unit_reach(features)  # first, so that differences and squares do not overflow
     varies = np.ptp(features, axis=0) > 0
     centred = _unit_reach(np.where(varies, features - weighted_mean(features, weight), 0.0))
     spread = np.sqrt(weighted_mean(centred**2, weight))
@@ -305,7 +305,7 @@ def _unit_reach(columns):
     return columns / np.where(reach > 0, reach, 1.0)
 
 
-# --- The decomposition of a mean loss: calibration, refinement, sharpness and uncertainty ---------
+# --- Score decomposition --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -396,7 +396,7 @@ def decompose(terms):
     )
 
 
-# --- The upper bound of a proper calibration error: no smoother needed ----------------------------
+# --- Upper bound ----------------------------------------------------------------------------------
 
 
 def calibration_upper_bound(
@@ -438,7 +438,7 @@ def calibration_upper_bound(
     >>> round(calibration_upper_bound([0, 1], [0.2, 0.6]), 3)
     0.1
     """
-    # Domain and infimum are asked of the score before anything is computed.
+    # Domain and infimum of the score are checked before the data.
     score = check_loss(loss)
     if score.infimum is None:
         raise ValueError(
@@ -491,7 +491,7 @@ def root_brier_score(y_true, y_proba, *, sample_weight=None, labels=None, pos_la
     return float(np.sqrt(bound))
 
 
-# --- The terms of a proper calibration error, sample by sample ------------------------------------
+# --- Terms by sample ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -518,7 +518,7 @@ class ProperTerms:
 class SmoothedProblem:
     """One problem of a notion with its calibrated scores Ĉ, which depend on no score.
 
-    ``by_entropy`` tells that the smoother reads the refinement as the entropy of Ĉ.
+    ``by_entropy`` is true if the smoother estimates the refinement by the entropy of Ĉ.
     """
 
     forecast: np.ndarray
@@ -528,14 +528,14 @@ class SmoothedProblem:
     by_entropy: bool
 
     def refinement(self, score):
-        """Refinement sample by sample, as the smoother reads it."""
+        """Refinement sample by sample, by the rule of the smoother."""
         if self.by_entropy:
             return score.entropy(self.conditional)
         return score.loss(self.target, self.conditional)
 
 
 def smooth_held_out(forecast, target, weight, smoother):
-    """Fit a clone of the smoother; no sample sees its own label."""
+    """Fit a clone of the smoother and estimate each Ĉ without the label of the sample."""
     fitted = clone(smoother).fit(forecast, target, weight)
     conditional = fitted.smooth_held_out()
     return SmoothedProblem(forecast, target, conditional, weight, fitted.refinement == "entropy")
@@ -590,7 +590,7 @@ def _terms_of_one(smoothed, score, method):
 
 
 def refuse_infinite(refinement):
-    """An infinite loss of the *smoother* says nothing about the forecast."""
+    """Refuse infinite losses of the smoother, which are no property of the forecast."""
     infinite = np.sum(~np.isfinite(refinement))
     if infinite:
         raise ValueError(

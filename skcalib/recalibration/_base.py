@@ -1,6 +1,9 @@
 """Recalibrators: maps of the simplex into itself that are transformers and classifiers.
 
-Pipelines of such objects count as one. Columns always follow a given list of classes.
+`Recalibrator` and `LogitRecalibrator` are the base classes. `IdentityRecalibrator` and
+`LabelFrequency` are the extreme cases. The functions at the end fit and apply any object with
+``fit(P, y)`` and ``predict_proba(P)``, pipelines included; its columns follow a given list of
+classes.
 """
 
 import warnings
@@ -93,9 +96,9 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
             validate_data(self, X, reset=True, skip_check_array=True)
         columns = class_columns(y, self.classes_)
         weight = moderate(check_weight(sample_weight, len(y)))
-        there = weight > 0
-        if not there.all():  # a sample of weight zero does not count
-            raw, columns, weight = raw[there], columns[there], weight[there]
+        counts = weight > 0
+        if not counts.all():  # zero-weight samples are dropped
+            raw, columns, weight = raw[counts], columns[counts], weight[counts]
         self._learn_reading(raw)
         self._learn(score, self._read(raw), columns, weight)
         return self
@@ -194,7 +197,7 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
             raise ValueError(f"input must be 'proba' or 'logits', got {self.input!r}.")
 
     def _check_columns(self, X, raw, y):
-        """The class of each column; features and logits where probabilities belong are refused."""
+        """The class of each column; refuse features and logits where probabilities are expected."""
         if self.input == "proba" and (raw.min() < 0 or raw.max() > 1 + HALF_TOLERANCE):
             value = raw.min() if raw.min() < 0 else raw.max()
             raise ValueError(
@@ -213,7 +216,7 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
                 f"X has {raw.shape[1]} columns whose rows do not sum to 1, but must be a matrix of "
                 f"probabilities, one column for each class: {self._remedy()}."
             ) from error
-        if None in classes.tolist():  # a name of the column, but no name of the other class
+        if None in classes.tolist():  # the column is named, but the other class is not
             only = np.asarray(y).tolist()[0]
             raise ValueError(
                 f"y holds the single class {only!r}, so the other class of X is unknown: pass "
@@ -222,7 +225,7 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         return classes
 
     def _remedy(self):
-        """What to write instead of the features or the classifier itself."""
+        """Advice for messages: what to pass instead of features or a classifier."""
         return (
             "fit(clf.predict_proba(X), y), or wrap the classifier: "
             f"RecalibratedClassifierCV(FrozenEstimator(clf), {type(self).__name__}())"
@@ -232,7 +235,7 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         """Learn what `_read` needs."""
 
     def _read(self, X):
-        """What the map works on: probabilities, unless a subclass reads logits."""
+        """Input of the map: probabilities, unless a subclass reads logits."""
         if self.input == "logits":
             return softmax_of(self._read_logits(X))
         return check_proba(X, name="X")
@@ -263,11 +266,12 @@ def softmax_of(logits):
 class LogitRecalibrator(Recalibrator):
     """Base class of maps of logits.
 
-    Probabilities enter as their logarithms; those of exactly 0 with half of the smallest positive
-    probability of the calibration set (``detection_limit_``), as values below a limit of detection
-    usually do. Logarithms below -87, which single precision cannot hold, are compressed by a
-    strictly increasing function (``skcalib.links._base.log_forecast``); no other value is touched.
-    Both ``loss_before_`` and ``loss_after_`` are measured with what enters.
+    The map takes the logarithms of probabilities. Half of the smallest positive probability of the
+    calibration set (``detection_limit_``) replaces probabilities of exactly 0, as is usual for
+    values below a limit of detection. Logarithms below -87, which single precision cannot
+    represent, are compressed by a strictly increasing function
+    (``skcalib.links._base.log_forecast``). Other values are unchanged. Both ``loss_before_`` and
+    ``loss_after_`` are measured on the input of the map.
     """
 
     def _learn_reading(self, X):
@@ -283,11 +287,11 @@ class LogitRecalibrator(Recalibrator):
         return softmax_of(forecast)
 
 
-# --- The two ends: change nothing, and keep nothing but the predicted class -----------------------
+# --- Identity and label frequencies ---------------------------------------------------------------
 
 
 class IdentityRecalibrator(Recalibrator):
-    """Changes nothing: the candidate that says "leave it", and the end of a pipeline.
+    """The identity map: a candidate for comparison, and the last step of a pipeline.
 
     Parameters
     ----------
@@ -318,11 +322,11 @@ class IdentityRecalibrator(Recalibrator):
 
 
 class LabelFrequency(Recalibrator):
-    """Keeps the predicted class and answers with its label frequencies (G22, appendix E.1).
+    """Predicts the label frequencies given the predicted class (G22, appendix E.1).
 
-    Every forecast with the same predicted class gets the same answer: the class frequencies among
-    those samples. It is calibrated and keeps the accuracy where the prediction is the most frequent
-    label, and it has lost all sharpness beyond that: the reason to ask for injective maps.
+    Every forecast with the same predicted class is mapped to the class frequencies among those
+    samples. The map is calibrated and keeps the accuracy where the prediction is the most frequent
+    label, but loses all other sharpness. It shows why injective maps are preferable.
 
     Parameters
     ----------
@@ -367,11 +371,11 @@ class LabelFrequency(Recalibrator):
         return self.frequencies_[forecast.argmax(axis=1)]
 
 
-# --- Plug in any object with ``fit(P --------------------------------------------------------------
+# --- Objects with fit and predict_proba -----------------------------------------------------------
 
 
 def check_recalibrator(recalibrator):
-    """Refuse what cannot be fitted or gives no probabilities."""
+    """Refuse objects without `fit` or `predict_proba`."""
     fits = hasattr(recalibrator, "fit") and hasattr(recalibrator, "predict_proba")
     if not fits or isinstance(recalibrator, type):
         raise ValueError(
@@ -382,25 +386,25 @@ def check_recalibrator(recalibrator):
 
 
 def fit_recalibrator(recalibrator, proba, y, weight, classes):
-    """Clone, tell it the classes of the columns, and fit with the weights that it takes.
+    """Clone, set the classes of the columns, and fit, with the weights if it accepts them.
 
     Every parameter ``labels`` and ``*__labels`` is set to `classes`, so that calibration data may
     lack a class.
     """
-    fitted = clone(recalibrator, safe=False)  # objects that know no get_params are copied
+    fitted = clone(recalibrator, safe=False)  # objects without get_params are copied
     if hasattr(fitted, "get_params"):
         names = [name for name in fitted.get_params() if name.split("__")[-1] == "labels"]
         fitted.set_params(**dict.fromkeys(names, classes))
-    # The weights have arrived: from here on they are handed over, not requested.
+    # Weights are passed explicitly here, so metadata routing is disabled.
     with config_context(enable_metadata_routing=False):
         fitted.fit(proba, y, **weight_params(fitted, weight))
     return fitted
 
 
 def weight_params(estimator, weight):
-    """Arguments of `fit` that hand weights to an estimator, or to the steps that take them.
+    """Arguments of `fit` that pass weights to an estimator, or to the steps that accept them.
 
-    Empty where nothing takes weights.
+    Empty if none accepts weights.
     """
     if weight is None:
         return {}
@@ -417,7 +421,7 @@ def weight_params(estimator, weight):
 
 
 def warn_without_weight(estimator, other):
-    """Warn if an estimator, or no step of it, takes weights."""
+    """Warn if an estimator and all of its steps take no weights."""
     if not weight_params(estimator, np.ones(1)):
         warnings.warn(
             f"{type(estimator).__name__} takes no sample_weight: the weights count for the {other} "
@@ -445,7 +449,7 @@ def recalibrated_proba(recalibrator, proba, classes):
 
 
 def align_columns(proba, known, classes):
-    """Columns of the classes `known` -> columns of `classes`; 0 for a class that is not known."""
+    """Columns of the classes `known` -> columns of `classes`; 0 for classes not in `known`."""
     if np.array_equal(known, classes):
         return proba
     position = {label: k for k, label in enumerate(np.asarray(classes).tolist())}
@@ -462,7 +466,7 @@ def align_columns(proba, known, classes):
 
 
 def is_injective(recalibrator):
-    """What a fitted recalibrator declares: True, False, or None where it declares nothing.
+    """The `injective_` of a fitted recalibrator, or None where it is not declared.
 
     A Pipeline is injective if all of its steps are.
     """

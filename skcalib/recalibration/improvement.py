@@ -1,4 +1,4 @@
-"""What a recalibration gains, on held-out data."""
+"""Improvement of a proper score by a recalibration, on held-out data."""
 
 import warnings
 from dataclasses import dataclass
@@ -196,7 +196,7 @@ def _check_after(after, y_true, problem, sample_weight, names):
             f"before and after must be of the same classes, but have {len(problem.classes)} and "
             f"{len(other.classes)} columns."
         )
-    if not np.array_equal(other.classes, problem.classes):  # one column here, two there
+    if not np.array_equal(other.classes, problem.classes):  # one column and two columns
         return other.forecast[:, ::-1]
     return other.forecast
 

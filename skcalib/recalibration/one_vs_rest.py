@@ -1,4 +1,9 @@
-"""Recalibrators of one probability, class by class: curves of the logit, and smoothers."""
+"""Recalibrators of one probability, class by class: maps of the logit, and smoothers.
+
+`OneVsRestRecalibrator` is the base class. `PlattScaling`, `BetaCalibration` and `QuadraticScaling`
+fit a parametric map of the logit; `IsotonicRecalibrator`, `HistogramBinning` and
+`KernelRecalibrator` apply a smoother out of sample.
+"""
 
 import warnings
 
@@ -45,7 +50,7 @@ class OneVsRestRecalibrator(Recalibrator):
         answers = Parallel(prefer="threads")(delayed(one)(f) for one, f in maps)
         p = np.clip(np.stack(answers, axis=1), 0.0, 1.0)
         total = p.sum(axis=1, keepdims=True)
-        # Where every class gets probability 0, the forecast stands as it was.
+        # Where every class gets probability 0, the forecast is unchanged.
         return np.where(total > 0, p / np.where(total > 0, total, 1.0), forecast)
 
     def _fit_one(self, forecast, target, weight):
@@ -59,11 +64,11 @@ class OneVsRestRecalibrator(Recalibrator):
 
 
 class BinaryLinkRecalibrator(OneVsRestRecalibrator):
-    """Base class: a `BinaryMap` of the logit, fitted under the loss; ``_link()`` makes it.
+    """Base class: a `BinaryMap` of the logit from ``_link()``, fitted under the loss.
 
-    Where the labels are separable, or all the same, the best parameters are infinite: then the map
-    is shrunk towards the identity with the weight of a hundredth of a sample, and a
-    `ConvergenceWarning` says so, unless it is the map of one class among several without a label.
+    Where the labels are separable, or all the same, the best parameters are infinite. The map is
+    then shrunk towards the identity with the weight of a hundredth of a sample, with a
+    `ConvergenceWarning` unless it is the map of a class without labels among several classes.
     """
 
     #: Weak shrinkage towards the identity, in samples: keeps separable fits finite.
@@ -77,7 +82,7 @@ class BinaryLinkRecalibrator(OneVsRestRecalibrator):
         link, score = self._link(), check_loss(self.loss)
         logits, target = log_forecast(forecast, limit), self._targets(target, weight)
         fit = fit_link(link, score, logits, target, weight, tolerance=1e-10)
-        separable = not fit.converged or _says_nothing(link, fit.theta, logits, weight)
+        separable = not fit.converged or _weakly_determined(link, fit.theta, logits, weight)
         if separable:
             softened = _Softened(link, self._weak)
             fit = fit_link(softened, score, logits, target, weight, shrinkage=1.0)
@@ -91,7 +96,7 @@ class BinaryLinkRecalibrator(OneVsRestRecalibrator):
         labelled = target.any(axis=0)
         if len(self._maps) == 1 or labelled.sum() == 1:
             labelled[:] = True
-        # That a class among several has no label is no failure: its map is shrunk in silence.
+        # No warning for a class without labels among several classes.
         pairs = zip(self._maps, labelled[-len(self._maps) :], strict=True)
         separable = sum(one.separable and there for one, there in pairs)
         if separable:
@@ -128,7 +133,7 @@ class _LinkMap:
 
 
 class _Softened:
-    """A link whose parameters are all pulled a little to the identity."""
+    """A link with weak shrinkage of all parameters towards the identity."""
 
     def __init__(self, link, strength):
         self._link, self._strength = link, strength
@@ -140,12 +145,12 @@ class _Softened:
         return getattr(self._link, name)
 
 
-def _says_nothing(link, theta, logits, weight):
-    """Whether the samples say less about some direction of the parameters than a weak prior.
+def _weakly_determined(link, theta, logits, weight):
+    """Whether some direction of the parameters has less information than a weak prior.
 
-    So it is where labels are separable, at least but for ties, by what the parameters multiply:
-    the fit moves on until the samples that could hold it back are certain. Directions in which
-    the features do not vary at all do not count.
+    This happens where a linear combination of the features separates the labels, apart from ties:
+    the parameters then grow until the fitted probabilities are close to 0 or 1. Directions in
+    which the features do not vary are ignored.
     """
     basis, sizes, _ = np.linalg.svd(link.features(logits), full_matrices=False)
     basis = basis[:, sizes > 1e-10 * sizes[0]] * np.sqrt(len(basis))
@@ -306,11 +311,11 @@ class QuadraticScaling(BinaryLinkRecalibrator):
         self.coef_, self.intercept_ = theta[:, [0, 2]], theta[:, 1]
 
 
-# --- Recalibrators that are smoothers used out of sample ------------------------------------------
+# --- Smoothers as recalibrators -------------------------------------------------------------------
 
 
 class SmootherRecalibrator(OneVsRestRecalibrator):
-    """Base class: a smoother of each class against the rest; ``_smoother()`` makes it."""
+    """Base class: the smoother from ``_smoother()`` for each class against the rest."""
 
     def _smoother(self):
         raise NotImplementedError
@@ -374,7 +379,7 @@ class IsotonicRecalibrator(SmootherRecalibrator):
         if not (self.centered or self.strict):
             return _SmootherMap(fitted)
         centres = fitted.cell_means(fitted.forecast_)[:, 1]
-        # One sample's worth of the identity among n.
+        # The identity has the weight of one sample among n + 1.
         blend = 1 / (len(forecast) + 1) if self.strict else 0.0
         return _CentredMap(centres, fitted.level_, blend)
 
@@ -396,8 +401,8 @@ class _CentredMap:
 class HistogramBinning(SmootherRecalibrator):
     r"""Histogram binning: the frequency of the class in the bin of its probability (F24).
 
-    :math:`h(s) = \sum_b \bar y_b 1\{s \in I_b\}`, class by class. Not injective: it forgets
-    everything about the forecast but its bin. A new forecast in a bin without samples gets the
+    :math:`h(s) = \sum_b \bar y_b 1\{s \in I_b\}`, class by class. Not injective: it depends
+    on the forecast only through its bin. A new forecast in a bin without samples gets the
     value of the nearest bin.
 
     Parameters

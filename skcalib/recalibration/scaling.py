@@ -1,6 +1,7 @@
 """Vector, matrix, Dirichlet and diagonal scaling: maps of all logits at once.
 
-Shrinkage is chosen by cross-validation.
+`LinkRecalibrator` is the base class; it chooses the shrinkage by cross-validation. The affine maps
+`VectorScaling`, `MatrixScaling` and `DirichletCalibration` follow, then `DiagonalOrderPreserving`.
 """
 
 import warnings
@@ -24,15 +25,15 @@ from skcalib.recalibration._base import LogitRecalibrator, softmax_of
 from skcalib.recalibration.temperature import fit_temperature, warn_at_the_ends
 from skcalib.smoothers._base import check_folds
 
-#: Strengths of "auto", in samples, from temperature scaling alone to hardly any shrinkage.
+#: Strengths of "auto", in samples, from temperature scaling to very weak shrinkage.
 STRENGTHS = (np.inf, 1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1)
 
 
 class LinkRecalibrator(LogitRecalibrator):
-    """Base class: fits a link, from the optimal temperature on, with shrinkage towards it.
+    """Base class: fits a link with shrinkage, starting from the optimal temperature.
 
     Subclasses implement ``_link()`` and have the parameters ``shrinkage``, ``max_iter``, ``tol``.
-    Logits enter as log-probabilities, so that the map is one of forecasts.
+    Logits are normalised to log-probabilities, so that the map is a function of forecasts.
     """
 
     _rounding = 1e-13
@@ -74,11 +75,11 @@ class LinkRecalibrator(LogitRecalibrator):
         self.preserves_argmax_ = self.preserves_order_
         self._publish(n_classes)
         if beta > 1 or self.preserves_order_:
-            warn_at_the_ends(beta)  # from an infinite temperature other maps find a way back
+            warn_at_the_ends(beta)  # other maps can leave an infinite temperature
         self._warn(fit, np.sum(target * self._apply_map(logits), axis=1), target.sum(axis=0))
 
     def _warn(self, fit, hit, counts):
-        """Say what happened where a parameter wants to be infinite, or the fit did not end."""
+        """Warn if a parameter tends to infinity, or the fit did not converge."""
         name, kept = type(self).__name__, "the parameters are where the fit stopped, and finite"
         if not fit.converged:
             found = (
@@ -121,10 +122,10 @@ class LinkRecalibrator(LogitRecalibrator):
         return STRENGTHS[first_within_one_standard_error(losses, weight)[0]]
 
     def _held_out_losses(self, score, logits, target, weight):
-        """Losses (strengths, n) of five-fold cross-validation, strengths from the strongest on.
+        """Losses (strengths, n) of five-fold cross-validation, in decreasing order of strength.
 
-        Each fit begins where that of the next stronger shrinkage ended. The path is left where it
-        has risen twice in a row. Folds run in parallel where `joblib.parallel_config` says so.
+        Each fit starts from the parameters of the next stronger shrinkage. The path ends after two
+        values in a row above the minimum. Folds run in parallel under `joblib.parallel_config`.
         """
 
         def at(rows):
@@ -147,15 +148,15 @@ class LinkRecalibrator(LogitRecalibrator):
         return np.array(losses)
 
     def _path(self, score, logits, target, weight):
-        """The link of a fold, and where its path begins."""
+        """The link of a fold, and its initial parameters."""
         link = self._link().prepare(logits)
         beta, _ = fit_temperature(score, logits, target, weight)
         return link, self._tempered(link, target.shape[1], beta)
 
     def _step(self, score, link, theta, strength, train, test):
-        """The next parameters on the path of a fold, and their losses on the samples left out."""
+        """The next parameters of a fold, and their losses on its held-out samples."""
         if np.isfinite(strength):
-            # Rough fits: differences between strengths are far above these tolerances.
+            # Loose tolerances: differences between strengths are far larger.
             theta = fit_link(
                 link,
                 score,
@@ -176,7 +177,7 @@ class LinkRecalibrator(LogitRecalibrator):
         return softmax_of(self._fitted.apply(self._theta, logits))
 
 
-# --- Vector, matrix and Dirichlet scaling: affine maps of the log-probabilities -------------------
+# --- Affine maps ----------------------------------------------------------------------------------
 
 
 class VectorScaling(LinkRecalibrator):
@@ -370,7 +371,7 @@ class DirichletCalibration(MatrixScaling):
         return DirichletMap()
 
 
-# --- Diagonal order-preserving scaling ------------------------------------------------------------
+# --- Diagonal maps --------------------------------------------------------------------------------
 
 
 class DiagonalOrderPreserving(LinkRecalibrator):
@@ -416,7 +417,7 @@ class DiagonalOrderPreserving(LinkRecalibrator):
     True
     """
 
-    _rounding = 1e-9  # a network has long valleys, which are worth nothing out of sample
+    _rounding = 1e-9  # slow progress at the end of a fit does not help out of sample
 
     def __init__(
         self,

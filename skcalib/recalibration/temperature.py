@@ -1,4 +1,4 @@
-"""Temperature scaling, and the ensemble of it with the forecast and the uniform distribution."""
+"""Recalibrators with one temperature: plain, in an ensemble, and with class biases."""
 
 import warnings
 from itertools import combinations
@@ -14,7 +14,7 @@ from skcalib.recalibration._base import LogitRecalibrator, Recalibrator, softmax
 from skcalib.scores import Brier, LogLoss
 from skcalib.tower import weighted_mean
 
-_LOW, _HIGH = 1e-4, 1e4  # inverse temperatures of the search
+_LOW, _HIGH = 1e-4, 1e4  # range of the search for inverse temperatures
 
 
 class TemperatureScaling(LogitRecalibrator):
@@ -45,7 +45,7 @@ class TemperatureScaling(LogitRecalibrator):
     n_iter_ : int
         Passes over the data, or evaluations of the loss.
     detection_limit_ : float
-        What stands for probabilities of exactly 0.
+        The value that replaces probabilities of exactly 0.
 
     Examples
     --------
@@ -65,7 +65,7 @@ class TemperatureScaling(LogitRecalibrator):
         if not isinstance(score, LogLoss):
             super()._learn(score, logits, columns, weight)
             return
-        # Blocks of the logits as they are: no array of n_samples x n_classes is made.
+        # The logits are processed by blocks, without another array of n_samples x n_classes.
         beta, self.n_iter_ = optimal_inverse_temperature(
             logits, columns, weight, low=_LOW, high=_HIGH
         )
@@ -94,16 +94,16 @@ def fit_temperature(score, logits, target, weight, *, low=_LOW, high=_HIGH):
         )
     logits = logits.astype(np.float64)
     if not np.ptp(logits, axis=1).any():
-        return 1.0, 1  # every forecast is uniform: all temperatures are alike
+        return 1.0, 1  # every forecast is uniform: the loss does not depend on beta
 
     def mean_loss(log_beta):
         return weighted_mean(score.loss(target, softmax_of(np.exp(log_beta) * logits)), weight)
 
-    # Other losses are not convex in the temperature: a grid brackets the best valley.
+    # Other losses are not convex in the temperature: a grid brackets the lowest minimum.
     grid = np.linspace(np.log(low), np.log(high), 41)
     values = [mean_loss(g) for g in grid]
     best = int(np.argmin(values))
-    if values[-1] <= values[best] + 1e-14:  # it falls until it is level: the end is best
+    if values[-1] <= values[best] + 1e-14:  # decreasing up to the end: the end is the optimum
         return float(high), len(grid)
     bracket = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
     found = minimize_scalar(mean_loss, bounds=bracket, method="bounded", options={"xatol": 1e-10})
@@ -112,7 +112,7 @@ def fit_temperature(score, logits, target, weight, *, low=_LOW, high=_HIGH):
 
 
 def warn_at_the_ends(beta):
-    """Say what happened where the optimal inverse temperature is an end of the search."""
+    """Warn if the optimal inverse temperature is an end of the search range."""
     if _LOW * 1.001 < beta < _HIGH / 1.001:
         return
     cause, optimum, end = (
@@ -177,7 +177,7 @@ class EnsembleTemperatureScaling(LogitRecalibrator):
         parts = self._parts(logits)
         fit = _brier_weights if isinstance(score, Brier) else _convex_weights
         self.weights_ = fit(score, parts, target, weight)
-        kept = bool(self.weights_[:2].sum() > 1e-9)  # below it all forecasts round to uniform
+        kept = bool(self.weights_[:2].sum() > 1e-9)  # else all forecasts round to uniform
         self.injective_ = self.preserves_argmax_ = self.preserves_order_ = kept
 
     def _parts(self, logits):
@@ -191,7 +191,7 @@ class EnsembleTemperatureScaling(LogitRecalibrator):
 
 
 def _brier_weights(score, parts, target, weight):
-    """The best point of each face of the simplex of three weights; the best of them."""
+    """The best of the optima on the faces of the simplex of three weights."""
     share = weight / weight.sum()
     gram = np.einsum("ink,jnk,n->ij", parts, parts, share, optimize=True)
     reach = np.einsum("ink,nk,n->i", parts, target, share)
@@ -286,8 +286,8 @@ class BiasCorrectedTemperatureScaling(Recalibrator):
         self._map = BiasCorrectedTemperature().fit(forecast, target, weight)
         beta, self.intercept_ = self._map.inverse_temperature_, self._map.bias_
         self.temperature_ = 1 / beta if beta else float("inf")
-        # With a positive slope outputs only shift when all logits move one way, which forecasts
-        # that sum to one cannot.
+        # Outputs shift by one constant only if all logits move in the same direction, which is
+        # impossible for forecasts that sum to one.
         self.injective_ = beta != 0
         self.preserves_order_ = bool(beta > 0 and not self.intercept_.any())
         self.preserves_argmax_ = self.preserves_order_

@@ -1,4 +1,4 @@
-"""Regressors with recalibrated variances."""
+"""Regressors whose variances are recalibrated on out-of-fold forecasts."""
 
 import inspect
 import warnings
@@ -149,7 +149,7 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimatorMixin, BaseEstimator)
         recalibrator = VarianceScaling() if self.recalibrator is None else clone(self.recalibrator)
         weights = {} if weight is None else {"sample_weight": weight[rows]}
         self.recalibrator_ = recalibrator.fit(moments, y[rows], **weights)
-        validate_data(self, X, skip_check_array=True)  # remembers the features
+        validate_data(self, X, skip_check_array=True)  # stores the number and names of the features
         return self
 
     def predict(self, X, return_std=False):
@@ -193,7 +193,7 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimatorMixin, BaseEstimator)
         return router
 
     def _warn_if_fitted(self, estimator):
-        if not hasattr(estimator, "n_features_in_"):  # a process is never unfitted for scikit-learn
+        if not hasattr(estimator, "n_features_in_"):  # a process passes check_is_fitted before fit
             return
         warnings.warn(
             f"The fitted {type(estimator).__name__} is cloned and fitted again: wrap it in "
@@ -237,7 +237,7 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimatorMixin, BaseEstimator)
 
 
 def _check_returns_std(estimator):
-    """Refuse regressors without standard deviations, read from the signature of `predict`."""
+    """Refuse regressors whose `predict` has no `return_std`."""
     if not (hasattr(estimator, "predict") and _takes(estimator.predict, "return_std")):
         raise ValueError(
             "RecalibratedRegressorCV needs a regressor with predict(X, return_std=True), such as "
@@ -246,7 +246,7 @@ def _check_returns_std(estimator):
 
 
 def _takes(method, name):
-    """Whether a method has a parameter of this name, or passes any keyword on."""
+    """Whether a method has a parameter of this name, or accepts any keyword."""
     parameters = inspect.signature(method).parameters
     return name in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
@@ -262,19 +262,19 @@ def _check_frozen(estimator):
     return estimator
 
 
-# --- Means and variances of regressors, fitted or out of fold -------------------------------------
+# --- Means and variances of regressors ------------------------------------------------------------
 
 
 def predict_moments(estimator, X):
     """Mean and variance of a fitted regressor, shape (n, 2)."""
     if isinstance(X, np.ndarray) and X.dtype == object and all(isinstance(v, Real) for v in X.flat):
-        X = X.astype(np.float64)  # numbers in disguise: BayesianRidge cannot take their root
+        X = X.astype(np.float64)  # BayesianRidge cannot take roots of objects
     mean, std = estimator.predict(X, return_std=True)
     return np.column_stack([mean, np.square(np.asarray(std, dtype=np.float64))])
 
 
 def out_of_fold_moments(estimator, X, y, *, folds, params, n_jobs):
-    """Moments (m, 2) of every forecast that a fold makes, and the row of each."""
+    """Moments (m, 2) of all out-of-fold forecasts, and the row of each."""
     (X,) = indexable(X)
     parts = Parallel(n_jobs=n_jobs)(
         delayed(_fold_moments)(estimator, X, y, train, test, params) for train, test in folds

@@ -1,4 +1,4 @@
-"""Validated means and variances, their score, and the reliability of the variance."""
+"""Forecasts of means and variances: reliability of the variance, score, and validation."""
 
 from dataclasses import dataclass
 
@@ -58,7 +58,7 @@ def variance_reliability(
     confidence_level : float, default=0.95
         Level of the intervals.
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the means; they do not move the bins. A sample of weight zero does not count.
+        Weights of the means; they do not change the bins. Zero-weight samples are dropped.
 
     Returns
     -------
@@ -128,12 +128,12 @@ def _ratio(squared, variance, weight, confidence_level):
         return 0.0, 0.0, np.inf if len(squared) == 1 else 0.0
     influence = (squared - ratio * variance) / mean_variance
     interval = mean_interval(influence / ratio, weight, confidence_level, estimate=0.0)
-    with np.errstate(over="ignore"):  # hardly more than one effective sample: infinity
+    with np.errstate(over="ignore"):  # about one effective sample: infinite
         low, high = np.exp([interval.low, interval.high])
     return ratio, ratio * float(low), ratio * float(high)
 
 
-# --- Scores of forecast means and variances -------------------------------------------------------
+# --- Score of means and variances -----------------------------------------------------------------
 
 
 def dawid_sebastiani_score(y_true, y_mean, y_var, *, sample_weight=None):
@@ -157,7 +157,7 @@ def dawid_sebastiani_score(y_true, y_mean, y_var, *, sample_weight=None):
         Forecast variances, positive. The square of the standard deviation that scikit-learn's
         regressors return.
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the mean; a sample of weight zero does not count.
+        Weights of the mean; zero-weight samples are dropped.
 
     Returns
     -------
@@ -190,10 +190,10 @@ def mean_score(moments):
     return float(weighted_mean(loss, moments.weight))
 
 
-# --- Validate once at the door --------------------------------------------------------------------
+# --- Validation -----------------------------------------------------------------------------------
 
 
-#: Largest outcome, mean and standard deviation, and one over the smallest standard deviation.
+#: Largest outcome, mean and standard deviation, and inverse of the smallest standard deviation.
 LARGEST = 1e50
 
 
@@ -201,9 +201,9 @@ LARGEST = 1e50
 class Moments:
     """Residuals y - mean, forecast variances and positive weights, each of shape (n,).
 
-    The score of a mean and a variance does not change when outcome and mean are moved together.
-    Moments are therefore taken about the forecast mean: mean^2 + variance would lose the variance
-    to rounding where the mean is large.
+    The score of a mean and a variance does not change if the same constant is added to outcome and
+    mean. Moments are therefore taken about the forecast mean: in mean^2 + variance, rounding would
+    remove the variance where the mean is large.
     """
 
     residual: np.ndarray
@@ -222,7 +222,7 @@ def centred(variance):
 
 
 def check_moments(y_true, y_mean, y_var, sample_weight=None, *, name="y_true", var_name="y_var"):
-    """Arguments of a public function -> `Moments`; samples of weight zero are not there."""
+    """Arguments of a public function -> `Moments`; zero-weight samples are dropped."""
     y, mean = check_numbers(y_true, name), check_numbers(y_mean, "y_mean")
     variance = check_numbers(y_var, var_name)
     if not len(y) == len(mean) == len(variance):
@@ -246,7 +246,7 @@ def check_moments(y_true, y_mean, y_var, sample_weight=None, *, name="y_true", v
 
 
 def _check_range(values, name, low, high):
-    """Refuse numbers whose squares and ratios would leave the range of floats."""
+    """Refuse numbers whose squares or ratios would overflow or underflow."""
     size = np.abs(values)
     outside = (size < low) | (size > high)
     if outside.any():

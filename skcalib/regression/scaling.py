@@ -1,4 +1,4 @@
-"""Recalibrate the variance of a regressor by an affine map."""
+"""Recalibration of the variance of a regressor by an affine map."""
 
 import warnings
 
@@ -60,7 +60,8 @@ class VarianceScaling(TransformerMixin, BaseEstimator):
     injective_ : bool
         True if w > 0. Then the variances keep their order, and by the theorem of G22 the expected
         improvement of the score is the improvement of its calibration error. With w = 0 all
-        samples get the same variance: the map is calibrated and has lost what the variances knew.
+        samples get the same variance: the map is calibrated and loses the information in the
+        variances.
     preserves_mean_ : bool
         True: the means are kept.
     n_features_in_ : int
@@ -112,8 +113,8 @@ class VarianceScaling(TransformerMixin, BaseEstimator):
         y : array-like of shape (n_samples,)
             Outcomes.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the score; only their proportions matter, and a sample of weight zero
-            does not count.
+            Weights of the score; only their proportions matter, and zero-weight samples
+            are dropped.
 
         Returns
         -------
@@ -240,10 +241,10 @@ class VarianceScaling(TransformerMixin, BaseEstimator):
         warnings.warn(message, ConvergenceWarning, stacklevel=3)
 
 
-# --- The affine map of the variance with the lowest Dawid-Sebastiani score ------------------------
+# --- Fit of the affine map ------------------------------------------------------------------------
 
 
-# Where to look for the optimum: points per factor ten of b / w, and how far beyond the variances.
+# Search range of b / w: points per decade, and its margin beyond the range of the variances.
 POINTS_PER_DECADE, MARGIN = 5, 10.0
 #: Maximum number of iterations of one bracketing.
 MAX_ITER = 300
@@ -286,7 +287,7 @@ class Profile:
 
     def __init__(self, squared, variance, weight):
         self.squared, self.variance, self.weight = squared, variance, weight
-        self.target = centred(squared)  # the loss sees the second moment about the mean only
+        self.target = centred(squared)  # the loss depends on the second moment about the mean only
         self.score = DawidSebastiani()
 
     def shape(self, share):
@@ -301,7 +302,7 @@ class Profile:
         return weighted_mean(self.score.loss(self.target, forecast), self.weight)
 
     def slope(self, share):
-        """Derivative of `value`: the best scale moves too, but to first order that costs nothing.
+        """Derivative of `value`; the derivative of the best scale contributes nothing.
 
         Along the variance v the gradient of the entropy is H' = 1 / v, so H'' = -(H')^2 and the
         derivative of the loss is (H')^2 (v - squared) = H' (1 - H' squared).
