@@ -1,4 +1,4 @@
-"""The grouping loss: what calibration cannot see."""
+"""Grouping loss, and comparison of groups at equal scores."""
 
 from skcalib.grouping.equal_scores import (
     GroupComparison,

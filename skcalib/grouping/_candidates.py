@@ -1,4 +1,9 @@
-"""Groups that are compared: the values of one feature, or the two sides of a cut."""
+"""Candidate groups: of one feature, of two features, or of a feature and a range of scores.
+
+`form_groups` makes the groups of one feature: its values, or the two sides of a cut.
+`propose_pairs` chooses intersections of two of them on one half of the samples; they are tested on
+the other half. `encode_features` turns columns of categories into columns of 0 and 1 beforehand.
+"""
 
 import re
 from dataclasses import dataclass
@@ -124,7 +129,7 @@ def _rounded_cuts(known, values):
     return sorted(set(cuts))
 
 
-# --- Groups of two features: chosen on one half of the samples, tested on the other ---------------
+# --- Pairs of groups ------------------------------------------------------------------------------
 
 
 #: Pairs of groups that each half proposes for the other, at most.
@@ -272,7 +277,7 @@ def _best_quadrant(equal, candidates, rows, first, second, cut, least):
     return best
 
 
-# --- Columns of categories as columns of 0 and 1 --------------------------------------------------
+# --- One-hot encoding -----------------------------------------------------------------------------
 
 
 #: Categories of a column that get a column of their own, the most frequent ones.

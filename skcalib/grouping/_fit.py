@@ -1,12 +1,19 @@
-r"""One problem of a notion, from forecasts to the terms of its grouping loss.
+r"""Fit of one problem of a notion: from forecasts to the terms of its grouping loss.
 
-For any model :math:`\hat R(S, X)` fitted on other folds,
-:math:`GL \ge E\, L(Y, C) - E\, L(Y, \hat R)`, and any point between :math:`\hat C` and
-:math:`\hat R` is a model too. With the residual model :math:`m = \hat R - \hat C` and the Brier
-score, :math:`\hat C + a m` saves :math:`2 a \langle Y - \hat C, m \rangle - a^2 \|m\|^2`, most at
-:math:`a = cross / direct`, where it saves :math:`cross^2 / direct`. Each fold is scaled by what is
-best on the others: the best scale of all would never save less than nothing, and so lie above the
-truth where there is no grouping loss.
+`fit_problem` chooses the method.
+
+**Partition bound** (`fit_partition`, `fit_given_regions`): the terms of
+`skcalib.grouping.partition` on level sets and regions, with a calibration curve and a permutation
+test.
+
+**Risk bound** (`fit_risk`): for any model :math:`\hat R(S, X)` fitted on other folds,
+:math:`GL \ge E\, L(Y, C) - E\, L(Y, \hat R)`. Any point between :math:`\hat C` and
+:math:`\hat R` is such a model too. With the residual model :math:`m = \hat R - \hat C` and the
+Brier score, the model :math:`\hat C + a m` reduces the loss by
+:math:`2 a \langle Y - \hat C, m \rangle - a^2 \|m\|^2`. This is largest at
+:math:`a = \langle Y - \hat C, m \rangle / \|m\|^2`. Each fold uses the best scale of the other
+folds: with the best scale of all samples the estimate would never be negative, and so would be too
+large where there is no grouping loss.
 """
 
 from dataclasses import dataclass, replace
@@ -65,6 +72,16 @@ class GroupingProblem:
     events: list
 
 
+def fit_problem(problem, score, smoother, partitioner, regions, options, method, seed):
+    """One problem by the method in use."""
+    if method == "risk":
+        model = default_model(seed) if partitioner is None else partitioner
+        return fit_risk(problem, score, smoother, model, options, seed)
+    if regions is not None:
+        return fit_given_regions(problem, score, smoother, regions, options, seed)
+    return fit_partition(problem, score, smoother, partitioner, options, seed)
+
+
 def fit_partition(problem, score, smoother, partitioner, options, seed):
     """Partition bound: regions of one half, measured on the other."""
     if len(problem.forecast) < 2:
@@ -84,78 +101,6 @@ def fit_partition(problem, score, smoother, partitioner, options, seed):
     return results[0] if len(results) == 1 else _average(*results)
 
 
-def fit_given_regions(problem, score, smoother, regions, options, seed):
-    """Partition bound with regions that somebody else knows: all samples are measured."""
-    rng = np.random.RandomState(seed)
-    bins = level_sets(problem.forecast, options.n_bins, options.strategy)
-    names, number = np.unique([str(name) for name in regions], return_inverse=True)
-    _, first, region = np.unique(bins * len(names) + number, return_index=True, return_inverse=True)
-    rules = [f"region {names[k]}" for k in number[first]]
-    n_before = len(rules)
-    singletons = np.mean(np.bincount(region) == 1)
-    for level in range(bins.max() + 1):
-        here = bins == level
-        local_names, local = np.unique(region[here], return_inverse=True)
-        # Labels have no say: a region of one sample joins the largest of its level set.
-        size = np.bincount(local)[:, None].astype(float)
-        region[here] = local_names[merge_singletons(local, np.where(size == 1, size.max(), size))]
-    kept, region = np.unique(region, return_inverse=True)
-    rules = [rules[k] for k in kept]
-    curve = clone(smoother).fit(problem.forecast, problem.target, problem.weight).smooth_held_out()
-    cut = Regions(region, rules, float(singletons), n_before)
-    measured = np.ones(len(bins), dtype=bool)
-    return _terms(problem, score, bins, measured, cut, curve, options, rng)
-
-
-def fit_risk(problem, score, smoother, model, options, seed):
-    """Risk bound: what a model of (score, features) saves on held-out samples."""
-    if len(problem.forecast) < 4:
-        raise ValueError(
-            "method='risk' needs at least 4 samples: a model and its scale are learned on some of "
-            f"them and judged on others; got {len(problem.forecast)}."
-        )
-    curve = clone(smoother).fit(problem.forecast, problem.target, problem.weight).smooth_held_out()
-    folds = check_folds(options.folds, problem.target, random_state=seed)
-    terms = risk_terms(
-        score,
-        problem.features,
-        problem.forecast,
-        problem.target,
-        curve,
-        problem.weight,
-        model=model,
-        folds=folds,
-        n_jobs=options.n_jobs,
-    )
-    weight = problem.weight / problem.weight.sum()
-    bound = float(weight @ terms.differences)
-    variance = float(np.sum((weight * (terms.differences - bound)) ** 2))
-    before, after = score.loss(problem.target, problem.forecast), score.loss(problem.target, curve)
-    # At a small scale the saving per scale is the slope of the loss towards the model. Folds learn
-    # from each other, which under the null doubles the variance of the mean.
-    slope = terms.slope
-    mean = float(weight @ slope)
-    error = float(np.sqrt(2 * np.sum((weight * (slope - mean)) ** 2)))
-    pvalue = float(norm.sf(mean / error)) if error > 0 else 1.0
-    return GroupingFit(
-        plugin=np.nan,
-        bias=np.nan,
-        induced=np.nan,
-        variance=variance,
-        lower_bound=bound,
-        calibration=float(weight @ (before - after)),
-        mean_loss=float(weight @ before),
-        refinement=float(weight @ after),
-        correction=np.nan,
-        pvalue=pvalue,
-        table=[],
-        n_regions=0,
-        n_measured=len(weight),
-        singletons=0.0,
-        scale=terms.scale,
-    )
-
-
 def _measure(problem, score, smoother, cutter, prepared, bins, measured, options, rng):
     """Fit regions and curve on the other half; measure on `measured`."""
     cut = cut_level_sets(
@@ -166,6 +111,50 @@ def _measure(problem, score, smoother, cutter, prepared, bins, measured, options
         problem.forecast[fitting], problem.target[fitting], problem.weight[fitting]
     )
     curve = fitted.predict(problem.forecast[measured])
+    return _terms(problem, score, bins, measured, cut, curve, options, rng)
+
+
+def _average(one, two):
+    """Both directions: means; the variance counts them as dependent, the p-value doubles."""
+    names = ("plugin", "bias", "induced", "lower_bound", "calibration")
+    names += ("mean_loss", "refinement", "correction", "singletons")
+    means = {name: 0.5 * (getattr(one, name) + getattr(two, name)) for name in names}
+    spread = 0.25 * (np.sqrt(one.variance) + np.sqrt(two.variance)) ** 2
+    table = [
+        replace(region, share=0.5 * region.share, harm=0.5 * region.harm)
+        for region in one.table + two.table
+    ]
+    return replace(
+        one,
+        **means,
+        variance=float(spread),
+        pvalue=bonferroni([one.pvalue, two.pvalue]),
+        table=table,
+        n_regions=one.n_regions + two.n_regions,
+        n_measured=one.n_measured + two.n_measured,
+    )
+
+
+def fit_given_regions(problem, score, smoother, regions, options, seed):
+    """Partition bound with given regions: all samples are measured."""
+    rng = np.random.RandomState(seed)
+    bins = level_sets(problem.forecast, options.n_bins, options.strategy)
+    names, number = np.unique([str(name) for name in regions], return_inverse=True)
+    _, first, region = np.unique(bins * len(names) + number, return_index=True, return_inverse=True)
+    rules = [f"region {names[k]}" for k in number[first]]
+    n_before = len(rules)
+    singletons = np.mean(np.bincount(region) == 1)
+    for level in range(bins.max() + 1):
+        here = bins == level
+        local_names, local = np.unique(region[here], return_inverse=True)
+        # Labels are not used: a region of one sample joins the largest of its level set.
+        size = np.bincount(local)[:, None].astype(float)
+        region[here] = local_names[merge_singletons(local, np.where(size == 1, size.max(), size))]
+    kept, region = np.unique(region, return_inverse=True)
+    rules = [rules[k] for k in kept]
+    curve = clone(smoother).fit(problem.forecast, problem.target, problem.weight).smooth_held_out()
+    cut = Regions(region, rules, float(singletons), n_before)
+    measured = np.ones(len(bins), dtype=bool)
     return _terms(problem, score, bins, measured, cut, curve, options, rng)
 
 
@@ -228,44 +217,62 @@ def _terms(problem, score, bins, measured, cut, curve, options, rng):
     )
 
 
-def _average(one, two):
-    """Both directions: means; the variance counts them as dependent, the p-value doubles."""
-    names = ("plugin", "bias", "induced", "lower_bound", "calibration")
-    names += ("mean_loss", "refinement", "correction", "singletons")
-    means = {name: 0.5 * (getattr(one, name) + getattr(two, name)) for name in names}
-    spread = 0.25 * (np.sqrt(one.variance) + np.sqrt(two.variance)) ** 2
-    table = [
-        replace(region, share=0.5 * region.share, harm=0.5 * region.harm)
-        for region in one.table + two.table
-    ]
-    return replace(
-        one,
-        **means,
-        variance=float(spread),
-        pvalue=bonferroni([one.pvalue, two.pvalue]),
-        table=table,
-        n_regions=one.n_regions + two.n_regions,
-        n_measured=one.n_measured + two.n_measured,
-    )
-
-
-def fit_problem(problem, score, smoother, partitioner, regions, options, method, seed):
-    """One problem by the method in use."""
-    if method == "risk":
-        model = default_model(seed) if partitioner is None else partitioner
-        return fit_risk(problem, score, smoother, model, options, seed)
-    if regions is not None:
-        return fit_given_regions(problem, score, smoother, regions, options, seed)
-    return fit_partition(problem, score, smoother, partitioner, options, seed)
-
-
-# --- A second lower bound -------------------------------------------------------------------------
+# --- Risk bound -----------------------------------------------------------------------------------
 
 
 _NEAR_ZERO = 1e-4
 _LARGEST_SCALE = 3.0
 _LEAST_SHARE = 0.05  # of a probability of the curve
 _LEAST_KNOWN = 10  # values of a feature, to be of use to a model
+
+
+def fit_risk(problem, score, smoother, model, options, seed):
+    """Risk bound: what a model of (score, features) saves on held-out samples."""
+    if len(problem.forecast) < 4:
+        raise ValueError(
+            "method='risk' needs at least 4 samples: a model and its scale are learned on some of "
+            f"them and judged on others; got {len(problem.forecast)}."
+        )
+    curve = clone(smoother).fit(problem.forecast, problem.target, problem.weight).smooth_held_out()
+    folds = check_folds(options.folds, problem.target, random_state=seed)
+    terms = risk_terms(
+        score,
+        problem.features,
+        problem.forecast,
+        problem.target,
+        curve,
+        problem.weight,
+        model=model,
+        folds=folds,
+        n_jobs=options.n_jobs,
+    )
+    weight = problem.weight / problem.weight.sum()
+    bound = float(weight @ terms.differences)
+    variance = float(np.sum((weight * (terms.differences - bound)) ** 2))
+    before, after = score.loss(problem.target, problem.forecast), score.loss(problem.target, curve)
+    # At a small scale the saving per scale is the slope of the loss towards the model. Folds learn
+    # from each other, which under the null doubles the variance of the mean.
+    slope = terms.slope
+    mean = float(weight @ slope)
+    error = float(np.sqrt(2 * np.sum((weight * (slope - mean)) ** 2)))
+    pvalue = float(norm.sf(mean / error)) if error > 0 else 1.0
+    return GroupingFit(
+        plugin=np.nan,
+        bias=np.nan,
+        induced=np.nan,
+        variance=variance,
+        lower_bound=bound,
+        calibration=float(weight @ (before - after)),
+        mean_loss=float(weight @ before),
+        refinement=float(weight @ after),
+        correction=np.nan,
+        pvalue=pvalue,
+        table=[],
+        n_regions=0,
+        n_measured=len(weight),
+        singletons=0.0,
+        scale=terms.scale,
+    )
 
 
 @dataclass(frozen=True)
@@ -349,7 +356,7 @@ def _fit_predict(model, X, residual, weighted, X_new):
 def _refine(model, features, target, curve, weight, train, test):
     """Steps from the curve to what the model says at the rows `test`."""
     weighted = {} if np.ptp(weight) == 0 else {"sample_weight": weight[train]}
-    # Boosting stumbles over a feature without any value, also once it has set rows aside.
+    # Boosting fails on a feature without any value, also after it has set rows aside.
     known = np.count_nonzero(~np.isnan(features[train]), axis=0)
     hollow = (known < len(train)) & (known < _LEAST_KNOWN)
     if hollow.any():

@@ -1,11 +1,14 @@
-r"""Groups against all samples with equal scores: statistics and p-values.
+r"""Statistics and p-values of groups against all samples with equal scores.
 
-The basis :math:`B` of the curve is piecewise linear, with frequent scores on their own, and holds a
-cross-fitted isotonic curve, which has the jumps. The covariance of the labels with a group at equal
-scores is :math:`T = \sum_i w_i \tilde g_i (y_i - c_i)`, where :math:`\tilde g` is what the basis
-leaves of the group and :math:`c` any curve. By orthogonality T does not depend on the curve where
-the basis holds it. What the basis misses of the calibration curve biases T only times what it
-misses of :math:`E[g|s]`.
+`EqualScores` regresses labels and groups on a basis of functions of the score: piecewise linear
+functions, an indicator of each frequent score, and a cross-fitted isotonic curve, which may jump.
+The statistic of a group g is :math:`T = \sum_i w_i \tilde g_i (y_i - c_i)`, the covariance of the
+labels and the group at equal scores. Here :math:`\tilde g` is the residual of the group and
+:math:`c` a calibration curve. By orthogonality T does not depend on c if c lies in the span of the
+basis. Otherwise its bias is a product of two errors: those with which the basis approximates the
+calibration curve and :math:`E[g|s]`.
+
+`compare` and `compare_all` test groups, and `label_sum_pvalue` computes the p-values.
 """
 
 import warnings
@@ -134,7 +137,7 @@ def parametric_curve(score, hit, weight):
         return fitted.predict(forecast)[:, 1]
 
 
-# --- Groups against all samples with equal scores -------------------------------------------------
+# --- Tests of groups ------------------------------------------------------------------------------
 
 
 #: Samples that a group and its complement hold at least.
@@ -279,12 +282,12 @@ def _test_pair(pair, candidates, score, rows, equal):
     return [] if np.isnan(pvalue) else [_tested(pair, member, rows, equal, numbers, 0, pvalue)]
 
 
-# --- p-values of weighted sums of independent labels ----------------------------------------------
+# --- p-values of weighted sums of labels ----------------------------------------------------------
 
 
 _ROUNDS = 50
 _NEAR = 1e-3  # of z: the normal tail is exact enough, and the formula is 0 / 0
-_ORDINARY = 1.2  # z below which nobody needs the tail
+_ORDINARY = 1.2  # z below which the tail is not needed
 
 
 def label_sum_pvalue(total, coefficients, proba, variance=None):

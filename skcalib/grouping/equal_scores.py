@@ -1,4 +1,7 @@
-"""Who differs from others with equal scores: groups that are named with their difference."""
+"""Comparison of groups with other samples of equal score.
+
+`differences_at_equal_scores` forms the groups, tests them, and selects those that it names.
+"""
 
 from dataclasses import dataclass, replace
 
@@ -304,7 +307,7 @@ def _variance(one):
     return float(equal.inflation * np.sum((equal.weight * centred * residual) ** 2))
 
 
-# --- Of the groups that differ --------------------------------------------------------------------
+# --- Selection of the named groups ----------------------------------------------------------------
 
 
 _ALIKE = 0.8  # Jaccard index

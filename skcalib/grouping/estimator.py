@@ -1,4 +1,4 @@
-"""The estimator of the grouping loss."""
+"""`GroupingLossEstimator`: checks of its parameters, the fit and its attributes."""
 
 import numbers
 import warnings
@@ -22,7 +22,7 @@ from skcalib.problem import check_problem
 
 
 class GroupingLossEstimator(ClassifierInspector):
-    r"""Estimate a lower bound of the grouping loss: the error that calibration cannot see (L23).
+    r"""Estimate a lower bound of the grouping loss, which no recalibration removes (L23).
 
     A calibrated classifier can be wrong for every person: over-confident for one group,
     under-confident for another, right on average. With Q = E[Y|X] and C = E[Y|S] the loss of the
@@ -305,7 +305,7 @@ class GroupingLossEstimator(ClassifierInspector):
         return allows_nan(self.partitioner)
 
 
-# --- Parameters of the estimator, checked, and what the fits of all problems share ----------------
+# --- Checks and shared options --------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -383,7 +383,7 @@ def events_of(notion, classes):
     return repeat([f"column {k}" for k in range(len(classes) + 1)])
 
 
-# --- From the fits of all problems to the attributes of the estimator -----------------------------
+# --- Fitted attributes ----------------------------------------------------------------------------
 
 
 def collect(estimator, fits, notion):

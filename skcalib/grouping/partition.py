@@ -1,28 +1,29 @@
-r"""Level sets and regions, and the terms of the grouping loss on them.
+r"""Level sets, regions, and the terms of the grouping loss on them.
 
-With the label frequencies :math:`R_j` of the regions, :math:`C_b` of the level sets, and a
-calibration curve :math:`\hat C(S)`,
+`level_sets` cuts the scores, `Partitioner` and `cut_level_sets` cut each level set into regions of
+similar features, and `partition_terms` computes the terms. With the label frequencies :math:`R_j`
+of the regions, :math:`C_b` of the level sets, and a calibration curve :math:`\hat C(S)`,
 
 .. math::
 
     \text{explained (plug-in)} = \sum_j \tfrac{n_j}{n} D(R_j, C_{b(j)}), \qquad
     \text{induced} = \tfrac1n \sum_i D(\hat C(S_i), \bar C_{b(i)}) .
 
-**Bias.** A Bregman leg between nested partitions is a difference of two means of :math:`-H` at
-averages, and at an average of n labels :math:`-H` is too large, in expectation by
-:math:`\frac{1}{2n} \operatorname{tr}(\nabla^2(-H)\, \Sigma)` to first order. The jackknife
-estimates this bias for every score: with :math:`g` a function of the averages of a cell, here
+**Bias.** The mean divergence between nested partitions is a difference of two means of
+:math:`-H(\bar Y)`. For an average of n labels the expectation of :math:`-H(\bar Y)` is too large,
+to first order by :math:`\frac{1}{2n} \operatorname{tr}(\nabla^2(-H)\, \Sigma)`. The jackknife
+estimates this bias for every score. With :math:`g` a function of the averages of a cell, here
 :math:`-H(\bar Y)` or :math:`D(\bar Y, \bar S)`,
 
 .. math:: \text{bias} = \tfrac{1}{n} \sum_{i \in cell} (n - 1) \bigl( g_{-i} - g \bigr) .
 
-For Brier this is prop. 4.3 of L23 to the letter, and exact. For other scores it removes the term of
-order 1/n and leaves 1/n^2, as long as regions hold several labels of each class that matters there;
-where a class is rare (n p < 1) no estimator sees it, and the log loss stays explained in excess.
+For Brier this is prop. 4.3 of L23, and exact. For other scores it removes the term of order 1/n and
+leaves 1/n^2, if regions hold several labels of each class that occurs there. Where a class is rare
+(n p < 1) no estimator can correct the bias, and the explained log loss is too large.
 
-**Spread.** To first order the bound is the mean of :math:`L(Y_i, C_b) - L(Y_i, R_j) - induced_i`.
-The noise of small regions enters their sample variance with twice its weight, so the standard
-error is conservative where there is little to find.
+**Variance.** To first order the bound is the mean of :math:`L(Y_i, C_b) - L(Y_i, R_j) - induced_i`.
+Its variance is estimated by the sample variance of these terms. The noise of small regions enters
+it with twice its weight, so the standard error is conservative where the grouping loss is small.
 """
 
 import warnings
@@ -241,7 +242,7 @@ def merge_singletons(region, likeness):
         Regions of the measured samples of one level set.
     likeness : array of shape (n_regions, C)
         What regions are compared by: label frequencies on the *other* half, so that the measured
-        labels have no say.
+        labels are not used.
 
     Returns
     -------
@@ -300,7 +301,7 @@ def _frequencies(region, target, n_regions):
     return np.where(counts > 0, sums / np.maximum(counts, 1), target.mean(axis=0))
 
 
-# --- Terms of the grouping loss, from level sets and regions that are given -----------------------
+# --- Terms of the grouping loss -------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

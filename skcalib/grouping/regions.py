@@ -1,4 +1,4 @@
-"""Who is affected: one record for each region, and a test of any grouping loss."""
+"""Records of regions, and a permutation test of the grouping loss."""
 
 from dataclasses import dataclass
 
@@ -120,7 +120,7 @@ def _noise(alone, part, level):
     return (1 - 2 * part) * alone + together[level]
 
 
-# --- Is there any grouping loss? A permutation test within narrow bands of the score --------------
+# --- Permutation test -----------------------------------------------------------------------------
 
 
 def bonferroni(pvalues):
