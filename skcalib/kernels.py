@@ -80,7 +80,7 @@ class Kernel:
         raise NotImplementedError
 
     def for_data(self, forecast):
-        """The kernel with everything that it learns from forecasts, such as a bandwidth, in place.
+        """The kernel with parameters chosen from forecasts, such as a bandwidth.
 
         Parameters
         ----------
@@ -218,7 +218,7 @@ def only_matrix(left, right):
 class MatrixKernel(Kernel):
     r"""A scalar kernel times a fixed positive semi-definite matrix, :math:`k(s, s') M`.
 
-    The matrix says how residuals of different classes count: :math:`h = k(s, s')\, r^\top M r'`
+    The matrix weights the residuals of different classes: :math:`h = k(s, s')\, r^\top M r'`
     (W19). The identity, the default, counts all alike; a diagonal matrix weights classes,
     :math:`v v^\top` measures one contrast v only.
 
@@ -537,12 +537,14 @@ class TotalVariation:
 
     @staticmethod
     def outer(x, y, *, squared=False):
+        """Distances of all pairs of the rows of x (n, K) and y (m, K), shape (n, m)."""
         distances = cdist(x, y, "cityblock")
         distances *= 0.5
         return np.square(distances, out=distances) if squared else distances
 
     @staticmethod
     def paired(x, y, *, squared=False):
+        """Distances of points (..., K) from their partners, shape (...)."""
         distances = 0.5 * np.abs(x - y).sum(axis=-1)
         return distances**2 if squared else distances
 
@@ -552,11 +554,13 @@ class Euclidean:
 
     @staticmethod
     def outer(x, y, *, squared=False):
+        """Distances of all pairs of the rows of x (n, K) and y (m, K), shape (n, m)."""
         squares = _squared_euclidean(x, y)
         return squares if squared else np.sqrt(squares, out=squares)
 
     @staticmethod
     def paired(x, y, *, squared=False):
+        """Distances of points (..., K) from their partners, shape (...)."""
         squares = np.square(x - y).sum(axis=-1)
         return squares if squared else np.sqrt(squares)
 

@@ -141,7 +141,7 @@ class IncrementalReliability(BaseEstimator):
         Parameters
         ----------
         other : IncrementalReliability
-            With the same labels, edges and notion. One that has seen nothing adds nothing.
+            With the same labels, edges and notion. An empty one adds nothing.
 
         Returns
         -------

@@ -19,7 +19,7 @@ NORMS = {"l1": 1, "l2": 2, "max": None}  # the power of a gap
 
 @dataclass(frozen=True)
 class ReliabilityBins:
-    """What a reliability diagram draws, one entry per bin that holds samples.
+    """Points of a reliability diagram, one entry per bin that holds samples.
 
     Attributes
     ----------
@@ -95,8 +95,8 @@ def calibration_error(
     notion : {"top_label", "classwise", "canonical"} or Notion, default="top_label"
         "top_label": confidence against being right. "classwise": each class against the rest;
         the power p is averaged over classes before the root is taken, and "max" is the largest gap
-        of all. "canonical" is the probability of the positive class, for two classes only; F24 and
-        scikit-learn's pending binary function mean this one.
+        of all. "canonical" is the probability of the positive class, for two classes only, as in
+        F24 and in scikit-learn's pending binary function.
     n_bins : "auto", int or array-like of edges, default="auto"
         "auto" is :func:`optimal_n_bins`, the number that minimises F24's bound of the bias. An
         array lists the edges from 0 to 1.
@@ -106,9 +106,9 @@ def calibration_error(
         Subtract from each squared gap the estimated variance of the mean *residual* in the bin,
         :math:`\widehat{var}_b(Y - S) / n_b` (K19 subtract the variance of the label, which is exact
         only where the forecast is constant in the bin). Only for "l2": for the other norms no
-        unbiased correction is known. A sample that is alone in its bin has no variance: its bin
+        unbiased correction is known. The variance of a single sample is unknown: its bin
         counts as zero, in the gap and in the correction. The square may be negative, which keeps
-        its mean right; the root of a negative estimate is 0, so average squares, not roots.
+        it unbiased; the root of a negative estimate is 0, so average squares, not roots.
     reduce : {"mean", "sum"}, default="mean"
         Of the classes, for ``notion="classwise"``; a notion that is an object brings its own.
     sample_weight : array-like of shape (n_samples,), optional
@@ -141,7 +141,7 @@ def calibration_error(
 
     Notes
     -----
-    The names of the literature are recipes:
+    Names in the literature and the arguments for them:
 
     =======  ===================================================================================
     ECE      ``strategy="uniform", n_bins=15``; of equal mass with ``strategy="quantile"``

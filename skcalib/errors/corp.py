@@ -59,7 +59,7 @@ class CorpDecomposition:
         ``score = miscalibration - discrimination + uncertainty``, in the units of the loss.
     scores, miscalibrations, discriminations, uncertainties : ndarray of shape (P,)
         The same for each of the P binary events: one for "canonical" and "top_label", one per
-        class for "classwise", whose mean (or sum, as the notion says) the floats are.
+        class for "classwise", whose mean (or sum, by the notion) the floats are.
     curves : tuple of CorpCurve
         Isotonic curve of each event.
     """
@@ -105,14 +105,15 @@ def corp_decomposition(
     and no strictly increasing map changes it. The curve is the same for every proper score,
     and there is nothing to choose.
 
-    **In sample.** The curve has seen the labels that it is judged by, so MCB and DSC are both too
-    large, by the same optimism. Calibrated forecasts show an MCB above zero, for uniform forecasts
-    and Brier about :math:`0.55\, n^{-2/3}`: .023 for 100 samples, .0054 for 1,000, .0012 for
-    10,000. :func:`corp_test` compares with what chance alone would show.
-    :func:`score_decomposition` estimates the same terms (calibration, sharpness, uncertainty) with
-    calibrated scores fitted without the label of the sample: a lower bound in expectation,
-    that may be negative. With ``smoother="isotonic"`` it is CORP held out, and biased
-    downward; with its default it has a small bias.
+    **In sample.** The curve is evaluated on the labels that it was fitted to, so MCB and DSC are
+    both too large, by the same optimism. Calibrated forecasts show an MCB above zero, for uniform
+    forecasts and Brier about :math:`0.55\, n^{-2/3}`: .023 for 100 samples, .0054 for 1,000, .0012
+    for 10,000.
+    :func:`corp_test` compares MCB with calibrated forecasts. :func:`score_decomposition` estimates
+    the same terms (calibration, sharpness, uncertainty) with calibrated scores fitted without the
+    label of the sample: a lower bound in expectation, that may be negative. With
+    ``smoother="isotonic"`` it is CORP held out, and biased downward; with its default it has a
+    small bias.
 
     **Increasing.** Where events are less likely the higher the forecast, the isotonic curve is
     flat: such forecasts have hardly any DSC, although they carry information.
@@ -423,7 +424,7 @@ def corp_test(
     random_state : int, RandomState instance or None, default=None
         Seed. The result does not depend on `n_jobs`.
     n_jobs : int or None, default=None
-        Draws at a time.
+        Draws in parallel.
 
     Returns
     -------

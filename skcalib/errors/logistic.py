@@ -57,9 +57,8 @@ def calibration_intercept_slope(
 
     :math:`a_0`, the calibration in the large, is positive if events are more frequent than
     forecast. A slope b below 1 means that the forecasts are too extreme (over-confident), above 1
-    too timid; the intercept a is the log odds where the forecast is one half. A calibrated
-    forecast has (0; 0, 1), but so have forecasts that are wrong in a way that is not
-    linear in the logit.
+    under-confident; the intercept a is the log odds where the forecast is one half. A calibrated
+    forecast has (0; 0, 1), but so have forecasts whose error is not linear in the logit.
 
     Intervals are those of Student's distribution with m - d degrees of freedom and the *sandwich*
     covariance :math:`H^{-1} M H^{-1} m / (m - d)`, with H the Hessian of the loss, M the sum of

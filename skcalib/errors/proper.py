@@ -265,6 +265,7 @@ def sharpness(
 def representation_sharpness(
     y_true, representation, loss, notion, smoother, method, sample_weight, labels
 ):
+    """Arguments of `sharpness` with ``transform="simplex"`` -> the sharpness of the features."""
     if not isinstance(check_notion(notion), Canonical):
         raise ValueError("sharpness of a representation exists for notion='canonical' only.")
     y = check_y(y_true)

@@ -349,7 +349,7 @@ def minimise_convex(value, slopes, start, *, tolerance=1e-9, max_iter=200):
             if new <= current - 1e-4 * scale * decrease:
                 break
             scale /= 2
-            if scale < 1e-10:  # rounding: no step lowers the value any more
+            if scale < 1e-10:  # rounding: no step lowers the value
                 return parameters, True
         parameters, current, state = parameters + scale * step, new, new_state
     return parameters, False

@@ -63,7 +63,7 @@ def calibration_improvement(
 ):
     r"""Improvement of a proper score by a recalibration, with interval and p-value.
 
-    On data that neither the classifier nor the map has seen, the mean paired difference
+    On data that were used to fit neither the classifier nor the map, the mean paired difference
 
     .. math:: \Delta = \frac{\sum_i w_i d_i}{\sum_i w_i} , \qquad
         d_i = L(y_i, s_i) - L(y_i, g(s_i)) ,
@@ -72,13 +72,13 @@ def calibration_improvement(
     :math:`2 P(t_{m-1} > |\Delta| / se)`, where m is the effective number of samples: below 0.05
     exactly where the 95 % interval excludes 0.
 
-    What it says about calibration (G22): with :math:`L = CE + \text{refinement}`,
+    Relation to calibration (G22): with :math:`L = CE + \text{refinement}`,
 
     .. math:: E\,d = \bigl[CE(s) - CE(g(s))\bigr] -
         \bigl[E\,H(E[Y|g(s)]) - E\,H(E[Y|s])\bigr] ,
 
-    and the second bracket is never negative: a map can lose information but not add any. It is
-    zero where g is *injective*, because then g(s) tells as much as s. So the improvement of the
+    and the second bracket is never negative: a map can lose information but not add any. It is zero
+    where g is *injective*, because then g(s) has all information in s. So the improvement of the
     proper score **is** the improvement of the calibration error for an injective map, without any
     estimate of a calibration error; for every other map it is a lower bound of it.
 
@@ -90,7 +90,7 @@ def calibration_improvement(
         Probabilities without the map.
     after : array-like of the same kind, or fitted recalibrator
         Probabilities with the map; or the map itself, or a Pipeline of maps, which is applied to
-        `before` and says whether it is injective (``injective_``).
+        `before` and declares whether it is injective (``injective_``).
     loss : {"brier", "log", "spherical"} or ProperScore, default="brier"
         The proper score.
     confidence_level : float, default=0.95

@@ -23,10 +23,9 @@ class TemperatureScaling(LogitRecalibrator):
     The optimum of the loss over T in [1e-4, 1e4], exact to about 1e-10: by Halley's method for the
     log loss, which is convex in 1/T, and by a scalar search otherwise. If the labels do not depend
     on the scores the optimum is T = infinity, and if they are separable T = 0: then the end of the
-    interval is the answer, and a `ConvergenceWarning` says so. Injective; keeps the order of the
-    classes. Logarithms of probabilities enter compressed where they are below
-    :math:`z_0 \approx -87`, the end of single precision: :math:`z_0 - \log(1 + z_0 - \log s)`.
-    Logits enter as they are.
+    interval is taken, with a `ConvergenceWarning`. Injective; keeps the order of the
+    classes. Logarithms of probabilities below :math:`z_0 \approx -87`, the end of single
+    precision, are replaced by :math:`z_0 - \log(1 + z_0 - \log s)`. Logits are not changed.
 
     Parameters
     ----------
@@ -134,7 +133,7 @@ class EnsembleTemperatureScaling(LogitRecalibrator):
     The temperature first, on [0.05, 5], then the weights on the simplex, both by the same loss
     (Zhang, Kailkhura and Han 2020; G22). The weights minimise exactly: by enumerating the faces of
     the simplex for Brier, by a convex search otherwise. An end of the interval of temperatures is a
-    regular answer. Injective unless all weight is on the uniform distribution; keeps the order of
+    valid result. Injective unless all weight is on the uniform distribution; keeps the order of
     the classes.
 
     Parameters
@@ -245,8 +244,8 @@ def _convex_weights(score, parts, target, weight):
 class BiasCorrectedTemperatureScaling(Recalibrator):
     r"""Bias-corrected temperature scaling: :math:`softmax(\beta \log s + b)`.
 
-    One temperature, and a bias for each class that stays at zero unless the class totals ask for it
-    (chi-square test at the level .01); then the biases are shrunk by empirical Bayes. For two
+    One temperature, and a bias for each class that stays at zero unless a chi-square test of the
+    class totals rejects at the level .01; then the biases are shrunk by empirical Bayes. For two
     classes it is Platt scaling of the logit with a weak prior. Fitted by penalised maximum
     likelihood in a few Newton steps: the map of the default smoother, and the cheapest one that
     corrects a shift of the class frequencies. Injective; biases may change the predicted class.

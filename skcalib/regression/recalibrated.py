@@ -30,8 +30,8 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimatorMixin, BaseEstimator)
 
     `fit` clones the regressor on the folds of (X, y), collects the out-of-fold means and variances,
     fits the recalibrator to them, and refits the regressor on all samples. `predict` passes its
-    mean and variance through the recalibrator. No sample is used to judge a forecast that has seen
-    it: on its own training data a regressor appears more accurate than it is.
+    mean and variance through the recalibrator. The recalibrator is fitted to out-of-fold forecasts
+    because a regressor appears more accurate than it is on its own training data.
 
     Parameters
     ----------
@@ -70,10 +70,10 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimatorMixin, BaseEstimator)
     Notes
     -----
     ``score`` is the :math:`R^2` of the mean, as for every regressor of scikit-learn; it does not
-    see the variance. Measure that by :func:`~skcalib.dawid_sebastiani_score` on new
+    depend on the variance. Measure that by :func:`~skcalib.dawid_sebastiani_score` on new
     data.
 
-    Out-of-fold forecasts come from regressors that have seen fewer samples than the refitted one.
+    Out-of-fold forecasts come from regressors fitted to fewer samples than the refitted one.
     Their errors are a little larger, and so are the recalibrated standard deviations.
 
     Examples
@@ -109,7 +109,7 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimatorMixin, BaseEstimator)
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Features, in whatever form the regressor takes them.
+            Features, in any form that the regressor accepts.
         y : array-like of shape (n_samples,)
             Outcomes.
         sample_weight : array-like of shape (n_samples,), default=None

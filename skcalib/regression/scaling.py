@@ -32,10 +32,9 @@ class VarianceScaling(TransformerMixin, BaseEstimator):
     and the ray stays in the feasible set. So :math:`s = A`: at *every* optimum, inside or on the
     boundary, the mean of :math:`(y - \mu)^2 / (w v + b)` is exactly 1.
 
-    With the best scale put in, one parameter is left, the ratio b / w in [0, infinity], and the
-    optimum is found on that interval: all changes of sign of the analytic derivative on a fine
-    grid, each by bracketing, and the two ends. The score is not convex, so this is what makes the
-    optimum the global one.
+    With the best scale, one parameter remains, the ratio b / w in [0, infinity]. The optimum is the
+    best of the two ends and of the roots of the analytic derivative, which are bracketed on a fine
+    grid. The score is not convex, so this search is needed for the global optimum.
 
     Parameters
     ----------
@@ -51,12 +50,12 @@ class VarianceScaling(TransformerMixin, BaseEstimator):
         The intercept b.
     loss_before_, loss_after_ : float
         Mean Dawid-Sebastiani score of the calibration set with the variances as they were and as
-        they are now. The map leaves variances alone where w = 1 and b = 0, so the score never
-        grows.
+        they are now. The identity, w = 1 and b = 0, is in the family, so the score never
+        increases.
     n_iter_ : int
         Iterations of the bracketing; 0 where the optimum has a closed form.
     converged_ : bool
-        Whether an optimum was found. If not, a `ConvergenceWarning` says why.
+        Whether an optimum was found. If not, a `ConvergenceWarning` gives the reason.
     injective_ : bool
         True if w > 0. Then the variances keep their order, and by the theorem of G22 the expected
         improvement of the score is the improvement of its calibration error. With w = 0 all
@@ -291,6 +290,7 @@ class Profile:
         self.score = DawidSebastiani()
 
     def shape(self, share):
+        """Variances (1 - t) v + t, up to scale."""
         return (1 - share) * self.variance + share
 
     def scale(self, share):
@@ -298,6 +298,7 @@ class Profile:
         return weighted_mean(self.squared / self.shape(share), self.weight)
 
     def value(self, share):
+        """Mean score of a shape with its best scale."""
         forecast = centred(self.scale(share) * self.shape(share))
         return weighted_mean(self.score.loss(self.target, forecast), self.weight)
 

@@ -18,8 +18,8 @@ class Smoother(BaseEstimator):
     samples over similar forecasts: labels, which gives the calibrated scores
     :math:`\hat C = \hat E[Y|S]`, or forecasts, residuals, losses.
 
-    To add one, implement `fit`, `smooth` and `predict`. If `smooth` lets a sample see its own
-    value, `smooth_held_out` is inherited: it refits on the other folds. Override it where leaving
+    To add one, implement `fit`, `smooth` and `predict`. If `smooth` uses the value of the sample
+    itself, `smooth_held_out` is inherited: it refits on the other folds. Override it where leaving
     one sample out has a closed form.
 
     Attributes
@@ -60,7 +60,7 @@ class Smoother(BaseEstimator):
         raise NotImplementedError
 
     def smooth_held_out(self, values=None):
-        """As `smooth`, but no sample sees its own value.
+        """As `smooth`, but each estimate leaves out the value of its own sample.
 
         The estimate that the methods "risk" and "cross" of
         :func:`~skcalib.proper_calibration_error` rest on.
@@ -121,7 +121,7 @@ def cross_predict(forecast, values, weight, fit_one, folds):
     """Out-of-fold predictions; samples predicted several times are averaged.
 
     ``fit_one(forecast, values, weight)`` returns a function from forecasts to predictions. Folds
-    run in parallel where :func:`joblib.parallel_config` says so.
+    run in parallel under :func:`joblib.parallel_config`.
     """
     flat = values.reshape(len(values), -1)
     parts = Parallel()(
@@ -222,7 +222,7 @@ class OutOfFoldSmoother(Smoother):
 class CrossFitted(OutOfFoldSmoother):
     """Out-of-fold probabilities of any scikit-learn classifier fitted on the forecasts (B26).
 
-    The classifier sees the forecast as its features and learns the label, so that its
+    The classifier is fitted to the labels with the forecasts as features, so that its
     out-of-fold probabilities estimate E[Y|S]. Any classifier gives a valid lower bound with
     ``method="risk"``; a better one a tighter bound.
 

@@ -121,7 +121,7 @@ class DirichletKernel(Smoother):
         self.bandwidth_ = self._choose_bandwidth()
         if self.forecast_.shape[1] >= _MANY_CLASSES and len(self.forecast_) > 1:
             rng = check_random_state(self.random_state)
-            warn_of_emptiness(self.forecast_, self.weight_, self.bandwidth_, rng)
+            warn_few_neighbours(self.forecast_, self.weight_, self.bandwidth_, rng)
         return self
 
     def smooth(self, values=None):
@@ -416,7 +416,7 @@ _TOO_FAR = 0.01  # largest charge of a calibrated forecast, as a share of the un
 _TINY = np.finfo(np.float64).tiny
 
 
-def warn_of_emptiness(forecast, weight, bandwidth, rng):
+def warn_few_neighbours(forecast, weight, bandwidth, rng):
     """Warn where the kernel estimate of a calibrated forecast would be far from zero."""
     neighbours, charge, uncertainty = count_neighbours(forecast, weight, bandwidth, rng)
     if charge > _TOO_FAR * uncertainty:

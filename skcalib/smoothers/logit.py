@@ -30,21 +30,20 @@ class LogitSmoother(OutOfFoldSmoother):
     are shrunk towards zero as far as the data allow (empirical Bayes). Two parameters where a
     kernel has hundreds: little variance, and no curse of dimension.
 
-    Where a test at the level .01 finds that the map leaves a pattern behind, a curve is added:
+    Where a test at the level .01 finds a pattern in the residuals of the map, a curve is added:
     with t the log odds of the second of two classes, or of the most likely of more, t becomes
     t + f(t), piecewise linear with up to twelve knots and smoothed by marginal likelihood; the
-    other classes share what is left in proportion. So a reliability curve that bends or is not
-    monotone is seen too, from about a thousand samples on. Not seen are slopes that differ
-    between three or more classes, other than through their biases, and patterns of single
-    classes: `CrossFitted` may see them, or ``notion="classwise"``.
+    other classes keep their proportions. So a reliability curve that bends or is not monotone is
+    detected too, from about a thousand samples on. Not detected are slopes that differ between
+    three or more classes, other than through their biases, and patterns of single classes:
+    `CrossFitted` may detect them, or ``notion="classwise"``.
 
-    Forecasts of exactly 0 enter the logarithm with half of the smallest positive probability of
-    the training fold, and logarithms below -87, the end of single precision, enter compressed, as
-    in `TemperatureScaling`. The forecasts under evaluation are not changed by this: it only
-    chooses the curve that they are compared with.
+    Half of the smallest positive probability of the training fold replaces forecasts of exactly 0,
+    and logarithms below -87, the end of single precision, are compressed, as in
+    `TemperatureScaling`. This affects the fitted curve only, not the forecasts under evaluation.
 
-    From 20 classes on, `fit` warns below 20 samples per class: what is wrong with all classes is
-    then still found, what is wrong with single ones is not.
+    From 20 classes on, `fit` warns below 20 samples per class: miscalibration that all classes
+    share is then still detected, that of single classes is not.
 
     Parameters
     ----------

@@ -20,8 +20,8 @@ class PartitionSmoother(Smoother):
     To add a partition, implement `_fit_cells` (learn the cells) and `_cell_keys` (a row of
     integers per forecast that names its cell). In sample, `smooth` is the orthogonal projection
     on functions that are constant in each cell, so divergences of every proper score add along
-    nested partitions. `smooth_held_out` leaves each sample out of its own cell mean; a sample
-    alone in its cell gets the mean over all other samples.
+    nested partitions. `smooth_held_out` leaves each sample out of its own cell mean; the
+    only sample of a cell gets the mean over all other samples.
 
     New forecasts in a cell without samples get the prediction of the occupied cell whose mean
     forecast is nearest.
@@ -69,7 +69,7 @@ class PartitionSmoother(Smoother):
         return self.cell_means(values)[self.cells_].reshape(values.shape)
 
     def smooth_held_out(self, values=None):
-        """Mean of `values` over the *other* samples of the cell; of all others if alone."""
+        """Mean of `values` over the *other* samples of the cell, or over all others if none."""
         check_is_fitted(self)
         self._need_two()
         values = self._values(values)

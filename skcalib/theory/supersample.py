@@ -36,7 +36,7 @@ class InformationEstimate:
     maximum : float
         n ln 2: the information itself cannot be larger.
     note : str
-        What this means.
+        Interpretation of the estimate.
     """
 
     estimate: float
@@ -65,7 +65,7 @@ class SupersampleEvaluation:
         Number of bins.
     ecmi, fcmi : InformationEstimate
         Information of the residuals, and of the forecasts, about U. They are equal where the label
-        tells the one from the other, as for two classes.
+        determines one from the other, as for two classes.
     """
 
     train_error: np.ndarray = field(repr=False)
@@ -115,8 +115,8 @@ def evaluate_supersample(
     Parameters
     ----------
     estimator : classifier
-        Cloned for every draw. A `random_state` of None, in it or in what it wraps, is replaced by
-        drawn seeds.
+        Cloned for every draw. A `random_state` of None, in it or in a nested estimator, is replaced
+        by drawn seeds.
     X : array-like, data frame or sparse matrix of shape (n_samples, ...)
         Features.
     y : array-like of shape (n_samples,)
@@ -130,7 +130,7 @@ def evaluate_supersample(
     strategy : {"uniform", "quantile"}, default="uniform"
         Bins of equal width or of equal mass.
     response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
-        How probabilities are asked for.
+        Method of the classifier that gives the probabilities.
     pos_label : label, default=None
         The positive one of two classes; by default the last in order.
     random_state : int, RandomState instance or None, default=None

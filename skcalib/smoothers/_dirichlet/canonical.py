@@ -83,9 +83,9 @@ def canonical_average(points, forecast, weight, values, bandwidth, *, leave_out=
     bandwidth : float
         The bandwidth h > 0.
     leave_out : bool, default=False
-        Whether `points` are the forecasts and point i does without source i.
+        Whether `points` are the forecasts and source i is left out at point i.
     n_jobs : int, default=None
-        Number of threads; None means 1 or what :func:`joblib.parallel_config` says. The result
+        Number of threads; None means 1 or that of :func:`joblib.parallel_config`. The result
         does not depend on it.
 
     Returns
