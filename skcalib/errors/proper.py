@@ -1,9 +1,10 @@
 r"""Proper calibration errors: error, refinement, sharpness, decomposition and upper bound.
 
 The public functions come first, each followed by its helpers. The estimates that use a smoother of
-the forecasts share one record,
-`ProperTerms`, at the end of the file: arrays over samples whose weighted means estimate the loss of the forecast, its calibration error and its refinement. With the calibrated scores :math:`\hat
-C` that a smoother estimates without the label of the sample, the terms are
+the forecasts share one record, `ProperTerms`, at the end of the file: arrays over samples whose
+weighted means estimate the loss of the forecast, its calibration error and its refinement. With the
+calibrated scores :math:`\hat C` that a smoother estimates without the label of the sample, the
+terms are
 
 =========  =====================================================  =============================
 method     calibration                                            refinement
