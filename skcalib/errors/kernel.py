@@ -72,8 +72,8 @@ def kernel_calibration_error(
     y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
         Probability of the positive class, or of each class. Rows sum to one.
     kernel : None, {"laplacian", "gaussian"} or Kernel, default=None
-        None is W19's :class:`LaplacianKernel`, on total variation with the median distance as
-        bandwidth. A bandwidth rule uses the forecasts of each problem of the notion.
+        None is W19's :class:`~skcalib.kernels.LaplacianKernel`, on total variation with the median
+        distance as bandwidth. A bandwidth rule uses the forecasts of each problem of the notion.
     statistic : {"unbiased", "biased", "linear", "block"}, default="unbiased"
         See above.
     notion : {"canonical", "classwise", "top_label"} or Notion, default="canonical"

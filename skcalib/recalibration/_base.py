@@ -99,8 +99,21 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         counts = weight > 0
         if not counts.all():  # zero-weight samples are dropped
             raw, columns, weight = raw[counts], columns[counts], weight[counts]
-        self._learn_reading(raw)
-        self._learn(score, self._read(raw), columns, weight)
+        values = self._validated(raw)
+        self._learn_reading(values)
+        self._learn(score, self._read(values), columns, weight)
+        return self
+
+    def _fit_validated(self, proba, columns, weight, classes):
+        """`fit` for validated probabilities (n, K), columns of the labels, weights, and classes."""
+        score = check_loss(self.loss)
+        self._check_input()
+        self.classes_, self.n_features_in_ = classes, proba.shape[1]
+        weight = np.ones(len(proba)) if weight is None else moderate(weight)
+        counts = weight > 0
+        proba = proba[counts]
+        self._learn_reading(proba)
+        self._learn(score, self._read(proba), columns[counts], weight[counts])
         return self
 
     def predict_proba(self, X):
@@ -122,13 +135,16 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
             validate_data(self, X, reset=False, skip_check_array=True)
         if not (is_table and hasattr(self, "feature_names_in_")):  # else the names are those of fit
             check_column_names(X, self.classes_, "X")
-        forecast = self._read(X)
-        if forecast.shape[1] != len(self.classes_):
+        return self._map_validated(self._validated(X))
+
+    def _map_validated(self, values):
+        """`predict_proba` for validated probabilities, or logits, of shape (n, K)."""
+        if values.shape[1] != len(self.classes_):
             raise ValueError(
-                f"X has {forecast.shape[1]} columns, but {type(self).__name__} was fitted with "
+                f"X has {values.shape[1]} columns, but {type(self).__name__} was fitted with "
                 f"{len(self.classes_)} classes."
             )
-        return self._apply_map(forecast)
+        return self._apply_map(self._read(values))
 
     def predict(self, X):
         """Class of largest recalibrated probability.
@@ -231,19 +247,19 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
             f"RecalibratedClassifierCV(FrozenEstimator(clf), {type(self).__name__}())"
         )
 
-    def _learn_reading(self, X):
-        """Learn what `_read` needs."""
-
-    def _read(self, X):
-        """Input of the map: probabilities, unless a subclass reads logits."""
-        if self.input == "logits":
-            return softmax_of(self._read_logits(X))
-        return check_proba(X, name="X")
-
-    def _read_logits(self, X):
-        """Logits (n, K); a single column is the logit of the positive class."""
+    def _validated(self, X):
+        """Probabilities (n, K), or logits; a single column is that of the positive class."""
+        if self.input == "proba":
+            return check_proba(X, name="X")
         logits = check_features(X, name="X")
         return np.hstack([np.zeros_like(logits), logits]) if logits.shape[1] == 1 else logits
+
+    def _learn_reading(self, values):
+        """Learn what `_read` needs from validated values."""
+
+    def _read(self, values):
+        """What the map takes: probabilities, unless a subclass takes logits."""
+        return softmax_of(values) if self.input == "logits" else values
 
     def _as_proba(self, forecast):
         return forecast
@@ -274,14 +290,12 @@ class LogitRecalibrator(Recalibrator):
     ``loss_after_`` are measured on the input of the map.
     """
 
-    def _learn_reading(self, X):
+    def _learn_reading(self, values):
         if self.input == "proba":
-            self.detection_limit_ = detection_limit(check_proba(X, name="X"))
+            self.detection_limit_ = detection_limit(values)
 
-    def _read(self, X):
-        if self.input == "logits":
-            return self._read_logits(X)
-        return log_forecast(check_proba(X, name="X"), self.detection_limit_)
+    def _read(self, values):
+        return values if self.input == "logits" else log_forecast(values, self.detection_limit_)
 
     def _as_proba(self, forecast):
         return softmax_of(forecast)
@@ -388,6 +402,9 @@ def check_recalibrator(recalibrator):
 def fit_recalibrator(recalibrator, proba, y, weight, classes):
     """Clone, set the classes of the columns, and fit, with the weights if it accepts them.
 
+    Probabilities and weights are validated already, so recalibrators of the library do not validate
+    them again.
+
     Every parameter ``labels`` and ``*__labels`` is set to `classes`, so that calibration data may
     lack a class.
     """
@@ -395,10 +412,22 @@ def fit_recalibrator(recalibrator, proba, y, weight, classes):
     if hasattr(fitted, "get_params"):
         names = [name for name in fitted.get_params() if name.split("__")[-1] == "labels"]
         fitted.set_params(**dict.fromkeys(names, classes))
+    if _is_plain(fitted, "fit"):
+        return fitted._fit_validated(proba, class_columns(y, classes), weight, classes)
     # Weights are passed explicitly here, so metadata routing is disabled.
     with config_context(enable_metadata_routing=False):
         fitted.fit(proba, y, **weight_params(fitted, weight))
     return fitted
+
+
+def _is_plain(recalibrator, method):
+    """Whether an object takes probabilities and has this method from `Recalibrator` unchanged."""
+    kind = type(recalibrator)
+    return (
+        isinstance(recalibrator, Recalibrator)
+        and getattr(kind, method) is getattr(Recalibrator, method)
+        and recalibrator.input == "proba"
+    )
 
 
 def weight_params(estimator, weight):
@@ -433,9 +462,11 @@ def warn_without_weight(estimator, other):
 
 def recalibrated_proba(recalibrator, proba, classes):
     """Probabilities (n, K) of a fitted recalibrator, one column for each of `classes`."""
+    known = getattr(recalibrator, "classes_", classes)
+    if _is_plain(recalibrator, "predict_proba") and proba.shape[1] == len(known):
+        return align_columns(recalibrator._map_validated(proba), known, classes)
     name = f"{type(recalibrator).__name__}.predict_proba(P)"
     response = recalibrator.predict_proba(proba)
-    known = getattr(recalibrator, "classes_", classes)
     if len(known) == 1:  # fitted to a single class
         response = np.ones((len(proba), 1))
     else:

@@ -41,8 +41,8 @@ class LinkRecalibrator(LogitRecalibrator):
     def _link(self):
         raise NotImplementedError
 
-    def _read(self, X):
-        logits = super()._read(X).astype(np.float64)
+    def _read(self, values):
+        logits = super()._read(values).astype(np.float64)
         if self.input == "logits":
             logits = logits - logits.max(axis=1, keepdims=True)
             logits -= np.log(np.exp(logits).sum(axis=1, keepdims=True))
