@@ -89,7 +89,7 @@ sphinx_gallery_conf = {
 
 
 def changelog(app, docname, source):
-    """Page `whats_new`: CHANGELOG.md, whose only Markdown is headings, lists and backticks."""
+    """Page `whats_new`: CHANGELOG.md, whose Markdown is headings, lists, tables and backticks."""
     if docname != "whats_new":
         return
     lines = [".. _whats_new:", "", ".. currentmodule:: skcalib", ""]
@@ -97,6 +97,13 @@ def changelog(app, docname, source):
         marks, _, title = line.partition(" ")
         if marks in ("#", "##", "###"):
             lines += [title, {"#": "=", "##": "-", "###": "~"}[marks] * len(title)]
+        elif line.startswith("|--"):
+            pass
+        elif line.startswith("|"):
+            if not lines[-1].startswith("     - "):
+                lines += [".. list-table::", "   :header-rows: 1", ""]
+            first, *others = (cell.strip() for cell in line.strip("|").split(" | "))
+            lines += [f"   * - {first}", *(f"     - {cell}" for cell in others)]
         else:
             lines.append(line)
     source[0] = "\n".join(lines)

@@ -18,7 +18,7 @@ METHODS = ("auto", "risk", "direct", "cross")
 SMOOTHERS = {"kernel": DirichletKernel, "isotonic": IsotonicSmoother, "binning": QuantileBins}
 
 
-def check_loss(loss):
+def resolve_loss(loss):
     """A proper score for class probabilities."""
     score = from_table(loss, SCORES, name="loss", kind=ProperScore)
     if score.domain != "simplex":
@@ -29,12 +29,12 @@ def check_loss(loss):
     return score
 
 
-def check_notion(notion):
+def resolve_notion(notion):
     """A notion, by its name or as an object."""
     return from_table(notion, NOTIONS, name="notion", kind=Notion)
 
 
-def choose_method(method, score):
+def resolve_method(method, score):
     """The method for a score: "auto" is "cross" where there is one, else "risk"."""
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}.")
@@ -48,7 +48,7 @@ def choose_method(method, score):
     return method
 
 
-def check_smoother(smoother):
+def resolve_smoother(smoother):
     """None is the default; strings, smoothers and scikit-learn classifiers pass."""
     if smoother is None:
         return LogitSmoother()

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._arguments import check_notion
+from skcalib._arguments import resolve_notion
 from skcalib._validation import check_label_list
 from skcalib.errors.binned import (
     BinSums,
@@ -212,7 +212,7 @@ class IncrementalReliability(BaseEstimator):
                 "stream are fixed before its first sample."
             )
         edges = check_bins(self.n_bins, "uniform", 1)
-        return Plan(check_label_list(self.labels), edges, check_notion(self.notion))
+        return Plan(check_label_list(self.labels), edges, resolve_notion(self.notion))
 
     def _read(self, plan, y_true, y_proba, sample_weight):
         """Sums over one chunk."""

@@ -34,7 +34,7 @@ LAYERS = (
         "notions": "what a forecast is calibrated for: problems, event names, event scores",
         "smoothers": "estimates of conditional expectations",
         "theory": "what theory says of binned errors",
-        "tower": "mean divergences and their bias",
+        "tower": "mean divergences",
     },
     {
         "_arguments": "losses, notions, smoothers and methods by name",

@@ -1,4 +1,4 @@
-"""The tower of conditional expectations: legs add, the square commutes, debiasing is exact."""
+"""The tower of conditional expectations: legs add, and the square commutes."""
 
 from itertools import pairwise, product
 
@@ -6,14 +6,8 @@ import numpy as np
 import pytest
 
 from skcalib.scores import Brier, LogLoss, Lp, Spherical, TotalVariation
-from skcalib.smoothers import LevelSets, QuantileBins, UniformBins
-from skcalib.tower import (
-    debiased_calibration,
-    debiased_leg,
-    expected_divergence,
-    partition_bias,
-    weighted_mean,
-)
+from skcalib.smoothers import LevelSets, UniformBins
+from skcalib.tower import expected_divergence, weighted_mean
 
 SCORES = [Brier(), LogLoss(), Spherical()]
 
@@ -155,83 +149,3 @@ def test_the_errors_of_the_tower_add_up(score):
     assert refinement == pytest.approx(uncertainty - sharpness, rel=1e-12)
     # binning hides calibration error (Jensen; theorem C.1 of L23)
     assert world.leg(score, world.C_B, world.S_B) <= calibration + 1e-15 or score != Brier()
-
-
-# --- debiasing ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("n_columns", [1, 2, 3])
-def test_partition_bias_by_loops(n_columns):
-    """b(P; V) = sum_c (n_c / n) var_c / n_c, halved for two columns."""
-    rng = np.random.default_rng(0)
-    cells, values = rng.integers(6, size=40), rng.normal(size=(40, n_columns))
-    cells[0] = 6  # alone
-    expected = 0.0
-    for c in range(6):
-        rows = values[cells == c]
-        assert len(rows) > 1
-        expected += len(rows) / 40 * rows.var(axis=0, ddof=1).sum() / len(rows)
-    expected *= 0.5 if n_columns == 2 else 1
-    assert partition_bias(cells, values) == pytest.approx(expected, rel=1e-12)
-    assert partition_bias(cells, values, np.full(40, 3.0)) == pytest.approx(expected, rel=1e-12)
-
-
-def test_debiased_calibration_by_hand(binary):
-    """Plug-in minus the variance of the residual, bins with one sample out of both terms."""
-    y, forecast = binary
-    target = one_hot(y, 2)
-    cells = UniformBins(100).fit(forecast, target).cells_
-    sizes = np.bincount(cells)
-    assert (sizes == 1).any()
-    expected = 0.0
-    for c in np.flatnonzero(sizes > 1):
-        residual = (target - forecast)[cells == c, 1]
-        share = len(residual) / len(y)
-        expected += share * (residual.mean() ** 2 - residual.var(ddof=1) / len(residual))
-    assert debiased_calibration(cells, forecast, target) == pytest.approx(expected, rel=1e-12)
-
-
-def test_debiased_leg_by_hand():
-    """L23 prop. 4.3, scalar: for labels the variance is mu (1 - mu) n / (n - 1)."""
-    rng = np.random.default_rng(0)
-    fine, y = rng.permutation(np.arange(120) % 12), rng.integers(2, size=120).astype(float)
-    coarse = fine % 3
-    expected = 0.0
-    for b in range(3):
-        c, n_b = y[coarse == b].mean(), np.sum(coarse == b)
-        for r in np.unique(fine[coarse == b]):
-            mu, n_r = y[fine == r].mean(), np.sum(fine == r)
-            expected += n_r / 120 * ((mu - c) ** 2 - mu * (1 - mu) / (n_r - 1))
-        expected += n_b / 120 * c * (1 - c) / (n_b - 1)
-    assert debiased_leg(fine, coarse, one_hot(y.astype(int), 2)) == pytest.approx(
-        expected, rel=1e-10
-    )
-    assert debiased_leg(fine, coarse, y[:, None]) == pytest.approx(expected, rel=1e-10)
-
-
-def test_weights_scale_and_repeat_nothing():
-    """Weights are averaged: a common factor changes nothing, an integer is no new sample."""
-    rng = np.random.default_rng(0)
-    cells, forecast = rng.integers(4, size=60), rng.dirichlet(np.ones(2), 60)
-    target, weight = one_hot(rng.integers(2, size=60), 2), rng.uniform(0.5, 2, 60)
-    one = debiased_calibration(cells, forecast, target, weight)
-    assert debiased_calibration(cells, forecast, target, 5 * weight) == pytest.approx(
-        one, rel=1e-11
-    )
-    twice = debiased_calibration(cells, forecast, target, np.full(60, 2.0))
-    assert twice == pytest.approx(debiased_calibration(cells, forecast, target), rel=1e-12)
-
-
-def test_debiasing_refuses_where_there_is_no_variance():
-    forecast, target = np.full((3, 2), 0.5), one_hot(np.array([0, 1, 1]), 2)
-    with pytest.raises(ValueError, match="a bin with at least two samples"):
-        debiased_calibration(np.arange(3), forecast, target)
-    with pytest.raises(ValueError, match="two samples in every fine cell"):
-        debiased_leg(np.array([0, 0, 1]), np.zeros(3, int), target)
-
-
-def test_a_debiased_estimate_may_be_negative():
-    forecast, target = np.full((4, 2), 0.5), one_hot(np.array([0, 1, 0, 1]), 2)
-    assert debiased_calibration(np.zeros(4, int), forecast, target) < 0
-    cells = QuantileBins(2).fit(forecast, target).cells_
-    assert debiased_calibration(cells, forecast, target) < 0

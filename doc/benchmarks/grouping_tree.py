@@ -20,7 +20,6 @@ from sklearn.tree import DecisionTreeRegressor
 
 from skcalib.grouping.partition import level_sets, stratified_half
 from skcalib.grouping.tree import FeatureBins, HistogramTree
-from skcalib.tower import debiased_leg
 
 GOAL, SHARE, RATIO, N_BINS = 4.0, 0.95, 12, 15
 
@@ -67,8 +66,10 @@ def explained(y, sets, leaves):
         totals[0] += len(fitting) * np.var(frequency[of_fit])
         several = np.bincount(of_measured)[of_measured] > 1
         cells = np.unique(of_measured[several], return_inverse=True)[1]
-        label = y[measured][several].astype(float)[:, None]
-        totals[1] += several.sum() * debiased_leg(cells, np.zeros_like(cells), label)
+        label, size = y[measured][several].astype(float), np.bincount(cells)
+        mean = np.bincount(cells, label) / size
+        noise = mean * (1 - mean) / (size - 1)  # variance of each mean, without bias
+        totals[1] += size @ ((mean - label.mean()) ** 2 - noise) + np.var(label, ddof=1)
     return totals / sum(len(fitting) for fitting, _ in sets)
 
 

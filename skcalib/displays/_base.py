@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from skcalib._arguments import check_loss
+from skcalib._arguments import resolve_loss
 from skcalib._validation import check_weight, check_y
 from skcalib.estimators._response import held_out_proba, take_rows
 from skcalib.scores import Brier, LogLoss, Spherical
@@ -34,5 +34,5 @@ _UNITS = {Brier: "Brier score", LogLoss: "log loss in nats", Spherical: "spheric
 
 def unit(loss):
     """Name and unit of a loss; the class of a score that is not one of ours."""
-    score = check_loss(loss)
+    score = resolve_loss(loss)
     return _UNITS.get(type(score), type(score).__name__)

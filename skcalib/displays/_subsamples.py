@@ -8,7 +8,7 @@ from numbers import Integral
 import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
 
-from skcalib._arguments import check_notion
+from skcalib._arguments import resolve_notion
 from skcalib.errors import (
     calibration_error,
     calibration_upper_bound,
@@ -93,7 +93,7 @@ def check_errors(errors, notion=None):
 
     The notion is for the errors of the table; None keeps the default of each.
     """
-    options = {} if notion is None else {"notion": check_notion(notion)}
+    options = {} if notion is None else {"notion": resolve_notion(notion)}
     if isinstance(errors, Mapping):
         named = [_check_error(error, options, str(name)) for name, error in errors.items()]
     else:
@@ -183,7 +183,7 @@ def _expected(problem, function, sizes, weighted):
     if plain is not calibration_error or options.pop("norm", "l1") != "l1":
         return None, None
     reduce = options.pop("reduce", "mean")
-    notion = check_notion(options.pop("notion", "top_label"))
+    notion = resolve_notion(options.pop("notion", "top_label"))
     notion = Classwise(reduce) if type(notion) is Classwise and reduce == "sum" else notion
     n_bins, strategy = options.pop("n_bins", "auto"), options.pop("strategy", "quantile")
     y, weight = problem.target.argmax(axis=1), problem.weight if weighted else None

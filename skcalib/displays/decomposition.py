@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from skcalib._arguments import check_loss, check_notion
+from skcalib._arguments import resolve_loss, resolve_notion
 from skcalib._formatting import decimals_of, nonnegative_text
 from skcalib._validation import check_confidence_level
 from skcalib.displays._base import held_out, unit
@@ -390,8 +390,8 @@ class TermOptions:
 def check_options(loss, notion, smoother, grouping, confidence_level, random_state):
     """Arguments of `DecompositionDisplay` -> `TermOptions`."""
     shared = dict(
-        loss=check_loss(loss),
-        notion=check_notion(notion),
+        loss=resolve_loss(loss),
+        notion=resolve_notion(notion),
         smoother=smoother,
         confidence_level=confidence_level,
     )

@@ -26,7 +26,7 @@ from scipy.special import gammainc, gammaincc, gammainccinv, ndtr
 from scipy.stats import norm as normal
 from scipy.stats import t as student
 
-from skcalib._arguments import check_notion
+from skcalib._arguments import resolve_notion
 from skcalib.errors.binned import _any_bins, check_bins, quantile_edges
 from skcalib.errors.kernel import (
     Embedding,
@@ -160,7 +160,7 @@ _ROWS = 600  # that the spectrum of the noise is computed from
 def residual_kernel(options, n_jobs):
     """The function h of two samples, from all arguments of `kernel_calibration_error`."""
     problem = _problem(options)
-    notion = check_notion(options["notion"])
+    notion = resolve_notion(options["notion"])
     return ResidualKernel.of_problem(problem, check_kernel(options["kernel"]), notion, n_jobs)
 
 
@@ -193,7 +193,7 @@ def squared_embedding_norm(h, rng):
 
 def squared_location_norm(options):
     """`SquaredNorm` of the error of mean embeddings at locations."""
-    problem, notion = _problem(options), check_notion(options["notion"])
+    problem, notion = _problem(options), resolve_notion(options["notion"])
     columns = one_problem(problem, notion)[0].shape[1]
     points = check_locations(options["locations"], columns)
     component = _check_components(options["location_labels"], problem, notion, points)

@@ -8,7 +8,7 @@ from scipy.stats import t as student
 from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
 
-from skcalib._arguments import check_loss, check_notion, check_smoother, choose_method
+from skcalib._arguments import resolve_loss, resolve_method, resolve_notion, resolve_smoother
 from skcalib._parallel import draw_each
 from skcalib._validation import draw_codes, from_table
 from skcalib.error_intervals._norms import (
@@ -97,7 +97,7 @@ def _distance_kind(distance, halved):
 def largest_cumulative(question):
     """Interval of `ks_calibration_error`."""
     options = dict(question.options)
-    options["notion"] = check_notion(options["notion"])
+    options["notion"] = resolve_notion(options["notion"])
     n_problems = len(list(options["notion"].problems(np.eye(2), np.eye(2))))
     if n_problems > 1:
         n_problems = question.problem().forecast.shape[1]
@@ -162,13 +162,13 @@ def proper(question):
 def upper_bound(question):
     """Interval of `calibration_upper_bound`: a mean loss."""
     options, problem = question.options, question.problem()
-    score, notion = check_loss(options["loss"]), check_notion(options["notion"])
+    score, notion = resolve_loss(options["loss"]), resolve_notion(options["notion"])
     return _mean_loss(question, score, notion, problem, "the mean loss minus its infimum")
 
 
 def root_brier(question):
     """Interval of `root_brier_score`: the root of that of a mean loss."""
-    notion = check_notion("canonical")
+    notion = resolve_notion("canonical")
     return _mean_loss(question, Brier(), notion, question.problem(), "the root of E L(Y, S)", True)
 
 
@@ -250,8 +250,8 @@ def proper_interval(
     problem, *, loss, notion, smoother=None, method="auto", confidence_level=0.95, n_jobs=None
 ):
     """`Problem` -> (`ProperTerms`, `MeanInterval`), see `interval_of_smoothed`."""
-    score, notion = check_loss(loss), check_notion(notion)
-    smoother = check_smoother(smoother).for_loss(score)
+    score, notion = resolve_loss(loss), resolve_notion(notion)
+    smoother = resolve_smoother(smoother).for_loss(score)
     smoothed = smooth_notion(problem, notion=notion, smoother=smoother, n_jobs=n_jobs)
     how = {"loss": score, "notion": notion, "method": method}
     return interval_of_smoothed(smoothed, confidence_level=confidence_level, **how)
@@ -291,8 +291,8 @@ def interval_of_smoothed(smoothed, *, loss, notion, method="auto", confidence_le
     interval : MeanInterval or None
         None for "direct", which has no standard error.
     """
-    score, notion = check_loss(loss), check_notion(notion)
-    method = choose_method(method, score)
+    score, notion = resolve_loss(loss), resolve_notion(notion)
+    method = resolve_method(method, score)
     given = {"score": score, "notion": notion}
     terms = reduce_terms(smoothed, method=method, **given)
     if terms.influence is None:

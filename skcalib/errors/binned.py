@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import erf
 
-from skcalib._arguments import check_notion
+from skcalib._arguments import resolve_notion
 from skcalib.notions import Classwise, check_events
 from skcalib.theory.bounds import optimal_n_bins
 
@@ -245,7 +245,7 @@ def reliability_bins(
     events = check_events(
         y_true,
         y_proba,
-        check_notion(notion),
+        resolve_notion(notion),
         sample_weight=sample_weight,
         labels=labels,
         pos_label=pos_label,
@@ -282,7 +282,7 @@ def _check_reduced(notion, reduce):
             f"reduce is for notion='classwise', where it is 'mean' or 'sum'; got reduce={reduce!r} "
             f"with notion={notion!r}."
         )
-    return check_notion(notion)
+    return resolve_notion(notion)
 
 
 def check_options(norm, squared, debiased):
@@ -333,8 +333,7 @@ class BinSums:
         """Variance of the mean of label - score in each bin; infinite for a single sample.
 
         spread * q / (1 - q), with the weighted variance of the residual and q = sum w^2 / W^2: for
-        equal weights the unbiased variance divided by the number of samples. The terms of
-        `skcalib.tower.debiased_calibration`, computed from sums.
+        equal weights the unbiased variance divided by the number of samples.
         """
         mass = np.where(self.mass > 0, self.mass, 1.0)
         mean = (self.label - self.score) / mass

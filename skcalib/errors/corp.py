@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skcalib._arguments import check_loss, check_notion
+from skcalib._arguments import resolve_loss, resolve_notion
 from skcalib._parallel import draw_each, run_each
 from skcalib._validation import check_confidence_level, check_count, draw_codes
 from skcalib.errors.isotonic_curve import (
@@ -178,7 +178,7 @@ def corp_decomposition(
     >>> round(terms.miscalibration, 3), round(terms.discrimination, 3)
     (0.012, 0.094)
     """
-    score, notion = check_loss(loss), check_notion(notion)
+    score, notion = resolve_loss(loss), resolve_notion(notion)
     problem = check_problem(
         y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
     )
@@ -371,7 +371,7 @@ def corp_bands(
     check_confidence_level(confidence_level)
     if band == "consistency":
         check_resamples(n_resamples, confidence_level)
-    notion = check_notion(notion)
+    notion = resolve_notion(notion)
     problem = check_problem(
         y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
     )
@@ -456,7 +456,7 @@ def corp_test(
     >>> corp_test(calibrated.y, calibrated.y_proba, random_state=0).rejects()
     False
     """
-    score, notion = check_loss(loss), check_notion(notion)
+    score, notion = resolve_loss(loss), resolve_notion(notion)
     n_resamples = check_count(n_resamples, "n_resamples")
     problem = check_problem(
         y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label

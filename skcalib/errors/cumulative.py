@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skcalib._arguments import check_notion
+from skcalib._arguments import resolve_notion
 from skcalib.notions import check_events
 
 
@@ -86,7 +86,7 @@ def ks_calibration_error(
         pos_label=pos_label,
     )
     largest = [float(np.abs(curve.difference).max()) for curve in curves]
-    return sum(largest) / (len(largest) if check_notion(notion).reduce == "mean" else 1)
+    return sum(largest) / (len(largest) if resolve_notion(notion).reduce == "mean" else 1)
 
 
 def cumulative_curve(
@@ -118,7 +118,7 @@ def cumulative_curve(
     events = check_events(
         y_true,
         y_proba,
-        check_notion(notion),
+        resolve_notion(notion),
         sample_weight=sample_weight,
         labels=labels,
         pos_label=pos_label,

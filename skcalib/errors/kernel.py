@@ -18,7 +18,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
-from skcalib._arguments import check_notion
+from skcalib._arguments import resolve_notion
 from skcalib._validation import check_proba, check_y, class_columns, from_table
 from skcalib.kernels import KERNELS, Kernel, LaplacianKernel
 from skcalib.notions import Canonical
@@ -144,7 +144,7 @@ def kernel_calibration_error(
         y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
     )
     check_statistic(statistic, block_size, len(problem.weight))
-    h = ResidualKernel.of_problem(problem, check_kernel(kernel), check_notion(notion), n_jobs)
+    h = ResidualKernel.of_problem(problem, check_kernel(kernel), resolve_notion(notion), n_jobs)
     return estimate(h, statistic, block_size)
 
 
@@ -304,7 +304,7 @@ def unconditional_mean_embedding_error(
     problem = check_problem(
         y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
     )
-    notion = check_notion(notion)
+    notion = resolve_notion(notion)
     points = check_locations(locations, one_problem(problem, notion)[0].shape[1])
     component = _check_components(location_labels, problem, notion, points)
     return Embedding(problem, check_kernel(kernel), notion, points, component).error()

@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from scipy.stats import t as student
 
-from skcalib._arguments import check_notion, check_smoother
+from skcalib._arguments import resolve_notion, resolve_smoother
 from skcalib._validation import check_confidence_level
 from skcalib.errors.proper import smooth_notion
 from skcalib.inference import MeanInterval
@@ -290,9 +290,9 @@ def integrated_calibration_index(
     problem = check_problem(
         y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
     )
-    notion = check_notion(notion)
+    notion = resolve_notion(notion)
     indices = []
-    for one in smooth_notion(problem, notion=notion, smoother=check_smoother(smoother)):
+    for one in smooth_notion(problem, notion=notion, smoother=resolve_smoother(smoother)):
         distance = TotalVariation().divergence(one.conditional, one.forecast)
         if quantile is None:
             indices.append(weighted_mean(distance, one.weight))

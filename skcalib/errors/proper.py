@@ -23,7 +23,7 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.base import clone
 
-from skcalib._arguments import check_loss, check_notion, check_smoother, choose_method
+from skcalib._arguments import resolve_loss, resolve_method, resolve_notion, resolve_smoother
 from skcalib._parallel import run_each
 from skcalib._validation import (
     check_features,
@@ -267,20 +267,20 @@ def representation_sharpness(
     y_true, representation, loss, notion, smoother, method, sample_weight, labels
 ):
     """Arguments of `sharpness` with ``transform="simplex"`` -> the sharpness of the features."""
-    if not isinstance(check_notion(notion), Canonical):
+    if not isinstance(resolve_notion(notion), Canonical):
         raise ValueError("sharpness of a representation exists for notion='canonical' only.")
     y = check_y(y_true)
     features = check_features(representation, name="y_proba", n_samples=len(y))
     weight = moderate(check_weight(sample_weight, len(y)))
     classes = unique_labels(y) if labels is None else check_label_list(labels)
     target, counts = one_hot(y, classes), weight > 0
-    score = check_loss(loss)
+    score = resolve_loss(loss)
     if method not in ("auto", "risk"):
         raise ValueError(
             "sharpness of a representation exists for method='risk' only: there is no forecast "
             "that the other methods could compare with."
         )
-    chosen = check_smoother(DirichletKernel("risk", "loss") if smoother is None else smoother)
+    chosen = resolve_smoother(DirichletKernel("risk", "loss") if smoother is None else smoother)
     smoother = chosen.for_loss(score)
     if target.shape[1] < 2:
         return 0.0  # one class: no uncertainty to explain
@@ -441,7 +441,7 @@ def calibration_upper_bound(
     0.1
     """
     # Domain and infimum of the score are checked before the data.
-    score = check_loss(loss)
+    score = resolve_loss(loss)
     if score.infimum is None:
         raise ValueError(
             f"{score!r} has no lowest entropy, so its mean loss bounds nothing: use 'brier', "
@@ -450,7 +450,7 @@ def calibration_upper_bound(
     problem = check_problem(
         y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
     )
-    notion = check_notion(notion)
+    notion = resolve_notion(notion)
     bounds = [
         weighted_mean(score.loss(target, forecast), problem.weight) - score.infimum
         for forecast, target in notion.problems(problem.forecast, problem.target)
@@ -554,10 +554,10 @@ def smooth_notion(problem, *, notion, smoother, n_jobs=None):
 
 def proper_terms(problem, *, loss, notion, smoother, method, n_jobs=None):
     """Arguments of a public function -> `ProperTerms`."""
-    score = check_loss(loss)
-    notion = check_notion(notion)
-    method = choose_method(method, score)
-    smoother = check_smoother(smoother).for_loss(score)
+    score = resolve_loss(loss)
+    notion = resolve_notion(notion)
+    method = resolve_method(method, score)
+    smoother = resolve_smoother(smoother).for_loss(score)
     smoothed = smooth_notion(problem, notion=notion, smoother=smoother, n_jobs=n_jobs)
     return reduce_terms(smoothed, score=score, notion=notion, method=method)
 

@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import validate_data
 
-from skcalib._arguments import check_smoother
+from skcalib._arguments import resolve_smoother
 from skcalib._validation import check_confidence_level, check_proba
 from skcalib.error_intervals.methods import proper_interval
 from skcalib.errors.proper import decompose
@@ -195,7 +195,7 @@ class CalibrationErrorEstimator(ClassifierInspector):
 
     def _seeded_smoother(self):
         named = self.smoother is None or isinstance(self.smoother, str)
-        smoother = check_smoother(self.smoother)
+        smoother = resolve_smoother(self.smoother)
         if named and self.random_state is not None and "random_state" in smoother.get_params():
             return clone(smoother).set_params(random_state=self.random_state)
         return smoother

@@ -12,9 +12,9 @@ from skcalib.estimators._response import aligned_proba
 from skcalib.estimators.selection import select_recalibrator
 from skcalib.recalibration import TemperatureScaling
 from skcalib.recalibration._base import (
-    check_recalibrator,
     fit_recalibrator,
     recalibrated_proba,
+    require_recalibrator,
     warn_without_weight,
 )
 
@@ -220,7 +220,7 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
 
     def _check_parameters(self):
         if not self._is_auto():
-            check_recalibrator(self._recalibrator())
+            require_recalibrator(self._recalibrator())
         if self.ensemble not in (True, False):
             raise ValueError(f"ensemble must be True or False, got {self.ensemble!r}.")
         if isinstance(self.cv, str) and self.cv == "prefit":

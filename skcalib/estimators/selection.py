@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
-from skcalib._arguments import check_loss
+from skcalib._arguments import resolve_loss
 from skcalib._validation import one_hot
 from skcalib.inference import (
     MeanInterval,
@@ -24,7 +24,7 @@ from skcalib.recalibration import (
     TemperatureScaling,
     VectorScaling,
 )
-from skcalib.recalibration._base import check_recalibrator, fit_recalibrator, recalibrated_proba
+from skcalib.recalibration._base import fit_recalibrator, recalibrated_proba, require_recalibrator
 from skcalib.tower import weighted_mean
 
 
@@ -138,7 +138,7 @@ def select_recalibrator(
     chosen : recalibrator
         The candidate, not fitted.
     """
-    score = check_loss(loss)
+    score = resolve_loss(loss)
     if candidates is None:
         candidates = default_candidates(len(classes), loss)
     names = candidate_names(candidates)
@@ -215,7 +215,7 @@ def candidate_names(candidates):
     if len(candidates) == 0:
         raise ValueError("candidates is empty: at least one recalibrator is needed.")
     for candidate in candidates:
-        check_recalibrator(candidate)
+        require_recalibrator(candidate)
     kinds, seen, names = [type(c).__name__ for c in candidates], Counter(), []
     for kind in kinds:
         seen[kind] += 1

@@ -10,7 +10,7 @@ from scipy.stats import norm
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_consistent_length, validate_data
 
-from skcalib._arguments import check_loss, check_notion, check_smoother
+from skcalib._arguments import resolve_loss, resolve_notion, resolve_smoother
 from skcalib._parallel import run_each
 from skcalib._validation import check_confidence_level, check_proba, check_weight
 from skcalib.estimators._base import ClassifierInspector
@@ -236,13 +236,13 @@ class GroupingLossEstimator(ClassifierInspector):
             proba, y, weight, features = proba[there], y[there], weight[there], features[there]
             regions = None if regions is None else regions[there]
         problem = check_problem(y, proba, sample_weight=weight, labels=self.classes_)
-        notion = check_notion(self.notion)
+        notion = resolve_notion(self.notion)
         options = make_options(self, len(y), regions is not None)
         tasks = (
             (
                 GroupingProblem(forecast, target, problem.weight, features, events),
                 score,
-                check_smoother(self.smoother).for_loss(score),
+                resolve_smoother(self.smoother).for_loss(score),
                 self.partitioner,
                 regions,
                 options,
@@ -326,7 +326,7 @@ class Options:
 
 def check_parameters(estimator):
     """Parameters of the constructor; returns the score."""
-    score = check_loss(estimator.loss)
+    score = resolve_loss(estimator.loss)
     check_confidence_level(estimator.confidence_level)
     if estimator.method not in ("partition", "risk"):
         raise ValueError(f"method must be 'partition' or 'risk', got {estimator.method!r}.")

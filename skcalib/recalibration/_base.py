@@ -15,7 +15,7 @@ from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, column_or_1d, has_fit_parameter, validate_data
 
-from skcalib._arguments import check_loss
+from skcalib._arguments import resolve_loss
 from skcalib._validation import (
     HALF_TOLERANCE,
     check_features,
@@ -75,7 +75,7 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         Recalibrator
             The fitted recalibrator.
         """
-        score = check_loss(self.loss)
+        score = resolve_loss(self.loss)
         self._check_input()
         if callable(getattr(X, "predict_proba", None)):
             raise ValueError(
@@ -106,7 +106,7 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
 
     def _fit_validated(self, proba, columns, weight, classes):
         """`fit` for validated probabilities (n, K), columns of the labels, weights, and classes."""
-        score = check_loss(self.loss)
+        score = resolve_loss(self.loss)
         self._check_input()
         self.classes_, self.n_features_in_ = classes, proba.shape[1]
         weight = np.ones(len(proba)) if weight is None else moderate(weight)
@@ -388,7 +388,7 @@ class LabelFrequency(Recalibrator):
 # --- Objects with fit and predict_proba -----------------------------------------------------------
 
 
-def check_recalibrator(recalibrator):
+def require_recalibrator(recalibrator):
     """Refuse objects without `fit` or `predict_proba`."""
     fits = hasattr(recalibrator, "fit") and hasattr(recalibrator, "predict_proba")
     if not fits or isinstance(recalibrator, type):

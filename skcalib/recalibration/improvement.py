@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import t as student
 
-from skcalib._arguments import check_loss
+from skcalib._arguments import resolve_loss
 from skcalib._formatting import pvalue_text, record_text
 from skcalib._validation import check_confidence_level
 from skcalib.inference import mean_interval
@@ -147,7 +147,7 @@ def calibration_improvement(
     True
     """
     check_confidence_level(confidence_level)
-    score = check_loss(loss)
+    score = resolve_loss(loss)
     is_map = hasattr(after, "predict_proba")
     if is_map:
         labels = getattr(after, "classes_", None) if labels is None else labels

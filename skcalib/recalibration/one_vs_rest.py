@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
-from skcalib._arguments import check_loss
+from skcalib._arguments import resolve_loss
 from skcalib.links import BetaMap, PlattMap, QuadraticMap, fit_link
 from skcalib.links._base import detection_limit, log_forecast
 from skcalib.notions import Classwise
@@ -79,7 +79,7 @@ class BinaryLinkRecalibrator(OneVsRestRecalibrator):
 
     def _fit_one(self, forecast, target, weight):
         limit = detection_limit(forecast)
-        link, score = self._link(), check_loss(self.loss)
+        link, score = self._link(), resolve_loss(self.loss)
         logits, target = log_forecast(forecast, limit), self._targets(target, weight)
         fit = fit_link(link, score, logits, target, weight, tolerance=1e-10)
         separable = not fit.converged or _weakly_determined(link, fit.theta, logits, weight)

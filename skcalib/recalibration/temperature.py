@@ -7,7 +7,7 @@ import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 from sklearn.exceptions import ConvergenceWarning
 
-from skcalib._arguments import check_loss
+from skcalib._arguments import resolve_loss
 from skcalib.links import BiasCorrectedTemperature
 from skcalib.links.temperature import mean_log_loss, optimal_inverse_temperature
 from skcalib.recalibration._base import LogitRecalibrator, Recalibrator, softmax_of
@@ -73,7 +73,7 @@ class TemperatureScaling(LogitRecalibrator):
         self.loss_after_ = mean_log_loss(logits, columns, weight, beta)
 
     def _fit_map(self, logits, target, weight):
-        beta, self.n_iter_ = fit_temperature(check_loss(self.loss), logits, target, weight)
+        beta, self.n_iter_ = fit_temperature(resolve_loss(self.loss), logits, target, weight)
         self._declare(beta)
 
     def _declare(self, beta):
@@ -170,7 +170,7 @@ class EnsembleTemperatureScaling(LogitRecalibrator):
         self.labels = labels
 
     def _fit_map(self, logits, target, weight):
-        score = check_loss(self.loss)
+        score = resolve_loss(self.loss)
         beta, self.n_iter_ = fit_temperature(score, logits, target, weight, low=0.2, high=20.0)
         self.temperature_ = 1 / beta
         parts = self._parts(logits)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from skcalib._arguments import check_loss, check_notion
+from skcalib._arguments import resolve_loss, resolve_notion
 from skcalib.error_intervals import calibration_error_interval
 from skcalib.error_intervals.methods import interval_of_smoothed
 from skcalib.errors.proper import decompose, smooth_notion
@@ -156,7 +156,7 @@ def paired_terms(problem, loss, notion, smoother, level, n_jobs=None):
 
     The terms and intervals are those of `proper_calibration_error` and `CalibrationErrorEstimator`.
     """
-    notion = check_notion(notion)
+    notion = resolve_notion(notion)
     smoothed = smooth_notion(problem, notion=notion, smoother=smoother, n_jobs=n_jobs)
     found = [
         interval_of_smoothed(smoothed, loss=name, notion=notion, confidence_level=level)
@@ -280,7 +280,7 @@ def compare_maps(problem, folds, level, n_jobs=None):
         problem.classes[problem.target.argmax(axis=1)],
         classes=problem.classes,
         folds=folds,
-        scores=[check_loss(name) for name in ("log", "brier")],
+        scores=[resolve_loss(name) for name in ("log", "brier")],
         weight=problem.weight,
         n_jobs=n_jobs,
     )

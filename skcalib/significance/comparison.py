@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import t as student
 
-from skcalib._arguments import check_notion
+from skcalib._arguments import resolve_notion
 from skcalib._formatting import pvalue_text
 from skcalib._validation import check_confidence_level
 from skcalib.errors.kernel import ResidualKernel, block_estimates, check_kernel, check_statistic
@@ -144,7 +144,7 @@ def compare_calibration(
         *(np.concatenate([getattr(p, name) for p in problems]) for name in PER_SAMPLE),
         classes=problems[0].classes,
     )
-    h = ResidualKernel.of_problem(both, check_kernel(kernel), check_notion(notion), n_jobs)
+    h = ResidualKernel.of_problem(both, check_kernel(kernel), resolve_notion(notion), n_jobs)
     halves = slice(0, n_samples), slice(n_samples, None)
     blocks = [block_estimates(h.take(half), block_size)[0] for half in halves]
     difference = blocks[0] - blocks[1]

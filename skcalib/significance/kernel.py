@@ -19,7 +19,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 from sklearn.utils import check_random_state
 
-from skcalib._arguments import check_notion
+from skcalib._arguments import resolve_notion
 from skcalib._validation import check_count, draw_codes
 from skcalib.errors.kernel import (
     Embedding,
@@ -177,7 +177,7 @@ def kernel_calibration_test(
     method = _check_method(method, statistic)
     _check_enough(n_samples, statistic, block_size)
     n_resamples = check_count(n_resamples, "n_resamples")
-    kernel, notion = check_kernel(kernel), check_notion(notion)
+    kernel, notion = check_kernel(kernel), resolve_notion(notion)
     rng = check_random_state(random_state)
     if method == "embedding":
         return _embedding_test(problem, kernel, notion, locations, rng)
@@ -349,7 +349,7 @@ def distribution_free_bound(
     problem = check_problem(
         y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
     )
-    kernel, notion = check_kernel(kernel), check_notion(notion)
+    kernel, notion = check_kernel(kernel), resolve_notion(notion)
     check_bounded(statistic, problem.weight)
     check_statistic(statistic, None, len(problem.weight))
     h = ResidualKernel.of_problem(problem, kernel, notion, n_jobs)

@@ -29,7 +29,7 @@ from sklearn.utils.validation import check_consistent_length
 from test_tree import rule_holds
 
 from skcalib import GroupingLossEstimator
-from skcalib._arguments import check_smoother as default_smoother
+from skcalib._arguments import resolve_smoother as default_smoother
 from skcalib.datasets import LINKS, make_grouping_problem
 from skcalib.grouping import estimator as estimator_module
 from skcalib.grouping.partition import (

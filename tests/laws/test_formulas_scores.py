@@ -17,13 +17,7 @@ from skcalib.scores import (
     Spherical,
     TotalVariation,
 )
-from skcalib.tower import (
-    debiased_calibration,
-    debiased_leg,
-    expected_divergence,
-    partition_bias,
-    weighted_mean,
-)
+from skcalib.tower import expected_divergence, weighted_mean
 
 THIRD = np.array([[0.2, 0.3, 0.5]])  # three classes
 PAIR = np.array([[0.3, 0.7]])  # two
@@ -300,26 +294,6 @@ def test_scores_are_compared_by_their_values():
 
 # --- the tower ------------------------------------------------------------------------------------
 
-CELLS = np.array([0, 0, 0, 2, 2, 5])  # with empty cells between, and one of a single sample
-VALUES = np.array([[0.0, 1.0], [1.0, 0.0], [0.5, 0.5], [0.2, 0.8], [0.6, 0.4], [0.9, 0.1]])
-WEIGHT = np.array([1.0, 2.0, 3.0, 0.25, 0.75, 4.0])
-
-
-def variance_of_means(cells, values, weight):
-    """sum_c (W_c / W) var_c q_c / (1 - q_c), q_c = sum w^2 / W_c^2, halved for two columns."""
-    total = 0.0
-    for c in set(cells.tolist()):
-        rows = [i for i in range(len(cells)) if cells[i] == c]
-        if len(rows) < 2:
-            continue
-        mass = sum(weight[i] for i in rows)
-        q = sum(weight[i] ** 2 for i in rows) / mass**2
-        for k in range(values.shape[1]):
-            mean = sum(weight[i] * values[i, k] for i in rows) / mass
-            spread = sum(weight[i] * (values[i, k] - mean) ** 2 for i in rows) / mass
-            total += mass / sum(weight) * spread * q / (1 - q)
-    return total * (0.5 if values.shape[1] == 2 else 1.0)
-
 
 def test_means_by_hand():
     values = np.array([[1.0, 2.0], [3.0, 6.0]])
@@ -328,90 +302,3 @@ def test_means_by_hand():
     assert weighted_mean(np.array([1.0, 3.0]), np.array([3, 1])) == 1.5
     apart = expected_divergence(Lp(1), values / 10, 0 * values, np.array([1.0, 3.0]))
     assert type(apart) is float and apart == pytest.approx(0.5 * (0.3 + 3 * 0.9) / 4, rel=1e-14)
-
-
-@pytest.mark.parametrize("columns", [1, 2, 3])
-def test_bias_of_cell_means_by_loops(columns):
-    values = np.column_stack([VALUES, VALUES[:, :1] ** 2])[:, :columns]
-    for weight in (np.ones(6), WEIGHT, 1000 * WEIGHT, WEIGHT / 1000):
-        expected = variance_of_means(CELLS, values, weight)
-        found = partition_bias(CELLS, values, weight)
-        assert type(found) is float and found == pytest.approx(expected, rel=1e-12)
-        assert partition_bias(CELLS, values, weight.tolist()) == found
-    assert partition_bias(CELLS, values) == partition_bias(CELLS, values, np.ones(6))
-    # 0, 1 and 1/2: variance 1/4; .2 and .6: variance .08; halves and thirds by hand
-    if columns == 1:
-        by_hand = (3 / 6) * 0.25 / 3 + (2 / 6) * 0.08 / 2
-        assert partition_bias(CELLS, values) == pytest.approx(by_hand, rel=1e-13)
-
-
-@pytest.mark.parametrize("columns", [2, 3])
-def test_debiased_calibration_by_loops(columns):
-    """Squared mean residuals, less the variance of these means; lonely samples in neither."""
-    forecast = np.column_stack([VALUES, VALUES[:, :1] ** 2])[:, :columns]
-    target = np.eye(columns)[[0, 1, 1, 0, 1, 0]]
-    scale = 0.5 if columns == 2 else 1.0
-    for weight in (np.ones(6), WEIGHT, WEIGHT / 1000):
-        residual, expected = target - forecast, 0.0
-        for c in (0, 2):
-            rows = c == CELLS
-            mean = np.average(residual[rows], axis=0, weights=weight[rows])
-            expected += scale * weight[rows].sum() / weight.sum() * sum(m * m for m in mean)
-        expected -= variance_of_means(CELLS, residual, weight)
-        found = debiased_calibration(CELLS, forecast, target, weight)
-        assert type(found) is float and found == pytest.approx(expected, rel=1e-12)
-        assert debiased_calibration(CELLS, forecast, target, weight.tolist()) == found
-    assert debiased_calibration(CELLS, forecast, target) == debiased_calibration(
-        CELLS, forecast, target, np.ones(6)
-    )
-
-
-def test_weights_in_small_integer_types():
-    """Their squares do not fit into a byte."""
-    byte, double = (20 * WEIGHT).astype(np.uint8), 20 * WEIGHT
-    target, pairs = np.eye(2)[[0, 1, 1, 0, 1, 0]], CELLS // 2 * (CELLS < 5)
-    assert partition_bias(CELLS, VALUES, byte) == partition_bias(CELLS, VALUES, double)
-    for function, first, second in (
-        (debiased_calibration, CELLS, VALUES),
-        (debiased_leg, pairs, 0 * pairs),
-    ):
-        assert function(first, second, target, byte) == function(first, second, target, double)
-
-
-@pytest.mark.parametrize("columns", [1, 2])
-def test_debiased_leg_by_loops(columns):
-    fine = np.array([0, 0, 0, 1, 1, 3, 3, 3])
-    coarse = np.array([0, 0, 0, 0, 0, 4, 4, 4])
-    values = np.random.default_rng(0).random((8, columns))
-    scale = 0.5 if columns == 2 else 1.0
-    for weight in (np.ones(8), np.arange(1.0, 9.0), np.arange(1.0, 9.0) / 1000):
-
-        def mean(cells, i, weight=weight):
-            return np.average(values[cells == cells[i]], axis=0, weights=weight[cells == cells[i]])
-
-        leg = sum(weight[i] * np.sum((mean(fine, i) - mean(coarse, i)) ** 2) for i in range(8))
-        expected = scale * leg / weight.sum()
-        expected -= variance_of_means(fine, values, weight)
-        expected += variance_of_means(coarse, values, weight)
-        assert debiased_leg(fine, coarse, values, weight) == pytest.approx(expected, rel=1e-11)
-        assert debiased_leg(fine, coarse, values, weight.tolist()) == pytest.approx(
-            expected, rel=1e-11
-        )
-    plain = debiased_leg(fine, coarse, values)
-    assert plain == pytest.approx(debiased_leg(fine, coarse, values, np.ones(8)), rel=1e-12)
-
-
-def test_what_debiasing_needs():
-    forecast, target = VALUES, np.eye(2)[[0, 1, 1, 0, 1, 0]]
-    alone = "Debiasing needs a bin with at least two samples: use fewer bins, or no debiasing."
-    with pytest.raises(ValueError, match=whole(alone)):
-        debiased_calibration(np.array([0, 1, 3, 4, 5, 6]), forecast, target)
-    fine = "Debiasing needs two samples in every fine cell: merge the cells that hold one."
-    with pytest.raises(ValueError, match=whole(fine)):
-        debiased_leg(CELLS, np.zeros(6, dtype=int), target)
-    # A sample that weighs next to nothing beside the other is no second sample.
-    weight = np.array([1.0, 1e-12, 1e-12, 1.0, 1e-12, 1.0])
-    with pytest.raises(ValueError, match=whole(alone)):
-        debiased_calibration(CELLS, forecast, target, weight)
-    with pytest.raises(ValueError, match=whole(fine)):
-        debiased_leg(np.zeros(6, dtype=int) + (CELLS > 2), 0 * CELLS, target, 1e-12 + (CELLS == 5))

@@ -20,7 +20,7 @@ from skcalib.smoothers import (
     QuantileBins,
     UniformBins,
 )
-from skcalib.tower import debiased_calibration, debiased_leg, expected_divergence, partition_bias
+from skcalib.tower import expected_divergence
 
 
 def standard_errors_from(draws, value):
@@ -119,67 +119,6 @@ def test_cross_is_unbiased_where_the_smoother_is():
     variance = np.mean(CURVE * (1 - CURVE)) / 19
     assert abs(standard_errors_from(draws["direct"], truth + variance)) < 4
     assert abs(standard_errors_from(draws["risk"], truth - variance)) < 4
-
-
-# --- debiasing ------------------------------------------------------------------------------------
-
-
-def test_residual_debiasing_is_unbiased_and_label_debiasing_is_not():
-    """Forecasts that vary in the bin: n = 60, 4 bins, S uniform, E[Y|S] = S^1.5 (DESIGN 5).
-
-    One call holds 600 draws, each with bins of its own: the estimate of the whole is the mean of
-    their estimates. 100 calls give the standard error.
-    """
-    rng, n_bins, n_samples, draws = np.random.default_rng(1), 4, 60, 600
-    edge = np.arange(n_bins + 1) / n_bins
-    gap = n_bins * (np.diff(edge**2.5) / 2.5 - np.diff(edge**2) / 2)
-    truth = np.mean(gap**2)
-    assert truth == pytest.approx(0.01132, abs=2e-5)
-    plug_in, by_label, by_residual = np.empty((3, 100))
-    for i in range(100):
-        s = rng.random(draws * n_samples)
-        y = (rng.random(len(s)) < s**1.5).astype(float)
-        cells = np.repeat(np.arange(draws), n_samples) * n_bins + (s * n_bins).astype(int)
-        forecast, target = np.column_stack([1 - s, s]), np.column_stack([1 - y, y])
-        by_residual[i] = debiased_calibration(cells, forecast, target)
-        plug_in[i] = by_residual[i] + partition_bias(cells, target - forecast)
-        by_label[i] = plug_in[i] - partition_bias(cells, target)
-    assert abs(standard_errors_from(by_residual, truth)) < 4
-    assert standard_errors_from(by_label, truth) < -4
-    assert plug_in.mean() == pytest.approx(0.02132, abs=3e-4)
-    assert by_label.mean() == pytest.approx(0.01092, abs=3e-4)
-
-
-def test_one_call_with_many_draws_is_the_mean_of_many_calls():
-    """What the test above rests on."""
-    rng = np.random.default_rng(0)
-    s, y = rng.random((5, 60)), rng.integers(2, size=(5, 60))
-    pair = lambda v: np.column_stack([1 - v, v]).astype(float)  # noqa: E731
-    each = [
-        debiased_calibration((a * 4).astype(int), pair(a), pair(b))
-        for a, b in zip(s, y, strict=True)
-    ]
-    cells = (s * 4).astype(int) + 4 * np.arange(5)[:, None]
-    whole = debiased_calibration(cells.ravel(), pair(s.ravel()), pair(y.ravel()))
-    assert whole == pytest.approx(np.mean(each), rel=1e-12)
-
-
-def test_debiased_leg_is_unbiased():
-    """Explained grouping loss of 3 bins, each with 64 samples that fall into 4 regions."""
-    rng, draws, size = np.random.default_rng(2), 200, 64
-    mean = np.array([[0.1, 0.2, 0.3, 0.2], [0.5, 0.9, 0.2, 0.6], [0.9, 0.9, 0.9, 0.9]])
-    truth = np.mean((mean - mean.mean(axis=1, keepdims=True)) ** 2)
-    bins = np.tile(np.repeat(np.arange(3), size), draws)
-    shift = 12 * np.repeat(np.arange(draws), 3 * size)  # cells of their own for every draw
-    estimates, plug_in = np.empty((2, 60))
-    for i in range(60):
-        region = rng.integers(4, size=len(bins))
-        fine = shift + 4 * bins + region
-        y = (rng.random(len(bins)) < mean[bins, region]).astype(float)[:, None]
-        estimates[i] = debiased_leg(fine, fine // 4, y)
-        plug_in[i] = estimates[i] + partition_bias(fine, y) - partition_bias(fine // 4, y)
-    assert abs(standard_errors_from(estimates, truth)) < 4
-    assert standard_errors_from(plug_in, truth) > 4
 
 
 # --- lower bounds ---------------------------------------------------------------------------------
