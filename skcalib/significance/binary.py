@@ -307,12 +307,15 @@ class Spiegelhalter:
         self.deviation = np.sqrt(np.sum(self.tilt**2 * p * (1 - p)))
 
     def statistic(self, y):
+        """Statistic of labels (..., n)."""
         return _ratio((y - self.p) @ self.tilt, self.deviation)
 
     def estimate(self, y):
+        """Weighted mean of the terms."""
         return (y - self.p) @ self.tilt / self.weight.sum()
 
     def pvalue(self, statistic):
+        """Two-sided p-value of the normal law."""
         return 2 * ndtr(-abs(statistic))
 
 
@@ -341,15 +344,18 @@ class HosmerLemeshow:
         return np.add.reduceat(values[..., self.order], self.starts, axis=-1)
 
     def statistic(self, y):
+        """Statistic of labels (..., n)."""
         deviations = self._sums(self.weight * (y - self.p))
         with np.errstate(over="ignore"):  # an event that was as good as impossible: infinite
             return np.sum(_ratio(deviations, np.sqrt(self.variance)) ** 2, axis=-1)
 
     def estimate(self, y):
+        """Mean squared gap of the bins."""
         gaps = self._sums(self.weight * (y - self.p)) / self.mass
         return np.sum(self.mass * gaps**2, axis=-1) / self.mass.sum()
 
     def pvalue(self, statistic):
+        """P-value of the chi-square law."""
         if self.freedom < 1:  # every forecast is 0 or 1
             return float(statistic == 0)
         return chi2.sf(statistic, self.freedom)
@@ -370,29 +376,37 @@ class _Cumulative:
         return np.cumsum(steps, axis=-1)[..., self.ends]
 
     def statistic(self, y):
+        """Statistic of labels (..., n)."""
         return _ratio(self._size(self._curve(y)), self.deviation)
 
     def estimate(self, y):
+        """Largest excursion of the mean cumulative difference."""
         return self._size(self._curve(y)) / self.weight.sum()
 
 
 class KolmogorovSmirnov(_Cumulative):
+    """Largest absolute value of the cumulative differences."""
+
     name = "Kolmogorov-Smirnov"
 
     def _size(self, curve):
         return np.abs(curve).max(axis=-1)
 
     def pvalue(self, statistic):
+        """P-value of the largest absolute value of Brownian motion."""
         return brownian_maximum_sf(statistic)
 
 
 class Kuiper(_Cumulative):
+    """Range of the cumulative differences."""
+
     name = "Kuiper"
 
     def _size(self, curve):  # the curve starts at 0
         return np.maximum(curve.max(axis=-1), 0) - np.minimum(curve.min(axis=-1), 0)
 
     def pvalue(self, statistic):
+        """P-value of the range of Brownian motion."""
         return brownian_range_sf(statistic)
 
 
