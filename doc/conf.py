@@ -44,15 +44,15 @@ numpydoc_validation_checks = {"GL08", "SS01", "SS03", "PR01", "PR02", "RT01", "R
 numpydoc_validation_exclude = {
     r"\.[A-Z]\w*\.\w+$",  # methods: short, or explained by their class
     # abstract: examples/extend shows how to derive from them
-    r"skcalib\.(Notion|Smoother|links\.Link|links\.BinaryMap)$",
+    r"\.(Notion|Smoother|links\.Link|links\.BinaryMap)$",
     r"skcalib\.recalibration\.(Recalibrator|LogitRecalibrator|BinaryLinkRecalibrator)$",
     # Records: the function or estimator that returns them says what they hold.
-    r"skcalib\.(ScoreDecomposition|CalibrationImprovement|RecalibratorSelection)$",
-    r"skcalib\.(Region|VarianceReliability|ReliabilityBins|CumulativeCurve)$",
-    r"skcalib\.(SupersampleEvaluation|InformationEstimate|CalibrationInterceptSlope)$",
-    r"skcalib\.(CalibrationComparison|CalibrationTest)$",
-    r"skcalib\.ErrorInterval$",
-    r"skcalib\.(CorpBand|CorpCurve|CorpDecomposition|CalibrationSummary)$",
+    r"\.(ScoreDecomposition|CalibrationImprovement|RecalibratorSelection)$",
+    r"\.(Region|VarianceReliability|ReliabilityBins|CumulativeCurve)$",
+    r"\.(SupersampleEvaluation|InformationEstimate|CalibrationInterceptSlope)$",
+    r"\.(CalibrationComparison|CalibrationTest)$",
+    r"\.ErrorInterval$",
+    r"\.(CorpBand|CorpCurve|CorpDecomposition|CalibrationSummary)$",
     r"skcalib\.grouping\.(GroupComparison|GroupDifference)$",
 }
 
