@@ -82,7 +82,6 @@ DRAWING = (
     "skcalib.displays._probability_scale",
 )
 NUMPY_AND_SCIPY_ONLY = (
-    "skcalib.divergences",
     "skcalib.kernels",
     "skcalib.scores",
     "skcalib.links",
