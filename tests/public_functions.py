@@ -99,7 +99,10 @@ def _short(value):
 
 
 def _features(proba):
-    columns = np.asarray(proba, dtype=np.float64).reshape(len(proba), -1)
+    n_samples = len(proba)
+    columns = np.zeros((n_samples, 1))
+    if np.size(proba):  # an empty forecast is refused, and not here
+        columns = np.asarray(proba, dtype=np.float64).reshape(n_samples, -1)
     return np.column_stack([columns[:, -1] ** 2, np.arange(len(columns)) % 7])
 
 
