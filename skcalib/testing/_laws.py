@@ -12,7 +12,7 @@ def run_laws(subject, laws, *world):
     for law in laws:
         try:
             law(subject, *world)
-        except Exception as error:
+        except Exception as error:  # whatever a law meets, the caller is told which law it was
             name = law.__doc__.strip().splitlines()[0]
             found = str(error) if type(error) is AssertionError else repr(error)
             raise AssertionError(f"{subject!r} breaks the law {name!r}: {found}") from error
@@ -51,6 +51,14 @@ def refuses(call):
     except Exception:
         return False  # the laws will meet it again, and name it
     return False
+
+
+def accepted(subject, attempts):
+    """Numbers of classes, the keys of ``attempts``, that the object does not refuse; at least one."""
+    numbers = [k for k, attempt in attempts.items() if not refuses(attempt)]
+    if not numbers:
+        raise AssertionError(f"{subject!r} refuses every number of classes in {tuple(attempts)}.")
+    return numbers
 
 
 def duplicate(thing):
