@@ -195,8 +195,7 @@ def check_features(values, *, name, n_samples=None):
 
 
 def _check_float_array(values, name):
-    if issparse(values):
-        raise ValueError(f"{name} is sparse: pass a dense array, for example {name}.toarray().")
+    refuse_sparse(values, name)
     values = to_numpy(values, name=name)
     try:
         array = check_array(
@@ -216,12 +215,23 @@ def _check_float_array(values, name):
         array = array[:, None]
     if array.ndim != 2 or array.shape[1] == 0:
         raise ValueError(f"{name} must have shape (n,) or (n, n_classes), got {np.shape(values)}.")
+    check_finite(array, name)
+    return array
+
+
+def refuse_sparse(values, name):
+    """Refuse sparse matrices, which are not converted."""
+    if issparse(values):
+        raise ValueError(f"{name} is sparse: pass a dense array, for example {name}.toarray().")
+
+
+def check_finite(array, name):
+    """At least one sample, and no NaN or infinity."""
     if len(array) == 0:
         raise ValueError(f"{name} is empty: at least one sample is needed.")
     if not np.isfinite(array).all():
         what = "NaN" if np.isnan(array).any() else "infinity"
         raise ValueError(f"{name} contains {what}: remove or repair these rows first.")
-    return array
 
 
 def _check_simplex(array, name):

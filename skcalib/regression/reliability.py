@@ -3,9 +3,15 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import issparse
 
-from skcalib._validation import check_confidence_level, check_weight, in_words, moderate
+from skcalib._validation import (
+    check_confidence_level,
+    check_finite,
+    check_weight,
+    in_words,
+    moderate,
+    refuse_sparse,
+)
 from skcalib.inference import mean_interval
 from skcalib.scores import DawidSebastiani
 from skcalib.smoothers import QuantileBins
@@ -260,8 +266,7 @@ def _check_range(values, name, low, high):
 
 def check_numbers(values, name):
     """Finite real numbers of shape (n,) or (n, 1) -> float64 array (n,)."""
-    if issparse(values):
-        raise ValueError(f"{name} is sparse: pass a dense array, for example {name}.toarray().")
+    refuse_sparse(values, name)
     array = np.asarray(values)
     if array.dtype.kind in "cSUV":
         raise ValueError(f"{name} must hold real numbers, got an array of type {array.dtype}.")
@@ -273,9 +278,5 @@ def check_numbers(values, name):
         array = array[:, 0]
     if array.ndim != 1:
         raise ValueError(f"{name} must have shape (n,), one number per sample; got {array.shape}.")
-    if len(array) == 0:
-        raise ValueError(f"{name} is empty: at least one sample is needed.")
-    if not np.isfinite(array).all():
-        what = "NaN" if np.isnan(array).any() else "infinity"
-        raise ValueError(f"{name} contains {what}: remove or repair these rows first.")
+    check_finite(array, name)
     return array
