@@ -24,12 +24,17 @@ def nonnegative_text(interval):
     estimate, low, high = interval.estimate, interval.low, interval.high
     known = np.isfinite(high - low)
     if float(f"{estimate:.{decimals}f}") < 0:
-        limit = f" (upper limit {max(high, high - estimate):.{decimals}f})"
+        limit = f" (upper limit {_limit_of_noise(interval):.{decimals}f})"
         return f"none detected{limit if known else ''}"
     if not known:
         return f"{estimate:z.{decimals}f}"
     low = f"{max(low, 0.0):.{decimals}f}"
     return f"{estimate:z.{decimals}f} [{low if float(low) else 0}, {high:z.{decimals}f}]"
+
+
+def _limit_of_noise(interval):
+    """Upper limit where a nonnegative quantity is estimated below zero, see `nonnegative_text`."""
+    return max(interval.high, interval.high - interval.estimate)
 
 
 def class_text(label):
@@ -97,8 +102,7 @@ def nonnegative(estimate):
         return number(estimate.estimate)
     error = estimate.standard_error
     if estimate.estimate < _NOTHING:
-        limit = max(estimate.high, estimate.high - estimate.estimate)
-        return f"none detected (upper limit {number(limit, error)})"
+        return f"none detected (upper limit {number(_limit_of_noise(estimate), error)})"
     low = max(estimate.low, 0.0)
     while low > _NOTHING and not float(number(low, error)):  # positive also in print
         error /= 10

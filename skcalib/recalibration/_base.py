@@ -99,10 +99,7 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         counts = weight > 0
         if not counts.all():  # zero-weight samples are dropped
             raw, columns, weight = raw[counts], columns[counts], weight[counts]
-        values = self._validated(raw)
-        self._learn_reading(values)
-        self._learn(score, self._read(values), columns, weight)
-        return self
+        return self._learn_validated(score, self._validated(raw), columns, weight)
 
     def _fit_validated(self, proba, columns, weight, classes):
         """`fit` for validated probabilities (n, K), columns of the labels, weights, and classes."""
@@ -111,9 +108,12 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         self.classes_, self.n_features_in_ = classes, proba.shape[1]
         weight = np.ones(len(proba)) if weight is None else moderate(weight)
         counts = weight > 0
-        proba = proba[counts]
-        self._learn_reading(proba)
-        self._learn(score, self._read(proba), columns[counts], weight[counts])
+        return self._learn_validated(score, proba[counts], columns[counts], weight[counts])
+
+    def _learn_validated(self, score, values, columns, weight):
+        """Learn how to read validated values, and the map, from samples of positive weight."""
+        self._learn_reading(values)
+        self._learn(score, self._read(values), columns, weight)
         return self
 
     def predict_proba(self, X):
