@@ -186,8 +186,10 @@ def __getattr__(name):
 def _advice(name):
     if name in GUESSES:
         return f": use {GUESSES[name]}"
-    for module in () if name.startswith("_") else _BLOCKS:
-        if name in getattr(import_module(f"skcalib.{module}"), "__all__", ()):
+    if name.startswith("_"):
+        return ""
+    for module in _BLOCKS:
+        if name in import_module(f"skcalib.{module}").__all__:
             return f": use skcalib.{module}.{name}"
     return ""
 

@@ -13,8 +13,6 @@ from skcalib.smoothers import (
 )
 
 METHODS = ("auto", "risk", "direct", "cross")
-
-
 SMOOTHERS = {"kernel": DirichletKernel, "isotonic": IsotonicSmoother, "binning": QuantileBins}
 
 

@@ -465,7 +465,6 @@ class GroupingDisplay:
             For an argument that is no property of a line.
         """
         from skcalib.displays import _plotting as draw  # matplotlib is imported here, not before
-        from skcalib.displays._plotting import place_legend
 
         curve_style = draw.line_style(kwargs, curve_kwargs)
         axes = draw.panel_axes(ax, len(self.diagrams))
@@ -499,7 +498,7 @@ class GroupingDisplay:
             if ax is None and len(axes) > 1:
                 draw.draw_figure_legend(axes[0].figure, entries)
             else:
-                place_legend(axes[0], entries)
+                draw.place_legend(axes[0], entries)
         pairs = zip(axes, self.diagrams, strict=True)
         rules = [write_rules(panel, diagram, n_rules) for panel, diagram in pairs]
         if ax is None:  # for the title too

@@ -339,9 +339,9 @@ def noted():
 
 @contextmanager
 def stage(what, verbose, name):
-    """Says how long a part of the report took, where somebody wants to know."""
+    """Print how long a part of the report took, if `verbose` asks for it."""
     start = perf_counter()
     yield
     if verbose:
         said = f"[CalibrationReport] {name}: {what}, {perf_counter() - start:.1f} s"
-        print(said, file=sys.stderr, flush=True)
+        print(said, file=sys.stderr, flush=True)  # progress on request
