@@ -54,7 +54,7 @@ def refuses(call):
 
 
 def accepted(subject, attempts):
-    """Numbers of classes, the keys of ``attempts``, that the object does not refuse; at least one."""
+    """Numbers of classes, keys of ``attempts``, that the object does not refuse; at least one."""
     numbers = [k for k, attempt in attempts.items() if not refuses(attempt)]
     if not numbers:
         raise AssertionError(f"{subject!r} refuses every number of classes in {tuple(attempts)}.")
