@@ -246,6 +246,7 @@ class Events:
     weight: np.ndarray | None
     scale: float
     notion: Notion
+    validated: bool = False
 
     @property
     def n_samples(self):
@@ -279,6 +280,8 @@ class Events:
         return score, event, None if self.weight is None else self.weight[self.weight > 0]
 
     def _forecast(self, rows):
+        if self.validated:
+            return self.raw[rows]
         try:
             return check_proba(self.raw[rows])
         except ValueError:
@@ -297,7 +300,15 @@ def check_events(
     name="y_proba",
     remedy="pos_label",
 ):
-    """Arguments of a public function -> `Events`; forecasts are validated as they are read."""
+    """Arguments of a public function -> `Events`; forecasts are validated as they are read.
+
+    A `Problem` in place of the labels is validated already, and the other arguments are ignored.
+    """
+    if isinstance(y_true, Problem):
+        column, weight = y_true.target.argmax(axis=1), y_true.sample_weight
+        weight, scale = (None, 1.0) if weight is None else _scaled(weight.copy())
+        n_classes = len(y_true.classes)
+        return Events(y_true.forecast, column, n_classes, weight, scale, notion, validated=True)
     y = check_y(y_true)
     raw = check_features(y_proba, name=name, n_samples=len(y))
     distinct, place, length, index = _look_up(y)
@@ -308,10 +319,15 @@ def check_events(
     column = table.take(index)
     weight, scale = None, 1.0
     if sample_weight is not None:
-        weight = check_weight(sample_weight, len(y))
-        scale = float(np.ldexp(1.0, int(np.frexp(weight.max())[1]) - 1))
-        weight /= scale  # check_weight made a copy
+        weight, scale = _scaled(check_weight(sample_weight, len(y)))
     return Events(raw, column, len(classes), weight, scale, notion)
+
+
+def _scaled(weight):
+    """Weights divided in place by a power of two, and this power."""
+    scale = float(np.ldexp(1.0, int(np.frexp(weight.max())[1]) - 1))
+    weight /= scale
+    return weight, scale
 
 
 def _look_up(y):

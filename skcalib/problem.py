@@ -40,6 +40,21 @@ class Problem:
     weight: np.ndarray
     classes: np.ndarray
 
+    @property
+    def labels(self):
+        """Labels (n,)."""
+        return self.classes[self.target.argmax(axis=1)]
+
+    @property
+    def sample_weight(self):
+        """Weights (n,), or None where all are equal."""
+        return None if self.weight.min() == self.weight.max() else self.weight
+
+    def take(self, rows):
+        """The problem of some of the samples."""
+        rows = self.forecast[rows], self.target[rows], self.weight[rows]
+        return Problem(*rows, self.classes)
+
 
 def check_problem(
     y_true,
@@ -53,8 +68,12 @@ def check_problem(
 ):
     """Arguments of a public function -> `Problem`.
 
-    `remedy` is the argument that messages recommend: "labels" where there is no `pos_label`.
+    A `Problem` in place of the labels is returned as it is: it is validated already, and the other
+    arguments are ignored. `remedy` is the argument that messages recommend: "labels" where there is
+    no `pos_label`.
     """
+    if isinstance(y_true, Problem):
+        return y_true
     y = check_y(y_true)
     raw = check_features(y_proba, name=name, n_samples=len(y))
     columns = {"labels": labels, "pos_label": pos_label, "name": name, "remedy": remedy}

@@ -321,10 +321,8 @@ def calibration_summary(
 
 def _lines(problem, level, notes):
     """Calibration in the large, intercept and slope; the first may exist without the others."""
-    data = {"labels": problem.classes, "confidence_level": level, "sample_weight": problem.weight}
-    label = problem.classes[problem.target.argmax(axis=1)]
     try:
-        found = calibration_intercept_slope(label, problem.forecast, **data)
+        found = calibration_intercept_slope(problem, problem.forecast, confidence_level=level)
         return found.in_the_large, found.intercept, found.slope
     except ValueError as error:
         log_odds, outcome, weight = _uncertain_logits(problem)

@@ -220,12 +220,7 @@ def part_of(problem, random_state):
     if n_samples <= most:
         return problem
     rows = np.sort(np.random.RandomState(random_state).choice(n_samples, most, replace=False))
-    return replace(
-        problem,
-        forecast=problem.forecast[rows],
-        target=problem.target[rows],
-        weight=problem.weight[rows],
-    )
+    return problem.take(rows)
 
 
 def find_test(problem, random_state, n_jobs=None):
@@ -243,11 +238,10 @@ def find_test(problem, random_state, n_jobs=None):
         rows = np.random.RandomState(random_state).choice(n_samples, most, replace=False)
     if np.ptp(problem.forecast[rows], axis=0).max() == 0:
         return None, 0  # equal forecasts have no distances; a kernel would have no scale
+    part = problem.take(rows)
     test = kernel_calibration_test(
-        problem.classes[problem.target[rows].argmax(axis=1)],
-        problem.forecast[rows],
-        sample_weight=problem.weight[rows],
-        labels=problem.classes,
+        part,
+        part.forecast,
         method=method,
         random_state=random_state,
         n_jobs=n_jobs,
@@ -277,7 +271,7 @@ def compare_maps(problem, folds, level, n_jobs=None):
     losses, weight = held_out_losses(
         candidates,
         problem.forecast,
-        problem.classes[problem.target.argmax(axis=1)],
+        problem.labels,
         classes=problem.classes,
         folds=folds,
         scores=[resolve_loss(name) for name in ("log", "brier")],
@@ -314,7 +308,7 @@ def recalibrate(problem, name, folds):
     Returns the forecast (n, 2), whether it was right (n, 2), and the weights (n,).
     """
     (candidate,) = (c for c in candidates_of(problem)[0] if type(c).__name__ == name)
-    y = problem.classes[problem.target.argmax(axis=1)]
+    y = problem.labels
     forecast = np.empty((len(y), 2))
     target = np.empty((len(y), 2))
     for test in folds:
@@ -438,13 +432,12 @@ _ERRORS = {
 def find_reported(problem, level, random_state, n_jobs=None):
     """`Problem` -> tuple of `ReportedNumber`; of two classes the summary of a risk model first."""
     data = {
-        "y_true": problem.classes[problem.target.argmax(axis=1)],
+        "y_true": problem,
         "y_proba": problem.forecast,
+        "sample_weight": problem.sample_weight,
         "confidence_level": level,
         "labels": problem.classes,
     }
-    if problem.weight.min() < problem.weight.max():
-        data["sample_weight"] = problem.weight
     run = {"random_state": random_state, "n_jobs": n_jobs}
     summary = _summary(data, random_state) if len(problem.classes) == 2 else []
     return tuple(summary + [_error(key, data, run) for key in _ERRORS])

@@ -7,6 +7,7 @@ import numpy as np
 
 from skcalib._formatting import percent
 from skcalib.displays import GroupingDisplay, ReliabilityDisplay
+from skcalib.problem import Problem
 from skcalib.report.blocks import Picture, Pictures
 from skcalib.report.findings import noted
 from skcalib.report.subgroups import worst_places
@@ -143,13 +144,11 @@ def _picture(report, binary, event, title, scores=(), *, small=False):
 
 def _display(report, binary, axes, *, name, band):
     """Draw the curve of two columns (n, 2) of forecasts and of outcomes."""
-    forecast, target, weight = binary
+    problem = Problem(*binary, np.arange(2))
     with noted():  # the verdict says it
         return ReliabilityDisplay.from_predictions(
-            target[:, 1].astype(int),
-            forecast,
-            labels=[0, 1],
-            sample_weight=weight,
+            problem,
+            problem.forecast,
             confidence_level=report.confidence_level,
             # A pointwise band needs enough resamples for its level.
             n_resamples=max(200, int(np.ceil(4 / (1 - report.confidence_level)))),

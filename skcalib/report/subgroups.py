@@ -218,7 +218,7 @@ def find_grouping(problem, features, refinement, level, random_state, n_jobs=Non
         "n_jobs": n_jobs,
         "random_state": random_state,
     }
-    y = problem.classes[problem.target.argmax(axis=1)]
+    y = problem.labels
     data = {"sample_weight": problem.weight, "y_proba": problem.forecast}
     n_permutations = int(np.clip(20_000_000 // len(y), 200, 999))
     finding = GroupingFinding(named=compared.named, n_tried=compared.n_tried)

@@ -18,6 +18,8 @@ import skcalib
 from skcalib import (
     CalibrationReport,
     GroupingDisplay,
+    _validation,
+    problem,
     proper_calibration_error,
 )
 from skcalib._formatting import (
@@ -361,3 +363,16 @@ def test_what_cannot_be_negative_is_shown_so():
 def test_numbers_of_a_finding():
     finding = report(300).findings.accuracy
     assert interval(finding).startswith(number(finding.estimate, finding.standard_error) + " [")
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_forecasts_are_validated_once(n_classes, monkeypatch):
+    """What a report calls gets the `Problem`, and recalibrators of the library its arrays."""
+    validated = []
+    check = _validation._check_simplex
+    for module in (_validation, problem):
+        monkeypatch.setattr(module, "_check_simplex", lambda *a: validated.append(a) or check(*a))
+    data = make_tempered_simplex(400, n_classes, random_state=0)
+    shown = CalibrationReport.from_predictions(data.y, data.y_proba)
+    assert shown._repr_html_() and shown.to_text(details=True) and shown.to_dict()
+    assert len(validated) == 1
