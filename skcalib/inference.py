@@ -1,4 +1,7 @@
-"""Intervals of means, rates, ratios and the concordance, and the record of a test."""
+"""Intervals of means, rates, ratios and the concordance, p-values of draws, and records of tests.
+
+Weights are importance weights. Where a law needs a number of samples, it gets the effective one.
+"""
 
 from dataclasses import dataclass
 
@@ -13,6 +16,15 @@ from sklearn.metrics import roc_auc_score
 from skcalib._formatting import pvalue_text, record_text
 from skcalib._validation import check_confidence_level
 from skcalib.tower import weighted_mean
+
+
+def effective_size(weight):
+    r"""Number of equally weighted samples whose mean varies as much, :math:`(\sum w)^2 / \sum w^2`.
+
+    Weights (n,), Kish's formula; 0 where all are 0.
+    """
+    squares = np.sum(np.square(weight))
+    return float(np.sum(weight) ** 2 / squares) if squares > 0 else 0.0
 
 
 @dataclass(frozen=True)
@@ -65,8 +77,7 @@ def mean_interval(values, weight=None, confidence_level=0.95, *, estimate=None):
     estimate = mean if estimate is None else float(estimate)
     if not (np.isfinite(mean) and np.isfinite(estimate)):
         return MeanInterval(estimate, estimate, estimate, 0.0)
-    share = weight / weight.sum()
-    size = 1 / np.sum(share**2)
+    share, size = weight / weight.sum(), effective_size(weight)
     if size - 1 < 1e-9:
         return MeanInterval(estimate, -np.inf, np.inf, np.inf)
     error = float(np.sqrt(np.sum((share * (values - mean)) ** 2) * size / (size - 1)))
@@ -322,7 +333,7 @@ def concordance_interval(label, score, weight=None, confidence_level=0.95):
         reach = _normal_quantile(confidence_level) * error / (area * (1 - area))
         low, high = expit(logit(area) - reach), expit(logit(area) + reach)
         return MeanInterval(area, float(low), float(high), error)
-    sizes = [_effective_size(weight[own]) for own in (event, ~event)]
+    sizes = [effective_size(weight[own]) for own in (event, ~event)]
     return _of_limits(area, *_newcombe(area, *sizes, confidence_level), confidence_level)
 
 
@@ -354,14 +365,10 @@ def _normal_quantile(confidence_level):
     return float(normal.ppf(0.5 + confidence_level / 2))
 
 
-def _effective_size(weight):
-    return float(weight.sum() ** 2 / np.sum(weight**2))
-
-
 def _rate(label, weight):
     """Mean label and its effective size."""
     label = np.asarray(label, dtype=np.float64)
-    size = len(label) if weight is None else _effective_size(np.asarray(weight))
+    size = len(label) if weight is None else effective_size(np.asarray(weight))
     return float(np.clip(weighted_mean(label, weight), 0.0, 1.0)), size
 
 
@@ -370,6 +377,36 @@ def _of_limits(estimate, low, high, confidence_level):
     low, high = min(float(low), estimate), max(float(high), estimate)
     error = (high - low) / (2 * _normal_quantile(confidence_level))
     return MeanInterval(float(estimate), low, high, error)
+
+
+# --- P-values of draws, and of many tests ---------------------------------------------------------
+
+
+def at_least(drawn, observed):
+    """Which drawn statistics are as large as the observed one.
+
+    Equal sums in another order differ by roundings: what is equal but for these is equal.
+    """
+    rounding = 1e-14 + 1e-9 * abs(observed) if np.isfinite(observed) else 0.0
+    return np.asarray(drawn) >= observed - rounding
+
+
+def monte_carlo_pvalue(observed, drawn):
+    """(1 + number of draws as large as the observed statistic) / (1 + number of draws)."""
+    return float((1 + np.sum(at_least(drawn, observed))) / (1 + len(drawn)))
+
+
+def benjamini_hochberg(pvalues, level):
+    """Numbers of the hypotheses that are rejected with a false discovery rate of `level`."""
+    order = np.argsort(pvalues, kind="stable")
+    allowed = level * np.arange(1, len(order) + 1) / max(len(order), 1)
+    passed = np.flatnonzero(np.asarray(pvalues)[order] <= allowed)
+    return order[: passed[-1] + 1] if len(passed) else order[:0]
+
+
+def bonferroni(pvalues):
+    """One p-value of several, whatever their dependence; nan where there was no test."""
+    return float(np.minimum(1.0, len(pvalues) * np.min(pvalues)))
 
 
 # --- What a calibration test returns: a small record that is questioned later ---------------------

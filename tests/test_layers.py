@@ -22,8 +22,10 @@ LAYERS = (
         "_validation": "arrays, labels, weights, counts and levels",
         "kernels": "kernels on the simplex",
         "links": "parametric maps of logits",
+        "tower": "mean divergences and their bias",
     },
     {
+        "inference": "intervals, tests, effective sizes",
         "io": "predictions from files and tables",
         "problem": "labels, forecasts and weights that belong together, validated once",
         "scores": "proper scores and distances",
@@ -34,11 +36,9 @@ LAYERS = (
         "notions": "what a forecast is calibrated for: problems, event names, event scores",
         "smoothers": "estimates of conditional expectations",
         "theory": "what theory says of binned errors",
-        "tower": "mean divergences",
     },
     {
         "_arguments": "losses, notions, smoothers and methods by name",
-        "inference": "intervals, tests, effective sizes",
     },
     {
         "errors": "calibration errors of labels and forecasts",

@@ -28,7 +28,7 @@ from skcalib.errors.binned import _check_reduced
 from skcalib.errors.kernel import block_estimates
 from skcalib.errors.proper import reduce_terms, smooth_notion
 from skcalib.errors.simplex import BINS, DISTANCES
-from skcalib.inference import MeanInterval, mean_interval
+from skcalib.inference import MeanInterval, mean_interval, monte_carlo_pvalue
 from skcalib.scores import Brier, Lp, TotalVariation
 from skcalib.smoothers.partition import PartitionSmoother
 
@@ -415,5 +415,4 @@ def calibrated_values(question, forecast, value):
 def _rejects_calibration(question, problem, value):
     """Is the metric larger than all but few of those of labels drawn from the forecasts?"""
     drawn = calibrated_values(question, problem.forecast, partial(value, slice(None)))
-    as_large = np.sum(drawn >= question.estimate * (1 - 1e-12))
-    return (1 + as_large) / (1 + len(drawn)) <= (1 - question.level) / 2
+    return monte_carlo_pvalue(question.estimate, drawn) <= (1 - question.level) / 2

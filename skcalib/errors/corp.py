@@ -18,7 +18,7 @@ from skcalib.errors.isotonic_curve import (
     check_resamples,
     consistency_band,
 )
-from skcalib.inference import CalibrationTest
+from skcalib.inference import CalibrationTest, monte_carlo_pvalue
 from skcalib.notions import Canonical, binary_events
 from skcalib.problem import check_problem
 from skcalib.tower import weighted_mean
@@ -482,8 +482,6 @@ def corp_test(
         return miscalibration(codes[draw_codes(levels, own)])
 
     drawn = draw_each(draw, n_resamples, rng, n_jobs=n_jobs)
-    # Sums in another order differ by rounding: values within this tolerance count as equal.
-    rounding = 1e-14 + 1e-12 * observed if np.isfinite(observed) else 0.0
-    pvalue = (1 + np.sum(drawn >= observed - rounding)) / (1 + n_resamples)
+    pvalue = monte_carlo_pvalue(observed, drawn)
     how = "CORP miscalibration, labels drawn at the given forecasts"
-    return CalibrationTest(observed, float(pvalue), float(observed - drawn.mean()), how)
+    return CalibrationTest(observed, pvalue, float(observed - drawn.mean()), how)

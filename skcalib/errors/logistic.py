@@ -11,7 +11,7 @@ from scipy.stats import t as student
 from skcalib._arguments import resolve_notion, resolve_smoother
 from skcalib._validation import check_confidence_level
 from skcalib.errors.proper import smooth_notion
-from skcalib.inference import MeanInterval
+from skcalib.inference import MeanInterval, effective_size
 from skcalib.problem import check_problem
 from skcalib.scores import TotalVariation
 from skcalib.tower import weighted_mean
@@ -195,7 +195,7 @@ def _logistic_fit(columns, offset, y, weight, confidence_level):
         method="trust-exact",
         options={"gtol": 1e-10, "maxiter": 1000},
     ).x
-    size = 1 / np.sum(share**2)
+    size = effective_size(weight)
     freedom = size - len(theta)
     if freedom < 1e-9:
         return [MeanInterval(float(value), -np.inf, np.inf, np.inf) for value in theta]

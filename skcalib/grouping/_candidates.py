@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skcalib.inference import effective_size
+
 #: Groups at most; those nearest to half of the samples are kept.
 MOST_GROUPS = 1000
 _FEW_VALUES = 6  # whole numbers that are treated as categories too
@@ -66,11 +68,7 @@ def form_groups(X, names, encoded, weight, least):
 
 def _size(member, weight):
     """Effective size of a group or its complement, whichever is smaller."""
-    sizes = []
-    for side in (member, ~member):
-        squares = np.sum(weight[side] ** 2)
-        sizes.append(weight[side].sum() ** 2 / squares if squares > 0 else 0.0)
-    return min(sizes)
+    return min(effective_size(weight[side]) for side in (member, ~member))
 
 
 def _of_numbers(column, name):

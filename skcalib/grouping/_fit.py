@@ -35,7 +35,8 @@ from skcalib.grouping.partition import (
     partition_terms,
     stratified_half,
 )
-from skcalib.grouping.regions import bonferroni, permutation_pvalue, region_table
+from skcalib.grouping.regions import permutation_pvalue, region_table
+from skcalib.inference import bonferroni
 from skcalib.smoothers._base import check_folds
 from skcalib.tower import weighted_mean
 

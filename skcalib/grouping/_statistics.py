@@ -19,6 +19,7 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from skcalib.grouping._candidates import propose_pairs
+from skcalib.inference import effective_size
 from skcalib.smoothers import IsotonicSmoother, LogitSmoother
 
 _FEWEST, _MOST = 3, 30  # intervals of the curve
@@ -49,7 +50,7 @@ class EqualScores:
     def __init__(self, score, hit, weight, offset=None):
         self.score, self.hit = score, hit
         self.weight = weight / weight.mean()
-        self.size = weight.sum() ** 2 / np.sum(weight**2)
+        self.size = effective_size(weight)
         self.equal_weights = np.ptp(weight) <= 1e-9 * weight.max()
         self.offset = parametric_curve(score, hit, weight) if offset is None else offset
         n_intervals = int(np.clip(round(self.size ** (1 / 3)), _FEWEST, _MOST))
@@ -213,12 +214,6 @@ def compare(equal, member, least_share=_LEAST_SHARE):
 def compare_all(equal, candidates, rng):
     """List of `Tested`: all candidates, and pairs of them that one half proposes to the other."""
     return _singles(equal, candidates) + _pairs(equal, candidates, rng)
-
-
-def effective_size(weight):
-    """(sum w)^2 / sum w^2 of weights (n,); 0 where there are none."""
-    squares = np.sum(weight**2)
-    return float(weight.sum() ** 2 / squares) if squares > 0 else 0.0
 
 
 def _singles(equal, candidates):

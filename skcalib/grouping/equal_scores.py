@@ -14,6 +14,7 @@ from skcalib.estimators._response import take_rows
 from skcalib.grouping._candidates import MOST_GROUPS, Pair, encode_features, form_groups
 from skcalib.grouping._statistics import LEAST_SIZE, EqualScores, compare, compare_all
 from skcalib.grouping.partition import check_features
+from skcalib.inference import benjamini_hochberg
 from skcalib.notions import TopLabel
 from skcalib.problem import check_problem
 
@@ -313,14 +314,6 @@ def _variance(one):
 _ALIKE = 0.8  # Jaccard index
 _WORTH = 0.75  # of the harm of a pair
 _LEAST_PART = 0.25  # of its harm: what a group explains beyond those before it
-
-
-def benjamini_hochberg(pvalues, level):
-    """Numbers of the hypotheses that are rejected with a false discovery rate of `level`."""
-    order = np.argsort(pvalues, kind="stable")
-    allowed = level * np.arange(1, len(order) + 1) / max(len(order), 1)
-    passed = np.flatnonzero(np.asarray(pvalues)[order] <= allowed)
-    return order[: passed[-1] + 1] if len(passed) else order[:0]
 
 
 def distinct(found, candidates, level):

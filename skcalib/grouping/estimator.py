@@ -16,7 +16,7 @@ from skcalib._validation import check_confidence_level, check_proba, check_weigh
 from skcalib.estimators._base import ClassifierInspector
 from skcalib.grouping._fit import GroupingProblem, default_model, fit_problem
 from skcalib.grouping.partition import allows_nan, check_features
-from skcalib.grouping.regions import bonferroni
+from skcalib.inference import bonferroni
 from skcalib.notions import Canonical, Classwise, TopLabel
 from skcalib.problem import check_problem
 

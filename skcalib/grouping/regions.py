@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib.grouping.partition import Cells, order_of
-from skcalib.inference import clopper_pearson
+from skcalib.inference import clopper_pearson, monte_carlo_pvalue
 
 
 @dataclass(frozen=True)
@@ -123,11 +123,6 @@ def _noise(alone, part, level):
 # --- Permutation test -----------------------------------------------------------------------------
 
 
-def bonferroni(pvalues):
-    """One p-value of several, whatever their dependence; nan where there was no test."""
-    return float(np.minimum(1.0, len(pvalues) * np.min(pvalues)))
-
-
 def permutation_pvalue(
     bins, regions, forecast, residual, weight, n_permutations, rng, width=20, n_jobs=None
 ):
@@ -158,9 +153,9 @@ def permutation_pvalue(
     def shuffled(keys):
         return statistic(np.argsort(band + keys))
 
-    observed = statistic(np.arange(len(bins))) * (1 - 1e-12)
+    observed = statistic(np.arange(len(bins)))
     # Keys are drawn here, one after the other: the p-value does not depend on n_jobs.
     drawn = Parallel(n_jobs=n_jobs, prefer="threads")(
         delayed(shuffled)(rng.random_sample(len(bins))) for _ in range(n_permutations)
     )
-    return (1 + sum(value >= observed for value in drawn)) / (1 + n_permutations)
+    return monte_carlo_pvalue(observed, drawn)

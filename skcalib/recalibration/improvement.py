@@ -9,7 +9,7 @@ from scipy.stats import t as student
 from skcalib._arguments import resolve_loss
 from skcalib._formatting import pvalue_text, record_text
 from skcalib._validation import check_confidence_level
-from skcalib.inference import mean_interval
+from skcalib.inference import effective_size, mean_interval
 from skcalib.problem import check_problem
 from skcalib.recalibration._base import is_injective, recalibrated_proba
 from skcalib.tower import weighted_mean
@@ -232,6 +232,5 @@ def _pvalue(interval, weight):
         return 1.0
     if interval.standard_error == 0:  # the same difference everywhere, or an infinite one
         return 0.0
-    share = weight / weight.sum()
-    degrees = 1 / np.sum(share**2) - 1
+    degrees = effective_size(weight) - 1
     return float(2 * student.sf(abs(interval.estimate) / interval.standard_error, degrees))

@@ -19,6 +19,7 @@ from skcalib.estimators.selection import (
 )
 from skcalib.inference import (
     MeanInterval,
+    effective_size,
     mean_interval,
     observed_expected_ratio,
     rate_interval,
@@ -95,7 +96,7 @@ def find(
     found = Findings(
         confidence_level=level,
         n_samples=len(problem.forecast),
-        effective_size=float(problem.weight.sum() ** 2 / np.sum(problem.weight**2)),
+        effective_size=effective_size(problem.weight),
         n_classes=n_classes,
         **_averages(problem, *binary, level),
         suspicions=find_suspicions(problem),

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import expit, log_softmax
 from scipy.stats import chi2, norm
 
-from skcalib.inference import MeanInterval
+from skcalib.inference import MeanInterval, effective_size
 from skcalib.links import Link, TemperatureMap, fit_link
 from skcalib.links._base import detection_limit, log_forecast
 from skcalib.links.temperature import minimise_convex, optimal_inverse_temperature
@@ -41,7 +41,7 @@ def logistic_recalibration(forecast, target, weight, confidence_level):
     if len(forecast) < 2:
         return None
     x, y = _logit(forecast), target[:, 1]
-    size = weight.sum() ** 2 / np.sum(weight**2)
+    size = effective_size(weight)
     share = weight / weight.sum()
     centred = x - share @ x
     if np.ptp(centred) < 1e-9:

@@ -18,7 +18,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._validation import check_count, look_up
-from skcalib.inference import CalibrationTest
+from skcalib.inference import CalibrationTest, monte_carlo_pvalue
 from skcalib.problem import check_problem
 from skcalib.smoothers import QuantileBins, UniformBins
 
@@ -484,10 +484,7 @@ def _simulated_pvalue(test, statistic, n_resamples, rng):
     drawn = Parallel(prefer="threads")(
         delayed(test.statistic)(rng.random_sample((size, n_samples)) < test.p) for size in sizes
     )
-    # Sums in another order differ by roundings: what is equal but for these counts as equal.
-    threshold = abs(statistic) * (1 - 1e-9)
-    as_extreme = np.sum(np.abs(np.concatenate(drawn)) >= threshold)
-    return float((1 + as_extreme) / (n_resamples + 1))
+    return monte_carlo_pvalue(abs(statistic), np.abs(np.concatenate(drawn)))
 
 
 STATISTICS = {"ks": KolmogorovSmirnov, "kuiper": Kuiper}

@@ -6,7 +6,7 @@ from sklearn.utils import check_random_state
 from skcalib._parallel import draw_each
 from skcalib._validation import check_count, draw_codes
 from skcalib.errors import calibration_error
-from skcalib.inference import CalibrationTest
+from skcalib.inference import CalibrationTest, monte_carlo_pvalue
 from skcalib.problem import check_problem
 
 
@@ -122,8 +122,5 @@ def consistency_test(
             "The metric gave NaN, which is neither larger nor smaller than another error: pass a "
             "metric that has a value for all labels which the forecasts allow."
         )
-    # Equal sums in another order differ by roundings: what is equal but for these is equal.
-    rounding = 1e-12 * abs(observed) if np.isfinite(observed) else 0.0
-    as_large = np.sum(drawn >= observed - rounding)
     how = "consistency resampling" if resample_forecasts else "labels drawn at the given forecasts"
-    return CalibrationTest(observed, float((1 + as_large) / (1 + n_resamples)), observed, how)
+    return CalibrationTest(observed, monte_carlo_pvalue(observed, drawn), observed, how)

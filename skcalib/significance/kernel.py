@@ -32,7 +32,7 @@ from skcalib.errors.kernel import (
     estimate,
     one_problem,
 )
-from skcalib.inference import CalibrationTest
+from skcalib.inference import CalibrationTest, at_least, effective_size
 from skcalib.notions import Canonical
 from skcalib.problem import check_problem
 
@@ -236,7 +236,7 @@ def _degenerate_test(h, method, n_resamples, rng):
 def _normal_test(h, statistic, block_size):
     values, weight = block_estimates(h, 2 if statistic == "linear" else block_size)
     share = weight / weight.sum()
-    mean, size = share @ values, 1 / np.sum(share**2)
+    mean, size = share @ values, effective_size(weight)
     if size - 1 < 1e-9:
         raise ValueError(
             "A test needs at least two blocks that count, but sample_weight gives nearly all of "
@@ -449,9 +449,7 @@ def _batches(n_samples, n_resamples, draw):
 
 def _share(draws, statistic, n_resamples):
     """Share of the draws, and the observed statistic itself, that are as large."""
-    # Sums in another order differ by roundings: what is equal but for these counts as equal.
-    threshold = statistic - 1e-9 * abs(statistic)
-    return (1 + sum(np.sum(batch >= threshold) for batch in draws)) / (n_resamples + 1)
+    return (1 + sum(np.sum(at_least(batch, statistic)) for batch in draws)) / (n_resamples + 1)
 
 
 NULL_LAWS = {"spectral": spectral, "multipliers": multipliers, "bootstrap": bootstrap}

@@ -11,6 +11,7 @@ from scipy.special import expit, logit
 from scipy.stats import norm
 from sklearn.utils.validation import check_is_fitted
 
+from skcalib.inference import effective_size
 from skcalib.smoothers._base import OutOfFoldSmoother
 
 #: Quantiles of the scores at which the knots lie (Harrell, table 2.3).
@@ -157,7 +158,7 @@ class SplineCurve:
         `size` is the number of labels that the weights stand for: by default the effective size
         (Kish).
         """
-        size = weight.sum() ** 2 / np.sum(weight**2) if size is None else size
+        size = effective_size(weight) if size is None else size
         weight = weight * (size / weight.sum())
         self._floor, self._ceiling = _smallest(score), 1 - _smallest(1 - score)
         t = self._logit(score)

@@ -45,7 +45,8 @@ from skcalib.grouping.partition import (
     partition_terms,
     stratified_half,
 )
-from skcalib.grouping.regions import bonferroni, permutation_pvalue, region_table
+from skcalib.grouping.regions import permutation_pvalue, region_table
+from skcalib.inference import bonferroni
 from skcalib.scores import Brier, LogLoss, Spherical
 from skcalib.smoothers import QuantileBins
 from skcalib.smoothers._base import check_folds
