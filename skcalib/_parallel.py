@@ -1,4 +1,4 @@
-"""Loops through joblib."""
+"""Loops through joblib: tasks, draws and folds."""
 
 from itertools import chain, islice
 
@@ -24,3 +24,22 @@ def draw_each(draw, n_draws, rng, *, n_jobs=None):
     seeds = rng.randint(np.iinfo(np.int32).max, size=n_draws)
     run = Parallel(n_jobs=n_jobs)
     return np.array(run(delayed(draw)(np.random.RandomState(seed)) for seed in seeds))
+
+
+def out_of_fold(predict, folds, n_samples, *, n_jobs=None):
+    """Out-of-fold predictions (n, ...), and which samples some fold tests (n,).
+
+    ``predict(train, test)`` learns from the rows `train` and returns predictions of the rows
+    `test`. Predictions of a sample that several folds test are averaged; they are 0 where none
+    does.
+    """
+    run = Parallel(n_jobs=n_jobs)
+    parts = run(delayed(predict)(train, test) for train, test in folds)
+    total = np.zeros((n_samples, *np.shape(parts[0])[1:]))
+    times = np.zeros(n_samples)
+    for (_, test), part in zip(folds, parts, strict=True):
+        total[test] += part
+        times[test] += 1
+    tested = times > 0
+    total[tested] /= times[tested].reshape(-1, *[1] * (total.ndim - 1))
+    return total, tested

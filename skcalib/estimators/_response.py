@@ -4,6 +4,8 @@ Columns always follow a given list of classes: a class that a fold lacks has pro
 there, and a label that a classifier has never seen gets a column of its own.
 """
 
+from functools import partial
+
 import numpy as np
 from scipy.special import expit, softmax
 from sklearn.base import clone
@@ -11,9 +13,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import check_cv
 from sklearn.utils import indexable
-from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
+from skcalib._parallel import out_of_fold
 from skcalib._validation import check_proba, unique_labels
 from skcalib.recalibration._base import align_columns
 
@@ -138,20 +140,13 @@ def held_out_proba(
         )
     (X,) = indexable(X)
     folds = list(check_cv(cv, y, classifier=True).split(X, y, groups))
-    parts = Parallel(n_jobs=n_jobs)(
-        delayed(_fold_proba)(estimator, X, y, train, test, classes, response_method, fit_params)
-        for train, test in folds
-    )
-    total, times = np.zeros((len(y), len(classes))), np.zeros(len(y))
-    for (_, test), part in zip(folds, parts, strict=True):
-        total[test] += part
-        times[test] += 1
-    tested = times > 0
-    total[tested] /= times[tested, None]
-    return total, classes, tested
+    predict = partial(_fold_proba, estimator, X, y, classes, response_method, fit_params)
+    proba, tested = out_of_fold(predict, folds, len(y), n_jobs=n_jobs)
+    return proba, classes, tested
 
 
-def _fold_proba(*fold):
+def _fold_proba(estimator, X, y, classes, response_method, fit_params, train, test):
+    fold = estimator, X, y, train, test, classes, response_method, fit_params
     return fit_fold(*fold)[1]  # a model that nobody needs is not sent back
 
 

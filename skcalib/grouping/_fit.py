@@ -17,15 +17,15 @@ large where there is no grouping loss.
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.stats import norm
 from sklearn.base import clone, is_classifier
 from sklearn.ensemble import HistGradientBoostingRegressor
-from sklearn.utils.parallel import Parallel, delayed
 
-from skcalib._parallel import run_each
+from skcalib._parallel import out_of_fold, run_each
 from skcalib.grouping.partition import (
     Partitioner,
     Regions,
@@ -309,13 +309,8 @@ def risk_terms(score, X, forecast, target, curve, weight, *, model, folds, n_job
     """
     features = np.column_stack([forecast[:, 1:], X])
     weight = weight / weight.mean()  # a penalty of the model must not depend on their scale
-    fits = Parallel(n_jobs=n_jobs)(
-        delayed(_refine)(model, features, target, curve, weight, train, test)
-        for train, test in folds
-    )
-    step = np.zeros_like(curve)  # where a splitter tests nobody
-    for (_, test), part in zip(folds, fits, strict=True):
-        step[test] = part
+    predict = partial(_refine, model, features, target, curve, weight)
+    step, _ = out_of_fold(predict, folds, len(curve), n_jobs=n_jobs)
     scale = np.zeros(len(curve))
     for _, test in folds:
         others = np.setdiff1d(np.arange(len(curve)), test)

@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from skcalib._arguments import resolve_loss, resolve_notion
+from skcalib._parallel import out_of_fold
 from skcalib.error_intervals import calibration_error_interval
 from skcalib.error_intervals.methods import interval_of_smoothed
 from skcalib.errors.proper import decompose, smooth_notion
@@ -310,20 +311,20 @@ def recalibrate(problem, name, folds):
     """
     (candidate,) = (c for c in candidates_of(problem)[0] if type(c).__name__ == name)
     y = problem.labels
-    forecast = np.empty((len(y), 2))
-    target = np.empty((len(y), 2))
-    for test in folds:
-        train = np.setdiff1d(np.arange(len(y)), test)
+
+    def mapped(train, test):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             fitted = fit_recalibrator(
                 candidate, problem.forecast[train], y[train], problem.weight[train], problem.classes
             )
-        mapped = recalibrated_proba(fitted, problem.forecast[test], problem.classes)
-        if mapped.shape[1] > 2:
-            forecast[test], target[test] = next(TopLabel().problems(mapped, problem.target[test]))
-        else:
-            forecast[test], target[test] = mapped, problem.target[test]
+        return recalibrated_proba(fitted, problem.forecast[test], problem.classes)
+
+    splits = [(np.setdiff1d(np.arange(len(y)), test), test) for test in folds]
+    forecast, _ = out_of_fold(mapped, splits, len(y))
+    target = problem.target
+    if forecast.shape[1] > 2:
+        forecast, target = next(TopLabel().problems(forecast, target))
     return forecast, target, problem.weight
 
 

@@ -4,11 +4,14 @@
 `OutOfFoldSmoother` and `CrossFitted` smooth with models that are fitted on the other folds.
 """
 
+from functools import partial
+
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import KFold, StratifiedKFold, check_cv
-from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+
+from skcalib._parallel import out_of_fold
 
 
 class Smoother(BaseEstimator):
@@ -124,24 +127,18 @@ def cross_predict(forecast, values, weight, fit_one, folds):
     run in parallel under :func:`joblib.parallel_config`.
     """
     flat = values.reshape(len(values), -1)
-    parts = Parallel()(
-        delayed(_fit_predict)(fit_one, forecast[train], flat[train], weight[train], forecast[test])
-        for train, test in folds
-    )
-    total, times = np.zeros_like(flat), np.zeros((len(flat), 1))
-    for (_, test), part in zip(folds, parts, strict=True):
-        total[test] += part
-        times[test] += 1
-    if times.min() == 0:
+    predict = partial(_fit_predict, fit_one, forecast, flat, weight)
+    predicted, tested = out_of_fold(predict, folds, len(flat))
+    if not tested.all():
         raise ValueError(
-            f"cv leaves {int(np.sum(times == 0))} samples without an out-of-fold prediction: use "
+            f"cv leaves {int(np.sum(~tested))} samples without an out-of-fold prediction: use "
             "a splitter that tests every sample at least once, such as KFold."
         )
-    return (total / times).reshape(values.shape)
+    return predicted.reshape(values.shape)
 
 
-def _fit_predict(fit_one, forecast, values, weight, new):
-    return fit_one(forecast, values, weight)(new)
+def _fit_predict(fit_one, forecast, values, weight, train, test):
+    return fit_one(forecast[train], values[train], weight[train])(forecast[test])
 
 
 def check_folds(cv, values, *, random_state):
