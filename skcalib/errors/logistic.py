@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from numbers import Real
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.special import expit
 from scipy.stats import t as student
 
@@ -12,6 +11,7 @@ from skcalib._arguments import resolve_notion, resolve_smoother
 from skcalib._validation import check_confidence_level
 from skcalib.errors.proper import smooth_notion
 from skcalib.inference import MeanInterval, effective_size
+from skcalib.links._base import logistic_regression
 from skcalib.problem import check_problem
 from skcalib.scores import TotalVariation
 from skcalib.tower import weighted_mean
@@ -125,7 +125,7 @@ def calibration_intercept_slope(
     _need_a_maximum(x, y)
     one, scale = np.ones(len(x)), float(np.sqrt(weighted_mean(x**2, weight)))
     (in_the_large,) = _logistic_fit(one[:, None], x, y, weight, confidence_level)
-    columns = np.column_stack([one, x / scale])  # of comparable size, for the optimiser
+    columns = np.column_stack([one, x / scale])  # of comparable size
     intercept, slope = _logistic_fit(columns, 0.0, y, weight, confidence_level)
     slope = MeanInterval(
         slope.estimate / scale, slope.low / scale, slope.high / scale, slope.standard_error / scale
@@ -174,33 +174,13 @@ def _need_a_maximum(x, y):
 
 def _logistic_fit(columns, offset, y, weight, confidence_level):
     """Intervals of the coefficients of a logistic regression."""
-    share, sign = weight / weight.sum(), 2 * y - 1
-
-    def loss(theta):
-        return share @ np.logaddexp(0, -sign * (offset + columns @ theta))
-
-    def gradient(theta):
-        return columns.T @ (share * (expit(offset + columns @ theta) - y))
-
-    def hessian(theta):
-        eta = offset + columns @ theta
-        return (columns.T * (share * expit(eta) * expit(-eta))) @ columns
-
-    start = np.zeros(columns.shape[1])
-    theta = minimize(
-        loss,
-        start,
-        jac=gradient,
-        hess=hessian,
-        method="trust-exact",
-        options={"gtol": 1e-10, "maxiter": 1000},
-    ).x
-    size = effective_size(weight)
+    share, size = weight / weight.sum(), effective_size(weight)
+    theta, hessian = logistic_regression(columns, offset, y, size * share, tolerance=1e-16)
     freedom = size - len(theta)
     if freedom < 1e-9:
         return [MeanInterval(float(value), -np.inf, np.inf, np.inf) for value in theta]
     scores = columns * (share * (expit(offset + columns @ theta) - y))[:, None]
-    inverse = np.linalg.inv(hessian(theta))
+    inverse = np.linalg.inv(hessian / size)
     variance = np.diag(inverse @ (scores.T @ scores) @ inverse) * size / freedom
     quantile = float(student.ppf(0.5 + confidence_level / 2, freedom))
     return [

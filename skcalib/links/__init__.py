@@ -12,7 +12,11 @@ from skcalib.links.maps import (
     QuadraticMap,
     VectorMap,
 )
-from skcalib.links.temperature import BiasCorrectedTemperature, TemperatureMap
+from skcalib.links.temperature import (
+    BiasCorrectedTemperature,
+    TemperatureMap,
+    fit_bias_corrected,
+)
 
 __all__ = [
     "BetaMap",
@@ -28,5 +32,6 @@ __all__ = [
     "QuadraticMap",
     "TemperatureMap",
     "VectorMap",
+    "fit_bias_corrected",
     "fit_link",
 ]

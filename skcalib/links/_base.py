@@ -3,14 +3,16 @@ r"""The link protocol: a parametric map of logits into logits, fitted under any 
 A link maps the logits :math:`z = \log s` of a forecast s to the forecast
 :math:`softmax(f_\theta(z))`. It declares its starting point (the identity map), the map, and the
 vector-Jacobian product that turns a cotangent of its output into a gradient in its parameters.
-`Link` is the base class and `fit_link` the common optimiser; `detection_limit` and `log_forecast`
-turn forecasts into logits.
+`Link` is the base class and `fit_link` the common optimiser, a quasi-Newton method. Where the
+problem is convex and small, `minimise_convex` is Newton's method and `logistic_regression` its
+most frequent use. `detection_limit` and `log_forecast` turn forecasts into logits.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize
+from scipy.special import expit
 
 #: Logarithm of the smallest normal number of single precision, about -87.
 _FAR = float(np.log(np.finfo(np.float32).tiny))
@@ -146,6 +148,110 @@ def fit_link(
     # The line search also stops where rounding hides the last decrease: that counts as an optimum.
     converged = bool(found.success or np.abs(found.jac).max() < 1e-4)
     return LinkFit(theta, int(found.nit), converged, str(found.message))
+
+
+def minimise_convex(value, slopes, start, *, tolerance=1e-9, max_iter=200):
+    """Newton's method with backtracking for a smooth, strictly convex function.
+
+    For few parameters and a cheap Hessian. Newton's method needs six passes over the data where a
+    quasi-Newton method of scipy needs thirty, with as much time again for its own overhead.
+
+    Parameters
+    ----------
+    value : callable
+        Parameters -> (function value, what `slopes` reuses).
+    slopes : callable
+        (parameters, what `value` returned) -> (gradient, Hessian).
+    start : array
+        First parameters.
+    tolerance : float
+        Stop where the predicted decrease is below this, in units of the function.
+    max_iter : int
+        Maximum number of passes.
+
+    Returns
+    -------
+    parameters : array
+        The parameters.
+    n_iter : int
+        Number of steps.
+    converged : bool
+        Whether the tolerance was reached.
+    """
+    parameters = start
+    current, state = value(parameters)
+    for n_iter in range(max_iter):
+        gradient, hessian = slopes(parameters, state)
+        step = -_solve(hessian, gradient)
+        decrease = -gradient @ step
+        if decrease <= tolerance * max(1.0, abs(current) * 1e-6):
+            return parameters, n_iter, True
+        scale = 1.0
+        while True:
+            new, new_state = value(parameters + scale * step)
+            if new <= current - 1e-4 * scale * decrease:
+                break
+            scale /= 2
+            if scale < 1e-10:  # rounding: no step lowers the value
+                return parameters, n_iter, True
+        parameters, current, state = parameters + scale * step, new, new_state
+    return parameters, max_iter, False
+
+
+def _solve(hessian, gradient):
+    """The Newton step; the shortest one where rounding leaves the Hessian singular."""
+    try:
+        return np.linalg.solve(hessian, gradient)
+    except np.linalg.LinAlgError:
+        return np.linalg.lstsq(hessian, gradient, rcond=None)[0]
+
+
+def logistic_regression(design, offset, label, weight, *, penalty=0.0, start=None, tolerance=1e-9):
+    r"""Penalised maximum likelihood in :math:`logit P(Y = 1) = o + X \theta`.
+
+    Minimises :math:`\sum_i w_i (\log(1 + e^{\eta_i}) - y_i \eta_i) + \theta^T P \theta / 2`, with
+    the linear predictor :math:`\eta = o + X \theta`, by `minimise_convex`.
+
+    Parameters
+    ----------
+    design : array of shape (n, p)
+        Columns X.
+    offset : array of shape (n,) or float
+        Known part o of the linear predictor.
+    label : array of shape (n,)
+        1 for an event, else 0.
+    weight : array of shape (n,)
+        Positive weights.
+    penalty : array of shape (p, p) or float, default=0.0
+        Precision P of a normal prior around 0; a number stands for that multiple of the identity.
+    start : array of shape (p,), default=None
+        First coefficients; 0 by default.
+    tolerance : float, default=1e-9
+        As in `minimise_convex`.
+
+    Returns
+    -------
+    coef : array of shape (p,)
+        Coefficients.
+    hessian : array of shape (p, p)
+        Second derivatives of the objective at `coef`.
+    """
+    n_columns = design.shape[1]
+    prior = penalty * np.eye(n_columns) if np.ndim(penalty) == 0 else penalty
+
+    def value(coef):
+        linear = offset + design @ coef
+        fit = weight @ (np.logaddexp(0, linear) - label * linear)
+        return fit + 0.5 * coef @ prior @ coef, (expit(linear), expit(-linear))
+
+    def slopes(coef, chances):
+        event, other = chances
+        gradient = design.T @ (weight * (event - label)) + prior @ coef
+        return gradient, (design.T * (weight * event * other)) @ design + prior
+
+    start = np.zeros(n_columns) if start is None else start
+    coef, _, _ = minimise_convex(value, slopes, start, tolerance=tolerance)
+    return coef, slopes(coef, value(coef)[1])[1]
 
 
 def detection_limit(forecast):

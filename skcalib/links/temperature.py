@@ -7,15 +7,15 @@ logits gives its first three derivatives, from the mean, variance and third cent
 under :math:`softmax(\beta z)`. Halley's method, safeguarded by a bracket, needs about two passes
 after a warm start from 2,000 rows.
 
-`BiasCorrectedTemperature` adds one bias per class and is fitted by penalised maximum likelihood,
-with the Newton method `minimise_convex`.
+`BiasCorrectedTemperature` adds one bias per class; `fit_bias_corrected` fits it by penalised
+maximum likelihood, with the Newton method `minimise_convex`.
 """
 
 import numpy as np
 from scipy.special import softmax
 from scipy.stats import chi2
 
-from skcalib.links._base import Link, detection_limit, log_forecast
+from skcalib.links._base import Link, LinkFit, minimise_convex
 
 _ENTRIES = 1 << 17  # logits per block, which fits into the cache
 _SUBSAMPLE = 2000  # rows of the warm start
@@ -164,132 +164,133 @@ def _derivatives(logits, hit, peak, weight, beta):
 # --- Bias-corrected temperature -------------------------------------------------------------------
 
 
+_WEAK_PRIOR = 0.01  # precision of the priors that keep the fit finite, in samples
+_BIAS_LEVEL = 0.01  # of the chi-square test of class totals; biases are fitted if it rejects
 _CACHED = 2**18  # entries of one block of an array, which fits into the cache
 
 
-class BiasCorrectedTemperature:
-    r"""Bias-corrected temperature scaling: :math:`s \mapsto \mathrm{softmax}(\beta \log s + b)`.
+class BiasCorrectedTemperature(Link):
+    r"""z -> beta z + b: one inverse temperature for all classes and one bias for each.
 
-    One inverse temperature :math:`\beta` for all classes and one bias per class. For K = 2 it is
-    the affine map of the logit (Platt scaling on logits). Fitted by penalised maximum
-    likelihood. The slope has a weak prior around 1, in units of the spread of the logits, which
-    keeps it finite when the classes are separable. For K = 2 the biases have a weak prior too. For
-    K > 2 they stay at zero unless the class totals reject that at the level `significance`;
-    then they carry the prior :math:`N(0, \tau^2)`, its variance estimated from the totals by the
-    method of moments (empirical Bayes). Without the test, shrinkage alone would follow part of
-    every random excess, and calibrated forecasts would look miscalibrated too often.
-
-    Forecasts of exactly 0 are replaced by half of the smallest positive probability of the fit, the
-    usual convention for values below the limit of detection. Logarithms below -87 are compressed by
-    a strictly increasing function (`log_forecast`). All other values are unchanged.
-
-    Attributes
-    ----------
-    inverse_temperature_ : float
-        The slope beta.
-    bias_ : array of shape (K,)
-        The biases, which sum to zero.
-    detection_limit_ : float
-        The value that replaces forecasts of exactly 0.
-    converged_ : bool
-        Whether the optimiser reached its tolerance.
+    For K = 2 it is an affine map of the logit (Platt scaling on logits). `fit_bias_corrected` fits
+    it by penalised maximum likelihood.
     """
 
-    #: Precision of the weak priors, in samples.
-    weak_prior = 0.01
-    #: Level of the chi-square test of class totals; biases are fitted if it rejects.
-    significance = 0.01
+    def start(self, n_classes):
+        return np.append(1.0, np.zeros(n_classes))
 
-    def fit(self, forecast, target, weight):
-        """Fit to forecasts (n, K), targets (n, K) and weights (n,); return self."""
-        self.detection_limit_ = detection_limit(forecast)
-        log_forecast = self._log(forecast)
-        weight = weight * (len(weight) / weight.sum())  # the priors are in units of samples
-        n_classes = forecast.shape[1]
-        if n_classes == 2:
-            self._maximise(log_forecast, target, weight, np.full(2, self.weak_prior))
-            return self
-        self._maximise(log_forecast, target, weight, np.full(n_classes, np.inf))
-        fitted = self._softmax(log_forecast)
-        excess = (weight[:, None] * (target - fitted)).sum(axis=0)
-        noise = (weight[:, None] ** 2 * fitted * (1 - fitted)).sum(axis=0)
-        information = (weight[:, None] * fitted * (1 - fitted)).sum(axis=0)
-        # Each ratio has mean one, and the totals sum to zero: K - 1 of them are free.
-        ratios = excess**2 / np.maximum(noise, np.finfo(np.float64).tiny)
-        statistic = np.sum(ratios) * (n_classes - 1) / n_classes
-        if chi2.sf(statistic, n_classes - 1) < self.significance:
-            # Under b ~ N(0, tau^2) the class totals have E[excess^2] = noise + (information tau)^2.
-            variance = np.sum(excess**2 - noise) / np.sum(information**2)
-            precision = 1 / variance if variance > 0 else np.inf
-            precision = np.full(n_classes, max(precision, self.weak_prior))
-            self._maximise(log_forecast, target, weight, precision)
-        return self
+    def apply(self, theta, logits):
+        return theta[0] * logits + theta[1:]
 
-    def apply(self, forecast):
-        """Map forecasts (m, K) to calibrated forecasts (m, K)."""
-        return self._softmax(self._log(forecast))
+    def vjp(self, theta, logits, cotangent):
+        return np.append(np.sum(cotangent * logits), cotangent.sum(axis=0))
 
-    def _log(self, forecast):
-        return log_forecast(forecast, self.detection_limit_)
+    def injective(self, theta, n_classes):
+        # Outputs shift by one constant only if all logits move in the same direction, which is
+        # impossible for forecasts that sum to one.
+        return bool(theta[0] != 0)
 
-    def _softmax(self, log_forecast):
-        return softmax(self.inverse_temperature_ * log_forecast + self.bias_, axis=1)
+    def preserves_order(self, theta, n_classes):
+        return bool(theta[0] > 0 and np.ptp(theta[1:]) == 0)
 
-    def _maximise(self, log_forecast, target, weight, precision):
-        """Maximise the penalised likelihood; biases of infinite precision stay at zero."""
-        free = np.isfinite(precision)
-        # One row per class makes reductions over the few classes fast.
-        centred = np.ascontiguousarray(log_forecast.T)
-        centred -= centred.mean(axis=0)
-        # The slope and its prior are in units of the spread of the logits.
-        spread = np.sqrt(np.mean(centred**2)) or 1.0
-        feature = np.divide(centred, spread, out=centred)
-        hit = target.argmax(axis=1)
-        counts = weight @ target
-        penalty = np.append(self.weak_prior, precision[free])
-        start = np.append(spread, np.zeros(free.sum()))
-        blocks, root_weight = _sample_blocks(*feature.shape), np.sqrt(weight)
 
-        def value(parameters):
-            fit, kept = 0.0, []
-            for rows in blocks:
-                p = parameters[0] * feature[:, rows]
-                if free.any():
-                    p[free] += parameters[1:, None]
-                p -= p.max(axis=0)
-                log_hit = p[hit[rows], np.arange(p.shape[1])]
-                np.exp(p, out=p)
-                total = p.sum(axis=0)
-                p /= total
-                fit -= weight[rows] @ (log_hit - np.log(total))
-                kept.append(p)
-            return fit + 0.5 * penalty @ (parameters - start) ** 2, kept
+def fit_bias_corrected(logits, target, weight):
+    r"""Fit `BiasCorrectedTemperature` by penalised maximum likelihood.
 
-        def slopes(parameters, kept):
-            hessian, mass = np.diag(penalty), np.zeros(len(counts))
-            gradient = penalty * (parameters - start)
-            gradient[1:] -= counts[free]
-            for rows, p in zip(blocks, kept, strict=True):
-                x, w = feature[:, rows], weight[rows]
-                mean = np.einsum("kn,kn->n", p, x)
-                gradient[0] += w @ (mean - x[hit[rows], np.arange(len(w))])
-                spreading = x - mean
-                spreading *= p
-                spreading *= w
-                hessian[0, 0] += np.einsum("kn,kn->", spreading, x)
-                if free.any():
-                    mass += p @ w
-                    hessian[0, 1:] += spreading.sum(axis=1)[free]
+    The slope has a weak prior around 1, in units of the spread of the logits, which keeps it finite
+    when the classes are separable. For K = 2 the biases have a weak prior too. For K > 2 they stay
+    at zero unless a chi-square test of the class totals rejects at the level .01; then they carry
+    the prior :math:`N(0, \tau^2)`, its variance estimated from the totals by the method of moments
+    (empirical Bayes). Without the test, shrinkage alone would follow part of every random excess,
+    and calibrated forecasts would look miscalibrated too often.
+
+    Parameters
+    ----------
+    logits, target : array of shape (n, K)
+        Logits, as `log_forecast` gives them, and one-hot targets.
+    weight : array of shape (n,)
+        Positive weights; their sum is arbitrary.
+
+    Returns
+    -------
+    LinkFit
+        Inverse temperature beta and the biases, which sum to zero.
+    """
+    weight = weight * (len(weight) / weight.sum())  # the priors are in units of samples
+    n_classes = logits.shape[1]
+    if n_classes == 2:
+        return _maximise(logits, target, weight, np.full(2, _WEAK_PRIOR))
+    found = _maximise(logits, target, weight, np.full(n_classes, np.inf))
+    fitted = softmax(BiasCorrectedTemperature().apply(found.theta, logits), axis=1)
+    excess = (weight[:, None] * (target - fitted)).sum(axis=0)
+    noise = (weight[:, None] ** 2 * fitted * (1 - fitted)).sum(axis=0)
+    information = (weight[:, None] * fitted * (1 - fitted)).sum(axis=0)
+    # Each ratio has mean one, and the totals sum to zero: K - 1 of them are free.
+    ratios = excess**2 / np.maximum(noise, np.finfo(np.float64).tiny)
+    statistic = np.sum(ratios) * (n_classes - 1) / n_classes
+    if chi2.sf(statistic, n_classes - 1) >= _BIAS_LEVEL:
+        return found
+    # Under b ~ N(0, tau^2) the class totals have E[excess^2] = noise + (information tau)^2.
+    variance = np.sum(excess**2 - noise) / np.sum(information**2)
+    precision = 1 / variance if variance > 0 else np.inf
+    return _maximise(logits, target, weight, np.full(n_classes, max(precision, _WEAK_PRIOR)))
+
+
+def _maximise(logits, target, weight, precision):
+    """Maximise the penalised likelihood; biases of infinite precision stay at zero."""
+    free = np.isfinite(precision)
+    # One row per class makes reductions over the few classes fast.
+    centred = np.ascontiguousarray(logits.T)
+    centred -= centred.mean(axis=0)
+    # The slope and its prior are in units of the spread of the logits.
+    spread = np.sqrt(np.mean(centred**2)) or 1.0
+    feature = np.divide(centred, spread, out=centred)
+    hit = target.argmax(axis=1)
+    counts = weight @ target
+    penalty = np.append(_WEAK_PRIOR, precision[free])
+    start = np.append(spread, np.zeros(free.sum()))
+    blocks, root_weight = _sample_blocks(*feature.shape), np.sqrt(weight)
+
+    def value(parameters):
+        fit, kept = 0.0, []
+        for rows in blocks:
+            p = parameters[0] * feature[:, rows]
             if free.any():
-                gradient[1:] += mass[free]
-                hessian[1:, 0] = hessian[0, 1:]
-                hessian[1:, 1:] += np.diag(mass[free]) - _products(kept, root_weight)[free][:, free]
-            return gradient, hessian
+                p[free] += parameters[1:, None]
+            p -= p.max(axis=0)
+            log_hit = p[hit[rows], np.arange(p.shape[1])]
+            np.exp(p, out=p)
+            total = p.sum(axis=0)
+            p /= total
+            fit -= weight[rows] @ (log_hit - np.log(total))
+            kept.append(p)
+        return fit + 0.5 * penalty @ (parameters - start) ** 2, kept
 
-        found, self.converged_ = minimise_convex(value, slopes, start)
-        self.inverse_temperature_ = float(found[0] / spread)
-        self.bias_ = np.zeros(len(free))
-        self.bias_[free] = found[1:]
+    def slopes(parameters, kept):
+        hessian, mass = np.diag(penalty), np.zeros(len(counts))
+        gradient = penalty * (parameters - start)
+        gradient[1:] -= counts[free]
+        for rows, p in zip(blocks, kept, strict=True):
+            x, w = feature[:, rows], weight[rows]
+            mean = np.einsum("kn,kn->n", p, x)
+            gradient[0] += w @ (mean - x[hit[rows], np.arange(len(w))])
+            spreading = x - mean
+            spreading *= p
+            spreading *= w
+            hessian[0, 0] += np.einsum("kn,kn->", spreading, x)
+            if free.any():
+                mass += p @ w
+                hessian[0, 1:] += spreading.sum(axis=1)[free]
+        if free.any():
+            gradient[1:] += mass[free]
+            hessian[1:, 0] = hessian[0, 1:]
+            hessian[1:, 1:] += np.diag(mass[free]) - _products(kept, root_weight)[free][:, free]
+        return gradient, hessian
+
+    found, n_iter, converged = minimise_convex(value, slopes, start)
+    theta = np.zeros(1 + len(free))
+    theta[0], theta[1:][free] = found[0] / spread, found[1:]
+    return LinkFit(theta, n_iter, converged, "")
 
 
 def _products(kept, root_weight):
@@ -307,49 +308,3 @@ def _sample_blocks(n_classes, n_samples):
     """Slices of the samples whose arrays fit into the cache of a processor."""
     size = max(_CACHED // n_classes, 64)
     return [slice(start, start + size) for start in range(0, n_samples, size)]
-
-
-def minimise_convex(value, slopes, start, *, tolerance=1e-9, max_iter=200):
-    """Newton's method with backtracking for a smooth, strictly convex function.
-
-    For few parameters and a cheap Hessian. Newton's method needs six passes over the data where a
-    quasi-Newton method of scipy needs thirty, with as much time again for its own overhead.
-
-    Parameters
-    ----------
-    value : callable
-        Parameters -> (function value, what `slopes` reuses).
-    slopes : callable
-        (parameters, what `value` returned) -> (gradient, Hessian).
-    start : array
-        First parameters.
-    tolerance : float
-        Stop where the predicted decrease is below this, in units of the function.
-    max_iter : int
-        Maximum number of passes.
-
-    Returns
-    -------
-    parameters : array
-        The parameters.
-    converged : bool
-        Whether the tolerance was reached.
-    """
-    parameters = start
-    current, state = value(parameters)
-    for _ in range(max_iter):
-        gradient, hessian = slopes(parameters, state)
-        step = -np.linalg.solve(hessian, gradient)
-        decrease = -gradient @ step
-        if decrease <= tolerance * max(1.0, abs(current) * 1e-6):
-            return parameters, True
-        scale = 1.0
-        while True:
-            new, new_state = value(parameters + scale * step)
-            if new <= current - 1e-4 * scale * decrease:
-                break
-            scale /= 2
-            if scale < 1e-10:  # rounding: no step lowers the value
-                return parameters, True
-        parameters, current, state = parameters + scale * step, new, new_state
-    return parameters, False

@@ -8,9 +8,9 @@ from scipy.optimize import minimize, minimize_scalar
 from sklearn.exceptions import ConvergenceWarning
 
 from skcalib._arguments import resolve_loss
-from skcalib.links import BiasCorrectedTemperature
+from skcalib.links import BiasCorrectedTemperature, fit_bias_corrected
 from skcalib.links.temperature import mean_log_loss, optimal_inverse_temperature
-from skcalib.recalibration._base import LogitRecalibrator, Recalibrator, softmax_of
+from skcalib.recalibration._base import LogitRecalibrator, softmax_of
 from skcalib.scores import Brier, LogLoss
 from skcalib.tower import weighted_mean
 
@@ -241,7 +241,7 @@ def _convex_weights(score, parts, target, weight):
 # --- Bias-corrected temperature scaling -----------------------------------------------------------
 
 
-class BiasCorrectedTemperatureScaling(Recalibrator):
+class BiasCorrectedTemperatureScaling(LogitRecalibrator):
     r"""Bias-corrected temperature scaling: :math:`softmax(\beta \log s + b)`.
 
     One temperature, and a bias for each class that stays at zero unless a chi-square test of the
@@ -265,6 +265,8 @@ class BiasCorrectedTemperatureScaling(Recalibrator):
         1 / beta.
     intercept_ : array of shape (n_classes,)
         Biases b, which sum to zero.
+    detection_limit_ : float
+        The value that replaces probabilities of exactly 0.
 
     Examples
     --------
@@ -281,16 +283,16 @@ class BiasCorrectedTemperatureScaling(Recalibrator):
         self.loss = loss
         self.labels = labels
 
-    def _fit_map(self, forecast, target, weight):
-        self._map = BiasCorrectedTemperature().fit(forecast, target, weight)
-        beta, self.intercept_ = self._map.inverse_temperature_, self._map.bias_
+    def _fit_map(self, logits, target, weight):
+        link, n_classes = BiasCorrectedTemperature(), logits.shape[1]
+        fit = fit_bias_corrected(logits, target, weight)
+        self._theta, beta = fit.theta, float(fit.theta[0])
         self.temperature_ = 1 / beta if beta else float("inf")
-        # Outputs shift by one constant only if all logits move in the same direction, which is
-        # impossible for forecasts that sum to one.
-        self.injective_ = beta != 0
-        self.preserves_order_ = bool(beta > 0 and not self.intercept_.any())
+        self.intercept_ = fit.theta[1:]
+        self.injective_ = link.injective(fit.theta, n_classes)
+        self.preserves_order_ = link.preserves_order(fit.theta, n_classes)
         self.preserves_argmax_ = self.preserves_order_
-        if not self._map.converged_:
+        if not fit.converged:
             warnings.warn(
                 "BiasCorrectedTemperatureScaling did not converge: the forecasts may hold extreme "
                 "values.",
@@ -298,5 +300,5 @@ class BiasCorrectedTemperatureScaling(Recalibrator):
                 stacklevel=3,
             )
 
-    def _apply_map(self, forecast):
-        return self._map.apply(forecast)
+    def _apply_map(self, logits):
+        return softmax_of(BiasCorrectedTemperature().apply(self._theta, logits))

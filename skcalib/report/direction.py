@@ -16,8 +16,8 @@ from scipy.stats import chi2, norm
 
 from skcalib.inference import MeanInterval, effective_size
 from skcalib.links import Link, TemperatureMap, fit_link
-from skcalib.links._base import detection_limit, log_forecast
-from skcalib.links.temperature import minimise_convex, optimal_inverse_temperature
+from skcalib.links._base import detection_limit, log_forecast, logistic_regression
+from skcalib.links.temperature import optimal_inverse_temperature
 from skcalib.report.findings import Gains, LogisticRecalibration
 from skcalib.scores import LogLoss
 from skcalib.tower import weighted_mean
@@ -47,11 +47,10 @@ def logistic_recalibration(forecast, target, weight, confidence_level):
     if np.ptp(centred) < 1e-9:
         return None
     design = np.column_stack([np.ones(len(x)), centred])
-    theta = _fit(design, x, y, size * share)
+    theta, information = logistic_regression(design, x, y, size * share, penalty=_WEAK)
     eta = x + design @ theta
     p = expit(eta)
     statistic = 2 * size * share @ (_loss(x, y) - _loss(eta, y))
-    information = (design.T * (size * share * p * (1 - p))) @ design + _WEAK * np.eye(2)
     scores = design * (size * share * (p - y))[:, None]
     inverse = np.linalg.inv(information)
     model, robust = np.diag(inverse), np.diag(inverse @ (scores.T @ scores) @ inverse)
@@ -120,20 +119,6 @@ def _log_loss(logits, target):
     return -log_p[np.arange(len(target)), target.argmax(axis=1)]
 
 
-def _fit(design, offset, y, weight):
-    """Coefficients of a logistic regression with an offset, shrunk weakly towards zero."""
-
-    def value(theta):
-        eta = offset + design @ theta
-        return weight @ _loss(eta, y) + 0.5 * _WEAK * theta @ theta, expit(eta)
-
-    def slopes(theta, p):
-        gradient = design.T @ (weight * (p - y)) + _WEAK * theta
-        return gradient, (design.T * (weight * p * (1 - p))) @ design + _WEAK * np.eye(len(theta))
-
-    return minimise_convex(value, slopes, np.zeros(design.shape[1]))[0]
-
-
 def _binary_gains(logits, target, weight, train, test):
     """Losses on `test` of the shift and of the slope that were fitted on `train`."""
     x, y = logits[:, 1] - logits[:, 0], target[:, 1]
@@ -141,7 +126,9 @@ def _binary_gains(logits, target, weight, train, test):
     losses = []
     for column in (np.ones(len(x)), x - mean):
         design = column[:, None]
-        theta = _fit(design[train], x[train], y[train], weight[train])
+        theta, _ = logistic_regression(
+            design[train], x[train], y[train], weight[train], penalty=_WEAK
+        )
         losses.append(_loss(x[test] + design[test] @ theta, y[test]))
     return losses
 

@@ -15,8 +15,8 @@ from scipy.special import expit, logsumexp, softmax
 from scipy.stats import chi2
 from sklearn.exceptions import ConvergenceWarning
 
-from skcalib.links import BiasCorrectedTemperature
-from skcalib.links.temperature import minimise_convex
+from skcalib.links import BiasCorrectedTemperature, fit_bias_corrected
+from skcalib.links._base import detection_limit, log_forecast, logistic_regression
 from skcalib.smoothers._base import OutOfFoldSmoother
 
 _MANY_CLASSES, _PER_CLASS = 20, 20  # classes, and samples per class below which `fit` warns
@@ -86,18 +86,24 @@ class LogitSmoother(OutOfFoldSmoother):
         return self
 
     def _fit_one(self, forecast, target, weight):
-        link = BiasCorrectedTemperature().fit(forecast, target, weight)
-        if not link.converged_:
+        link, limit = BiasCorrectedTemperature(), detection_limit(forecast)
+        logits = log_forecast(forecast, limit)
+        fit = fit_bias_corrected(logits, target, weight)
+        if not fit.converged:
             warnings.warn(
                 "The logit map of LogitSmoother did not converge: the forecasts may hold extreme "
                 "values. The estimate is still valid, but another smoother may see more.",
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        if not self.curve:
-            return link.apply
-        added = AddedCurve().fit(link.apply(forecast), target, weight)
-        return lambda new: added.apply(link.apply(new))
+        added = AddedCurve()
+        if self.curve:
+            added.fit(softmax(link.apply(fit.theta, logits), axis=1), target, weight)
+
+        def predict(new):
+            return added.apply(softmax(link.apply(fit.theta, log_forecast(new, limit)), axis=1))
+
+        return predict
 
     def _check_target(self, values):
         super()._check_target(values)
@@ -136,10 +142,11 @@ class AddedCurve:
         Of the score test; 1 where there is too little information for it.
     """
 
+    knots_ = values_ = None
+    pvalue_ = 1.0
+
     def fit(self, mapped, target, weight):
         """Fit to mapped forecasts (n, K), one-hot targets and weights; return self."""
-        self.knots_ = self.values_ = None
-        self.pvalue_ = 1.0
         weight = weight * (len(weight) / weight.sum())
         _, reference, odds = _log_odds(mapped)
         hit = target[np.arange(len(target)), reference]
@@ -211,19 +218,9 @@ def _smooth_curve(odds, hats, hit, weight):
     values, precision = np.zeros(n_knots), 1.0
     for _ in range(_ROUNDS):
         penalty = precision * roughness + _WEAK_PRIOR * np.eye(n_knots)
-
-        def value(f, penalty=penalty):
-            bent = odds + hats @ f
-            fit = weight @ (np.logaddexp(0, bent) - hit * bent)
-            return fit + 0.5 * f @ penalty @ f, expit(bent)
-
-        def slopes(f, proba, penalty=penalty):
-            spread = weight * proba * (1 - proba)
-            gradient = hats.T @ (weight * (proba - hit)) + penalty @ f
-            return gradient, hats.T @ (spread[:, None] * hats) + penalty
-
-        values, _ = minimise_convex(value, slopes, values)
-        hessian = slopes(values, value(values)[1])[1]
+        values, hessian = logistic_regression(
+            hats, odds, hit, weight, penalty=penalty, start=values
+        )
         used = precision * np.trace(solve(hessian, roughness, assume_a="pos"))
         found = (n_knots - 1 - used) / max(values @ roughness @ values, 1e-12)
         change = np.log(max(found, 1e-6) / precision)

@@ -5,6 +5,7 @@ import pytest
 
 from skcalib.links import (
     BetaMap,
+    BiasCorrectedTemperature,
     DirichletMap,
     Link,
     MatrixMap,
@@ -21,6 +22,7 @@ from skcalib.testing import check_link
 
 LINKS = [
     TemperatureMap(),
+    BiasCorrectedTemperature(),
     VectorMap(),
     MatrixMap(),
     DirichletMap(),

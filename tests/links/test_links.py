@@ -6,14 +6,12 @@ from scipy.optimize import minimize
 from scipy.special import expit, log_softmax, logit, softmax
 
 from skcalib.datasets import make_tempered_simplex
-from skcalib.links import BiasCorrectedTemperature
+from skcalib.recalibration import BiasCorrectedTemperatureScaling
 
 
 def fit(forecast, y, weight=None):
-    target = np.eye(forecast.shape[1])[y]
-    return BiasCorrectedTemperature().fit(
-        forecast, target, np.ones(len(y)) if weight is None else weight
-    )
+    labels = np.arange(forecast.shape[1])
+    return BiasCorrectedTemperatureScaling(labels=labels).fit(forecast, y, weight)
 
 
 def labels_from(posterior, seed):
@@ -26,9 +24,9 @@ def test_recovers_the_temperature(n_classes):
     """S = softmax(log p / .6) is undone by the slope .6; the error is of order 1 / sqrt n."""
     data = make_tempered_simplex(20_000, n_classes, random_state=0)
     link = fit(data.y_proba, data.y)
-    assert link.inverse_temperature_ == pytest.approx(0.6, abs=0.02)
-    np.testing.assert_allclose(link.bias_, 0, atol=0.06)
-    assert np.abs(link.apply(data.y_proba) - data.posterior).max() < 0.03
+    assert 1 / link.temperature_ == pytest.approx(0.6, abs=0.02)
+    np.testing.assert_allclose(link.intercept_, 0, atol=0.06)
+    assert np.abs(link.predict_proba(data.y_proba) - data.posterior).max() < 0.03
 
 
 def test_binary_is_logistic_regression_on_the_logit(binary):
@@ -43,22 +41,23 @@ def test_binary_is_logistic_regression_on_the_logit(binary):
 
     slope, intercept = minimize(loss, [1.0, 0.0], tol=1e-12).x
     link = fit(proba, y)
-    assert link.inverse_temperature_ == pytest.approx(slope, rel=1e-3)
-    assert link.bias_[1] - link.bias_[0] == pytest.approx(intercept, abs=1e-3)
-    np.testing.assert_allclose(link.apply(proba)[:, 1], expit(slope * z + intercept), atol=1e-3)
+    assert 1 / link.temperature_ == pytest.approx(slope, rel=1e-3)
+    assert link.intercept_[1] - link.intercept_[0] == pytest.approx(intercept, abs=1e-3)
+    found = link.predict_proba(proba)[:, 1]
+    np.testing.assert_allclose(found, expit(slope * z + intercept), atol=1e-3)
 
 
 def test_optimum_of_one_temperature():
     """Where the class totals ask for no bias, the fit is the temperature of least log loss."""
     data = make_tempered_simplex(1500, 5, random_state=3)
     link = fit(data.y_proba, data.y)
-    np.testing.assert_array_equal(link.bias_, np.zeros(5))
+    np.testing.assert_array_equal(link.intercept_, np.zeros(5))
     log_p = np.log(data.y_proba)
 
     def loss(beta):
         return -np.mean(log_softmax(beta[0] * log_p, axis=1)[np.arange(1500), data.y])
 
-    assert link.inverse_temperature_ == pytest.approx(
+    assert 1 / link.temperature_ == pytest.approx(
         minimize(loss, [1.0], tol=1e-12).x[0], rel=1e-4
     )
 
@@ -68,13 +67,15 @@ def test_biases_come_where_the_classes_ask_for_them():
     forecast = rng.dirichlet(np.ones(4), 5000)
     bias = np.array([1.0, -0.5, -0.5, 0.0])
     link = fit(forecast, labels_from(softmax(np.log(forecast) + bias, axis=1), 1))
-    np.testing.assert_allclose(link.bias_ - link.bias_.mean(), bias - bias.mean(), atol=0.12)
+    found = link.intercept_ - link.intercept_.mean()
+    np.testing.assert_allclose(found, bias - bias.mean(), atol=0.12)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_output_is_a_forecast_at_exact_zeros_and_ones(n_classes, forecasts):
     y, proba = forecasts(200, n_classes)
-    for rows in (fit(proba, y).apply(proba), fit(proba, y).apply(np.eye(n_classes))):
+    link = fit(proba, y)
+    for rows in (link.predict_proba(proba), link.predict_proba(np.eye(n_classes))):
         assert np.isfinite(rows).all() and (rows > 0).all()
         np.testing.assert_allclose(rows.sum(axis=1), 1, rtol=1e-12)
 
@@ -83,14 +84,15 @@ def test_the_detection_limit_is_half_of_the_smallest_positive_forecast():
     forecast = np.array([[0.0, 1.0], [0.2, 0.8], [0.04, 0.96], [0.9, 0.1]])
     link = fit(forecast, np.array([1, 1, 0, 0]))
     assert link.detection_limit_ == 0.02
-    np.testing.assert_array_equal(link.apply(forecast)[0], link.apply(np.array([[0.02, 1.0]]))[0])
+    log_odds = np.log(0.02) / link.temperature_ + link.intercept_[0] - link.intercept_[1]
+    np.testing.assert_allclose(link.predict_proba([[0.0, 1.0]])[0, 0], expit(log_odds), rtol=1e-12)
 
 
 def test_separable_classes_keep_the_slope_finite():
     p = np.linspace(0.1, 0.9, 20)
     link = fit(np.column_stack([1 - p, p]), (p > 0.5).astype(int))
-    assert 1 < link.inverse_temperature_ < 1e3 and np.isfinite(link.bias_).all()
-    assert np.isfinite(link.apply(np.column_stack([1 - p, p]))).all()
+    assert 1 < 1 / link.temperature_ < 1e3 and np.isfinite(link.intercept_).all()
+    assert np.isfinite(link.predict_proba(np.column_stack([1 - p, p]))).all()
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
@@ -98,7 +100,7 @@ def test_constant_forecasts_keep_only_the_frequencies(n_classes):
     """For K = 2 the map returns the frequencies; for K > 2 shrunken ones. Never a NaN."""
     y = np.repeat(np.arange(n_classes), np.arange(1, n_classes + 1) * 100)
     forecast = np.full((len(y), n_classes), 1 / n_classes)
-    rows = fit(forecast, y).apply(forecast)
+    rows = fit(forecast, y).predict_proba(forecast)
     np.testing.assert_allclose(rows, rows[:1] + 0 * rows, rtol=1e-12)
     np.testing.assert_allclose(rows[0], np.bincount(y) / len(y), atol=0.01)
 
@@ -109,23 +111,24 @@ def test_weights(n_classes, forecasts):
     y, proba = forecasts(300, n_classes)
     weight = np.random.default_rng(0).integers(1, 4, len(y)).astype(float)
     one, two = fit(proba, y, weight), fit(proba, y, 0.01 * weight)
-    np.testing.assert_allclose(one.apply(proba), two.apply(proba), atol=1e-6)
-    assert not np.allclose(one.apply(proba), fit(proba, y).apply(proba), atol=1e-4)
+    np.testing.assert_allclose(one.predict_proba(proba), two.predict_proba(proba), atol=1e-6)
+    assert not np.allclose(one.predict_proba(proba), fit(proba, y).predict_proba(proba), atol=1e-4)
     if n_classes == 2:
         times = weight.astype(int)
         repeated = fit(np.repeat(proba, times, axis=0), np.repeat(y, times))
-        np.testing.assert_allclose(one.apply(proba), repeated.apply(proba), atol=1e-4)
+        found = repeated.predict_proba(proba)
+        np.testing.assert_allclose(one.predict_proba(proba), found, atol=1e-4)
 
 
 def test_a_class_without_labels():
     rng = np.random.default_rng(0)
     forecast = rng.dirichlet(np.ones(3), 200)
-    rows = fit(forecast, rng.integers(2, size=200)).apply(forecast)
+    rows = fit(forecast, rng.integers(2, size=200)).predict_proba(forecast)
     assert np.isfinite(rows).all() and (rows > 0).all()
 
 
 def test_columns_may_be_permuted(multiclass):
     y, proba = multiclass
     order = np.array([2, 0, 1])
-    permuted = fit(proba[:, order], np.argsort(order)[y]).apply(proba[:, order])
-    np.testing.assert_allclose(permuted, fit(proba, y).apply(proba)[:, order], atol=1e-6)
+    permuted = fit(proba[:, order], np.argsort(order)[y]).predict_proba(proba[:, order])
+    np.testing.assert_allclose(permuted, fit(proba, y).predict_proba(proba)[:, order], atol=1e-6)

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit, softmax
 
 from skcalib import proper_calibration_error
-from skcalib.links import BiasCorrectedTemperature
+from skcalib.recalibration import BiasCorrectedTemperatureScaling
 from skcalib.smoothers import LogitSmoother, logit
 from skcalib.smoothers.logit import AddedCurve, _equal_information, _hats
 from skcalib.testing import check_smoother
@@ -53,7 +53,8 @@ def test_calibrated_forecasts_rarely_get_a_curve(n_classes):
     for seed in range(400):
         target, forecast = calibrated(400, n_classes, seed)
         weight = np.ones(len(target))
-        mapped = BiasCorrectedTemperature().fit(forecast, target, weight).apply(forecast)
+        scaling = BiasCorrectedTemperatureScaling(labels=np.arange(n_classes))
+        mapped = scaling.fit(forecast, target.argmax(axis=1)).predict_proba(forecast)
         let_in += AddedCurve().fit(mapped, target, weight).knots_ is not None
     assert let_in / 400 <= 0.02
 

@@ -13,7 +13,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import LinearSVC
 
-from skcalib.links import BiasCorrectedTemperature
+from skcalib.recalibration import BiasCorrectedTemperatureScaling
 from skcalib.smoothers import (
     CrossFitted,
     DirichletKernel,
@@ -360,12 +360,11 @@ def test_logit_by_loops(multiclass):
     y, forecast = multiclass
     fitted = LogitSmoother(cv=KFold(3), curve=False).fit(forecast, one_hot(y, 3))
     for train, test in KFold(3).split(forecast):
-        link = BiasCorrectedTemperature().fit(
-            forecast[train], one_hot(y, 3)[train], np.ones(len(train))
-        )
-        np.testing.assert_allclose(fitted.smooth()[test], link.apply(forecast[test]), atol=1e-12)
-    link = BiasCorrectedTemperature().fit(forecast, one_hot(y, 3), np.ones(len(y)))
-    np.testing.assert_allclose(fitted.predict(forecast), link.apply(forecast), atol=1e-12)
+        scaling = BiasCorrectedTemperatureScaling().fit(forecast[train], y[train])
+        expected = scaling.predict_proba(forecast[test])
+        np.testing.assert_allclose(fitted.smooth()[test], expected, atol=1e-12)
+    expected = BiasCorrectedTemperatureScaling().fit(forecast, y).predict_proba(forecast)
+    np.testing.assert_allclose(fitted.predict(forecast), expected, atol=1e-12)
 
 
 def test_repeated_folds_are_averaged(multiclass):
