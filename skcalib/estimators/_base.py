@@ -1,6 +1,8 @@
-"""Bases of estimators: those that inspect a classifier, and those that train one.
+"""Base classes of estimators around another estimator.
 
-They never train, so none has a method `score`.
+`MetaEstimator` decides which estimator is fitted, with which metadata and tags.
+`ClassifierInspector` assesses a classifier; `ClassifierTrainer` fits one and cross-fits its
+probabilities.
 """
 
 import warnings
@@ -12,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import check_cv
-from sklearn.utils import get_tags, indexable
+from sklearn.utils import InputTags, get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
@@ -23,11 +25,124 @@ from skcalib.estimators._response import aligned_proba, fit_fold, held_out_proba
 from skcalib.recalibration._base import warn_without_weight, weight_params
 
 
-class ClassifierInspector(MetaEstimatorMixin, BaseEstimator):
+class MetaEstimator(MetaEstimatorMixin, BaseEstimator):
+    """Base class: which estimator is fitted, and with which metadata and tags.
+
+    A `FrozenEstimator` is used as it is, and the data are held out. Everything else is cloned.
+    Subclasses have the parameters ``estimator`` and ``cv``.
+    """
+
+    #: Methods that take metadata.
+    _fitting_methods = ("fit",)
+    #: Whether the object itself requests ``sample_weight``.
+    _requests_weight = False
+    #: What uses the weights if the wrapped estimator cannot, for the warning.
+    _weighted = "recalibrator"
+
+    def _default(self):
+        """What ``estimator=None`` stands for."""
+        return LogisticRegression()
+
+    def _wrapped(self):
+        """The given estimator, or the default one."""
+        if self.estimator is not None:
+            return self.estimator
+        default = self._default()
+        if get_config()["enable_metadata_routing"]:
+            default.set_fit_request(sample_weight=True)
+        return default
+
+    def _is_frozen(self):
+        return isinstance(self.estimator, FrozenEstimator)
+
+    def _trains(self):
+        """Whether clones of the estimator are fitted."""
+        return not self._is_frozen()
+
+    def _splits(self):
+        """Whether a splitter is used, which may take metadata."""
+        return True
+
+    def _is_fitted(self):
+        return is_fitted(self.estimator)
+
+    def _check_wrapped(self):
+        """A frozen estimator must be fitted; any other is fitted anew, with a warning."""
+        if self._is_frozen():
+            if not self._is_fitted():
+                kind = type(self.estimator.estimator).__name__
+                raise NotFittedError(
+                    f"{type(self).__name__} was given a FrozenEstimator of {kind}, which is not "
+                    "fitted: fit it on other data before freezing it."
+                )
+        elif self.estimator is not None and self._is_fitted():
+            warnings.warn(
+                f"The fitted {type(self.estimator).__name__} is cloned and fitted anew, out of "
+                "fold. To use it as it is, with (X, y) as held-out data, wrap it in "
+                "sklearn.frozen.FrozenEstimator.",
+                UserWarning,
+                stacklevel=4,  # the caller of fit
+            )
+
+    def _route(self, caller, params, weight=None):
+        """Metadata -> (parameters of the estimator's fit, parameters of the splitter).
+
+        Without metadata routing `weight` goes wherever the estimator takes weights.
+        """
+        if get_config()["enable_metadata_routing"]:
+            metadata = params if weight is None else {"sample_weight": weight, **params}
+            routed = process_routing(self, caller, **metadata)
+            return routed.estimator.fit if self._trains() else {}, routed.splitter.split
+        params = dict(params)
+        groups = params.pop("groups", None)
+        if weight is not None and self._trains():
+            warn_without_weight(self._wrapped(), self._weighted)
+            params = {**weight_params(self._wrapped(), weight), **params}
+        return params, {} if groups is None else {"groups": groups}
+
+    def get_metadata_routing(self):
+        """Routing: metadata of `fit` go to the `fit` of the estimator and to the splitter.
+
+        Returns
+        -------
+        MetadataRouter
+            The routing information.
+        """
+        router = MetadataRouter(owner=self)
+        if self._requests_weight:
+            router.add_self_request(self)
+        to_fit, to_split = MethodMapping(), MethodMapping()
+        for method in self._fitting_methods:
+            to_fit.add(caller=method, callee="fit")
+            to_split.add(caller=method, callee="split")
+        if self._splits():
+            router.add(splitter=self.cv, method_mapping=to_split)
+        if self._trains():
+            router.add(estimator=self._wrapped(), method_mapping=to_fit)
+        return router
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        wrapped = get_tags(self._wrapped()).input_tags
+        tags.input_tags.sparse = wrapped.sparse
+        tags.input_tags.allow_nan = wrapped.allow_nan
+        tags.input_tags.positive_only = wrapped.positive_only
+        return tags
+
+
+# --- Estimators that assess a classifier ----------------------------------------------------------
+
+
+class ClassifierInspector(MetaEstimator):
     """Base class: turns (estimator, X, y) into held-out forecasts in all forms of use.
 
-    Subclasses have the parameters ``estimator, cv, response_method, n_jobs``.
+    Subclasses have the parameters ``estimator, cv, response_method, n_jobs``. They never train, so
+    none has a method `score`.
     """
+
+    _requests_weight = True
+    _weighted = "estimate"
 
     def _forecasts(self, X, y, sample_weight, fit_params, **given):
         """Probabilities, labels and weights of the samples that can be assessed, and which.
@@ -46,7 +161,9 @@ class ClassifierInspector(MetaEstimatorMixin, BaseEstimator):
             return self._given_forecasts(X, y, sample_weight, **given)
         check_consistent_length(X, y)
         weight = None if sample_weight is None else check_weight(sample_weight, len(y))
-        params, groups = self._route(weight, fit_params)
+        params, split_params = {}, {}
+        if self._trains():
+            params, split_params = self._route("fit", fit_params, weight)
         proba, self.classes_, tested = held_out_proba(
             self.estimator,
             X,
@@ -55,7 +172,7 @@ class ClassifierInspector(MetaEstimatorMixin, BaseEstimator):
             response_method=self.response_method,
             n_jobs=self.n_jobs,
             fit_params=params,
-            groups=groups,
+            groups=split_params.get("groups"),
             owner=type(self).__name__,
         )
         validate_data(self, X, skip_check_array=True)  # remembers the features
@@ -72,74 +189,26 @@ class ClassifierInspector(MetaEstimatorMixin, BaseEstimator):
         """As `_forecasts`, without a classifier; `given` are further arguments of `fit`."""
         raise NotImplementedError
 
-    def _route(self, sample_weight, fit_params):
-        """Parameters of the classifier's fit, and groups for the splitter."""
-        if not self._trains():
-            return {}, None
-        params = dict(fit_params)
-        if sample_weight is not None:
-            params["sample_weight"] = sample_weight
-        if params and get_config()["enable_metadata_routing"]:
-            routed = process_routing(self, "fit", **params)
-            return routed.estimator.fit, routed.splitter.split.get("groups")
-        groups = params.pop("groups", None)
-        return params, groups
-
     def _trains(self):
-        """Whether clones of the classifier are fitted."""
-        given = self.estimator is None or isinstance(self.estimator, FrozenEstimator)
-        return self.cv is not None and not given
+        return self.estimator is not None and self.cv is not None and not self._is_frozen()
 
-    def get_metadata_routing(self):
-        """Routing: with `cv`, metadata of `fit` go to the classifier's `fit` and to the splitter.
-
-        Returns
-        -------
-        MetadataRouter
-            The routing information.
-        """
-        router = MetadataRouter(owner=self).add_self_request(self)
-        if self._trains():
-            to_fit = MethodMapping().add(caller="fit", callee="fit")
-            router.add(estimator=self.estimator, method_mapping=to_fit)
-            to_split = MethodMapping().add(caller="fit", callee="split")
-            router.add(splitter=self.cv, method_mapping=to_split)
-        return router
+    _splits = _trains
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        if self.estimator is not None:
-            wrapped = get_tags(self.estimator).input_tags
-            tags.input_tags.sparse = wrapped.sparse
-            tags.input_tags.allow_nan = wrapped.allow_nan
-            tags.input_tags.positive_only = wrapped.positive_only
+        if self.estimator is None:  # then X holds probabilities
+            tags.input_tags = InputTags()
         return tags
 
 
-# --- The base of estimators that train a classifier and cross-fit its probabilities ---------------
+# --- Estimators that train a classifier and cross-fit its probabilities ---------------------------
 
 
-class ClassifierTrainer(MetaEstimatorMixin, BaseEstimator):
-    """Base class: one rule for which classifier is trained, on what, and with which metadata.
+class ClassifierTrainer(MetaEstimator):
+    """Base class: trains a classifier and cross-fits its probabilities.
 
-    A `FrozenEstimator` is used as it is, and the data are held out. Everything else is cloned.
-    Subclasses have the parameters ``estimator, cv, response_method, n_jobs``, and list in
-    ``_fitting_methods`` the methods that take metadata.
+    Subclasses have the parameters ``estimator, cv, response_method, n_jobs``.
     """
-
-    _fitting_methods = ("fit",)
-
-    def _classifier(self):
-        if self.estimator is not None:
-            return self.estimator
-        default = LogisticRegression()
-        if get_config()["enable_metadata_routing"]:
-            default.set_fit_request(sample_weight=True)
-        return default
-
-    def _is_frozen(self):
-        return isinstance(self.estimator, FrozenEstimator)
 
     def _check_data(self, X, y):
         """Labels as an array; remembers the features of X."""
@@ -152,26 +221,9 @@ class ClassifierTrainer(MetaEstimatorMixin, BaseEstimator):
             check_classification_targets(y)
         y = check_y(y, name="y")
         check_consistent_length(X, y)
-        self._check_classifier()
+        self._check_wrapped()
         validate_data(self, X, skip_check_array=True)
         return y
-
-    def _check_classifier(self):
-        """A frozen classifier must be fitted; any other must not need to be."""
-        if self._is_frozen():
-            if not is_fitted(self.estimator):
-                raise NotFittedError(
-                    f"{type(self).__name__} was given a FrozenEstimator of a classifier that is "
-                    "not fitted: fit it on other data before freezing it."
-                )
-        elif self.estimator is not None and is_fitted(self.estimator):
-            warnings.warn(
-                f"The fitted {type(self.estimator).__name__} is cloned and fitted anew, out of "
-                "fold. To use it as it is, with (X, y) as held-out data, wrap it in "
-                "sklearn.frozen.FrozenEstimator.",
-                UserWarning,
-                stacklevel=4,  # the caller of fit
-            )
 
     def _check_new(self, X):
         """Compare the features with those of `fit`; the classifier judges data of one dimension."""
@@ -203,7 +255,7 @@ class ClassifierTrainer(MetaEstimatorMixin, BaseEstimator):
 
     def _cross_fit(self, X, y, folds, params):
         proba, _, tested = held_out_proba(
-            self._classifier(),
+            self._wrapped(),
             X,
             y,
             cv=folds,
@@ -211,7 +263,7 @@ class ClassifierTrainer(MetaEstimatorMixin, BaseEstimator):
             n_jobs=self.n_jobs,
             fit_params=params,
         )
-        model = clone(self._classifier()).fit(X, y, **params)
+        model = clone(self._wrapped()).fit(X, y, **params)
         rows = np.flatnonzero(tested)
         return model, proba[rows], rows
 
@@ -220,53 +272,10 @@ class ClassifierTrainer(MetaEstimatorMixin, BaseEstimator):
         (X,) = indexable(X)
         options = (classes, self.response_method, params)
         parts = Parallel(n_jobs=self.n_jobs)(
-            delayed(fit_fold)(self._classifier(), X, y, *fold, *options) for fold in folds
+            delayed(fit_fold)(self._wrapped(), X, y, *fold, *options) for fold in folds
         )
         return [(*part, test) for part, (_, test) in zip(parts, folds, strict=True)]
 
     def _aligned_proba(self, model, X, classes):
         """Probabilities of a fitted classifier, one column for each of `classes`."""
         return aligned_proba(model, X, classes, self.response_method)
-
-    def _route(self, caller, params, weight=None):
-        """Metadata -> (parameters of the classifier's fit, parameters of the splitter).
-
-        Without metadata routing `weight` goes wherever the classifier takes weights.
-        """
-        if get_config()["enable_metadata_routing"]:
-            metadata = params if weight is None else {"sample_weight": weight, **params}
-            routed = process_routing(self, caller, **metadata)
-            fit_params = {} if self._is_frozen() else routed.estimator.fit
-            return fit_params, routed.splitter.split
-        params = dict(params)
-        groups = params.pop("groups", None)
-        if weight is not None and not self._is_frozen():
-            warn_without_weight(self._classifier(), "recalibrator")
-            params = {**weight_params(self._classifier(), weight), **params}
-        return params, {} if groups is None else {"groups": groups}
-
-    def get_metadata_routing(self):
-        """Routing: metadata of `fit` go to the `fit` of the classifier and to the splitter.
-
-        Returns
-        -------
-        MetadataRouter
-            The routing information.
-        """
-        to_fit, to_split = MethodMapping(), MethodMapping()
-        for method in self._fitting_methods:
-            to_fit.add(caller=method, callee="fit")
-            to_split.add(caller=method, callee="split")
-        router = MetadataRouter(owner=self).add(splitter=self.cv, method_mapping=to_split)
-        if not self._is_frozen():
-            router.add(estimator=self._classifier(), method_mapping=to_fit)
-        return router
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        wrapped = get_tags(self._classifier())
-        tags.input_tags.sparse = wrapped.input_tags.sparse
-        tags.input_tags.allow_nan = wrapped.input_tags.allow_nan
-        tags.input_tags.positive_only = wrapped.input_tags.positive_only
-        return tags

@@ -100,7 +100,7 @@ class CrossFitProba(TransformerMixin, ClassifierTrainer):
         params, _ = self._route("fit", fit_params)
         frozen = self._is_frozen()
         self.estimator_ = (
-            self.estimator if frozen else clone(self._classifier()).fit(X, y, **params)
+            self.estimator if frozen else clone(self._wrapped()).fit(X, y, **params)
         )
         self.classes_ = classes_of(self.estimator_)
         return self

@@ -259,7 +259,7 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        wrapped = get_tags(self._classifier()).classifier_tags
+        wrapped = get_tags(self._wrapped()).classifier_tags
         if wrapped is not None:
             tags.classifier_tags.multi_class = wrapped.multi_class
         return tags

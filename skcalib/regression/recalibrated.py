@@ -1,18 +1,13 @@
 """Regressors whose variances are recalibrated on out-of-fold forecasts."""
 
 import inspect
-import warnings
 from numbers import Real
 
 import numpy as np
-from sklearn import get_config
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, clone
-from sklearn.exceptions import NotFittedError
-from sklearn.frozen import FrozenEstimator
+from sklearn.base import RegressorMixin, clone
 from sklearn.linear_model import BayesianRidge
 from sklearn.model_selection import check_cv
-from sklearn.utils import check_array, column_or_1d, get_tags, indexable
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils import check_array, column_or_1d, indexable
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import (
     check_consistent_length,
@@ -21,11 +16,12 @@ from sklearn.utils.validation import (
 )
 
 from skcalib._validation import check_weight
+from skcalib.estimators._base import MetaEstimator
 from skcalib.estimators._response import fit_rows, take_rows
 from skcalib.regression.scaling import VarianceScaling
 
 
-class RecalibratedRegressorCV(RegressorMixin, MetaEstimatorMixin, BaseEstimator):
+class RecalibratedRegressorCV(RegressorMixin, MetaEstimator):
     r"""Regressor whose standard deviations are recalibrated on out-of-fold forecasts.
 
     `fit` clones the regressor on the folds of (X, y), collects the out-of-fold means and variances,
@@ -97,6 +93,8 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimatorMixin, BaseEstimator)
     -0.51
     """
 
+    _requests_weight = True
+
     def __init__(self, estimator=None, recalibrator=None, *, cv=None, n_jobs=None):
         self.estimator = estimator
         self.recalibrator = recalibrator
@@ -132,15 +130,15 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimatorMixin, BaseEstimator)
         y = column_or_1d(y, warn=True)
         y = check_array(y, ensure_2d=False, dtype=[np.float64, np.float32], input_name="y")
         check_consistent_length(X, y)
-        estimator = self._estimator()
+        estimator = self._wrapped()
         _check_returns_std(estimator)
+        self._check_wrapped()
         weight = None if sample_weight is None else check_weight(sample_weight, len(y))
-        if isinstance(estimator, FrozenEstimator):
-            self.estimator_ = _check_frozen(estimator)
+        if self._is_frozen():
+            self.estimator_ = estimator
             moments, rows = predict_moments(estimator, X), np.arange(len(y))
         else:
-            self._warn_if_fitted(estimator)
-            params, split_params = self._route(estimator, weight, fit_params)
+            params, split_params = self._route("fit", fit_params, weight)
             folds = list(check_cv(self.cv, y, classifier=False).split(X, y, **split_params))
             moments, rows = out_of_fold_moments(
                 estimator, X, y, folds=folds, params=params, n_jobs=self.n_jobs
@@ -176,64 +174,12 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimatorMixin, BaseEstimator)
         mean, variance = np.asarray(moments, dtype=np.float64).T
         return (mean, np.sqrt(variance)) if return_std else mean
 
-    def get_metadata_routing(self):
-        """Routing: `fit` passes its metadata on to the `fit` of the regressor and to the splitter.
+    def _default(self):
+        return BayesianRidge()
 
-        Returns
-        -------
-        MetadataRouter
-            The routing information.
-        """
-        router = MetadataRouter(owner=self).add_self_request(self)
-        to_split = MethodMapping().add(caller="fit", callee="split")
-        router.add(splitter=self.cv, method_mapping=to_split)
-        if not isinstance(self.estimator, FrozenEstimator):
-            to_fit = MethodMapping().add(caller="fit", callee="fit")
-            router.add(estimator=self._estimator(), method_mapping=to_fit)
-        return router
-
-    def _warn_if_fitted(self, estimator):
-        if not hasattr(estimator, "n_features_in_"):  # a process passes check_is_fitted before fit
-            return
-        warnings.warn(
-            f"The fitted {type(estimator).__name__} is cloned and fitted again: wrap it in "
-            "sklearn.frozen.FrozenEstimator to keep it, and pass held-out data.",
-            UserWarning,
-            stacklevel=3,
-        )
-
-    def _estimator(self):
-        if self.estimator is not None:
-            return self.estimator
-        default = BayesianRidge()
-        if get_config()["enable_metadata_routing"]:
-            default.set_fit_request(sample_weight=True)
-        return default
-
-    def _route(self, estimator, weight, fit_params):
-        """Parameters of the regressor's fit, and of the splitter."""
-        params = dict(fit_params) if weight is None else {"sample_weight": weight, **fit_params}
-        if get_config()["enable_metadata_routing"]:
-            routed = process_routing(self, "fit", **params)
-            return routed.estimator.fit, routed.splitter.split
-        split_params = {"groups": params.pop("groups")} if "groups" in params else {}
-        if weight is not None and not _takes(estimator.fit, "sample_weight"):
-            warnings.warn(
-                f"{type(estimator).__name__} does not take sample_weight: the weights are used for "
-                "the recalibration only.",
-                UserWarning,
-                stacklevel=3,
-            )
-            del params["sample_weight"]
-        return params, split_params
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        wrapped = get_tags(self._estimator()).input_tags
-        tags.input_tags.sparse = wrapped.sparse
-        tags.input_tags.allow_nan = wrapped.allow_nan
-        tags.input_tags.positive_only = wrapped.positive_only
-        return tags
+    def _is_fitted(self):  # a Gaussian process passes check_is_fitted before `fit`
+        inner = self.estimator.estimator if self._is_frozen() else self.estimator
+        return hasattr(inner, "n_features_in_")
 
 
 def _check_returns_std(estimator):
@@ -249,17 +195,6 @@ def _takes(method, name):
     """Whether a method has a parameter of this name, or accepts any keyword."""
     parameters = inspect.signature(method).parameters
     return name in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-
-
-def _check_frozen(estimator):
-    try:
-        check_is_fitted(estimator)
-    except NotFittedError as error:
-        raise NotFittedError(
-            "FrozenEstimator holds a regressor that is not fitted: fit it on other data first, or "
-            "pass it without FrozenEstimator and it is fitted here."
-        ) from error
-    return estimator
 
 
 # --- Means and variances of regressors ------------------------------------------------------------

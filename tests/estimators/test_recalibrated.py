@@ -195,7 +195,7 @@ def test_frozen_classifiers(data):
     with pytest.raises(ValueError, match=r"y contains 'cat', which the frozen classifier"):
         short = GaussianNB().fit(X[y < 2], NAMES[y[y < 2]])
         RecalibratedClassifierCV(FrozenEstimator(short)).fit(X_new, NAMES[y_new])
-    with pytest.raises(NotFittedError, match="not fitted: fit it on other data"):
+    with pytest.raises(NotFittedError, match="not fitted: fit it on other data before"):
         RecalibratedClassifierCV(FrozenEstimator(GaussianNB())).fit(X, y)
     with pytest.warns(UserWarning, match="FrozenEstimator"):
         RecalibratedClassifierCV(classifier).fit(X, y)

@@ -414,9 +414,9 @@ def test_frozen_and_fitted_regressors(wave):
     expected = VarianceScaling().fit(np.column_stack([mean, std**2]), y_new)
     assert model.recalibrator_.coef_ == expected.coef_
     np.testing.assert_array_equal(model.predict(X_new), mean)
-    with pytest.raises(NotFittedError, match="holds a regressor that is not fitted"):
+    with pytest.raises(NotFittedError, match="of BayesianRidge, which is not fitted"):
         RecalibratedRegressorCV(FrozenEstimator(BayesianRidge())).fit(X, y)
-    with pytest.warns(UserWarning, match="is cloned and fitted again: wrap it in .*FrozenEstim"):
+    with pytest.warns(UserWarning, match="is cloned and fitted anew.*FrozenEstim"):
         RecalibratedRegressorCV(ridge).fit(X, y)
 
 
@@ -454,7 +454,7 @@ def test_weights_and_groups(wave):
     assert by_group.recalibrator_.loss_after_ == grouped.recalibrator_.loss_after_
     assert grouped.recalibrator_.loss_after_ != unweighted.recalibrator_.loss_after_
     process = GaussianProcessRegressor(RBF(1.0) + WhiteKernel(0.1), optimizer=None)
-    with pytest.warns(UserWarning, match="does not take sample_weight: .* recalibration only"):
+    with pytest.warns(UserWarning, match="takes no sample_weight: .* recalibrator only"):
         model = RecalibratedRegressorCV(process, cv=3).fit(X, y, sample_weight=weight)
     unweighted = RecalibratedRegressorCV(process, cv=3).fit(X, y)
     assert model.recalibrator_.loss_after_ != unweighted.recalibrator_.loss_after_
