@@ -1,6 +1,6 @@
 """Losses, notions, smoothers and methods: the names and objects that callers pass."""
 
-from skcalib._validation import from_table
+from skcalib._validation import look_up
 from skcalib.notions import NOTIONS, Notion
 from skcalib.scores import SCORES, ProperScore
 from skcalib.smoothers import (
@@ -18,7 +18,7 @@ SMOOTHERS = {"kernel": DirichletKernel, "isotonic": IsotonicSmoother, "binning":
 
 def resolve_loss(loss):
     """A proper score for class probabilities."""
-    score = from_table(loss, SCORES, name="loss", kind=ProperScore)
+    score = look_up(loss, SCORES, "loss", kind=ProperScore)
     if score.domain != "simplex":
         raise ValueError(
             f"{score!r} scores means and variances, not class probabilities: use 'brier', 'log', "
@@ -29,13 +29,12 @@ def resolve_loss(loss):
 
 def resolve_notion(notion):
     """A notion, by its name or as an object."""
-    return from_table(notion, NOTIONS, name="notion", kind=Notion)
+    return look_up(notion, NOTIONS, "notion", kind=Notion)
 
 
 def resolve_method(method, score):
     """The method for a score: "auto" is "cross" where there is one, else "risk"."""
-    if method not in METHODS:
-        raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}.")
+    look_up(method, dict.fromkeys(METHODS), "method")
     if method == "auto":
         return "cross" if score.separable else "risk"
     if method == "cross" and not score.separable:
@@ -52,4 +51,4 @@ def resolve_smoother(smoother):
         return LogitSmoother()
     if hasattr(smoother, "predict_proba") and not isinstance(smoother, (Smoother, type)):
         return CrossFitted(smoother)
-    return from_table(smoother, SMOOTHERS, name="smoother", kind=Smoother)
+    return look_up(smoother, SMOOTHERS, "smoother", kind=Smoother)

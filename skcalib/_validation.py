@@ -311,23 +311,39 @@ def check_weight(sample_weight, n_samples):
     return weight
 
 
-def moderate(weight):
-    """Weights; those of an extreme scale times a power of two, so that squares do not overflow."""
+def drop_zero_weights(sample_weight, *arrays):
+    """Weights (m,), and the rows of the arrays; zero-weight samples are dropped.
+
+    Weights of an extreme scale are multiplied by a power of two, so that squares do not overflow.
+    """
+    weight = check_weight(sample_weight, len(arrays[0]))
     exponent = int(np.frexp(weight.max())[1])
-    return weight if abs(exponent) < 200 else np.ldexp(weight, -exponent)
+    if abs(exponent) >= 200:
+        weight = np.ldexp(weight, -exponent)
+    counts = weight > 0
+    if counts.all():
+        return weight, *arrays
+    return weight[counts], *(array[counts] for array in arrays)
+
+
+def weighted_rows(sample_weight, n_samples):
+    """The rows that `drop_zero_weights` keeps."""
+    return np.flatnonzero(check_weight(sample_weight, n_samples) > 0)
+
+
+def mean_one(weight):
+    """Weights divided by their mean: penalties and priors are then in units of samples."""
+    return weight * (len(weight) / weight.sum())
+
+
+def take_rows(values, index):
+    """Rows of an array, a data frame or a list."""
+    if hasattr(values, "iloc"):
+        return values.iloc[index]
+    return [values[i] for i in index] if isinstance(values, (list, tuple)) else values[index]
 
 
 # --- Names, counts and levels ---------------------------------------------------------------------
-
-
-def from_table(value, table, *, name, kind):
-    """Look up strings in `table` and accept objects of `kind`; refuse all other values."""
-    if isinstance(value, str) and value in table:
-        return table[value]()
-    if isinstance(value, kind):
-        return value
-    names = ", ".join(repr(key) for key in table)
-    raise ValueError(f"{name} must be one of {names} or a {kind.__name__}, got {value!r}.")
 
 
 def check_count(value, name, kind="a whole number"):
@@ -348,12 +364,18 @@ def check_not_negative(value, name, meaning):
     return float(value)
 
 
-def look_up(value, table, name):
-    """The entry of a string in a table; refuse all other values."""
-    if not isinstance(value, str) or value not in table:
-        names = ", ".join(map(repr, table))
-        raise ValueError(f"{name} must be one of {names}, got {value!r}.")
-    return table[value]
+def look_up(value, table, name, *, kind=None):
+    """The entry of a string in a table; refuse all other values.
+
+    With `kind`, a table of constructors: the object that the entry makes, and objects of this class
+    as they are.
+    """
+    if isinstance(value, str) and value in table:
+        return table[value] if kind is None else table[value]()
+    if kind is not None and isinstance(value, kind):
+        return value
+    names = ", ".join(map(repr, table)) + ("" if kind is None else f" or a {kind.__name__}")
+    raise ValueError(f"{name} must be one of {names}, got {value!r}.")
 
 
 def check_confidence_level(confidence_level):

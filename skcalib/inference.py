@@ -23,8 +23,14 @@ def effective_size(weight):
 
     Weights (n,), Kish's formula; 0 where all are 0.
     """
-    squares = np.sum(np.square(weight))
-    return float(np.sum(weight) ** 2 / squares) if squares > 0 else 0.0
+    return float(effective_size_of_sums(np.sum(weight), np.sum(np.square(weight))))
+
+
+def effective_size_of_sums(mass, square_mass):
+    """`effective_size` from the sums of weights and of their squares, for arrays of any shape."""
+    mass, square_mass = np.asarray(mass), np.asarray(square_mass)
+    some = square_mass > 0
+    return np.divide(mass**2, square_mass, out=np.zeros(np.shape(mass)), where=some)
 
 
 @dataclass(frozen=True)

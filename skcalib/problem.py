@@ -15,10 +15,9 @@ from skcalib._validation import (
     _check_simplex,
     check_classes,
     check_features,
-    check_weight,
     check_y,
+    drop_zero_weights,
     listed,
-    moderate,
     one_hot,
     put_positive_last,
     unique_labels,
@@ -78,11 +77,12 @@ def check_problem(
     raw = check_features(y_proba, name=name, n_samples=len(y))
     columns = {"labels": labels, "pos_label": pos_label, "name": name, "remedy": remedy}
     classes = classes_of_columns(y, y_proba, raw.shape[1], **columns)
-    forecast, target = _check_simplex(raw, name), one_hot(y, classes)
-    weight = moderate(check_weight(sample_weight, len(y)))
-    counts = weight > 0
-    if not counts.all():  # zero-weight samples are dropped
-        forecast, target, weight = forecast[counts], target[counts], weight[counts]
+    return problem_of(y, _check_simplex(raw, name), classes, sample_weight)
+
+
+def problem_of(y, forecast, classes, sample_weight=None):
+    """Labels and validated forecasts (n, K) of known classes -> `Problem`."""
+    weight, forecast, target = drop_zero_weights(sample_weight, forecast, one_hot(y, classes))
     return Problem(forecast, target, weight, classes)
 
 

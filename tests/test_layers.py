@@ -21,12 +21,12 @@ LAYERS = (
         "_parallel": "loops through joblib",
         "_validation": "arrays, labels, weights, counts and levels",
         "kernels": "kernels on the simplex",
-        "links": "parametric maps of logits",
         "tower": "mean divergences and their bias",
     },
     {
         "inference": "intervals, tests, effective sizes",
         "io": "predictions from files and tables",
+        "links": "parametric maps of logits",
         "problem": "labels, forecasts and weights that belong together, validated once",
         "scores": "proper scores and distances",
         "theory.bounds": "bias of binned errors and the number of bins",

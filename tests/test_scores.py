@@ -11,7 +11,7 @@ from scipy.special import softmax
 from scipy.stats import entropy, norm
 from sklearn.metrics import brier_score_loss, log_loss
 
-from skcalib._validation import from_table
+from skcalib._validation import look_up
 from skcalib.scores import (
     SCORES,
     Brier,
@@ -260,7 +260,7 @@ def test_declared_facts():
 @pytest.mark.parametrize("wrong", ["Brier", "l2", None, Brier, TotalVariation(), 3, ["brier"]])
 def test_one_message_for_every_unknown_loss(wrong):
     with pytest.raises(ValueError, match="loss must be one of 'brier', 'log', 'spherical' or a"):
-        from_table(wrong, SCORES, name="loss", kind=ProperScore)
+        look_up(wrong, SCORES, "loss", kind=ProperScore)
 
 
 @settings(deadline=None, max_examples=40)

@@ -3,8 +3,8 @@
 import numpy as np
 
 from skcalib._arguments import resolve_loss
-from skcalib._validation import check_weight, check_y
-from skcalib.estimators._response import held_out_proba, take_rows
+from skcalib._validation import check_weight, check_y, take_rows
+from skcalib.estimators._response import held_out_proba
 from skcalib.scores import Brier, LogLoss, Spherical
 
 UNCHANGED = "Unchanged"  # legends: the diagonal of a map

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import clone
 
 from skcalib._formatting import nonnegative_text
-from skcalib._validation import check_confidence_level, from_table
+from skcalib._validation import check_confidence_level, look_up
 from skcalib.error_intervals.methods import proper_interval
 from skcalib.errors.isotonic_curve import (
     BANDS,
@@ -20,7 +20,12 @@ from skcalib.errors.isotonic_curve import (
     consistency_band,
     spread,
 )
-from skcalib.inference import MeanInterval, clopper_pearson
+from skcalib.inference import (
+    MeanInterval,
+    clopper_pearson,
+    effective_size,
+    effective_size_of_sums,
+)
 from skcalib.notions import Canonical, Classwise, Notion, TopLabel, binary_events
 from skcalib.smoothers import (
     DirichletKernel,
@@ -78,7 +83,7 @@ def check_options(strategy, n_bins, notion, band, confidence_level, n_resamples)
         "kernel": lambda: DirichletKernel("risk", "loss"),
         "smooth": SplineSmoother,
     }
-    smoother = from_table(strategy, strategies, name="strategy", kind=Smoother)
+    smoother = look_up(strategy, strategies, "strategy", kind=Smoother)
     if n_bins is not None and not (isinstance(strategy, str) and strategy in binned):
         raise ValueError(
             f"n_bins={n_bins!r} is for strategy='quantile' or 'uniform', but strategy is "
@@ -98,7 +103,7 @@ def check_options(strategy, n_bins, notion, band, confidence_level, n_resamples)
 def check_binary_notion(notion):
     """A notion, by its name or as an object; None means "auto"."""
     notions = {"auto": lambda: None, "top_label": TopLabel, "classwise": Classwise}
-    return from_table(notion, notions, name="notion", kind=Notion)
+    return look_up(notion, notions, "notion", kind=Notion)
 
 
 def reliability_curves(problem, pos_label, options, rng):
@@ -188,11 +193,6 @@ def make_curve(smoother, forecast, target, weight):
     return SmoothCurve(smoother, forecast, target, weight)
 
 
-def kish_size(mass, square_mass):
-    """Number of equally weighted samples whose mean varies as much (Kish)."""
-    return mass**2 / square_mass
-
-
 def score_grid(score):
     """Scores to draw a smooth curve at: some of those that occur, and some between them."""
     score = np.unique(score)
@@ -216,7 +216,7 @@ class BinnedCurve:
 
     def confidence(self, level, n_resamples, rng):
         square_mass = np.bincount(self._bins.cells_, self._bins.weight_**2)
-        size = kish_size(self._bins.mass_, square_mass)[self._order]
+        size = effective_size_of_sums(self._bins.mass_, square_mass)[self._order]
         return clopper_pearson(self.prob_true, size, level)
 
 
@@ -268,7 +268,7 @@ class SplinedCurve:
         mass = np.bincount(group, weight)
         score = np.bincount(group, weight * score) / mass
         # The curve scales its weights to the effective size, which is that of the samples.
-        size = kish_size(weight.sum(), np.sum(weight**2))
+        size = effective_size(weight)
         heights = []
         for one in labels.T:
             mean = np.bincount(group, weight * one) / mass

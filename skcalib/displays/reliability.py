@@ -2,9 +2,9 @@
 
 from sklearn.utils import check_random_state
 
-from skcalib._validation import check_y
+from skcalib._validation import check_y, take_rows
 from skcalib.displays._curves import check_options, legend_label, reliability_curves
-from skcalib.estimators._response import align_classes, classifier_proba, take_rows
+from skcalib.estimators._response import align_classes, classifier_proba
 from skcalib.problem import check_problem
 
 

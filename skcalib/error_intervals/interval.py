@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skcalib._formatting import record_text
-from skcalib._validation import check_confidence_level, check_count
+from skcalib._validation import check_confidence_level, check_count, weighted_rows
 from skcalib.error_intervals import methods
 from skcalib.error_intervals.methods import bootstrap, jackknife, normal_limits, subsampling
 from skcalib.errors import (
@@ -392,4 +392,4 @@ def all_options(metric, data, keywords):
 
 def _rows_that_count(y_proba, sample_weight):
     array = np.asarray(y_proba)
-    return array if sample_weight is None else array[np.asarray(sample_weight).ravel() > 0]
+    return array[weighted_rows(sample_weight, len(array))]

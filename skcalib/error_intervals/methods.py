@@ -10,7 +10,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._arguments import resolve_loss, resolve_method, resolve_notion, resolve_smoother
 from skcalib._parallel import draw_each
-from skcalib._validation import draw_codes, from_table
+from skcalib._validation import draw_codes, look_up
 from skcalib.error_intervals._norms import (
     NEGLIGIBLE,
     Gaps,
@@ -67,7 +67,7 @@ def binned(question):
 def simplex(question):
     """Interval of `simplex_calibration_error`."""
     options, problem = question.options, question.problem()
-    cells = clone(from_table(options["bins"], BINS, name="bins", kind=PartitionSmoother))
+    cells = clone(look_up(options["bins"], BINS, "bins", kind=PartitionSmoother))
     cells = cells.fit(problem.forecast, problem.target, problem.weight).cells_
     residual = (problem.target - problem.forecast).T
     halved = 0.5 if len(residual) == 2 else 1.0
@@ -86,7 +86,7 @@ def simplex(question):
 def _distance_kind(distance, halved):
     """A distance as a sum over columns -> ("absolute" or "squared", factor), or (None, None)."""
     if isinstance(distance, str):
-        distance = from_table(distance, DISTANCES, name="distance", kind=object)
+        distance = look_up(distance, DISTANCES, "distance", kind=object)
     if isinstance(distance, TotalVariation):
         return "absolute", 0.5
     if isinstance(distance, Lp) and distance.p in (1, 2):

@@ -12,6 +12,7 @@ from scipy.special import erf
 
 from skcalib._arguments import resolve_notion
 from skcalib.notions import Classwise, check_events
+from skcalib.smoothers.partition import quantile_cuts
 from skcalib.theory.bounds import optimal_n_bins
 
 NORMS = {"l1": 1, "l2": 2, "max": None}  # the power of a gap
@@ -354,13 +355,8 @@ def uniform_edges(n_bins):
 
 
 def quantile_edges(score, n_bins):
-    """0, the order statistics of rank floor(n b / B), 1 (F24); ties are never split.
-
-    If the first order statistic is 0, the edge 0 occurs twice: zeros have their own bin.
-    """
-    rank = len(score) * np.arange(1, n_bins) // n_bins
-    rank = np.unique(rank[rank > 0]) - 1
-    inner = np.unique(np.partition(score, rank)[rank]) if len(rank) else np.empty(0)
+    """0, the `quantile_cuts`, 1; where the first cut is 0, zeros have their own bin."""
+    inner = quantile_cuts(score, n_bins)
     # An edge at 1 would close the last bin, and the one after it would be empty.
     return np.concatenate([[0.0], inner[inner < 1], [1.0]])
 

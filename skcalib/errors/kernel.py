@@ -19,7 +19,7 @@ from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
 from skcalib._arguments import resolve_notion
-from skcalib._validation import check_proba, check_y, class_columns, from_table
+from skcalib._validation import check_proba, check_y, class_columns, look_up, mean_one
 from skcalib.kernels import KERNELS, Kernel, LaplacianKernel
 from skcalib.notions import Canonical
 from skcalib.problem import check_problem
@@ -198,7 +198,7 @@ def check_kernel(kernel):
     return (
         LaplacianKernel()
         if kernel is None
-        else from_table(kernel, KERNELS, name="kernel", kind=Kernel)
+        else look_up(kernel, KERNELS, "kernel", kind=Kernel)
     )
 
 
@@ -318,7 +318,7 @@ class Embedding:
 
     def __init__(self, problem, kernel, notion, points, component=None):
         self.forecast, self.target = one_problem(problem, notion)
-        self.weight = problem.weight / problem.weight.mean()
+        self.weight = mean_one(problem.weight)
         self.points, self.component = points, component
         n_columns = self.forecast.shape[1]
         self.terms = [
@@ -456,7 +456,7 @@ class ResidualKernel:
     @classmethod
     def of_problem(cls, problem, kernel, notion, n_jobs=None):
         """Arguments of a public function, validated -> the function h."""
-        weight = problem.weight / problem.weight.mean()
+        weight = mean_one(problem.weight)
         problems = list(notion.problems(problem.forecast, problem.target))
         share = 1 / len(problems) if notion.reduce == "mean" else 1.0
         parts = []

@@ -28,9 +28,8 @@ from skcalib._parallel import run_each
 from skcalib._validation import (
     check_features,
     check_label_list,
-    check_weight,
     check_y,
-    moderate,
+    drop_zero_weights,
     one_hot,
     unique_labels,
 )
@@ -271,9 +270,8 @@ def representation_sharpness(
         raise ValueError("sharpness of a representation exists for notion='canonical' only.")
     y = check_y(y_true)
     features = check_features(representation, name="y_proba", n_samples=len(y))
-    weight = moderate(check_weight(sample_weight, len(y)))
     classes = unique_labels(y) if labels is None else check_label_list(labels)
-    target, counts = one_hot(y, classes), weight > 0
+    weight, target, features = drop_zero_weights(sample_weight, one_hot(y, classes), features)
     score = resolve_loss(loss)
     if method not in ("auto", "risk"):
         raise ValueError(
@@ -284,7 +282,6 @@ def representation_sharpness(
     smoother = chosen.for_loss(score)
     if target.shape[1] < 2:
         return 0.0  # one class: no uncertainty to explain
-    target, weight, features = target[counts], weight[counts], features[counts]
     smoothed = smooth_held_out(_into_simplex(features, weight), target, weight, smoother)
     refinement = smoothed.refinement(score)
     refuse_infinite(refinement)

@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.base import clone
 
-from skcalib._validation import from_table
+from skcalib._validation import look_up
 from skcalib.problem import check_problem
 from skcalib.scores import Brier, Divergence, Lp, TotalVariation
 from skcalib.smoothers import MedianCells, UniformBins
@@ -93,8 +93,8 @@ def simplex_calibration_error(
         y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
     )
     if isinstance(distance, type) or not hasattr(distance, "divergence"):
-        distance = from_table(distance, DISTANCES, name="distance", kind=Divergence)
-    cells = clone(from_table(bins, BINS, name="bins", kind=PartitionSmoother))
+        distance = look_up(distance, DISTANCES, "distance", kind=Divergence)
+    cells = clone(look_up(bins, BINS, "bins", kind=PartitionSmoother))
     cells = cells.fit(problem.forecast, problem.target, problem.weight)
     target, forecast = cells.cell_means(), cells.cell_means(problem.forecast)
     return expected_divergence(distance, target, forecast, cells.mass_)

@@ -20,8 +20,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
-from skcalib._validation import check_weight, check_y, unique_labels
+from skcalib._validation import check_weight, check_y, unique_labels, weighted_rows
 from skcalib.estimators._response import aligned_proba, fit_fold, held_out_proba, is_fitted
+from skcalib.problem import problem_of
 from skcalib.recalibration._base import warn_without_weight, weight_params
 
 
@@ -145,7 +146,7 @@ class ClassifierInspector(MetaEstimator):
     _weighted = "estimate"
 
     def _forecasts(self, X, y, sample_weight, fit_params, **given):
-        """Probabilities, labels and weights of the samples that can be assessed, and which.
+        """The `Problem` of the samples that can be assessed, and their rows.
 
         Sets ``classes_``, the class of each column. Without a classifier `given` is passed on to
         `_given_forecasts`.
@@ -158,7 +159,9 @@ class ClassifierInspector(MetaEstimator):
                 "drop it."
             )
         if self.estimator is None:
-            return self._given_forecasts(X, y, sample_weight, **given)
+            problem = self._given_forecasts(X, y, sample_weight, **given)
+            self.classes_ = problem.classes
+            return problem, weighted_rows(sample_weight, len(y))
         check_consistent_length(X, y)
         weight = None if sample_weight is None else check_weight(sample_weight, len(y))
         params, split_params = {}, {}
@@ -176,7 +179,9 @@ class ClassifierInspector(MetaEstimator):
             owner=type(self).__name__,
         )
         validate_data(self, X, skip_check_array=True)  # remembers the features
-        return proba[tested], y[tested], None if weight is None else weight[tested], tested
+        rows = np.flatnonzero(tested if weight is None else tested & (weight > 0))
+        weight = None if weight is None else weight[rows]
+        return problem_of(y[rows], proba[rows], self.classes_, weight), rows
 
     def _check_y(self, y):
         if y is None:
@@ -186,7 +191,7 @@ class ClassifierInspector(MetaEstimator):
         return check_y(y, name="y")
 
     def _given_forecasts(self, X, y, sample_weight, **given):
-        """As `_forecasts`, without a classifier; `given` are further arguments of `fit`."""
+        """The `Problem` without a classifier; `given` are further arguments of `fit`."""
         raise NotImplementedError
 
     def _trains(self):

@@ -16,7 +16,7 @@ from sklearn.utils import indexable
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._parallel import out_of_fold
-from skcalib._validation import check_proba, unique_labels
+from skcalib._validation import check_proba, take_rows, unique_labels
 from skcalib.recalibration._base import align_columns
 
 RESPONSE_METHODS = ("auto", "predict_proba", "decision_function")
@@ -169,13 +169,6 @@ def fit_rows(estimator, X, y, rows, fit_params):
         for name, value in (fit_params or {}).items()
     }
     return clone(estimator).fit(take_rows(X, rows), y[rows], **params)
-
-
-def take_rows(values, index):
-    """Rows of an array, a data frame or a list."""
-    if hasattr(values, "iloc"):
-        return values.iloc[index]
-    return [values[i] for i in index] if isinstance(values, (list, tuple)) else values[index]
 
 
 def _per_sample(value, n_samples):

@@ -149,8 +149,7 @@ class CalibrationErrorEstimator(ClassifierInspector):
             The fitted estimator.
         """
         check_confidence_level(self.confidence_level)
-        proba, y, weight, _ = self._forecasts(X, y, sample_weight, fit_params)
-        problem = check_problem(y, proba, sample_weight=weight, labels=self.classes_, name="X")
+        problem, _ = self._forecasts(X, y, sample_weight, fit_params)
         terms, interval = proper_interval(
             problem,
             loss=self.loss,
@@ -182,10 +181,9 @@ class CalibrationErrorEstimator(ClassifierInspector):
             ) from None
         given = {"sample_weight": sample_weight, "labels": self.labels}
         problem = check_problem(y, X, name="X", remedy="labels", **given)
-        self.classes_ = problem.classes
         if np.ndim(X) == 2:
             validate_data(self, X, skip_check_array=True)
-        return X, y, sample_weight, slice(None)
+        return problem
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

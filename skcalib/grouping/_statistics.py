@@ -18,6 +18,7 @@ import numpy as np
 from scipy.special import expit
 from scipy.stats import norm
 
+from skcalib._validation import mean_one
 from skcalib.grouping._candidates import propose_pairs
 from skcalib.inference import effective_size
 from skcalib.smoothers import IsotonicSmoother, LogitSmoother
@@ -49,7 +50,7 @@ class EqualScores:
 
     def __init__(self, score, hit, weight, offset=None):
         self.score, self.hit = score, hit
-        self.weight = weight / weight.mean()
+        self.weight = mean_one(weight)
         self.size = effective_size(weight)
         self.equal_weights = np.ptp(weight) <= 1e-9 * weight.max()
         self.offset = parametric_curve(score, hit, weight) if offset is None else offset

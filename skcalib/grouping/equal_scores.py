@@ -9,8 +9,11 @@ import numpy as np
 from scipy.stats import norm
 from sklearn.utils import check_random_state
 
-from skcalib._validation import check_confidence_level, check_weight, check_y
-from skcalib.estimators._response import take_rows
+from skcalib._validation import (
+    check_confidence_level,
+    take_rows,
+    weighted_rows,
+)
 from skcalib.grouping._candidates import MOST_GROUPS, Pair, encode_features, form_groups
 from skcalib.grouping._statistics import LEAST_SIZE, EqualScores, compare, compare_all
 from skcalib.grouping.partition import check_features
@@ -189,9 +192,8 @@ def differences_at_equal_scores(
     problem = check_problem(
         y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
     )
-    weight = check_weight(sample_weight, len(check_y(y_true)))
-    if not (weight > 0).all():
-        X = take_rows(X, np.flatnonzero(weight > 0))
+    if len(problem.target) < len(y_true):
+        X = take_rows(X, weighted_rows(sample_weight, len(y_true)))
     features, encoded = encode_features(X)
     values = check_features(features, allow_nan=True)
     if len(values) != len(problem.target):

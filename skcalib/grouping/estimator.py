@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_consistent_length, validate_data
 
 from skcalib._arguments import resolve_loss, resolve_notion, resolve_smoother
 from skcalib._parallel import run_each
-from skcalib._validation import check_confidence_level, check_proba, check_weight
+from skcalib._validation import check_confidence_level
 from skcalib.estimators._base import ClassifierInspector
 from skcalib.grouping._fit import GroupingProblem, default_model, fit_problem
 from skcalib.grouping.partition import allows_nan, check_features
@@ -227,17 +227,13 @@ class GroupingLossEstimator(ClassifierInspector):
             )
         if self.method == "risk" and regions is not None:
             raise ValueError("method='risk' has no regions: use 'partition' to measure given ones.")
-        proba, y, weight, tested = self._forecasts(X, y, sample_weight, fit_params, y_proba=y_proba)
+        problem, rows = self._forecasts(X, y, sample_weight, fit_params, y_proba=y_proba)
         seed = self._seed()
-        features = self._features(X)[tested]
-        regions = None if regions is None else check_regions(regions, len(tested))[tested]
-        if weight is not None:  # a sample of weight zero does not count
-            there = np.asarray(weight) > 0
-            proba, y, weight, features = proba[there], y[there], weight[there], features[there]
-            regions = None if regions is None else regions[there]
-        problem = check_problem(y, proba, sample_weight=weight, labels=self.classes_)
+        features = self._features(X)
+        regions = None if regions is None else check_regions(regions, len(features))[rows]
+        features = features[rows]
         notion = resolve_notion(self.notion)
-        options = make_options(self, len(y), regions is not None)
+        options = make_options(self, len(rows), regions is not None)
         tasks = (
             (
                 GroupingProblem(forecast, target, problem.weight, features, events),
@@ -269,10 +265,8 @@ class GroupingLossEstimator(ClassifierInspector):
         given = {"sample_weight": sample_weight, "labels": self.labels}
         problem = check_problem(y, y_proba, remedy="labels", **given)
         check_consistent_length(X, y)
-        self.classes_ = problem.classes
-        weight = None if sample_weight is None else check_weight(sample_weight, len(y))
         validate_data(self, X, skip_check_array=True)
-        return check_proba(y_proba), y, weight, np.ones(len(y), dtype=bool)
+        return problem
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import softmax
 from scipy.stats import chi2
 
+from skcalib._validation import mean_one
 from skcalib.links._base import Link, LinkFit, minimise_convex
 
 _ENTRIES = 1 << 17  # logits per block, which fits into the cache
@@ -216,7 +217,7 @@ def fit_bias_corrected(logits, target, weight):
     LinkFit
         Inverse temperature beta and the biases, which sum to zero.
     """
-    weight = weight * (len(weight) / weight.sum())  # the priors are in units of samples
+    weight = mean_one(weight)  # the priors are in units of samples
     n_classes = logits.shape[1]
     if n_classes == 2:
         return _maximise(logits, target, weight, np.full(2, _WEAK_PRIOR))

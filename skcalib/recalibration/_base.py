@@ -20,10 +20,9 @@ from skcalib._validation import (
     HALF_TOLERANCE,
     check_features,
     check_proba,
-    check_weight,
     check_y,
     class_columns,
-    moderate,
+    drop_zero_weights,
 )
 from skcalib.links._base import detection_limit, log_forecast
 from skcalib.problem import check_column_names, classes_of_columns
@@ -95,10 +94,7 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         if np.ndim(X) == 2:
             validate_data(self, X, reset=True, skip_check_array=True)
         columns = class_columns(y, self.classes_)
-        weight = moderate(check_weight(sample_weight, len(y)))
-        counts = weight > 0
-        if not counts.all():  # zero-weight samples are dropped
-            raw, columns, weight = raw[counts], columns[counts], weight[counts]
+        weight, raw, columns = drop_zero_weights(sample_weight, raw, columns)
         return self._learn_validated(score, self._validated(raw), columns, weight)
 
     def _fit_validated(self, proba, columns, weight, classes):
@@ -106,9 +102,8 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         score = resolve_loss(self.loss)
         self._check_input()
         self.classes_, self.n_features_in_ = classes, proba.shape[1]
-        weight = np.ones(len(proba)) if weight is None else moderate(weight)
-        counts = weight > 0
-        return self._learn_validated(score, proba[counts], columns[counts], weight[counts])
+        weight, proba, columns = drop_zero_weights(weight, proba, columns)
+        return self._learn_validated(score, proba, columns, weight)
 
     def _learn_validated(self, score, values, columns, weight):
         """Learn how to read validated values, and the map, from samples of positive weight."""

@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._arguments import resolve_loss
+from skcalib._validation import mean_one
 from skcalib.links import BetaMap, PlattMap, QuadraticMap, fit_link
 from skcalib.links._base import detection_limit, log_forecast
 from skcalib.notions import Classwise
@@ -155,7 +156,7 @@ def _weakly_determined(link, theta, logits, weight):
     basis, sizes, _ = np.linalg.svd(link.features(logits), full_matrices=False)
     basis = basis[:, sizes > 1e-10 * sizes[0]] * np.sqrt(len(basis))
     p = softmax_of(link.apply(theta, logits))[:, 1]
-    spread = p * (1 - p) * weight * (len(weight) / weight.sum())
+    spread = p * (1 - p) * mean_one(weight)
     return bool(np.linalg.eigvalsh(basis.T @ (spread[:, None] * basis))[0] < 1e-3)
 
 
@@ -206,7 +207,7 @@ class PlattScaling(BinaryLinkRecalibrator):
     def _targets(self, target, weight):
         if not self.smooth_targets:
             return target
-        counts = (weight * (len(weight) / weight.sum())) @ target
+        counts = (mean_one(weight)) @ target
         high, low = (counts + 1) / (counts + 2), 1 / (counts + 2)
         right = np.where(target[:, 1] == 1, high[1], low[0])
         return np.column_stack([1 - right, right])

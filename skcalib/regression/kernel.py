@@ -15,7 +15,7 @@ import numpy as np
 from scipy.spatial.distance import cdist, pdist
 from sklearn.utils import check_random_state
 
-from skcalib._validation import check_count
+from skcalib._validation import check_count, mean_one, weighted_rows
 from skcalib.errors.kernel import ResidualKernel, check_statistic, estimate
 from skcalib.regression.reliability import check_moments, check_numbers
 from skcalib.significance.kernel import run_test
@@ -217,14 +217,12 @@ def kernel_calibration_test_gaussian(
 
 def _function(y_true, y_mean, y_var, scales, sample_weight, n_jobs):
     moments = check_moments(y_true, y_mean, y_var, sample_weight)
-    counts = np.ones(len(np.ravel(y_mean)), dtype=bool)
-    if sample_weight is not None:
-        counts = np.asarray(sample_weight, dtype=np.float64).ravel() > 0
-    mean = check_numbers(y_mean, "y_mean")[counts]
+    mean = check_numbers(y_mean, "y_mean")
+    mean = mean[weighted_rows(sample_weight, len(mean))]
     # Kernels see differences only: a common shift would cost digits.
     mean = mean - mean.mean()
     place = np.column_stack([mean, np.sqrt(moments.variance)])
-    weight = moments.weight / moments.weight.mean()
+    weight = mean_one(moments.weight)
     part = GaussianPart(
         place,
         moments.residual + mean,

@@ -15,9 +15,9 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from skcalib._validation import check_weight
+from skcalib._validation import check_weight, take_rows
 from skcalib.estimators._base import MetaEstimator
-from skcalib.estimators._response import fit_rows, take_rows
+from skcalib.estimators._response import fit_rows
 from skcalib.regression.scaling import VarianceScaling
 
 

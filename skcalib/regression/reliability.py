@@ -7,9 +7,8 @@ import numpy as np
 from skcalib._validation import (
     check_confidence_level,
     check_finite,
-    check_weight,
+    drop_zero_weights,
     in_words,
-    moderate,
     refuse_sparse,
 )
 from skcalib.inference import mean_interval
@@ -246,9 +245,8 @@ def check_moments(y_true, y_mean, y_var, sample_weight=None, *, name="y_true", v
     _check_range(variance, var_name, 1 / LARGEST**2, LARGEST**2)
     for values, what in ((y, name), (mean, "y_mean")):
         _check_range(values, what, 0.0, LARGEST)
-    weight = moderate(check_weight(sample_weight, len(y)))
-    counts = weight > 0
-    return Moments((y - mean)[counts], variance[counts], weight[counts])
+    weight, residual, variance = drop_zero_weights(sample_weight, y - mean, variance)
+    return Moments(residual, variance, weight)
 
 
 def _check_range(values, name, low, high):

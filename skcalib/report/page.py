@@ -163,7 +163,7 @@ def _classes(report):
     places = [place for place in findings.places if place.kind == "class"]
     shown = places
     if len(places) > MOST_CLASSES:
-        shown = sorted(places, key=lambda one: (not one.detected, -one.harm))[:MOST_CLASSES]
+        shown = sorted(places, key=lambda one: (not one.detected, -one.squared_gap))[:MOST_CLASSES]
     rows = tuple(_class_row(findings, place) for place in shown)
     caption = wording.classes_caption(place_level(report.confidence_level))
     if len(shown) < len(places):

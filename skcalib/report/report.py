@@ -5,9 +5,15 @@ from pathlib import Path
 
 import numpy as np
 
-from skcalib._validation import check_confidence_level, check_weight, check_y
-from skcalib.estimators._response import held_out_proba, take_rows
-from skcalib.problem import check_problem, event_last
+from skcalib._validation import (
+    check_confidence_level,
+    check_weight,
+    check_y,
+    take_rows,
+    weighted_rows,
+)
+from skcalib.estimators._response import held_out_proba
+from skcalib.problem import check_problem, event_last, problem_of
 from skcalib.report.analysis import binary_problem, find
 from skcalib.report.findings import check_seed, versions
 from skcalib.report.page import report_page
@@ -243,7 +249,7 @@ class CalibrationReport(Shown):
         )
         problem = event_last(problem, pos_label)
         if X is not None:
-            X = _weighted_rows(X, check_weight(sample_weight, len(y_true)))
+            X = _weighted_features(X, sample_weight, len(y_true))
         return cls(
             problem,
             name=name,
@@ -325,13 +331,7 @@ class CalibrationReport(Shown):
             owner=cls.__name__,
         )
         weight = check_weight(sample_weight, len(y))
-        problem = check_problem(
-            y[tested],
-            proba[tested],
-            sample_weight=weight[tested],
-            labels=classes,
-            pos_label=pos_label,
-        )
+        problem = problem_of(y[tested], proba[tested], classes, weight[tested])
         problem = event_last(problem, pos_label)
         return cls(
             problem,
@@ -417,15 +417,15 @@ class CalibrationReport(Shown):
 # --- What a report is made from -------------------------------------------------------------------
 
 
-def _weighted_rows(X, weight):
-    """Features of the samples that count."""
+def _weighted_features(X, sample_weight, n_samples):
+    """Features of the samples of positive weight."""
     n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
-    if n_rows != len(weight):
+    if n_rows != n_samples:
         raise ValueError(
             f"X and y_true must have the same number of samples: X has {n_rows}, y_true has "
-            f"{len(weight)}."
+            f"{n_samples}."
         )
-    return take_rows(X, np.flatnonzero(weight > 0))
+    return take_rows(X, weighted_rows(sample_weight, n_samples))
 
 
 def _kind(estimator):

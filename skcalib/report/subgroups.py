@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from skcalib.estimators._response import take_rows
+from skcalib._validation import take_rows
 from skcalib.grouping import GroupingLossEstimator
 from skcalib.grouping._candidates import encode_features, plain_rule
 from skcalib.grouping.equal_scores import compare_groups, feature_names
@@ -51,8 +51,8 @@ class Place:
         return self.mean_score > self.mean_outcome
 
     @property
-    def harm(self):
-        """What the gap adds to a squared error."""
+    def squared_gap(self):
+        """Share of the weight times the squared gap, noise included."""
         return self.share * (self.mean_score - self.mean_outcome) ** 2
 
 
@@ -90,7 +90,7 @@ def place_level(confidence_level):
 def worst_places(places, kind, most):
     """Those of a kind that are significantly off, the largest harm first."""
     found = [place for place in places if place.kind == kind and place.detected]
-    return sorted(found, key=lambda place: -place.harm)[:most]
+    return sorted(found, key=lambda place: -place.squared_gap)[:most]
 
 
 def equal_information(score, weight):

@@ -110,7 +110,7 @@ def _shifted(word):
 
 def _class_shift(findings):
     off = [place for place in findings.places if place.kind == "class" and findings.is_off(place)]
-    off.sort(key=lambda place: -place.harm)
+    off.sort(key=lambda place: -place.squared_gap)
     often = [place for place in off if place.too_high]
     word, named = ("often", often) if often else ("rarely", off)
     more = "" if len(named) <= N_NAMED else f" and {len(named) - N_NAMED} more"

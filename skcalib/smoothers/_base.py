@@ -12,6 +12,7 @@ from sklearn.model_selection import KFold, StratifiedKFold, check_cv
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from skcalib._parallel import out_of_fold
+from skcalib._validation import mean_one
 
 
 class Smoother(BaseEstimator):
@@ -269,7 +270,7 @@ class CrossFitted(OutOfFoldSmoother):
                 "different weights: choose another smoother or leave the weights out."
             )
         # Weights of mean 1: their scale must not change the effect of a penalty.
-        weight = weight * (len(weight) / weight.sum())
+        weight = mean_one(weight)
         model.fit(forecast, labels, **({"sample_weight": weight} if weighted else {}))
 
         def predict(new):

@@ -26,7 +26,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._validation import from_table
+from skcalib._validation import look_up
 from skcalib.scores import SCORES, Brier, ProperScore
 from skcalib.smoothers._base import Smoother, check_folds
 from skcalib.smoothers._dirichlet.beta import beta_average, beta_log_likelihoods
@@ -233,7 +233,7 @@ class DirichletKernel(Smoother):
         total = self.weight_.sum()
         if not self._by_risk():
             return lambda bandwidths: -self._log_likelihoods(bandwidths) / total
-        score = from_table(
+        score = look_up(
             Brier() if self.loss is None else self.loss, SCORES, name="loss", kind=ProperScore
         )
         target = self.target_.reshape(len(self.target_), -1)

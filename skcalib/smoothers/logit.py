@@ -15,6 +15,7 @@ from scipy.special import expit, logsumexp, softmax
 from scipy.stats import chi2
 from sklearn.exceptions import ConvergenceWarning
 
+from skcalib._validation import mean_one
 from skcalib.links import BiasCorrectedTemperature, fit_bias_corrected
 from skcalib.links._base import detection_limit, log_forecast, logistic_regression
 from skcalib.smoothers._base import OutOfFoldSmoother
@@ -147,7 +148,7 @@ class AddedCurve:
 
     def fit(self, mapped, target, weight):
         """Fit to mapped forecasts (n, K), one-hot targets and weights; return self."""
-        weight = weight * (len(weight) / weight.sum())
+        weight = mean_one(weight)
         _, reference, odds = _log_odds(mapped)
         hit = target[np.arange(len(target)), reference]
         proba = expit(odds)

@@ -159,6 +159,16 @@ class UniformBins(PartitionSmoother):
         return np.searchsorted(edges, _bin_coordinates(forecast), side="left")
 
 
+def quantile_cuts(score, n_bins):
+    """Inner edges of bins of equal mass: the order statistics of rank floor(n b / B) (F24).
+
+    Ties are never split, so there may be fewer than ``n_bins - 1`` edges.
+    """
+    rank = len(score) * np.arange(1, n_bins) // n_bins
+    rank = np.unique(rank[rank > 0]) - 1
+    return np.unique(np.partition(score, rank)[rank]) if len(rank) else np.empty(0)
+
+
 class QuantileBins(PartitionSmoother):
     """Equal-mass bins, cut at order statistics; ties are never split.
 
@@ -191,10 +201,8 @@ class QuantileBins(PartitionSmoother):
 
     def _fit_cells(self, forecast):
         _check_n_bins(self.n_bins)
-        columns = np.sort(_bin_coordinates(forecast), axis=0)
-        rank = len(columns) * np.arange(1, self.n_bins) // self.n_bins
-        rank = rank[rank > 0]
-        self.edges_ = [np.unique(column[rank - 1]) for column in columns.T]
+        columns = _bin_coordinates(forecast).T
+        self.edges_ = [quantile_cuts(column, self.n_bins) for column in columns]
 
     def _cell_keys(self, forecast):
         columns = _bin_coordinates(forecast).T

@@ -10,9 +10,17 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_consistent_length
 
-from skcalib._validation import check_classes, check_count, check_y, look_up, one_hot, unique_labels
+from skcalib._validation import (
+    check_classes,
+    check_count,
+    check_y,
+    look_up,
+    one_hot,
+    take_rows,
+    unique_labels,
+)
 from skcalib.errors import calibration_error
-from skcalib.estimators._response import classifier_proba, fit_rows, take_rows
+from skcalib.estimators._response import classifier_proba, fit_rows
 from skcalib.notions import Canonical, TopLabel
 from skcalib.recalibration._base import align_columns
 from skcalib.theory.bounds import LOG2, STRATEGIES, optimal_n_bins
