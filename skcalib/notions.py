@@ -10,6 +10,7 @@ binary forecast. `binary_events` lists the events that have one calibration curv
 """
 
 from dataclasses import dataclass, replace
+from itertools import repeat
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from skcalib._validation import (
     one_hot,
     unique_labels,
 )
-from skcalib.problem import Problem, classes_of_columns
+from skcalib.problem import Problem, classes_of_columns, event_last
 
 __all__ = [
     "Canonical",
@@ -52,6 +53,10 @@ class Notion:
         """Yield pairs (forecast, target) of arrays of equal shape (n, columns), columns >= 2."""
         raise NotImplementedError
 
+    def column_names(self, classes):
+        """Names of the columns of each problem, in the order of `problems`; None if unknown."""
+        return repeat(None)
+
     def __repr__(self):
         arguments = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
         return f"{type(self).__name__}({arguments})"
@@ -70,6 +75,9 @@ class Canonical(Notion):
 
     def problems(self, forecast, target):
         yield forecast, target
+
+    def column_names(self, classes):
+        return [[f"class {label}" for label in classes]]
 
 
 class Classwise(Notion):
@@ -102,6 +110,9 @@ class Classwise(Notion):
                 for rest, array in zip(rests, (forecast, target), strict=True)
             )
 
+    def column_names(self, classes):
+        return [["rest", f"class {label}"] for label in classes]
+
 
 class TopLabel(Notion):
     """The confidence against being right: one problem of two columns (wrong, right).
@@ -123,6 +134,9 @@ class TopLabel(Notion):
             np.hstack([np.take_along_axis(a, top, axis=1) for a in (_rest(array), array)])
             for array in (forecast, target)
         )
+
+    def column_names(self, classes):
+        return [["wrong", "top label"]]
 
 
 class TopK(Notion):
@@ -390,7 +404,7 @@ def _top(forecast, hit):
 def binary_events(problem, pos_label, notion):
     """Each event of the notion, by its name, with its `Problem` of the columns (not, event)."""
     if isinstance(notion, Canonical):
-        problem = _positive_last(problem, pos_label)
+        problem = event_last(problem, pos_label)
     pairs = list(notion.problems(problem.forecast, problem.target))
     columns = pairs[0][0].shape[1]
     if columns != 2:
@@ -398,25 +412,8 @@ def binary_events(problem, pos_label, notion):
             f"A calibration curve belongs to a binary event, but {notion!r} gives {columns} "
             "columns: use notion='top_label' or 'classwise'."
         )
+    names = notion.column_names(problem.classes)
     return [
-        (event, replace(problem, forecast=forecast, target=target))
-        for event, (forecast, target) in zip(
-            _event_names(notion, problem.classes), pairs, strict=True
-        )
+        ("" if columns is None else columns[-1], replace(problem, forecast=forecast, target=target))
+        for columns, (forecast, target) in zip(names, pairs, strict=False)
     ]
-
-
-def _positive_last(problem, pos_label):
-    """Columns of a binary problem in the order (negative, positive)."""
-    if pos_label is None or problem.classes[-1] == pos_label:
-        return problem
-    turned = (problem.forecast[:, ::-1], problem.target[:, ::-1])
-    return Problem(*turned, problem.weight, problem.classes[::-1])
-
-
-def _event_names(notion, classes):
-    if isinstance(notion, TopLabel):
-        return ["top label"]
-    if isinstance(notion, Classwise):
-        return [f"class {label}" for label in classes]
-    return [f"class {classes[-1]}"] if isinstance(notion, Canonical) else [""]

@@ -3,7 +3,6 @@
 import numbers
 import warnings
 from dataclasses import dataclass
-from itertools import repeat
 
 import numpy as np
 from scipy.stats import norm
@@ -17,7 +16,6 @@ from skcalib.estimators._base import ClassifierInspector
 from skcalib.grouping._fit import GroupingProblem, default_model, fit_problem
 from skcalib.grouping.partition import allows_nan, check_features
 from skcalib.inference import bonferroni
-from skcalib.notions import Canonical, Classwise, TopLabel
 from skcalib.problem import check_problem
 
 
@@ -236,7 +234,9 @@ class GroupingLossEstimator(ClassifierInspector):
         options = make_options(self, len(rows), regions is not None)
         tasks = (
             (
-                GroupingProblem(forecast, target, problem.weight, features, events),
+                GroupingProblem(
+                    forecast, target, problem.weight, features, column_names(events, forecast)
+                ),
                 score,
                 resolve_smoother(self.smoother).for_loss(score),
                 self.partitioner,
@@ -248,8 +248,8 @@ class GroupingLossEstimator(ClassifierInspector):
             for k, ((forecast, target), events) in enumerate(
                 zip(
                     notion.problems(problem.forecast, problem.target),
-                    events_of(notion, self.classes_),
-                    strict=False,  # names of an unknown notion never end
+                    notion.column_names(self.classes_),
+                    strict=False,  # unknown names never end
                 )
             )
         )
@@ -365,16 +365,9 @@ def check_regions(regions, n_samples):
     return regions
 
 
-def events_of(notion, classes):
-    """Names of the columns of each problem of the notion."""
-    names = [f"class {label}" for label in classes]
-    if isinstance(notion, Canonical):
-        return [names]
-    if isinstance(notion, Classwise):
-        return [["rest", name] for name in names]
-    if isinstance(notion, TopLabel):
-        return [["wrong", "top label"]]
-    return repeat([f"column {k}" for k in range(len(classes) + 1)])
+def column_names(names, forecast):
+    """The names of the columns of a problem; numbers where they are unknown."""
+    return [f"column {k}" for k in range(forecast.shape[1])] if names is None else names
 
 
 # --- Fitted attributes ----------------------------------------------------------------------------
