@@ -5,13 +5,14 @@ import numpy as np
 from skcalib._arguments import resolve_loss
 from skcalib._validation import check_weight, check_y, take_rows
 from skcalib.estimators._response import held_out_proba
+from skcalib.problem import problem_of
 from skcalib.scores import Brier, LogLoss, Spherical
 
 UNCHANGED = "Unchanged"  # legends: the diagonal of a map
 
 
 def held_out(estimator, X, y, *, cv, response_method, sample_weight, owner):
-    """Labels, probabilities, features, weights or None, classes, and rows of assessed samples."""
+    """The `Problem` of the samples that can be assessed, their features, and their rows."""
     y = check_y(y, name="y")
     weight = None if sample_weight is None else check_weight(sample_weight, len(y))
     proba, classes, tested = held_out_proba(
@@ -23,10 +24,10 @@ def held_out(estimator, X, y, *, cv, response_method, sample_weight, owner):
         fit_params=None if cv is None or weight is None else {"sample_weight": weight},
         owner=owner,
     )
-    rows = np.flatnonzero(tested)
+    rows = np.flatnonzero(tested if weight is None else tested & (weight > 0))
     features = X if len(rows) == len(y) else take_rows(X, rows)
     weight = None if weight is None else weight[rows]
-    return y[rows], proba[rows], features, weight, classes, rows
+    return problem_of(y[rows], proba[rows], classes, weight), features, rows
 
 
 _UNITS = {Brier: "Brier score", LogLoss: "log loss in nats", Spherical: "spherical score"}

@@ -6,17 +6,18 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_consistent_length
 
 from skcalib._arguments import resolve_loss, resolve_notion
 from skcalib._formatting import decimals_of, nonnegative_text
-from skcalib._validation import check_confidence_level
+from skcalib._validation import check_confidence_level, take_rows, weighted_rows
 from skcalib.displays._base import held_out, unit
 from skcalib.displays._regions import grouping_interval
 from skcalib.estimators.calibration_error import CalibrationErrorEstimator
 from skcalib.grouping import GroupingLossEstimator
 from skcalib.inference import MeanInterval
 from skcalib.notions import Classwise, TopLabel
-from skcalib.problem import check_problem
+from skcalib.problem import check_problem, event_last
 
 
 class DecompositionDisplay:
@@ -167,10 +168,15 @@ class DecompositionDisplay:
         if not isinstance(y_proba, Mapping):
             y_proba = {"Predictions" if name is None else name: y_proba}
         options = check_options(loss, notion, smoother, grouping, confidence_level, random_state)
+        if X is not None:
+            check_consistent_length(X, y_true)
+            X = take_rows(X, weighted_rows(sample_weight, len(y_true)))
         terms = []
         for model, proba in y_proba.items():
-            problem = check_problem(y_true, proba, labels=labels, pos_label=pos_label)
-            terms.append(loss_terms(model, problem, X, sample_weight, options))
+            problem = check_problem(
+                y_true, proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
+            )
+            terms.append(loss_terms(model, problem, X, options))
         display = cls(terms, confidence_level=confidence_level, unit=options.unit)
         return display.plot(ax=ax, **plot_params)
 
@@ -283,7 +289,7 @@ class DecompositionDisplay:
         options = check_options(loss, notion, smoother, grouping, confidence_level, random_state)
         terms = []
         for name, estimator in estimators.items():
-            labels, proba, features, weight, classes, _ = held_out(
+            problem, features, _ = held_out(
                 estimator,
                 X,
                 y,
@@ -292,8 +298,7 @@ class DecompositionDisplay:
                 sample_weight=sample_weight,
                 owner=cls.__name__,
             )
-            problem = check_problem(labels, proba, labels=classes, pos_label=pos_label)
-            terms.append(loss_terms(name, problem, features, weight, options))
+            terms.append(loss_terms(name, event_last(problem, pos_label), features, options))
         display = cls(terms, confidence_level=confidence_level, unit=options.unit)
         return display.plot(ax=ax, **plot_params)
 
@@ -419,11 +424,9 @@ def _check_grouping(grouping, random_state):
     return estimator.set_params(n_permutations=0, random_state=random_state)
 
 
-def loss_terms(name, problem, X, sample_weight, options):
-    """Parts of the loss of one model on a `Problem`."""
-    y = problem.target.argmax(axis=1)
-    shared = {**options.shared, "labels": np.arange(len(problem.classes))}
-    calibration = CalibrationErrorEstimator(**shared).fit(problem.forecast, y, sample_weight)
+def loss_terms(name, problem, X, options):
+    """Parts of the loss of one model on a `Problem`, whose samples X describes."""
+    calibration = CalibrationErrorEstimator(**options.shared).fit(problem.forecast, problem)
     if not np.isfinite(calibration.expected_loss_):
         raise ValueError(
             f"The loss of {name} is infinite, because it gives probability 0 to a label that "
@@ -436,8 +439,8 @@ def loss_terms(name, problem, X, sample_weight, options):
     )
     bound = None
     if options.grouping is not None and X is not None:
-        estimator = clone(options.grouping).set_params(**shared)
-        bound = grouping_interval(estimator.fit(X, y, sample_weight, y_proba=problem.forecast))
+        estimator = clone(options.grouping).set_params(**options.shared)
+        bound = grouping_interval(estimator.fit(X, problem))
     return LossTerms(str(name), calibration.expected_loss_, interval, bound)
 
 

@@ -8,7 +8,7 @@ from sklearn.utils import check_random_state
 from skcalib._validation import check_count
 from skcalib.displays._base import held_out
 from skcalib.displays._subsamples import check_errors, check_sizes, estimation_curves
-from skcalib.problem import check_problem
+from skcalib.problem import check_problem, event_last
 
 
 class EstimationDisplay:
@@ -198,11 +198,12 @@ class EstimationDisplay:
         problem = check_problem(
             y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
         )
+        problem = event_last(problem, pos_label)
         curves = estimation_curves(
             problem,
             errors,
             check_sizes(sample_sizes, len(problem.forecast)),
-            weighted=sample_weight is not None,
+            weighted=problem.sample_weight is not None,
             n_repeats=n_repeats,
             band_level=band_level,
             rng=check_random_state(random_state),
@@ -280,7 +281,7 @@ class EstimationDisplay:
         >>> print(display.line_.get_label(), display.curves[0].size[-1])
         GaussianNB: ECE 569
         """
-        labels, proba, _, weight, classes, _ = held_out(
+        problem, _, _ = held_out(
             estimator,
             X,
             y,
@@ -290,8 +291,8 @@ class EstimationDisplay:
             owner=cls.__name__,
         )
         return cls.from_predictions(
-            labels,
-            proba,
+            problem,
+            None,
             errors=errors,
             notion=notion,
             sample_sizes=sample_sizes,
@@ -300,8 +301,6 @@ class EstimationDisplay:
             truth=truth,
             random_state=random_state,
             n_jobs=n_jobs,
-            sample_weight=weight,
-            labels=classes,
             pos_label=pos_label,
             name=type(estimator).__name__ if name is None else name,
             ax=ax,

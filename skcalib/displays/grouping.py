@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from skcalib._validation import check_weight
+from skcalib._validation import take_rows, weighted_rows
 from skcalib.displays._base import held_out, unit
 from skcalib.displays._curves import binary_problems, check_binary_notion
 from skcalib.displays._regions import (
@@ -21,6 +21,7 @@ from skcalib.displays._regions import (
 from skcalib.estimators._base import ClassifierInspector
 from skcalib.grouping import GroupingLossEstimator
 from skcalib.grouping._candidates import encode_features, plain_rule
+from skcalib.grouping.estimator import check_regions
 from skcalib.problem import check_problem
 
 
@@ -211,8 +212,17 @@ class GroupingDisplay:
                 "regions= that are known beforehand."
             )
         notion = check_binary_notion(notion)
-        problem = check_problem(y_true, y_proba, labels=labels, pos_label=pos_label)
-        weight = check_weight(sample_weight, len(problem.target))
+        problem = check_problem(
+            y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
+        )
+        n_samples = len(problem.weight) if y_true is problem else len(y_true)
+        X = np.zeros((n_samples, 1)) if X is None else X
+        check_consistent_length(X, np.zeros(n_samples))
+        if regions is not None:
+            regions = check_regions(regions, n_samples)
+        if len(problem.weight) < n_samples:  # zero-weight samples are dropped
+            rows = weighted_rows(sample_weight, n_samples)
+            X, regions = take_rows(X, rows), None if regions is None else regions[rows]
         rng = check_random_state(random_state)
         X, encoded = encode_features(X)
         estimator = GroupingLossEstimator(
@@ -224,25 +234,20 @@ class GroupingDisplay:
             smoother=smoother,
             n_permutations=0,
             confidence_level=confidence_level,
-            labels=[0, 1],
             random_state=rng,
         )
         diagrams = []
         for event, one in binary_problems(problem, pos_label, notion):
-            estimator.fit(
-                np.zeros((len(one.target), 1)) if X is None else X,
-                one.target[:, 1].astype(int),
-                None if sample_weight is None else weight,
-                # Rounding may leave a confidence above 1, and rows that miss a sum of 1.
-                y_proba=np.minimum(one.forecast[:, 1], 1),
-                regions=regions,
-            )
+            one = replace(one, classes=np.arange(2))
+            estimator.fit(X, one, regions=regions)
             estimator.regions_ = [
                 replace(region, rule=plain_rule(region.rule, encoded))
                 for region in estimator.regions_
             ]
             diagrams.append(
-                grouping_diagram(estimator, event=event, scores=one.forecast[:, 1], weight=weight)
+                grouping_diagram(
+                    estimator, event=event, scores=one.forecast[:, 1], weight=one.weight
+                )
             )
         display = cls(diagrams, name=name, confidence_level=confidence_level, unit=unit(loss))
         return display.plot(ax=ax, **plot_params)
@@ -322,7 +327,7 @@ class GroupingDisplay:
                 "a fitted GroupingLossEstimator by GroupingDisplay.from_grouping_estimator."
             )
         n_samples = len(y)
-        y, proba, features, weight, classes, rows = held_out(
+        problem, features, rows = held_out(
             estimator,
             X,
             y,
@@ -336,8 +341,8 @@ class GroupingDisplay:
             if regions.shape == (n_samples,):
                 regions = regions[rows]
         return cls.from_predictions(
-            y,
-            proba,
+            problem,
+            None,
             None if regions is not None else features,
             regions=regions,
             partitioner=partitioner,
@@ -349,8 +354,6 @@ class GroupingDisplay:
             smoother=smoother,
             confidence_level=confidence_level,
             random_state=random_state,
-            sample_weight=weight,
-            labels=classes,
             pos_label=pos_label,
             name=type(estimator).__name__ if name is None else name,
             ax=ax,

@@ -32,9 +32,9 @@ from skcalib.errors.kernel import (
     Embedding,
     ResidualKernel,
     _check_components,
-    check_kernel,
     check_locations,
     one_problem,
+    resolve_kernel,
 )
 from skcalib.notions import check_events
 from skcalib.problem import check_problem
@@ -161,7 +161,7 @@ def residual_kernel(options, n_jobs):
     """The function h of two samples, from all arguments of `kernel_calibration_error`."""
     problem = _problem(options)
     notion = resolve_notion(options["notion"])
-    return ResidualKernel.of_problem(problem, check_kernel(options["kernel"]), notion, n_jobs)
+    return ResidualKernel.of_problem(problem, resolve_kernel(options["kernel"]), notion, n_jobs)
 
 
 def squared_embedding_norm(h, rng):
@@ -197,7 +197,7 @@ def squared_location_norm(options):
     columns = one_problem(problem, notion)[0].shape[1]
     points = check_locations(options["locations"], columns)
     component = _check_components(options["location_labels"], problem, notion, points)
-    embedding = Embedding(problem, check_kernel(options["kernel"]), notion, points, component)
+    embedding = Embedding(problem, resolve_kernel(options["kernel"]), notion, points, component)
     features = embedding._features(slice(None), embedding.target) / np.sqrt(len(points))
     n_samples = len(features)
     mean = features.mean(axis=0)

@@ -144,7 +144,7 @@ def kernel_calibration_error(
         y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
     )
     check_statistic(statistic, block_size, len(problem.weight))
-    h = ResidualKernel.of_problem(problem, check_kernel(kernel), resolve_notion(notion), n_jobs)
+    h = ResidualKernel.of_problem(problem, resolve_kernel(kernel), resolve_notion(notion), n_jobs)
     return estimate(h, statistic, block_size)
 
 
@@ -193,7 +193,7 @@ def check_pairs(weight):
     return pairs
 
 
-def check_kernel(kernel):
+def resolve_kernel(kernel):
     """None is the default; names and kernels pass."""
     return (
         LaplacianKernel()
@@ -307,7 +307,7 @@ def unconditional_mean_embedding_error(
     notion = resolve_notion(notion)
     points = check_locations(locations, one_problem(problem, notion)[0].shape[1])
     component = _check_components(location_labels, problem, notion, points)
-    return Embedding(problem, check_kernel(kernel), notion, points, component).error()
+    return Embedding(problem, resolve_kernel(kernel), notion, points, component).error()
 
 
 class Embedding:

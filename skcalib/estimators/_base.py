@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d, vali
 
 from skcalib._validation import check_weight, check_y, unique_labels, weighted_rows
 from skcalib.estimators._response import aligned_proba, fit_fold, held_out_proba, is_fitted
-from skcalib.problem import problem_of
+from skcalib.problem import Problem, problem_of
 from skcalib.recalibration._base import warn_without_weight, weight_params
 
 
@@ -149,8 +149,12 @@ class ClassifierInspector(MetaEstimator):
         """The `Problem` of the samples that can be assessed, and their rows.
 
         Sets ``classes_``, the class of each column. Without a classifier `given` is passed on to
-        `_given_forecasts`.
+        `_given_forecasts`. A `Problem` in place of y is validated already; X has its rows.
         """
+        if isinstance(y, Problem):
+            self.classes_ = y.classes
+            validate_data(self, X, skip_check_array=True)
+            return y, np.arange(len(y.weight))
         y = self._check_y(y)
         if fit_params and (self.estimator is None or self.cv is None):
             raise ValueError(

@@ -9,14 +9,15 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import indexable
 
 from skcalib._validation import check_y
+from skcalib.errors.kernel import resolve_kernel
 from skcalib.inference import MeanInterval, mean_interval
-from skcalib.notions import TopLabel
+from skcalib.notions import Canonical, TopLabel
 from skcalib.report.analysis import LOSSES, paired_terms
 from skcalib.report.comparison_wording import QUANTITIES, ROUNDING, headline, sentences
 from skcalib.report.findings import check_seed, noted, versions
 from skcalib.report.page import comparison_page
 from skcalib.report.report import CalibrationReport, Shown
-from skcalib.significance import compare_calibration
+from skcalib.significance.comparison import compare_problems
 from skcalib.smoothers import LogitSmoother
 
 
@@ -350,13 +351,12 @@ def _kernel(problems, first, second, level, random_state, n_jobs):
     problem = problems[one]
     rows = np.random.RandomState(random_state).permutation(len(problem.weight))
     try:
-        found = compare_calibration(
-            problem.classes[problem.target[rows].argmax(axis=1)],
-            problem.forecast[rows],
-            problems[two].forecast[rows],
+        found = compare_problems(
+            problem.take(rows),
+            problems[two].take(rows),
+            kernel=resolve_kernel(None),
+            notion=Canonical(),
             confidence_level=level,
-            sample_weight=problem.weight[rows],
-            labels=problem.classes,
             n_jobs=n_jobs,
         )
     except ValueError:  # too few samples for blocks: the other quantities stand

@@ -218,14 +218,12 @@ def find_grouping(problem, features, refinement, level, random_state, n_jobs=Non
         "n_jobs": n_jobs,
         "random_state": random_state,
     }
-    y = problem.labels
-    data = {"sample_weight": problem.weight, "y_proba": problem.forecast}
-    n_permutations = int(np.clip(20_000_000 // len(y), 200, 999))
+    n_permutations = int(np.clip(20_000_000 // len(problem.weight), 200, 999))
     finding = GroupingFinding(named=compared.named, n_tried=compared.n_tried)
     try:
         with noted() as warned:
             found = GroupingLossEstimator(swap=True, n_permutations=n_permutations, **common).fit(
-                values, y, **data
+                values, problem
             )
     except ValueError as error:  # too few samples
         return replace(finding, note=" ".join([*notes, str(error)])), None
@@ -233,18 +231,18 @@ def find_grouping(problem, features, refinement, level, random_state, n_jobs=Non
         finding,
         grouping_loss=_bound(found),
         pvalue=found.pvalue_,
-        model=_model_bound(problem, values, y, common),
+        model=_model_bound(problem, values, common),
         note=" ".join([*notes, *warned]),
     )
     finding = replace(finding, rest=_rest(refinement, finding.bound))
     if compared.named:
-        split = _named_split(problem, y, rows, members[0], compared.named[0].rule, common)
+        split = _named_split(problem.take(rows), members[0], compared.named[0].rule, common)
     else:
-        split = _balanced_split(features, y, data, encoded, common)
+        split = _balanced_split(features, problem, encoded, common)
     return finding, split
 
 
-def _named_split(problem, y, rows, member, rule, common):
+def _named_split(problem, member, rule, common):
     """Regions of one named group and of all others, on the samples that were compared."""
     estimator = GroupingLossEstimator(
         partitioner="stump", n_bins=N_LEVEL_SETS, n_permutations=0, **common
@@ -252,10 +250,8 @@ def _named_split(problem, y, rows, member, rule, common):
     try:
         with noted():
             estimator.fit(
-                np.zeros((len(rows), 1)),
-                y[rows],
-                sample_weight=problem.weight[rows],
-                y_proba=problem.forecast[rows],
+                np.zeros((len(member), 1)),
+                problem,
                 regions=np.where(member, rule, "others"),
             )
     except ValueError:  # a group too small to be cut into level sets
@@ -266,14 +262,14 @@ def _named_split(problem, y, rows, member, rule, common):
     return estimator
 
 
-def _balanced_split(features, y, data, encoded, common):
+def _balanced_split(features, problem, encoded, common):
     """Two regions of each level set, learned on one half and measured on the other."""
     estimator = GroupingLossEstimator(
         partitioner="stump", n_bins=N_LEVEL_SETS, n_permutations=0, **common
     )
     try:
         with noted():
-            estimator.fit(features, y, **data)
+            estimator.fit(features, problem)
     except ValueError:
         return None
     estimator.regions_ = [
@@ -282,19 +278,17 @@ def _balanced_split(features, y, data, encoded, common):
     return estimator
 
 
-def _model_bound(problem, values, y, common):
+def _model_bound(problem, values, common):
     """The bound by a model of score and features; None where it needs more samples."""
-    rows = np.arange(len(y))
-    if len(y) > MOST_ROWS:
+    n_samples = len(problem.weight)
+    rows = np.arange(n_samples)
+    if n_samples > MOST_ROWS:
         rng = np.random.RandomState(common["random_state"])
-        rows = np.sort(rng.choice(len(y), MOST_ROWS, replace=False))
+        rows = np.sort(rng.choice(n_samples, MOST_ROWS, replace=False))
     try:
         with noted():
             found = GroupingLossEstimator(method="risk", **common).fit(
-                take_rows(values, rows),
-                y[rows],
-                sample_weight=problem.weight[rows],
-                y_proba=problem.forecast[rows],
+                take_rows(values, rows), problem.take(rows)
             )
     except ValueError:  # a few samples, or values that boosting refuses
         return None

@@ -8,7 +8,7 @@ from scipy.stats import t as student
 from skcalib._arguments import resolve_notion
 from skcalib._formatting import pvalue_text
 from skcalib._validation import check_confidence_level
-from skcalib.errors.kernel import ResidualKernel, block_estimates, check_kernel, check_statistic
+from skcalib.errors.kernel import ResidualKernel, block_estimates, check_statistic, resolve_kernel
 from skcalib.problem import Problem, check_problem
 
 MIN_BLOCKS = 5
@@ -129,8 +129,22 @@ def compare_calibration(
             "first and second are probabilities of different classes: pass pos_label= with the "
             "class of both."
         )
-    n_samples = len(problems[0].weight)
     check_confidence_level(confidence_level)
+    return compare_problems(
+        *problems,
+        kernel=resolve_kernel(kernel),
+        notion=resolve_notion(notion),
+        block_size=block_size,
+        confidence_level=confidence_level,
+        n_jobs=n_jobs,
+    )
+
+
+def compare_problems(
+    first, second, *, kernel, notion, block_size=None, confidence_level=0.95, n_jobs=None
+):
+    """`compare_calibration` of two problems with the same labels."""
+    problems, n_samples = (first, second), len(first.weight)
     block_size = max(2, int(np.sqrt(n_samples))) if block_size is None else block_size
     check_statistic("block", block_size, n_samples)
     n_blocks = n_samples // block_size
@@ -144,7 +158,7 @@ def compare_calibration(
         *(np.concatenate([getattr(p, name) for p in problems]) for name in PER_SAMPLE),
         classes=problems[0].classes,
     )
-    h = ResidualKernel.of_problem(both, check_kernel(kernel), resolve_notion(notion), n_jobs)
+    h = ResidualKernel.of_problem(both, kernel, notion, n_jobs)
     halves = slice(0, n_samples), slice(n_samples, None)
     blocks = [block_estimates(h.take(half), block_size)[0] for half in halves]
     difference = blocks[0] - blocks[1]

@@ -25,12 +25,12 @@ from skcalib.errors.kernel import (
     Embedding,
     ResidualKernel,
     block_estimates,
-    check_kernel,
     check_locations,
     check_pairs,
     check_statistic,
     estimate,
     one_problem,
+    resolve_kernel,
 )
 from skcalib.inference import CalibrationTest, at_least, effective_size
 from skcalib.notions import Canonical
@@ -177,7 +177,7 @@ def kernel_calibration_test(
     method = _check_method(method, statistic)
     _check_enough(n_samples, statistic, block_size)
     n_resamples = check_count(n_resamples, "n_resamples")
-    kernel, notion = check_kernel(kernel), resolve_notion(notion)
+    kernel, notion = resolve_kernel(kernel), resolve_notion(notion)
     rng = check_random_state(random_state)
     if method == "embedding":
         return _embedding_test(problem, kernel, notion, locations, rng)
@@ -349,7 +349,7 @@ def distribution_free_bound(
     problem = check_problem(
         y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
     )
-    kernel, notion = check_kernel(kernel), resolve_notion(notion)
+    kernel, notion = resolve_kernel(kernel), resolve_notion(notion)
     check_bounded(statistic, problem.weight)
     check_statistic(statistic, None, len(problem.weight))
     h = ResidualKernel.of_problem(problem, kernel, notion, n_jobs)

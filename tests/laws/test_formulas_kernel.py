@@ -11,11 +11,11 @@ from skcalib.datasets import make_tempered_simplex
 from skcalib.errors.kernel import (
     ResidualKernel,
     block_estimates,
-    check_kernel,
     check_pairs,
     check_statistic,
     estimate,
     pair_weight,
+    resolve_kernel,
 )
 from skcalib.kernels import GaussianKernel, LaplacianKernel, MatrixKernel, median_distance
 from skcalib.notions import Canonical, Classwise, TopLabel
@@ -165,9 +165,9 @@ def test_default_is_the_laplacian_of_the_median_distance():
     assert found == skce("unbiased", LaplacianKernel(), notion="canonical", n_jobs=1)
     assert kernel_calibration_error(Y3, P3, kernel="laplacian") == found
     assert kernel_calibration_error(Y3, P3, kernel="gaussian") == skce(kernel=GaussianKernel())
-    assert check_kernel(None) == LaplacianKernel()
+    assert resolve_kernel(None) == LaplacianKernel()
     kernel = LaplacianKernel(0.2)
-    assert check_kernel(kernel) is kernel
+    assert resolve_kernel(kernel) is kernel
 
 
 # --- the function h -------------------------------------------------------------------------------
