@@ -25,6 +25,7 @@ from skcalib._validation import (
 from skcalib.problem import Problem, classes_of_columns, event_last
 
 __all__ = [
+    "Auto",
     "Canonical",
     "ClassGroups",
     "Classwise",
@@ -52,6 +53,10 @@ class Notion:
     def problems(self, forecast, target):
         """Yield pairs (forecast, target) of arrays of equal shape (n, columns), columns >= 2."""
         raise NotImplementedError
+
+    def for_columns(self, n_columns):
+        """The notion for forecasts of so many columns: itself, unless it is `Auto`."""
+        return self
 
     def column_names(self, classes):
         """Names of the columns of each problem, in the order of `problems`; None if unknown."""
@@ -137,6 +142,28 @@ class TopLabel(Notion):
 
     def column_names(self, classes):
         return [["wrong", "top label"]]
+
+
+class Auto(Notion):
+    """One score at a time: the positive class for two columns, the top label for more.
+
+    `Canonical` for two columns, whose last one is the positive class, and otherwise `TopLabel`.
+
+    Examples
+    --------
+    >>> from skcalib.notions import Auto
+    >>> Auto().for_columns(2), Auto().for_columns(3)
+    (Canonical(), TopLabel())
+    """
+
+    def for_columns(self, n_columns):
+        return Canonical() if n_columns == 2 else TopLabel()
+
+    def problems(self, forecast, target):
+        return self.for_columns(forecast.shape[1]).problems(forecast, target)
+
+    def column_names(self, classes):
+        return self.for_columns(len(classes)).column_names(classes)
 
 
 class TopK(Notion):
@@ -236,7 +263,12 @@ def _rest(array):
 
 
 #: Notions by the names that arguments accept.
-NOTIONS = {"canonical": Canonical, "classwise": Classwise, "top_label": TopLabel}
+NOTIONS = {
+    "auto": Auto,
+    "canonical": Canonical,
+    "classwise": Classwise,
+    "top_label": TopLabel,
+}
 
 
 # --- Scores of events, read by chunks -------------------------------------------------------------
@@ -322,6 +354,7 @@ def check_events(
         column, weight = y_true.target.argmax(axis=1), y_true.sample_weight
         weight, scale = (None, 1.0) if weight is None else _scaled(weight.copy())
         n_classes = len(y_true.classes)
+        notion = notion.for_columns(n_classes)
         return Events(y_true.forecast, column, n_classes, weight, scale, notion, validated=True)
     y = check_y(y_true)
     raw = check_features(y_proba, name=name, n_samples=len(y))
@@ -334,7 +367,7 @@ def check_events(
     weight, scale = None, 1.0
     if sample_weight is not None:
         weight, scale = _scaled(check_weight(sample_weight, len(y)))
-    return Events(raw, column, len(classes), weight, scale, notion)
+    return Events(raw, column, len(classes), weight, scale, notion.for_columns(len(classes)))
 
 
 def _scaled(weight):
@@ -403,6 +436,7 @@ def _top(forecast, hit):
 
 def binary_events(problem, pos_label, notion):
     """Each event of the notion, by its name, with its `Problem` of the columns (not, event)."""
+    notion = notion.for_columns(len(problem.classes))
     if isinstance(notion, Canonical):
         problem = event_last(problem, pos_label)
     pairs = list(notion.problems(problem.forecast, problem.target))

@@ -46,7 +46,7 @@ class IncrementalReliability(BaseEstimator):
     n_bins : int or array-like of edges, default=15
         Number of bins of equal width, or the edges from 0 to 1, as in
         :func:`calibration_error`.
-    notion : {"top_label", "classwise", "canonical"} or Notion, default="top_label"
+    notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
         As in :func:`calibration_error`; ``Classwise("sum")`` for the sum over classes.
 
     Attributes
@@ -89,7 +89,7 @@ class IncrementalReliability(BaseEstimator):
     __metadata_request__fit = {"y_true": UNUSED, "y_proba": UNUSED}  # noqa: RUF012
     __metadata_request__partial_fit = {"y_true": UNUSED, "y_proba": UNUSED}  # noqa: RUF012
 
-    def __init__(self, labels=None, *, n_bins=15, notion="top_label"):
+    def __init__(self, labels=None, *, n_bins=15, notion="auto"):
         self.labels = labels
         self.n_bins = n_bins
         self.notion = notion
@@ -189,7 +189,7 @@ class IncrementalReliability(BaseEstimator):
         Returns
         -------
         list of ReliabilityBins
-            One record for "top_label" and "canonical", one per class for "classwise".
+            One record for one score at a time, one per class for "classwise".
 
         Raises
         ------
@@ -212,7 +212,8 @@ class IncrementalReliability(BaseEstimator):
                 "stream are fixed before its first sample."
             )
         edges = check_bins(self.n_bins, "uniform", 1)
-        return Plan(check_label_list(self.labels), edges, resolve_notion(self.notion))
+        labels = check_label_list(self.labels)
+        return Plan(labels, edges, resolve_notion(self.notion).for_columns(len(labels)))
 
     def _read(self, plan, y_true, y_proba, sample_weight):
         """Sums over one chunk."""

@@ -194,7 +194,8 @@ FUNCTIONS = [
         s.proper_calibration_error,
         (Y, P),
         {"notion": "top"},
-        r"notion must be one of 'canonical', 'classwise', 'top_label' or a Notion, got 'top'\.",
+        r"notion must be one of 'auto', 'canonical', 'classwise', 'top_label' or a Notion, "
+        r"got 'top'\.",
     ),
     (
         s.proper_calibration_error,
@@ -287,7 +288,7 @@ FUNCTIONS = [
         s.calibration_error,
         (Y, P),
         {"n_bins": "many"},
-        r"n_bins must be 'auto', a whole number or edges, got 'many'\.",
+        r"n_bins must be a whole number of at least 1, 'auto', 'cube_root' or edges, got 'many'\.",
     ),
     (
         s.calibration_error,
@@ -319,7 +320,7 @@ FUNCTIONS = [
         (Y, P),
         {"reduce": "sum"},
         r"reduce is for notion='classwise', where it is 'mean' or 'sum'; got reduce='sum' with "
-        r"notion='top_label'\.",
+        r"notion='auto'\.",
     ),
     (
         s.calibration_error,
@@ -469,7 +470,7 @@ FUNCTIONS = [
         s.hosmer_lemeshow_test,
         (Y, P),
         {"n_bins": True},
-        r"n_bins must be a whole number of at least 1, got True\.",
+        r"n_bins must be a whole number of at least 1, 'auto', 'cube_root' or edges, got True\.",
     ),
     (
         s.hosmer_lemeshow_test,

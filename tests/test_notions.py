@@ -3,11 +3,20 @@
 import numpy as np
 import pytest
 
-from skcalib import proper_calibration_error
-from skcalib.notions import Canonical, ClassGroups, Classwise, TopK, TopLabel
+from skcalib import (
+    calibration_error,
+    calibration_upper_bound,
+    corp_decomposition,
+    integrated_calibration_index,
+    kernel_calibration_error,
+    ks_calibration_error,
+    proper_calibration_error,
+)
+from skcalib.notions import Auto, Canonical, ClassGroups, Classwise, TopK, TopLabel
 from skcalib.testing import check_notion
 
 NOTIONS = [
+    Auto(),
     Canonical(),
     Classwise(),
     Classwise(reduce="sum"),
@@ -53,6 +62,35 @@ def test_top_label_takes_the_first_of_equals():
     np.testing.assert_array_equal(
         target[:, 1], [0, 0, 1]
     )  # class 1 ties with class 0, which is first
+
+
+def test_auto_is_the_positive_class_of_two_and_the_top_label_of_more():
+    for columns, notion in ((FORECAST, TopLabel()), (FORECAST[:, :2], Canonical())):
+        found, expected = (
+            images(n, columns, LABELS[:, : columns.shape[1]]) for n in (Auto(), notion)
+        )
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_auto_by_name_is_one_score_at_a_time(binary, multiclass):
+    """Everywhere a notion is accepted by its name."""
+    errors = [
+        calibration_error,
+        ks_calibration_error,
+        integrated_calibration_index,
+        proper_calibration_error,
+        calibration_upper_bound,
+        kernel_calibration_error,
+    ]
+    for data, name in ((binary, "canonical"), (multiclass, "top_label")):
+        for error in errors:
+            assert error(*data, notion="auto") == error(*data, notion=name)
+        for error in errors[:3]:
+            assert error(*data) == error(*data, notion=name)
+        assert (
+            corp_decomposition(*data).curves[0].event
+            == {"canonical": "class 1", "top_label": "top label"}[name]
+        )
 
 
 def test_top_k_ranks_in_decreasing_order():
@@ -137,5 +175,6 @@ def test_binary_notions_agree_where_they_must(binary):
 
 @pytest.mark.parametrize("wrong", ["Canonical", "top", None, TopLabel, 1])
 def test_unknown_notion(wrong, binary):
-    with pytest.raises(ValueError, match="notion must be one of 'canonical', 'classwise', 'top_l"):
+    words = "notion must be one of 'auto', 'canonical', 'classwise', 'top_l"
+    with pytest.raises(ValueError, match=words):
         proper_calibration_error(*binary, notion=wrong)

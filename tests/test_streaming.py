@@ -354,7 +354,7 @@ def test_not_fitted():
         ({"labels": [0, 1]}, "labels lists 2 classes but y_proba has 3 columns"),
         ({"labels": [0, 1, 3]}, "y_true contains 2, which is none of the classes"),
         ({"n_bins": "auto"}, "fixed before its first sample"),
-        ({"n_bins": 0}, "n_bins must be at least 1"),
+        ({"n_bins": 0}, "n_bins must be a whole number of at least 1"),
         ({"n_bins": [0.1, 1]}, "increase strictly from 0 to 1"),
         ({"notion": "joint"}, "notion must be one of"),
         ({"notion": "canonical"}, "problems of two columns"),

@@ -107,8 +107,8 @@ def main():
     peaks = {
         name: peak_bytes(lambda options=options: calibration_error(y, score, **options))
         for name, options in {
-            "uniform, top label": {"strategy": "uniform"},
-            "quantile, top label": {},
+            "uniform, top label": {"notion": "top_label", "strategy": "uniform"},
+            "quantile, top label": {"notion": "top_label"},
             "quantile, classwise": {"notion": "classwise"},
         }.items()
     }

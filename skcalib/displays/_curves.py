@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.base import clone
 
+from skcalib._arguments import resolve_notion
 from skcalib._formatting import nonnegative_text
 from skcalib._validation import check_confidence_level, look_up
 from skcalib.error_intervals.methods import proper_interval
@@ -26,7 +27,7 @@ from skcalib.inference import (
     effective_size,
     effective_size_of_sums,
 )
-from skcalib.notions import Canonical, Classwise, Notion, TopLabel, binary_events
+from skcalib.notions import Classwise, Notion, binary_events
 from skcalib.smoothers import (
     DirichletKernel,
     IsotonicSmoother,
@@ -67,16 +68,20 @@ class CurveOptions:
     """Options of the constructors, checked and with strings turned into objects."""
 
     smoother: Smoother
-    notion: Notion | None
+    notion: Notion
     band: str | None
     confidence_level: float
     n_resamples: int
 
 
 def check_options(strategy, n_bins, notion, band, confidence_level, n_resamples):
-    """Arguments of `ReliabilityDisplay` -> `CurveOptions`; a notion of None means "auto"."""
+    """Arguments of `ReliabilityDisplay` -> `CurveOptions`."""
     size = DEFAULT_BINS if n_bins is None else n_bins
-    binned = {"quantile": lambda: QuantileBins(size), "uniform": lambda: UniformBins(size)}
+    edges = not np.isscalar(size)  # which leave nothing to the strategy
+    binned = {
+        "quantile": lambda: UniformBins(size) if edges else QuantileBins(size),
+        "uniform": lambda: UniformBins(size),
+    }
     strategies = {
         "isotonic": IsotonicSmoother,
         **binned,
@@ -89,7 +94,7 @@ def check_options(strategy, n_bins, notion, band, confidence_level, n_resamples)
             f"n_bins={n_bins!r} is for strategy='quantile' or 'uniform', but strategy is "
             f"{strategy!r}: choose one of these two, or leave n_bins out."
         )
-    notion = check_binary_notion(notion)
+    notion = resolve_notion(notion)
     if isinstance(band, str) and band == "auto":
         band = "confidence" if isinstance(smoother, SplineSmoother) else "consistency"
     if band is not None and band not in BANDS:
@@ -100,12 +105,6 @@ def check_options(strategy, n_bins, notion, band, confidence_level, n_resamples)
     return CurveOptions(smoother, notion, band, confidence_level, n_resamples)
 
 
-def check_binary_notion(notion):
-    """A notion, by its name or as an object; None means "auto"."""
-    notions = {"auto": lambda: None, "top_label": TopLabel, "classwise": Classwise}
-    return look_up(notion, notions, "notion", kind=Notion)
-
-
 def reliability_curves(problem, pos_label, options, rng):
     """One `ReliabilityCurve` for each binary event of the notion."""
     events = binary_problems(problem, pos_label, options.notion)
@@ -113,10 +112,8 @@ def reliability_curves(problem, pos_label, options, rng):
 
 
 def binary_problems(problem, pos_label, notion):
-    """Each binary event of the notion and its `Problem`; a notion of None means "auto"."""
+    """Each binary event of the notion and its `Problem`; few enough to draw a panel of each."""
     n_classes = len(problem.classes)
-    if notion is None:
-        notion = Canonical() if n_classes == 2 else TopLabel()
     if isinstance(notion, Classwise) and n_classes > MAX_PANELS:
         raise ValueError(
             f"notion='classwise' draws a panel for each class, and {n_classes} are more than the "

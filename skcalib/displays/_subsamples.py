@@ -88,12 +88,12 @@ class EstimationCurve:
     floor: np.ndarray | None = None
 
 
-def check_errors(errors, notion=None):
+def check_errors(errors, notion):
     """A name, a function, a list of both, or a dict of them by label -> list of `NamedError`.
 
-    The notion is for the errors of the table; None keeps the default of each.
+    The notion is for the errors of the table.
     """
-    options = {} if notion is None else {"notion": resolve_notion(notion)}
+    options = {"notion": resolve_notion(notion)}
     if isinstance(errors, Mapping):
         named = [_check_error(error, options, str(name)) for name, error in errors.items()]
     else:
@@ -137,7 +137,9 @@ def check_sizes(sample_sizes, n_samples):
     return np.unique(sizes)
 
 
-def estimation_curves(problem, errors, sizes, *, weighted, n_repeats, band_level, rng, n_jobs):
+def estimation_curves(
+    problem, errors, sizes, *, weighted, n_repeats, confidence_level, rng, n_jobs
+):
     """Errors of random subsamples of a `Problem`, the same for all errors -> curves."""
     n_samples = len(problem.forecast)
     repeats = [1 if size == n_samples else n_repeats for size in sizes]
@@ -148,7 +150,7 @@ def estimation_curves(problem, errors, sizes, *, weighted, n_repeats, band_level
         for size, seed in zip(tasks, seeds, strict=True)
     )
     ends = np.cumsum(repeats)[:-1]
-    tail = 50 * (1 - band_level)
+    tail = 50 * (1 - confidence_level)
     curves = []
     for error, values in zip(errors, np.array(found).T, strict=True):
         if np.isnan(values).any():
@@ -183,7 +185,7 @@ def _expected(problem, function, sizes, weighted):
     if plain is not calibration_error or options.pop("norm", "l1") != "l1":
         return None, None
     reduce = options.pop("reduce", "mean")
-    notion = resolve_notion(options.pop("notion", "top_label"))
+    notion = resolve_notion(options.pop("notion", "auto"))
     notion = Classwise(reduce) if type(notion) is Classwise and reduce == "sum" else notion
     n_bins, strategy = options.pop("n_bins", "auto"), options.pop("strategy", "quantile")
     y, weight = problem.target.argmax(axis=1), problem.weight if weighted else None

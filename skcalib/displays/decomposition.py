@@ -121,7 +121,7 @@ class DecompositionDisplay:
             Features, or any representation, for the grouping loss; none without.
         loss : {"brier", "log", "spherical"} or ProperScore, default="brier"
             The proper score.
-        notion : {"canonical", "classwise", "top_label"} or Notion, default="canonical"
+        notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
             The notion of calibration.
         smoother : None, {"kernel", "isotonic", "binning"}, Smoother or classifier, default=None
             The calibration curve, as in `CalibrationErrorEstimator`.
@@ -171,13 +171,14 @@ class DecompositionDisplay:
         if X is not None:
             check_consistent_length(X, y_true)
             X = take_rows(X, weighted_rows(sample_weight, len(y_true)))
-        terms = []
+        terms, columns = [], 0
         for model, proba in y_proba.items():
             problem = check_problem(
                 y_true, proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
             )
+            columns = len(problem.classes)
             terms.append(loss_terms(model, problem, X, options))
-        display = cls(terms, confidence_level=confidence_level, unit=options.unit)
+        display = cls(terms, confidence_level=confidence_level, unit=options.unit(columns))
         return display.plot(ax=ax, **plot_params)
 
     @classmethod
@@ -287,7 +288,7 @@ class DecompositionDisplay:
                 "from_estimator."
             )
         options = check_options(loss, notion, smoother, grouping, confidence_level, random_state)
-        terms = []
+        terms, columns = [], 0
         for name, estimator in estimators.items():
             problem, features, _ = held_out(
                 estimator,
@@ -298,8 +299,9 @@ class DecompositionDisplay:
                 sample_weight=sample_weight,
                 owner=cls.__name__,
             )
+            columns = len(problem.classes)
             terms.append(loss_terms(name, event_last(problem, pos_label), features, options))
-        display = cls(terms, confidence_level=confidence_level, unit=options.unit)
+        display = cls(terms, confidence_level=confidence_level, unit=options.unit(columns))
         return display.plot(ax=ax, **plot_params)
 
     def plot(self, ax=None, *, values="auto", legend=True, bar_kwargs=None, whisker_kwargs=None):
@@ -389,7 +391,12 @@ class TermOptions:
 
     shared: dict
     grouping: GroupingLossEstimator | None
-    unit: str
+
+    def unit(self, n_columns):
+        """Name of the loss, and of what it is about."""
+        about = {TopLabel: " of the top label", Classwise: ", one class against the rest"}
+        notion = self.shared["notion"].for_columns(n_columns)
+        return unit(self.shared["loss"]) + about.get(type(notion), "")
 
 
 def check_options(loss, notion, smoother, grouping, confidence_level, random_state):
@@ -401,9 +408,7 @@ def check_options(loss, notion, smoother, grouping, confidence_level, random_sta
         confidence_level=confidence_level,
     )
     check_confidence_level(confidence_level)
-    about = {TopLabel: " of the top label", Classwise: ", one class against the rest"}
-    text = unit(loss) + about.get(type(shared["notion"]), "")
-    return TermOptions(shared, _check_grouping(grouping, random_state), text)
+    return TermOptions(shared, _check_grouping(grouping, random_state))
 
 
 def _check_grouping(grouping, random_state):

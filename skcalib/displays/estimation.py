@@ -5,7 +5,7 @@ from numbers import Real
 
 from sklearn.utils import check_random_state
 
-from skcalib._validation import check_count
+from skcalib._validation import check_confidence_level, check_count
 from skcalib.displays._base import held_out
 from skcalib.displays._subsamples import check_errors, check_sizes, estimation_curves
 from skcalib.problem import check_problem, event_last
@@ -21,13 +21,16 @@ class EstimationDisplay:
     ==========  ====================================================================================
     Name        Error
     ==========  ====================================================================================
-    "ece"       :func:`calibration_error` with 15 bins of equal width; of the top label
+    "ece"       :func:`calibration_error` with 15 bins of equal width
     "debiased"  the same bins, l2, squared and debiased
-    "ks"        :func:`ks_calibration_error`; of the top label
-    "proper"    :func:`proper_calibration_error`, Brier; of all classes
-    "kernel"    :func:`kernel_calibration_error`, unbiased; of all classes
-    "rbs"       :func:`root_brier_score`, an upper bound of the root of "proper"; of all classes
+    "ks"        :func:`ks_calibration_error`
+    "proper"    :func:`proper_calibration_error`, Brier
+    "kernel"    :func:`kernel_calibration_error`, unbiased
+    "rbs"       :func:`root_brier_score`, an upper bound of the root of "proper"
     ==========  ====================================================================================
+
+    All of them are about the same notion, by default one score at a time: the probability of the
+    positive class for two classes, the top label for more.
 
     "debiased", "proper", "kernel" and "rbs" are right on average as squares, of which the first
     three may come out negative: the mean of squares is drawn as its root, with the sign of the
@@ -54,7 +57,7 @@ class EstimationDisplay:
         The true error: of all, or by the names of the curves.
     name : str, default=None
         Name of the forecasts.
-    band_level : float, default=0.9
+    confidence_level : float, default=0.95
         Share of the subsamples between ``low`` and ``high``.
 
     Attributes
@@ -101,11 +104,11 @@ class EstimationDisplay:
     Root Brier score stays
     """
 
-    def __init__(self, curves, *, truth=None, name=None, band_level=0.9):
+    def __init__(self, curves, *, truth=None, name=None, confidence_level=0.95):
         self.curves = list(curves)
         self.truth = truth
         self.name = name
-        self.band_level = band_level
+        self.confidence_level = confidence_level
 
     @classmethod
     def from_predictions(
@@ -114,10 +117,10 @@ class EstimationDisplay:
         y_proba,
         *,
         errors=("ece", "proper"),
-        notion=None,
+        notion="auto",
         sample_sizes=None,
         n_repeats=50,
-        band_level=0.9,
+        confidence_level=0.95,
         truth=None,
         random_state=0,
         n_jobs=None,
@@ -141,15 +144,15 @@ class EstimationDisplay:
             or function ``error(y_true, y_proba, *, labels)`` (with `sample_weight` if weights are
             given); ``functools.partial`` fixes its options. The keys of a dict are the names in
             the legend.
-        notion : {"top_label", "classwise", "canonical"}, Notion or None, default=None
-            Notion of the errors that are named by strings; None leaves each its own default.
+        notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
+            Notion of the errors that are named by strings; a function has its own.
         sample_sizes : list of int, default=None
             Sizes of the subsamples, at most the number of samples; by default nine between about
             100 and all, evenly spaced on a log scale.
         n_repeats : int, default=50
             Subsamples of each size, drawn without replacement and the same for all errors. All
             samples together are evaluated once.
-        band_level : float, default=0.9
+        confidence_level : float, default=0.95
             The band holds the central subsamples of this share.
         truth : float or dict of str to float, default=None
             The true error, if it is known: of all errors, or by their names.
@@ -193,8 +196,7 @@ class EstimationDisplay:
         """
         errors = check_errors(errors, notion)
         n_repeats = check_count(n_repeats, "n_repeats")
-        if not isinstance(band_level, Real) or not 0 < band_level < 1:
-            raise ValueError(f"band_level must lie strictly between 0 and 1, got {band_level!r}.")
+        check_confidence_level(confidence_level)
         problem = check_problem(
             y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
         )
@@ -205,11 +207,11 @@ class EstimationDisplay:
             check_sizes(sample_sizes, len(problem.forecast)),
             weighted=problem.sample_weight is not None,
             n_repeats=n_repeats,
-            band_level=band_level,
+            confidence_level=confidence_level,
             rng=check_random_state(random_state),
             n_jobs=n_jobs,
         )
-        display = cls(curves, truth=truth, name=name, band_level=band_level)
+        display = cls(curves, truth=truth, name=name, confidence_level=confidence_level)
         return display.plot(ax=ax, **plot_params)
 
     @classmethod
@@ -222,10 +224,10 @@ class EstimationDisplay:
         cv=None,
         response_method="auto",
         errors=("ece", "proper"),
-        notion=None,
+        notion="auto",
         sample_sizes=None,
         n_repeats=50,
-        band_level=0.9,
+        confidence_level=0.95,
         truth=None,
         random_state=0,
         n_jobs=None,
@@ -252,7 +254,7 @@ class EstimationDisplay:
             out-of-fold probabilities are taken.
         response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
             Decision values become probabilities through the logistic function or the softmax.
-        errors, notion, sample_sizes, n_repeats, band_level, truth, random_state, n_jobs
+        errors, notion, sample_sizes, n_repeats, confidence_level, truth, random_state, n_jobs
             As in `from_predictions`.
         sample_weight, pos_label, ax, **plot_params
             As in `from_predictions`; with `cv` weights are also passed to the classifier.
@@ -297,7 +299,7 @@ class EstimationDisplay:
             notion=notion,
             sample_sizes=sample_sizes,
             n_repeats=n_repeats,
-            band_level=band_level,
+            confidence_level=confidence_level,
             truth=truth,
             random_state=random_state,
             n_jobs=n_jobs,
@@ -361,7 +363,7 @@ class EstimationDisplay:
             band_style=band_kwargs or {},
         )
         if legend:
-            draw_keys(self.ax_, artists, f"{self.band_level * 100:g} % of the subsamples")
+            draw_keys(self.ax_, artists, f"{self.confidence_level * 100:g} % of the subsamples")
         for part, drawn in artists.items():
             setattr(self, f"{part}_", draw.one_or_all(drawn))
         self.figure_ = self.ax_.figure

@@ -6,9 +6,10 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
+from skcalib._arguments import resolve_notion
 from skcalib._validation import take_rows, weighted_rows
 from skcalib.displays._base import held_out, unit
-from skcalib.displays._curves import binary_problems, check_binary_notion
+from skcalib.displays._curves import binary_problems
 from skcalib.displays._regions import (
     RegionStyles,
     draw_diagram,
@@ -160,7 +161,7 @@ class GroupingDisplay:
             Level sets of equal mass or equal width.
         region_ratio : int, default=12
             Samples that a region should hold.
-        notion : {"auto", "top_label", "classwise"} or Notion, default="auto"
+        notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
             The probability of the positive class of a binary problem, and the confidence of the
             predicted class otherwise; the confidence; or a panel for each of at most 25 classes.
         loss : {"brier", "log", "spherical"} or ProperScore, default="brier"
@@ -211,7 +212,7 @@ class GroupingDisplay:
                 "A grouping diagram compares samples with equal scores: pass their features X, or "
                 "regions= that are known beforehand."
             )
-        notion = check_binary_notion(notion)
+        notion = resolve_notion(notion)
         problem = check_problem(
             y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
         )

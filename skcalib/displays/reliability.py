@@ -147,9 +147,10 @@ class ReliabilityDisplay:
         strategy : {"isotonic", "quantile", "uniform", "kernel", "smooth"} or Smoother, \
                 default="isotonic"
             The curve. Of smoothers, partitions are drawn as bins, others as curves.
-        n_bins : int, default=None
-            Number of bins for "quantile" and "uniform", 10 if None; refused for other curves.
-        notion : {"auto", "top_label", "classwise"} or Notion, default="auto"
+        n_bins : int, "auto", "cube_root" or array-like of edges, default=None
+            Bins for "quantile" and "uniform", as in :func:`calibration_error`; 10 if None.
+            Refused for other curves.
+        notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
             The probability of the positive class of a binary problem, and the confidence of the
             predicted class otherwise; the confidence; or a panel for each of at most 25 classes.
         band : {"auto", "consistency", "confidence"} or None, default="auto"

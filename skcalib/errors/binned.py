@@ -13,7 +13,7 @@ from scipy.special import erf
 from skcalib._arguments import resolve_notion
 from skcalib.notions import Classwise, check_events
 from skcalib.smoothers.partition import quantile_cuts
-from skcalib.theory.bounds import optimal_n_bins
+from skcalib.theory.bounds import parse_bins
 
 NORMS = {"l1": 1, "l2": 2, "max": None}  # the power of a gap
 
@@ -58,7 +58,7 @@ def calibration_error(
     *,
     norm="l1",
     squared=False,
-    notion="top_label",
+    notion="auto",
     n_bins="auto",
     strategy="quantile",
     debiased=False,
@@ -93,14 +93,16 @@ def calibration_error(
         How gaps are averaged.
     squared : bool, default=False
         Leave the root of "l2" out. Refused for the other norms.
-    notion : {"top_label", "classwise", "canonical"} or Notion, default="top_label"
-        "top_label": confidence against being right. "classwise": each class against the rest;
-        the power p is averaged over classes before the root is taken, and "max" is the largest gap
-        of all. "canonical" is the probability of the positive class, for two classes only, as in
-        F24 and in scikit-learn's pending binary function.
-    n_bins : "auto", int or array-like of edges, default="auto"
-        "auto" is :func:`optimal_n_bins`, the number that minimises F24's bound of the bias. An
-        array lists the edges from 0 to 1.
+    notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
+        "auto": the probability of the positive class, which is the last one, for two classes, as
+        in F24 and in scikit-learn's pending binary function; the top label for more. "top_label":
+        confidence against being right. "classwise": each class against the rest; the power p is
+        averaged over classes before the root is taken, and "max" is the largest gap of all.
+        "canonical" is the probability of the positive class, for two classes only.
+    n_bins : int, "auto", "cube_root" or array-like of edges, default="auto"
+        "auto" is :func:`optimal_n_bins`, the number that minimises F24's bound of the bias;
+        "cube_root" is :math:`n^{1/3}`, rounded, F24's rate without a constant. An array lists the
+        edges, which increase from 0 to 1, and leaves nothing to `strategy`.
     strategy : {"quantile", "uniform"}, default="quantile"
         Bins of equal mass, cut at order statistics so that ties stay together, or of equal width.
     debiased : bool, default=False
@@ -151,10 +153,10 @@ def calibration_error(
     RMSCE    ``norm="l2", strategy="quantile"``
     TCE_p    ``norm="l1"`` or ``"l2"``, of the top label (G22, binned)
     CWCE_p   ``norm="l1"`` or ``"l2"``, ``notion="classwise"``; with ``reduce="sum"`` G22's
-    F24      ``notion="canonical"``, the probability of the positive class
+    F24      two classes: the probability of the positive class
     =======  ===================================================================================
 
-    For two classes "top_label" and "canonical" differ: the first folds the forecasts at 1/2.
+    For two classes "top_label" and "auto" differ: the first folds the forecasts at 1/2.
     Bins are right-closed, ((i-1)/B, i/B]; zero belongs to the first and one to the last; empty
     bins count nothing. Of every C_B that bins can see, :math:`ECE \le RMSCE \le MCE`. Cost: O(n K)
     for uniform bins and given edges, which keep nothing in memory; a partition of the scores for
@@ -213,7 +215,7 @@ def reliability_bins(
     y_true,
     y_proba,
     *,
-    notion="top_label",
+    notion="auto",
     n_bins="auto",
     strategy="quantile",
     sample_weight=None,
@@ -230,7 +232,7 @@ def reliability_bins(
     Returns
     -------
     list of ReliabilityBins
-        One record for "top_label" and "canonical", one per class for "classwise".
+        One record for one score at a time, one per class for "classwise".
 
     See Also
     --------
@@ -365,24 +367,8 @@ def check_bins(n_bins, strategy, n_samples):
     """`n_bins` and `strategy` of a public function -> edges, or the number of quantile bins."""
     if not isinstance(strategy, str) or strategy not in STRATEGIES:
         raise ValueError(f"strategy must be 'quantile' or 'uniform', got {strategy!r}.")
-    if isinstance(n_bins, str):
-        if n_bins != "auto":
-            raise ValueError(f"n_bins must be 'auto', a whole number or edges, got {n_bins!r}.")
-        n_bins = optimal_n_bins(n_samples)
-    message = "Edges given as n_bins must be numbers that increase strictly from 0 to 1."
-    try:
-        edges = None if np.ndim(n_bins) == 0 else np.array(n_bins, dtype=np.float64)
-    except (TypeError, ValueError) as error:  # lists of unequal lengths have no ndim either
-        raise ValueError(message) from error
-    if edges is None:
-        whole = isinstance(n_bins, (int, np.integer)) and not isinstance(n_bins, bool)
-        if not whole or n_bins < 1:
-            raise ValueError(f"n_bins must be at least 1, got {n_bins!r}.")
-        return int(n_bins) if strategy == "quantile" else uniform_edges(int(n_bins))
-    good = edges.ndim == 1 and len(edges) >= 2 and np.all(np.diff(edges) > 0)
-    if not (good and edges[0] == 0 and edges[-1] == 1):
-        raise ValueError(message)
-    return edges
+    bins = parse_bins(n_bins, n_samples)
+    return uniform_edges(bins) if isinstance(bins, int) and strategy == "uniform" else bins
 
 
 def bin_sums(score, label, weight, edges, *, spread=True):

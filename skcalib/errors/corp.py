@@ -58,8 +58,8 @@ class CorpDecomposition:
     score, miscalibration, discrimination, uncertainty : float
         ``score = miscalibration - discrimination + uncertainty``, in the units of the loss.
     scores, miscalibrations, discriminations, uncertainties : ndarray of shape (P,)
-        The same for each of the P binary events: one for "canonical" and "top_label", one per
-        class for "classwise", whose mean (or sum, by the notion) the floats are.
+        The same for each of the P binary events: one for one score at a time, one per class for
+        "classwise", whose mean (or sum, by the notion) the floats are.
     curves : tuple of CorpCurve
         Isotonic curve of each event.
     """
@@ -80,7 +80,7 @@ def corp_decomposition(
     y_proba,
     *,
     loss="brier",
-    notion="canonical",
+    notion="auto",
     sample_weight=None,
     labels=None,
     pos_label=None,
@@ -126,9 +126,10 @@ def corp_decomposition(
         Probability of the positive class, or of each class. Rows sum to one.
     loss : {"brier", "log", "spherical"} or ProperScore, default="brier"
         The proper score.
-    notion : {"canonical", "classwise", "top_label"} or Notion, default="canonical"
-        For two classes the probability of the positive one; the mean over classes against the
-        rest, each with the binary convention of the score; or the confidence against being right.
+    notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
+        "auto": for two classes the probability of the positive one, as "canonical", and for more
+        the top label, the confidence against being right; "classwise": the mean over classes
+        against the rest, each with the binary convention of the score.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the means and of the isotonic regression; whole numbers mean repetition.
     labels : array-like of shape (n_classes,), default=None
@@ -264,7 +265,7 @@ def corp_bands(
     y_proba,
     *,
     band="consistency",
-    notion="canonical",
+    notion="auto",
     confidence_level=0.95,
     n_resamples=200,
     random_state=None,
@@ -300,7 +301,7 @@ def corp_bands(
         Probability of the positive class, or of each class. Rows sum to one.
     band : {"consistency", "confidence"}, default="consistency"
         See above.
-    notion : {"canonical", "classwise", "top_label"} or Notion, default="canonical"
+    notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
         As in :func:`corp_decomposition`: which binary events have a curve.
     confidence_level : float, default=0.95
         Level of each point.
@@ -321,7 +322,7 @@ def corp_bands(
     Returns
     -------
     list of CorpBand
-        One for "canonical" and "top_label", one per class for "classwise".
+        One for "auto", "canonical" and "top_label", one per class for "classwise".
 
     Raises
     ------
@@ -393,7 +394,7 @@ def corp_test(
     y_proba,
     *,
     loss="brier",
-    notion="canonical",
+    notion="auto",
     n_resamples=200,
     random_state=None,
     sample_weight=None,

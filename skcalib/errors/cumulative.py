@@ -29,7 +29,7 @@ class CumulativeCurve:
 
 
 def ks_calibration_error(
-    y_true, y_proba, *, notion="top_label", sample_weight=None, labels=None, pos_label=None
+    y_true, y_proba, *, notion="auto", sample_weight=None, labels=None, pos_label=None
 ):
     r"""Kolmogorov-Smirnov calibration error: the largest cumulative difference.
 
@@ -50,7 +50,7 @@ def ks_calibration_error(
         Labels of any type.
     y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
         Probability of the positive class, or of each class.
-    notion : {"top_label", "classwise", "canonical"} or Notion, default="top_label"
+    notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
         As in :func:`calibration_error`; the mean over classes for "classwise".
     sample_weight : array-like of shape (n_samples,), optional
         Weights; whole numbers mean repetition.
@@ -90,7 +90,7 @@ def ks_calibration_error(
 
 
 def cumulative_curve(
-    y_true, y_proba, *, notion="top_label", sample_weight=None, labels=None, pos_label=None
+    y_true, y_proba, *, notion="auto", sample_weight=None, labels=None, pos_label=None
 ):
     """Cumulative differences between labels and scores, for each problem of a notion.
 
@@ -102,7 +102,7 @@ def cumulative_curve(
     Returns
     -------
     list of CumulativeCurve
-        One for "top_label" and "canonical", one per class for "classwise".
+        One for "auto", "top_label" and "canonical", one per class for "classwise".
 
     See Also
     --------

@@ -76,7 +76,7 @@ def kernel_calibration_error(
         distance as bandwidth. A bandwidth rule uses the forecasts of each problem of the notion.
     statistic : {"unbiased", "biased", "linear", "block"}, default="unbiased"
         See above.
-    notion : {"canonical", "classwise", "top_label"} or Notion, default="canonical"
+    notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
         All classes at once; the mean over one-vs-rest problems; or the confidence against being
         right. Problems have their two columns, so binary errors are twice those of
         papers that take the residual of one column.
@@ -261,7 +261,7 @@ def unconditional_mean_embedding_error(
         The class whose component counts at each location; for "canonical" only.
     kernel : None, {"laplacian", "gaussian"} or Kernel, default=None
         As in :func:`kernel_calibration_error`.
-    notion : {"canonical", "top_label"} or Notion, default="canonical"
+    notion : {"canonical", "auto", "top_label"} or Notion, default="canonical"
         A notion with one problem.
     sample_weight, labels, pos_label
         As in :func:`kernel_calibration_error`. Weights average.
@@ -386,7 +386,7 @@ def _check_components(location_labels, problem, notion, points):
     """The column of the label of each location."""
     if location_labels is None:
         return None
-    if not isinstance(notion, Canonical):
+    if not isinstance(notion.for_columns(len(problem.classes)), Canonical):
         raise ValueError("location_labels name classes, and need notion='canonical'.")
     component = class_columns(check_y(location_labels, name="location_labels"), problem.classes)
     if len(component) != len(points):

@@ -197,7 +197,7 @@ def integrated_calibration_index(
     y_proba,
     *,
     quantile=None,
-    notion="canonical",
+    notion="auto",
     smoother=None,
     sample_weight=None,
     labels=None,
@@ -207,8 +207,8 @@ def integrated_calibration_index(
 
     With a smoother's estimate :math:`\hat C` of the calibrated forecast, each without the sample's
     own label, the mean of :math:`|\hat C_i - S_i|` (the integrated calibration index ICI of Austin
-    and Steyerberg), or a quantile of it: 0.5 is their E50, 0.9 their E90, 1 their Emax. For more
-    than two classes :math:`|\cdot|` is the total variation, half of the L1 distance.
+    and Steyerberg), or a quantile of it: 0.5 is their E50, 0.9 their E90, 1 their Emax. With
+    "canonical" :math:`|\cdot|` is the total variation, half of the L1 distance.
 
     It is the method "direct" in the L1 norm, so it is never negative and biased upward by the noise
     of :math:`\hat C`: a calibrated forecast has a positive index, and a more flexible smoother a
@@ -223,8 +223,9 @@ def integrated_calibration_index(
         Probability of the positive class, or of each class.
     quantile : float, default=None
         None for the mean; a number in [0, 1] for that (lower) quantile of the distances.
-    notion : {"canonical", "classwise", "top_label"} or Notion, default="canonical"
-        All classes at once; the mean of the index over one-vs-rest problems; or the confidence.
+    notion : {"auto", "canonical", "classwise", "top_label"} or Notion, default="auto"
+        "auto": the probability of the positive class for two classes, the top label for more;
+        "canonical": all classes at once; "classwise": the mean over one-vs-rest problems.
     smoother : None, {"kernel", "isotonic", "binning"}, Smoother or classifier, default=None
         Estimates C, as in :func:`proper_calibration_error`.
     sample_weight : array-like of shape (n_samples,), default=None

@@ -80,7 +80,7 @@ def proper_calibration_error(
         Probability of the positive class, or of each class. Rows sum to one.
     loss : {"brier", "log", "spherical"} or ProperScore, default="brier"
         The proper score.
-    notion : {"canonical", "classwise", "top_label"} or Notion, default="canonical"
+    notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
         All classes at once; the mean over one-vs-rest problems, each with the binary convention
         of the score; or the confidence against being right.
     smoother : None, {"kernel", "isotonic", "binning"}, Smoother or classifier, default=None

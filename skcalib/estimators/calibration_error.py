@@ -32,7 +32,7 @@ class CalibrationErrorEstimator(ClassifierInspector):
         What produces the probabilities. None: X holds them.
     loss : {"brier", "log", "spherical"} or ProperScore, default="brier"
         The proper score.
-    notion : {"canonical", "classwise", "top_label"} or Notion, default="canonical"
+    notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
         The notion of calibration.
     smoother : None, {"kernel", "isotonic", "binning"}, Smoother or classifier, default=None
         Estimates C, as in :func:`~skcalib.proper_calibration_error`.

@@ -49,7 +49,7 @@ class GroupingLossEstimator(ClassifierInspector):
         as X, such as the penultimate layer of a network. (Its own log-probabilities say little.)
     loss : {"brier", "log", "spherical"} or ProperScore, default="brier"
         The proper score.
-    notion : {"canonical", "classwise", "top_label"} or Notion, default="canonical"
+    notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
         Two classes: the positive class. Of a canonical problem of more classes, level sets are
         cells of the simplex cut at medians.
     partitioner : None, "stump", "kmeans" or estimator, default=None
@@ -230,7 +230,7 @@ class GroupingLossEstimator(ClassifierInspector):
         features = self._features(X)
         regions = None if regions is None else check_regions(regions, len(features))[rows]
         features = features[rows]
-        notion = resolve_notion(self.notion)
+        notion = resolve_notion(self.notion).for_columns(len(self.classes_))
         options = make_options(self, len(rows), regions is not None)
         tasks = (
             (

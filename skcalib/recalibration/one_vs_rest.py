@@ -414,8 +414,9 @@ class HistogramBinning(SmootherRecalibrator):
         What ``loss_before_`` and ``loss_after_`` are measured in.
     labels : array-like of shape (n_classes,), default=None
         The class of each column, needed where y may lack a class.
-    n_bins : int, default=15
-        Bins of each probability.
+    n_bins : int, "auto" or "cube_root", default=15
+        Bins of each probability; for ``strategy="uniform"`` also edges from 0 to 1. As in
+        :func:`~skcalib.calibration_error`.
     strategy : {"quantile", "uniform"}, default="quantile"
         Bins of equal mass or equal width.
 

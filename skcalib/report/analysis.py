@@ -466,7 +466,7 @@ def _error(key, data, run):
     notion = {}
     if key != "root_brier_score":
         binary = len(data["labels"]) == 2
-        notion = {"notion": "canonical" if binary else "top_label"}
+        notion = {"notion": "auto"}
         name += "" if binary else ", of the confidence"
     try:
         found = calibration_error_interval(**data, metric=key, **run, **notion)

@@ -212,7 +212,7 @@ def find_grouping(problem, features, refinement, level, random_state, n_jobs=Non
     )
     notes = [compared.note] if compared.note else []
     common = {
-        "notion": "canonical" if problem.forecast.shape[1] == 2 else "top_label",
+        "notion": "auto",
         "labels": problem.classes,
         "confidence_level": level,
         "n_jobs": n_jobs,

@@ -145,8 +145,8 @@ def hosmer_lemeshow_test(
     ----------
     y_true, y_proba
         As in :func:`spiegelhalter_test`.
-    n_bins : int, default=10
-        Bins; ties are never split, so there may be fewer.
+    n_bins : int, "auto" or "cube_root", default=10
+        Bins, as in :func:`calibration_error`; ties are never split, so there may be fewer.
     strategy : {"quantile", "uniform"}, default="quantile"
         Bins of equal mass ("deciles of risk") or of equal width.
     ddof : int, default=0

@@ -84,7 +84,7 @@ def compare_calibration(
         Probabilities of the two models.
     kernel : Kernel, str or None, default=None
         As in :func:`~skcalib.kernel_calibration_error`.
-    notion : {"canonical", "classwise", "top_label"} or Notion, default="canonical"
+    notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
         Which calibration.
     block_size : int, optional
         Samples of a block; the root of the number of samples, rounded down, by default. Larger

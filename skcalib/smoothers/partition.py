@@ -12,6 +12,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib.smoothers._base import Smoother
+from skcalib.theory.bounds import parse_bins
 
 
 class PartitionSmoother(Smoother):
@@ -133,8 +134,14 @@ class UniformBins(PartitionSmoother):
 
     Parameters
     ----------
-    n_bins : int, default=15
-        Bins per coordinate.
+    n_bins : int, "auto", "cube_root" or array-like of edges, default=15
+        Bins per coordinate. "auto" is :func:`~skcalib.optimal_n_bins` of the number of samples,
+        "cube_root" their cube root, rounded. An array lists the edges, increasing from 0 to 1.
+
+    Attributes
+    ----------
+    edges_ : ndarray
+        Inner edges of the bins of each coordinate.
 
     Examples
     --------
@@ -152,11 +159,11 @@ class UniformBins(PartitionSmoother):
         self.n_bins = n_bins
 
     def _fit_cells(self, forecast):
-        _check_n_bins(self.n_bins)
+        bins = parse_bins(self.n_bins, len(forecast))
+        self.edges_ = np.arange(1, bins) / bins if isinstance(bins, int) else bins[1:-1]
 
     def _cell_keys(self, forecast):
-        edges = np.arange(1, self.n_bins) / self.n_bins
-        return np.searchsorted(edges, _bin_coordinates(forecast), side="left")
+        return np.searchsorted(self.edges_, _bin_coordinates(forecast), side="left")
 
 
 def quantile_cuts(score, n_bins):
@@ -179,8 +186,8 @@ class QuantileBins(PartitionSmoother):
 
     Parameters
     ----------
-    n_bins : int, default=15
-        Bins per coordinate; fewer where there are fewer distinct values.
+    n_bins : int, "auto" or "cube_root", default=15
+        Bins per coordinate, as in `UniformBins`; fewer where there are fewer distinct values.
 
     Attributes
     ----------
@@ -200,9 +207,13 @@ class QuantileBins(PartitionSmoother):
         self.n_bins = n_bins
 
     def _fit_cells(self, forecast):
-        _check_n_bins(self.n_bins)
+        bins = parse_bins(self.n_bins, len(forecast))
+        if not isinstance(bins, int):
+            raise ValueError(
+                "Bins of equal mass have edges of their own: give edges to UniformBins."
+            )
         columns = _bin_coordinates(forecast).T
-        self.edges_ = [quantile_cuts(column, self.n_bins) for column in columns]
+        self.edges_ = [quantile_cuts(column, bins) for column in columns]
 
     def _cell_keys(self, forecast):
         columns = _bin_coordinates(forecast).T
@@ -233,11 +244,6 @@ class LevelSets(PartitionSmoother):
         _, first, inverse = np.unique(stacked, axis=0, return_index=True, return_inverse=True)
         # A new value of the forecast gets a new key, beyond the fitted levels.
         return first[inverse.ravel()[len(self.levels_) :]][:, None]
-
-
-def _check_n_bins(n_bins):
-    if not isinstance(n_bins, (int, np.integer)) or isinstance(n_bins, bool) or n_bins < 1:
-        raise ValueError(f"n_bins must be a whole number of at least 1, got {n_bins!r}.")
 
 
 # --- Cells cut at medians -------------------------------------------------------------------------

@@ -20,6 +20,9 @@ used for training, and the other one is used for testing.
 
 from dataclasses import dataclass
 from math import floor, log, sqrt
+from numbers import Integral
+
+import numpy as np
 
 from skcalib._validation import check_count, check_not_negative, look_up
 
@@ -73,6 +76,37 @@ def optimal_n_bins(n_samples, lipschitz=1.0):
     # The floating-point root of a cube may miss its integer by one rounding.
     n_bins += ((n_bins + 1) ** 3 <= cube) - (n_bins**3 > cube)
     return max(1, n_bins)
+
+
+def cube_root_bins(n_samples):
+    r"""Number of bins :math:`n^{1/3}`, rounded, at least 1: the rate of F24 without a constant."""
+    return max(1, round(n_samples ** (1 / 3)))
+
+
+#: Numbers of bins that depend on the number of samples alone, by the names that arguments accept.
+BIN_RULES = {"auto": optimal_n_bins, "cube_root": cube_root_bins}
+
+
+def parse_bins(n_bins, n_samples):
+    """`n_bins` of a public function -> the number of bins, or edges that increase from 0 to 1."""
+    if isinstance(n_bins, str) and n_bins in BIN_RULES:
+        return BIN_RULES[n_bins](n_samples)
+    message = "Edges given as n_bins must be numbers that increase strictly from 0 to 1."
+    try:
+        edges = None if np.ndim(n_bins) == 0 else np.array(n_bins, dtype=np.float64)
+    except (TypeError, ValueError) as error:  # lists of unequal lengths have no ndim either
+        raise ValueError(message) from error
+    if edges is None:
+        if isinstance(n_bins, Integral) and not isinstance(n_bins, bool) and n_bins >= 1:
+            return int(n_bins)
+        rules = ", ".join(map(repr, BIN_RULES))
+        raise ValueError(
+            f"n_bins must be a whole number of at least 1, {rules} or edges, got {n_bins!r}."
+        )
+    good = edges.ndim == 1 and len(edges) >= 2 and np.all(np.diff(edges) > 0)
+    if not (good and edges[0] == 0 and edges[-1] == 1):
+        raise ValueError(message)
+    return edges
 
 
 def ece_bias_bound(

@@ -21,9 +21,9 @@ from skcalib._validation import (
 )
 from skcalib.errors import calibration_error
 from skcalib.estimators._response import classifier_proba, fit_rows
-from skcalib.notions import Canonical, TopLabel
+from skcalib.notions import Auto
 from skcalib.recalibration._base import align_columns
-from skcalib.theory.bounds import LOG2, STRATEGIES, optimal_n_bins
+from skcalib.theory.bounds import BIN_RULES, LOG2, STRATEGIES
 
 NOTE = (
     "A plug-in estimate from k draws cannot exceed ln k, whatever the information is, and is no "
@@ -133,8 +133,8 @@ def evaluate_supersample(
         S and k: S k classifiers are trained.
     n_pairs : int, default=None
         Pairs n of a supersample, the size of each training set; by default half of the data.
-    n_bins : int or "auto", default="auto"
-        Bins; "auto" is :func:`optimal_n_bins` of n.
+    n_bins : int, "auto" or "cube_root", default="auto"
+        Bins; "auto" is :func:`optimal_n_bins` of n, "cube_root" its cube root, rounded.
     strategy : {"uniform", "quantile"}, default="uniform"
         Bins of equal width or of equal mass.
     response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
@@ -185,9 +185,9 @@ def evaluate_supersample(
     n_supersamples = check_count(n_supersamples, "n_supersamples")
     n_draws = check_count(n_draws, "n_draws")
     n_pairs = _check_pairs(n_pairs, len(y))
-    if isinstance(n_bins, str) and n_bins == "auto":
-        n_bins = optimal_n_bins(n_pairs)
-    n_bins = check_count(n_bins, "n_bins", kind="'auto' or a whole number")
+    if isinstance(n_bins, str) and n_bins in BIN_RULES:
+        n_bins = BIN_RULES[n_bins](n_pairs)
+    n_bins = check_count(n_bins, "n_bins", kind="'auto', 'cube_root' or a whole number")
     look_up(strategy, STRATEGIES, "strategy")
 
     # All random numbers are drawn before the parallel part.
@@ -270,7 +270,7 @@ def _evaluate_draw(estimator, X, y, rows, selection, *, classes, bins, response_
     model = fit_rows(estimator, X, y, train, None)
     proba = classifier_proba(model, take_rows(X, rows.ravel()), response_method=response_method)
     proba = align_columns(proba, model.classes_, classes)
-    notion = Canonical() if len(classes) == 2 else TopLabel()
+    notion = Auto()
     pair = next(iter(notion.problems(proba, one_hot(y[rows.ravel()], classes))))
     forecast, target = (array[:, 1].reshape(rows.shape) for array in pair)
     half, options = np.arange(len(rows)), {"notion": "canonical", "labels": [0, 1], **bins}

@@ -51,7 +51,7 @@ def world():
 def test_the_last_point_is_the_error_of_all_samples(name, world):
     y, proba = world.y[:800], world.y_proba[:800]
     (curve,) = draw(y, proba, errors=name, n_repeats=3).curves
-    value = ERRORS[name].function(y, proba)
+    value = ERRORS[name].function(y, proba, notion="top_label")
     assert curve.mean[-1] == pytest.approx(ERRORS[name].units(value), rel=1e-12)
     assert curve.low[-1] == curve.high[-1] == curve.mean[-1] and curve.size[-1] == 800
     assert np.all(curve.low <= curve.high) and len(curve.size) == 9 and curve.size[0] == 80
@@ -95,8 +95,8 @@ def test_a_notion_is_for_the_errors_of_the_table(world):
         for curve, error in zip(display.curves, ERRORS.values(), strict=True):
             value = error.function(y, proba, notion="classwise")
             assert curve.mean[-1] == pytest.approx(error.units(value), rel=1e-12)
-    rbs = draw(y, proba, errors="rbs", n_repeats=1).curves[0]
-    assert rbs.mean[-1] == pytest.approx(root_brier_score(y, proba), rel=1e-12)
+    own = draw(y, proba, errors=root_brier_score, n_repeats=1).curves[0]
+    assert own.mean[-1] == pytest.approx(root_brier_score(y, proba), rel=1e-12)
 
 
 def test_the_ece_of_calibrated_forecasts_falls_and_the_root_brier_score_does_not(world):
@@ -126,7 +126,7 @@ def test_the_prediction_explains_the_mean(options, weighted, world):
     weight = np.random.default_rng(1).uniform(0.2, 2, len(world.y)) if weighted else None
     (curve,) = draw(
         world.y, world.posterior, errors=error, sample_sizes=[464, 1500, 6000],
-        n_repeats=120, sample_weight=weight, band_level=0.68,
+        n_repeats=120, sample_weight=weight, confidence_level=0.68,
     ).curves  # fmt: skip
     noise = 3 * (curve.high - curve.low) / 2 / np.sqrt(120)
     assert np.all(np.abs(curve.mean - curve.prediction) < 0.04 * curve.prediction + noise)
@@ -315,8 +315,8 @@ def test_errors_of_every_form(world):
         ({"sample_sizes": 10}, "sample_sizes must be"),
         ({"sample_sizes": []}, "sample_sizes must be"),
         ({"n_repeats": 0}, "n_repeats must be a whole number"),
-        ({"band_level": 1}, "band_level must lie strictly between 0 and 1"),
-        ({"band_level": "90%"}, "band_level must lie"),
+        ({"confidence_level": 1}, "confidence_level must lie strictly between 0 and 1"),
+        ({"confidence_level": "90%"}, "confidence_level must lie"),
         ({"truth": {"TCE": 0.1}}, "truth must be a number, or a dict"),
         ({"truth": "0.1"}, "truth must be"),
         ({"ax": 3}, "ax must be a matplotlib Axes"),

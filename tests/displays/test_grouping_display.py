@@ -508,7 +508,7 @@ def test_hard_input_gives_a_picture(case, given):
     ("options", "words"),
     [
         ({"X": None}, "pass their features X, or regions="),
-        ({"notion": "canonical"}, "notion must be one of 'auto', 'top_label', 'classwise'"),
+        ({"notion": "canonical"}, "3 columns: use notion='top_label' or 'classwise'"),
         ({"notion": ClassGroups([[0], [1]])}, "3 columns: use notion='top_label' or 'classwise'"),
         ({"partitioner": "tree"}, "partitioner must be None, 'stump', 'kmeans'"),
         ({"confidence_level": 95}, "confidence_level must lie strictly between 0 and 1"),

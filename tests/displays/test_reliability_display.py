@@ -21,7 +21,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_validate
 from sklearn.svm import LinearSVC
 
-from skcalib import proper_calibration_error
+from skcalib import proper_calibration_error, reliability_bins
 from skcalib.datasets import make_tempered_simplex
 from skcalib.displays import ReliabilityDisplay
 from skcalib.displays._curves import make_curve
@@ -442,7 +442,7 @@ def test_hard_input_gives_a_picture(case, strategy, band):
     ("options", "words"),
     [
         ({"strategy": "bins"}, "strategy must be one of 'isotonic', 'quantile'"),
-        ({"notion": "each"}, "notion must be one of 'auto', 'top_label', 'classwise'"),
+        ({"notion": "each"}, "notion must be one of 'auto', 'canonical'"),
         ({"band": "both"}, "band must be 'auto', 'consistency', 'confidence' or None"),
         ({"confidence_level": 95}, "confidence_level must lie strictly between 0 and 1"),
         ({"n_resamples": 38}, "at least 39 for a band of level 0.95"),
@@ -529,3 +529,19 @@ def test_nothing_passed_in_is_modified(binary):
 def test_import_leaves_matplotlib_alone():
     code = "import sys, skcalib, skcalib.displays; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_bins_by_rule_and_by_edges():
+    data = make_tempered_simplex(1000, 2, random_state=0)
+    for strategy in ("quantile", "uniform"):
+        for rule, number in (("auto", 22), ("cube_root", 10)):
+            one, other = (
+                draw(data.y, data.y_proba, strategy=strategy, n_bins=n, band=None)
+                for n in (rule, number)
+            )
+            assert_array_equal(one.curves[0].prob_pred, other.curves[0].prob_pred)
+        edges = [0, 0.2, 0.7, 1]
+        display = draw(data.y, data.y_proba, strategy=strategy, n_bins=edges, band=None)
+        (bins,) = reliability_bins(data.y, data.y_proba, n_bins=edges)
+        assert_allclose(display.curves[0].prob_pred, bins.mean_score, rtol=1e-12)
+        assert_allclose(display.curves[0].prob_true, bins.mean_label, rtol=1e-12)

@@ -42,12 +42,14 @@ def golden(name, quantity):
 def test_golden_top_label(name):
     y, proba, rows = golden(name, "ece")
     for params, value in rows:
-        ece = calibration_error(y, proba, strategy="uniform", n_bins=params["bins"])
+        options = {"notion": "top_label", "strategy": "uniform", "n_bins": params["bins"]}
+        ece = calibration_error(y, proba, **options)
         assert ece == pytest.approx(value, rel=1e-9)
     for quantity, options in (
         ("tce2", {"norm": "l2", "strategy": "uniform"}),
         ("tce2sq_debiased_unclipped", {"norm": "l2", "squared": True, "strategy": "quantile"}),
     ):
+        options["notion"] = "top_label"
         y, proba, rows = golden(name, quantity)
         assert len(rows) == 2
         for params, value in rows:
@@ -60,7 +62,7 @@ def test_golden_top_label(name):
             chunks = np.array_split(np.sort(proba.max(axis=1)), params["bins"])
             options["n_bins"] = [0, *(chunk[-1] for chunk in chunks[:-1]), 1]
             found = calibration_error(y, proba, **options)
-            (bins,) = reliability_bins(y, proba, n_bins=options["n_bins"])
+            (bins,) = reliability_bins(y, proba, notion="top_label", n_bins=options["n_bins"])
             label = bins.mean_label * (1 - bins.mean_label) / (bins.mass - 1)
             shares = bins.mass / bins.mass.sum()
             assert found - shares @ label == pytest.approx(value, rel=1e-9)
@@ -137,7 +139,7 @@ def test_golden_binary():
 def test_golden_kolmogorov_smirnov(name):
     y, proba, rows = golden(name, "ks_ties_merged")
     for _, value in rows:
-        assert ks_calibration_error(y, proba) == pytest.approx(value, rel=1e-9)
+        assert ks_calibration_error(y, proba, notion="top_label") == pytest.approx(value, rel=1e-9)
 
 
 def edges_of(p, n_bins, strategy):
@@ -159,7 +161,7 @@ def plain_error(y, p, edges, norm):
 
 @pytest.mark.parametrize("norm", ["l1", "l2", "max"])
 @pytest.mark.parametrize("strategy", ["uniform", "quantile"])
-@pytest.mark.parametrize("n_bins", [1, 7, 15, "auto", (0, 0.3, 0.31, 1)])
+@pytest.mark.parametrize("n_bins", [1, 7, 15, "auto", "cube_root", (0, 0.3, 0.31, 1)])
 def test_against_masks(norm, strategy, n_bins):
     rng = np.random.default_rng(0)
     p = np.round(rng.beta(0.5, 0.5, 900), 2)
@@ -381,9 +383,9 @@ def test_cumulative_curve():
         ({"debiased": True}, "debiased=True needs norm='l2'"),
         ({"norm": "max", "debiased": True}, "no unbiased correction"),
         ({"strategy": "kmeans"}, "strategy must be"),
-        ({"n_bins": 0}, "n_bins must be at least 1"),
-        ({"n_bins": 2.5}, "n_bins must be at least 1"),
-        ({"n_bins": "many"}, "n_bins must be 'auto'"),
+        ({"n_bins": 0}, "n_bins must be a whole number of at least 1"),
+        ({"n_bins": 2.5}, "n_bins must be a whole number of at least 1"),
+        ({"n_bins": "many"}, "'auto', 'cube_root' or edges, got 'many'"),
         ({"n_bins": [0, 0.5]}, "from 0 to 1"),
         ({"n_bins": [0, 0.5, 0.5, 1]}, "from 0 to 1"),
         ({"notion": "canonical"}, "needs problems of two columns"),
@@ -392,7 +394,7 @@ def test_cumulative_curve():
         ({"notion": Classwise(), "reduce": "sum"}, "reduce is for notion='classwise'"),
         ({"norm": ["l1"]}, "norm must be"),
         ({"strategy": ["uniform"]}, "strategy must be"),
-        ({"n_bins": True}, "n_bins must be at least 1"),
+        ({"n_bins": True}, "n_bins must be a whole number of at least 1"),
         ({"n_bins": ["a", "b"]}, "Edges given as n_bins must be numbers"),
         ({"n_bins": [0, np.nan, 1]}, "Edges given as n_bins must be numbers"),
     ],

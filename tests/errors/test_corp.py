@@ -327,9 +327,13 @@ def test_kinds_of_input(multiclass):
 @pytest.mark.parametrize(
     ("function", "options", "words"),
     [
-        (corp_decomposition, {}, "belongs to a binary event, but Canonical.* gives 3 columns"),
+        (
+            corp_decomposition,
+            {"notion": "canonical"},
+            "belongs to a binary event, but Canonical.* gives 3 columns",
+        ),
         (corp_bands, {"notion": TopK(2)}, "TopK.k=2. gives 3 columns: use notion='top_label'"),
-        (corp_test, {"notion": "each"}, "notion must be one of 'canonical'"),
+        (corp_test, {"notion": "each"}, "notion must be one of 'auto', 'canonical'"),
         (corp_decomposition, {"loss": "hinge"}, "loss must be one of 'brier'"),
         (corp_bands, {"band": "both"}, "band must be 'consistency' or 'confidence', got 'both'"),
         (corp_bands, {"n_resamples": 38}, "at least 39 for a band of level 0.95"),

@@ -499,7 +499,10 @@ def test_refusals_of_sharpness(grouping, arguments, words):
         ({"loss": Brier}, "loss must be one of"),
         ({"loss": TotalVariation()}, "loss must be one of .* or a ProperScore"),
         ({"loss": DawidSebastiani()}, "means and variances, not class probabilities"),
-        ({"notion": "marginal"}, "notion must be one of 'canonical', 'classwise', 'top_label'"),
+        (
+            {"notion": "marginal"},
+            "notion must be one of 'auto', 'canonical', 'classwise', 'top_label'",
+        ),
         ({"notion": TopK(7)}, r"TopK\(k=7\) needs at least 7 classes"),
         ({"notion": ClassGroups([[0, 9]])}, "groups name columns"),
         (

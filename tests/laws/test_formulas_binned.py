@@ -113,6 +113,14 @@ def test_bins_at_the_door():
     )
     assert check_bins(1, "quantile", 3) == 1
     assert check_bins("auto", "quantile", 1000) == optimal_n_bins(1000) == 22
+    assert [check_bins("cube_root", "quantile", n) for n in (1, 3, 4, 1000, 1200)] == [
+        1,
+        1,
+        2,
+        10,
+        11,
+    ]
+    assert len(check_bins("cube_root", "uniform", 1000)) == 11
     np.testing.assert_array_equal(check_bins(np.int64(2), "uniform", 100), [0, 0.5, 1])
     np.testing.assert_array_equal(check_bins("auto", "uniform", 100), np.arange(11) / 10)
     given = [0, 0.5, 1]
@@ -121,6 +129,9 @@ def test_bins_at_the_door():
     assert check_bins(np.array([0.0, 1.0]), "uniform", 3).tolist() == [0, 1]
     edges = np.array([0.0, 0.5, 1.0])
     assert check_bins(edges, "uniform", 3) is not edges  # nobody can move them later
+
+
+WRONG = "n_bins must be a whole number of at least 1, 'auto', 'cube_root' or edges, got "
 
 
 @pytest.mark.parametrize(
@@ -139,11 +150,11 @@ def test_edges_that_are_none(n_bins):
     [
         ((5, "kmeans", 9), "strategy must be 'quantile' or 'uniform', got 'kmeans'."),
         ((5, ["uniform"], 9), "strategy must be 'quantile' or 'uniform', got ['uniform']."),
-        (("many", "uniform", 9), "n_bins must be 'auto', a whole number or edges, got 'many'."),
-        ((0, "uniform", 9), "n_bins must be at least 1, got 0."),
-        ((True, "quantile", 9), "n_bins must be at least 1, got True."),
-        ((2.0, "uniform", 9), "n_bins must be at least 1, got 2.0."),
-        ((None, "uniform", 9), "n_bins must be at least 1, got None."),
+        (("many", "uniform", 9), f"{WRONG}'many'."),
+        ((0, "uniform", 9), f"{WRONG}0."),
+        ((True, "quantile", 9), f"{WRONG}True."),
+        ((2.0, "uniform", 9), f"{WRONG}2.0."),
+        ((None, "uniform", 9), f"{WRONG}None."),
     ],
 )
 def test_words_of_refused_bins(arguments, message):

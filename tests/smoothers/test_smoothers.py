@@ -86,6 +86,20 @@ def test_uniform_bins_of_many_classes_are_products():
     assert smoother.n_cells_ == 3 and smoother.cells_[0] == smoother.cells_[1]
 
 
+def test_bins_by_rule_and_by_edges():
+    rng = np.random.default_rng(0)
+    p = pairs(rng.random(1000))
+    for bins in (UniformBins, QuantileBins):
+        for rule, number in (("auto", 22), ("cube_root", 10)):
+            np.testing.assert_array_equal(
+                bins(rule).fit(p, p).cells_, bins(number).fit(p, p).cells_
+            )
+    edges = [0, 0.2, 0.7, 1]
+    cells = UniformBins(edges).fit(p, p)
+    np.testing.assert_array_equal(cells.cells_, np.searchsorted(edges[1:-1], p[:, 1]))
+    np.testing.assert_array_equal(cells.edges_, edges[1:-1])
+
+
 @pytest.mark.parametrize("n_bins", [1, 2, 3, 7, 20, 50])
 def test_quantile_bins_are_cut_at_order_statistics(n_bins):
     """u_b = p_(floor(n b / B)); bins are right-closed (F24)."""
@@ -428,9 +442,11 @@ F, T = pairs(P8), pairs(Y8)
 @pytest.mark.parametrize(
     ("use", "words"),
     [
-        (lambda: UniformBins(0).fit(F, T), "n_bins must be a whole number of at least 1, got 0"),
+        (lambda: UniformBins(0).fit(F, T), "n_bins must be a whole number of at least 1"),
         (lambda: UniformBins(2.5).fit(F, T), "n_bins must be a whole number"),
-        (lambda: QuantileBins("auto").fit(F, T), "n_bins must be a whole number"),
+        (lambda: QuantileBins("many").fit(F, T), "n_bins must be a whole number"),
+        (lambda: QuantileBins([0, 0.5, 1]).fit(F, T), "give edges to UniformBins"),
+        (lambda: UniformBins([0, 0.5]).fit(F, T), "Edges given as n_bins must be numbers"),
         (lambda: DirichletKernel(0.0).fit(F, T), "bandwidth must be positive"),
         (lambda: DirichletKernel(np.inf).fit(F, T), "bandwidth must be positive and finite"),
         (lambda: DirichletKernel("silverman").fit(F, T), "bandwidth must be 'loo', 'risk'"),

@@ -299,7 +299,7 @@ def test_records_are_frozen_and_brief():
         ({"n_pairs": 0}, "n_pairs must be a whole number"),
         ({"n_draws": 0}, "n_draws must be a whole number"),
         ({"n_supersamples": 1.5}, "n_supersamples must be a whole number"),
-        ({"n_bins": "many"}, "n_bins must be 'auto' or a whole number"),
+        ({"n_bins": "many"}, "n_bins must be 'auto', 'cube_root' or a whole number"),
         ({"strategy": "kmeans"}, "strategy must be one of"),
         ({"response_method": "predict"}, "response_method must be one of"),
         ({"y": np.zeros(40, dtype=int)}, "y holds one class, 0"),
