@@ -10,10 +10,20 @@ from skcalib.smoothers import (
     LogitSmoother,
     QuantileBins,
     Smoother,
+    SplineSmoother,
+    UniformBins,
 )
 
 METHODS = ("auto", "risk", "direct", "cross")
-SMOOTHERS = {"kernel": DirichletKernel, "isotonic": IsotonicSmoother, "binning": QuantileBins}
+#: Smoothers by name, for the errors and for the curves of diagrams; "binning" is "quantile".
+SMOOTHERS = {
+    "isotonic": IsotonicSmoother,
+    "quantile": QuantileBins,
+    "uniform": UniformBins,
+    "smooth": SplineSmoother,
+    "kernel": DirichletKernel,
+    "binning": QuantileBins,
+}
 
 
 def resolve_loss(loss):

@@ -3,6 +3,13 @@
 import numpy as np
 
 
+def frame_of(record, columns, **others):
+    """Data frame of attributes of a record, named `columns`, after `others`; needs pandas."""
+    import pandas as pd
+
+    return pd.DataFrame({**others, **{name: getattr(record, name) for name in columns}})
+
+
 def record_text(interval):
     """Estimate [low, high], with three decimals or more, see `decimals_of`."""
     decimals = decimals_of(interval)

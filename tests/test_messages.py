@@ -201,7 +201,7 @@ FUNCTIONS = [
         s.proper_calibration_error,
         (Y, P),
         {"smoother": "kern"},
-        r"smoother must be one of 'kernel', 'isotonic', 'binning' or a Smoother, got 'kern'\.",
+        r"smoother must be one of 'isotonic', 'quantile', 'uniform', got 'kern'\.",
     ),
     (
         s.proper_calibration_error,

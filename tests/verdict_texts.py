@@ -215,12 +215,12 @@ def _of_groups(found, verdict):
     if any(a["harm"] < b["harm"] - 1e-12 for a, b in pairwise(named)):
         told.append("groups are not sorted by harm")
     for one in named:
-        if (one["difference"] > 0) != (one["observed"] > one["expected"]):
-            told.append(f"{one['rule']}: difference {one['difference']} has the wrong sign")
+        if (one["estimate"] > 0) != (one["observed"] > one["expected"]):
+            told.append(f"{one['rule']}: difference {one['estimate']} has the wrong sign")
         if (
             one["low"] <= 0 <= one["high"]
             and one["low"] < one["high"]
-            and (one["low"] <= one["difference"] <= one["high"])
+            and (one["low"] <= one["estimate"] <= one["high"])
         ):
             told.append(f"{one['rule']} is named, and its interval holds zero")
     return told

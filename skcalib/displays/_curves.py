@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.base import clone
 
-from skcalib._arguments import resolve_notion
+from skcalib._arguments import SMOOTHERS, resolve_notion
 from skcalib._formatting import nonnegative_text
 from skcalib._validation import check_confidence_level, look_up
 from skcalib.error_intervals.methods import proper_interval
@@ -78,17 +78,17 @@ def check_options(strategy, n_bins, notion, band, confidence_level, n_resamples)
     """Arguments of `ReliabilityDisplay` -> `CurveOptions`."""
     size = DEFAULT_BINS if n_bins is None else n_bins
     edges = not np.isscalar(size)  # which leave nothing to the strategy
+
+    def of_equal_mass():
+        return UniformBins(size) if edges else QuantileBins(size)
+
     binned = {
-        "quantile": lambda: UniformBins(size) if edges else QuantileBins(size),
+        "quantile": of_equal_mass,
         "uniform": lambda: UniformBins(size),
+        "binning": of_equal_mass,
     }
-    strategies = {
-        "isotonic": IsotonicSmoother,
-        **binned,
-        "kernel": lambda: DirichletKernel("risk", "loss"),
-        "smooth": SplineSmoother,
-    }
-    smoother = look_up(strategy, strategies, "strategy", kind=Smoother)
+    options = {**binned, "kernel": lambda: DirichletKernel("risk", "loss")}
+    smoother = look_up(strategy, {**SMOOTHERS, **options}, "strategy", kind=Smoother)
     if n_bins is not None and not (isinstance(strategy, str) and strategy in binned):
         raise ValueError(
             f"n_bins={n_bins!r} is for strategy='quantile' or 'uniform', but strategy is "

@@ -123,7 +123,7 @@ class DecompositionDisplay:
             The proper score.
         notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
             The notion of calibration.
-        smoother : None, {"kernel", "isotonic", "binning"}, Smoother or classifier, default=None
+        smoother : None, str, Smoother or classifier, default=None
             The calibration curve, as in `CalibrationErrorEstimator`.
         grouping : {"partition", "risk"}, GroupingLossEstimator or None, default="partition"
             What estimates the grouping loss: a method of `GroupingLossEstimator`, or an estimator

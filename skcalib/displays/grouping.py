@@ -166,7 +166,7 @@ class GroupingDisplay:
             predicted class otherwise; the confidence; or a panel for each of at most 25 classes.
         loss : {"brier", "log", "spherical"} or ProperScore, default="brier"
             The proper score of the numbers in the title.
-        smoother : None, {"kernel", "isotonic", "binning"}, Smoother or classifier, default=None
+        smoother : None, str, Smoother or classifier, default=None
             The continuous calibration curve behind the grouping loss, as in
             `GroupingLossEstimator`.
         confidence_level : float, default=0.95

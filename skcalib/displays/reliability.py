@@ -127,7 +127,7 @@ class ReliabilityDisplay:
         notion="auto",
         band="auto",
         confidence_level=0.95,
-        n_resamples=200,
+        n_resamples=500,
         random_state=0,
         sample_weight=None,
         labels=None,
@@ -158,7 +158,7 @@ class ReliabilityDisplay:
             and "consistency" for other curves.
         confidence_level : float, default=0.95
             Level of the band, pointwise, and of the interval in the legend.
-        n_resamples : int, default=200
+        n_resamples : int, default=500
             Draws of labels behind a band, at least 2 / (1 - confidence_level) - 1.
         random_state : int, RandomState instance or None, default=0
             Seed of the draws.
@@ -216,7 +216,7 @@ class ReliabilityDisplay:
         notion="auto",
         band="auto",
         confidence_level=0.95,
-        n_resamples=200,
+        n_resamples=500,
         random_state=0,
         sample_weight=None,
         pos_label=None,
@@ -299,7 +299,7 @@ class ReliabilityDisplay:
         notion="auto",
         band=None,
         confidence_level=0.95,
-        n_resamples=200,
+        n_resamples=500,
         random_state=0,
         sample_weight=None,
         pos_label=None,

@@ -65,7 +65,7 @@ def calibration_error_interval(
     metric="brier",
     confidence_level=0.95,
     method="auto",
-    n_resamples=1000,
+    n_resamples=500,
     sample_weight=None,
     labels=None,
     pos_label=None,
@@ -122,7 +122,7 @@ def calibration_error_interval(
         "jackknife" leaves out groups, "subsampling" takes subsets of :math:`n^{2/3}` samples and
         rescales by roots of sizes, "bootstrap" is the percentile interval, never valid, for
         comparison.
-    n_resamples : int, default=1000
+    n_resamples : int, default=500
         Draws of the noise, subsets, resamples, or draws of labels.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights, which average; they are not repetitions.

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import erf
 
 from skcalib._arguments import resolve_notion
+from skcalib._formatting import frame_of
 from skcalib.notions import Classwise, check_events
 from skcalib.smoothers.partition import quantile_cuts
 from skcalib.theory.bounds import parse_bins
@@ -50,6 +51,19 @@ class ReliabilityBins:
     def gap(self):
         """Signed miscalibration of each bin."""
         return self.mean_label - self.mean_score
+
+    def to_frame(self):
+        """One row per bin that holds samples; needs pandas.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns: ``bin``, the edges ``left`` and ``right``, ``mass``,
+            ``mean_score``, ``mean_label``, ``gap`` and ``gap_variance``.
+        """
+        ends = {"left": self.edges[self.index], "right": self.edges[self.index + 1]}
+        names = ("mass", "mean_score", "mean_label", "gap", "gap_variance")
+        return frame_of(self, names, bin=self.index, **ends)
 
 
 def calibration_error(

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skcalib._arguments import resolve_loss, resolve_notion
+from skcalib._formatting import frame_of
 from skcalib._parallel import draw_each, run_each
 from skcalib._validation import check_confidence_level, check_count, draw_codes
 from skcalib.errors.isotonic_curve import (
@@ -48,6 +49,16 @@ class CorpCurve:
     weight: np.ndarray
     block: np.ndarray
 
+    def to_frame(self):
+        """One row per distinct forecast; needs pandas.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns: ``forecast``, ``recalibrated``, ``weight`` and ``block``.
+        """
+        return frame_of(self, ("forecast", "recalibrated", "weight", "block"))
+
 
 @dataclass(frozen=True, eq=False)
 class CorpDecomposition:
@@ -74,6 +85,24 @@ class CorpDecomposition:
     uncertainties: np.ndarray = field(repr=False)
     curves: tuple = field(repr=False)
 
+    def to_frame(self):
+        """One row per binary event; needs pandas.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns: ``event``, ``score``, ``miscalibration``, ``discrimination``
+            and ``uncertainty``.
+        """
+        terms = {
+            "event": [curve.event for curve in self.curves],
+            "score": self.scores,
+            "miscalibration": self.miscalibrations,
+            "discrimination": self.discriminations,
+            "uncertainty": self.uncertainties,
+        }
+        return frame_of(self, (), **terms)
+
 
 def corp_decomposition(
     y_true,
@@ -84,6 +113,7 @@ def corp_decomposition(
     sample_weight=None,
     labels=None,
     pos_label=None,
+    n_jobs=None,
 ):
     r"""Decompose a mean score by isotonic regression: CORP (D21).
 
@@ -136,6 +166,8 @@ def corp_decomposition(
         The class of each column of `y_proba`; needed where `y_true` may lack a class.
     pos_label : label, default=None
         The positive class of a binary problem; by default the last in order.
+    n_jobs : int, default=None
+        Events of the notion at a time; the result does not depend on it.
 
     Returns
     -------
@@ -184,7 +216,7 @@ def corp_decomposition(
         y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
     )
     events = binary_events(problem, pos_label, notion)
-    found = run_each(_decompose_event, ((score, *event) for event in events))
+    found = run_each(_decompose_event, ((score, *event) for event in events), n_jobs=n_jobs)
     terms, curves = zip(*found, strict=True)
     columns = np.array(terms).T
     totals = columns.mean(axis=1) if notion.reduce == "mean" else columns.sum(axis=1)
@@ -259,6 +291,16 @@ class CorpBand:
     low: np.ndarray
     high: np.ndarray
 
+    def to_frame(self):
+        """One row per forecast; needs pandas.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns: ``forecast``, ``recalibrated``, ``low`` and ``high``.
+        """
+        return frame_of(self, ("forecast", "recalibrated", "low", "high"))
+
 
 def corp_bands(
     y_true,
@@ -267,8 +309,8 @@ def corp_bands(
     band="consistency",
     notion="auto",
     confidence_level=0.95,
-    n_resamples=200,
-    random_state=None,
+    n_resamples=500,
+    random_state=0,
     sample_weight=None,
     labels=None,
     pos_label=None,
@@ -305,9 +347,9 @@ def corp_bands(
         As in :func:`corp_decomposition`: which binary events have a curve.
     confidence_level : float, default=0.95
         Level of each point.
-    n_resamples : int, default=200
+    n_resamples : int, default=500
         Draws B of the consistency band, at least 2 / (1 - confidence_level) - 1.
-    random_state : int, RandomState instance or None, default=None
+    random_state : int, RandomState instance or None, default=0
         Seed of the draws. The result does not depend on `n_jobs`.
     sample_weight : array-like of shape (n_samples,), default=None
         Fixed weights of the averages: a sample is one label whatever its weight, so that unequal
@@ -395,8 +437,8 @@ def corp_test(
     *,
     loss="brier",
     notion="auto",
-    n_resamples=200,
-    random_state=None,
+    n_resamples=500,
+    random_state=0,
     sample_weight=None,
     labels=None,
     pos_label=None,
@@ -420,9 +462,9 @@ def corp_test(
     ----------
     y_true, y_proba, loss, notion, sample_weight, labels, pos_label
         As in :func:`corp_decomposition`; weights stay with their samples.
-    n_resamples : int, default=200
+    n_resamples : int, default=500
         Number of draws B. The smallest p-value is 1 / (1 + B).
-    random_state : int, RandomState instance or None, default=None
+    random_state : int, RandomState instance or None, default=0
         Seed. The result does not depend on `n_jobs`.
     n_jobs : int or None, default=None
         Draws in parallel.

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skcalib._arguments import resolve_notion
+from skcalib._formatting import frame_of
 from skcalib.notions import check_events
 
 
@@ -26,6 +27,16 @@ class CumulativeCurve:
     score: np.ndarray
     share: np.ndarray
     difference: np.ndarray
+
+    def to_frame(self):
+        """One row per distinct score; needs pandas.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns: ``score``, ``share`` and ``difference``.
+        """
+        return frame_of(self, ("score", "share", "difference"))
 
 
 def ks_calibration_error(

@@ -8,6 +8,7 @@ from scipy.special import expit
 from scipy.stats import t as student
 
 from skcalib._arguments import resolve_notion, resolve_smoother
+from skcalib._formatting import frame_of
 from skcalib._validation import check_confidence_level
 from skcalib.errors.proper import smooth_notion
 from skcalib.inference import MeanInterval, effective_size
@@ -32,6 +33,20 @@ class CalibrationInterceptSlope:
     in_the_large: MeanInterval
     intercept: MeanInterval
     slope: MeanInterval
+
+    def to_frame(self):
+        """One row per estimate; needs pandas.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns: ``quantity`` ("in_the_large", "intercept" or "slope"),
+            ``estimate``, ``low``, ``high`` and ``standard_error``.
+        """
+        names = ("in_the_large", "intercept", "slope")
+        found = [vars(getattr(self, name)) for name in names]
+        table = {key: [one[key] for one in found] for key in found[0]}
+        return frame_of(self, (), quantity=names, **table)
 
     def __str__(self):
         return f"In the large {self.in_the_large}, intercept {self.intercept}, slope {self.slope}"
@@ -202,6 +217,7 @@ def integrated_calibration_index(
     sample_weight=None,
     labels=None,
     pos_label=None,
+    n_jobs=None,
 ):
     r"""Distance of the forecasts from a smooth calibration curve: mean, median, maximum.
 
@@ -226,7 +242,7 @@ def integrated_calibration_index(
     notion : {"auto", "canonical", "classwise", "top_label"} or Notion, default="auto"
         "auto": the probability of the positive class for two classes, the top label for more;
         "canonical": all classes at once; "classwise": the mean over one-vs-rest problems.
-    smoother : None, {"kernel", "isotonic", "binning"}, Smoother or classifier, default=None
+    smoother : None, str, Smoother or classifier, default=None
         Estimates C, as in :func:`proper_calibration_error`.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the mean or the quantile, and of the smoother.
@@ -234,6 +250,8 @@ def integrated_calibration_index(
         The class of each column of `y_proba`; needed where `y_true` may lack a class.
     pos_label : label, default=None
         The class that a `y_proba` of shape (n_samples,) refers to; by default the last in order.
+    n_jobs : int, default=None
+        Problems of the notion at a time; the result does not depend on it.
 
     Returns
     -------
@@ -271,9 +289,9 @@ def integrated_calibration_index(
     problem = check_problem(
         y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
     )
-    notion = resolve_notion(notion)
+    notion, smoother = resolve_notion(notion), resolve_smoother(smoother)
     indices = []
-    for one in smooth_notion(problem, notion=notion, smoother=resolve_smoother(smoother)):
+    for one in smooth_notion(problem, notion=notion, smoother=smoother, n_jobs=n_jobs):
         distance = TotalVariation().divergence(one.conditional, one.forecast)
         if quantile is None:
             indices.append(weighted_mean(distance, one.weight))

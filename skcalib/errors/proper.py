@@ -24,6 +24,7 @@ from scipy.special import softmax
 from sklearn.base import clone
 
 from skcalib._arguments import resolve_loss, resolve_method, resolve_notion, resolve_smoother
+from skcalib._formatting import frame_of
 from skcalib._parallel import run_each
 from skcalib._validation import (
     check_features,
@@ -50,6 +51,7 @@ def proper_calibration_error(
     sample_weight=None,
     labels=None,
     pos_label=None,
+    n_jobs=None,
 ):
     r"""Calibration error of a proper score: how much loss a perfect recalibration would save.
 
@@ -83,9 +85,10 @@ def proper_calibration_error(
     notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
         All classes at once; the mean over one-vs-rest problems, each with the binary convention
         of the score; or the confidence against being right.
-    smoother : None, {"kernel", "isotonic", "binning"}, Smoother or classifier, default=None
-        Estimates C. None is `LogitSmoother`; a scikit-learn classifier is cross-fitted on the
-        forecasts (`CrossFitted`).
+    smoother : None, str, Smoother or classifier, default=None
+        Estimates C. None is `LogitSmoother`; "isotonic", "quantile" (or "binning"), "uniform",
+        "smooth" and "kernel" are the smoothers of these names, as ``strategy=`` of diagrams; a
+        scikit-learn classifier is cross-fitted on the forecasts (`CrossFitted`).
     method : {"auto", "risk", "direct", "cross"}, default="auto"
         See above.
     sample_weight : array-like of shape (n_samples,), default=None
@@ -94,6 +97,8 @@ def proper_calibration_error(
         The class of each column of `y_proba`; needed where `y_true` may lack a class.
     pos_label : label, default=None
         The class that a `y_proba` of shape (n_samples,) refers to; by default the last in order.
+    n_jobs : int, default=None
+        Problems of the notion at a time; the result does not depend on it.
 
     Returns
     -------
@@ -131,7 +136,9 @@ def proper_calibration_error(
     problem = check_problem(
         y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
     )
-    terms = proper_terms(problem, loss=loss, notion=notion, smoother=smoother, method=method)
+    terms = proper_terms(
+        problem, loss=loss, notion=notion, smoother=smoother, method=method, n_jobs=n_jobs
+    )
     return terms.mean("calibration")
 
 
@@ -146,6 +153,7 @@ def refinement_loss(
     sample_weight=None,
     labels=None,
     pos_label=None,
+    n_jobs=None,
 ):
     r"""Refinement: the loss that is left when the forecasts are perfectly recalibrated.
 
@@ -160,7 +168,7 @@ def refinement_loss(
 
     Parameters
     ----------
-    y_true, y_proba, loss, notion, smoother, sample_weight, labels, pos_label
+    y_true, y_proba, loss, notion, smoother, sample_weight, labels, pos_label, n_jobs
         As in :func:`~skcalib.proper_calibration_error`.
     method : {"auto", "risk", "direct", "cross"}, default="auto"
         As in :func:`proper_calibration_error`; "direct" is the same as "risk" here.
@@ -186,7 +194,9 @@ def refinement_loss(
     problem = check_problem(
         y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
     )
-    terms = proper_terms(problem, loss=loss, notion=notion, smoother=smoother, method=method)
+    terms = proper_terms(
+        problem, loss=loss, notion=notion, smoother=smoother, method=method, n_jobs=n_jobs
+    )
     return terms.mean("refinement")
 
 
@@ -202,6 +212,7 @@ def sharpness(
     sample_weight=None,
     labels=None,
     pos_label=None,
+    n_jobs=None,
 ):
     r"""Sharpness (resolution): how much of the label's uncertainty the forecasts explain.
 
@@ -214,7 +225,7 @@ def sharpness(
 
     Parameters
     ----------
-    y_true, y_proba, loss, notion, smoother, method, sample_weight, labels, pos_label
+    y_true, y_proba, loss, notion, smoother, method, sample_weight, labels, pos_label, n_jobs
         As in :func:`proper_calibration_error`; for refinement as in :func:`refinement_loss`. With
         ``transform="simplex"``, `y_proba` is any real array of shape (n_samples, n_features),
         `labels` lists the classes in any order, `notion` must be "canonical", `method` must be
@@ -255,7 +266,9 @@ def sharpness(
         )
     else:
         raise ValueError(f"transform must be None or 'simplex', got {transform!r}.")
-    terms = proper_terms(problem, loss=loss, notion=notion, smoother=smoother, method=method)
+    terms = proper_terms(
+        problem, loss=loss, notion=notion, smoother=smoother, method=method, n_jobs=n_jobs
+    )
     return terms.uncertainty - terms.mean("refinement")
 
 
@@ -320,6 +333,18 @@ class ScoreDecomposition:
     sharpness: float
     uncertainty: float
 
+    def to_frame(self):
+        """One row, for a table of several models; needs pandas.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns: ``loss``, ``calibration``, ``refinement``, ``sharpness`` and
+            ``uncertainty``.
+        """
+        names = ("loss", "calibration", "refinement", "sharpness", "uncertainty")
+        return frame_of(self, (), **{name: [getattr(self, name)] for name in names})
+
 
 def score_decomposition(
     y_true,
@@ -332,6 +357,7 @@ def score_decomposition(
     sample_weight=None,
     labels=None,
     pos_label=None,
+    n_jobs=None,
 ):
     r"""Decompose the mean loss: calibration + uncertainty - sharpness.
 
@@ -345,7 +371,7 @@ def score_decomposition(
 
     Parameters
     ----------
-    y_true, y_proba, loss, notion, smoother, sample_weight, labels, pos_label
+    y_true, y_proba, loss, notion, smoother, sample_weight, labels, pos_label, n_jobs
         As in :func:`~skcalib.proper_calibration_error`.
     method : {"auto", "risk", "cross"}, default="auto"
         As in :func:`proper_calibration_error`. "direct" is refused: its terms do not add up.
@@ -379,7 +405,9 @@ def score_decomposition(
         y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
     )
     return decompose(
-        proper_terms(problem, loss=loss, notion=notion, smoother=smoother, method=method)
+        proper_terms(
+            problem, loss=loss, notion=notion, smoother=smoother, method=method, n_jobs=n_jobs
+        )
     )
 
 

@@ -34,7 +34,7 @@ class CalibrationErrorEstimator(ClassifierInspector):
         The proper score.
     notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
         The notion of calibration.
-    smoother : None, {"kernel", "isotonic", "binning"}, Smoother or classifier, default=None
+    smoother : None, str, Smoother or classifier, default=None
         Estimates C, as in :func:`~skcalib.proper_calibration_error`.
     method : {"auto", "risk", "direct", "cross"}, default="auto"
         How the error is read off the smoother, as in :func:`~skcalib.proper_calibration_error`.
@@ -48,7 +48,7 @@ class CalibrationErrorEstimator(ClassifierInspector):
         With ``estimator=None``, the class of each column of X, needed where y may lack a class.
     n_jobs : int, default=None
         Folds, and problems of the notion, in parallel.
-    random_state : int, RandomState instance or None, default=None
+    random_state : int, RandomState instance or None, default=0
         Seed of the default smoother, or of one named by a string; None keeps its own default,
         which is fixed. A smoother object keeps its own seed.
 
@@ -113,7 +113,7 @@ class CalibrationErrorEstimator(ClassifierInspector):
         response_method="auto",
         labels=None,
         n_jobs=None,
-        random_state=None,
+        random_state=0,
     ):
         self.estimator = estimator
         self.loss = loss

@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._arguments import resolve_loss
+from skcalib._formatting import frame_of
 from skcalib._validation import one_hot
 from skcalib.inference import (
     MeanInterval,
@@ -59,6 +60,24 @@ class RecalibratorSelection:
     best: str
     chosen: str
     gain: MeanInterval
+
+    def to_frame(self):
+        """One row per candidate, from simple to complex; needs pandas.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns: ``name``, ``loss``, ``difference``, ``standard_error`` and
+            ``chosen``.
+        """
+        table = {
+            "name": self.names,
+            "loss": self.losses,
+            "difference": self.differences,
+            "standard_error": self.standard_errors,
+            "chosen": [name == self.chosen for name in self.names],
+        }
+        return frame_of(self, (), **table)
 
     def __str__(self):
         width = max(map(len, self.names))

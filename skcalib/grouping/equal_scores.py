@@ -3,12 +3,13 @@
 `differences_at_equal_scores` forms the groups, tests them, and selects those that it names.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from scipy.stats import norm
 from sklearn.utils import check_random_state
 
+from skcalib._formatting import frame_of
 from skcalib._validation import (
     check_confidence_level,
     take_rows,
@@ -49,12 +50,14 @@ class GroupDifference:
         Mean frequency of the event among all samples with equal scores.
     observed : float
         Frequency of the event in the group.
-    difference : float
-        ``observed - expected``, between -1 and 1: negative where the predictions are too high for
-        the group even after recalibration.
+    estimate : float
+        The difference ``observed - expected``, between -1 and 1: negative where the predictions are
+        too high for the group even after recalibration.
     low, high : float
         Interval of the difference, wider than the level says, so that over all groups that are
         named a share of at most ``1 - confidence_level`` misses the truth (false coverage rate).
+    standard_error : float
+        Of the difference.
     pvalue : float
         Two-sided, of the group alone.
     harm : float
@@ -69,16 +72,17 @@ class GroupDifference:
     mean_score: float
     expected: float
     observed: float
-    difference: float
+    estimate: float
     low: float
     high: float
+    standard_error: float
     pvalue: float
     harm: float
 
     @property
     def direction(self):
         """ "too_high" where the calibrated score exceeds what was observed, else "too_low"."""
-        return "too_high" if self.difference < 0 else "too_low"
+        return "too_high" if self.estimate < 0 else "too_low"
 
 
 @dataclass(frozen=True)
@@ -101,6 +105,18 @@ class GroupComparison:
     n_tried: int
     n_samples: int
     note: str = ""
+
+    def to_frame(self):
+        """One row per group that is named, the most harmful first; needs pandas.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns: the fields of `GroupDifference`, and its ``direction``.
+        """
+        names = [one.name for one in fields(GroupDifference)] + ["direction"]
+        table = {name: [getattr(one, name) for one in self.named] for name in names}
+        return frame_of(self, (), **table)
 
 
 def differences_at_equal_scores(
@@ -293,9 +309,10 @@ def _record(one, candidates, reach, score_name):
         mean_score=float(mass @ equal.score / mass.sum()),
         expected=expected,
         observed=observed,
-        difference=difference,
+        estimate=difference,
         low=float(max(difference - reach * error, -expected)),
         high=float(min(difference + reach * error, 1 - expected)),
+        standard_error=float(error),
         pvalue=one.pvalue,
         harm=one.harm,
     )

@@ -63,7 +63,7 @@ class GroupingLossEstimator(ClassifierInspector):
         Level sets of equal mass or equal width.
     region_ratio : int, default=12
         Measured samples per region. Below 6 the bound is unreliable, and warned about.
-    smoother : None, {"kernel", "isotonic", "binning"}, Smoother or classifier, default=None
+    smoother : None, str, Smoother or classifier, default=None
         The continuous calibration curve, as in :func:`~skcalib.proper_calibration_error`; fitted
         on the half that is not measured.
     method : {"partition", "risk"}, default="partition"
@@ -85,7 +85,7 @@ class GroupingLossEstimator(ClassifierInspector):
         With ``estimator=None``, the class of each column of `y_proba`.
     n_jobs : int, default=None
         Folds, and problems of the notion, in parallel.
-    random_state : int, RandomState instance or None, default=None
+    random_state : int, RandomState instance or None, default=0
         Halves, trees, permutations.
 
     Attributes
@@ -165,7 +165,7 @@ class GroupingLossEstimator(ClassifierInspector):
         response_method="auto",
         labels=None,
         n_jobs=None,
-        random_state=None,
+        random_state=0,
     ):
         self.estimator = estimator
         self.loss = loss

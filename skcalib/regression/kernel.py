@@ -161,8 +161,8 @@ def kernel_calibration_test_gaussian(
     statistic="unbiased",
     method="auto",
     block_size=None,
-    n_resamples=1000,
-    random_state=None,
+    n_resamples=500,
+    random_state=0,
     sample_weight=None,
     n_jobs=None,
 ):
@@ -177,9 +177,9 @@ def kernel_calibration_test_gaussian(
     method : {"auto", "spectral", "multipliers", "bootstrap", "asymptotic"}, default="auto"
         Law of the estimate under calibration, as in :func:`~skcalib.kernel_calibration_test`:
         "spectral" for the unbiased statistic, "asymptotic" for the others.
-    n_resamples : int, default=1000
+    n_resamples : int, default=500
         Draws of "multipliers" and "bootstrap".
-    random_state : int, RandomState instance or None, default=None
+    random_state : int, RandomState instance or None, default=0
         Seed.
 
     Returns

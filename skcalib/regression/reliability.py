@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skcalib._formatting import frame_of
 from skcalib._validation import (
     check_confidence_level,
     check_finite,
@@ -33,6 +34,18 @@ class VarianceReliability:
     overall_ratio: float
     overall_low: float
     overall_high: float
+
+    def to_frame(self):
+        """One row per bin; needs pandas.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns: ``predicted_variance``, ``mean_squared_error``, ``ratio``,
+            ``low``, ``high`` and ``n_samples``.
+        """
+        names = ("predicted_variance", "mean_squared_error", "ratio", "low", "high", "n_samples")
+        return frame_of(self, names)
 
 
 def variance_reliability(

@@ -361,7 +361,7 @@ def _kernel(problems, first, second, level, random_state, n_jobs):
         )
     except ValueError:  # too few samples for blocks: the other quantities stand
         return None
-    difference, low, high = found.difference, found.low, found.high
+    difference, low, high = found.estimate, found.low, found.high
     if one != first:
         difference, low, high = -difference, -high, -low
     return MeanInterval(difference, low, high, found.standard_error)

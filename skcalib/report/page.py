@@ -197,7 +197,7 @@ def _groups(report):
 
 def _group_row(group):
     observed, expected = rates(group.observed, group.expected)
-    difference = MeanInterval(group.difference, group.low, group.high, 0.0)
+    difference = MeanInterval(group.estimate, group.low, group.high, group.standard_error)
     cells = (
         wording.shorten(group.rule),
         f"{group.n_samples:,}",

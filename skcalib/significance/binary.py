@@ -30,10 +30,11 @@ def spiegelhalter_test(
     y_proba,
     *,
     n_resamples=None,
-    random_state=None,
+    random_state=0,
     sample_weight=None,
     labels=None,
     pos_label=None,
+    n_jobs=None,
 ):
     r"""Two-sided test whether the Brier score is what a calibrated forecast would have.
 
@@ -60,7 +61,7 @@ def spiegelhalter_test(
         None for the p-value of the asymptotic law, which needs four samples. With a number R of
         labelings drawn from the forecasts, m of them at least as extreme, (1 + m) / (R + 1):
         valid for every n and every forecast.
-    random_state : int, RandomState instance or None, default=None
+    random_state : int, RandomState instance or None, default=0
         Draws the labelings.
     sample_weight : array-like of shape (n_samples,), default=None
         Importance weights: a weight of 2 is not two samples.
@@ -68,6 +69,8 @@ def spiegelhalter_test(
         The class of each column of `y_proba`.
     pos_label : label, default=None
         The class that a `y_proba` of shape (n_samples,) refers to; by default the last in order.
+    n_jobs : int, default=None
+        Threads that simulate; the result does not depend on it.
 
     Returns
     -------
@@ -107,7 +110,7 @@ def spiegelhalter_test(
         y_true, y_proba, sample_weight, labels, pos_label, "spiegelhalter_test"
     )
     statistic = Spiegelhalter(problem.forecast[:, 1], problem.weight)
-    return run_test(statistic, problem, n_resamples, random_state)
+    return run_test(statistic, problem, n_resamples, random_state, n_jobs)
 
 
 def hosmer_lemeshow_test(
@@ -118,10 +121,11 @@ def hosmer_lemeshow_test(
     strategy="quantile",
     ddof=0,
     n_resamples=None,
-    random_state=None,
+    random_state=0,
     sample_weight=None,
     labels=None,
     pos_label=None,
+    n_jobs=None,
 ):
     r"""The Hosmer-Lemeshow goodness-of-fit test, a classic with known weaknesses.
 
@@ -152,7 +156,7 @@ def hosmer_lemeshow_test(
     ddof : int, default=0
         0 for samples that the forecasts were not fitted to, which this library is for; 2 for a
         logistic regression on its own training samples.
-    n_resamples, random_state, sample_weight, labels, pos_label
+    n_resamples, random_state, sample_weight, labels, pos_label, n_jobs
         As in :func:`spiegelhalter_test`. With weights the deviation is
         :math:`\sum w (y - p)`, and :math:`n_b` in the variance becomes :math:`\sum w^2`, which
         weights the mean too. Simulation is for ``ddof=0`` only.
@@ -203,7 +207,7 @@ def hosmer_lemeshow_test(
         )
     bins = look_up(strategy, STRATEGIES, "strategy")(n_bins)
     statistic = HosmerLemeshow(problem.forecast[:, 1], problem.weight, bins, ddof)
-    return run_test(statistic, problem, n_resamples, random_state)
+    return run_test(statistic, problem, n_resamples, random_state, n_jobs)
 
 
 def cumulative_test(
@@ -212,10 +216,11 @@ def cumulative_test(
     *,
     statistic="ks",
     n_resamples=None,
-    random_state=None,
+    random_state=0,
     sample_weight=None,
     labels=None,
     pos_label=None,
+    n_jobs=None,
 ):
     r"""Two-sided test on the cumulative differences: Kolmogorov-Smirnov or Kuiper.
 
@@ -247,7 +252,7 @@ def cumulative_test(
         As in :func:`spiegelhalter_test`.
     statistic : {"ks", "kuiper"}, default="ks"
         Largest absolute value, or range.
-    n_resamples, random_state, sample_weight, labels, pos_label
+    n_resamples, random_state, sample_weight, labels, pos_label, n_jobs
         As in :func:`spiegelhalter_test`.
 
     Returns
@@ -286,7 +291,9 @@ def cumulative_test(
     """
     law = look_up(statistic, STATISTICS, "statistic")
     problem = binary_problem(y_true, y_proba, sample_weight, labels, pos_label, "cumulative_test")
-    return run_test(law(problem.forecast[:, 1], problem.weight), problem, n_resamples, random_state)
+    return run_test(
+        law(problem.forecast[:, 1], problem.weight), problem, n_resamples, random_state, n_jobs
+    )
 
 
 # --- Statistics of the classical binary tests, and their laws under calibration -------------------
@@ -448,14 +455,14 @@ def binary_problem(y_true, y_proba, sample_weight, labels, pos_label, name):
     return replace(problem, forecast=np.minimum(problem.forecast, 1))
 
 
-def run_test(test, problem, n_resamples, random_state):
+def run_test(test, problem, n_resamples, random_state, n_jobs):
     """A statistic made from the forecasts of a problem -> `CalibrationTest` of its labels."""
     y = problem.target[:, 1]
     statistic = float(test.statistic(y))
     if n_resamples is not None:
         n_resamples = check_count(n_resamples, "n_resamples")
         rng = check_random_state(random_state)
-        pvalue, law = _simulated_pvalue(test, statistic, n_resamples, rng), "simulated"
+        pvalue, law = _simulated_pvalue(test, statistic, n_resamples, rng, n_jobs), "simulated"
     elif len(y) < MIN_SAMPLES:
         raise ValueError(
             f"An asymptotic test needs at least {MIN_SAMPLES} samples, got {len(y)}: pass "
@@ -475,13 +482,13 @@ def _excluded(problem):
     return "".join(word for word, found in zip(words, wrong, strict=True) if found)
 
 
-def _simulated_pvalue(test, statistic, n_resamples, rng):
+def _simulated_pvalue(test, statistic, n_resamples, rng, n_jobs):
     """Share of labelings drawn from the forecasts, and the observed one, that are as extreme."""
     n_samples = len(test.p)
     rows = max(1, _BLOCK // n_samples)
     sizes = (min(rows, n_resamples - start) for start in range(0, n_resamples, rows))
     # Drawn here, one block after the other: the p-value does not depend on who adds them up.
-    drawn = Parallel(prefer="threads")(
+    drawn = Parallel(n_jobs=n_jobs, prefer="threads")(
         delayed(test.statistic)(rng.random_sample((size, n_samples)) < test.p) for size in sizes
     )
     return monte_carlo_pvalue(abs(statistic), np.abs(np.concatenate(drawn)))

@@ -21,8 +21,8 @@ class CalibrationComparison:
 
     Attributes
     ----------
-    difference : float
-        Negative where the first model is better calibrated.
+    estimate : float
+        The difference; negative where the first model is better calibrated.
     low, high : float
         Confidence interval of the difference.
     standard_error : float
@@ -35,7 +35,7 @@ class CalibrationComparison:
         Number of blocks.
     """
 
-    difference: float
+    estimate: float
     low: float
     high: float
     standard_error: float
@@ -46,7 +46,7 @@ class CalibrationComparison:
     def __str__(self):
         if self.pvalue > 0.05:
             return f"No difference in calibration can be seen: {pvalue_text(self.pvalue)}."
-        better = "first" if self.difference < 0 else "second"
+        better = "first" if self.estimate < 0 else "second"
         return f"The {better} model is better calibrated: {pvalue_text(self.pvalue)}."
 
 

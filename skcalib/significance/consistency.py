@@ -15,9 +15,9 @@ def consistency_test(
     y_proba,
     *,
     metric=None,
-    n_resamples=200,
+    n_resamples=500,
     resample_forecasts=True,
-    random_state=None,
+    random_state=0,
     sample_weight=None,
     labels=None,
     pos_label=None,
@@ -51,11 +51,11 @@ def consistency_test(
         Any error of this library, or a function ``metric(y_true, y_proba, labels=..., **kwargs)``
         that returns a number which is larger for worse forecasts. None is
         :func:`~skcalib.calibration_error`.
-    n_resamples : int, default=200
+    n_resamples : int, default=500
         Number of draws B. The smallest p-value is 1 / (1 + B).
     resample_forecasts : bool, default=True
         Draw the forecasts with replacement, as published; False for the exact test.
-    random_state : int, RandomState instance or None, default=None
+    random_state : int, RandomState instance or None, default=0
         Seed. The result does not depend on `n_jobs`.
     sample_weight : array-like of shape (n_samples,), optional
         Weights, which stay with their samples.

@@ -49,9 +49,9 @@ def kernel_calibration_test(
     notion="canonical",
     method="auto",
     block_size=None,
-    n_resamples=1000,
+    n_resamples=500,
     locations=10,
-    random_state=None,
+    random_state=0,
     sample_weight=None,
     labels=None,
     pos_label=None,
@@ -114,13 +114,13 @@ def kernel_calibration_test(
         The U- or V-statistic that estimates the squared kernel calibration error.
     method : str, default="auto"
         One of the names above; "auto" is the default of the statistic.
-    n_resamples : int, default=1000
+    n_resamples : int, default=500
         Draws R of "multipliers" and "bootstrap"; the p-value is (1 + m) / (R + 1) for m draws that
         are as large.
     locations : int or array-like of shape (n_locations, n_columns), default=10
         Of "embedding": how many of the forecasts to draw, each with a class drawn from it, whose
         component counts; or points whose components all count.
-    random_state : int, RandomState instance or None, default=None
+    random_state : int, RandomState instance or None, default=0
         Draws samples, resamples and locations. "spectral" uses it for n > 1000 only.
     sample_weight : array-like of shape (n_samples,), default=None
         Importance weights :math:`w_i w_j` of pairs; refused by "bound".

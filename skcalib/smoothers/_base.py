@@ -150,6 +150,7 @@ def check_folds(cv, values, *, random_state):
     labels = flat.argmax(axis=1)
     one_hot = flat.shape[1] > 1 and np.array_equal(flat, np.eye(flat.shape[1])[labels])
     placeholder = np.zeros(n_samples)
+    cv = 5 if cv is None else cv
     if not isinstance(cv, (int, np.integer)):
         return list(check_cv(cv).split(placeholder, labels if one_hot else None))
     if cv < 2:
@@ -228,9 +229,9 @@ class CrossFitted(OutOfFoldSmoother):
     ----------
     estimator : classifier with predict_proba
         Cloned for every fold, never fitted in place.
-    cv : int or splitter, default=5
-        Folds; an integer means shuffled folds, stratified by label where every class is frequent
-        enough. Repeated splitters average their predictions.
+    cv : None, int or splitter, default=None
+        Folds; None means five, and a whole number shuffled folds, stratified by label where every
+        class is frequent enough. Repeated splitters average their predictions.
     random_state : int, RandomState instance or None, default=0
         Shuffles the folds of an integer `cv`.
 
@@ -247,7 +248,7 @@ class CrossFitted(OutOfFoldSmoother):
     (0.01, 0.006)
     """
 
-    def __init__(self, estimator, cv=5, random_state=0):
+    def __init__(self, estimator, cv=None, random_state=0):
         self.estimator = estimator
         self.cv = cv
         self.random_state = random_state

@@ -48,8 +48,8 @@ class LogitSmoother(OutOfFoldSmoother):
 
     Parameters
     ----------
-    cv : int or splitter, default=5
-        Folds, as in `CrossFitted`.
+    cv : None, int or splitter, default=None
+        Folds, as in `CrossFitted`; five by default.
     random_state : int, RandomState instance or None, default=0
         Shuffles the folds of an integer `cv`.
     curve : bool, default=True
@@ -66,7 +66,7 @@ class LogitSmoother(OutOfFoldSmoother):
     (0.007, 0.006)
     """
 
-    def __init__(self, cv=5, random_state=0, curve=True):
+    def __init__(self, cv=None, random_state=0, curve=True):
         self.cv = cv
         self.random_state = random_state
         self.curve = curve

@@ -50,8 +50,9 @@ class SplineSmoother(OutOfFoldSmoother):
     n_knots : {"auto", 3, 4, 5}, default="auto"
         Number of knots. "auto" takes the largest that leaves ten labels of the rarer kind for each
         parameter, and a straight line if there is none: five knots from 50 events on.
-    cv : int or splitter, default=5
-        Folds of `smooth`, as in `CrossFitted`. `predict` and `interval` rest on all samples.
+    cv : None, int or splitter, default=None
+        Folds of `smooth`, as in `CrossFitted`; five by default. `predict` and `interval` rest on
+        all samples.
     random_state : int, RandomState instance or None, default=0
         Shuffles the folds of an integer `cv`.
 
@@ -92,7 +93,7 @@ class SplineSmoother(OutOfFoldSmoother):
     (array([0.28, 0.71]), array([0.38, 0.79]))
     """
 
-    def __init__(self, n_knots="auto", cv=5, random_state=0):
+    def __init__(self, n_knots="auto", cv=None, random_state=0):
         self.n_knots = n_knots
         self.cv = cv
         self.random_state = random_state

@@ -10,6 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_consistent_length
 
+from skcalib._formatting import frame_of
 from skcalib._validation import (
     check_classes,
     check_count,
@@ -91,6 +92,20 @@ class SupersampleEvaluation:
         """Test error minus training error of each draw, shape (S, k)."""
         return self.test_error - self.train_error
 
+    def to_frame(self):
+        """One row per draw; needs pandas.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns: ``supersample``, ``draw``, ``train_error``, ``test_error`` and
+            ``gap``.
+        """
+        supersample, draw = np.indices(self.train_error.shape)
+        names = ("train_error", "test_error", "gap")
+        errors = {name: getattr(self, name).ravel() for name in names}
+        return frame_of(self, (), supersample=supersample.ravel(), draw=draw.ravel(), **errors)
+
 
 def evaluate_supersample(
     estimator,
@@ -104,7 +119,7 @@ def evaluate_supersample(
     strategy="uniform",
     response_method="auto",
     pos_label=None,
-    random_state=None,
+    random_state=0,
     n_jobs=None,
     verbose=0,
 ):
@@ -141,7 +156,7 @@ def evaluate_supersample(
         Method of the classifier that gives the probabilities.
     pos_label : label, default=None
         The positive one of two classes; by default the last in order.
-    random_state : int, RandomState instance or None, default=None
+    random_state : int, RandomState instance or None, default=0
         Draws supersamples, choices and seeds.
     n_jobs : int, default=None
         Trainings in parallel; the result does not depend on it.

@@ -223,7 +223,7 @@ def test_artists(world):
     assert display.ax_.get_xscale() == "log" and display.ax_.figure is display.figure_
     texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
     assert texts[:2] == ["A: ECE", "A: Root Brier score"] and len(texts) == 6
-    assert "90 % of the subsamples" in texts and "truth" in texts
+    assert "95 % of the subsamples" in texts and "truth" in texts
 
 
 def test_what_is_switched_off_is_not_drawn(world):

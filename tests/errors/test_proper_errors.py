@@ -507,7 +507,7 @@ def test_refusals_of_sharpness(grouping, arguments, words):
         ({"notion": ClassGroups([[0, 9]])}, "groups name columns"),
         (
             {"smoother": "kde"},
-            "smoother must be one of 'kernel', 'isotonic', 'binning' or a Smoother",
+            "smoother must be one of 'isotonic', 'quantile', 'uniform'",
         ),
         ({"smoother": 15}, "smoother must be one of"),
         ({"smoother": GaussianNB}, "smoother must be one of"),

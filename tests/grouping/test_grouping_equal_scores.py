@@ -71,7 +71,7 @@ def test_harm_is_the_explained_part_of_the_grouping_loss():
         assert (one.rule, one.direction) == ("x0 = 1", "too_low")
         harms.append(one.harm)
         inside += one.low <= 0.14 <= one.high
-        assert one.difference == pytest.approx(one.observed - one.expected)
+        assert one.estimate == pytest.approx(one.observed - one.expected)
     assert abs(np.mean(harms) - 0.0084) < 3 * np.std(harms) / np.sqrt(40)
     assert inside >= 35  # of 40 intervals at 95 %
 
@@ -327,7 +327,7 @@ def test_groups_of_two_features_are_tested_on_the_other_half():
     one = differences_at_equal_scores(y, score, X).named[0]
     assert one.n_tested < 0.6 * one.n_samples
     assert " and " in one.rule
-    assert one.low < one.difference < one.high and not one.low <= 0 <= one.high
+    assert one.low < one.estimate < one.high and not one.low <= 0 <= one.high
 
 
 # --- classes, weights, sizes ----------------------------------------------------------------------
@@ -354,7 +354,7 @@ def test_the_event_can_be_chosen():
     well = differences_at_equal_scores(label, proba, X).named[0]
     sick = differences_at_equal_scores(label, score, X, pos_label="sick").named[0]
     assert sick.rule == well.rule == "region = s"
-    assert sick.difference == pytest.approx(-well.difference, abs=0.01)
+    assert sick.estimate == pytest.approx(-well.estimate, abs=0.01)
     assert {sick.direction, well.direction} == {"too_high", "too_low"}
 
 
@@ -363,7 +363,7 @@ def test_weights():
     plain = differences_at_equal_scores(y, score, X)
     scaled = differences_at_equal_scores(y, score, X, sample_weight=np.full(3000, 7.0))
     assert [one.rule for one in scaled.named] == [one.rule for one in plain.named]
-    assert scaled.named[0].difference == pytest.approx(plain.named[0].difference)
+    assert scaled.named[0].estimate == pytest.approx(plain.named[0].estimate)
     weight = np.where(np.arange(3000) < 2000, 1.0, 0.0)
     zero = differences_at_equal_scores(y, score, X, sample_weight=weight)
     assert zero == differences_at_equal_scores(y[:2000], score[:2000], X[:2000])

@@ -125,7 +125,7 @@ def test_columns_of_categories(library):
     (one,) = found.named
     assert (one.rule, one.direction) == ("region = south", "too_high")
     assert one.n_samples == np.sum(region == "south")
-    assert one.low < -0.2 < one.high or abs(one.difference + 0.2) < 0.05
+    assert one.low < -0.2 < one.high or abs(one.estimate + 0.2) < 0.05
     assert found.detected
     assert {r.rule for r in split.regions_} == {"region = south", "others"}
 

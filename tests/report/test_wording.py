@@ -165,7 +165,7 @@ CONSISTENT = {
     "suspicions": [],
     "suspicion_kinds": [],
     "named_groups": [
-        {"rule": "z > 0", "observed": 0.3, "expected": 0.2, "difference": 0.1, "low": 0.05,
+        {"rule": "z > 0", "observed": 0.3, "expected": 0.2, "estimate": 0.1, "low": 0.05,
          "high": 0.15, "n_samples": 100, "harm": 0.01},
     ],
     "places": [{"label": "3 to 20 %", "detected": True}],
@@ -203,7 +203,7 @@ def test_consistent_statements_do_not_contradict():
         {"suspicions": ["All forecasts are equal."], "suspicion_kinds": ["constant"]},
         {"named_groups": []},
         {"verdict": [CONSISTENT["advice"], "No group differs from others with equal scores."]},
-        {"named_groups": [{**CONSISTENT["named_groups"][0], "difference": -0.1}]},
+        {"named_groups": [{**CONSISTENT["named_groups"][0], "estimate": -0.1}]},
         {"named_groups": [{**CONSISTENT["named_groups"][0], "low": -0.1}]},
         {"named_groups": [CONSISTENT["named_groups"][0],
                           {**CONSISTENT["named_groups"][0], "harm": 0.1}]},

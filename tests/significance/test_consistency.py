@@ -98,7 +98,7 @@ def test_weights_stay_with_their_samples():
 def test_comparison_of_a_model_with_itself():
     data = make_tempered_simplex(400, 3, random_state=0)
     same = compare_calibration(data.y, data.y_proba, data.y_proba)
-    assert same.difference == 0 and same.pvalue == 1 and same.low == same.high == 0
+    assert same.estimate == 0 and same.pvalue == 1 and same.low == same.high == 0
     assert "No difference" in str(same)
 
 
@@ -106,12 +106,12 @@ def test_comparison_is_antisymmetric_and_uses_all_blocks():
     data = make_tempered_simplex(900, 3, random_state=0)
     one = compare_calibration(data.y, data.posterior, data.y_proba)
     two = compare_calibration(data.y, data.y_proba, data.posterior)
-    assert one.difference == pytest.approx(-two.difference)
+    assert one.estimate == pytest.approx(-two.estimate)
     assert (one.low, one.high) == pytest.approx((-two.high, -two.low))
     assert one.pvalue == pytest.approx(two.pvalue)
     assert one.n_blocks == 30 and one.errors == pytest.approx(two.errors[::-1])
-    assert one.difference == pytest.approx(one.errors[0] - one.errors[1])
-    assert one.difference < 0 and "first model is better" in str(one)
+    assert one.estimate == pytest.approx(one.errors[0] - one.errors[1])
+    assert one.estimate < 0 and "first model is better" in str(one)
     assert "second model is better" in str(two)
 
 
@@ -139,7 +139,7 @@ def test_coverage_of_the_comparison():
         compare_calibration(d.y, d.posterior, d.y_proba, kernel="laplacian", block_size=20)
         for d in (make_tempered_simplex(400, 3, random_state=s) for s in range(300))
     ]
-    truth = np.mean([r.difference for r in results])
+    truth = np.mean([r.estimate for r in results])
     covered = np.mean([r.low <= truth <= r.high for r in results])
     assert 0.91 < covered < 0.985
 
