@@ -1,9 +1,12 @@
 """The command line: ``skcalib``, or ``python -m skcalib``."""
 
+from __future__ import annotations
+
 import argparse
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.datasets import load_digits
@@ -15,8 +18,11 @@ from skcalib.io import ROUNDING, SUFFIXES, read_predictions
 from skcalib.report import CalibrationReport, ComparisonReport
 from skcalib.report.findings import stage
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-def main(arguments=None):
+
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line.
 
     Parameters

@@ -6,9 +6,12 @@ where there are any, and ``truth``, a dict of exact expected values under the co
 (natural logarithm; Brier halved for K = 2).
 """
 
+from __future__ import annotations
+
 from functools import cache, partial
 from itertools import pairwise
 from numbers import Real
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy.integrate import quad
@@ -19,6 +22,11 @@ from sklearn.utils import Bunch, check_random_state
 from skcalib._validation import check_count, look_up
 from skcalib.scores import Brier, LogLoss
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from skcalib._arguments import RandomState
+
 __all__ = [
     "make_grouping_problem",
     "make_logistic_scores",
@@ -28,13 +36,13 @@ __all__ = [
 
 
 def make_tempered_simplex(
-    n_samples=1000,
-    n_classes=2,
+    n_samples: int = 1000,
+    n_classes: int = 2,
     *,
-    label_temperature=0.9,
-    score_temperature=0.6,
-    random_state=None,
-):
+    label_temperature: float = 0.9,
+    score_temperature: float = 0.6,
+    random_state: RandomState = None,
+) -> Bunch:
     r"""Over- or under-confident forecasts whose calibrated scores are known (P24, simulation).
 
     :math:`u \sim Dirichlet(1, \dots, 1)`, posterior :math:`p = softmax(\log u / t_{label})`,
@@ -118,7 +126,7 @@ def _tempered_truth(label_temperature, score_temperature):
 
 
 #: Links of `make_grouping_problem`: odd functions bounded by 1.
-LINKS = {
+LINKS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "sigmoid": lambda t: 2 * expit(t) - 1,
     "step": np.sign,
     "ramp": lambda t: np.clip(t, -1, 1),
@@ -127,7 +135,13 @@ LINKS = {
 }
 
 
-def make_grouping_problem(n_samples=1000, *, heterogeneity=1.0, link="sigmoid", random_state=None):
+def make_grouping_problem(
+    n_samples: int = 1000,
+    *,
+    heterogeneity: float = 1.0,
+    link: Literal["sigmoid", "step", "ramp", "sine", "wavelet"] = "sigmoid",
+    random_state: RandomState = None,
+) -> Bunch:
     r"""A calibrated classifier whose forecasts differ from E[Y|X] (L23, figure 4).
 
     :math:`X \sim N(0, \Sigma)` with 5.5 on the diagonal of :math:`\Sigma` and 4.5 beside it,
@@ -218,7 +232,14 @@ def _normal_quadrature(*ends):
 MODELS = dict.fromkeys(("M1", "M2", "M3"))
 
 
-def make_widmann(n_samples=250, *, model="M1", n_classes=10, concentration=0.1, random_state=None):
+def make_widmann(
+    n_samples: int = 250,
+    *,
+    model: Literal["M1", "M2", "M3"] = "M1",
+    n_classes: int = 10,
+    concentration: float = 0.1,
+    random_state: RandomState = None,
+) -> Bunch:
     r"""The three models of the calibration tests (W19, section 6).
 
     Forecasts :math:`S \sim Dirichlet(\alpha, \dots, \alpha)`. "M1" draws the labels from S:
@@ -291,7 +312,13 @@ def _widmann_truth(model, n_classes, concentration):
     return {"total_variation": float(variation), "brier": float(brier)}
 
 
-def make_logistic_scores(n_samples=1000, intercept=0.5, slope=-1.5, *, random_state=None):
+def make_logistic_scores(
+    n_samples: int = 1000,
+    intercept: float = 0.5,
+    slope: float = -1.5,
+    *,
+    random_state: RandomState = None,
+) -> Bunch:
     r"""A logistic model of two normal classes (F24, section 5).
 
     Labels are 0 or 1 with equal probability, :math:`X|Y=1 \sim N(-1, 1)` and
@@ -380,7 +407,7 @@ def _draw(posterior, rng):
     return (posterior.cumsum(axis=1)[:, :-1] < level).sum(axis=1)
 
 
-def logit_divergence(f, q):
+def logit_divergence(f: float | np.ndarray, q: float | np.ndarray) -> np.ndarray:
     """Kullback-Leibler divergence of sigma(q) from sigma(f), finite where these underflow."""
     # log sigma(q) - log sigma(f), each as a difference of log(1 + e^.) terms.
     positive = np.logaddexp(0, -f) - np.logaddexp(0, -q)
@@ -388,14 +415,16 @@ def logit_divergence(f, q):
     return expit(q) * positive + expit(-q) * negative
 
 
-def check_sizes(n_samples, n_classes=2):
+def check_sizes(n_samples: int, n_classes: int = 2) -> tuple[int, int]:
     """Validate the numbers of samples and classes: at least one and at least two."""
     if check_count(n_classes, "n_classes") < 2:
         raise ValueError(f"n_classes must be at least 2, got {n_classes!r}.")
     return check_count(n_samples, "n_samples"), int(n_classes)
 
 
-def check_real(value, name, expected="finite", low=-np.inf, high=np.inf):
+def check_real(
+    value: float, name: str, expected: str = "finite", low: float = -np.inf, high: float = np.inf
+) -> float:
     """Validate a finite real number in the interval [low, high]."""
     real = isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(value)
     if not real or not low <= value <= high:

@@ -3,7 +3,10 @@
 Weights are importance weights. Where a law needs a number of samples, it gets the effective one.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.optimize import brentq
@@ -17,8 +20,13 @@ from skcalib._formatting import pvalue_text, record_text
 from skcalib._validation import check_confidence_level
 from skcalib.tower import weighted_mean
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-def effective_size(weight):
+    from numpy.typing import ArrayLike
+
+
+def effective_size(weight: np.ndarray) -> float:
     r"""Number of equally weighted samples whose mean varies as much, :math:`(\sum w)^2 / \sum w^2`.
 
     Weights (n,), Kish's formula; 0 where all are 0.
@@ -42,11 +50,17 @@ class MeanInterval:
     high: float
     standard_error: float
 
-    def __str__(self):
+    def __str__(self) -> str:
         return record_text(self)
 
 
-def mean_interval(values, weight=None, confidence_level=0.95, *, estimate=None):
+def mean_interval(
+    values: ArrayLike,
+    weight: np.ndarray | None = None,
+    confidence_level: float = 0.95,
+    *,
+    estimate: float | None = None,
+) -> MeanInterval:
     r"""Student interval of a weighted mean.
 
     The standard error is :math:`\sqrt{\sum_i w_i^2 (v_i - \bar v)^2} / \sum_i w_i` times
@@ -91,7 +105,9 @@ def mean_interval(values, weight=None, confidence_level=0.95, *, estimate=None):
     return MeanInterval(estimate, estimate - reach, estimate + reach, error)
 
 
-def first_within_one_standard_error(losses, weight=None):
+def first_within_one_standard_error(
+    losses: ArrayLike, weight: np.ndarray | None = None
+) -> tuple[int, int, list[MeanInterval]]:
     """The one-standard-error rule: the simplest candidate that may be the best.
 
     The error is that of the paired difference, so that candidates which nearly agree are
@@ -127,7 +143,9 @@ def first_within_one_standard_error(losses, weight=None):
     return within.index(True), best, intervals
 
 
-def clopper_pearson(mean, size, confidence_level):
+def clopper_pearson(
+    mean: float | np.ndarray, size: float | np.ndarray, confidence_level: float
+) -> tuple[np.ndarray, np.ndarray]:
     """Exact binomial interval of a mean of `size` labels; `size` need not be whole."""
     tail = (1 - confidence_level) / 2
     hits = np.clip(mean, 0, 1) * size
@@ -139,7 +157,9 @@ def clopper_pearson(mean, size, confidence_level):
     return np.where(some_hits, low, 0.0), np.where(some_misses, high, 1.0)
 
 
-def wilson_interval(mean, size, confidence_level):
+def wilson_interval(
+    mean: float | np.ndarray, size: float | np.ndarray, confidence_level: float
+) -> tuple[np.ndarray, np.ndarray]:
     r"""Wilson's score interval of a mean of labels, always inside of [0, 1].
 
     The rates :math:`\pi` with :math:`(\bar y - \pi)^2 \le z^2 \pi (1 - \pi) / m`, with the normal
@@ -182,7 +202,12 @@ def wilson_interval(mean, size, confidence_level):
     return np.where(mean == 0, 0.0, low), np.where(mean == 1, 1.0, high)
 
 
-def observed_expected_ratio(label, forecast, weight=None, confidence_level=0.95):
+def observed_expected_ratio(
+    label: ArrayLike,
+    forecast: ArrayLike,
+    weight: np.ndarray | None = None,
+    confidence_level: float = 0.95,
+) -> MeanInterval:
     r"""Ratio of the observed to the expected number of events, with an exact interval.
 
     .. math:: O / E = \sum_i w_i y_i \, / \sum_i w_i p_i
@@ -243,7 +268,9 @@ def observed_expected_ratio(label, forecast, weight=None, confidence_level=0.95)
     return _of_limits(observed / expected, low / expected, high / expected, confidence_level)
 
 
-def rate_interval(label, weight=None, confidence_level=0.95):
+def rate_interval(
+    label: ArrayLike, weight: np.ndarray | None = None, confidence_level: float = 0.95
+) -> MeanInterval:
     """Exact (Clopper-Pearson) interval of a mean label, at its effective size.
 
     Parameters
@@ -274,7 +301,12 @@ def rate_interval(label, weight=None, confidence_level=0.95):
     )
 
 
-def concordance_interval(label, score, weight=None, confidence_level=0.95):
+def concordance_interval(
+    label: ArrayLike,
+    score: ArrayLike,
+    weight: np.ndarray | None = None,
+    confidence_level: float = 0.95,
+) -> MeanInterval:
     r"""Concordance (area under the ROC curve) of a score, with an interval.
 
     The probability that an event has a higher score than a non-event, ties counted one half. The
@@ -334,13 +366,14 @@ def concordance_interval(label, score, weight=None, confidence_level=0.95):
         mean_interval(values, weight[own]).standard_error
         for values, own in zip(ranked, (event, ~event), strict=True)
     ]
-    error = float(np.hypot(*errors))
+    error = float(np.hypot(errors[0], errors[1]))
     if 0 < area < 1 and 1e-9 < error < np.inf:
         reach = _normal_quantile(confidence_level) * error / (area * (1 - area))
         low, high = expit(logit(area) - reach), expit(logit(area) + reach)
         return MeanInterval(area, float(low), float(high), error)
-    sizes = [effective_size(weight[own]) for own in (event, ~event)]
-    return _of_limits(area, *_newcombe(area, *sizes, confidence_level), confidence_level)
+    size, others = (effective_size(weight[own]) for own in (event, ~event))
+    low, high = _newcombe(area, size, others, confidence_level)
+    return _of_limits(area, low, high, confidence_level)
 
 
 def _ranked_above(own, others, weight):
@@ -388,7 +421,7 @@ def _of_limits(estimate, low, high, confidence_level):
 # --- P-values of draws, and of many tests ---------------------------------------------------------
 
 
-def at_least(drawn, observed):
+def at_least(drawn: ArrayLike, observed: float) -> np.ndarray:
     """Which drawn statistics are as large as the observed one.
 
     Equal sums in another order differ by roundings: what is equal but for these is equal.
@@ -397,12 +430,12 @@ def at_least(drawn, observed):
     return np.asarray(drawn) >= observed - rounding
 
 
-def monte_carlo_pvalue(observed, drawn):
+def monte_carlo_pvalue(observed: float, drawn: np.ndarray | Sequence[float]) -> float:
     """(1 + number of draws as large as the observed statistic) / (1 + number of draws)."""
     return float((1 + np.sum(at_least(drawn, observed))) / (1 + len(drawn)))
 
 
-def benjamini_hochberg(pvalues, level):
+def benjamini_hochberg(pvalues: ArrayLike, level: float) -> np.ndarray:
     """Numbers of the hypotheses that are rejected with a false discovery rate of `level`."""
     order = np.argsort(pvalues, kind="stable")
     allowed = level * np.arange(1, len(order) + 1) / max(len(order), 1)
@@ -410,7 +443,7 @@ def benjamini_hochberg(pvalues, level):
     return order[: passed[-1] + 1] if len(passed) else order[:0]
 
 
-def bonferroni(pvalues):
+def bonferroni(pvalues: np.ndarray | Sequence[float]) -> float:
     """One p-value of several, whatever their dependence; nan where there was no test."""
     return float(np.minimum(1.0, len(pvalues) * np.min(pvalues)))
 
@@ -448,7 +481,7 @@ class CalibrationTest:
     estimate: float
     method: str
 
-    def rejects(self, level=0.05):
+    def rejects(self, level: float = 0.05) -> bool:
         """Whether calibration is rejected at a level.
 
         Parameters
@@ -465,7 +498,7 @@ class CalibrationTest:
             raise ValueError(f"level must lie strictly between 0 and 1, got {level!r}.")
         return self.pvalue <= level
 
-    def __str__(self):
+    def __str__(self) -> str:
         verdict = "Miscalibrated" if self.rejects() else "No evidence of miscalibration"
         return (
             f"{verdict} at the 5 % level: {pvalue_text(self.pvalue)} ({self.method}), "

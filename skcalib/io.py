@@ -5,16 +5,24 @@ formats follow, then the translation of a table into labels and probabilities, w
 columns denote classes. No content of a file is executed: arrays are loaded without pickle.
 """
 
+from __future__ import annotations
+
 import csv
 import re
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 from zipfile import BadZipFile
 
 import numpy as np
 
 from skcalib._column_names import forms, is_plain, match_names, read_name
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from skcalib._arguments import Label
 
 LABEL_NAMES = ("y_true", "ground_truth", "label", "target", "y")
 PROBA_NAMES = ("y_proba", "predictions")
@@ -36,7 +44,7 @@ class Predictions:
     features: np.ndarray | None = None
     event: object = None
 
-    def in_order_of(self, labels):
+    def in_order_of(self, labels: np.ndarray | list | None) -> Self:
         """The same predictions with their classes in another order, if the classes are the same."""
         if self.labels is None or labels is None or self.event is not None:
             return self
@@ -51,7 +59,9 @@ class Predictions:
         return replace(self, y_proba=1 - self.y_proba, labels=turned)
 
 
-def read_predictions(path, *, label_column=None, event=None):
+def read_predictions(
+    path: str | PathLike[str], *, label_column: str | None = None, event: Label = None
+) -> Predictions:
     """Read labels and probabilities from a file.
 
     Parameters
@@ -214,7 +224,14 @@ def _read_parquet(path):
 # --- Tables ---------------------------------------------------------------------------------------
 
 
-def read_table(name, header, columns, *, label_column=None, event=None):
+def read_table(
+    name: str,
+    header: list[str],
+    columns: np.ndarray,
+    *,
+    label_column: str | None = None,
+    event: Label = None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, Any]:
     """Columns of the table `name` -> labels, probabilities, class of each column, event.
 
     A single column of probabilities is returned with shape (n,), as the probability of the last
@@ -240,7 +257,7 @@ def read_table(name, header, columns, *, label_column=None, event=None):
     return _several(name, names, y_true, np.column_stack(numbers), event)
 
 
-def find_event(name, event, classes):
+def find_event(name: str, event: Label, classes: np.ndarray | list) -> int:
     """Index of the class named `event`, in any letter case if the match is unique."""
     if len(classes) > 2:
         raise ValueError(

@@ -5,12 +5,18 @@ matrices as values. `LaplacianKernel` and `GaussianKernel` are functions of a di
 forecasts; `median_distance` chooses their bandwidth. The distances come last.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from itertools import product
 from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.spatial.distance import cdist
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 __all__ = [
     "KERNELS",
@@ -48,11 +54,11 @@ class Kernel:
     1.5
     """
 
-    def __call__(self, x, y):
+    def __call__(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Values for all pairs of the rows of x (n, K) and y (m, K), shape (n, m)."""
         raise NotImplementedError
 
-    def pairs(self, x, y):
+    def pairs(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Values for points that belong together.
 
         Parameters
@@ -69,7 +75,7 @@ class Kernel:
         rows = zip(x.reshape(-1, 1, x.shape[-1]), y.reshape(-1, 1, y.shape[-1]), strict=True)
         return np.array([self(a, b)[0, 0] for a, b in rows]).reshape(x.shape[:-1])
 
-    def bound(self):
+    def bound(self) -> float:
         """A bound of the values over the simplex, of matrices of their largest eigenvalues.
 
         Returns
@@ -79,7 +85,7 @@ class Kernel:
         """
         raise NotImplementedError
 
-    def for_data(self, forecast):
+    def for_data(self, forecast: np.ndarray) -> Kernel:
         """The kernel with parameters chosen from forecasts, such as a bandwidth.
 
         Parameters
@@ -94,7 +100,7 @@ class Kernel:
         """
         return self
 
-    def terms(self, n_columns):
+    def terms(self, n_columns: int) -> tuple[tuple[Kernel, np.ndarray | None], ...]:
         r"""The kernel as a sum of scalar kernels times matrices, :math:`\sum_t k_t(s, s') M_t`.
 
         Parameters
@@ -109,10 +115,10 @@ class Kernel:
         """
         return ((self, None),)
 
-    def __add__(self, other):
+    def __add__(self, other: Kernel) -> Kernel:
         return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
 
-    def __mul__(self, other):
+    def __mul__(self, other: Kernel | float) -> Kernel:
         if isinstance(other, Kernel):
             return Product(self, other)
         return Scaled(self, float(other)) if isinstance(other, Real) else NotImplemented
@@ -130,26 +136,26 @@ class Scaled(Kernel):
     kernel: Kernel
     factor: float
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not (np.isfinite(self.factor) and self.factor >= 0):
             raise ValueError(
                 f"A kernel may be multiplied by a finite number of at least 0, got {self.factor!r}:"
                 " a negative multiple is not positive semi-definite."
             )
 
-    def __call__(self, x, y):
+    def __call__(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         return self.factor * self.kernel(x, y)
 
-    def pairs(self, x, y):
+    def pairs(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         return self.factor * self.kernel.pairs(x, y)
 
-    def bound(self):
+    def bound(self) -> float:
         return self.factor * self.kernel.bound()
 
-    def for_data(self, forecast):
+    def for_data(self, forecast: np.ndarray) -> Kernel:
         return Scaled(self.kernel.for_data(forecast), self.factor)
 
-    def terms(self, n_columns):
+    def terms(self, n_columns: int) -> tuple[tuple[Kernel, np.ndarray | None], ...]:
         terms = self.kernel.terms(n_columns)
         return tuple((Scaled(kernel, self.factor), matrix) for kernel, matrix in terms)
 
@@ -161,19 +167,19 @@ class Sum(Kernel):
     left: Kernel
     right: Kernel
 
-    def __call__(self, x, y):
+    def __call__(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         return self.left(x, y) + self.right(x, y)
 
-    def pairs(self, x, y):
+    def pairs(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         return self.left.pairs(x, y) + self.right.pairs(x, y)
 
-    def bound(self):
+    def bound(self) -> float:
         return self.left.bound() + self.right.bound()
 
-    def for_data(self, forecast):
+    def for_data(self, forecast: np.ndarray) -> Kernel:
         return Sum(self.left.for_data(forecast), self.right.for_data(forecast))
 
-    def terms(self, n_columns):
+    def terms(self, n_columns: int) -> tuple[tuple[Kernel, np.ndarray | None], ...]:
         return self.left.terms(n_columns) + self.right.terms(n_columns)
 
 
@@ -184,24 +190,24 @@ class Product(Kernel):
     left: Kernel
     right: Kernel
 
-    def __call__(self, x, y):
+    def __call__(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         return self.left(x, y) * self.right(x, y)
 
-    def pairs(self, x, y):
+    def pairs(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         return self.left.pairs(x, y) * self.right.pairs(x, y)
 
-    def bound(self):
+    def bound(self) -> float:
         return self.left.bound() * self.right.bound()
 
-    def for_data(self, forecast):
+    def for_data(self, forecast: np.ndarray) -> Kernel:
         return Product(self.left.for_data(forecast), self.right.for_data(forecast))
 
-    def terms(self, n_columns):
+    def terms(self, n_columns: int) -> tuple[tuple[Kernel, np.ndarray | None], ...]:
         pairs = product(self.left.terms(n_columns), self.right.terms(n_columns))
         return tuple((Product(k1, k2), only_matrix(m1, m2)) for (k1, m1), (k2, m2) in pairs)
 
 
-def only_matrix(left, right):
+def only_matrix(left: np.ndarray | None, right: np.ndarray | None) -> np.ndarray | None:
     """The matrix of a product; one of the two factors must be scalar."""
     if left is not None and right is not None:
         raise ValueError(
@@ -243,7 +249,7 @@ class MatrixKernel(Kernel):
     kernel: Kernel
     matrix: tuple | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not isinstance(self.kernel, Kernel):
             raise ValueError(f"kernel must be a scalar Kernel, got {self.kernel!r}.")
         if self.matrix is not None:
@@ -251,17 +257,17 @@ class MatrixKernel(Kernel):
             # Tuples make kernels comparable and hashable.
             object.__setattr__(self, "matrix", tuple(map(tuple, rows.tolist())))
 
-    def __call__(self, x, y):
+    def __call__(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         raise TypeError("The values of a MatrixKernel are matrices: use kernel.terms(n_columns).")
 
-    def bound(self):
+    def bound(self) -> float:
         largest = 1.0 if self.matrix is None else np.linalg.eigvalsh(self.matrix)[-1]
         return float(self.kernel.bound() * largest)
 
-    def for_data(self, forecast):
+    def for_data(self, forecast: np.ndarray) -> Kernel:
         return MatrixKernel(self.kernel.for_data(forecast), self.matrix)
 
-    def terms(self, n_columns):
+    def terms(self, n_columns: int) -> tuple[tuple[Kernel, np.ndarray | None], ...]:
         if self.matrix is None:
             return self.kernel.terms(n_columns)
         if len(self.matrix) != n_columns:
@@ -300,7 +306,13 @@ _LOWEST = -700.0
 _STEEPEST = 1e300  # bound of 1 / bandwidth or of its square, which may overflow
 
 
-def median_distance(forecast, *, metric="total_variation", rule="median", max_samples=2000):
+def median_distance(
+    forecast: ArrayLike,
+    *,
+    metric: Literal["total_variation", "euclidean"] = "total_variation",
+    rule: Literal["median", "median_pairs"] = "median",
+    max_samples: int | None = 2000,
+) -> float:
     r"""Median distance between forecasts, the usual bandwidth of a kernel.
 
     Parameters
@@ -393,7 +405,7 @@ class DistanceKernel(Kernel):
 
     squared = False  # whether `_profile` takes the square of the distance
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not (_is_positive(self.bandwidth) or self._is_rule()):
             names = ", ".join(map(repr, RULES))
             raise ValueError(
@@ -404,20 +416,21 @@ class DistanceKernel(Kernel):
     def _is_rule(self):
         return isinstance(self.bandwidth, str) and self.bandwidth in RULES
 
-    def __call__(self, x, y):
+    def __call__(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         return self._values(METRICS[self.metric].outer, x, y)
 
-    def pairs(self, x, y):
+    def pairs(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         return self._values(METRICS[self.metric].paired, x, y)
 
-    def bound(self):
+    def bound(self) -> float:
         return 1.0
 
-    def for_data(self, forecast):
+    def for_data(self, forecast: np.ndarray) -> DistanceKernel:
         if not self._is_rule():
             return self
-        arguments = {"metric": self.metric, "max_samples": self.max_samples}
-        return replace(self, bandwidth=median_distance(forecast, rule=self.bandwidth, **arguments))
+        arguments: dict[str, Any] = {"metric": self.metric, "max_samples": self.max_samples}
+        arguments["rule"] = self.bandwidth
+        return replace(self, bandwidth=median_distance(forecast, **arguments))
 
     def _values(self, distance, x, y):
         if self._is_rule():
@@ -536,14 +549,14 @@ class TotalVariation:
     """Half of the sum of absolute differences, between 0 and 1."""
 
     @staticmethod
-    def outer(x, y, *, squared=False):
+    def outer(x: np.ndarray, y: np.ndarray, *, squared: bool = False) -> np.ndarray:
         """Distances of all pairs of the rows of x (n, K) and y (m, K), shape (n, m)."""
         distances = cdist(x, y, "cityblock")
         distances *= 0.5
         return np.square(distances, out=distances) if squared else distances
 
     @staticmethod
-    def paired(x, y, *, squared=False):
+    def paired(x: np.ndarray, y: np.ndarray, *, squared: bool = False) -> np.ndarray:
         """Distances of points (..., K) from their partners, shape (...)."""
         distances = 0.5 * np.abs(x - y).sum(axis=-1)
         return distances**2 if squared else distances
@@ -553,13 +566,13 @@ class Euclidean:
     """Root of the sum of squared differences, between 0 and the root of 2."""
 
     @staticmethod
-    def outer(x, y, *, squared=False):
+    def outer(x: np.ndarray, y: np.ndarray, *, squared: bool = False) -> np.ndarray:
         """Distances of all pairs of the rows of x (n, K) and y (m, K), shape (n, m)."""
         squares = _squared_euclidean(x, y)
         return squares if squared else np.sqrt(squares, out=squares)
 
     @staticmethod
-    def paired(x, y, *, squared=False):
+    def paired(x: np.ndarray, y: np.ndarray, *, squared: bool = False) -> np.ndarray:
         """Distances of points (..., K) from their partners, shape (...)."""
         squares = np.square(x - y).sum(axis=-1)
         return squares if squared else np.sqrt(squares)
@@ -580,4 +593,4 @@ def _squared_euclidean(x, y):
     return squares
 
 
-METRICS = {"total_variation": TotalVariation, "euclidean": Euclidean}
+METRICS: dict[str, Any] = {"total_variation": TotalVariation, "euclidean": Euclidean}

@@ -5,8 +5,11 @@ shape and weights are positive float64 arrays of shape (n,). The class of each c
 the arguments and from the names of the columns.
 """
 
+from __future__ import annotations
+
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -22,6 +25,11 @@ from skcalib._validation import (
     put_positive_last,
     unique_labels,
 )
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from skcalib._arguments import Label
 
 _READ_ONE_BY_ONE = 20  # up to this number, column names are also read one by one
 
@@ -40,31 +48,31 @@ class Problem:
     classes: np.ndarray
 
     @property
-    def labels(self):
+    def labels(self) -> np.ndarray:
         """Labels (n,)."""
         return self.classes[self.target.argmax(axis=1)]
 
     @property
-    def sample_weight(self):
+    def sample_weight(self) -> np.ndarray | None:
         """Weights (n,), or None where all are equal."""
         return None if self.weight.min() == self.weight.max() else self.weight
 
-    def take(self, rows):
+    def take(self, rows: np.ndarray) -> Problem:
         """The problem of some of the samples."""
         rows = self.forecast[rows], self.target[rows], self.weight[rows]
         return Problem(*rows, self.classes)
 
 
 def check_problem(
-    y_true,
-    y_proba,
+    y_true: ArrayLike | Problem,
+    y_proba: ArrayLike,
     *,
-    sample_weight=None,
-    labels=None,
-    pos_label=None,
-    name="y_proba",
-    remedy="pos_label",
-):
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+    name: str = "y_proba",
+    remedy: Literal["pos_label", "labels"] | None = "pos_label",
+) -> Problem:
     """Arguments of a public function -> `Problem`.
 
     A `Problem` in place of the labels is returned as it is: it is validated already, and the other
@@ -75,7 +83,12 @@ def check_problem(
         return y_true
     y = check_y(y_true)
     raw = check_features(y_proba, name=name, n_samples=len(y))
-    columns = {"labels": labels, "pos_label": pos_label, "name": name, "remedy": remedy}
+    columns: dict[str, Any] = {
+        "labels": labels,
+        "pos_label": pos_label,
+        "name": name,
+        "remedy": remedy,
+    }
     classes = classes_of_columns(y, y_proba, raw.shape[1], **columns)
     return problem_of(y, _check_simplex(raw, name), classes, sample_weight)
 
@@ -86,7 +99,7 @@ def problem_of(y, forecast, classes, sample_weight=None):
     return Problem(forecast, target, weight, classes)
 
 
-def event_last(problem, pos_label=None):
+def event_last(problem: Problem, pos_label: Label = None) -> Problem:
     """The same problem with `pos_label` as the class of its last column; two classes only."""
     if pos_label is None:
         return problem
@@ -98,8 +111,15 @@ def event_last(problem, pos_label=None):
 
 
 def classes_of_columns(
-    y, y_proba, n_columns, *, labels=None, pos_label=None, name="y_proba", remedy="pos_label"
-):
+    y: np.ndarray,
+    y_proba: ArrayLike,
+    n_columns: int,
+    *,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+    name: str = "y_proba",
+    remedy: Literal["pos_label", "labels"] | None = "pos_label",
+) -> np.ndarray:
     """The class of each column, from the arguments and the names of the columns.
 
     A single column that names a class holds its probability. `labels` and `pos_label` decide
@@ -122,7 +142,7 @@ def classes_of_columns(
     return _classes_by_name(column, classes, name, given=given, remedy=remedy)
 
 
-def check_column_names(y_proba, classes, name):
+def check_column_names(y_proba: ArrayLike, classes: np.ndarray, name: str) -> None:
     """Refuse names of columns that contradict the known classes."""
     columns = getattr(y_proba, "columns", None)
     column = _name_of_single(y_proba) if columns is None or len(columns) == 1 else None

@@ -14,10 +14,17 @@ the forecast :math:`s`. For a target :math:`q` (a label, or any conditional expe
 divergence of :math:`-H`. Both are losses: lower is better.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 from scipy.special import entr, log_softmax, softmax
 
 from skcalib._validation import to_numpy
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 __all__ = [
     "Brier",
@@ -37,18 +44,18 @@ class Divergence:
     A distance that is no proper score, such as `TotalVariation`, implements `divergence` alone.
     """
 
-    def divergence(self, target, forecast):
+    def divergence(self, target: np.ndarray, forecast: np.ndarray) -> np.ndarray:
         """Distance of each forecast from its target, shape (n,)."""
         raise NotImplementedError
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         arguments = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
         return f"{type(self).__name__}({arguments})"
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and vars(self) == vars(other)
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash((type(self), tuple(vars(self).items())))
 
 
@@ -66,7 +73,7 @@ class TotalVariation(Divergence):
     array([0.3])
     """
 
-    def divergence(self, target, forecast):
+    def divergence(self, target: np.ndarray, forecast: np.ndarray) -> np.ndarray:
         return 0.5 * np.sum(np.abs(np.asarray(target) - forecast), axis=-1)
 
 
@@ -89,12 +96,12 @@ class Lp(Divergence):
     array([0.3])
     """
 
-    def __init__(self, p=2):
+    def __init__(self, p: float = 2) -> None:
         if not p >= 1:
             raise ValueError(f"p must be at least 1, got {p!r}.")
         self.p = p
 
-    def divergence(self, target, forecast):
+    def divergence(self, target: np.ndarray, forecast: np.ndarray) -> np.ndarray:
         distance = np.abs(np.asarray(target) - forecast)
         scale = 0.5 if distance.shape[-1] == 2 else 1.0
         return scale * np.sum(distance**self.p, axis=-1)
@@ -137,23 +144,23 @@ class ProperScore(Divergence):
     np.float64(0.875)
     """
 
-    infimum = None
+    infimum: float | None = None
     separable = False
     domain = "simplex"
 
-    def entropy(self, forecast):
+    def entropy(self, forecast: np.ndarray) -> np.ndarray:
         """Generalised entropy H of each forecast, concave, shape (n,)."""
         raise NotImplementedError
 
-    def gradient(self, forecast):
+    def gradient(self, forecast: np.ndarray) -> np.ndarray:
         """Gradient of the entropy H at each forecast, shape (n, K)."""
         raise NotImplementedError
 
-    def statistic(self, y):
+    def statistic(self, y: np.ndarray) -> np.ndarray:
         """The statistic whose mean is forecast: the one-hot label, unless overridden."""
         return y
 
-    def loss(self, target, forecast):
+    def loss(self, target: ArrayLike, forecast: ArrayLike) -> np.ndarray:
         """Expected loss of each forecast when labels have the mean `target`, shape (n,).
 
         Parameters
@@ -174,7 +181,7 @@ class ProperScore(Divergence):
         slope = np.where(step == 0, 0.0, self.gradient(forecast))
         return self.entropy(forecast) + np.sum(slope * step, axis=-1)
 
-    def loss_gradient(self, target, forecast):
+    def loss_gradient(self, target: np.ndarray, forecast: np.ndarray) -> np.ndarray:
         r"""Gradient of the loss in the forecast, shape (n, K).
 
         It is :math:`\nabla^2 H(s)\, (q - s)`, the change of the gradient along the step to the
@@ -196,14 +203,14 @@ class ProperScore(Divergence):
         with np.errstate(invalid="ignore"):  # infinite slopes at 0, where the step is zero
             return np.where(step == 0, 0.0, 4 * near - far - 3 * here) / (2 * h)
 
-    def logit_loss(self, target, logits):
+    def logit_loss(self, target: np.ndarray, logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Loss of the forecasts softmax(logits) and its gradient in the logits."""
         forecast = softmax(logits, axis=1)
         gradient = self.loss_gradient(target, forecast)
         gradient = gradient - np.sum(forecast * gradient, axis=1, keepdims=True)
         return self.loss(target, forecast), forecast * gradient
 
-    def divergence(self, target, forecast):
+    def divergence(self, target: ArrayLike, forecast: ArrayLike) -> np.ndarray:
         """Bregman divergence D(target, forecast) = loss(target, forecast) - H(target), shape (n,).
 
         Zero if both agree. Negative values from rounding are set to zero.
@@ -236,13 +243,13 @@ class Brier(ProperScore):
     infimum = 0.0
     separable = True
 
-    def entropy(self, forecast):
+    def entropy(self, forecast: np.ndarray) -> np.ndarray:
         return self._scale(forecast) * (1 - np.sum(np.square(forecast), axis=-1))
 
-    def gradient(self, forecast):
+    def gradient(self, forecast: np.ndarray) -> np.ndarray:
         return -2 * self._scale(forecast) * np.asarray(forecast)
 
-    def loss_gradient(self, target, forecast):
+    def loss_gradient(self, target: np.ndarray, forecast: np.ndarray) -> np.ndarray:
         return 2 * self._scale(forecast) * (forecast - np.asarray(target))
 
     @staticmethod
@@ -266,19 +273,19 @@ class LogLoss(ProperScore):
 
     infimum = 0.0
 
-    def entropy(self, forecast):
+    def entropy(self, forecast: np.ndarray) -> np.ndarray:
         return np.sum(entr(forecast), axis=-1)
 
-    def gradient(self, forecast):
+    def gradient(self, forecast: np.ndarray) -> np.ndarray:
         with np.errstate(divide="ignore"):
             return -np.log(forecast) - 1
 
-    def loss_gradient(self, target, forecast):
+    def loss_gradient(self, target: np.ndarray, forecast: np.ndarray) -> np.ndarray:
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.asarray(target) / forecast
         return 1 - np.where(np.asarray(target) == 0, 0.0, ratio)
 
-    def logit_loss(self, target, logits):
+    def logit_loss(self, target: np.ndarray, logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         # From the logarithm of the forecast: the loss is finite where the forecast underflows.
         log_forecast = log_softmax(logits, axis=1)
         mass = np.sum(target, axis=1, keepdims=True)
@@ -301,10 +308,10 @@ class Spherical(ProperScore):
 
     infimum = 0.0
 
-    def entropy(self, forecast):
+    def entropy(self, forecast: np.ndarray) -> np.ndarray:
         return 1 - np.linalg.norm(forecast, axis=-1)
 
-    def gradient(self, forecast):
+    def gradient(self, forecast: np.ndarray) -> np.ndarray:
         return -np.asarray(forecast) / np.linalg.norm(forecast, axis=-1, keepdims=True)
 
 
@@ -328,14 +335,14 @@ class DawidSebastiani(ProperScore):
 
     domain = "moments"
 
-    def statistic(self, y):
+    def statistic(self, y: np.ndarray) -> np.ndarray:
         return np.stack([y, np.square(y)], axis=-1)
 
-    def entropy(self, forecast):
+    def entropy(self, forecast: np.ndarray) -> np.ndarray:
         with np.errstate(divide="ignore"):
             return np.log(self._variance(forecast)) + 1
 
-    def gradient(self, forecast):
+    def gradient(self, forecast: np.ndarray) -> np.ndarray:
         variance = self._variance(forecast)
         return np.stack([-2 * forecast[..., 0] / variance, 1 / variance], axis=-1)
 

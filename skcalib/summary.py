@@ -1,7 +1,10 @@
 """One record of how well a risk model is calibrated, as `val.prob` in R prints it."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from textwrap import wrap
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,6 +30,12 @@ from skcalib.problem import check_problem
 from skcalib.scores import Brier, LogLoss, TotalVariation
 from skcalib.smoothers import LogitSmoother
 from skcalib.tower import weighted_mean
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from pandas import DataFrame
+
+    from skcalib._arguments import Label, RandomState
 
 #: Field -> (name, perfect value, explanation), in the order of the table.
 ROWS = {
@@ -124,7 +133,7 @@ class CalibrationSummary:
     auc: MeanInterval | None
     notes: dict = field(default_factory=dict)
 
-    def to_frame(self):
+    def to_frame(self) -> DataFrame:
         """One row per quantity, for a paper or a spreadsheet; needs pandas.
 
         Returns
@@ -150,7 +159,7 @@ class CalibrationSummary:
         estimate = value.estimate if isinstance(value, MeanInterval) else value
         return name, estimate, *limits, perfect, self.notes.get(key, explanation)
 
-    def __str__(self):
+    def __str__(self) -> str:
         head = f"{self.n_samples} samples, {self.n_events} with the event {self.event}; "
         lines = [f"{head}intervals of {100 * self.confidence_level:g} %"]
         cells = [("", "estimate", "interval", "perfect", "")]
@@ -184,15 +193,15 @@ def _in_words(key, value):
 
 
 def calibration_summary(
-    y_true,
-    y_proba,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    pos_label=None,
-    labels=None,
-    sample_weight=None,
-    confidence_level=0.95,
-    random_state=0,
-):
+    pos_label: Label = None,
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    confidence_level: float = 0.95,
+    random_state: RandomState = 0,
+) -> CalibrationSummary:
     r"""Summary of the calibration of a risk model: all that a validation study reports.
 
     For a model of the probability p of an event (a disease, a default) and labels y on data that

@@ -10,17 +10,26 @@ nearly every number of the field is the mean divergence between two of these poi
 partitions the divergences of a proper score add exactly, in sample (Pythagoras).
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
+if TYPE_CHECKING:
+    from skcalib.scores import Divergence
 
-def weighted_mean(values, weight=None):
+
+def weighted_mean(values: np.ndarray, weight: np.ndarray | None = None) -> Any:
     """Mean of `values` along the first axis; infinite values give an infinite mean."""
     if weight is None:
         return np.mean(values, axis=0)
     return np.tensordot(weight / np.sum(weight), values, axes=1)
 
 
-def expected_divergence(score, target, forecast, weight=None):
+def expected_divergence(
+    score: Divergence, target: np.ndarray, forecast: np.ndarray, weight: np.ndarray | None = None
+) -> float:
     r"""Mean divergence of a forecast from its target, :math:`\sum_i w_i D(t_i, f_i) / \sum_i w_i`.
 
     Parameters

@@ -98,9 +98,17 @@ def module_name(path, root=ROOT):
 SOURCES = {module_name(path): path for path in sorted(ROOT.rglob("*.py"))}
 
 
+def is_for_type_checkers(node):
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+
+
 def imports(source, module, *, is_package):
-    """Names of what a source imports, as dotted paths, each with whether it is at the top level."""
+    """Names of what a source imports, as dotted paths, each with whether it is at the top level.
+
+    What only type checkers import, below ``if TYPE_CHECKING:``, is never imported: it is left out.
+    """
     tree = ast.parse(source)
+    tree.body = [node for node in tree.body if not is_for_type_checkers(node)]
     inside = {
         id(node)
         for function in ast.walk(tree)
@@ -223,6 +231,7 @@ def test_the_reader_finds_planted_violations(module, source, word):
     ("module", "source"),
     [
         ("skcalib.scores", "from skcalib.tower import weighted_mean"),
+        ("skcalib.tower", "if TYPE_CHECKING:\n    from skcalib.scores import Brier"),
         ("skcalib.report", "def f():\n    import matplotlib.pyplot as plt"),
         ("skcalib.errors.proper", "from skcalib.errors.binned import check_bins"),
         ("skcalib.__main__", "from skcalib import CalibrationReport"),

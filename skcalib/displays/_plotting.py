@@ -257,7 +257,8 @@ _NARROW_AXES = 4.0  # inches; axes below this have smaller letters
 _CLEAR = 4  # points between a legend and a curve
 _INCH = 72  # points
 
-_HEIGHTS = WeakKeyDictionary()  # of figures that the library made, without their legends
+#: Of figures that the library made, without their legends.
+_HEIGHTS: WeakKeyDictionary = WeakKeyDictionary()
 
 
 def keep_height(figure):

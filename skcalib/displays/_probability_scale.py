@@ -126,7 +126,7 @@ class _Panel:
     mapping: ProbabilityMap = field(default_factory=ProbabilityMap)
 
 
-_PANELS = WeakKeyDictionary()
+_PANELS: WeakKeyDictionary = WeakKeyDictionary()
 
 
 def probability_map(ax):

@@ -1,11 +1,22 @@
 """A classifier as a transformer: the next step learns from its out-of-fold probabilities."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
 import numpy as np
 from sklearn.base import TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib.estimators._base import ClassifierTrainer
 from skcalib.estimators._response import classes_of
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from sklearn.base import BaseEstimator
+    from sklearn.utils import Tags
+
+    from skcalib._arguments import CV, MatrixLike, ResponseMethod
 
 
 class CrossFitProba(TransformerMixin, ClassifierTrainer):
@@ -73,13 +84,20 @@ class CrossFitProba(TransformerMixin, ClassifierTrainer):
 
     _fitting_methods = ("fit", "fit_transform")
 
-    def __init__(self, estimator=None, *, cv=None, response_method="auto", n_jobs=None):
+    def __init__(
+        self,
+        estimator: BaseEstimator | None = None,
+        *,
+        cv: CV = None,
+        response_method: ResponseMethod = "auto",
+        n_jobs: int | None = None,
+    ) -> None:
         self.estimator = estimator
         self.cv = cv
         self.response_method = response_method
         self.n_jobs = n_jobs
 
-    def fit(self, X, y, **fit_params):
+    def fit(self, X: MatrixLike, y: ArrayLike | None, **fit_params: Any) -> Self:
         """Fit the classifier on all samples.
 
         Parameters
@@ -105,7 +123,9 @@ class CrossFitProba(TransformerMixin, ClassifierTrainer):
         self.classes_ = classes_of(self.estimator_)
         return self
 
-    def fit_transform(self, X, y=None, **fit_params):
+    def fit_transform(
+        self, X: MatrixLike, y: ArrayLike | None = None, **fit_params: Any
+    ) -> np.ndarray:
         """Fit the classifier on all samples, and return its out-of-fold probabilities.
 
         Parameters
@@ -136,7 +156,7 @@ class CrossFitProba(TransformerMixin, ClassifierTrainer):
         self.classes_ = classes_of(self.estimator_)
         return proba
 
-    def transform(self, X):
+    def transform(self, X: MatrixLike) -> np.ndarray:
         """Probabilities of the classifier that was fitted on all samples.
 
         Parameters
@@ -153,7 +173,7 @@ class CrossFitProba(TransformerMixin, ClassifierTrainer):
         self._check_new(X)
         return self._aligned_proba(self.estimator_, X, self.classes_)
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
         """Names of the columns: ``crossfitproba_`` and the label.
 
         Parameters
@@ -169,7 +189,7 @@ class CrossFitProba(TransformerMixin, ClassifierTrainer):
         check_is_fitted(self)
         return np.asarray([f"crossfitproba_{label}" for label in self.classes_], dtype=object)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = []
         return tags

@@ -1,5 +1,9 @@
 """A classifier and a recalibrator in one object, cross-fitted."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, Self
+
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils import get_tags
@@ -17,6 +21,16 @@ from skcalib.recalibration._base import (
     require_recalibrator,
     warn_without_weight,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike
+    from sklearn.base import BaseEstimator
+    from sklearn.utils import Tags
+    from sklearn.utils.metadata_routing import MetadataRouter
+
+    from skcalib._arguments import CV, LossLike, MatrixLike, ResponseMethod
 
 
 class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
@@ -111,16 +125,16 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
 
     def __init__(
         self,
-        estimator=None,
-        recalibrator=None,
+        estimator: BaseEstimator | None = None,
+        recalibrator: BaseEstimator | Literal["auto"] | None = None,
         *,
-        cv=None,
-        ensemble=False,
-        response_method="auto",
-        loss="log",
-        candidates=None,
-        n_jobs=None,
-    ):
+        cv: CV = None,
+        ensemble: bool = False,
+        response_method: ResponseMethod = "auto",
+        loss: LossLike = "log",
+        candidates: Sequence[BaseEstimator] | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
         self.estimator = estimator
         self.recalibrator = recalibrator
         self.cv = cv
@@ -130,7 +144,9 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         self.candidates = candidates
         self.n_jobs = n_jobs
 
-    def fit(self, X, y, sample_weight=None, **fit_params):
+    def fit(
+        self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None, **fit_params: Any
+    ) -> Self:
         """Fit classifier and recalibrator.
 
         Parameters
@@ -173,7 +189,7 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         self.recalibrator_ = self.recalibrators_[0] if alone else None
         return self
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Recalibrated probabilities.
 
         Parameters
@@ -196,7 +212,7 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         answers = run_each(_answer, tasks, n_jobs=self.n_jobs, prefer="threads")
         return sum(answers) / len(answers)
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """Class of largest recalibrated probability.
 
         Parameters
@@ -247,7 +263,7 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
             n_jobs=self.n_jobs,
         )
 
-    def get_metadata_routing(self):
+    def get_metadata_routing(self) -> MetadataRouter:
         """Routing: as its parts request, and ``sample_weight`` for the recalibrator.
 
         Returns
@@ -257,7 +273,7 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         """
         return super().get_metadata_routing().add_self_request(self)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         wrapped = get_tags(self._wrapped()).classifier_tags
         if wrapped is not None:

@@ -5,8 +5,11 @@ Features are cut once into at most 255 bins, and all trees share the codes. A no
 subtraction from the parent. The criterion is the Brier score in the node (Gini impurity).
 """
 
+from __future__ import annotations
+
 import heapq
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -28,8 +31,8 @@ class FeatureBins:
 
     n_bins: int = 32
     subsample: int = 10_000
-    edges_: list = field(default=None, init=False)
-    missing_: np.ndarray = field(default=None, init=False)
+    edges_: list = field(default_factory=list, init=False)
+    missing_: Any = field(default=None, init=False)
 
     def fit(self, X, rng):
         """Learn the edges from X (n, d); rows are drawn by the RandomState `rng`."""

@@ -8,11 +8,17 @@ problem is convex and small, `minimise_convex` is Newton's method and `logistic_
 most frequent use. `detection_limit` and `log_forecast` turn forecasts into logits.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
+
+if TYPE_CHECKING:
+    from skcalib.scores import ProperScore
 
 #: Logarithm of the smallest normal number of single precision, about -87.
 _FAR = float(np.log(np.finfo(np.float32).tiny))
@@ -26,38 +32,38 @@ class Link:
     skcalib.testing.check_link : The laws that every link obeys.
     """
 
-    def prepare(self, logits):
+    def prepare(self, logits: np.ndarray) -> Self:
         """Learn from the logits what the map needs, such as knots; return self."""
         return self
 
-    def start(self, n_classes):
+    def start(self, n_classes: int) -> np.ndarray:
         """Parameters of the identity map, shape (P,)."""
         raise NotImplementedError
 
-    def apply(self, theta, logits):
+    def apply(self, theta: np.ndarray, logits: np.ndarray) -> np.ndarray:
         """Logits (n, K) -> logits (n, K)."""
         raise NotImplementedError
 
-    def vjp(self, theta, logits, cotangent):
+    def vjp(self, theta: np.ndarray, logits: np.ndarray, cotangent: np.ndarray) -> np.ndarray:
         """Gradient in theta of the sum of cotangent * apply(theta, logits), shape (P,)."""
         raise NotImplementedError
 
-    def bounds(self, n_classes):
+    def bounds(self, n_classes: int) -> list[tuple[float | None, float | None]] | None:
         """Pairs (low, high) for each parameter, or None."""
         return None
 
-    def stiffness(self, n_classes):
+    def stiffness(self, n_classes: int) -> np.ndarray:
         """Relative strength of the shrinkage of each parameter towards `start`, shape (P,).
 
         In units of the mean square of what the parameter does to a logit; 0 leaves it free.
         """
         return np.zeros(len(self.start(n_classes)))
 
-    def injective(self, theta, n_classes):
+    def injective(self, theta: np.ndarray, n_classes: int) -> bool:
         """Whether different forecasts stay different."""
         return False
 
-    def preserves_order(self, theta, n_classes):
+    def preserves_order(self, theta: np.ndarray, n_classes: int) -> bool:
         """Whether the order of the classes in each row is kept."""
         return False
 
@@ -73,18 +79,18 @@ class LinkFit:
 
 
 def fit_link(
-    link,
-    score,
-    logits,
-    target,
-    weight,
+    link: Link,
+    score: ProperScore,
+    logits: np.ndarray,
+    target: np.ndarray,
+    weight: np.ndarray,
     *,
-    shrinkage=0.0,
-    start=None,
-    max_iter=1000,
-    tolerance=1e-9,
-    rounding=1e-13,
-):
+    shrinkage: float = 0.0,
+    start: np.ndarray | None = None,
+    max_iter: int = 1000,
+    tolerance: float = 1e-9,
+    rounding: float = 1e-13,
+) -> LinkFit:
     r"""Minimise the mean loss plus :math:`\frac{\lambda}{2n} \sum_p c_p (\theta_p - start_p)^2`.
 
     Parameters

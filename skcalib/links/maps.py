@@ -18,6 +18,10 @@ the exponential of a small network (`MonotoneNetwork`), integrated by the trapez
 the range of the fitted logits g is linear.
 """
 
+from __future__ import annotations
+
+from typing import Literal, Self
+
 import numpy as np
 
 from skcalib.links._base import Link
@@ -25,9 +29,9 @@ from skcalib.links._base import Link
 
 class _Affine(Link):
     #: Mean square of the logits, weighted by s (1 - s) and unweighted.
-    sizes_ = (1.0, 1.0)
+    sizes_: tuple[float, ...] = (1.0, 1.0)
 
-    def prepare(self, logits):
+    def prepare(self, logits: np.ndarray) -> Self:
         square = np.square(logits)
         forecast = np.exp(logits - logits.max(axis=1, keepdims=True))
         forecast /= forecast.sum(axis=1, keepdims=True)
@@ -41,27 +45,27 @@ class _Affine(Link):
 class VectorMap(_Affine):
     """z_k -> (beta + delta_k) z_k + b_k; theta = (beta, delta, b)."""
 
-    def start(self, n_classes):
+    def start(self, n_classes: int) -> np.ndarray:
         return np.append(1.0, np.zeros(2 * n_classes))
 
-    def apply(self, theta, logits):
+    def apply(self, theta: np.ndarray, logits: np.ndarray) -> np.ndarray:
         delta, bias = np.split(theta[1:], 2)
         return (theta[0] + delta) * logits + bias
 
-    def vjp(self, theta, logits, cotangent):
+    def vjp(self, theta: np.ndarray, logits: np.ndarray, cotangent: np.ndarray) -> np.ndarray:
         by_class = np.sum(cotangent * logits, axis=0)
         return np.concatenate([[by_class.sum()], by_class, cotangent.sum(axis=0)])
 
-    def stiffness(self, n_classes):
+    def stiffness(self, n_classes: int) -> np.ndarray:
         return np.repeat([0.0, self.sizes_[0], 1.0], [1, n_classes, n_classes])
 
-    def injective(self, theta, n_classes):
+    def injective(self, theta: np.ndarray, n_classes: int) -> bool:
         # Slopes of one sign: if the outputs shift by one constant, all logits move in the same
         # direction, and two different forecasts cannot both sum to one.
         slopes = theta[0] + theta[1 : 1 + n_classes]
         return bool(np.all(slopes > 0) or np.all(slopes < 0))
 
-    def preserves_order(self, theta, n_classes):
+    def preserves_order(self, theta: np.ndarray, n_classes: int) -> bool:
         deviations = theta[1:].reshape(2, n_classes)
         return bool(theta[0] + deviations[0, 0] > 0 and np.all(np.ptp(deviations, axis=1) == 0))
 
@@ -72,29 +76,29 @@ class MatrixMap(_Affine):
     #: Relative strength of the shrinkage of the diagonal, of the rest of the matrix, and of biases.
     strengths = (1.0, 10.0, 1.0)
 
-    def start(self, n_classes):
+    def start(self, n_classes: int) -> np.ndarray:
         return np.append(1.0, np.zeros(n_classes * (n_classes + 1)))
 
-    def matrix(self, theta, n_classes):
+    def matrix(self, theta: np.ndarray, n_classes: int) -> np.ndarray:
         """The whole matrix beta I + M."""
         deviation = theta[1 : 1 + n_classes**2].reshape(n_classes, n_classes)
         return theta[0] * np.eye(n_classes) + deviation
 
-    def apply(self, theta, logits):
+    def apply(self, theta: np.ndarray, logits: np.ndarray) -> np.ndarray:
         n_classes = logits.shape[1]
         return logits @ self.matrix(theta, n_classes).T + theta[1 + n_classes**2 :]
 
-    def vjp(self, theta, logits, cotangent):
+    def vjp(self, theta: np.ndarray, logits: np.ndarray, cotangent: np.ndarray) -> np.ndarray:
         slopes = cotangent.T @ logits
         return np.concatenate([[np.trace(slopes)], slopes.ravel(), cotangent.sum(axis=0)])
 
-    def stiffness(self, n_classes):
+    def stiffness(self, n_classes: int) -> np.ndarray:
         diagonal, rest, bias = self.strengths
         matrix = np.full((n_classes, n_classes), rest * self.sizes_[1])
         np.fill_diagonal(matrix, diagonal * self.sizes_[0])
         return np.concatenate([[0.0], matrix.ravel(), np.full(n_classes, bias)])
 
-    def injective(self, theta, n_classes):
+    def injective(self, theta: np.ndarray, n_classes: int) -> bool:
         # The outputs shift by one constant only along W^-1 1. Two forecasts that sum to one cannot
         # differ by such a step if all its components have one sign.
         matrix = self.matrix(theta, n_classes)
@@ -103,7 +107,7 @@ class MatrixMap(_Affine):
         direction = np.linalg.solve(matrix, np.ones(n_classes))
         return bool(np.all(direction > 0) or np.all(direction < 0))
 
-    def preserves_order(self, theta, n_classes):
+    def preserves_order(self, theta: np.ndarray, n_classes: int) -> bool:
         deviation = theta[1 : 1 + n_classes**2].reshape(n_classes, n_classes)
         bias = theta[1 + n_classes**2 :]
         alike = np.ptp(bias) == 0 and np.all(deviation == np.diag(np.diag(deviation)))
@@ -124,24 +128,24 @@ class BinaryMap(Link):
     """Base class: linear in its parameters, l = features(logits) @ theta."""
 
     #: Parameters of the identity map.
-    identity = ()
+    identity: tuple[float, ...] = ()
 
-    def features(self, logits):
+    def features(self, logits: np.ndarray) -> np.ndarray:
         """Features (n, P) of logits (n, 2)."""
         raise NotImplementedError
 
-    def start(self, n_classes):
+    def start(self, n_classes: int) -> np.ndarray:
         if n_classes != 2:
             raise ValueError(
                 f"{type(self).__name__} maps problems of two columns, got {n_classes} classes."
             )
         return np.array(self.identity)
 
-    def apply(self, theta, logits):
+    def apply(self, theta: np.ndarray, logits: np.ndarray) -> np.ndarray:
         value = self.features(logits) @ theta
         return np.column_stack([np.zeros(len(value)), value])
 
-    def vjp(self, theta, logits, cotangent):
+    def vjp(self, theta: np.ndarray, logits: np.ndarray, cotangent: np.ndarray) -> np.ndarray:
         return self.features(logits).T @ cotangent[:, 1]
 
 
@@ -150,13 +154,13 @@ class PlattMap(BinaryMap):
 
     identity = (1.0, 0.0)
 
-    def features(self, logits):
+    def features(self, logits: np.ndarray) -> np.ndarray:
         return np.column_stack([logits[:, 1] - logits[:, 0], np.ones(len(logits))])
 
-    def injective(self, theta, n_classes):
+    def injective(self, theta: np.ndarray, n_classes: int) -> bool:
         return bool(theta[0] != 0)
 
-    def preserves_order(self, theta, n_classes):
+    def preserves_order(self, theta: np.ndarray, n_classes: int) -> bool:
         return bool(theta[0] > 0 and theta[1] == 0)
 
 
@@ -166,10 +170,10 @@ class BetaMap(BinaryMap):
     `parameters`: "abm" all three; "am" with b = a; "ab" with c = 0.
     """
 
-    def __init__(self, parameters="abm"):
+    def __init__(self, parameters: Literal["abm", "am", "ab"] = "abm") -> None:
         self.parameters = parameters
 
-    def features(self, logits):
+    def features(self, logits: np.ndarray) -> np.ndarray:
         first, second, one = logits[:, 1], -logits[:, 0], np.ones(len(logits))
         return {
             "abm": np.column_stack([first, second, one]),
@@ -178,21 +182,21 @@ class BetaMap(BinaryMap):
         }[self.parameters]
 
     @property
-    def identity(self):
+    def identity(self) -> tuple[float, ...]:  # type: ignore[override]
         return {"abm": (1.0, 1.0, 0.0), "am": (1.0, 0.0), "ab": (1.0, 1.0)}[self.parameters]
 
-    def bounds(self, n_classes):
+    def bounds(self, n_classes: int) -> list[tuple[float | None, float | None]] | None:
         slopes = 1 if self.parameters == "am" else 2
         return [(0.0, None)] * slopes + [(None, None)] * self.parameters.count("m")
 
-    def slopes(self, theta):
+    def slopes(self, theta: np.ndarray) -> tuple[float, float]:
         """Both slopes (a, b)."""
         return (theta[0], theta[0]) if self.parameters == "am" else (theta[0], theta[1])
 
-    def injective(self, theta, n_classes):
+    def injective(self, theta: np.ndarray, n_classes: int) -> bool:
         return bool(max(self.slopes(theta)) > 0)
 
-    def preserves_order(self, theta, n_classes):
+    def preserves_order(self, theta: np.ndarray, n_classes: int) -> bool:
         a, b = self.slopes(theta)
         return bool(a == b > 0 and (self.parameters == "ab" or theta[-1] == 0))
 
@@ -202,14 +206,14 @@ class QuadraticMap(BinaryMap):
 
     identity = (1.0, 0.0, 0.0)
 
-    def features(self, logits):
+    def features(self, logits: np.ndarray) -> np.ndarray:
         value = logits[:, 1] - logits[:, 0]
         return np.column_stack([value, np.ones(len(value)), value**2])
 
-    def stiffness(self, n_classes):
+    def stiffness(self, n_classes: int) -> np.ndarray:
         return np.array([0.0, 0.0, 1.0])
 
-    def injective(self, theta, n_classes):
+    def injective(self, theta: np.ndarray, n_classes: int) -> bool:
         # A parabola is not monotone; a line is, unless it is constant.
         return bool(theta[2] == 0 and theta[0] != 0)
 
@@ -237,27 +241,27 @@ class MonotonePieces(_Diagonal):
         Pieces; knots are quantiles of all logits.
     """
 
-    def __init__(self, n_pieces=16):
+    def __init__(self, n_pieces: int = 16) -> None:
         self.n_pieces = n_pieces
 
-    def prepare(self, logits):
+    def prepare(self, logits: np.ndarray) -> Self:
         levels = np.linspace(0, 1, self.n_pieces + 1)[1:-1]
         self.knots_ = np.unique(np.quantile(logits, levels))
         return self
 
-    def start(self, n_classes):
+    def start(self, n_classes: int) -> np.ndarray:
         return np.ones(len(self.knots_) + 1)
 
-    def bounds(self, n_classes):
+    def bounds(self, n_classes: int) -> list[tuple[float | None, float | None]] | None:
         return [(_LEAST, None)] * (len(self.knots_) + 1)
 
-    def apply(self, theta, logits):
+    def apply(self, theta: np.ndarray, logits: np.ndarray) -> np.ndarray:
         heights = np.append(0.0, np.cumsum(theta[1:-1] * np.diff(self.knots_)))
         piece = np.searchsorted(self.knots_, logits, side="right")
         base = np.maximum(piece - 1, 0)
         return heights[base] + theta[piece] * (logits - self.knots_[base])
 
-    def vjp(self, theta, logits, cotangent):
+    def vjp(self, theta: np.ndarray, logits: np.ndarray, cotangent: np.ndarray) -> np.ndarray:
         flat, c = logits.ravel(), cotangent.ravel()
         piece = np.searchsorted(self.knots_, flat, side="right")
         base = np.maximum(piece - 1, 0)
@@ -284,10 +288,10 @@ class MonotoneNetwork(_Diagonal):
         Draws the first two layers.
     """
 
-    def __init__(self, hidden=8, n_grid=200, seed=0):
+    def __init__(self, hidden: int = 8, n_grid: int = 200, seed: int = 0) -> None:
         self.hidden, self.n_grid, self.seed = hidden, n_grid, seed
 
-    def prepare(self, logits):
+    def prepare(self, logits: np.ndarray) -> Self:
         low, high = float(logits.min()), float(logits.max())
         if high - low < 1e-12:
             low, high = low - 1, high + 1
@@ -295,29 +299,29 @@ class MonotoneNetwork(_Diagonal):
         self._inputs = (2 * (self.grid_ - low) / (high - low) - 1)[:, None]
         return self
 
-    def start(self, n_classes):
+    def start(self, n_classes: int) -> np.ndarray:
         rng, h = np.random.RandomState(self.seed), self.hidden
         first = [rng.normal(size=h), rng.normal(size=h)]
         second = [rng.normal(size=h * h) / np.sqrt(h), 0.1 * rng.normal(size=h)]
         return np.concatenate([*first, *second, np.zeros(h + 1)])
 
-    def stiffness(self, n_classes):
+    def stiffness(self, n_classes: int) -> np.ndarray:
         # Every parameter but the last bias, which is the logarithm of the mean slope.
         return np.append(np.ones(len(self.start(n_classes)) - 1), 0.0)
 
-    def straight(self, theta, slope):
+    def straight(self, theta: np.ndarray, slope: float) -> np.ndarray:
         """Parameters whose g is a line of this slope, other parameters as in `theta`."""
         theta = theta.copy()
         theta[-self.hidden - 1 :] = 0.0
         theta[-1] = np.log(slope)
         return theta
 
-    def apply(self, theta, logits):
+    def apply(self, theta: np.ndarray, logits: np.ndarray) -> np.ndarray:
         left, share = self._place(logits)
         heights = self._heights(theta)[0]
         return heights[left] * (1 - share) + heights[left + 1] * share
 
-    def vjp(self, theta, logits, cotangent):
+    def vjp(self, theta: np.ndarray, logits: np.ndarray, cotangent: np.ndarray) -> np.ndarray:
         left, share = self._place(logits)
         n = self.n_grid
         pull = np.bincount(left.ravel(), (cotangent * (1 - share)).ravel(), n)

@@ -11,6 +11,8 @@ after a warm start from 2,000 rows.
 maximum likelihood, with the Newton method `minimise_convex`.
 """
 
+from __future__ import annotations
+
 import numpy as np
 from scipy.special import softmax
 from scipy.stats import chi2
@@ -25,26 +27,34 @@ _SUBSAMPLE = 2000  # rows of the warm start
 class TemperatureMap(Link):
     """z -> beta z."""
 
-    def start(self, n_classes):
+    def start(self, n_classes: int) -> np.ndarray:
         return np.ones(1)
 
-    def apply(self, theta, logits):
+    def apply(self, theta: np.ndarray, logits: np.ndarray) -> np.ndarray:
         return theta[0] * logits
 
-    def vjp(self, theta, logits, cotangent):
+    def vjp(self, theta: np.ndarray, logits: np.ndarray, cotangent: np.ndarray) -> np.ndarray:
         return np.array([np.sum(cotangent * logits)])
 
-    def bounds(self, n_classes):
+    def bounds(self, n_classes: int) -> list[tuple[float | None, float | None]] | None:
         return [(0.0, None)]
 
-    def injective(self, theta, n_classes):
+    def injective(self, theta: np.ndarray, n_classes: int) -> bool:
         return bool(theta[0] > 0)
 
-    def preserves_order(self, theta, n_classes):
+    def preserves_order(self, theta: np.ndarray, n_classes: int) -> bool:
         return bool(theta[0] > 0)
 
 
-def optimal_inverse_temperature(logits, labels, weight, *, low=1e-4, high=1e4, tolerance=1e-11):
+def optimal_inverse_temperature(
+    logits: np.ndarray,
+    labels: np.ndarray,
+    weight: np.ndarray,
+    *,
+    low: float = 1e-4,
+    high: float = 1e4,
+    tolerance: float = 1e-11,
+) -> tuple[float, int]:
     """Minimiser of the log loss over beta in [low, high].
 
     Parameters
@@ -78,7 +88,7 @@ def optimal_inverse_temperature(logits, labels, weight, *, low=1e-4, high=1e4, t
     return beta, passes
 
 
-def mean_log_loss(logits, labels, weight, beta):
+def mean_log_loss(logits: np.ndarray, labels: np.ndarray, weight: np.ndarray, beta: float) -> float:
     """Mean log loss of softmax(beta * logits), block by block.
 
     Parameters
@@ -177,25 +187,25 @@ class BiasCorrectedTemperature(Link):
     it by penalised maximum likelihood.
     """
 
-    def start(self, n_classes):
+    def start(self, n_classes: int) -> np.ndarray:
         return np.append(1.0, np.zeros(n_classes))
 
-    def apply(self, theta, logits):
+    def apply(self, theta: np.ndarray, logits: np.ndarray) -> np.ndarray:
         return theta[0] * logits + theta[1:]
 
-    def vjp(self, theta, logits, cotangent):
+    def vjp(self, theta: np.ndarray, logits: np.ndarray, cotangent: np.ndarray) -> np.ndarray:
         return np.append(np.sum(cotangent * logits), cotangent.sum(axis=0))
 
-    def injective(self, theta, n_classes):
+    def injective(self, theta: np.ndarray, n_classes: int) -> bool:
         # Outputs shift by one constant only if all logits move in the same direction, which is
         # impossible for forecasts that sum to one.
         return bool(theta[0] != 0)
 
-    def preserves_order(self, theta, n_classes):
+    def preserves_order(self, theta: np.ndarray, n_classes: int) -> bool:
         return bool(theta[0] > 0 and np.ptp(theta[1:]) == 0)
 
 
-def fit_bias_corrected(logits, target, weight):
+def fit_bias_corrected(logits: np.ndarray, target: np.ndarray, weight: np.ndarray) -> LinkFit:
     r"""Fit `BiasCorrectedTemperature` by penalised maximum likelihood.
 
     The slope has a weak prior around 1, in units of the spread of the logits, which keeps it finite

@@ -6,7 +6,10 @@
 classes.
 """
 
+from __future__ import annotations
+
 import warnings
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 from sklearn import config_context
@@ -27,6 +30,12 @@ from skcalib._validation import (
 from skcalib.links._base import detection_limit, log_forecast
 from skcalib.problem import check_column_names, classes_of_columns
 from skcalib.tower import weighted_mean
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from sklearn.utils import Tags
+
+    from skcalib._arguments import LossLike, MatrixLike
 
 
 class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
@@ -56,7 +65,7 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
     skcalib.RecalibratedClassifierCV : A classifier with a recalibrator, cross-fitted.
     """
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the map.
 
         Parameters
@@ -111,7 +120,7 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         self._learn(score, self._read(values), columns, weight)
         return self
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Recalibrated probabilities, shape (n_samples, n_classes).
 
         Parameters
@@ -141,7 +150,7 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
             )
         return self._apply_map(self._read(values))
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """Class of largest recalibrated probability.
 
         Parameters
@@ -157,7 +166,7 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         proba = self.predict_proba(X)
         return self.classes_[proba.argmax(axis=1)]
 
-    def transform(self, X):
+    def transform(self, X: MatrixLike) -> np.ndarray:
         """Recalibrated probabilities: the same as `predict_proba`.
 
         Parameters
@@ -172,7 +181,7 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         """
         return self.predict_proba(X)
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
         """Names of the columns: the class in lower case and the label.
 
         Parameters
@@ -259,7 +268,7 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
     def _as_proba(self, forecast):
         return forecast
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.input_tags.positive_only = self.input == "proba"
@@ -318,7 +327,13 @@ class IdentityRecalibrator(Recalibrator):
     array([[0.6, 0.4]])
     """
 
-    def __init__(self, *, input="proba", loss="log", labels=None):
+    def __init__(
+        self,
+        *,
+        input: Literal["proba", "logits"] = "proba",
+        loss: LossLike = "log",
+        labels: ArrayLike | None = None,
+    ) -> None:
         self.input = input
         self.loss = loss
         self.labels = labels
@@ -359,7 +374,13 @@ class LabelFrequency(Recalibrator):
            [0.5, 0.5]])
     """
 
-    def __init__(self, *, input="proba", loss="log", labels=None):
+    def __init__(
+        self,
+        *,
+        input: Literal["proba", "logits"] = "proba",
+        loss: LossLike = "log",
+        labels: ArrayLike | None = None,
+    ) -> None:
         self.input = input
         self.loss = loss
         self.labels = labels

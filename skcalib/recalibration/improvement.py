@@ -1,7 +1,10 @@
 """Improvement of a proper score by a recalibration, on held-out data."""
 
+from __future__ import annotations
+
 import warnings
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.stats import t as student
@@ -13,6 +16,12 @@ from skcalib.inference import effective_size, mean_interval
 from skcalib.problem import check_problem
 from skcalib.recalibration._base import is_injective, recalibrated_proba
 from skcalib.tower import weighted_mean
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from sklearn.base import BaseEstimator
+
+    from skcalib._arguments import Label, LossLike
 
 
 @dataclass(frozen=True)
@@ -44,23 +53,23 @@ class CalibrationImprovement:
     loss_after: float
     injective: bool | None
 
-    def __str__(self):
+    def __str__(self) -> str:
         losses = f"loss {self.loss_before:.3g} before, {self.loss_after:.3g} after"
         return f"{record_text(self)} ({pvalue_text(self.pvalue)}; {losses})"
 
 
 def calibration_improvement(
-    y_true,
-    before,
-    after,
+    y_true: ArrayLike,
+    before: ArrayLike,
+    after: ArrayLike | BaseEstimator,
     *,
-    loss="brier",
-    confidence_level=0.95,
-    injective=None,
-    sample_weight=None,
-    labels=None,
-    pos_label=None,
-):
+    loss: LossLike = "brier",
+    confidence_level: float = 0.95,
+    injective: bool | None = None,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+) -> CalibrationImprovement:
     r"""Improvement of a proper score by a recalibration, with interval and p-value.
 
     On data that were used to fit neither the classifier nor the map, the mean paired difference
@@ -152,7 +161,7 @@ def calibration_improvement(
     if is_map:
         labels = getattr(after, "classes_", None) if labels is None else labels
         injective = is_injective(after) if injective is None else injective
-    names = {"labels": labels, "pos_label": pos_label}
+    names: dict[str, Any] = {"labels": labels, "pos_label": pos_label}
     problem = check_problem(y_true, before, sample_weight=sample_weight, name="before", **names)
     if is_map:
         recalibrated = _apply(after, problem)
@@ -168,13 +177,15 @@ def calibration_improvement(
     if injective is not True:
         _warn(injective)
     interval = mean_interval(difference, problem.weight, confidence_level)
+    mean_before, mean_after = (float(weighted_mean(loss, problem.weight)) for loss in losses)
     return CalibrationImprovement(
         interval.estimate,
         interval.low,
         interval.high,
         interval.standard_error,
         _pvalue(interval, problem.weight),
-        *(float(weighted_mean(loss, problem.weight)) for loss in losses),
+        mean_before,
+        mean_after,
         injective,
     )
 

@@ -5,7 +5,10 @@ fit a parametric map of the logit; `IsotonicRecalibrator`, `HistogramBinning` an
 `KernelRecalibrator` apply a smoother out of sample.
 """
 
+from __future__ import annotations
+
 import warnings
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from sklearn.base import clone
@@ -20,6 +23,11 @@ from skcalib.notions import Classwise
 from skcalib.recalibration._base import Recalibrator, softmax_of
 from skcalib.smoothers import DirichletKernel, IsotonicSmoother, QuantileBins, UniformBins
 from skcalib.smoothers.partition import interpolate
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from skcalib._arguments import Bandwidth, LossLike, Strategy
 
 
 class OneVsRestRecalibrator(Recalibrator):
@@ -195,7 +203,14 @@ class PlattScaling(BinaryLinkRecalibrator):
     array([0.6])
     """
 
-    def __init__(self, *, input="proba", loss="log", labels=None, smooth_targets=False):
+    def __init__(
+        self,
+        *,
+        input: Literal["proba", "logits"] = "proba",
+        loss: LossLike = "log",
+        labels: ArrayLike | None = None,
+        smooth_targets: bool = False,
+    ) -> None:
         self.input = input
         self.loss = loss
         self.labels = labels
@@ -251,7 +266,14 @@ class BetaCalibration(BinaryLinkRecalibrator):
     array([[0.6, 0.6]])
     """
 
-    def __init__(self, *, input="proba", loss="log", labels=None, parameters="abm"):
+    def __init__(
+        self,
+        *,
+        input: Literal["proba", "logits"] = "proba",
+        loss: LossLike = "log",
+        labels: ArrayLike | None = None,
+        parameters: Literal["abm", "am", "ab"] = "abm",
+    ) -> None:
         self.input = input
         self.loss = loss
         self.labels = labels
@@ -300,7 +322,13 @@ class QuadraticScaling(BinaryLinkRecalibrator):
     (1, 2)
     """
 
-    def __init__(self, *, input="proba", loss="log", labels=None):
+    def __init__(
+        self,
+        *,
+        input: Literal["proba", "logits"] = "proba",
+        loss: LossLike = "log",
+        labels: ArrayLike | None = None,
+    ) -> None:
         self.input = input
         self.loss = loss
         self.labels = labels
@@ -368,7 +396,15 @@ class IsotonicRecalibrator(SmootherRecalibrator):
     True
     """
 
-    def __init__(self, *, input="proba", loss="log", labels=None, centered=False, strict=False):
+    def __init__(
+        self,
+        *,
+        input: Literal["proba", "logits"] = "proba",
+        loss: LossLike = "log",
+        labels: ArrayLike | None = None,
+        centered: bool = False,
+        strict: bool = False,
+    ) -> None:
         self.input = input
         self.loss = loss
         self.labels = labels
@@ -430,7 +466,15 @@ class HistogramBinning(SmootherRecalibrator):
     5
     """
 
-    def __init__(self, *, input="proba", loss="log", labels=None, n_bins=15, strategy="quantile"):
+    def __init__(
+        self,
+        *,
+        input: Literal["proba", "logits"] = "proba",
+        loss: LossLike = "log",
+        labels: ArrayLike | None = None,
+        n_bins: int = 15,
+        strategy: Strategy = "quantile",
+    ) -> None:
         self.input = input
         self.loss = loss
         self.labels = labels
@@ -468,7 +512,14 @@ class KernelRecalibrator(SmootherRecalibrator):
     True
     """
 
-    def __init__(self, *, input="proba", loss="log", labels=None, bandwidth="risk"):
+    def __init__(
+        self,
+        *,
+        input: Literal["proba", "logits"] = "proba",
+        loss: LossLike = "log",
+        labels: ArrayLike | None = None,
+        bandwidth: Bandwidth = "risk",
+    ) -> None:
         self.input = input
         self.loss = loss
         self.labels = labels

@@ -4,7 +4,10 @@
 `VectorScaling`, `MatrixScaling` and `DirichletCalibration` follow, then `DiagonalOrderPreserving`.
 """
 
+from __future__ import annotations
+
 import warnings
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -24,6 +27,11 @@ from skcalib.links import (
 from skcalib.recalibration._base import LogitRecalibrator, softmax_of
 from skcalib.recalibration.temperature import fit_temperature, warn_at_the_ends
 from skcalib.smoothers._base import check_folds
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from skcalib._arguments import LossLike, RandomState
 
 #: Strengths of "auto", in samples, from temperature scaling to very weak shrinkage.
 STRENGTHS = (np.inf, 1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1)
@@ -228,13 +236,13 @@ class VectorScaling(LinkRecalibrator):
     def __init__(
         self,
         *,
-        input="proba",
-        loss="log",
-        labels=None,
-        shrinkage="auto",
-        max_iter=500,
-        tol=1e-6,
-    ):
+        input: Literal["proba", "logits"] = "proba",
+        loss: LossLike = "log",
+        labels: ArrayLike | None = None,
+        shrinkage: float | Literal["auto"] = "auto",
+        max_iter: int = 500,
+        tol: float = 1e-6,
+    ) -> None:
         self.input = input
         self.loss = loss
         self.labels = labels
@@ -296,13 +304,13 @@ class MatrixScaling(LinkRecalibrator):
     def __init__(
         self,
         *,
-        input="proba",
-        loss="log",
-        labels=None,
-        shrinkage="auto",
-        max_iter=500,
-        tol=1e-6,
-    ):
+        input: Literal["proba", "logits"] = "proba",
+        loss: LossLike = "log",
+        labels: ArrayLike | None = None,
+        shrinkage: float | Literal["auto"] = "auto",
+        max_iter: int = 500,
+        tol: float = 1e-6,
+    ) -> None:
         self.input = input
         self.loss = loss
         self.labels = labels
@@ -356,13 +364,13 @@ class DirichletCalibration(MatrixScaling):
     def __init__(
         self,
         *,
-        input="proba",
-        loss="log",
-        labels=None,
-        shrinkage="auto",
-        max_iter=500,
-        tol=1e-6,
-    ):
+        input: Literal["proba", "logits"] = "proba",
+        loss: LossLike = "log",
+        labels: ArrayLike | None = None,
+        shrinkage: float | Literal["auto"] = "auto",
+        max_iter: int = 500,
+        tol: float = 1e-6,
+    ) -> None:
         super().__init__(
             input=input, loss=loss, labels=labels, shrinkage=shrinkage, max_iter=max_iter, tol=tol
         )
@@ -422,15 +430,15 @@ class DiagonalOrderPreserving(LinkRecalibrator):
     def __init__(
         self,
         *,
-        input="proba",
-        loss="log",
-        labels=None,
-        variant="network",
-        shrinkage=1.0,
-        max_iter=1000,
-        tol=1e-5,
-        random_state=0,
-    ):
+        input: Literal["proba", "logits"] = "proba",
+        loss: LossLike = "log",
+        labels: ArrayLike | None = None,
+        variant: Literal["network", "pieces"] = "network",
+        shrinkage: float | Literal["auto"] = 1.0,
+        max_iter: int = 1000,
+        tol: float = 1e-5,
+        random_state: RandomState = 0,
+    ) -> None:
         self.input = input
         self.loss = loss
         self.labels = labels
@@ -451,7 +459,7 @@ class DiagonalOrderPreserving(LinkRecalibrator):
         start = link.start(n_classes)
         return link.straight(start, beta) if self.variant == "network" else start * beta
 
-    def transform_logits(self, logits):
+    def transform_logits(self, logits: ArrayLike) -> np.ndarray:
         """The function g, at any logits.
 
         Parameters

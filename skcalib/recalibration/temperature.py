@@ -1,7 +1,10 @@
 """Recalibrators with one temperature: plain, in an ensemble, and with class biases."""
 
+from __future__ import annotations
+
 import warnings
 from itertools import combinations
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
@@ -13,6 +16,12 @@ from skcalib.links.temperature import mean_log_loss, optimal_inverse_temperature
 from skcalib.recalibration._base import LogitRecalibrator, softmax_of
 from skcalib.scores import Brier, LogLoss
 from skcalib.tower import weighted_mean
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from skcalib._arguments import LossLike
+    from skcalib.scores import ProperScore
 
 _LOW, _HIGH = 1e-4, 1e4  # range of the search for inverse temperatures
 
@@ -55,7 +64,13 @@ class TemperatureScaling(LogitRecalibrator):
     2.0
     """
 
-    def __init__(self, *, input="proba", loss="log", labels=None):
+    def __init__(
+        self,
+        *,
+        input: Literal["proba", "logits"] = "proba",
+        loss: LossLike = "log",
+        labels: ArrayLike | None = None,
+    ) -> None:
         self.input = input
         self.loss = loss
         self.labels = labels
@@ -85,7 +100,15 @@ class TemperatureScaling(LogitRecalibrator):
         return softmax_of(logits.astype(np.float64) / self.temperature_)
 
 
-def fit_temperature(score, logits, target, weight, *, low=_LOW, high=_HIGH):
+def fit_temperature(
+    score: ProperScore,
+    logits: np.ndarray,
+    target: np.ndarray,
+    weight: np.ndarray,
+    *,
+    low: float = _LOW,
+    high: float = _HIGH,
+) -> tuple[float, int]:
     """Optimal inverse temperature in [low, high], and the number of passes over the data."""
     if isinstance(score, LogLoss):
         return optimal_inverse_temperature(
@@ -110,7 +133,7 @@ def fit_temperature(score, logits, target, weight, *, low=_LOW, high=_HIGH):
     return float(np.exp(log_beta)), len(grid) + int(found.nfev)
 
 
-def warn_at_the_ends(beta):
+def warn_at_the_ends(beta: float) -> None:
     """Warn if the optimal inverse temperature is an end of the search range."""
     if _LOW * 1.001 < beta < _HIGH / 1.001:
         return
@@ -164,7 +187,13 @@ class EnsembleTemperatureScaling(LogitRecalibrator):
     True
     """
 
-    def __init__(self, *, input="proba", loss="brier", labels=None):
+    def __init__(
+        self,
+        *,
+        input: Literal["proba", "logits"] = "proba",
+        loss: LossLike = "brier",
+        labels: ArrayLike | None = None,
+    ) -> None:
         self.input = input
         self.loss = loss
         self.labels = labels
@@ -278,7 +307,13 @@ class BiasCorrectedTemperatureScaling(LogitRecalibrator):
     (2.0, array([0., 0., 0.]))
     """
 
-    def __init__(self, *, input="proba", loss="log", labels=None):
+    def __init__(
+        self,
+        *,
+        input: Literal["proba", "logits"] = "proba",
+        loss: LossLike = "log",
+        labels: ArrayLike | None = None,
+    ) -> None:
         self.input = input
         self.loss = loss
         self.labels = labels

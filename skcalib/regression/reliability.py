@@ -1,6 +1,9 @@
 """Forecasts of means and variances: reliability of the variance, score, and validation."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +19,9 @@ from skcalib.inference import mean_interval
 from skcalib.scores import DawidSebastiani
 from skcalib.smoothers import QuantileBins
 from skcalib.tower import weighted_mean
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 
 @dataclass(frozen=True)
@@ -49,8 +55,14 @@ class VarianceReliability:
 
 
 def variance_reliability(
-    y_true, y_mean, y_var, *, n_bins=10, confidence_level=0.95, sample_weight=None
-):
+    y_true: ArrayLike,
+    y_mean: ArrayLike,
+    y_var: ArrayLike,
+    *,
+    n_bins: int = 10,
+    confidence_level: float = 0.95,
+    sample_weight: ArrayLike | None = None,
+) -> VarianceReliability:
     r"""Mean squared error over mean forecast variance, in bins of equal mass of the variance.
 
     In bin b the ratio is
@@ -154,7 +166,13 @@ def _ratio(squared, variance, weight, confidence_level):
 # --- Score of means and variances -----------------------------------------------------------------
 
 
-def dawid_sebastiani_score(y_true, y_mean, y_var, *, sample_weight=None):
+def dawid_sebastiani_score(
+    y_true: ArrayLike,
+    y_mean: ArrayLike,
+    y_var: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+) -> float:
     r"""Dawid-Sebastiani score of forecast means and variances (G22, section 5).
 
     .. math:: \frac{1}{n} \sum_i \left( \frac{(y_i - \mu_i)^2}{v_i} + \log v_i \right)
@@ -201,7 +219,7 @@ def dawid_sebastiani_score(y_true, y_mean, y_var, *, sample_weight=None):
     return mean_score(check_moments(y_true, y_mean, y_var, sample_weight))
 
 
-def mean_score(moments):
+def mean_score(moments: Moments) -> float:
     """Mean Dawid-Sebastiani score of validated `Moments`."""
     score = DawidSebastiani()
     loss = score.loss(score.statistic(moments.residual), moments.forecast)
@@ -229,17 +247,25 @@ class Moments:
     weight: np.ndarray
 
     @property
-    def forecast(self):
+    def forecast(self) -> np.ndarray:
         """First and second moment of the forecast about its mean, (0, v), shape (n, 2)."""
         return centred(self.variance)
 
 
-def centred(variance):
+def centred(variance: np.ndarray) -> np.ndarray:
     """Variances (n,) -> moments (0, v) about the mean, shape (n, 2)."""
     return np.stack([np.zeros_like(variance), variance], axis=-1)
 
 
-def check_moments(y_true, y_mean, y_var, sample_weight=None, *, name="y_true", var_name="y_var"):
+def check_moments(
+    y_true: ArrayLike,
+    y_mean: ArrayLike,
+    y_var: ArrayLike,
+    sample_weight: ArrayLike | None = None,
+    *,
+    name: str = "y_true",
+    var_name: str = "y_var",
+) -> Moments:
     """Arguments of a public function -> `Moments`; zero-weight samples are dropped."""
     y, mean = check_numbers(y_true, name), check_numbers(y_mean, "y_mean")
     variance = check_numbers(y_var, var_name)
@@ -275,7 +301,7 @@ def _check_range(values, name, low, high):
         )
 
 
-def check_numbers(values, name):
+def check_numbers(values: ArrayLike, name: str) -> np.ndarray:
     """Finite real numbers of shape (n,) or (n, 1) -> float64 array (n,)."""
     refuse_sparse(values, name)
     array = np.asarray(values)

@@ -1,6 +1,9 @@
 """Recalibration of the variance of a regressor by an affine map."""
 
+from __future__ import annotations
+
 import warnings
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from scipy.optimize import brentq
@@ -17,6 +20,10 @@ from skcalib.regression.reliability import (
 )
 from skcalib.scores import DawidSebastiani
 from skcalib.tower import weighted_mean
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from sklearn.utils import Tags
 
 
 class VarianceScaling(TransformerMixin, BaseEstimator):
@@ -98,10 +105,12 @@ class VarianceScaling(TransformerMixin, BaseEstimator):
     1.000000000
     """
 
-    def __init__(self, *, fit_intercept=True):
+    def __init__(self, *, fit_intercept: bool = True) -> None:
         self.fit_intercept = fit_intercept
 
-    def fit(self, mean_and_var, y, sample_weight=None):
+    def fit(
+        self, mean_and_var: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Fit the map to held-out forecasts and their outcomes.
 
         Parameters
@@ -144,7 +153,7 @@ class VarianceScaling(TransformerMixin, BaseEstimator):
         self.loss_after_ = mean_score(Moments(moments.residual, after, moments.weight))
         return self
 
-    def transform(self, mean_and_var):
+    def transform(self, mean_and_var: ArrayLike) -> np.ndarray:
         """Recalibrated means and variances.
 
         Parameters
@@ -159,7 +168,9 @@ class VarianceScaling(TransformerMixin, BaseEstimator):
         """
         return np.column_stack(self._recalibrate(mean_and_var))
 
-    def predict(self, mean_and_var, return_std=False):
+    def predict(
+        self, mean_and_var: ArrayLike, return_std: bool = False
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """Means, and recalibrated standard deviations, as scikit-learn's regressors return them.
 
         Parameters
@@ -179,7 +190,7 @@ class VarianceScaling(TransformerMixin, BaseEstimator):
         mean, variance = self._recalibrate(mean_and_var)
         return (mean, np.sqrt(variance)) if return_std else mean
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
         """Names of the columns of `transform`.
 
         Parameters
@@ -195,7 +206,7 @@ class VarianceScaling(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return np.array(["mean", "variance"], dtype=object)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.transformer_tags.preserves_dtype = []
@@ -249,7 +260,9 @@ POINTS_PER_DECADE, MARGIN = 5, 10.0
 MAX_ITER = 300
 
 
-def fit_variance_map(squared, variance, weight, *, fit_intercept=True):
+def fit_variance_map(
+    squared: np.ndarray, variance: np.ndarray, weight: np.ndarray, *, fit_intercept: bool = True
+) -> tuple[tuple[float, float], int, bool]:
     """Slope and intercept that minimise the mean score, with w, b >= 0.
 
     Parameters
@@ -284,25 +297,25 @@ def fit_variance_map(squared, variance, weight, *, fit_intercept=True):
 class Profile:
     """Mean score along the shapes u(t) = (1 - t) v + t, each with its best scale."""
 
-    def __init__(self, squared, variance, weight):
+    def __init__(self, squared: np.ndarray, variance: np.ndarray, weight: np.ndarray) -> None:
         self.squared, self.variance, self.weight = squared, variance, weight
         self.target = centred(squared)  # the loss depends on the second moment about the mean only
         self.score = DawidSebastiani()
 
-    def shape(self, share):
+    def shape(self, share: float) -> np.ndarray:
         """Variances (1 - t) v + t, up to scale."""
         return (1 - share) * self.variance + share
 
-    def scale(self, share):
+    def scale(self, share: float) -> float:
         """The best scale of a shape: the mean of squared residual over shape."""
         return weighted_mean(self.squared / self.shape(share), self.weight)
 
-    def value(self, share):
+    def value(self, share: float) -> float:
         """Mean score of a shape with its best scale."""
         forecast = centred(self.scale(share) * self.shape(share))
         return weighted_mean(self.score.loss(self.target, forecast), self.weight)
 
-    def slope(self, share):
+    def slope(self, share: float) -> float:
         """Derivative of `value`; the derivative of the best scale contributes nothing.
 
         Along the variance v the gradient of the entropy is H' = 1 / v, so H'' = -(H')^2 and the

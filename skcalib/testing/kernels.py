@@ -1,12 +1,21 @@
 """Laws of kernels on the simplex."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from skcalib.kernels import Kernel
 from skcalib.testing._laws import duplicate, need, need_close, run_laws, simplex_points
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-def check_kernel(kernel, *, n_classes=(2, 3, 5), random_state=0):
+
+def check_kernel(
+    kernel: Kernel, *, n_classes: Sequence[int] = (2, 3, 5), random_state: int = 0
+) -> None:
     r"""Check that an object obeys the laws of kernels on the simplex.
 
     The laws, for forecasts that are spread out, tied, near and at the corners:

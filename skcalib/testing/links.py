@@ -1,18 +1,24 @@
 """Laws of links."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from skcalib.links import Link
 from skcalib.testing._laws import accepted, duplicate, need, need_close, run_laws, simplex_points
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 #: Parameters to try: how far from `start`, and which share of them moves.
 MOVES = ((0.1, 1.0), (0.5, 1.0), (2.0, 1.0), (0.5, 0.5), (2.0, 0.2))
 
 
-def check_link(link, *, n_classes=(2, 3, 5), random_state=0):
+def check_link(link: Link, *, n_classes: Sequence[int] = (2, 3, 5), random_state: int = 0) -> None:
     r"""Check that an object obeys the laws of links.
 
     Write :math:`f_\theta` for the map of logits. The laws, for each number of classes that

@@ -1,5 +1,9 @@
 """Laws of notions of calibration."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from skcalib.notions import Notion
@@ -12,8 +16,13 @@ from skcalib.testing._laws import (
     simplex_points,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-def check_notion(notion, *, n_classes=(2, 3, 10), random_state=0):
+
+def check_notion(
+    notion: Notion, *, n_classes: Sequence[int] = (2, 3, 10), random_state: int = 0
+) -> None:
     """Check that an object obeys the laws of notions of calibration.
 
     A notion maps forecasts and targets (n, K) to problems of their own columns. The laws, for

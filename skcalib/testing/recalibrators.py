@@ -1,7 +1,10 @@
 """Laws of recalibrators."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.base import clone
@@ -16,10 +19,17 @@ from skcalib.testing._laws import (
     simplex_points,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sklearn.base import BaseEstimator
+
 DECLARATIONS = ("injective_", "preserves_argmax_", "preserves_order_")
 
 
-def check_recalibrator(recalibrator, *, n_classes=(2, 3), random_state=0):
+def check_recalibrator(
+    recalibrator: BaseEstimator, *, n_classes: Sequence[int] = (2, 3), random_state: int = 0
+) -> None:
     r"""Check that an object obeys the laws of recalibrators.
 
     The laws, for each number of classes that ``fit`` does not refuse with a ValueError:

@@ -1,7 +1,10 @@
 """Laws of proper scores."""
 
+from __future__ import annotations
+
 import warnings
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -9,8 +12,13 @@ from skcalib.scores import ProperScore
 from skcalib.testing._laws import duplicate, need, need_close, run_laws, simplex_points
 from skcalib.tower import expected_divergence
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-def check_score(score, *, n_classes=(2, 3, 5), random_state=0):
+
+def check_score(
+    score: ProperScore, *, n_classes: Sequence[int] = (2, 3, 5), random_state: int = 0
+) -> None:
     r"""Check that an object obeys the laws of strictly proper scores.
 
     Write :math:`H` for the entropy, :math:`L(q, s)` for the loss and :math:`D(q, s)` for the

@@ -1,7 +1,10 @@
 """Laws of smoothers."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.base import clone
@@ -18,11 +21,16 @@ from skcalib.testing._laws import (
     simplex_points,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 # Enough for sums in another order, too little for a single sample to hide in.
 TOLERANCE = 1e-6
 
 
-def check_smoother(smoother, *, n_classes=(2, 3), random_state=0):
+def check_smoother(
+    smoother: Smoother, *, n_classes: Sequence[int] = (2, 3), random_state: int = 0
+) -> None:
     """Check that an object obeys the laws of smoothers.
 
     The laws, for each number of classes that `fit` does not refuse with a ValueError:
