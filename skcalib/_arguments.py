@@ -1,6 +1,20 @@
-"""Losses, notions, smoothers and methods: the names and objects that callers pass."""
+"""Losses, notions, smoothers and methods: the names and objects that callers pass, and their types.
+
+The aliases at the end are the types of arguments that many functions have. Modules import them for
+type checkers only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
 from skcalib._validation import look_up
+from skcalib.kernels import Kernel
 from skcalib.notions import NOTIONS, Notion
 from skcalib.scores import SCORES, ProperScore
 from skcalib.smoothers import (
@@ -14,6 +28,9 @@ from skcalib.smoothers import (
     UniformBins,
 )
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 METHODS = ("auto", "risk", "direct", "cross")
 #: Smoothers by name, for the errors and for the curves of diagrams; "binning" is "quantile".
 SMOOTHERS = {
@@ -26,7 +43,7 @@ SMOOTHERS = {
 }
 
 
-def resolve_loss(loss):
+def resolve_loss(loss: LossLike) -> ProperScore:
     """A proper score for class probabilities."""
     score = look_up(loss, SCORES, "loss", kind=ProperScore)
     if score.domain != "simplex":
@@ -37,7 +54,7 @@ def resolve_loss(loss):
     return score
 
 
-def resolve_notion(notion):
+def resolve_notion(notion: NotionLike) -> Notion:
     """A notion, by its name or as an object."""
     return look_up(notion, NOTIONS, "notion", kind=Notion)
 
@@ -55,10 +72,49 @@ def resolve_method(method, score):
     return method
 
 
-def resolve_smoother(smoother):
+def resolve_smoother(smoother: SmootherLike) -> Smoother:
     """None is the default; strings, smoothers and scikit-learn classifiers pass."""
     if smoother is None:
         return LogitSmoother()
     if hasattr(smoother, "predict_proba") and not isinstance(smoother, (Smoother, type)):
         return CrossFitted(smoother)
     return look_up(smoother, SMOOTHERS, "smoother", kind=Smoother)
+
+
+# --- Types ----------------------------------------------------------------------------------------
+
+
+class Splitter(Protocol):
+    """What cuts samples into folds, such as the splitters of scikit-learn."""
+
+    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[Any]:
+        """Pairs of training and test rows."""
+        ...
+
+
+#: Features as an estimator takes them: arrays, data frames, sparse matrices.
+MatrixLike: TypeAlias = Any
+#: The label of a class.
+Label: TypeAlias = Hashable
+RandomState: TypeAlias = int | np.random.RandomState | None
+#: Training and test rows of each fold.
+Folds: TypeAlias = Iterable[tuple[ArrayLike, ArrayLike]]
+CV: TypeAlias = int | Splitter | Folds | None
+#: Some of the rows of an array.
+RowIndex: TypeAlias = slice | np.ndarray
+LossLike: TypeAlias = Literal["brier", "log", "spherical"] | ProperScore
+NotionLike: TypeAlias = Literal["auto", "canonical", "classwise", "top_label"] | Notion
+SmootherLike: TypeAlias = Literal["kernel", "isotonic", "binning"] | Smoother | BaseEstimator | None
+KernelLike: TypeAlias = Literal["laplacian", "gaussian"] | Kernel | None
+PartitionerLike: TypeAlias = Literal["stump", "kmeans"] | BaseEstimator | None
+Method: TypeAlias = Literal["auto", "risk", "direct", "cross"]
+ResponseMethod: TypeAlias = Literal["auto", "predict_proba", "decision_function"]
+Strategy: TypeAlias = Literal["quantile", "uniform"]
+#: One set of axes, or one for each panel.
+AxesLike: TypeAlias = "Axes | Sequence[Axes] | np.ndarray"
+#: A number of bins, or the rule for it.
+BinCount: TypeAlias = int | Literal["auto", "cube_root"]
+#: The same, or edges.
+Bins: TypeAlias = BinCount | ArrayLike
+#: A rule, a number, or a function of the number of samples and of columns.
+Bandwidth: TypeAlias = Literal["risk", "loo", "scott"] | float | Callable[[int, int], float]

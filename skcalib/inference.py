@@ -34,7 +34,7 @@ def effective_size(weight: np.ndarray) -> float:
     return float(effective_size_of_sums(np.sum(weight), np.sum(np.square(weight))))
 
 
-def effective_size_of_sums(mass, square_mass):
+def effective_size_of_sums(mass: ArrayLike, square_mass: ArrayLike) -> np.ndarray:
     """`effective_size` from the sums of weights and of their squares, for arrays of any shape."""
     mass, square_mass = np.asarray(mass), np.asarray(square_mass)
     some = square_mass > 0

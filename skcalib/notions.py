@@ -9,8 +9,11 @@ chunk, because a one-hot target and the problems of a notion take several times 
 binary forecast. `binary_events` lists the events that have one calibration curve each.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from itertools import repeat
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -23,6 +26,13 @@ from skcalib._validation import (
     unique_labels,
 )
 from skcalib.problem import Problem, classes_of_columns, event_last
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from numpy.typing import ArrayLike
+
+    from skcalib._arguments import Label
 
 __all__ = [
     "Auto",
@@ -50,19 +60,21 @@ class Notion:
 
     reduce = "mean"
 
-    def problems(self, forecast, target):
+    def problems(
+        self, forecast: np.ndarray, target: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield pairs (forecast, target) of arrays of equal shape (n, columns), columns >= 2."""
         raise NotImplementedError
 
-    def for_columns(self, n_columns):
+    def for_columns(self, n_columns: int) -> Notion:
         """The notion for forecasts of so many columns: itself, unless it is `Auto`."""
         return self
 
-    def column_names(self, classes):
+    def column_names(self, classes: np.ndarray) -> Iterable[list[str] | None]:
         """Names of the columns of each problem, in the order of `problems`; None if unknown."""
         return repeat(None)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         arguments = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
         return f"{type(self).__name__}({arguments})"
 
@@ -78,10 +90,12 @@ class Canonical(Notion):
     [(3, 3)]
     """
 
-    def problems(self, forecast, target):
+    def problems(
+        self, forecast: np.ndarray, target: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         yield forecast, target
 
-    def column_names(self, classes):
+    def column_names(self, classes: np.ndarray) -> Iterable[list[str] | None]:
         return [[f"class {label}" for label in classes]]
 
 
@@ -102,20 +116,23 @@ class Classwise(Notion):
     [[[0.5, 0.5]], [[0.7, 0.3]], [[0.8, 0.2]]]
     """
 
-    def __init__(self, reduce="mean"):
+    def __init__(self, reduce: Literal["mean", "sum"] = "mean") -> None:
         if reduce not in ("mean", "sum"):
             raise ValueError(f"reduce must be 'mean' or 'sum', got {reduce!r}.")
         self.reduce = reduce
 
-    def problems(self, forecast, target):
+    def problems(
+        self, forecast: np.ndarray, target: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         rests = _rest(forecast), _rest(target)
         for k in range(forecast.shape[1]):
-            yield tuple(
+            first, second = (
                 np.column_stack([rest[:, k], array[:, k]])
                 for rest, array in zip(rests, (forecast, target), strict=True)
             )
+            yield first, second
 
-    def column_names(self, classes):
+    def column_names(self, classes: np.ndarray) -> Iterable[list[str] | None]:
         return [["rest", f"class {label}"] for label in classes]
 
 
@@ -133,14 +150,17 @@ class TopLabel(Notion):
     (array([[0.5, 0.5]]), array([[1., 0.]]))
     """
 
-    def problems(self, forecast, target):
+    def problems(
+        self, forecast: np.ndarray, target: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         top = forecast.argmax(axis=1)[:, None]
-        yield tuple(
+        first, second = (
             np.hstack([np.take_along_axis(a, top, axis=1) for a in (_rest(array), array)])
             for array in (forecast, target)
         )
+        yield first, second
 
-    def column_names(self, classes):
+    def column_names(self, classes: np.ndarray) -> Iterable[list[str] | None]:
         return [["wrong", "top label"]]
 
 
@@ -156,13 +176,15 @@ class Auto(Notion):
     (Canonical(), TopLabel())
     """
 
-    def for_columns(self, n_columns):
+    def for_columns(self, n_columns: int) -> Notion:
         return Canonical() if n_columns == 2 else TopLabel()
 
-    def problems(self, forecast, target):
+    def problems(
+        self, forecast: np.ndarray, target: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         return self.for_columns(forecast.shape[1]).problems(forecast, target)
 
-    def column_names(self, classes):
+    def column_names(self, classes: np.ndarray) -> Iterable[list[str] | None]:
         return self.for_columns(len(classes)).column_names(classes)
 
 
@@ -187,12 +209,14 @@ class TopK(Notion):
     (array([[0.4, 0.3, 0.3]]), array([[0., 1., 0.]]))
     """
 
-    def __init__(self, k=5):
+    def __init__(self, k: int = 5) -> None:
         if not isinstance(k, (int, np.integer)) or k < 1:
             raise ValueError(f"k must be a whole number of at least 1, got {k!r}.")
         self.k = k
 
-    def problems(self, forecast, target):
+    def problems(
+        self, forecast: np.ndarray, target: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         if self.k > forecast.shape[1]:
             raise ValueError(
                 f"TopK(k={self.k}) needs at least {self.k} classes, got {forecast.shape[1]}."
@@ -224,7 +248,7 @@ class ClassGroups(Notion):
     array([[0.5, 0.2, 0.3]])
     """
 
-    def __init__(self, groups):
+    def __init__(self, groups: Sequence[Sequence[int]]) -> None:
         self.groups = tuple(tuple(int(k) for k in group) for group in groups)
         members = [k for group in self.groups for k in group]
         if not members or not all(self.groups) or len(set(members)) != len(members):
@@ -232,7 +256,9 @@ class ClassGroups(Notion):
                 f"groups must be disjoint, non-empty lists of column numbers, got {groups!r}."
             )
 
-    def problems(self, forecast, target):
+    def problems(
+        self, forecast: np.ndarray, target: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         n_classes = forecast.shape[1]
         members = {k for group in self.groups for k in group}
         if min(members) < 0 or max(members) >= n_classes:
@@ -244,10 +270,11 @@ class ClassGroups(Notion):
         groups = [*self.groups, rest] if rest else list(self.groups)
         if len(groups) < 2:
             raise ValueError("groups put all classes into one group: nothing is left to predict.")
-        yield tuple(
+        first, second = (
             np.stack([array[:, list(group)].sum(axis=1) for group in groups], axis=1)
             for array in (forecast, target)
         )
+        yield first, second
 
 
 def _rest(array):
@@ -295,11 +322,13 @@ class Events:
     validated: bool = False
 
     @property
-    def n_samples(self):
+    def n_samples(self) -> int:
         """Number of samples of positive weight."""
         return len(self.raw) if self.weight is None else int(np.count_nonzero(self.weight))
 
-    def chunks(self, size=_CHUNK):
+    def chunks(
+        self, size: int = _CHUNK
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray | None]]:
         """Yield scores (m, P), events (m, P) and weights (m,) of the P problems of the notion."""
         step = max(1, max(size, _CHUNK) // self.n_classes)
         columns = np.arange(self.n_classes, dtype=self.column.dtype)
@@ -313,9 +342,10 @@ class Events:
             if len(forecast):
                 yield *_scores(self.notion, forecast, hit), weight
 
-    def columns(self):
+    def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """Scores (P, n), events (P, n) and weights (n,): a row for each problem."""
-        score = event = None
+        score: Any = None
+        event: Any = None
         at = 0
         for s, e, _ in self.chunks():
             if score is None:
@@ -336,16 +366,16 @@ class Events:
 
 
 def check_events(
-    y_true,
-    y_proba,
-    notion,
+    y_true: ArrayLike | Problem,
+    y_proba: ArrayLike,
+    notion: Notion,
     *,
-    sample_weight=None,
-    labels=None,
-    pos_label=None,
-    name="y_proba",
-    remedy="pos_label",
-):
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+    name: str = "y_proba",
+    remedy: Literal["pos_label", "labels"] | None = "pos_label",
+) -> Events:
     """Arguments of a public function -> `Events`; forecasts are validated as they are read.
 
     A `Problem` in place of the labels is validated already, and the other arguments are ignored.
@@ -359,7 +389,12 @@ def check_events(
     y = check_y(y_true)
     raw = check_features(y_proba, name=name, n_samples=len(y))
     distinct, place, length, index = _look_up(y)
-    columns = {"labels": labels, "pos_label": pos_label, "name": name, "remedy": remedy}
+    columns: dict[str, Any] = {
+        "labels": labels,
+        "pos_label": pos_label,
+        "name": name,
+        "remedy": remedy,
+    }
     classes = classes_of_columns(distinct, y_proba, raw.shape[1], **columns)
     table = np.zeros(length, dtype=np.uint8 if len(classes) <= 256 else np.intp)
     table[place] = one_hot(distinct, classes).argmax(axis=1)
@@ -434,7 +469,7 @@ def _top(forecast, hit):
 # --- Binary events with a calibration curve -------------------------------------------------------
 
 
-def binary_events(problem, pos_label, notion):
+def binary_events(problem: Problem, pos_label: Label, notion: Notion) -> list[tuple[str, Problem]]:
     """Each event of the notion, by its name, with its `Problem` of the columns (not, event)."""
     notion = notion.for_columns(len(problem.classes))
     if isinstance(notion, Canonical):

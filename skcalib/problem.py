@@ -93,7 +93,9 @@ def check_problem(
     return problem_of(y, _check_simplex(raw, name), classes, sample_weight)
 
 
-def problem_of(y, forecast, classes, sample_weight=None):
+def problem_of(
+    y: np.ndarray, forecast: np.ndarray, classes: np.ndarray, sample_weight: ArrayLike | None = None
+) -> Problem:
     """Labels and validated forecasts (n, K) of known classes -> `Problem`."""
     weight, forecast, target = drop_zero_weights(sample_weight, forecast, one_hot(y, classes))
     return Problem(forecast, target, weight, classes)

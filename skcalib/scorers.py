@@ -1,6 +1,9 @@
 """Scorers: errors that plug into scikit-learn's searches and cross-validation."""
 
+from __future__ import annotations
+
 from copy import deepcopy
+from typing import TYPE_CHECKING, Any, Self
 
 from sklearn import metrics
 from sklearn.utils.metadata_routing import MetadataRequest
@@ -16,6 +19,14 @@ from skcalib.errors import (
 from skcalib.estimators._response import align_classes, classes_of, classifier_proba
 from skcalib.grouping import GroupingLossEstimator
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import ArrayLike
+    from sklearn.base import BaseEstimator
+
+    from skcalib._arguments import MatrixLike, ResponseMethod
+
 
 class Scorer:
     """Base class: ``scorer(estimator, X, y, *, sample_weight=None)``, higher is better.
@@ -27,15 +38,25 @@ class Scorer:
 
     greater_is_better = False
 
-    def __init__(self):
-        self._sample_weight = None
+    def __init__(self) -> None:
+        self._sample_weight: bool | str | None = None
 
-    def __call__(self, estimator, X, y, *, sample_weight=None):
+    def _value(self, estimator, X, y, sample_weight):
+        raise NotImplementedError
+
+    def __call__(
+        self,
+        estimator: BaseEstimator,
+        X: MatrixLike,
+        y: ArrayLike | None,
+        *,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
         """Score of a fitted classifier on (X, y); higher is better."""
         value = self._value(estimator, X, check_y(y, name="y"), sample_weight)
         return value if self.greater_is_better else -value
 
-    def set_score_request(self, *, sample_weight):
+    def set_score_request(self, *, sample_weight: bool | str | None) -> Self:
         """Request `sample_weight` in metadata routing: True, False, None or an alias.
 
         Parameters
@@ -52,7 +73,7 @@ class Scorer:
         self.get_metadata_routing()  # refuses what is no request
         return self
 
-    def get_metadata_routing(self):
+    def get_metadata_routing(self) -> MetadataRequest:
         """Metadata that the scorer requests.
 
         Returns
@@ -101,7 +122,14 @@ class ProbaScorer(Scorer):
     3
     """
 
-    def __init__(self, metric, *, greater_is_better=False, response_method="auto", **kwargs):
+    def __init__(
+        self,
+        metric: Callable[..., float],
+        *,
+        greater_is_better: bool = False,
+        response_method: ResponseMethod = "auto",
+        **kwargs: Any,
+    ) -> None:
         super().__init__()
         self.metric = metric
         self.greater_is_better = greater_is_better
@@ -113,7 +141,7 @@ class ProbaScorer(Scorer):
         proba, classes = align_classes(proba, classes_of(estimator), y)
         return self.metric(y, proba, labels=classes, sample_weight=sample_weight, **self.kwargs)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         options = "".join(f", {name}={value!r}" for name, value in self.kwargs.items())
         sign = "" if self.greater_is_better else "neg "
         return f"{type(self).__name__}({sign}{self.metric.__name__}{options})"
@@ -140,7 +168,7 @@ class GroupingScorer(Scorer):
     True
     """
 
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__()
         self.kwargs = {"random_state": 0, "n_permutations": 0, **kwargs}
 
@@ -148,7 +176,7 @@ class GroupingScorer(Scorer):
         inspector = GroupingLossEstimator(estimator, **self.kwargs)
         return inspector.fit(X, y, sample_weight=sample_weight).grouping_loss_
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         options = "".join(f", {name}={value!r}" for name, value in self.kwargs.items())
         return f"{type(self).__name__}(neg grouping_loss{options})"
 
@@ -177,7 +205,7 @@ _SCORERS = {
 }
 
 
-def get_scorer(name):
+def get_scorer(name: str) -> Scorer:
     """Scorer by its name, a fresh copy.
 
     scikit-learn has no register for names of other packages, so pass the object:
@@ -221,7 +249,7 @@ def get_scorer(name):
     return deepcopy(_SCORERS[name])
 
 
-def get_scorer_names():
+def get_scorer_names() -> list[str]:
     """Names that :func:`get_scorer` knows, sorted.
 
     Returns
@@ -247,7 +275,7 @@ def get_scorer_names():
     return sorted(_SCORERS)
 
 
-def get_scorers(names):
+def get_scorers(names: Sequence[str]) -> dict[str, Callable[..., float]]:
     """Several scorers by their names, as a dict that is a multimetric ``scoring``.
 
     For the place where scikit-learn takes a list of names: it looks names up in a register of its

@@ -3,7 +3,10 @@
 `IncrementalReliability` is the public class. `RunningSums` are the compensated sums that it keeps.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -21,6 +24,12 @@ from skcalib.errors.binned import (
     record_of_bins,
 )
 from skcalib.notions import Notion, check_events
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from skcalib._arguments import NotionLike
+    from skcalib.errors import ReliabilityBins
 
 
 class IncrementalReliability(BaseEstimator):
@@ -89,12 +98,20 @@ class IncrementalReliability(BaseEstimator):
     __metadata_request__fit = {"y_true": UNUSED, "y_proba": UNUSED}  # noqa: RUF012
     __metadata_request__partial_fit = {"y_true": UNUSED, "y_proba": UNUSED}  # noqa: RUF012
 
-    def __init__(self, labels=None, *, n_bins=15, notion="auto"):
+    def __init__(
+        self,
+        labels: ArrayLike | None = None,
+        *,
+        n_bins: int | ArrayLike = 15,
+        notion: NotionLike = "auto",
+    ) -> None:
         self.labels = labels
         self.n_bins = n_bins
         self.notion = notion
 
-    def fit(self, y_true, y_proba, sample_weight=None):
+    def fit(
+        self, y_true: ArrayLike, y_proba: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Reset, and add these samples.
 
         Parameters
@@ -109,7 +126,9 @@ class IncrementalReliability(BaseEstimator):
         """
         return self._become(self._read(self._plan(), y_true, y_proba, sample_weight))
 
-    def partial_fit(self, y_true, y_proba, sample_weight=None):
+    def partial_fit(
+        self, y_true: ArrayLike, y_proba: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Add a chunk of samples.
 
         Parameters
@@ -135,7 +154,7 @@ class IncrementalReliability(BaseEstimator):
         chunk = self._read(self._plan(), y_true, y_proba, sample_weight)
         return self._become(total(self._seen(), chunk))
 
-    def merge(self, other):
+    def merge(self, other: IncrementalReliability) -> Self:
         """The object for the samples of both.
 
         Parameters
@@ -158,7 +177,13 @@ class IncrementalReliability(BaseEstimator):
         self._plan().refuse_other(other._plan())
         return clone(self)._become(total(self._seen(), other._seen()))
 
-    def calibration_error(self, *, norm="l1", squared=False, debiased=False):
+    def calibration_error(
+        self,
+        *,
+        norm: Literal["l1", "l2", "max"] = "l1",
+        squared: bool = False,
+        debiased: bool = False,
+    ) -> float:
         """Binned calibration error of all samples seen.
 
         Parameters
@@ -183,7 +208,7 @@ class IncrementalReliability(BaseEstimator):
         sums, notion = self._sums.bins(), self._sums.plan.notion
         return error_of_bins(sums, notion, norm=norm, squared=squared, debiased=debiased)
 
-    def reliability_bins(self):
+    def reliability_bins(self) -> list[ReliabilityBins]:
         """Mean score, frequency and mass of each bin, of all samples seen.
 
         Returns
@@ -257,7 +282,7 @@ class Plan:
     n_bins: np.ndarray
     notion: Notion
 
-    def refuse_other(self, other):
+    def refuse_other(self, other: Plan) -> None:
         """Raise if a parameter differs, and name it."""
         mine, theirs = self.notion, other.notion
         alike = {
@@ -287,7 +312,7 @@ class RunningSums:
     high: np.ndarray
     low: np.ndarray
 
-    def __add__(self, other):
+    def __add__(self, other: RunningSums) -> RunningSums:
         self.plan.refuse_other(other.plan)
         scale = max(self.scale, other.scale)
         (high, low), (more, below) = self._at(scale), other._at(scale)
@@ -301,7 +326,7 @@ class RunningSums:
         powers = np.array([factor**2 if name == "square_mass" else factor for name in FIELDS])
         return self.high * powers[:, None], self.low * powers[:, None]
 
-    def bins(self):
+    def bins(self) -> list[BinSums]:
         """`BinSums` of each problem."""
         return [BinSums(self.plan.n_bins, *rows) for rows in self.high]
 
@@ -313,6 +338,6 @@ def _two_sum(a, b):
     return total, (a - (total - of_b)) + (b - of_b)
 
 
-def total(one, two):
+def total(one: RunningSums | None, two: RunningSums | None) -> RunningSums | None:
     """The sum of two `RunningSums`, where None is empty."""
     return (one or two) if one is None or two is None else one + two

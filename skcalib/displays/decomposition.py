@@ -1,7 +1,10 @@
 """Bars of the decomposition of the loss."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -18,6 +21,23 @@ from skcalib.grouping import GroupingLossEstimator
 from skcalib.inference import MeanInterval
 from skcalib.notions import Classwise, TopLabel
 from skcalib.problem import check_problem, event_last
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from numpy.typing import ArrayLike
+    from sklearn.base import BaseEstimator
+
+    from skcalib._arguments import (
+        CV,
+        Label,
+        LossLike,
+        MatrixLike,
+        NotionLike,
+        RandomState,
+        ResponseMethod,
+        SmootherLike,
+    )
+    from skcalib.problem import Problem
 
 
 class DecompositionDisplay:
@@ -84,7 +104,9 @@ class DecompositionDisplay:
     calibration 0.000..., grouping ≥ 0.00..., rest ≤ 0.07...
     """
 
-    def __init__(self, terms, *, confidence_level=0.95, unit="Brier score"):
+    def __init__(
+        self, terms: list[LossTerms], *, confidence_level: float = 0.95, unit: str = "Brier score"
+    ) -> None:
         self.terms = list(terms)
         self.confidence_level = confidence_level
         self.unit = unit
@@ -92,23 +114,23 @@ class DecompositionDisplay:
     @classmethod
     def from_predictions(
         cls,
-        y_true,
-        y_proba,
-        X=None,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
+        X: MatrixLike = None,
         *,
-        loss="brier",
-        notion="canonical",
-        smoother=None,
-        grouping="partition",
-        confidence_level=0.95,
-        random_state=0,
-        sample_weight=None,
-        labels=None,
-        pos_label=None,
-        name=None,
-        ax=None,
-        **plot_params,
-    ):
+        loss: LossLike = "brier",
+        notion: NotionLike = "canonical",
+        smoother: SmootherLike = None,
+        grouping: Literal["partition", "risk"] | GroupingLossEstimator | None = "partition",
+        confidence_level: float = 0.95,
+        random_state: RandomState = 0,
+        sample_weight: ArrayLike | None = None,
+        labels: ArrayLike | None = None,
+        pos_label: Label = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **plot_params: Any,
+    ) -> Self:
         """Parts of the loss of given probabilities.
 
         Parameters
@@ -182,7 +204,15 @@ class DecompositionDisplay:
         return display.plot(ax=ax, **plot_params)
 
     @classmethod
-    def from_estimator(cls, estimator, X, y, *, name=None, **params):
+    def from_estimator(
+        cls,
+        estimator: BaseEstimator,
+        X: MatrixLike,
+        y: ArrayLike,
+        *,
+        name: str | None = None,
+        **params: Any,
+    ) -> Self:
         """Parts of the loss of one classifier on held-out data.
 
         Parameters
@@ -219,23 +249,23 @@ class DecompositionDisplay:
     @classmethod
     def from_estimators(
         cls,
-        estimators,
-        X,
-        y,
+        estimators: Mapping[str, BaseEstimator],
+        X: MatrixLike,
+        y: ArrayLike,
         *,
-        cv=None,
-        response_method="auto",
-        loss="brier",
-        notion="canonical",
-        smoother=None,
-        grouping="partition",
-        confidence_level=0.95,
-        random_state=0,
-        sample_weight=None,
-        pos_label=None,
-        ax=None,
-        **plot_params,
-    ):
+        cv: CV = None,
+        response_method: ResponseMethod = "auto",
+        loss: LossLike = "brier",
+        notion: NotionLike = "canonical",
+        smoother: SmootherLike = None,
+        grouping: Literal["partition", "risk"] | GroupingLossEstimator | None = "partition",
+        confidence_level: float = 0.95,
+        random_state: RandomState = 0,
+        sample_weight: ArrayLike | None = None,
+        pos_label: Label = None,
+        ax: Axes | None = None,
+        **plot_params: Any,
+    ) -> Self:
         """Parts of the loss of several classifiers on held-out data.
 
         Parameters
@@ -304,7 +334,15 @@ class DecompositionDisplay:
         display = cls(terms, confidence_level=confidence_level, unit=options.unit(columns))
         return display.plot(ax=ax, **plot_params)
 
-    def plot(self, ax=None, *, values="auto", legend=True, bar_kwargs=None, whisker_kwargs=None):
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        values: bool | Literal["auto"] = "auto",
+        legend: bool = True,
+        bar_kwargs: dict[str, Any] | None = None,
+        whisker_kwargs: dict[str, Any] | None = None,
+    ) -> Self:
         """Draw the bars.
 
         Parameters
@@ -364,18 +402,18 @@ class LossTerms:
     grouping: MeanInterval | None
 
     @property
-    def rest(self):
+    def rest(self) -> float:
         """What the other parts leave: the refinement, or an upper bound of the irreducible loss."""
         explained = 0.0 if self.grouping is None else self.grouping.estimate
         return self.loss - self.calibration.estimate - explained
 
     @property
-    def parts(self):
+    def parts(self) -> dict[str, MeanInterval]:
         """The parts that have an interval, by their name."""
         parts = {"calibration": self.calibration, "grouping": self.grouping}
         return {name: part for name, part in parts.items() if part is not None}
 
-    def __str__(self):
+    def __str__(self) -> str:
         texts = [f"calibration {nonnegative_text(self.calibration)}"]
         if self.grouping is not None:
             at_least = "≥ " if self.grouping.estimate >= 0 else ""
@@ -392,14 +430,21 @@ class TermOptions:
     shared: dict
     grouping: GroupingLossEstimator | None
 
-    def unit(self, n_columns):
+    def unit(self, n_columns: int) -> str:
         """Name of the loss, and of what it is about."""
         about = {TopLabel: " of the top label", Classwise: ", one class against the rest"}
         notion = self.shared["notion"].for_columns(n_columns)
         return unit(self.shared["loss"]) + about.get(type(notion), "")
 
 
-def check_options(loss, notion, smoother, grouping, confidence_level, random_state):
+def check_options(
+    loss: LossLike,
+    notion: NotionLike,
+    smoother: SmootherLike,
+    grouping: Literal["partition", "risk"] | GroupingLossEstimator | None,
+    confidence_level: float,
+    random_state: RandomState,
+) -> TermOptions:
     """Arguments of `DecompositionDisplay` -> `TermOptions`."""
     shared = dict(
         loss=resolve_loss(loss),
@@ -429,19 +474,16 @@ def _check_grouping(grouping, random_state):
     return estimator.set_params(n_permutations=0, random_state=random_state)
 
 
-def loss_terms(name, problem, X, options):
+def loss_terms(name: str, problem: Problem, X: MatrixLike, options: TermOptions) -> LossTerms:
     """Parts of the loss of one model on a `Problem`, whose samples X describes."""
-    calibration = CalibrationErrorEstimator(**options.shared).fit(problem.forecast, problem)
+    calibration: Any = CalibrationErrorEstimator(**options.shared).fit(problem.forecast, problem)
     if not np.isfinite(calibration.expected_loss_):
         raise ValueError(
             f"The loss of {name} is infinite, because it gives probability 0 to a label that "
             "occurs: there is no bar of that length; use loss='brier'."
         )
-    interval = MeanInterval(
-        calibration.calibration_error_,
-        *calibration.confidence_interval_,
-        calibration.standard_error_,
-    )
+    low, high = calibration.confidence_interval_
+    interval = MeanInterval(calibration.calibration_error_, low, high, calibration.standard_error_)
     bound = None
     if options.grouping is not None and X is not None:
         estimator = clone(options.grouping).set_params(**options.shared)
@@ -459,7 +501,16 @@ _WIDE = 4.0  # inches that a line of numbers needs
 _OFFSET = {"calibration": -0.11, "grouping": 0.11}  # so that whiskers do not meet
 
 
-def draw_terms(ax, terms, *, level, values, legend, bar_style, whisker_style):
+def draw_terms(
+    ax: Axes,
+    terms: list[LossTerms],
+    *,
+    level: str,
+    values: bool | Literal["auto"],
+    legend: bool,
+    bar_style: dict[str, Any],
+    whisker_style: dict[str, Any],
+) -> tuple[dict[str, Any], dict[str, Any], Any]:
     """Bars and whiskers by the name of the part, and the marks of the losses."""
     rows = np.arange(len(terms))
     names = [name for name in _OFFSET if any(name in term.parts for term in terms)]
@@ -490,7 +541,7 @@ def draw_terms(ax, terms, *, level, values, legend, bar_style, whisker_style):
     wide = ax.get_window_extent().width / ax.figure.dpi > _WIDE
     _write(ax, terms, right, values=wide if values == "auto" else values)
     if legend:
-        place = {"loc": "lower left", "bbox_to_anchor": (0, 1.0), "frameon": False}
+        place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1.0), "frameon": False}
         place |= {"ncols": 3, "fontsize": "small"} if wide else {"ncols": 2, "fontsize": "x-small"}
         handles = [*bars.values(), marks, whiskers[names[0]]]
         ax.legend(handles=handles, handlelength=1.2, columnspacing=1.2, **place)

@@ -1,7 +1,10 @@
 """Errors against the sample size."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from numbers import Real
+from typing import TYPE_CHECKING, Any, Self
 
 from sklearn.utils import check_random_state
 
@@ -9,6 +12,16 @@ from skcalib._validation import check_confidence_level, check_count
 from skcalib.displays._base import held_out
 from skcalib.displays._subsamples import check_errors, check_sizes, estimation_curves
 from skcalib.problem import check_problem, event_last
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from matplotlib.axes import Axes
+    from numpy.typing import ArrayLike
+    from sklearn.base import BaseEstimator
+
+    from skcalib._arguments import CV, Label, MatrixLike, NotionLike, RandomState, ResponseMethod
+    from skcalib.displays._subsamples import EstimationCurve
 
 
 class EstimationDisplay:
@@ -104,7 +117,14 @@ class EstimationDisplay:
     Root Brier score stays
     """
 
-    def __init__(self, curves, *, truth=None, name=None, confidence_level=0.95):
+    def __init__(
+        self,
+        curves: list[EstimationCurve],
+        *,
+        truth: float | Mapping[str, float] | None = None,
+        name: str | None = None,
+        confidence_level: float = 0.95,
+    ) -> None:
         self.curves = list(curves)
         self.truth = truth
         self.name = name
@@ -113,24 +133,24 @@ class EstimationDisplay:
     @classmethod
     def from_predictions(
         cls,
-        y_true,
-        y_proba,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
         *,
-        errors=("ece", "proper"),
-        notion="auto",
-        sample_sizes=None,
-        n_repeats=50,
-        confidence_level=0.95,
-        truth=None,
-        random_state=0,
-        n_jobs=None,
-        sample_weight=None,
-        labels=None,
-        pos_label=None,
-        name=None,
-        ax=None,
-        **plot_params,
-    ):
+        errors: str | Callable[..., float] | Sequence[Any] | Mapping[str, Any] = ("ece", "proper"),
+        notion: NotionLike = "auto",
+        sample_sizes: Sequence[int] | None = None,
+        n_repeats: int = 50,
+        confidence_level: float = 0.95,
+        truth: float | Mapping[str, float] | None = None,
+        random_state: RandomState = 0,
+        n_jobs: int | None = None,
+        sample_weight: ArrayLike | None = None,
+        labels: ArrayLike | None = None,
+        pos_label: Label = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **plot_params: Any,
+    ) -> Self:
         """Errors of random subsamples of given probabilities.
 
         Parameters
@@ -217,26 +237,26 @@ class EstimationDisplay:
     @classmethod
     def from_estimator(
         cls,
-        estimator,
-        X,
-        y,
+        estimator: BaseEstimator,
+        X: MatrixLike,
+        y: ArrayLike,
         *,
-        cv=None,
-        response_method="auto",
-        errors=("ece", "proper"),
-        notion="auto",
-        sample_sizes=None,
-        n_repeats=50,
-        confidence_level=0.95,
-        truth=None,
-        random_state=0,
-        n_jobs=None,
-        sample_weight=None,
-        pos_label=None,
-        name=None,
-        ax=None,
-        **plot_params,
-    ):
+        cv: CV = None,
+        response_method: ResponseMethod = "auto",
+        errors: str | Callable[..., float] | Sequence[Any] | Mapping[str, Any] = ("ece", "proper"),
+        notion: NotionLike = "auto",
+        sample_sizes: Sequence[int] | None = None,
+        n_repeats: int = 50,
+        confidence_level: float = 0.95,
+        truth: float | Mapping[str, float] | None = None,
+        random_state: RandomState = 0,
+        n_jobs: int | None = None,
+        sample_weight: ArrayLike | None = None,
+        pos_label: Label = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **plot_params: Any,
+    ) -> Self:
         """Errors of a classifier on random subsamples of held-out data.
 
         The classifier stays as it is: what changes is how many samples its error is estimated from.
@@ -311,17 +331,17 @@ class EstimationDisplay:
 
     def plot(
         self,
-        ax=None,
+        ax: Axes | None = None,
         *,
-        name=None,
-        band=True,
-        prediction=True,
-        floor=True,
-        legend=True,
-        curve_kwargs=None,
-        band_kwargs=None,
-        **kwargs,
-    ):
+        name: str | None = None,
+        band: bool = True,
+        prediction: bool = True,
+        floor: bool = True,
+        legend: bool = True,
+        curve_kwargs: dict[str, Any] | None = None,
+        band_kwargs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> Self:
         """Draw the curves.
 
         Parameters
@@ -394,7 +414,7 @@ KEYS = {
 }
 
 
-def sized_axes():
+def sized_axes() -> Axes:
     """Axes of a new figure."""
     import matplotlib.pyplot as plt
 
@@ -405,7 +425,16 @@ def sized_axes():
     return ax
 
 
-def draw_curves(ax, curves, truths, *, name, shown, curve_style, band_style):
+def draw_curves(
+    ax: Axes,
+    curves: list[EstimationCurve],
+    truths: dict[str, float],
+    *,
+    name: str | None,
+    shown: dict[str, bool],
+    curve_style: dict[str, Any],
+    band_style: dict[str, Any],
+) -> dict[str, list]:
     """Means, bands and lines of all curves -> lists of artists by their kind."""
     from skcalib.displays._plotting import next_color, next_number, numbered
 
@@ -433,17 +462,17 @@ def draw_curves(ax, curves, truths, *, name, shown, curve_style, band_style):
     return artists
 
 
-def draw_keys(ax, artists, band):
+def draw_keys(ax: Axes, artists: dict[str, list], band: str) -> None:
     """Legend: a line for each error of all displays on the axes, and a grey key for each style."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     from skcalib.displays._plotting import place_legend
 
-    handles = [line for line in ax.lines if not line.get_label().startswith("_")]
-    grey = {"color": "0.35", "linewidth": 1.3}
+    handles: list[Any] = [line for line in ax.lines if not str(line.get_label()).startswith("_")]
+    grey: dict[str, Any] = {"color": "0.35", "linewidth": 1.3}
     handles += [
-        Line2D([], [], linestyle=style, label=text, **grey)
+        Line2D([], [], label=text, **{**grey, "linestyle": style})
         for part, (text, style) in KEYS.items()
         if artists[part]
     ]

@@ -1,6 +1,9 @@
 """Grouping diagrams."""
 
+from __future__ import annotations
+
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -24,6 +27,25 @@ from skcalib.grouping import GroupingLossEstimator
 from skcalib.grouping._candidates import encode_features, plain_rule
 from skcalib.grouping.estimator import check_regions
 from skcalib.problem import check_problem
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from sklearn.base import BaseEstimator
+
+    from skcalib._arguments import (
+        CV,
+        AxesLike,
+        Label,
+        LossLike,
+        MatrixLike,
+        NotionLike,
+        PartitionerLike,
+        RandomState,
+        ResponseMethod,
+        SmootherLike,
+        Strategy,
+    )
+    from skcalib.displays._regions import GroupingDiagram
 
 
 class GroupingDisplay:
@@ -107,7 +129,14 @@ class GroupingDisplay:
     Calibration error... (Brier score)
     """
 
-    def __init__(self, diagrams, *, name=None, confidence_level=0.95, unit="Brier score"):
+    def __init__(
+        self,
+        diagrams: list[GroupingDiagram],
+        *,
+        name: str | None = None,
+        confidence_level: float = 0.95,
+        unit: str = "Brier score",
+    ) -> None:
         self.diagrams = list(diagrams)
         self.name = name
         self.confidence_level = confidence_level
@@ -116,27 +145,27 @@ class GroupingDisplay:
     @classmethod
     def from_predictions(
         cls,
-        y_true,
-        y_proba,
-        X=None,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
+        X: MatrixLike = None,
         *,
-        regions=None,
-        partitioner="stump",
-        n_bins=10,
-        strategy="quantile",
-        region_ratio=12,
-        notion="auto",
-        loss="brier",
-        smoother=None,
-        confidence_level=0.95,
-        random_state=0,
-        sample_weight=None,
-        labels=None,
-        pos_label=None,
-        name=None,
-        ax=None,
-        **plot_params,
-    ):
+        regions: ArrayLike | None = None,
+        partitioner: PartitionerLike = "stump",
+        n_bins: int = 10,
+        strategy: Strategy = "quantile",
+        region_ratio: int = 12,
+        notion: NotionLike = "auto",
+        loss: LossLike = "brier",
+        smoother: SmootherLike = None,
+        confidence_level: float = 0.95,
+        random_state: RandomState = 0,
+        sample_weight: ArrayLike | None = None,
+        labels: ArrayLike | None = None,
+        pos_label: Label = None,
+        name: str | None = None,
+        ax: AxesLike | None = None,
+        **plot_params: Any,
+    ) -> Self:
         """Grouping diagram of given probabilities.
 
         Parameters
@@ -256,28 +285,28 @@ class GroupingDisplay:
     @classmethod
     def from_estimator(
         cls,
-        estimator,
-        X,
-        y,
+        estimator: BaseEstimator,
+        X: MatrixLike,
+        y: ArrayLike,
         *,
-        cv=None,
-        response_method="auto",
-        regions=None,
-        partitioner="stump",
-        n_bins=10,
-        strategy="quantile",
-        region_ratio=12,
-        notion="auto",
-        loss="brier",
-        smoother=None,
-        confidence_level=0.95,
-        random_state=0,
-        sample_weight=None,
-        pos_label=None,
-        name=None,
-        ax=None,
-        **plot_params,
-    ):
+        cv: CV = None,
+        response_method: ResponseMethod = "auto",
+        regions: ArrayLike | None = None,
+        partitioner: PartitionerLike = "stump",
+        n_bins: int = 10,
+        strategy: Strategy = "quantile",
+        region_ratio: int = 12,
+        notion: NotionLike = "auto",
+        loss: LossLike = "brier",
+        smoother: SmootherLike = None,
+        confidence_level: float = 0.95,
+        random_state: RandomState = 0,
+        sample_weight: ArrayLike | None = None,
+        pos_label: Label = None,
+        name: str | None = None,
+        ax: AxesLike | None = None,
+        **plot_params: Any,
+    ) -> Self:
         """Grouping diagram of a classifier on held-out data.
 
         Parameters
@@ -327,7 +356,7 @@ class GroupingDisplay:
                 f"{type(estimator).__name__} is no classifier: pass the classifier itself, or draw "
                 "a fitted GroupingLossEstimator by GroupingDisplay.from_grouping_estimator."
             )
-        n_samples = len(y)
+        n_samples = np.shape(y)[0]
         problem, features, rows = held_out(
             estimator,
             X,
@@ -362,7 +391,14 @@ class GroupingDisplay:
         )
 
     @classmethod
-    def from_grouping_estimator(cls, estimator, *, name=None, ax=None, **plot_params):
+    def from_grouping_estimator(
+        cls,
+        estimator: GroupingLossEstimator,
+        *,
+        name: str | None = None,
+        ax: AxesLike | None = None,
+        **plot_params: Any,
+    ) -> Self:
         """Grouping diagram of a fitted `GroupingLossEstimator`, whatever its settings.
 
         Parameters
@@ -417,21 +453,21 @@ class GroupingDisplay:
 
     def plot(
         self,
-        ax=None,
+        ax: AxesLike | None = None,
         *,
-        name=None,
-        n_rules=0,
-        scale="auto",
-        ref_line=True,
-        histogram=True,
-        legend=True,
-        curve_kwargs=None,
-        scatter_kwargs=None,
-        interval_kwargs=None,
-        hist_kwargs=None,
-        ref_line_kwargs=None,
-        **kwargs,
-    ):
+        name: str | None = None,
+        n_rules: int = 0,
+        scale: Literal["auto", "linear", "sqrt", "logit"] = "auto",
+        ref_line: bool = True,
+        histogram: bool = True,
+        legend: bool = True,
+        curve_kwargs: dict[str, Any] | None = None,
+        scatter_kwargs: dict[str, Any] | None = None,
+        interval_kwargs: dict[str, Any] | None = None,
+        hist_kwargs: dict[str, Any] | None = None,
+        ref_line_kwargs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> Self:
         """Draw the diagram.
 
         Parameters

@@ -1,6 +1,9 @@
 """Maps of fitted recalibrators."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
@@ -11,6 +14,16 @@ from skcalib.displays._maps import (
     given_maps,
     name_recalibrators,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from matplotlib.axes import Axes
+    from numpy.typing import ArrayLike
+    from sklearn.base import BaseEstimator
+
+    from skcalib._arguments import AxesLike, Label, MatrixLike
+    from skcalib.displays._maps import RecalibrationMap
 
 
 class RecalibrationDisplay:
@@ -76,22 +89,22 @@ class RecalibrationDisplay:
     injective, may change the predicted class
     """
 
-    def __init__(self, maps):
+    def __init__(self, maps: list[RecalibrationMap]) -> None:
         self.maps = list(maps)
 
     @classmethod
     def from_recalibrator(
         cls,
-        recalibrator,
-        y_proba=None,
+        recalibrator: BaseEstimator,
+        y_proba: ArrayLike | None = None,
         *,
-        classes=None,
-        pos_label=None,
-        max_points=3000,
-        name=None,
-        ax=None,
-        **plot_params,
-    ):
+        classes: Sequence[Any] | np.ndarray | None = None,
+        pos_label: Label = None,
+        max_points: int = 3000,
+        name: str | None = None,
+        ax: AxesLike | None = None,
+        **plot_params: Any,
+    ) -> Self:
         """Map of one recalibrator.
 
         Parameters
@@ -146,15 +159,15 @@ class RecalibrationDisplay:
     @classmethod
     def from_recalibrators(
         cls,
-        recalibrators,
-        y_proba=None,
+        recalibrators: Sequence[BaseEstimator] | Mapping[str, BaseEstimator],
+        y_proba: ArrayLike | None = None,
         *,
-        classes=None,
-        pos_label=None,
-        max_points=3000,
-        ax=None,
-        **plot_params,
-    ):
+        classes: Sequence[Any] | np.ndarray | None = None,
+        pos_label: Label = None,
+        max_points: int = 3000,
+        ax: AxesLike | None = None,
+        **plot_params: Any,
+    ) -> Self:
         """Maps of several recalibrators of the same forecasts, overlaid.
 
         Parameters
@@ -195,16 +208,16 @@ class RecalibrationDisplay:
     @classmethod
     def from_estimator(
         cls,
-        estimator,
-        X,
+        estimator: BaseEstimator,
+        X: MatrixLike,
         *,
-        classes=None,
-        pos_label=None,
-        max_points=3000,
-        name=None,
-        ax=None,
-        **plot_params,
-    ):
+        classes: Sequence[Any] | np.ndarray | None = None,
+        pos_label: Label = None,
+        max_points: int = 3000,
+        name: str | None = None,
+        ax: AxesLike | None = None,
+        **plot_params: Any,
+    ) -> Self:
         """Map inside of a recalibrated classifier, at the probabilities of its inner classifier.
 
         With ``ensemble=True`` each fold has a classifier and a map of its own. Their maps are
@@ -249,18 +262,18 @@ class RecalibrationDisplay:
 
     def plot(
         self,
-        ax=None,
+        ax: AxesLike | None = None,
         *,
-        name=None,
-        scale="auto",
-        ref_line=True,
-        histogram=True,
-        legend=True,
-        curve_kwargs=None,
-        hist_kwargs=None,
-        ref_line_kwargs=None,
-        **kwargs,
-    ):
+        name: str | None = None,
+        scale: Literal["auto", "linear", "sqrt", "logit"] = "auto",
+        ref_line: bool = True,
+        histogram: bool = True,
+        legend: bool = True,
+        curve_kwargs: dict[str, Any] | None = None,
+        hist_kwargs: dict[str, Any] | None = None,
+        ref_line_kwargs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> Self:
         """Draw the map.
 
         Parameters
@@ -346,7 +359,15 @@ class MapStyles:
     ref_line: dict
 
 
-def draw_maps(ax, maps, *, names, styles, ref_line, histogram):
+def draw_maps(
+    ax: Axes,
+    maps: list[RecalibrationMap],
+    *,
+    names: dict[str, str],
+    styles: MapStyles,
+    ref_line: bool,
+    histogram: bool,
+) -> tuple[list, list, list]:
     """Maps of one class -> lists of lines, diagonals and axes of histograms."""
     from skcalib.displays import _plotting as draw  # matplotlib is imported here, not before
 
@@ -393,7 +414,7 @@ def _label(maps, names):
     return f"{name}{folds}\n{words}".strip("\n")
 
 
-def draw_names(axes, *, outside):
+def draw_names(axes: Sequence[Axes], *, outside: bool) -> None:
     """Legend of the first panel, or below several panels in their figure."""
     from skcalib.displays import _plotting as draw
 

@@ -1,6 +1,9 @@
 """For each metric of the library the interval that is right for it."""
 
+from __future__ import annotations
+
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.stats import norm as normal
@@ -32,6 +35,14 @@ from skcalib.inference import MeanInterval, mean_interval, monte_carlo_pvalue
 from skcalib.scores import Brier, Lp, TotalVariation
 from skcalib.smoothers.partition import PartitionSmoother
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from skcalib._arguments import LossLike, Method, NotionLike, SmootherLike
+    from skcalib.error_intervals.interval import ErrorInterval, Question
+    from skcalib.errors.proper import ProperTerms, SmoothedProblem
+    from skcalib.problem import Problem
+
 INVERSION, BOTH_SIDES = "test inversion", "limits for all bias and none"
 BINNED = "the {} of E[Y|bin] from E[S|bin], with the bins of this sample"
 #: Estimates of so many standard errors are far from zero.
@@ -48,7 +59,7 @@ BENT = (
 )
 
 
-def binned(question):
+def binned(question: Question) -> ErrorInterval:
     """Interval of `calibration_error`."""
     options = dict(question.options)
     options["notion"] = _check_reduced(options["notion"], options["reduce"])
@@ -64,7 +75,7 @@ def binned(question):
     return _squared(question, gaps, target, ceiling, rooted=rooted)
 
 
-def simplex(question):
+def simplex(question: Question) -> ErrorInterval:
     """Interval of `simplex_calibration_error`."""
     options, problem = question.options, question.problem()
     cells = clone(look_up(options["bins"], BINS, "bins", kind=PartitionSmoother))
@@ -94,7 +105,7 @@ def _distance_kind(distance, halved):
     return ("squared", halved) if isinstance(distance, Brier) else (None, None)
 
 
-def largest_cumulative(question):
+def largest_cumulative(question: Question) -> ErrorInterval:
     """Interval of `ks_calibration_error`."""
     options = dict(question.options)
     options["notion"] = resolve_notion(options["notion"])
@@ -109,11 +120,11 @@ def largest_cumulative(question):
     target = "the largest |E (Y - S) 1{S <= t}| over thresholds t"
     if not error > 0:
         return question.nothing_varies(target=target, ceiling=ceiling)
-    flags = {"method": BOTH_SIDES, "target": target, "ceiling": ceiling}
+    flags: dict[str, Any] = {"method": BOTH_SIDES, "target": target, "ceiling": ceiling}
     return question.answer(low, high, error, **flags, **_bent(bias, error))
 
 
-def kernel(question):
+def kernel(question: Question) -> ErrorInterval:
     """Interval of `kernel_calibration_error`."""
     options = question.options
     h = residual_kernel(options, question.n_jobs)
@@ -130,7 +141,7 @@ def kernel(question):
     return _inverted(question, norm, target, ceiling)
 
 
-def embedding(question):
+def embedding(question: Question) -> ErrorInterval:
     """Interval of `unconditional_mean_embedding_error`."""
     target = "the error of the mean embedding at these locations, with the kernel of this sample"
     if len(question.problem().weight) < 4:
@@ -138,7 +149,7 @@ def embedding(question):
     return _inverted(question, squared_location_norm(question.options), target, np.inf)
 
 
-def proper(question):
+def proper(question: Question) -> ErrorInterval:
     """Interval of `proper_calibration_error`: a mean of paired differences."""
     options, problem = question.options, question.problem()
     target = "E D(C, S), as far as the smoother can tell C = E[Y|S]"
@@ -149,7 +160,7 @@ def proper(question):
         return question.nothing_varies(target=target, ceiling=np.inf)
     if found is None:
         return jackknife(question, at_zero=True, target=target)
-    flags = {"method": "delta method", "target": target}
+    flags: dict[str, Any] = {"method": "delta method", "target": target}
     low, high, error = found.low, found.high, found.standard_error
     if not np.isfinite(found.estimate):
         flags |= {"valid": False, "reason": "the estimate is infinite"}
@@ -159,20 +170,20 @@ def proper(question):
     return question.answer(low, high, error, **flags)
 
 
-def upper_bound(question):
+def upper_bound(question: Question) -> ErrorInterval:
     """Interval of `calibration_upper_bound`: a mean loss."""
     options, problem = question.options, question.problem()
     score, notion = resolve_loss(options["loss"]), resolve_notion(options["notion"])
     return _mean_loss(question, score, notion, problem, "the mean loss minus its infimum")
 
 
-def root_brier(question):
+def root_brier(question: Question) -> ErrorInterval:
     """Interval of `root_brier_score`: the root of that of a mean loss."""
     notion = resolve_notion("canonical")
     return _mean_loss(question, Brier(), notion, question.problem(), "the root of E L(Y, S)", True)
 
 
-def smooth_distance(question):
+def smooth_distance(question: Question) -> ErrorInterval:
     """Interval of `integrated_calibration_index`."""
     target = "the distance of S from the smoother's curve for large samples"
     return jackknife(question, at_zero=True, target=target)
@@ -247,17 +258,31 @@ def _bent(bias, error):
 
 
 def proper_interval(
-    problem, *, loss, notion, smoother=None, method="auto", confidence_level=0.95, n_jobs=None
-):
+    problem: Problem,
+    *,
+    loss: LossLike,
+    notion: NotionLike,
+    smoother: SmootherLike = None,
+    method: Method = "auto",
+    confidence_level: float = 0.95,
+    n_jobs: int | None = None,
+) -> tuple[ProperTerms, MeanInterval | None]:
     """`Problem` -> (`ProperTerms`, `MeanInterval`), see `interval_of_smoothed`."""
     score, notion = resolve_loss(loss), resolve_notion(notion)
     smoother = resolve_smoother(smoother).for_loss(score)
     smoothed = smooth_notion(problem, notion=notion, smoother=smoother, n_jobs=n_jobs)
-    how = {"loss": score, "notion": notion, "method": method}
+    how: dict[str, Any] = {"loss": score, "notion": notion, "method": method}
     return interval_of_smoothed(smoothed, confidence_level=confidence_level, **how)
 
 
-def interval_of_smoothed(smoothed, *, loss, notion, method="auto", confidence_level=0.95):
+def interval_of_smoothed(
+    smoothed: list[SmoothedProblem],
+    *,
+    loss: LossLike,
+    notion: NotionLike,
+    method: Method = "auto",
+    confidence_level: float = 0.95,
+) -> tuple[ProperTerms, MeanInterval | None]:
     r"""Terms of smoothed problems, and the interval of their calibration error.
 
     The interval is Student's, with the spread of the paired differences
@@ -293,7 +318,7 @@ def interval_of_smoothed(smoothed, *, loss, notion, method="auto", confidence_le
     """
     score, notion = resolve_loss(loss), resolve_notion(notion)
     method = resolve_method(method, score)
-    given = {"score": score, "notion": notion}
+    given: dict[str, Any] = {"score": score, "notion": notion}
     terms = reduce_terms(smoothed, method=method, **given)
     if terms.influence is None:
         return terms, None
@@ -332,7 +357,7 @@ _NAIVE = (
 METRIC = "the value that the metric has for large samples"
 
 
-def jackknife(question, *, at_zero=False, target=METRIC):
+def jackknife(question: Question, *, at_zero: bool = False, target: str = METRIC) -> ErrorInterval:
     """Leave out each of at most twenty random groups; Student's limits with their number.
 
     With ``at_zero``, for metrics that are 0 for calibrated forecasts and positive for others, the
@@ -350,7 +375,7 @@ def jackknife(question, *, at_zero=False, target=METRIC):
     bias = (n_groups - 1) * (left.mean() - question.estimate)
     reach = float(student.isf((1 - question.level) / 2, n_groups - 1)) * error
     low, high = question.estimate - reach, question.estimate + reach
-    flags = {"method": "jackknife", "target": target}
+    flags: dict[str, Any] = {"method": "jackknife", "target": target}
     if at_zero:
         if low > 0 and not _rejects_calibration(question, problem, value):
             low = 0.0
@@ -359,7 +384,7 @@ def jackknife(question, *, at_zero=False, target=METRIC):
     return question.answer(low, high, error, floor=-np.inf, **flags, **_bias(bias, error, "it"))
 
 
-def subsampling(question):
+def subsampling(question: Question) -> ErrorInterval:
     """Politis and Romano: the law of the metric over subsets of n^(2/3) samples, rescaled."""
     problem, value = question.sample()
     n_samples = len(problem.weight)
@@ -373,22 +398,22 @@ def subsampling(question):
     tail = (1 - question.level) / 2
     low, high = question.estimate - np.quantile(law, [1 - tail, tail])
     error = float(law.std())
-    flags = {"method": "subsampling", "target": METRIC, "floor": -np.inf}
+    flags: dict[str, Any] = {"method": "subsampling", "target": METRIC, "floor": -np.inf}
     return question.answer(low, high, error, **flags, **_bias(law.mean(), error, "subsampling"))
 
 
-def bootstrap(question):
+def bootstrap(question: Question) -> ErrorInterval:
     """The percentile interval of resamples: never valid, for comparison."""
     problem, value = question.sample()
     n_samples = len(problem.weight)
     draws = _draws(question, lambda rng: value(rng.randint(n_samples, size=n_samples)))
     tail = (1 - question.level) / 2
     low, high = np.quantile(draws, [tail, 1 - tail])
-    flags = {"method": "bootstrap", "target": METRIC, "floor": -np.inf}
+    flags: dict[str, Any] = {"method": "bootstrap", "target": METRIC, "floor": -np.inf}
     return question.answer(low, high, draws.std(), **flags, valid=False, reason=_NAIVE)
 
 
-def normal_limits(answer):
+def normal_limits(answer: ErrorInterval) -> tuple[float, float]:
     """The interval of an answer by its standard error alone."""
     reach = float(normal.isf((1 - answer.confidence_level) / 2)) * answer.standard_error
     return answer.estimate - reach, answer.estimate + reach
@@ -406,7 +431,9 @@ def _draws(question, draw):
     return draw_each(draw, question.n_resamples, question.rng, n_jobs=question.n_jobs)
 
 
-def calibrated_values(question, forecast, value):
+def calibrated_values(
+    question: Question, forecast: np.ndarray, value: Callable[[np.ndarray], Any]
+) -> np.ndarray:
     """Values of a function of labels (n,), codes that are drawn from the forecasts."""
     levels = forecast.cumsum(axis=1)
     return _draws(question, lambda rng: value(draw_codes(levels, rng)))

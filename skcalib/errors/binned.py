@@ -5,7 +5,10 @@
 distribution (G22).
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.special import erf
@@ -15,6 +18,14 @@ from skcalib._formatting import frame_of
 from skcalib.notions import Classwise, check_events
 from skcalib.smoothers.partition import quantile_cuts
 from skcalib.theory.bounds import parse_bins
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import ArrayLike
+
+    from skcalib._arguments import Bins, Label, NotionLike, Strategy
+    from skcalib.notions import Events, Notion
 
 NORMS = {"l1": 1, "l2": 2, "max": None}  # the power of a gap
 
@@ -48,7 +59,7 @@ class ReliabilityBins:
     gap_variance: np.ndarray
 
     @property
-    def gap(self):
+    def gap(self) -> np.ndarray:
         """Signed miscalibration of each bin."""
         return self.mean_label - self.mean_score
 
@@ -67,20 +78,20 @@ class ReliabilityBins:
 
 
 def calibration_error(
-    y_true,
-    y_proba,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    norm="l1",
-    squared=False,
-    notion="auto",
-    n_bins="auto",
-    strategy="quantile",
-    debiased=False,
-    reduce="mean",
-    sample_weight=None,
-    labels=None,
-    pos_label=None,
-):
+    norm: Literal["l1", "l2", "max"] = "l1",
+    squared: bool = False,
+    notion: NotionLike = "auto",
+    n_bins: Bins = "auto",
+    strategy: Strategy = "quantile",
+    debiased: bool = False,
+    reduce: Literal["mean", "sum"] = "mean",
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+) -> float:
     r"""Binned calibration error: the ECE and its relatives.
 
     With bins :math:`I_b` of the score s (the confidence, or the probability of a class), their
@@ -199,7 +210,14 @@ def calibration_error(
     return error_of_bins(sums, events.notion, norm=norm, squared=squared, debiased=debiased)
 
 
-def error_of_bins(sums, notion, *, norm, squared, debiased):
+def error_of_bins(
+    sums: list[BinSums],
+    notion: Notion,
+    *,
+    norm: Literal["l1", "l2", "max"],
+    squared: bool,
+    debiased: bool,
+) -> float:
     """The error from the `BinSums` of each problem of a notion."""
     powers = [_power(one, norm, debiased) for one in sums]
     if norm == "max":
@@ -226,16 +244,16 @@ def _power(sums, norm, debiased):
 
 
 def reliability_bins(
-    y_true,
-    y_proba,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    notion="auto",
-    n_bins="auto",
-    strategy="quantile",
-    sample_weight=None,
-    labels=None,
-    pos_label=None,
-):
+    notion: NotionLike = "auto",
+    n_bins: Bins = "auto",
+    strategy: Strategy = "quantile",
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+) -> list[ReliabilityBins]:
     """Mean score, frequency and mass of each bin, for each problem of a notion.
 
     Parameters
@@ -270,7 +288,7 @@ def reliability_bins(
     return [record_of_bins(one, events.scale) for one in list_bins(events, n_bins, strategy)]
 
 
-def record_of_bins(sums, scale):
+def record_of_bins(sums: BinSums, scale: float) -> ReliabilityBins:
     """The occupied bins of `BinSums`, whose weights were divided by `scale`."""
     index = np.flatnonzero(sums.mass > 0)
     mass = sums.mass[index]
@@ -278,7 +296,9 @@ def record_of_bins(sums, scale):
     return ReliabilityBins(sums.edges, index, scale * mass, *means)
 
 
-def list_bins(events, n_bins, strategy, *, spread=True):
+def list_bins(
+    events: Events, n_bins: Bins, strategy: Strategy, *, spread: bool = True
+) -> list[BinSums]:
     """`BinSums` of each problem of `Events`, of weights divided by their scale."""
     edges = check_bins(n_bins, strategy, events.n_samples)
     if not isinstance(edges, int):  # known edges: one pass, without storing scores
@@ -302,7 +322,7 @@ def _check_reduced(notion, reduce):
     return resolve_notion(notion)
 
 
-def check_options(norm, squared, debiased):
+def check_options(norm: Literal["l1", "l2", "max"], squared: bool, debiased: bool) -> None:
     """Refuse invalid combinations of norm, root and debiasing."""
     if not isinstance(norm, str) or norm not in NORMS:
         raise ValueError(f"norm must be 'l1', 'l2' or 'max', got {norm!r}.")
@@ -339,14 +359,15 @@ class BinSums:
     square_mass: np.ndarray | None
     square_gap: np.ndarray | None
 
-    def merge(self, other):
+    def merge(self, other: BinSums) -> BinSums:
         """The sums of both sets of samples."""
         if not np.array_equal(self.edges, other.edges):
             raise ValueError("Only sums over the same edges can be merged.")
         pairs = [(getattr(self, name), getattr(other, name)) for name in _SUMS]
-        return BinSums(self.edges, *(None if None in map(_none, p) else p[0] + p[1] for p in pairs))
+        added: list[Any] = [None if None in map(_none, p) else p[0] + p[1] for p in pairs]
+        return BinSums(self.edges, *added)
 
-    def mean_variance(self):
+    def mean_variance(self) -> np.ndarray:
         """Variance of the mean of label - score in each bin; infinite for a single sample.
 
         spread * q / (1 - q), with the weighted variance of the residual and q = sum w^2 / W^2: for
@@ -365,19 +386,19 @@ def _none(array):
     return None if array is None else True
 
 
-def uniform_edges(n_bins):
+def uniform_edges(n_bins: int) -> np.ndarray:
     """Edges i / B of bins ((i - 1) / B, i / B]."""
     return np.arange(n_bins + 1) / n_bins
 
 
-def quantile_edges(score, n_bins):
+def quantile_edges(score: np.ndarray, n_bins: int) -> np.ndarray:
     """0, the `quantile_cuts`, 1; where the first cut is 0, zeros have their own bin."""
     inner = quantile_cuts(score, n_bins)
     # An edge at 1 would close the last bin, and the one after it would be empty.
     return np.concatenate([[0.0], inner[inner < 1], [1.0]])
 
 
-def check_bins(n_bins, strategy, n_samples):
+def check_bins(n_bins: Any, strategy: Strategy, n_samples: int) -> int | np.ndarray:
     """`n_bins` and `strategy` of a public function -> edges, or the number of quantile bins."""
     if not isinstance(strategy, str) or strategy not in STRATEGIES:
         raise ValueError(f"strategy must be 'quantile' or 'uniform', got {strategy!r}.")
@@ -385,7 +406,14 @@ def check_bins(n_bins, strategy, n_samples):
     return uniform_edges(bins) if isinstance(bins, int) and strategy == "uniform" else bins
 
 
-def bin_sums(score, label, weight, edges, *, spread=True):
+def bin_sums(
+    score: np.ndarray,
+    label: np.ndarray,
+    weight: np.ndarray | None,
+    edges: np.ndarray,
+    *,
+    spread: bool = True,
+) -> BinSums:
     """Sums over bins (e_(i-1), e_i], 0 in the first and 1 in the last -> `BinSums`.
 
     Scores (n,), labels of 0 and 1 (n,) and weights (n,), or None for equal ones. Without
@@ -398,11 +426,16 @@ def bin_sums(score, label, weight, edges, *, spread=True):
     return sum_chunks(chunks, edges, spread=spread)[0]
 
 
-def sum_chunks(chunks, edges, *, spread=True):
+def sum_chunks(
+    chunks: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray | None]],
+    edges: np.ndarray,
+    *,
+    spread: bool = True,
+) -> list[BinSums]:
     """Chunks of scores (m, P), events (m, P) and weights (m,) or None -> P records `BinSums`."""
     n_bins = len(edges) - 1
     place = _uniform_bins if np.array_equal(edges, uniform_edges(n_bins)) else _any_bins
-    total = 0.0
+    total: Any = 0.0
     for score, event, weight in chunks:
         total = total + _tallies(place(score, edges), score, event, weight, n_bins + 2, spread)
     total[..., -2] += total[..., -1]  # probabilities above 1 by rounding
@@ -460,7 +493,7 @@ def _uniform_bins(score, edges):
 # --- Expected binned error ------------------------------------------------------------------------
 
 
-def folded_normal_mean(mean, variance):
+def folded_normal_mean(mean: ArrayLike, variance: ArrayLike) -> np.ndarray:
     r"""Mean of :math:`|X|` for normal X; :math:`|mean|` where the variance is 0.
 
     :math:`\sigma \sqrt{2 / \pi}\, e^{-\mu^2 / 2 \sigma^2} + \mu\, erf(\mu / \sqrt 2 \sigma)`.
@@ -487,7 +520,9 @@ def folded_normal_mean(mean, variance):
     return spread * np.sqrt(2 / np.pi) * np.exp(-(ratio**2) / 2) + mean * erf(ratio / np.sqrt(2))
 
 
-def expected_binned_error(share, gap, variance, n_samples):
+def expected_binned_error(
+    share: np.ndarray, gap: np.ndarray, variance: np.ndarray, n_samples: int | np.ndarray
+) -> float | np.ndarray:
     r"""Mean of the l1 binned error over data sets of `n_samples`, bins fixed (G22).
 
     :math:`E\, ECE_n \approx \sum_b p_b\, E|N(g_b, v_b / (n p_b))|`: in every bin the mean residual
@@ -525,7 +560,9 @@ def expected_binned_error(share, gap, variance, n_samples):
     return float(expected) if expected.ndim == 0 else expected
 
 
-def expected_errors_of_subsamples(score, event, weight, bins, size):
+def expected_errors_of_subsamples(
+    score: np.ndarray, event: np.ndarray, weight: np.ndarray, bins: int | np.ndarray, size: int
+) -> np.ndarray:
     """Mean error at a size: of subsamples, and of calibrated forecasts with the same scores."""
     edges = quantile_edges(score, bins) if isinstance(bins, int) else bins
     cell = np.searchsorted(edges[1:-1], score, side="left")

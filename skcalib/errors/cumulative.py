@@ -1,12 +1,20 @@
 """Errors without bins that are read off one curve: cumulative sums of label - score."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from skcalib._arguments import resolve_notion
 from skcalib._formatting import frame_of
 from skcalib.notions import check_events
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from skcalib._arguments import Label, NotionLike
 
 
 @dataclass(frozen=True)
@@ -40,8 +48,14 @@ class CumulativeCurve:
 
 
 def ks_calibration_error(
-    y_true, y_proba, *, notion="auto", sample_weight=None, labels=None, pos_label=None
-):
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    notion: NotionLike = "auto",
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+) -> float:
     r"""Kolmogorov-Smirnov calibration error: the largest cumulative difference.
 
     .. math::
@@ -101,8 +115,14 @@ def ks_calibration_error(
 
 
 def cumulative_curve(
-    y_true, y_proba, *, notion="auto", sample_weight=None, labels=None, pos_label=None
-):
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    notion: NotionLike = "auto",
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+) -> list[CumulativeCurve]:
     """Cumulative differences between labels and scores, for each problem of a notion.
 
     Parameters

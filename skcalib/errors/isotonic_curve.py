@@ -4,6 +4,10 @@
 the confidence band (`isotonic_interval`) covers the true curve.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 from scipy.special import rel_entr
 from scipy.stats import chi2
@@ -12,6 +16,9 @@ from sklearn.isotonic import isotonic_regression
 from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib.smoothers.partition import TiedScores
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 BANDS = ("consistency", "confidence")
 _ENTRIES = 1 << 20  # labels drawn at a time, to bound the memory
@@ -29,7 +36,7 @@ class IsotonicCurve:
 
     joined = True
 
-    def __init__(self, score, label, weight):
+    def __init__(self, score: np.ndarray, label: np.ndarray, weight: np.ndarray) -> None:
         self.tied = TiedScores(score, weight)
         self.mean = self.tied.means(label)
         level = self._fit(self.mean)
@@ -42,15 +49,17 @@ class IsotonicCurve:
         self.prob_pred = self.tied.score[self._points]
         self.prob_true = self.level[self._points]
 
-    def levels(self, label):
+    def levels(self, label: np.ndarray) -> np.ndarray:
         """Height of the curve for other labels (n,) at each distinct score."""
         return self._fit(self.tied.means(label))
 
-    def refit(self, labels):
+    def refit(self, labels: np.ndarray) -> np.ndarray:
         """Heights for other labels (n, B) at the points to plot."""
         return np.stack([self.levels(label)[self._points] for label in labels.T], axis=1)
 
-    def confidence(self, level, n_resamples, rng):
+    def confidence(
+        self, level: float, n_resamples: int, rng: np.random.RandomState
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Likelihood-ratio interval at the points to plot; uses no random numbers."""
         return isotonic_interval(self.mean, self._share * self.tied.mass, self._points, level)
 
@@ -59,7 +68,7 @@ class IsotonicCurve:
             return self.tied.isotonic(mean).clip(0, 1)  # only rounding leaves [0, 1]
 
 
-def spread(score, knots=()):
+def spread(score: np.ndarray, knots: ArrayLike = ()) -> np.ndarray:
     """Indices of the knots, and of distinct scores spread evenly in rank and in value."""
     if len(score) <= 2 * _POINTS:
         return np.arange(len(score))
@@ -68,7 +77,7 @@ def spread(score, knots=()):
     return np.unique(np.concatenate([rank, value, np.asarray(knots, dtype=int)]))
 
 
-def check_resamples(n_resamples, confidence_level):
+def check_resamples(n_resamples: int, confidence_level: float) -> None:
     """Enough resamples for order statistics to enclose the level."""
     needed = int(np.ceil(2 / (1 - confidence_level) - 1e-9)) - 1
     whole = isinstance(n_resamples, (int, np.integer)) and not isinstance(n_resamples, bool)
@@ -79,7 +88,14 @@ def check_resamples(n_resamples, confidence_level):
         )
 
 
-def consistency_band(curve, probability, confidence_level, n_resamples, rng, n_jobs=None):
+def consistency_band(
+    curve: IsotonicCurve,
+    probability: np.ndarray,
+    confidence_level: float,
+    n_resamples: int,
+    rng: np.random.RandomState,
+    n_jobs: int | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
     """Pointwise band of the curves that calibrated forecasts would give, at `curve.prob_pred`.
 
     Labels are drawn from the forecasts and the curve is fitted to them again. The band lies between
@@ -106,7 +122,9 @@ def _label_draws(probability, n_resamples, rng):
         yield rng.random_sample((rows, len(probability))) < probability
 
 
-def isotonic_interval(mean, mass, points, confidence_level):
+def isotonic_interval(
+    mean: np.ndarray, mass: np.ndarray, points: np.ndarray, confidence_level: float
+) -> tuple[np.ndarray, np.ndarray]:
     """Likelihood-ratio interval of an increasing curve at some of its knots.
 
     A height is kept unless the best increasing curve through it is less likely than the best one

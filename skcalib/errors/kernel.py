@@ -10,9 +10,12 @@ see kernels or notions. Matrices of h are made in blocks and given up again: sum
 time and O(n K) memory.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from math import fsum
 from numbers import Integral
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -24,6 +27,15 @@ from skcalib.kernels import KERNELS, Kernel, LaplacianKernel
 from skcalib.notions import Canonical
 from skcalib.problem import check_problem
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike
+
+    from skcalib._arguments import KernelLike, Label, NotionLike, RowIndex
+    from skcalib.notions import Notion
+    from skcalib.problem import Problem
+
 STATISTICS = ("biased", "unbiased", "linear", "block")
 _NO_PAIRS = 1e-9  # share of the weight of all pairs; below it differences are mostly rounding
 _SMALL = 32  # block sizes up to which many blocks are evaluated at once
@@ -31,18 +43,18 @@ _PAIRS = 1 << 18  # pairs of samples in them
 
 
 def kernel_calibration_error(
-    y_true,
-    y_proba,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    kernel=None,
-    statistic="unbiased",
-    notion="canonical",
-    block_size=None,
-    sample_weight=None,
-    labels=None,
-    pos_label=None,
-    n_jobs=None,
-):
+    kernel: KernelLike = None,
+    statistic: Literal["unbiased", "biased", "linear", "block"] = "unbiased",
+    notion: NotionLike = "canonical",
+    block_size: int | None = None,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+    n_jobs: int | None = None,
+) -> float:
     r"""Squared kernel calibration error (W19): residuals of like forecasts against each other.
 
     .. math::
@@ -148,7 +160,7 @@ def kernel_calibration_error(
     return estimate(h, statistic, block_size)
 
 
-def estimate(h, statistic, block_size=None):
+def estimate(h: ResidualKernel, statistic: str, block_size: Any = None) -> float:
     """The estimate of one of the four statistics from the function h."""
     if statistic in ("linear", "block"):
         values, weight = block_estimates(h, 2 if statistic == "linear" else block_size)
@@ -160,7 +172,7 @@ def estimate(h, statistic, block_size=None):
     return float((total - diagonal) / check_pairs(h.weight))
 
 
-def block_estimates(h, block_size):
+def block_estimates(h: ResidualKernel, block_size: int) -> tuple[np.ndarray, np.ndarray]:
     """Unbiased estimates of consecutive blocks, and their weights, two arrays."""
     n_blocks = len(h) // block_size
     starts = block_size * np.arange(n_blocks)
@@ -176,13 +188,13 @@ def block_estimates(h, block_size):
     return np.divide(sums, weight, out=np.zeros_like(sums), where=weight > 0), weight
 
 
-def pair_weight(weight):
+def pair_weight(weight: np.ndarray) -> Any:
     """Sum of the weights of pairs i != j along the last axis."""
     # Summed from one side: the square of the sum would lose small weights beside a large one.
     return 2 * np.sum(np.cumsum(weight, axis=-1)[..., :-1] * weight[..., 1:], axis=-1)
 
 
-def check_pairs(weight):
+def check_pairs(weight: np.ndarray) -> Any:
     """The same; refused if it is next to nothing."""
     pairs = pair_weight(weight)
     if np.sum(pairs) <= _NO_PAIRS * np.sum(np.sum(weight, axis=-1) ** 2):
@@ -193,16 +205,12 @@ def check_pairs(weight):
     return pairs
 
 
-def resolve_kernel(kernel):
+def resolve_kernel(kernel: KernelLike) -> Kernel:
     """None is the default; names and kernels pass."""
-    return (
-        LaplacianKernel()
-        if kernel is None
-        else look_up(kernel, KERNELS, "kernel", kind=Kernel)
-    )
+    return LaplacianKernel() if kernel is None else look_up(kernel, KERNELS, "kernel", kind=Kernel)
 
 
-def check_statistic(statistic, block_size, n_samples):
+def check_statistic(statistic: str, block_size: int | None, n_samples: int) -> None:
     """One of the four statistics, with samples enough and a block size where it needs one."""
     if statistic not in STATISTICS:
         names = ", ".join(map(repr, STATISTICS))
@@ -228,17 +236,17 @@ _ROWS = 4096  # samples at a time
 
 
 def unconditional_mean_embedding_error(
-    y_true,
-    y_proba,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    locations,
-    location_labels=None,
-    kernel=None,
-    notion="canonical",
-    sample_weight=None,
-    labels=None,
-    pos_label=None,
-):
+    locations: ArrayLike,
+    location_labels: ArrayLike | None = None,
+    kernel: KernelLike = None,
+    notion: NotionLike = "canonical",
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+) -> float:
     r"""Error of the mean embedding of the residuals at given locations (UCME), in linear time.
 
     .. math::
@@ -316,7 +324,14 @@ class Embedding:
     Features have shape (n, J * K); with a column `component[j]` for each location, (n, J).
     """
 
-    def __init__(self, problem, kernel, notion, points, component=None):
+    def __init__(
+        self,
+        problem: Problem,
+        kernel: Kernel,
+        notion: Notion,
+        points: np.ndarray,
+        component: np.ndarray | None = None,
+    ) -> None:
         self.forecast, self.target = one_problem(problem, notion)
         self.weight = mean_one(problem.weight)
         self.points, self.component = points, component
@@ -326,18 +341,18 @@ class Embedding:
             for scalar, matrix in kernel.for_data(self.forecast).terms(n_columns)
         ]
 
-    def error(self):
+    def error(self) -> float:
         """Mean over the locations of the squared norm of the mean feature."""
         mean = sum(self._features(rows, self.target[rows]).sum(axis=0) for rows in self._slices())
         return float(np.sum((mean / len(self.forecast)) ** 2) / len(self.points))
 
-    def null_covariance(self):
+    def null_covariance(self) -> np.ndarray:
         r"""Covariance of a feature under calibration, where labels are drawn from forecasts.
 
         Known given the forecasts: with the features :math:`z_i(k)` that a label k would give,
         :math:`\frac1n \sum_i \sum_k S_{ik} z_i(k) z_i(k)^\top`.
         """
-        total = 0.0
+        total: Any = 0.0
         for rows in self._slices():
             for share, label in zip(
                 self.forecast[rows].T, np.eye(len(self.forecast[0])), strict=True
@@ -361,7 +376,7 @@ class Embedding:
         return [slice(start, start + _ROWS) for start in starts]
 
 
-def one_problem(problem, notion):
+def one_problem(problem: Problem, notion: Notion) -> tuple[np.ndarray, np.ndarray]:
     """The only pair (forecast, target) of a notion."""
     problems = list(notion.problems(problem.forecast, problem.target))
     if len(problems) > 1:
@@ -372,7 +387,7 @@ def one_problem(problem, notion):
     return problems[0]
 
 
-def check_locations(locations, n_columns):
+def check_locations(locations: ArrayLike, n_columns: int) -> np.ndarray:
     """Points of the simplex with as many columns as the forecasts."""
     points = check_proba(locations, name="locations")
     if points.shape[1] != n_columns:
@@ -408,27 +423,27 @@ _PAIRS_AT_ONCE = 1 << 14  # pairs of samples at a time
 class Part:
     """One scalar kernel of one problem: `left` is the residual times matrix and share."""
 
-    kernel: object
+    kernel: Kernel
     forecast: np.ndarray
     left: np.ndarray
     residual: np.ndarray
 
-    def take(self, rows):
+    def take(self, rows: RowIndex) -> Part:
         """The part with some of its samples."""
         arrays = {name: getattr(self, name)[rows] for name in ("forecast", "left", "residual")}
         return replace(self, **arrays)
 
-    def sum(self, i, j):
+    def sum(self, i: slice, j: slice) -> float:
         """Sum of h over a block: the kernel times residuals needs no matrix of products."""
         kernel = self.kernel(self.forecast[i], self.forecast[j])
         return float(np.vdot(self.left[i], kernel @ self.residual[j]))
 
-    def block(self, i, j):
+    def block(self, i: RowIndex, j: RowIndex) -> np.ndarray:
         """Values of h in a block."""
         kernel = self.kernel(self.forecast[i], self.forecast[j])
         return kernel * (self.left[i] @ self.residual[j].T)
 
-    def pairs(self, i, j):
+    def pairs(self, i: RowIndex, j: RowIndex) -> np.ndarray:
         """Values of h for samples i[m] and j[m]."""
         kernel = self.kernel.pairs(self.forecast[i], self.forecast[j])
         return kernel * np.einsum("...k,...k->...", self.left[i], self.residual[j])
@@ -449,12 +464,20 @@ class ResidualKernel:
         Number of threads.
     """
 
-    def __init__(self, parts, weight, n_problems=1, n_jobs=None):
+    def __init__(
+        self,
+        parts: Sequence[Any],
+        weight: np.ndarray,
+        n_problems: int = 1,
+        n_jobs: int | None = None,
+    ) -> None:
         self.parts, self.weight = tuple(parts), weight
         self.n_problems, self.n_jobs = n_problems, n_jobs
 
     @classmethod
-    def of_problem(cls, problem, kernel, notion, n_jobs=None):
+    def of_problem(
+        cls, problem: Problem, kernel: Kernel, notion: Notion, n_jobs: int | None = None
+    ) -> Self:
         """Arguments of a public function, validated -> the function h."""
         weight = mean_one(problem.weight)
         problems = list(notion.problems(problem.forecast, problem.target))
@@ -467,15 +490,15 @@ class ResidualKernel:
                 parts.append(Part(scalar, forecast, left, residual))
         return cls(parts, weight, len(problems), n_jobs)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.weight)
 
-    def take(self, rows):
+    def take(self, rows: RowIndex) -> ResidualKernel:
         """The function h of some of the samples."""
         parts = [part.take(rows) for part in self.parts]
         return ResidualKernel(parts, self.weight[rows], self.n_problems, self.n_jobs)
 
-    def pairs(self, i, j):
+    def pairs(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
         """Values of h for samples i[m] and j[m], in arrays of any equal shape."""
         flat_i, flat_j = np.ravel(i), np.ravel(j)
         values = np.empty(len(flat_i))
@@ -484,12 +507,12 @@ class ResidualKernel:
             values[some] = sum(part.pairs(flat_i[some], flat_j[some]) for part in self.parts)
         return values.reshape(np.shape(i))
 
-    def diagonal(self):
+    def diagonal(self) -> np.ndarray:
         """Values h(i, i), shape (n,)."""
         rows = np.arange(len(self))
         return self.pairs(rows, rows)
 
-    def matrix(self):
+    def matrix(self) -> np.ndarray:
         """All values, shape (n, n)."""
         values = np.empty((len(self), len(self)))
         for i, j in _upper_blocks(len(self)):
@@ -497,13 +520,13 @@ class ResidualKernel:
             values[j, i] = values[i, j].T
         return values
 
-    def total(self):
+    def total(self) -> float:
         """Sum of h over all pairs, the diagonal included."""
         blocks = _upper_blocks(len(self))
         tasks = [blocks[start : start + _TASK] for start in range(0, len(blocks), _TASK)]
         return fsum(self._in_threads(self._sum_blocks, tasks))
 
-    def multiply(self, columns):
+    def multiply(self, columns: np.ndarray) -> np.ndarray:
         """The product H v for each column v of (n, R), in memory O(n R)."""
         strips = _slices(len(self))
         products = self._in_threads(self._multiply_strip, strips, columns, strips)

@@ -1,5 +1,9 @@
 """Calibration errors over bins of the whole simplex (W19)."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
 import numpy as np
 from sklearn.base import clone
 
@@ -10,11 +14,16 @@ from skcalib.smoothers import MedianCells, UniformBins
 from skcalib.smoothers.partition import PartitionSmoother
 from skcalib.tower import expected_divergence
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from skcalib._arguments import Label
+
 
 class Euclidean(Divergence):
     """Root of `Lp` with p = 2; for two classes the difference of the probabilities."""
 
-    def divergence(self, target, forecast):
+    def divergence(self, target: np.ndarray, forecast: np.ndarray) -> np.ndarray:
         return np.sqrt(Lp(2).divergence(target, forecast))
 
 
@@ -28,15 +37,15 @@ BINS = {"median": MedianCells, "uniform": lambda: UniformBins(10)}
 
 
 def simplex_calibration_error(
-    y_true,
-    y_proba,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    distance="total_variation",
-    bins="median",
-    sample_weight=None,
-    labels=None,
-    pos_label=None,
-):
+    distance: str | Divergence = "total_variation",
+    bins: Literal["median", "uniform"] | PartitionSmoother = "median",
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+) -> float:
     r"""Expected calibration error of all classes at once, over bins of the simplex (W19, eq. 3).
 
     :math:`\sum_b p_b\, d(\bar y_b, \bar s_b)`: the mean distance between the class frequencies and
@@ -94,7 +103,8 @@ def simplex_calibration_error(
     )
     if isinstance(distance, type) or not hasattr(distance, "divergence"):
         distance = look_up(distance, DISTANCES, "distance", kind=Divergence)
+    measure: Any = distance
     cells = clone(look_up(bins, BINS, "bins", kind=PartitionSmoother))
     cells = cells.fit(problem.forecast, problem.target, problem.weight)
     target, forecast = cells.cell_means(), cells.cell_means(problem.forecast)
-    return expected_divergence(distance, target, forecast, cells.mass_)
+    return expected_divergence(measure, target, forecast, cells.mass_)

@@ -5,7 +5,10 @@
 probabilities.
 """
 
+from __future__ import annotations
+
 import warnings
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn import get_config
@@ -25,6 +28,9 @@ from skcalib.estimators._response import aligned_proba, fit_fold, held_out_proba
 from skcalib.problem import Problem, problem_of
 from skcalib.recalibration._base import warn_without_weight, weight_params
 
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
+
 
 class MetaEstimator(MetaEstimatorMixin, BaseEstimator):
     """Base class: which estimator is fitted, and with which metadata and tags.
@@ -34,7 +40,8 @@ class MetaEstimator(MetaEstimatorMixin, BaseEstimator):
     """
 
     #: Methods that take metadata.
-    _fitting_methods = ("fit",)
+    estimator: Any  # a classifier, or None for the default
+    _fitting_methods: tuple[str, ...] = ("fit",)
     #: Whether the object itself requests ``sample_weight``.
     _requests_weight = False
     #: What uses the weights if the wrapped estimator cannot, for the warning.
@@ -101,7 +108,7 @@ class MetaEstimator(MetaEstimatorMixin, BaseEstimator):
             params = {**weight_params(self._wrapped(), weight), **params}
         return params, {} if groups is None else {"groups": groups}
 
-    def get_metadata_routing(self):
+    def get_metadata_routing(self) -> MetadataRouter:
         """Routing: metadata of `fit` go to the `fit` of the estimator and to the splitter.
 
         Returns
@@ -122,7 +129,7 @@ class MetaEstimator(MetaEstimatorMixin, BaseEstimator):
             router.add(estimator=self._wrapped(), method_mapping=to_fit)
         return router
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         wrapped = get_tags(self._wrapped()).input_tags
@@ -203,7 +210,7 @@ class ClassifierInspector(MetaEstimator):
 
     _splits = _trains
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         if self.estimator is None:  # then X holds probabilities
             tags.input_tags = InputTags()

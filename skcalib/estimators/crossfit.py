@@ -117,9 +117,7 @@ class CrossFitProba(TransformerMixin, ClassifierTrainer):
         y = self._check_data(X, y)
         params, _ = self._route("fit", fit_params)
         frozen = self._is_frozen()
-        self.estimator_ = (
-            self.estimator if frozen else clone(self._wrapped()).fit(X, y, **params)
-        )
+        self.estimator_ = self.estimator if frozen else clone(self._wrapped()).fit(X, y, **params)
         self.classes_ = classes_of(self.estimator_)
         return self
 

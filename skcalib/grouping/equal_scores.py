@@ -208,8 +208,9 @@ def differences_at_equal_scores(
     problem = check_problem(
         y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
     )
-    if len(problem.target) < len(y_true):
-        X = take_rows(X, weighted_rows(sample_weight, len(y_true)))
+    n_samples = np.shape(y_true)[0]
+    if len(problem.target) < n_samples:
+        X = take_rows(X, weighted_rows(sample_weight, n_samples))
     features, encoded = encode_features(X)
     values = check_features(features, allow_nan=True)
     if len(values) != len(problem.target):

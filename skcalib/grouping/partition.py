@@ -26,8 +26,11 @@ Its variance is estimated by the sample variance of these terms. The noise of sm
 it with twice its weight, so the standard error is conservative where the grouping loss is small.
 """
 
+from __future__ import annotations
+
 import warnings
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.sparse import issparse
@@ -42,10 +45,16 @@ from skcalib.grouping.tree import FeatureBins, HistogramTree
 from skcalib.smoothers import MedianCells, QuantileBins, UniformBins
 from skcalib.tower import weighted_mean
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from skcalib._arguments import MatrixLike, PartitionerLike, Strategy
+    from skcalib.scores import ProperScore
+
 STRATEGIES = {"quantile": QuantileBins, "uniform": UniformBins}
 
 
-def check_features(X, *, allow_nan):
+def check_features(X: MatrixLike, *, allow_nan: bool) -> np.ndarray:
     """Features as a dense matrix of numbers."""
     if issparse(X):
         raise ValueError(
@@ -85,7 +94,7 @@ def _is_number(kind):
     return str(kind) == "Boolean" or (hasattr(kind, "is_numeric") and kind.is_numeric())
 
 
-def level_sets(forecast, n_bins, strategy):
+def level_sets(forecast: np.ndarray, n_bins: int, strategy: Strategy) -> np.ndarray:
     """Level set of each forecast; vectors of more than two columns are cut at medians."""
     if not isinstance(strategy, str) or strategy not in STRATEGIES:
         names = ", ".join(map(repr, STRATEGIES))
@@ -102,7 +111,9 @@ def level_sets(forecast, n_bins, strategy):
     return partition.fit(forecast, forecast).cells_
 
 
-def stratified_half(forecast, bins, test_size, rng):
+def stratified_half(
+    forecast: np.ndarray, bins: np.ndarray, test_size: float, rng: np.random.RandomState
+) -> np.ndarray:
     """Mask of the measured samples: a share `test_size` of each few neighbours in the score.
 
     Neighbours are shuffled: every test_size-th in the very order would leave two halves to draw.
@@ -117,7 +128,7 @@ def stratified_half(forecast, bins, test_size, rng):
     return measured
 
 
-def order_of(forecast):
+def order_of(forecast: np.ndarray) -> np.ndarray:
     """What samples are sorted by: the probability of two columns, the confidence of more."""
     return forecast[:, 1] if forecast.shape[1] == 2 else forecast.max(axis=1)
 
@@ -139,23 +150,37 @@ class Regions:
 class Partitioner:
     """Cuts a level set: learns regions on one half of its samples and finds them on the other."""
 
-    def __init__(self, partitioner, region_ratio, rng, feature_names):
+    def __init__(
+        self,
+        partitioner: PartitionerLike,
+        region_ratio: int,
+        rng: np.random.RandomState,
+        feature_names: list[str],
+    ) -> None:
         self.partitioner, self.region_ratio, self.rng = partitioner, region_ratio, rng
         self.names = feature_names
         self.kind = _kind(partitioner)
 
-    def prepare(self, X):
+    def prepare(self, X: MatrixLike) -> np.ndarray:
         """What all level sets share: codes for the trees, standardised features for k-means."""
         if self.kind in ("tree", "stump"):
             self._bins = FeatureBins().fit(X, self.rng)
             return self._bins.transform(X)
         return StandardScaler().fit_transform(X) if self.kind == "kmeans" else X
 
-    def seed(self):
+    def seed(self) -> int | None:
         """What a level set draws from: one after the other, so that n_jobs changes nothing."""
         return self.rng.randint(2**31 - 1) if self.kind == "kmeans" else None
 
-    def cut(self, prepared, target, weight, fitting, measured, seed):
+    def cut(
+        self,
+        prepared: np.ndarray,
+        target: np.ndarray,
+        weight: np.ndarray,
+        fitting: np.ndarray,
+        measured: np.ndarray,
+        seed: int | None,
+    ) -> tuple[np.ndarray, np.ndarray, list[str]]:
         """Regions (local numbers) of the rows `fitting` and `measured`, and their rules."""
         labels = target.argmax(axis=1)
         n_regions = max(1, len(measured) // self.region_ratio)
@@ -203,7 +228,7 @@ def _kind(partitioner):
     )
 
 
-def allows_nan(partitioner):
+def allows_nan(partitioner: PartitionerLike) -> bool:
     """Whether a partitioner takes missing values: our trees do, estimators say so in their tags."""
     if partitioner is None or isinstance(partitioner, str):
         return partitioner in (None, "stump")
@@ -233,7 +258,7 @@ def _numbered(model, prepared, fitting, measured):
     return number[: len(fitting)], number[len(fitting) :], [f"{kind} region {k}" for k in names]
 
 
-def merge_singletons(region, likeness):
+def merge_singletons(region: np.ndarray, likeness: np.ndarray) -> np.ndarray:
     """Join each region of a single sample to the one of several samples that is most alike.
 
     Parameters
@@ -262,7 +287,15 @@ def merge_singletons(region, likeness):
     return target[region]
 
 
-def cut_level_sets(partitioner, prepared, target, weight, bins, measured, n_jobs=None):
+def cut_level_sets(
+    partitioner: Partitioner,
+    prepared: np.ndarray,
+    target: np.ndarray,
+    weight: np.ndarray,
+    bins: np.ndarray,
+    measured: np.ndarray,
+    n_jobs: int | None = None,
+) -> Regions:
     """Regions of the measured samples over all level sets -> `Regions`."""
     region = np.full(len(bins), -1)
     rules, n_single, n_before = [], 0, 0
@@ -316,17 +349,25 @@ class PartitionTerms:
     correction: float
 
     @property
-    def explained(self):
+    def explained(self) -> float:
         """Debiased explained grouping loss; may be negative."""
         return self.plugin - self.bias
 
     @property
-    def lower_bound(self):
+    def lower_bound(self) -> float:
         """Lower bound of the grouping loss (L23 prop. 4.2)."""
         return self.explained - self.induced
 
 
-def partition_terms(score, bins, regions, forecast, target, curve, weight):
+def partition_terms(
+    score: ProperScore,
+    bins: np.ndarray,
+    regions: np.ndarray,
+    forecast: np.ndarray,
+    target: np.ndarray,
+    curve: np.ndarray,
+    weight: np.ndarray,
+) -> PartitionTerms:
     """Terms for level sets `bins` and the regions nested in them.
 
     Parameters
@@ -392,7 +433,7 @@ def _binning_correction(score, coarse, forecast, target):
 class Cells:
     """Weighted cells: their means, and the bias of functions of the means."""
 
-    def __init__(self, cells, weight):
+    def __init__(self, cells: np.ndarray, weight: np.ndarray) -> None:
         self.cells = np.unique(cells, return_inverse=True)[1].ravel()
         self.weight = weight
         self.mass = np.bincount(self.cells, weight)
@@ -403,12 +444,14 @@ class Cells:
         self._mass = np.bincount(self.cells, self._relative)
         self.size = self._mass**2 / np.bincount(self.cells, self._relative**2)
 
-    def mean(self, values):
+    def mean(self, values: np.ndarray) -> np.ndarray:
         """Mean over the cell of each sample, shape of `values`."""
         sums = [np.bincount(self.cells, self._relative * column) for column in values.T]
         return (np.stack(sums, axis=1) / self._mass[:, None])[self.cells]
 
-    def jackknife_bias(self, function, values):
+    def jackknife_bias(
+        self, function: Callable[[np.ndarray], np.ndarray], values: np.ndarray
+    ) -> float:
         """Bias of the mean over samples of a function of the cell means.
 
         Weights enter so that the changes of the means cancel in each cell, and each cell is scaled

@@ -1,12 +1,18 @@
 """Records of regions, and a permutation test of the grouping loss."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib.grouping.partition import Cells, order_of
 from skcalib.inference import clopper_pearson, monte_carlo_pvalue
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @dataclass(frozen=True)
@@ -60,14 +66,24 @@ class Region:
     effective_size: float
 
     @property
-    def direction(self):
+    def direction(self) -> Literal["too_high", "too_low", ""]:
         """ "too_high", "too_low", or "" where the interval holds the calibrated score."""
         if self.low <= self.expected <= self.high:
             return ""
         return "too_high" if self.gap > 0 else "too_low"
 
 
-def region_table(events, bins, regions, rules, forecast, target, curve, weight, confidence_level):
+def region_table(
+    events: Sequence[str],
+    bins: np.ndarray,
+    regions: np.ndarray,
+    rules: Sequence[str],
+    forecast: np.ndarray,
+    target: np.ndarray,
+    curve: np.ndarray,
+    weight: np.ndarray,
+    confidence_level: float,
+) -> list[Region]:
     """List of `Region`, the largest harm first.
 
     Of a vector of more than two columns, the column of the largest gap stands for the region.
@@ -124,8 +140,16 @@ def _noise(alone, part, level):
 
 
 def permutation_pvalue(
-    bins, regions, forecast, residual, weight, n_permutations, rng, width=20, n_jobs=None
-):
+    bins: np.ndarray,
+    regions: np.ndarray,
+    forecast: np.ndarray,
+    residual: np.ndarray,
+    weight: np.ndarray,
+    n_permutations: int,
+    rng: np.random.RandomState,
+    width: int = 20,
+    n_jobs: int | None = None,
+) -> float:
     r"""p-value of the null hypothesis E[Y|X] = E[Y|S].
 
     The statistic is the variance between regions of the residual :math:`Y - \hat C(S)`, within

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -34,7 +34,7 @@ class FeatureBins:
     edges_: list = field(default_factory=list, init=False)
     missing_: Any = field(default=None, init=False)
 
-    def fit(self, X, rng):
+    def fit(self, X: np.ndarray, rng: np.random.RandomState) -> Self:
         """Learn the edges from X (n, d); rows are drawn by the RandomState `rng`."""
         rows = slice(None)
         if len(X) > self.subsample:
@@ -42,7 +42,7 @@ class FeatureBins:
         self.edges_ = [_edges(column, self.n_bins) for column in np.asarray(X[rows]).T]
         return self
 
-    def transform(self, X):
+    def transform(self, X: np.ndarray) -> np.ndarray:
         """Codes (n, d), uint8."""
         codes = np.empty(X.shape, dtype=np.uint8)
         for j, edges in enumerate(self.edges_):
@@ -84,11 +84,17 @@ class HistogramTree:
         Class frequencies of the fit in each leaf.
     """
 
-    def __init__(self, max_leaf_nodes, min_samples_leaf=1):
+    def __init__(self, max_leaf_nodes: int, min_samples_leaf: int = 1) -> None:
         self.max_leaf_nodes = max_leaf_nodes
         self.min_samples_leaf = min_samples_leaf
 
-    def fit(self, codes, labels, n_classes, weight=None):
+    def fit(
+        self,
+        codes: np.ndarray,
+        labels: np.ndarray,
+        n_classes: int,
+        weight: np.ndarray | None = None,
+    ) -> Self:
         """Grow on codes (n, d) and labels (n,) in 0 to n_classes - 1."""
         self._codes, self._labels, self._weight = codes, labels, weight
         self._n_classes, n_features = n_classes, codes.shape[1]
@@ -125,7 +131,7 @@ class HistogramTree:
         del self._codes, self._labels, self._weight, self._nodes
         return self
 
-    def apply(self, codes):
+    def apply(self, codes: np.ndarray) -> np.ndarray:
         """Leaf of each row of codes, 0 to n_leaves - 1."""
         node = np.zeros(len(codes), dtype=np.int64)
         active = np.arange(len(codes))
@@ -137,7 +143,7 @@ class HistogramTree:
             node[active] = np.where(code <= self.threshold_[at], self.left_[at], self.right_[at])
         return self.leaf_[node]
 
-    def rules(self, edges, names, missing):
+    def rules(self, edges: list[np.ndarray], names: list[str], missing: np.ndarray) -> list[str]:
         """One sentence a leaf: the splits on its path, merged by feature.
 
         `missing` tells of which features values are missing: they are above everything.

@@ -225,10 +225,10 @@ _LEAST = 1e-6  # lower bound of the slopes: g is strictly increasing
 
 
 class _Diagonal(Link):
-    def injective(self, theta, n_classes):
+    def injective(self, theta: np.ndarray, n_classes: int) -> bool:
         return True
 
-    def preserves_order(self, theta, n_classes):
+    def preserves_order(self, theta: np.ndarray, n_classes: int) -> bool:
         return True
 
 

@@ -1,7 +1,10 @@
 """Regressors whose variances are recalibrated on out-of-fold forecasts."""
 
+from __future__ import annotations
+
 import inspect
 from numbers import Real
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin, clone
@@ -19,6 +22,14 @@ from skcalib._validation import check_weight, take_rows
 from skcalib.estimators._base import MetaEstimator
 from skcalib.estimators._response import fit_rows
 from skcalib.regression.scaling import VarianceScaling
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike
+    from sklearn.base import BaseEstimator
+
+    from skcalib._arguments import CV, MatrixLike
 
 
 class RecalibratedRegressorCV(RegressorMixin, MetaEstimator):
@@ -95,13 +106,22 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimator):
 
     _requests_weight = True
 
-    def __init__(self, estimator=None, recalibrator=None, *, cv=None, n_jobs=None):
+    def __init__(
+        self,
+        estimator: BaseEstimator | None = None,
+        recalibrator: BaseEstimator | None = None,
+        *,
+        cv: CV = None,
+        n_jobs: int | None = None,
+    ) -> None:
         self.estimator = estimator
         self.recalibrator = recalibrator
         self.cv = cv
         self.n_jobs = n_jobs
 
-    def fit(self, X, y, sample_weight=None, **fit_params):
+    def fit(
+        self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None, **fit_params: Any
+    ) -> Self:
         """Fit the regressor and the recalibrator.
 
         Parameters
@@ -150,7 +170,9 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimator):
         validate_data(self, X, skip_check_array=True)  # stores the number and names of the features
         return self
 
-    def predict(self, X, return_std=False):
+    def predict(
+        self, X: MatrixLike, return_std: bool = False
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """Means, and recalibrated standard deviations.
 
         Parameters
@@ -200,7 +222,7 @@ def _takes(method, name):
 # --- Means and variances of regressors ------------------------------------------------------------
 
 
-def predict_moments(estimator, X):
+def predict_moments(estimator: BaseEstimator, X: MatrixLike) -> np.ndarray:
     """Mean and variance of a fitted regressor, shape (n, 2)."""
     if isinstance(X, np.ndarray) and X.dtype == object and all(isinstance(v, Real) for v in X.flat):
         X = X.astype(np.float64)  # BayesianRidge cannot take roots of objects
@@ -208,7 +230,15 @@ def predict_moments(estimator, X):
     return np.column_stack([mean, np.square(np.asarray(std, dtype=np.float64))])
 
 
-def out_of_fold_moments(estimator, X, y, *, folds, params, n_jobs):
+def out_of_fold_moments(
+    estimator: BaseEstimator,
+    X: MatrixLike,
+    y: np.ndarray,
+    *,
+    folds: Sequence[tuple[np.ndarray, np.ndarray]],
+    params: dict[str, Any],
+    n_jobs: int | None,
+) -> tuple[np.ndarray, np.ndarray]:
     """Moments (m, 2) of all out-of-fold forecasts, and the row of each."""
     (X,) = indexable(X)
     parts = Parallel(n_jobs=n_jobs)(

@@ -1,7 +1,10 @@
 """From a validated problem to `Findings`: each part is a function of its own."""
 
+from __future__ import annotations
+
 import warnings
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -48,6 +51,18 @@ from skcalib.smoothers._base import check_folds
 from skcalib.summary import ROWS, calibration_summary
 from skcalib.tower import weighted_mean
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sklearn.base import BaseEstimator
+
+    from skcalib._arguments import LossLike, NotionLike
+    from skcalib.errors.proper import ProperTerms
+    from skcalib.grouping import GroupingLossEstimator
+    from skcalib.inference import CalibrationTest
+    from skcalib.problem import Problem
+    from skcalib.smoothers import Smoother
+
 #: Losses of a report, in the order of its table.
 LOSSES = ("brier", "log")
 #: Probabilities beyond which a report leaves out what takes minutes.
@@ -62,8 +77,17 @@ _CLEAR = 2.0  # standard errors by which a shift or slope must differ from none
 
 
 def find(
-    problem, *, features=None, confidence_level, random_state=0, n_jobs=None, verbose=0, name=""
-):
+    problem: Problem,
+    *,
+    features: np.ndarray | None = None,
+    confidence_level: float,
+    random_state: int = 0,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+    name: str = "",
+) -> tuple[
+    Findings, GroupingLossEstimator | None, tuple[np.ndarray, np.ndarray, np.ndarray] | None
+]:
     """`Problem`, and the features where there are any -> `Findings`, the split, the recalibrated.
 
     The second is the fitted split of the grouping diagram or None; the third is None or the event
@@ -146,14 +170,21 @@ def _averages(problem, forecast, target, level):
     }
 
 
-def binary_problem(problem):
+def binary_problem(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
     """Forecast and target (n, 2): the event of two classes, else the confidence and its truth."""
     if problem.forecast.shape[1] == 2:
         return problem.forecast, problem.target
     return next(TopLabel().problems(problem.forecast, problem.target))
 
 
-def paired_terms(problem, loss, notion, smoother, level, n_jobs=None):
+def paired_terms(
+    problem: Problem,
+    loss: Sequence[LossLike],
+    notion: NotionLike,
+    smoother: Smoother,
+    level: float,
+    n_jobs: int | None = None,
+) -> tuple[list[tuple[ProperTerms, MeanInterval | None]], list[np.ndarray]]:
     """[(`ProperTerms`, `MeanInterval`)] of several losses under one notion, and its conditionals.
 
     The terms and intervals are those of `proper_calibration_error` and `CalibrationErrorEstimator`.
@@ -167,7 +198,9 @@ def paired_terms(problem, loss, notion, smoother, level, n_jobs=None):
     return found, [one.conditional for one in smoothed]
 
 
-def find_errors(problem, part, level, random_state, n_jobs=None):
+def find_errors(
+    problem: Problem, part: Problem, level: float, random_state: int, n_jobs: int | None = None
+) -> tuple[tuple[ErrorFinding, ...], ErrorFinding, np.ndarray]:
     """The losses under each notion, the isotonic error, and the held-out calibrated forecast.
 
     All classes together are estimated on `part` of the problem, which is smaller where they are
@@ -197,7 +230,15 @@ def find_errors(problem, part, level, random_state, n_jobs=None):
     return tuple(errors), flexible, kept["canonical"]
 
 
-def error_finding(loss, notion, smoother, terms, calibration, level, most):
+def error_finding(
+    loss: str,
+    notion: str,
+    smoother: str,
+    terms: ProperTerms,
+    calibration: MeanInterval,
+    level: float,
+    most: float,
+) -> ErrorFinding:
     """Terms and their calibration error -> `ErrorFinding`; intervals lie in [0, most]."""
     calibration = _in_range(calibration, most)
     mean_loss = _in_range(mean_interval(terms.loss, terms.weight, level), most)
@@ -213,7 +254,7 @@ def _in_range(interval, most):
     return replace(interval, low=low, high=high)
 
 
-def part_of(problem, random_state):
+def part_of(problem: Problem, random_state: int) -> Problem:
     """All samples, or a random part of those whose probabilities are too many for some steps."""
     n_samples, n_classes = problem.forecast.shape
     if problem.forecast.size <= HUGE:
@@ -225,14 +266,16 @@ def part_of(problem, random_state):
     return problem.take(rows)
 
 
-def find_test(problem, random_state, n_jobs=None):
+def find_test(
+    problem: Problem, random_state: int, n_jobs: int | None = None
+) -> tuple[CalibrationTest | None, int]:
     """Kernel test of all classes at once on a random part of large samples, and its size."""
     n_samples, n_classes = problem.forecast.shape
     if n_samples < MIN_SAMPLES:
         return None, 0
     rows = np.arange(n_samples)
     most = max(MIN_SAMPLES, int(np.sqrt(_PAIRS / n_classes)))
-    method = "spectral"
+    method: Any = "spectral"
     if n_classes == 2 and n_samples > _SPECTRAL_ROWS and problem.target.mean(axis=0).min() < _RARE:
         # The null law from a part of the samples is inaccurate where that part has few events.
         method, most = "multipliers", min(most, _MULTIPLIER_ROWS)
@@ -240,7 +283,7 @@ def find_test(problem, random_state, n_jobs=None):
         rows = np.random.RandomState(random_state).choice(n_samples, most, replace=False)
     if np.ptp(problem.forecast[rows], axis=0).max() == 0:
         return None, 0  # equal forecasts have no distances; a kernel would have no scale
-    part = problem.take(rows)
+    part: Any = problem.take(rows)
     test = kernel_calibration_test(
         part,
         part.forecast,
@@ -251,7 +294,7 @@ def find_test(problem, random_state, n_jobs=None):
     return test, len(rows)
 
 
-def candidates_of(problem):
+def candidates_of(problem: Problem) -> tuple[list[BaseEstimator], tuple[str, ...]]:
     """The maps that are compared, and the names of those that would take too long."""
     candidates = default_candidates(problem.forecast.shape[1])
     kept = candidates
@@ -262,7 +305,9 @@ def candidates_of(problem):
     return kept, tuple(type(one).__name__ for one in candidates if one not in kept)
 
 
-def compare_maps(problem, folds, level, n_jobs=None):
+def compare_maps(
+    problem: Problem, folds: list, level: float, n_jobs: int | None = None
+) -> tuple[RecalibratorSelection, BrierChange | None, tuple[BrierChange, ...], tuple[str, ...]]:
     """Held-out log losses of the maps, doing nothing included, and the choice among them.
 
     The simplest map within a standard error of the best is chosen. One that raises the held-out
@@ -304,7 +349,9 @@ def _no_comparison(name):
     return RecalibratorSelection((name,), (float("inf"),), (0.0,), (0.0,), name, name, nothing)
 
 
-def recalibrate(problem, name, folds):
+def recalibrate(
+    problem: Problem, name: str, folds: list
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The event or confidence after the map of that name, fitted on the other folds.
 
     Returns the forecast (n, 2), whether it was right (n, 2), and the weights (n,).
@@ -431,7 +478,9 @@ _ERRORS = {
 }
 
 
-def find_reported(problem, level, random_state, n_jobs=None):
+def find_reported(
+    problem: Problem, level: float, random_state: int, n_jobs: int | None = None
+) -> tuple[ReportedNumber, ...]:
     """`Problem` -> tuple of `ReportedNumber`; of two classes the summary of a risk model first."""
     data = {
         "y_true": problem,

@@ -1,8 +1,11 @@
 """Several models on the same samples."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from itertools import combinations
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.model_selection import check_cv
@@ -19,6 +22,15 @@ from skcalib.report.page import comparison_page
 from skcalib.report.report import CalibrationReport, Shown
 from skcalib.significance.comparison import compare_problems
 from skcalib.smoothers import LogitSmoother
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike
+    from sklearn.base import BaseEstimator
+
+    from skcalib._arguments import CV, MatrixLike
+    from skcalib.problem import Problem
 
 
 class ComparisonReport(Shown):
@@ -89,7 +101,12 @@ class ComparisonReport(Shown):
     truth is better calibrated and has the lower Brier score.
     """
 
-    def __init__(self, reports, *, n_jobs=None):
+    def __init__(
+        self,
+        reports: Mapping[str, CalibrationReport] | Sequence[CalibrationReport],
+        *,
+        n_jobs: int | None = None,
+    ) -> None:
         self.reports = _check_reports(reports)
         first = next(iter(self.reports.values()))
         self.confidence_level = first.confidence_level
@@ -100,7 +117,16 @@ class ComparisonReport(Shown):
         )
 
     @classmethod
-    def from_predictions(cls, y_true, y_proba, X=None, *, random_state=0, n_jobs=None, **params):
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        y_proba: Mapping[str, ArrayLike],
+        X: MatrixLike = None,
+        *,
+        random_state: int | None = 0,
+        n_jobs: int | None = None,
+        **params: Any,
+    ) -> Self:
         """Compare probabilities of several models for the same held-out samples.
 
         Parameters
@@ -137,7 +163,17 @@ class ComparisonReport(Shown):
         )
 
     @classmethod
-    def from_estimators(cls, estimators, X, y, *, cv=None, random_state=0, n_jobs=None, **params):
+    def from_estimators(
+        cls,
+        estimators: Mapping[str, BaseEstimator],
+        X: MatrixLike,
+        y: ArrayLike,
+        *,
+        cv: CV = None,
+        random_state: int | None = 0,
+        n_jobs: int | None = None,
+        **params: Any,
+    ) -> Self:
         """Compare classifiers on the same samples.
 
         Parameters
@@ -196,17 +232,17 @@ class ComparisonReport(Shown):
         )
 
     @property
-    def verdict(self):
+    def verdict(self) -> str:
         """The verdict in words: a headline, then a sentence a line."""
         return "\n".join([headline(self), *sentences(self)])
 
     def _document(self):
         return comparison_page(self)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<ComparisonReport of {', '.join(self.reports)}: {headline(self)}>"
 
-    def to_dict(self):
+    def to_dict(self) -> dict[str, Any]:
         """All numbers as nested dictionaries and lists, ready for JSON.
 
         Returns
@@ -280,20 +316,22 @@ class PairedDifference:
     difference: MeanInterval
 
     @property
-    def detected(self):
+    def detected(self) -> bool:
         """True where the interval excludes zero, by more than rounding."""
         found = self.difference
         return (found.low > 0 or found.high < 0) and abs(found.estimate) > ROUNDING
 
     @property
-    def better(self):
+    def better(self) -> str:
         """The better model, or "" where the difference may be chance."""
         if not self.detected:
             return ""
         return self.first if self.difference.estimate < 0 else self.second
 
 
-def find_differences(problems, level, random_state, n_jobs=None):
+def find_differences(
+    problems: Mapping[str, Problem], level: float, random_state: int, n_jobs: int | None = None
+) -> tuple[PairedDifference, ...]:
     """Problems by the names of their models -> all paired differences.
 
     Intervals are widened (Bonferroni) so that those of one quantity hold for all pairs at once.
@@ -308,8 +346,8 @@ def find_differences(problems, level, random_state, n_jobs=None):
             if quantity == "kernel":
                 difference = _kernel(problems, first, second, level, random_state, n_jobs)
             else:
-                both = (values[name][quantity] for name in (first, second))
-                difference = _paired(*both, weight, level)
+                one, other = (values[name][quantity] for name in (first, second))
+                difference = _paired(one, other, weight, level)
             if difference is not None:
                 found.append(PairedDifference(quantity, first, second, difference))
     return tuple(found)

@@ -1,10 +1,17 @@
 """Every sentence of a comparison: which models are better, and by how much."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from skcalib._formatting import interval
 from skcalib.inference import MeanInterval
 from skcalib.report.wording import short_verdict
+
+if TYPE_CHECKING:
+    from skcalib.report.comparison import ComparisonReport
 
 QUANTITIES = {
     "log": "Log loss",
@@ -18,7 +25,7 @@ QUANTITIES = {
 ROUNDING = 1e-12
 
 
-def headline(comparison):
+def headline(comparison: ComparisonReport) -> str:
     """Which models are best, in one line."""
     predicts, tied, higher = _standing(comparison, "brier")
     calibrated, _, worse = _standing(comparison, "calibration")
@@ -45,7 +52,7 @@ def headline(comparison):
     return f"{'; '.join(parts)}."
 
 
-def joined(names):
+def joined(names: list[str]) -> str:
     """A list of names in a sentence."""
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
@@ -58,7 +65,7 @@ def _standing(comparison, quantity):
     return best, [name for name in others if name not in higher], higher
 
 
-def leader(comparison, quantity):
+def leader(comparison: ComparisonReport, quantity: str) -> tuple[str, bool]:
     """The model of the lowest estimate, and whether all others are significantly higher."""
     against = {name: _against(comparison, quantity, name) for name in comparison.reports}
     for name, others in against.items():
@@ -67,7 +74,7 @@ def leader(comparison, quantity):
     return next(iter(against)), False  # rounding may leave no model below all others
 
 
-def ranks(comparison, quantity):
+def ranks(comparison: ComparisonReport, quantity: str) -> dict[str, tuple[int, int, int]]:
     """{model: (rank, lowest, highest)}; ends of the rank by the simultaneous intervals."""
     found = {}
     for name in comparison.reports:
@@ -79,7 +86,7 @@ def ranks(comparison, quantity):
     return found
 
 
-def sentences(comparison):
+def sentences(comparison: ComparisonReport) -> list[str]:
     """A sentence for each loss and the calibration error, and which models are miscalibrated."""
     said = [_lowest(comparison, quantity) for quantity in ("log", "brier", "calibration")]
     off = [
@@ -135,7 +142,7 @@ def _size_of(difference):
     return interval(_turned(difference))
 
 
-def pairing(level, n_pairs):
+def pairing(level: str, n_pairs: int) -> str:
     """How differences were computed."""
     together = f" that hold for all {n_pairs} pairs together" if n_pairs > 1 else ""
     return (

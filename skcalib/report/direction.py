@@ -10,6 +10,10 @@ calibration map, which may add a curve. Several classes: the slope is one invers
 all logits, the shift is a bias of each class.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 from scipy.special import expit, log_softmax
 from scipy.stats import chi2, norm
@@ -22,6 +26,9 @@ from skcalib.report.findings import Gains, LogisticRecalibration
 from skcalib.scores import LogLoss
 from skcalib.tower import weighted_mean
 
+if TYPE_CHECKING:
+    from skcalib.problem import Problem
+
 #: Probabilities beyond which the maps are fitted to a random part of the rows.
 MOST_PROBABILITIES = 5_000_000
 _LIMIT = 0.01  # what stands for a forecast of exactly 0, unless smaller ones occur
@@ -29,7 +36,9 @@ _WEAK = 0.01  # precision of the priors that keep separable fits finite, in samp
 _BIAS_PRECISION = 4.0  # of class biases: a prior standard deviation of one half
 
 
-def logistic_recalibration(forecast, target, weight, confidence_level):
+def logistic_recalibration(
+    forecast: np.ndarray, target: np.ndarray, weight: np.ndarray, confidence_level: float
+) -> LogisticRecalibration | None:
     """Two columns -> `LogisticRecalibration`; None where forecasts do not differ.
 
     Forecasts of exactly 0 or 1 that are right fit every shift and slope. They are left out, unless
@@ -63,7 +72,7 @@ def logistic_recalibration(forecast, target, weight, confidence_level):
     return LogisticRecalibration(shift, slope, float(chi2.sf(max(statistic, 0.0), 2)))
 
 
-def held_out_gains(problem, folds, conditional):
+def held_out_gains(problem: Problem, folds: list, conditional: np.ndarray) -> Gains:
     """Gains of the maps on test folds; `conditional` are the held-out values of the whole map."""
     rows = np.arange(len(problem.weight))
     n_classes = problem.forecast.shape[1]
@@ -84,7 +93,7 @@ def held_out_gains(problem, folds, conditional):
     return Gains(*(float(weighted_mean(base - loss, weight)) for loss in (shift, slope, whole)))
 
 
-def direction_of(gains, shift_up, slope_down):
+def direction_of(gains: Gains, shift_up: float, slope_down: float) -> str | None:
     """The name of the direction from the gains; None stands for none of the simple ones.
 
     `shift_up` and `slope_down` are +1 where forecasts are clearly too high and too extreme, -1

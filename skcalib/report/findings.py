@@ -1,11 +1,14 @@
 """What a report finds: numbers with intervals, before any wording or drawing."""
 
+from __future__ import annotations
+
 import sys
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -13,6 +16,13 @@ from sklearn.utils import check_random_state
 from skcalib.errors import ScoreDecomposition
 from skcalib.estimators.selection import RecalibratorSelection
 from skcalib.inference import CalibrationTest, MeanInterval
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from skcalib._arguments import RandomState
+    from skcalib.grouping import GroupDifference
+    from skcalib.report.subgroups import Place
 
 #: Level of each test that counts for the verdict beside the intervals; several are made.
 TEST_LEVEL = 0.005
@@ -54,7 +64,7 @@ class ModelBound:
     n_samples: int
 
     @property
-    def detected(self):
+    def detected(self) -> bool:
         """True where the interval lies above zero and the test rejects."""
         return self.grouping_loss.low > 0 and self.pvalue < GROUPING_LEVEL
 
@@ -81,18 +91,18 @@ class GroupingFinding:
     note: str = ""
 
     @property
-    def by_trees(self):
+    def by_trees(self) -> bool:
         """True where the interval of the trees lies above zero and their test rejects."""
-        there = self.grouping_loss is not None
-        return there and self.grouping_loss.low > 0 and self.pvalue < GROUPING_LEVEL
+        loss, pvalue = self.grouping_loss, self.pvalue
+        return loss is not None and loss.low > 0 and pvalue is not None and pvalue < GROUPING_LEVEL
 
     @property
-    def detected(self):
+    def detected(self) -> bool:
         """True where the bound by trees, or by a model, is significant."""
         return self.by_trees or (self.model is not None and self.model.detected)
 
     @property
-    def bound(self):
+    def bound(self) -> MeanInterval | None:
         """The lower bound to tell: of the trees, or of the model where only that is significant."""
         only_model = self.detected and not self.by_trees
         return self.model.grouping_loss if only_model else self.grouping_loss
@@ -116,7 +126,7 @@ class ErrorFinding:
     refinement: MeanInterval
 
     @property
-    def detected(self):
+    def detected(self) -> bool:
         """True where the interval of the calibration error lies above zero."""
         return self.calibration.low > 0
 
@@ -148,7 +158,7 @@ class BrierChange:
     after: float
 
     @property
-    def harmful(self):
+    def harmful(self) -> bool:
         """True where the Brier score rises."""
         return self.after > self.before
 
@@ -173,7 +183,7 @@ class Advice:
     left_out: tuple = ()
 
     @property
-    def log_loss(self):
+    def log_loss(self) -> dict[str, float | None]:
         """Held-out log loss before and after; None after where nothing is recommended."""
         losses, names = self.selection.losses, self.selection.names
         after = None if self.recommended is None else losses[names.index(self.recommended)]
@@ -221,50 +231,50 @@ class Findings:
     notes: tuple = ()
     omitted: tuple = ()
 
-    def error(self, loss, notion):
+    def error(self, loss: str, notion: str) -> ErrorFinding:
         """The error of that loss and notion."""
         return next(e for e in self.errors if (e.loss, e.notion) == (loss, notion))
 
     @property
-    def confidence(self):
+    def confidence(self) -> ErrorFinding:
         """Brier error of the confidence; with two classes it is that of the event."""
         return self.error("brier", "canonical" if self.n_classes == 2 else "top_label")
 
     @property
-    def brier_errors(self):
+    def brier_errors(self) -> list[ErrorFinding]:
         """The Brier errors on which the verdict rests."""
         canonical = self.error("brier", "canonical")
         return [canonical, *([self.confidence] if self.n_classes > 2 else []), self.flexible]
 
     @property
-    def kernel_test_rejects(self):
+    def kernel_test_rejects(self) -> bool:
         """True where the kernel test rejects at the level that counts for the verdict."""
         return self.test is not None and self.test.rejects(TEST_LEVEL)
 
     @property
-    def logistic_test_rejects(self):
+    def logistic_test_rejects(self) -> bool:
         """True where the test of shift and slope rejects at the level that counts."""
         return self.logistic is not None and self.logistic.pvalue < TEST_LEVEL
 
     @property
-    def miscalibrated(self):
+    def miscalibrated(self) -> bool:
         """True where a calibration error lies above zero, or a test rejects."""
         tests = self.kernel_test_rejects or self.logistic_test_rejects
         return tests or any(error.detected for error in self.brier_errors)
 
     @property
-    def input_is_suspect(self):
+    def input_is_suspect(self) -> bool:
         """True where the probabilities are probably not those of the labels."""
         return any(one.invalidates for one in self.suspicions)
 
     @property
-    def shown_error(self):
+    def shown_error(self) -> ErrorFinding:
         """The Brier error behind the typical error: the default, or isotonic if only that sees."""
         only_isotonic = self.flexible.detected and not self.confidence.detected
         return self.flexible if only_isotonic else self.confidence
 
     @property
-    def typical_error(self):
+    def typical_error(self) -> dict[str, float]:
         """Root mean square of prediction minus calibrated prediction, in probability.
 
         The root of the Brier calibration error and of the ends of its interval; ends below zero
@@ -276,7 +286,7 @@ class Findings:
         return {"estimate": estimate, "low": low, "high": high}
 
     @property
-    def reach(self):
+    def reach(self) -> float:
         """Root mean square by which a slope or shift must be off to be detected with 95 %.
 
         Off by r, a mean of paired differences is r^2 with a standard error of 2 r sqrt(loss / n):
@@ -288,17 +298,17 @@ class Findings:
         return min(2 * (1.96 + 1.64) * np.sqrt(loss / size), 1.0)
 
     @property
-    def named_groups(self):
+    def named_groups(self) -> tuple[GroupDifference, ...]:
         """The groups that differ from others with equal scores, the most harmful first."""
         named = () if self.grouping is None else self.grouping.named
         return tuple(sorted(named, key=lambda group: -group.harm))
 
-    def is_off(self, place):
+    def is_off(self, place: Place) -> bool:
         """True where a range or class is off significantly, and so are the forecasts."""
         return self.miscalibrated and place.detected
 
     @property
-    def groups_differ(self):
+    def groups_differ(self) -> bool:
         """True where groups are named, or the grouping loss lies above zero."""
         return bool(self.named_groups) or (self.grouping is not None and self.grouping.detected)
 
@@ -310,12 +320,12 @@ class Findings:
 PACKAGES = ("skcalib", "scikit-learn", "numpy", "scipy", "matplotlib")
 
 
-def versions():
+def versions() -> dict[str, str]:
     """Versions of what the numbers depend on."""
     return {name: version(name) for name in PACKAGES}
 
 
-def check_seed(random_state):
+def check_seed(random_state: RandomState) -> int:
     """A whole number, so that all stages and a later run can share it."""
     if isinstance(random_state, (int, np.integer)):
         check_random_state(random_state)  # refuses negative ones
@@ -324,7 +334,7 @@ def check_seed(random_state):
 
 
 @contextmanager
-def noted():
+def noted() -> Iterator[list[str]]:
     """A list of what was warned of inside, once each: a report tells it on its page."""
     notes = []
     with warnings.catch_warnings(record=True) as caught:
@@ -338,7 +348,7 @@ def noted():
 
 
 @contextmanager
-def stage(what, verbose, name):
+def stage(what: str, verbose: int | bool, name: str) -> Iterator[None]:
     """Print how long a part of the report took, if `verbose` asks for it."""
     start = perf_counter()
     yield

@@ -1,5 +1,9 @@
 """From a report, or a comparison, to its page: the first screen, and the sections below it."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from skcalib._formatting import (
@@ -41,11 +45,18 @@ from skcalib.report.wording import (
     SECTIONS,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skcalib.report.comparison import ComparisonReport
+    from skcalib.report.findings import ErrorFinding, Findings
+    from skcalib.report.report import CalibrationReport
+
 #: Classes of a table, the most harmful first.
 MOST_CLASSES = 20
 
 
-def report_page(report):
+def report_page(report: CalibrationReport) -> Document:
     """`CalibrationReport` -> `Document`."""
     findings = report.findings
     sections = [
@@ -290,7 +301,7 @@ def _reported_value(one):
 # --- Several models ----------------------------------------------------------------------------
 
 
-def comparison_page(comparison):
+def comparison_page(comparison: ComparisonReport) -> Document:
     """`ComparisonReport` -> `Document`."""
     reports = comparison.reports
     first = next(iter(reports.values()))
@@ -425,7 +436,7 @@ def _one_model(name, report):
 # --- The parts of a loss, as bars and as a table --------------------------------------------------
 
 
-def loss_parts(report):
+def loss_parts(report: CalibrationReport) -> Section:
     """The loss as bars and as a table: calibration, grouping where it is known, and the rest."""
     findings = report.findings
     bars = [bar(findings, findings.error(loss, "canonical")) for loss in LOSS_NAMES]
@@ -448,13 +459,15 @@ def loss_parts(report):
     return Section(SECTIONS["loss"], (*bars, key(bars), table, Text(note, soft=True)))
 
 
-def key(bars):
+def key(bars: Sequence[Bar]) -> Key:
     """What the parts mean; grouping only where a bar has it."""
     grouped = any(len(bar.parts) > 2 for bar in bars)
     return Key((CALIBRATION_PART, *([GROUPING_PART] if grouped else []), REST_PART))
 
 
-def bar(findings, error, *, name="", width=None):
+def bar(
+    findings: Findings, error: ErrorFinding, *, name: str = "", width: float | None = None
+) -> Bar:
     """One loss as a bar; of `width` percent of the page, or all of it."""
     loss, grouped = error.terms.loss, findings.grouping
     what = LOSS_NAMES[error.loss]

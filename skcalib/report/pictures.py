@@ -1,7 +1,10 @@
 """Figures of a report as inline SVG: real text, colours of the page, no ids that could clash."""
 
+from __future__ import annotations
+
 import re
 from io import StringIO
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +15,13 @@ from skcalib.report.blocks import Picture, Pictures
 from skcalib.report.findings import noted
 from skcalib.report.subgroups import worst_places
 from skcalib.report.wording import N_NAMED, event_name, recalibrator_name, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from matplotlib.figure import Figure
+
+    from skcalib.report.report import CalibrationReport
 
 #: With more classes than this, a diagram for each is too much.
 MOST_PANELS = 6
@@ -35,7 +45,7 @@ _COLOR = re.compile(r"(stroke|fill): (#[0-9a-f]{6}|black|white)\b")
 _NUMBER = re.compile(r"(\d+\.\d\d)\d+")
 
 
-def reliability(report):
+def reliability(report: CalibrationReport) -> Pictures:
     """The diagram of the event or confidence, and beside it that after the recommended map."""
     findings = report.findings
     binary = findings.n_classes == 2
@@ -49,7 +59,7 @@ def reliability(report):
     if report.recalibrated is None:
         return Pictures((_picture(report, before, f"the {what}", ""),), caption)
     after = report.recalibrated
-    name = recalibrator_name(findings.advice.recommended)
+    name = recalibrator_name(str(findings.advice.recommended))
     both = (before[0][:, 1], after[0][:, 1])
     drawn = (
         _picture(report, before, f"the {what}", "As predicted", both),
@@ -58,7 +68,7 @@ def reliability(report):
     return Pictures(drawn, caption)
 
 
-def overlaid(reports):
+def overlaid(reports: Mapping[str, CalibrationReport]) -> Pictures:
     """The diagrams of several models on one pair of axes."""
     first = next(iter(reports.values()))
     binary = first.findings.n_classes == 2
@@ -77,7 +87,7 @@ def overlaid(reports):
     return Pictures((Picture(draw, alt),), caption)
 
 
-def classes(report):
+def classes(report: CalibrationReport) -> list[Pictures]:
     """Blocks: the diagram of each class where there are a few, else of those that are off."""
     places = [place for place in report.findings.places if place.kind == "class"]
     if len(places) <= MOST_PANELS:
@@ -99,7 +109,7 @@ def classes(report):
     return [Pictures(tuple(drawn), f"{which}, against the rest.")] if drawn else []
 
 
-def grouping(report):
+def grouping(report: CalibrationReport) -> Picture:
     """Regions of equal scores."""
 
     def draw():
@@ -169,7 +179,7 @@ def _figure(width=4.6, height=5.0):
     return figure
 
 
-def as_svg(figure, name):
+def as_svg(figure: Figure, name: str) -> str:
     """Figure -> <svg> element. Equal figures of equal names give equal text."""
     from matplotlib import rc_context
     from matplotlib.text import Text

@@ -3,18 +3,24 @@
 The page loads no script, no font and no image from elsewhere.
 """
 
+from __future__ import annotations
+
 import re
 from html import escape
 from textwrap import fill, wrap
+from typing import TYPE_CHECKING
 
 from skcalib.report.blocks import Bar, Heading, Key, Pictures, Points, Table, Text
+
+if TYPE_CHECKING:
+    from skcalib.report.blocks import Document
 
 WIDTH = 96
 _TEXT_BAR = 48
 _SIGNS = {"calibration": "#", "grouping": "=", "rest": "."}
 
 
-def render_text(document, *, details):
+def render_text(document: Document, *, details: bool) -> str:
     """`Document` -> text: the first screen, or all of it."""
     lines = [document.title, *wrap(document.subtitle, WIDTH), "", *wrap(document.headline, WIDTH)]
     lines += [_text_point(sentence) for sentence in document.verdict]
@@ -123,13 +129,13 @@ _PAGE = """<!DOCTYPE html>
 """
 
 
-def render_page(document):
+def render_page(document: Document) -> str:
     """`Document` -> a complete page."""
     body = render_body(document)
     return _PAGE.format(title=escape(document.title), style=PAGE_STYLE, body=body)
 
 
-def render_body(document):
+def render_body(document: Document) -> str:
     """`Document` -> a fragment with its own style, for notebooks."""
     kind = f"verdict {document.tone}"
     parts = [

@@ -1,7 +1,10 @@
 """The report: from probabilities to a verdict, with the numbers that it rests on."""
 
+from __future__ import annotations
+
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -20,6 +23,15 @@ from skcalib.report.page import report_page
 from skcalib.report.rendering import render_body, render_page, render_text
 from skcalib.report.wording import advice, headline, method, sentences, suspicions
 
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from numpy.typing import ArrayLike
+    from sklearn.base import BaseEstimator
+
+    from skcalib._arguments import CV, Label, MatrixLike, RandomState, ResponseMethod
+    from skcalib.problem import Problem
+
 
 class Shown:
     """Text, page and fragment of what `_document` holds."""
@@ -27,13 +39,13 @@ class Shown:
     def _document(self):
         raise NotImplementedError
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.to_text()
 
     def _repr_html_(self):
         return render_body(self._document())
 
-    def to_text(self, *, details=False):
+    def to_text(self, *, details: bool = False) -> str:
         """The report as plain text.
 
         Parameters
@@ -48,7 +60,7 @@ class Shown:
         """
         return render_text(self._document(), details=details)
 
-    def to_html(self, path):
+    def to_html(self, path: str | PathLike[str]) -> Path:
         """Write one self-contained HTML page, with its figures inside.
 
         Parameters
@@ -160,16 +172,16 @@ class CalibrationReport(Shown):
 
     def __init__(
         self,
-        problem,
+        problem: Problem,
         *,
-        name,
-        features=None,
-        confidence_level=0.95,
-        random_state=0,
-        n_jobs=None,
-        verbose=0,
-        has_estimator=False,
-    ):
+        name: str,
+        features: MatrixLike = None,
+        confidence_level: float = 0.95,
+        random_state: RandomState = 0,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        has_estimator: bool = False,
+    ) -> None:
         check_confidence_level(confidence_level)
         self.problem = problem
         self.name = str(name)
@@ -189,19 +201,19 @@ class CalibrationReport(Shown):
     @classmethod
     def from_predictions(
         cls,
-        y_true,
-        y_proba,
-        X=None,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
+        X: MatrixLike = None,
         *,
-        name="forecasts",
-        sample_weight=None,
-        labels=None,
-        pos_label=None,
-        confidence_level=0.95,
-        random_state=0,
-        n_jobs=None,
-        verbose=0,
-    ):
+        name: str = "forecasts",
+        sample_weight: ArrayLike | None = None,
+        labels: ArrayLike | None = None,
+        pos_label: Label = None,
+        confidence_level: float = 0.95,
+        random_state: RandomState = 0,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> Self:
         """Report on labels and probabilities of held-out samples.
 
         Parameters
@@ -249,7 +261,7 @@ class CalibrationReport(Shown):
         )
         problem = event_last(problem, pos_label)
         if X is not None:
-            X = _weighted_features(X, sample_weight, len(y_true))
+            X = _weighted_features(X, sample_weight, np.shape(y_true)[0])
         return cls(
             problem,
             name=name,
@@ -263,20 +275,20 @@ class CalibrationReport(Shown):
     @classmethod
     def from_estimator(
         cls,
-        estimator,
-        X,
-        y,
+        estimator: BaseEstimator,
+        X: MatrixLike,
+        y: ArrayLike,
         *,
-        cv=None,
-        name=None,
-        sample_weight=None,
-        pos_label=None,
-        confidence_level=0.95,
-        response_method="auto",
-        random_state=0,
-        n_jobs=None,
-        verbose=0,
-    ):
+        cv: CV = None,
+        name: str | None = None,
+        sample_weight: ArrayLike | None = None,
+        pos_label: Label = None,
+        confidence_level: float = 0.95,
+        response_method: ResponseMethod = "auto",
+        random_state: RandomState = 0,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> Self:
         """Report on a classifier.
 
         Parameters
@@ -345,22 +357,22 @@ class CalibrationReport(Shown):
         )
 
     @property
-    def miscalibrated(self):
+    def miscalibrated(self) -> bool:
         """True where miscalibration was found."""
         return self.findings.miscalibrated
 
     @property
-    def direction(self):
+    def direction(self) -> str | None:
         """Which way the forecasts are off; None where no miscalibration was found."""
         return self.findings.direction
 
     @property
-    def verdict(self):
+    def verdict(self) -> str:
         """The verdict in words: a headline, then a sentence a line."""
         return "\n".join([headline(self.findings), *sentences(self.findings)])
 
     @property
-    def binary(self):
+    def binary(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Forecast and target (n, 2) of the event or, for several classes, of the confidence.
 
         The third array holds the weights (n,).
@@ -370,10 +382,10 @@ class CalibrationReport(Shown):
     def _document(self):
         return report_page(self)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<CalibrationReport of {self.name}: {headline(self.findings)}>"
 
-    def to_dict(self):
+    def to_dict(self) -> dict[str, Any]:
         """All numbers as nested dictionaries and lists, ready for JSON.
 
         Returns

@@ -1,6 +1,9 @@
 """Ranges of scores, classes and groups whose forecasts differ from the observed frequencies."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +15,12 @@ from skcalib.grouping.partition import check_features
 from skcalib.inference import MeanInterval, rate_interval
 from skcalib.notions import TopLabel
 from skcalib.report.findings import GroupingFinding, ModelBound, noted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skcalib._arguments import MatrixLike
+    from skcalib.problem import Problem
 
 _MOST_RANGES = 10
 _FEWEST_SAMPLES = 10
@@ -41,22 +50,22 @@ class Place:
     high: float
 
     @property
-    def detected(self):
+    def detected(self) -> bool:
         """True where the interval does not hold the mean score."""
         return not self.low <= self.mean_score <= self.high
 
     @property
-    def too_high(self):
+    def too_high(self) -> bool:
         """True where the mean prediction lies above the observed frequency."""
         return self.mean_score > self.mean_outcome
 
     @property
-    def squared_gap(self):
+    def squared_gap(self) -> float:
         """Share of the weight times the squared gap, noise included."""
         return self.share * (self.mean_score - self.mean_outcome) ** 2
 
 
-def find_places(problem, level):
+def find_places(problem: Problem, level: float) -> tuple[Place, ...]:
     """Ranges of the confidence (for two classes: of the event's probability), then classes."""
     n_samples, n_classes = problem.forecast.shape
     forecast, target = problem.forecast, problem.target
@@ -79,7 +88,7 @@ def find_places(problem, level):
     return (*ranges, *classes)
 
 
-def place_level(confidence_level):
+def place_level(confidence_level: float) -> float:
     """Level at which the intervals of all ranges, or of all classes, hold together.
 
     It is stricter than that of the report, since there are many ranges and classes.
@@ -87,13 +96,15 @@ def place_level(confidence_level):
     return 1 - (1 - confidence_level) / 5
 
 
-def worst_places(places, kind, most):
+def worst_places(places: Sequence[Place], kind: str, most: int) -> list[Place]:
     """Those of a kind that are significantly off, the largest harm first."""
     found = [place for place in places if place.kind == kind and place.detected]
     return sorted(found, key=lambda place: -place.squared_gap)[:most]
 
 
-def equal_information(score, weight):
+def equal_information(
+    score: np.ndarray, weight: np.ndarray
+) -> list[tuple[np.ndarray, tuple[float, float], str]]:
     """Ranges of equal sums of p (1 - p): list of (rows, (lowest, highest score), label).
 
     So a rare event has ranges where its events are. Equal scores stay together, and no two ranges
@@ -150,7 +161,7 @@ def _labelled(groups, score):
     return merged
 
 
-def range_label(low, high, decimals=1):
+def range_label(low: float, high: float, decimals: int = 1) -> str:
     """Ends in percent; equal ones once."""
     said = [f"{100 * end:.{decimals}f}" for end in (low, high)]
     return f"{said[0]} %" if said[0] == said[1] else f"{said[0]} to {said[1]} %"
@@ -175,7 +186,14 @@ MOST_ROWS = 20_000
 N_LEVEL_SETS = 5
 
 
-def find_grouping(problem, features, refinement, level, random_state, n_jobs=None):
+def find_grouping(
+    problem: Problem,
+    features: MatrixLike,
+    refinement: MeanInterval,
+    level: float,
+    random_state: int,
+    n_jobs: int | None = None,
+) -> tuple[GroupingFinding, GroupingLossEstimator | None]:
     """Groups that differ at equal scores, and lower bounds of the grouping loss.
 
     Parameters
@@ -211,7 +229,7 @@ def find_grouping(problem, features, refinement, level, random_state, n_jobs=Non
         problem, values, names, encoded, confidence_level=level, random_state=random_state
     )
     notes = [compared.note] if compared.note else []
-    common = {
+    common: dict[str, Any] = {
         "notion": "auto",
         "labels": problem.classes,
         "confidence_level": level,

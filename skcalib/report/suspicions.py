@@ -6,13 +6,19 @@ were given probability 0. A check that compares two readings of the input asks f
 the Brier score of many standard errors, so that sampling noise does not trigger it.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from skcalib.inference import concordance_interval, mean_interval
 from skcalib.tower import weighted_mean
+
+if TYPE_CHECKING:
+    from skcalib.problem import Problem
 
 #: Standard errors by which another reading of the input must have the lower Brier score.
 _CLEARLY = 5.0
@@ -40,17 +46,17 @@ class Suspicion:
     names: tuple = ()
 
     @property
-    def invalidates(self):
+    def invalidates(self) -> bool:
         """True where the probabilities are probably not those of the labels."""
         return self.kind in ("other_class", "column_order", "percent_scale")
 
     @property
-    def comes_before_advice(self):
+    def comes_before_advice(self) -> bool:
         """True where the input has to be corrected before it can be recalibrated."""
         return self.invalidates or self.kind == "hard_predictions"
 
 
-def find_suspicions(problem):
+def find_suspicions(problem: Problem) -> tuple[Suspicion, ...]:
     """`Problem` -> tuple of `Suspicion`, the most serious first."""
     checks = (
         _other_order,

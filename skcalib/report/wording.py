@@ -5,6 +5,10 @@ The headline, the sentences and the advice rest on the same decisions (`Findings
 contradict each other.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from skcalib._formatting import (
     interval,
     nonnegative,
@@ -20,6 +24,14 @@ from skcalib._formatting import (
 )
 from skcalib.report.findings import FEWEST_LABELS, TEST_LEVEL, versions
 from skcalib.report.subgroups import worst_places
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skcalib.grouping import GroupDifference
+    from skcalib.inference import MeanInterval
+    from skcalib.report.findings import BrierChange, Findings
+    from skcalib.report.report import CalibrationReport
 
 LOSS_NAMES = {"brier": "Brier score", "log": "Log loss"}
 NOTION_NAMES = {
@@ -46,7 +58,7 @@ _LONGEST_NAME = 60
 # --- The verdict -------------------------------------------------------------------------------
 
 
-def headline(findings):
+def headline(findings: Findings) -> str:
     """The verdict in one line."""
     if findings.input_is_suspect:
         return _SUSPECT_HEADLINES[_first_invalid(findings).kind]
@@ -57,7 +69,7 @@ def headline(findings):
     return _HEADLINES[findings.direction](findings)
 
 
-def sentences(findings):
+def sentences(findings: Findings) -> list[str]:
     """The verdict in full: suspicions, size, averages, advice, groups."""
     return [
         *suspicions(findings),
@@ -67,13 +79,13 @@ def sentences(findings):
     ]
 
 
-def sizes(findings):
+def sizes(findings: Findings) -> list[str]:
     """How large the error is, and the averages: a page shows them as tiles."""
     size = [] if findings.input_is_suspect else [_size(findings)]
     return [*size, _averages(findings)]
 
 
-def short_verdict(findings):
+def short_verdict(findings: Findings) -> str:
     """The direction in two or three words, for a table."""
     if findings.input_is_suspect:
         return "check the input"
@@ -141,7 +153,7 @@ _HEADLINES = {
 }
 
 
-def suspicions(findings):
+def suspicions(findings: Findings) -> list[str]:
     """A sentence for each suspicion."""
     return [_SUSPICIONS[one.kind](one) for one in findings.suspicions]
 
@@ -189,7 +201,7 @@ def _size(findings):
     return f"{typical_error(findings)}."
 
 
-def missed(findings):
+def missed(findings: Findings) -> str:
     """What these samples could not detect."""
     with_samples = f"With {findings.n_samples:,} samples"
     if findings.reach >= _LARGE_REACH:
@@ -197,13 +209,13 @@ def missed(findings):
     return f"{with_samples}, errors of up to {points(findings.reach)} could be missed."
 
 
-def typical_error(findings):
+def typical_error(findings: Findings) -> str:
     """The root mean square error in points, with its interval."""
     what = "Typical error" if findings.n_classes == 2 else "Typical error of the confidence"
     return f"{what}: {typical_points(findings)}"
 
 
-def typical_points(findings):
+def typical_points(findings: Findings) -> str:
     """Points of the typical error, with the interval in words."""
     found, level = findings.typical_error, percent(findings.confidence_level)
     if found["low"] == 0:
@@ -228,7 +240,7 @@ def _ratio(findings):
     return "" if ratio is None else f" ({observed_expected(ratio)})"
 
 
-def observed_expected(ratio):
+def observed_expected(ratio: MeanInterval) -> str:
     """O/E with its interval."""
     values = (ratio.estimate, ratio.low, ratio.high)
     decimals = 2 if max(values) < 10 else 1
@@ -237,23 +249,23 @@ def observed_expected(ratio):
     return f"O/E {estimate} [{low}, {high}]"
 
 
-def event_name(findings):
+def event_name(findings: Findings) -> str:
     """The event in words: a class that is a number is called so."""
-    return class_name(findings.event)
+    return class_name(str(findings.event))
 
 
-def class_name(label):
+def class_name(label: str) -> str:
     """A class in a sentence."""
     plain = label.replace(".", "", 1).lstrip("-").isdigit() or label in ("True", "False")
     return f"class {label}" if plain else shorten(label)
 
 
-def shorten(name):
+def shorten(name: str) -> str:
     """A name that does not burst a sentence."""
     return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 3]}..."
 
 
-def score_name(findings):
+def score_name(findings: Findings) -> str:
     """What the score is called."""
     return "score" if findings.n_classes == 2 else "confidence"
 
@@ -261,7 +273,7 @@ def score_name(findings):
 # --- Advice ------------------------------------------------------------------------------------
 
 
-def advice(findings):
+def advice(findings: Findings) -> str:
     """Which map to use, with both held-out losses; or why none."""
     found = findings.advice
     if found.recommended is None:
@@ -305,24 +317,24 @@ _NO_ADVICE = {
 }
 
 
-def is_conclusive(findings):
+def is_conclusive(findings: Findings) -> bool:
     """Whether there are enough samples to call the absence of evidence good news."""
     return findings.reach < _WEAK_REACH
 
 
-def recalibrator_name(name):
+def recalibrator_name(name: str) -> str:
     """A map in words."""
     return RECALIBRATOR_NAMES.get(name, name)
 
 
-def in_code(findings):
+def in_code(findings: Findings) -> str:
     """How the recommended map is applied, in one line."""
     name = findings.advice.recommended
     options = "strict=True" if name == "IsotonicRecalibrator" else ""
     return f"RecalibratedClassifierCV(model, {name}({options}), cv=5).fit(X_train, y_train)"
 
 
-def in_code_predictions(findings, classes):
+def in_code_predictions(findings: Findings, classes: Sequence[str]) -> str:
     """The same for probabilities without their model."""
     name = findings.advice.recommended
     options = ["strict=True"] if name == "IsotonicRecalibrator" else []
@@ -334,7 +346,7 @@ def in_code_predictions(findings, classes):
 # --- Groups ------------------------------------------------------------------------------------
 
 
-def groups(findings):
+def groups(findings: Findings) -> list[str]:
     """What the verdict says of groups with equal scores."""
     found = findings.grouping
     named = findings.named_groups
@@ -353,7 +365,7 @@ def groups(findings):
     return ["No group differs from others with equal scores."]
 
 
-def group_difference(findings, group):
+def group_difference(findings: Findings, group: GroupDifference) -> str:
     """One group: observed against expected at equal scores."""
     observed, expected = rates(group.observed, group.expected)
     rule = shorten(group.rule)
@@ -362,7 +374,7 @@ def group_difference(findings, group):
     return f"where {rule}, observed {observed}, {expected} expected at equal scores"
 
 
-def grouping_bounds(findings):
+def grouping_bounds(findings: Findings) -> list[str]:
     """The lower bounds of the grouping loss, for the details."""
     found = findings.grouping
     if found.grouping_loss is None:
@@ -410,7 +422,7 @@ GROUPING_PART = ("grouping", "grouping loss, at least: better use of the feature
 REST_PART = ("rest", "rest: irreducible, or due to missing features or an imperfect model")
 
 
-def ranges_caption(findings, level):
+def ranges_caption(findings: Findings, level: float) -> str:
     """Caption of the table of ranges."""
     if findings.n_classes == 2:
         what = f"Predicted and observed probability of {event_name(findings)} by range of scores"
@@ -419,7 +431,7 @@ def ranges_caption(findings, level):
     return f"{what}. Simultaneous {percent(level)} intervals (*: significant)."
 
 
-def classes_caption(level):
+def classes_caption(level: float) -> str:
     """Caption of the table of classes."""
     return (
         "Mean predicted probability and observed frequency of each class. "
@@ -427,7 +439,7 @@ def classes_caption(level):
     )
 
 
-def kernel_test(findings):
+def kernel_test(findings: Findings) -> str:
     """The kernel test in words."""
     test = findings.test
     if test is None:
@@ -439,7 +451,7 @@ def kernel_test(findings):
     return ""
 
 
-def caption_of_tests():
+def caption_of_tests() -> str:
     """Caption of the table of tests."""
     return (
         "Tests behind the verdict: an interval above zero, or a p-value below "
@@ -447,13 +459,13 @@ def caption_of_tests():
     )
 
 
-def refused_map(one):
+def refused_map(one: BrierChange) -> str:
     """Why a map is not recommended."""
     before, after = numbers(one.before, one.after)
     return f"Not recommended: it raises the held-out Brier score from {before} to {after}."
 
 
-def subtitle(findings, level, *, of_one_model=True):
+def subtitle(findings: Findings, level: float, *, of_one_model: bool = True) -> str:
     """Samples, events or classes, and how well the model discriminates."""
     weighted = findings.effective_size < findings.n_samples * (1 - 1e-9)
     effective = f" (effective size {findings.effective_size:,.0f})" if weighted else ""
@@ -478,7 +490,7 @@ def _discrimination(findings):
     return f"accuracy {rates(found.estimate)[0]} {ends}"
 
 
-def method(report, *, of_several=False):
+def method(report: CalibrationReport, *, of_several: bool = False) -> tuple[str, ...]:
     """How the numbers of a report were computed: samples, estimators, units, seed, versions."""
     findings = report.findings
     level = percent(report.confidence_level)

@@ -1,6 +1,9 @@
 """Two models on the same samples: which one is better calibrated?"""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.stats import t as student
@@ -10,6 +13,11 @@ from skcalib._formatting import pvalue_text
 from skcalib._validation import check_confidence_level
 from skcalib.errors.kernel import ResidualKernel, block_estimates, check_statistic, resolve_kernel
 from skcalib.problem import Problem, check_problem
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from skcalib._arguments import KernelLike, Label, NotionLike
 
 MIN_BLOCKS = 5
 PER_SAMPLE = ("forecast", "target", "weight")
@@ -43,7 +51,7 @@ class CalibrationComparison:
     errors: tuple
     n_blocks: int
 
-    def __str__(self):
+    def __str__(self) -> str:
         if self.pvalue > 0.05:
             return f"No difference in calibration can be seen: {pvalue_text(self.pvalue)}."
         better = "first" if self.estimate < 0 else "second"
@@ -51,19 +59,19 @@ class CalibrationComparison:
 
 
 def compare_calibration(
-    y_true,
-    first,
-    second,
+    y_true: ArrayLike,
+    first: ArrayLike,
+    second: ArrayLike,
     *,
-    kernel=None,
-    notion="canonical",
-    block_size=None,
-    confidence_level=0.95,
-    sample_weight=None,
-    labels=None,
-    pos_label=None,
-    n_jobs=None,
-):
+    kernel: KernelLike = None,
+    notion: NotionLike = "canonical",
+    block_size: int | None = None,
+    confidence_level: float = 0.95,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+    n_jobs: int | None = None,
+) -> CalibrationComparison:
     r"""Compare two models on the same samples: whether the first is better calibrated.
 
     Both forecasts are for the same samples. In each of B consecutive blocks the unbiased
@@ -119,7 +127,11 @@ def compare_calibration(
     >>> comparison.high < 0, comparison.pvalue < 0.001
     (True, True)
     """
-    options = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
+    options: dict[str, Any] = {
+        "sample_weight": sample_weight,
+        "labels": labels,
+        "pos_label": pos_label,
+    }
     problems = [
         check_problem(y_true, proba, name=name, **options)
         for name, proba in (("first", first), ("second", second))
@@ -154,10 +166,8 @@ def compare_problems(
             f"{n_blocks} of {block_size}: use smaller blocks or more samples."
         )
     # The samples of both models in one, so that each problem of the notion has one bandwidth.
-    both = Problem(
-        *(np.concatenate([getattr(p, name) for p in problems]) for name in PER_SAMPLE),
-        classes=problems[0].classes,
-    )
+    samples = {name: np.concatenate([getattr(p, name) for p in problems]) for name in PER_SAMPLE}
+    both = Problem(**samples, classes=problems[0].classes)
     h = ResidualKernel.of_problem(both, kernel, notion, n_jobs)
     halves = slice(0, n_samples), slice(n_samples, None)
     blocks = [block_estimates(h.take(half), block_size)[0] for half in halves]

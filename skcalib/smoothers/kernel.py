@@ -16,8 +16,11 @@ The kernel is not symmetric. For two columns its sums take near-linear time
 (`_dirichlet.canonical`).
 """
 
+from __future__ import annotations
+
 import warnings
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from scipy.special import gammaln, softmax
@@ -31,6 +34,13 @@ from skcalib.scores import SCORES, Brier, ProperScore
 from skcalib.smoothers._base import Smoother, check_folds
 from skcalib.smoothers._dirichlet.beta import beta_average, beta_log_likelihoods
 from skcalib.smoothers._dirichlet.canonical import canonical_average, canonical_log_likelihoods
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import ArrayLike
+
+    from skcalib._arguments import Bandwidth, LossLike, RandomState
 
 CRITERIA = ("loo", "risk", "scott")
 _MANY_CLASSES = 5  # from this number of classes on, the neighbours are counted
@@ -99,20 +109,27 @@ class DirichletKernel(Smoother):
     """
 
     def __init__(
-        self, bandwidth="loo", refinement="entropy", loss=None, random_state=0, n_jobs=None
-    ):
+        self,
+        bandwidth: Bandwidth = "loo",
+        refinement: Literal["loss", "entropy"] = "entropy",
+        loss: LossLike | None = None,
+        random_state: RandomState = 0,
+        n_jobs: int | None = None,
+    ) -> None:
         self.bandwidth = bandwidth
         self.refinement = refinement
         self.loss = loss
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def for_loss(self, score):
+    def for_loss(self, score: ProperScore) -> Smoother:
         """The same kernel; one that chooses its bandwidth by the risk takes this loss."""
         adapts = isinstance(self.bandwidth, str) and self.bandwidth == "risk" and self.loss is None
         return clone(self).set_params(loss=score) if adapts else self
 
-    def fit(self, forecast, target, sample_weight=None):
+    def fit(
+        self, forecast: np.ndarray, target: np.ndarray, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Store the data points and choose the bandwidth."""
         self._store(forecast, target, sample_weight)
         if self.refinement not in ("entropy", "loss"):
@@ -124,7 +141,7 @@ class DirichletKernel(Smoother):
             warn_few_neighbours(self.forecast_, self.weight_, self.bandwidth_, rng)
         return self
 
-    def smooth(self, values=None):
+    def smooth(self, values: ArrayLike | None = None) -> np.ndarray:
         """Weighted mean of `values` over all *other* samples."""
         check_is_fitted(self)
         self._need_two()
@@ -132,7 +149,7 @@ class DirichletKernel(Smoother):
         flat = values.reshape(len(values), -1)
         return self._leave_one_out(flat, self.bandwidth_).reshape(values.shape)
 
-    def smooth_held_out(self, values=None):
+    def smooth_held_out(self, values: ArrayLike | None = None) -> np.ndarray:
         """As `smooth`, with a bandwidth chosen without the label of the sample."""
         if not self._by_risk():
             return self.smooth(values)
@@ -151,14 +168,14 @@ class DirichletKernel(Smoother):
                     averages[test] = smoothed[test]
         return averages.reshape(values.shape)
 
-    def predict(self, forecast):
+    def predict(self, forecast: np.ndarray) -> np.ndarray:
         """Weighted mean of the fitted target at new forecasts."""
         check_is_fitted(self)
         target = self.target_.reshape(len(self.target_), -1)
         points = np.asarray(forecast, dtype=np.float64)
         return self._average(points, target, self.bandwidth_)
 
-    def log_likelihood(self):
+    def log_likelihood(self) -> float:
         """Leave-one-out log likelihood of the forecasts under their kernel density estimate.
 
         The sum over i of the log of the mean over j != i of k(s_i, s_j).
@@ -337,8 +354,15 @@ class _Curve:
 
 
 def search_bandwidth(
-    cost, *, criterion, n_samples, subsample_cost=None, n_subsample=0, shrink=1.0, full=True
-):
+    cost: Callable[..., Any],
+    *,
+    criterion: Literal["likelihood", "risk"],
+    n_samples: int,
+    subsample_cost: Callable[..., Any] | None = None,
+    n_subsample: int = 0,
+    shrink: float = 1.0,
+    full: bool = True,
+) -> BandwidthSearch:
     """Minimise a cost over bandwidths in [1e-5, 1] -> `BandwidthSearch`.
 
     ``cost(bandwidths)`` returns an array. With ``subsample_cost`` the bracket is found on the
@@ -416,7 +440,9 @@ _TOO_FAR = 0.01  # largest charge of a calibrated forecast, as a share of the un
 _TINY = np.finfo(np.float64).tiny
 
 
-def warn_few_neighbours(forecast, weight, bandwidth, rng):
+def warn_few_neighbours(
+    forecast: np.ndarray, weight: np.ndarray, bandwidth: float, rng: np.random.RandomState
+) -> None:
     """Warn where the kernel estimate of a calibrated forecast would be far from zero."""
     neighbours, charge, uncertainty = count_neighbours(forecast, weight, bandwidth, rng)
     if charge > _TOO_FAR * uncertainty:
@@ -432,7 +458,9 @@ def warn_few_neighbours(forecast, weight, bandwidth, rng):
         )
 
 
-def count_neighbours(forecast, weight, bandwidth, rng):
+def count_neighbours(
+    forecast: np.ndarray, weight: np.ndarray, bandwidth: float, rng: np.random.RandomState
+) -> tuple[float, float, float]:
     r"""Median effective neighbours, charge of a calibrated forecast, and its uncertainty.
 
     With the shares :math:`a_{ij}` of the others in the average at :math:`s_i`, the effective number

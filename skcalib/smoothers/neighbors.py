@@ -1,10 +1,17 @@
 """Nearest neighbours in the simplex."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, Self
+
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib.smoothers._base import Smoother
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 _ENTRIES = 4_000_000  # neighbour indices per chunk, to bound the memory
 
@@ -33,10 +40,12 @@ class NearestNeighborsSmoother(Smoother):
     array([0.2, 0.1, 0.9, 0.8])
     """
 
-    def __init__(self, n_neighbors="auto"):
+    def __init__(self, n_neighbors: int | Literal["auto"] = "auto") -> None:
         self.n_neighbors = n_neighbors
 
-    def fit(self, forecast, target, sample_weight=None):
+    def fit(
+        self, forecast: np.ndarray, target: np.ndarray, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Index the forecasts (n, K) and store target (n, C)."""
         self._store(forecast, target, sample_weight)
         n_samples = len(self.forecast_)
@@ -53,7 +62,7 @@ class NearestNeighborsSmoother(Smoother):
         self._index = NearestNeighbors().fit(self._coordinates(self.forecast_))
         return self
 
-    def smooth(self, values=None):
+    def smooth(self, values: ArrayLike | None = None) -> np.ndarray:
         """Mean of `values` over the nearest *other* samples."""
         check_is_fitted(self)
         self._need_two()
@@ -61,11 +70,11 @@ class NearestNeighborsSmoother(Smoother):
         flat = values.reshape(len(values), -1)
         return self._average(self.forecast_, flat, leave_out=True).reshape(values.shape)
 
-    def smooth_held_out(self, values=None):
+    def smooth_held_out(self, values: ArrayLike | None = None) -> np.ndarray:
         """Identical to `smooth`, which leaves each sample out."""
         return self.smooth(values)
 
-    def predict(self, forecast):
+    def predict(self, forecast: np.ndarray) -> np.ndarray:
         """Mean of the fitted target over the nearest fitted forecasts."""
         check_is_fitted(self)
         target = self.target_.reshape(len(self.target_), -1)

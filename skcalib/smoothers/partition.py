@@ -6,6 +6,10 @@ medians (`MedianCells`), or the blocks of isotonic regression, which depend on t
 (`IsotonicSmoother`).
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
 import numpy as np
 from sklearn.isotonic import isotonic_regression
 from sklearn.neighbors import NearestNeighbors
@@ -13,6 +17,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from skcalib.smoothers._base import Smoother
 from skcalib.theory.bounds import parse_bins
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 
 class PartitionSmoother(Smoother):
@@ -37,7 +44,9 @@ class PartitionSmoother(Smoother):
 
     projection = True
 
-    def fit(self, forecast, target, sample_weight=None):
+    def fit(
+        self, forecast: np.ndarray, target: np.ndarray, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Learn the cells from forecasts (n, K) and their means from target (n, C)."""
         self._store(forecast, target, sample_weight)
         self._fit_cells(self.forecast_)
@@ -56,20 +65,20 @@ class PartitionSmoother(Smoother):
         """Integer rows (m, D) that name the cell of each forecast."""
         raise NotImplementedError
 
-    def cell_means(self, values=None):
+    def cell_means(self, values: ArrayLike | None = None) -> np.ndarray:
         """Mean of `values` over each cell, shape (n_cells_, C)."""
         check_is_fitted(self)
         values = self._values(values)
         flat = values.reshape(len(values), -1)
         return _cell_sums(self.cells_, self.weight_[:, None] * flat) / self.mass_[:, None]
 
-    def smooth(self, values=None):
+    def smooth(self, values: ArrayLike | None = None) -> np.ndarray:
         """Mean of `values` over the cell of each forecast: a projection."""
         check_is_fitted(self)
         values = self._values(values)
         return self.cell_means(values)[self.cells_].reshape(values.shape)
 
-    def smooth_held_out(self, values=None):
+    def smooth_held_out(self, values: ArrayLike | None = None) -> np.ndarray:
         """Mean of `values` over the *other* samples of the cell, or over all others if none."""
         check_is_fitted(self)
         self._need_two()
@@ -92,13 +101,13 @@ class PartitionSmoother(Smoother):
                     return result.reshape(values.shape)
         raise AssertionError("two samples always leave one out")  # pragma: no cover
 
-    def predict(self, forecast):
+    def predict(self, forecast: np.ndarray) -> np.ndarray:
         """Mean of the fitted target over the cell of each new forecast."""
         check_is_fitted(self)
         forecast = np.asarray(forecast, dtype=np.float64)
         return self.cell_means()[self.assign(forecast)]
 
-    def assign(self, forecast):
+    def assign(self, forecast: np.ndarray) -> np.ndarray:
         """Cell of each new forecast; the nearest occupied one where its own holds no sample."""
         check_is_fitted(self)
         forecast = np.asarray(forecast, dtype=np.float64)
@@ -155,7 +164,7 @@ class UniformBins(PartitionSmoother):
     array([0.333, 0.333, 0.333, 1.   , 1.   ])
     """
 
-    def __init__(self, n_bins=15):
+    def __init__(self, n_bins: int = 15) -> None:
         self.n_bins = n_bins
 
     def _fit_cells(self, forecast):
@@ -166,7 +175,7 @@ class UniformBins(PartitionSmoother):
         return np.searchsorted(self.edges_, _bin_coordinates(forecast), side="left")
 
 
-def quantile_cuts(score, n_bins):
+def quantile_cuts(score: np.ndarray, n_bins: int) -> np.ndarray:
     """Inner edges of bins of equal mass: the order statistics of rank floor(n b / B) (F24).
 
     Ties are never split, so there may be fewer than ``n_bins - 1`` edges.
@@ -203,7 +212,7 @@ class QuantileBins(PartitionSmoother):
     array([0, 0, 0, 1])
     """
 
-    def __init__(self, n_bins=15):
+    def __init__(self, n_bins: int = 15) -> None:
         self.n_bins = n_bins
 
     def _fit_cells(self, forecast):
@@ -276,7 +285,7 @@ class MedianCells(PartitionSmoother):
     array([1, 1, 0, 0])
     """
 
-    def __init__(self, n_cells=15):
+    def __init__(self, n_cells: int = 15) -> None:
         self.n_cells = n_cells
 
     def _fit_cells(self, forecast):
@@ -324,7 +333,7 @@ class TiedScores:
     ``score`` and ``mass`` hold the m distinct scores, increasing, and the weight at each.
     """
 
-    def __init__(self, score, weight):
+    def __init__(self, score: np.ndarray, weight: np.ndarray) -> None:
         self._order = np.argsort(score, kind="stable")
         ordered = score[self._order]
         self._first = np.flatnonzero(np.diff(ordered, prepend=-np.inf))
@@ -332,11 +341,11 @@ class TiedScores:
         self.score = ordered[self._first]
         self.mass = np.add.reduceat(self._weight, self._first)
 
-    def means(self, values):
+    def means(self, values: np.ndarray) -> np.ndarray:
         """Weighted mean (m,) of values (n,) at each distinct score."""
         return np.add.reduceat(self._weight * values[self._order], self._first) / self.mass
 
-    def isotonic(self, means):
+    def isotonic(self, means: np.ndarray) -> np.ndarray:
         """The increasing curve (m,) that fits the means by weighted least squares."""
         return isotonic_regression(means, sample_weight=self.mass)
 
@@ -389,11 +398,11 @@ class IsotonicSmoother(PartitionSmoother):
         cell = np.searchsorted(self.upper_, forecast[:, 1], side="left")
         return np.minimum(cell, len(self.upper_) - 1)[:, None]
 
-    def smooth_held_out(self, values=None):
+    def smooth_held_out(self, values: ArrayLike | None = None) -> np.ndarray:
         """Curves fitted on the other folds, at each sample."""
         return Smoother.smooth_held_out(self, values)
 
-    def predict(self, forecast):
+    def predict(self, forecast: np.ndarray) -> np.ndarray:
         """The curve at new forecasts, interpolated linearly between cells."""
         check_is_fitted(self)
         knots = np.column_stack([self.lower_, self.upper_]).ravel()
@@ -401,7 +410,7 @@ class IsotonicSmoother(PartitionSmoother):
         return p[:, None] if self.target_.shape[1] == 1 else np.column_stack([1 - p, p])
 
 
-def interpolate(at, knots, levels):
+def interpolate(at: np.ndarray, knots: np.ndarray, levels: np.ndarray) -> np.ndarray:
     """Linear between knots, constant beyond; the lower level where the slope overflows."""
     value = np.interp(at, knots, levels)
     steep = ~np.isfinite(value)  # knots that differ by less than one over the largest float

@@ -18,18 +18,24 @@ information, given a *supersample* of n pairs; U in {0, 1}^n chooses the sample 
 used for training, and the other one is used for testing.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from math import floor, log, sqrt
 from numbers import Integral
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from skcalib._validation import check_count, check_not_negative, look_up
 
+if TYPE_CHECKING:
+    from skcalib._arguments import Strategy
+
 LOG2 = log(2)
 
 
-def optimal_n_bins(n_samples, lipschitz=1.0):
+def optimal_n_bins(n_samples: int, lipschitz: float = 1.0) -> int:
     r"""Number of equal-width bins that balances the two biases of the ECE (F24).
 
     .. math::
@@ -78,7 +84,7 @@ def optimal_n_bins(n_samples, lipschitz=1.0):
     return max(1, n_bins)
 
 
-def cube_root_bins(n_samples):
+def cube_root_bins(n_samples: int) -> int:
     r"""Number of bins :math:`n^{1/3}`, rounded, at least 1: the rate of F24 without a constant."""
     return max(1, round(n_samples ** (1 / 3)))
 
@@ -87,7 +93,7 @@ def cube_root_bins(n_samples):
 BIN_RULES = {"auto": optimal_n_bins, "cube_root": cube_root_bins}
 
 
-def parse_bins(n_bins, n_samples):
+def parse_bins(n_bins: Any, n_samples: int) -> int | np.ndarray:
     """`n_bins` of a public function -> the number of bins, or edges that increase from 0 to 1."""
     if isinstance(n_bins, str) and n_bins in BIN_RULES:
         return BIN_RULES[n_bins](n_samples)
@@ -97,7 +103,7 @@ def parse_bins(n_bins, n_samples):
     except (TypeError, ValueError) as error:  # lists of unequal lengths have no ndim either
         raise ValueError(message) from error
     if edges is None:
-        if isinstance(n_bins, Integral) and not isinstance(n_bins, bool) and n_bins >= 1:
+        if isinstance(n_bins, Integral) and not isinstance(n_bins, bool) and int(n_bins) >= 1:
             return int(n_bins)
         rules = ", ".join(map(repr, BIN_RULES))
         raise ValueError(
@@ -110,14 +116,14 @@ def parse_bins(n_bins, n_samples):
 
 
 def ece_bias_bound(
-    n_samples,
-    n_bins,
+    n_samples: int,
+    n_bins: int,
     *,
-    strategy="uniform",
-    lipschitz=1.0,
-    term="total",
-    confidence_level=None,
-):
+    strategy: Strategy = "uniform",
+    lipschitz: float = 1.0,
+    term: Literal["total", "statistical", "binning"] = "total",
+    confidence_level: float | None = None,
+) -> float:
     r"""Bound on the bias of the binned calibration error of a binary forecast (F24).
 
     With :math:`TCE_B` the TCE of the forecast averaged in each bin and
@@ -215,12 +221,12 @@ def ece_bias_bound(
     return bound
 
 
-def sign_deviation(n_samples, n_bins, nats=0.0):
+def sign_deviation(n_samples: int, n_bins: int, nats: float = 0.0) -> float:
     """sqrt(2 (B ln 2 + nats) / n): bound of the largest of 2^B signed means."""
     return sqrt(2 * (n_bins * LOG2 + nats) / n_samples)
 
 
-def quantile_deviation(n_samples, n_bins):
+def quantile_deviation(n_samples: int, n_bins: int) -> float:
     """The r of F24, for bins whose edges are B of the n samples."""
     rest = n_samples - n_bins
     return sign_deviation(rest, n_bins) + 2 * n_bins / rest
@@ -259,12 +265,12 @@ TERMS = {
 }
 
 
-def check_lipschitz(lipschitz):
+def check_lipschitz(lipschitz: float) -> float:
     """A Lipschitz constant."""
     return check_not_negative(lipschitz, "lipschitz", "the Lipschitz constant of E[Y|f]")
 
 
-def check_samples_per_bin(n_samples, n_bins):
+def check_samples_per_bin(n_samples: int, n_bins: int) -> tuple[int, int]:
     """At least two samples per bin, as every bound needs."""
     n_samples, n_bins = check_count(n_samples, "n_samples"), check_count(n_bins, "n_bins")
     if n_samples < 2 * n_bins:
@@ -327,17 +333,19 @@ BOUNDS = {
 
 
 def ece_generalization_bound(
-    n_samples,
-    n_bins,
+    n_samples: int,
+    n_bins: int,
     *,
-    bound="ece",
-    strategy="uniform",
-    lipschitz=1.0,
-    ecmi=0.0,
-    fcmi=0.0,
-    radius=0.0,
-    log_covering_number=0.0,
-):
+    bound: Literal[
+        "ece", "tce", "recalibrated_fresh", "recalibrated_reused", "metric_entropy"
+    ] = "ece",
+    strategy: Strategy = "uniform",
+    lipschitz: float = 1.0,
+    ecmi: float = 0.0,
+    fcmi: float = 0.0,
+    radius: float | None = 0.0,
+    log_covering_number: float | None = 0.0,
+) -> float:
     r"""Bound on how far binned calibration errors on training samples are from the truth (F24).
 
     In expectation over the n training samples and, for "ece", n test samples:
