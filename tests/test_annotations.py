@@ -1,0 +1,87 @@
+"""Every public function, constructor, method and property says the types it takes and returns.
+
+Whether the annotations are true is for a type checker: ``python -m mypy``, see CONTRIBUTING.md.
+"""
+
+import importlib
+import inspect
+import pkgutil
+
+import pytest
+
+import skcalib
+
+#: Tells what a class inherits from its own library apart from what it inherits from others.
+OURS = "skcalib"
+SPECIAL = ("__init__", "__call__", "__add__", "__mul__", "__len__")
+
+
+def public_modules():
+    """Modules without a leading underscore anywhere in their path, and the root."""
+    names = [found.name for found in pkgutil.walk_packages(skcalib.__path__, "skcalib.")]
+    return ["skcalib", *(n for n in names if not any(p.startswith("_") for p in n.split(".")))]
+
+
+def public_objects(module):
+    """Functions and classes of `__all__`; without it, what is defined in the module."""
+    if hasattr(module, "__all__"):
+        found = {name: getattr(module, name) for name in module.__all__}
+    else:
+        found = {
+            name: value
+            for name, value in vars(module).items()
+            if not name.startswith("_") and getattr(value, "__module__", "") == module.__name__
+        }
+    return {n: v for n, v in found.items() if inspect.isfunction(v) or inspect.isclass(v)}
+
+
+def methods(kind):
+    """Functions that a public class has of this library, by name; private ones left out."""
+    for base in kind.__mro__:
+        if not base.__module__.startswith(OURS):
+            continue
+        for name, value in vars(base).items():
+            if name.startswith("_") and name not in SPECIAL:
+                continue
+            if isinstance(value, property):
+                yield f"{base.__name__}.{name}", value.fget, True
+            elif isinstance(value, (staticmethod, classmethod)):
+                yield f"{base.__name__}.{name}", value.__func__, isinstance(value, classmethod)
+            elif inspect.isfunction(value) and value.__module__.startswith(OURS):
+                yield f"{base.__name__}.{name}", value, True
+
+
+def missing(function, *, bound=False):
+    """Parameters without an annotation, and "return"."""
+    function = inspect.unwrap(function)
+    parameters = list(inspect.signature(function).parameters)[bound:]
+    return [n for n in (*parameters, "return") if n not in function.__annotations__]
+
+
+def missing_of(module_name):
+    """Sentences about everything public of a module that lacks an annotation."""
+    found = []
+    for name, value in public_objects(importlib.import_module(module_name)).items():
+        callables = [(name, value, False)] if inspect.isfunction(value) else methods(value)
+        for where, function, bound in callables:
+            lacks = missing(function, bound=bound)
+            if lacks:
+                found.append(f"{where} lacks {', '.join(lacks)}")
+    return found
+
+
+@pytest.mark.parametrize("module", public_modules())
+def test_everything_public_is_annotated(module):
+    assert missing_of(module) == []
+
+
+def test_the_walk_finds_what_it_looks_for():
+    modules = public_modules()
+    assert len(modules) > 50 and "skcalib.errors.binned" in modules
+    assert not any("._" in name for name in modules)
+    seen = {name for name, *_ in methods(skcalib.PlattScaling)}
+    assert {"PlattScaling.__init__", "Recalibrator.fit", "Recalibrator.predict_proba"} <= seen
+
+    def bare(self, x, *, y: int = 0): ...
+
+    assert missing(bare) == ["self", "x", "return"] and missing(bare, bound=True) == ["x", "return"]
