@@ -5,101 +5,22 @@ is public in modules: scores, smoothers, kernels, notions and links. A module is
 of its names is asked for.
 """
 
+import re
 from importlib import import_module
+from pathlib import Path
 
 __version__ = "0.1.0"
 
-#: Where each public name stands; ``__init__.pyi`` tells type checkers the same.
-_MODULES = {
-    "displays": (
-        "DecompositionDisplay",
-        "EstimationDisplay",
-        "GroupingDisplay",
-        "RecalibrationDisplay",
-        "ReliabilityDisplay",
-    ),
-    "error_intervals": ("calibration_error_interval",),
-    "errors": (
-        "calibration_error",
-        "calibration_intercept_slope",
-        "calibration_upper_bound",
-        "corp_bands",
-        "corp_decomposition",
-        "corp_test",
-        "cumulative_curve",
-        "integrated_calibration_index",
-        "kernel_calibration_error",
-        "ks_calibration_error",
-        "proper_calibration_error",
-        "refinement_loss",
-        "reliability_bins",
-        "root_brier_score",
-        "score_decomposition",
-        "sharpness",
-        "simplex_calibration_error",
-        "unconditional_mean_embedding_error",
-    ),
-    "estimators": (
-        "CalibrationErrorEstimator",
-        "CrossFitProba",
-        "RecalibratedClassifierCV",
-        "RecalibratorSelection",
-    ),
-    "grouping": ("GroupingLossEstimator",),
-    "recalibration": (
-        "BetaCalibration",
-        "BiasCorrectedTemperatureScaling",
-        "DiagonalOrderPreserving",
-        "DirichletCalibration",
-        "EnsembleTemperatureScaling",
-        "HistogramBinning",
-        "IdentityRecalibrator",
-        "IsotonicRecalibrator",
-        "KernelRecalibrator",
-        "LabelFrequency",
-        "MatrixScaling",
-        "PlattScaling",
-        "QuadraticScaling",
-        "TemperatureScaling",
-        "VectorScaling",
-        "calibration_improvement",
-    ),
-    "regression": (
-        "RecalibratedRegressorCV",
-        "VarianceScaling",
-        "dawid_sebastiani_score",
-        "kernel_calibration_error_gaussian",
-        "kernel_calibration_test_gaussian",
-        "variance_reliability",
-    ),
-    "report": (
-        "CalibrationReport",
-        "ComparisonReport",
-    ),
-    "scorers": (
-        "get_scorer",
-        "get_scorer_names",
-        "get_scorers",
-    ),
-    "significance": (
-        "compare_calibration",
-        "consistency_test",
-        "cumulative_test",
-        "distribution_free_bound",
-        "hosmer_lemeshow_test",
-        "kernel_calibration_test",
-        "spiegelhalter_test",
-    ),
-    "streaming": ("IncrementalReliability",),
-    "summary": ("calibration_summary",),
-    "theory": (
-        "ece_bias_bound",
-        "ece_generalization_bound",
-        "evaluate_supersample",
-        "optimal_n_bins",
-    ),
+#: Where each public name stands: read from ``__init__.pyi``, which type checkers read, too.
+_HOME = {
+    name: module
+    for module, names in re.findall(
+        r"^from skcalib\.(\S+) import \(([^)]*)\)",
+        Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"),
+        flags=re.MULTILINE,
+    )
+    for name in re.findall(r"(\w+) as", names)
 }
-_HOME = {name: module for module, names in _MODULES.items() for name in names}
 #: Public modules: attributes of the package, as if they had been imported.
 _SUBMODULES = (
     "datasets",
