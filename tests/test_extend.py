@@ -13,7 +13,7 @@ def test_every_protocol_has_an_example():
     if not FOLDER.exists():
         pytest.skip("the examples are not here")
     names = {path.stem.removeprefix("add_a_") for path in FILES}
-    assert names == {"kernel", "link", "notion", "recalibrator", "score", "smoother"}
+    assert names == {"display", "kernel", "link", "notion", "recalibrator", "score", "smoother"}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

@@ -87,7 +87,7 @@ NUMPY_AND_SCIPY_ONLY = (
     "skcalib.links",
     "skcalib.tower",
 )
-MAY_DRAW = ("skcalib.displays", "skcalib.report")
+MAY_DRAW = ("skcalib.displays", "skcalib.report", "skcalib.testing")
 
 
 def module_name(path, root=ROOT):

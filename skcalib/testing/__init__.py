@@ -1,9 +1,10 @@
-"""The laws of scores, smoothers, notions, links, kernels and recalibrators, as public checkers.
+"""The laws of scores, smoothers, notions, links, kernels, recalibrators and displays.
 
-Each checker takes an instance and raises an `AssertionError` whose sentence names the law that is
-broken, with what was found. A law is a short function here; its first line is that sentence.
+Each public checker takes an instance and raises an `AssertionError` whose sentence names the law
+that is broken, with what was found. A law is a short function; its first line is that sentence.
 """
 
+from skcalib.testing.displays import check_display
 from skcalib.testing.kernels import check_kernel
 from skcalib.testing.links import check_link
 from skcalib.testing.notions import check_notion
@@ -12,6 +13,7 @@ from skcalib.testing.scores import check_score
 from skcalib.testing.smoothers import check_smoother
 
 __all__ = [
+    "check_display",
     "check_kernel",
     "check_link",
     "check_notion",
