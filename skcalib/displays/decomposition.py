@@ -192,7 +192,7 @@ class DecompositionDisplay:
         options = check_options(loss, notion, smoother, grouping, confidence_level, random_state)
         if X is not None:
             check_consistent_length(X, y_true)
-            X = take_rows(X, weighted_rows(sample_weight, len(y_true)))
+            X = take_rows(X, weighted_rows(sample_weight, np.shape(y_true)[0]))
         terms, columns = [], 0
         for model, proba in y_proba.items():
             problem = check_problem(

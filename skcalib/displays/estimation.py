@@ -314,7 +314,7 @@ class EstimationDisplay:
         )
         return cls.from_predictions(
             problem,
-            None,
+            problem.forecast,
             errors=errors,
             notion=notion,
             sample_sizes=sample_sizes,

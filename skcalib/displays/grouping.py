@@ -245,7 +245,7 @@ class GroupingDisplay:
         problem = check_problem(
             y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
         )
-        n_samples = len(problem.weight) if y_true is problem else len(y_true)
+        n_samples = len(problem.weight) if y_true is problem else np.shape(y_true)[0]
         X = np.zeros((n_samples, 1)) if X is None else X
         check_consistent_length(X, np.zeros(n_samples))
         if regions is not None:
@@ -372,7 +372,7 @@ class GroupingDisplay:
                 regions = regions[rows]
         return cls.from_predictions(
             problem,
-            None,
+            problem.forecast,
             None if regions is not None else features,
             regions=regions,
             partitioner=partitioner,

@@ -1,11 +1,32 @@
 """Reliability diagrams."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, Self
+
 from sklearn.utils import check_random_state
 
 from skcalib._validation import check_y, take_rows
 from skcalib.displays._curves import check_options, legend_label, reliability_curves
 from skcalib.estimators._response import align_classes, classifier_proba
 from skcalib.problem import check_problem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import ArrayLike
+    from sklearn.base import BaseEstimator
+
+    from skcalib._arguments import (
+        AxesLike,
+        Label,
+        MatrixLike,
+        NotionLike,
+        RandomState,
+        ResponseMethod,
+    )
+    from skcalib.displays._curves import ReliabilityCurve
+    from skcalib.smoothers import Smoother
 
 
 class ReliabilityDisplay:
@@ -110,7 +131,14 @@ class ReliabilityDisplay:
     0.004 [0.001, 0.009]
     """
 
-    def __init__(self, curves, *, name=None, confidence_level=0.95, band=None):
+    def __init__(
+        self,
+        curves: list[ReliabilityCurve],
+        *,
+        name: str | None = None,
+        confidence_level: float = 0.95,
+        band: Literal["auto", "consistency", "confidence"] | None = None,
+    ) -> None:
         self.curves = list(curves)
         self.name = name
         self.confidence_level = confidence_level
@@ -119,23 +147,24 @@ class ReliabilityDisplay:
     @classmethod
     def from_predictions(
         cls,
-        y_true,
-        y_proba,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
         *,
-        strategy="isotonic",
-        n_bins=None,
-        notion="auto",
-        band="auto",
-        confidence_level=0.95,
-        n_resamples=500,
-        random_state=0,
-        sample_weight=None,
-        labels=None,
-        pos_label=None,
-        name=None,
-        ax=None,
-        **plot_params,
-    ):
+        strategy: Literal["isotonic", "quantile", "uniform", "kernel", "smooth"]
+        | Smoother = "isotonic",
+        n_bins: int | None = None,
+        notion: NotionLike = "auto",
+        band: Literal["auto", "consistency", "confidence"] = "auto",
+        confidence_level: float = 0.95,
+        n_resamples: int = 500,
+        random_state: RandomState = 0,
+        sample_weight: ArrayLike | None = None,
+        labels: ArrayLike | None = None,
+        pos_label: Label = None,
+        name: str | None = None,
+        ax: AxesLike | None = None,
+        **plot_params: Any,
+    ) -> Self:
         """Reliability diagram of given probabilities.
 
         Parameters
@@ -206,24 +235,25 @@ class ReliabilityDisplay:
     @classmethod
     def from_estimator(
         cls,
-        estimator,
-        X,
-        y,
+        estimator: BaseEstimator,
+        X: MatrixLike,
+        y: ArrayLike,
         *,
-        response_method="auto",
-        strategy="isotonic",
-        n_bins=None,
-        notion="auto",
-        band="auto",
-        confidence_level=0.95,
-        n_resamples=500,
-        random_state=0,
-        sample_weight=None,
-        pos_label=None,
-        name=None,
-        ax=None,
-        **plot_params,
-    ):
+        response_method: ResponseMethod = "auto",
+        strategy: Literal["isotonic", "quantile", "uniform", "kernel", "smooth"]
+        | Smoother = "isotonic",
+        n_bins: int | None = None,
+        notion: NotionLike = "auto",
+        band: Literal["auto", "consistency", "confidence"] = "auto",
+        confidence_level: float = 0.95,
+        n_resamples: int = 500,
+        random_state: RandomState = 0,
+        sample_weight: ArrayLike | None = None,
+        pos_label: Label = None,
+        name: str | None = None,
+        ax: AxesLike | None = None,
+        **plot_params: Any,
+    ) -> Self:
         """Reliability diagram of a fitted classifier on held-out data.
 
         Parameters
@@ -289,24 +319,25 @@ class ReliabilityDisplay:
     @classmethod
     def from_cv_results(
         cls,
-        cv_results,
-        X,
-        y,
+        cv_results: Mapping[str, Any],
+        X: MatrixLike,
+        y: ArrayLike,
         *,
-        response_method="auto",
-        strategy="isotonic",
-        n_bins=None,
-        notion="auto",
-        band=None,
-        confidence_level=0.95,
-        n_resamples=500,
-        random_state=0,
-        sample_weight=None,
-        pos_label=None,
-        name=None,
-        ax=None,
-        **plot_params,
-    ):
+        response_method: ResponseMethod = "auto",
+        strategy: Literal["isotonic", "quantile", "uniform", "kernel", "smooth"]
+        | Smoother = "isotonic",
+        n_bins: int | None = None,
+        notion: NotionLike = "auto",
+        band: Literal["auto", "consistency", "confidence"] | None = None,
+        confidence_level: float = 0.95,
+        n_resamples: int = 500,
+        random_state: RandomState = 0,
+        sample_weight: ArrayLike | None = None,
+        pos_label: Label = None,
+        name: str | None = None,
+        ax: AxesLike | None = None,
+        **plot_params: Any,
+    ) -> Self:
         """Reliability diagram of a cross-validation: a curve for each fold, on its test samples.
 
         Each fold has a classifier of its own, so their curves are not pooled. The legend shows the
@@ -379,19 +410,19 @@ class ReliabilityDisplay:
 
     def plot(
         self,
-        ax=None,
+        ax: AxesLike | None = None,
         *,
-        name=None,
-        scale="auto",
-        ref_line=True,
-        histogram=True,
-        legend=True,
-        curve_kwargs=None,
-        band_kwargs=None,
-        hist_kwargs=None,
-        ref_line_kwargs=None,
-        **kwargs,
-    ):
+        name: str | None = None,
+        scale: Literal["auto", "linear", "sqrt", "logit"] = "auto",
+        ref_line: bool = True,
+        histogram: bool = True,
+        legend: bool = True,
+        curve_kwargs: dict[str, Any] | None = None,
+        band_kwargs: dict[str, Any] | None = None,
+        hist_kwargs: dict[str, Any] | None = None,
+        ref_line_kwargs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> Self:
         """Draw the diagram.
 
         Parameters

@@ -1,8 +1,11 @@
 """Confidence intervals of every error of the library."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from functools import partial
 from inspect import signature
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -23,6 +26,14 @@ from skcalib.errors import (
 )
 from skcalib.errors.logistic import integrated_calibration_index
 from skcalib.problem import check_problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import ArrayLike
+
+    from skcalib._arguments import Label, RandomState
+    from skcalib.problem import Problem
 
 #: Names at the door; functions inside.
 METRICS = {
@@ -59,20 +70,20 @@ METHODS = ("auto", "delta", *RESAMPLING)
 
 
 def calibration_error_interval(
-    y_true,
-    y_proba,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    metric="brier",
-    confidence_level=0.95,
-    method="auto",
-    n_resamples=500,
-    sample_weight=None,
-    labels=None,
-    pos_label=None,
-    random_state=0,
-    n_jobs=None,
-    **kwargs,
-):
+    metric: str | Callable[..., float] = "brier",
+    confidence_level: float = 0.95,
+    method: Literal["auto", "delta", "jackknife", "subsampling", "bootstrap"] = "auto",
+    n_resamples: int = 500,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+    random_state: RandomState = 0,
+    n_jobs: int | None = None,
+    **kwargs: Any,
+) -> ErrorInterval:
     r"""Confidence interval of any calibration error, or a word on why there is none.
 
     Percentile intervals of resamples fail for calibration errors: a resample repeats samples, which
@@ -191,7 +202,7 @@ def calibration_error_interval(
         raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}.")
     n_resamples = check_count(n_resamples, "n_resamples")
     function, keywords = unwrap(_check_metric(metric), kwargs)
-    data = {"y_true": y_true, "y_proba": y_proba, "sample_weight": sample_weight}
+    data: dict[str, Any] = {"y_true": y_true, "y_proba": y_proba, "sample_weight": sample_weight}
     data |= {"labels": labels, "pos_label": pos_label}
     known = function in INTERVALS
     options = all_options(function, data, keywords) if known else None
@@ -300,7 +311,7 @@ class ErrorInterval:
     conservative: bool = False
     reason: str = ""
 
-    def __str__(self):
+    def __str__(self) -> str:
         verdict = "conservative" if self.conservative else ""
         verdict = verdict if self.valid else "not valid"
         notes = f", {verdict}" if verdict else ""
@@ -320,8 +331,8 @@ class Question:
     functions. ``keywords`` are those that were given.
     """
 
-    metric: object
-    options: dict | None
+    metric: Any
+    options: Any
     keywords: dict
     data: dict
     estimate: float
@@ -330,7 +341,18 @@ class Question:
     rng: np.random.RandomState
     n_jobs: int | None
 
-    def answer(self, low, high, error, *, method, target, floor=0.0, ceiling=np.inf, **flags):
+    def answer(
+        self,
+        low: float,
+        high: float,
+        error: float,
+        *,
+        method: str,
+        target: str,
+        floor: float = 0.0,
+        ceiling: float = np.inf,
+        **flags: Any,
+    ) -> ErrorInterval:
         """An `ErrorInterval` inside of the values that the target can have."""
         low, high = (float(min(max(limit, floor), ceiling)) for limit in (low, high))
         if not np.isfinite(error):
@@ -339,18 +361,18 @@ class Question:
             self.estimate, low, high, float(error), self.level, method, target, **flags
         )
 
-    def nothing_varies(self, *, target, ceiling):
+    def nothing_varies(self, *, target: str, ceiling: float) -> ErrorInterval:
         """The answer where every residual is like the others, or alone."""
         reason = "residuals do not vary in any bin, so that there is no spread to judge it by"
-        whole = {"method": "none", "target": target, "ceiling": ceiling}
+        whole: dict[str, Any] = {"method": "none", "target": target, "ceiling": ceiling}
         return replace(self.answer(0.0, ceiling, np.inf, **whole), reason=reason)
 
-    def problem(self):
+    def problem(self) -> Problem:
         """The validated data."""
         data = dict(self.data)
         return check_problem(data.pop("y_true"), data.pop("y_proba"), **data)
 
-    def sample(self):
+    def sample(self) -> tuple[Problem, Callable[..., float]]:
         """The data by rows -> (`Problem`, function of rows and codes of labels, the metric).
 
         Metrics of the library get validated forecasts of all classes and the names of these, so
@@ -374,16 +396,17 @@ class Question:
         return problem, value
 
 
-def unwrap(metric, keywords):
+def unwrap(metric: Any, keywords: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """Take functools.partial apart -> (function, keywords)."""
     while isinstance(metric, partial):
         if metric.args:
             raise ValueError("A functools.partial as metric may hold keywords only.")
-        metric, keywords = metric.func, {**metric.keywords, **keywords}
+        keywords = {**metric.keywords, **keywords}
+        metric = metric.func
     return metric, keywords
 
 
-def all_options(metric, data, keywords):
+def all_options(metric: Any, data: dict[str, Any], keywords: dict[str, Any]) -> dict[str, Any]:
     """All arguments of a function of the library, with its own defaults."""
     bound = signature(metric).bind(**data, **keywords)
     bound.apply_defaults()

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from numpy.typing import ArrayLike
+    from pandas import DataFrame
 
     from skcalib._arguments import Bins, Label, NotionLike, Strategy
     from skcalib.notions import Events, Notion
@@ -63,7 +64,7 @@ class ReliabilityBins:
         """Signed miscalibration of each bin."""
         return self.mean_label - self.mean_score
 
-    def to_frame(self):
+    def to_frame(self) -> DataFrame:
         """One row per bin that holds samples; needs pandas.
 
         Returns

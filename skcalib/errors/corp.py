@@ -4,7 +4,10 @@
 `corp_test` follow.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -23,6 +26,14 @@ from skcalib.inference import CalibrationTest, monte_carlo_pvalue
 from skcalib.notions import Canonical, binary_events
 from skcalib.problem import check_problem
 from skcalib.tower import weighted_mean
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from pandas import DataFrame
+
+    from skcalib._arguments import Label, LossLike, NotionLike, RandomState
+    from skcalib.problem import Problem
+    from skcalib.scores import ProperScore
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +60,7 @@ class CorpCurve:
     weight: np.ndarray
     block: np.ndarray
 
-    def to_frame(self):
+    def to_frame(self) -> DataFrame:
         """One row per distinct forecast; needs pandas.
 
         Returns
@@ -85,7 +96,7 @@ class CorpDecomposition:
     uncertainties: np.ndarray = field(repr=False)
     curves: tuple = field(repr=False)
 
-    def to_frame(self):
+    def to_frame(self) -> DataFrame:
         """One row per binary event; needs pandas.
 
         Returns
@@ -105,16 +116,16 @@ class CorpDecomposition:
 
 
 def corp_decomposition(
-    y_true,
-    y_proba,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    loss="brier",
-    notion="auto",
-    sample_weight=None,
-    labels=None,
-    pos_label=None,
-    n_jobs=None,
-):
+    loss: LossLike = "brier",
+    notion: NotionLike = "auto",
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+    n_jobs: int | None = None,
+) -> CorpDecomposition:
     r"""Decompose a mean score by isotonic regression: CORP (D21).
 
     Let :math:`\hat C_i` be the isotonic regression of the labels on the forecasts :math:`S_i` of
@@ -220,7 +231,8 @@ def corp_decomposition(
     terms, curves = zip(*found, strict=True)
     columns = np.array(terms).T
     totals = columns.mean(axis=1) if notion.reduce == "mean" else columns.sum(axis=1)
-    return CorpDecomposition(*totals.tolist(), *columns, tuple(curves))
+    numbers: list[Any] = [*totals.tolist(), *columns, tuple(curves)]
+    return CorpDecomposition(*numbers)
 
 
 def _decompose_event(score, event, problem):
@@ -233,12 +245,14 @@ def _decompose_event(score, event, problem):
     return terms, _record(event, curve)
 
 
-def event_curve(problem):
+def event_curve(problem: Problem) -> IsotonicCurve:
     """Isotonic curve of a binary problem."""
     return IsotonicCurve(problem.forecast[:, 1], problem.target[:, 1], problem.weight)
 
 
-def mean_losses(score, problem, curve, target):
+def mean_losses(
+    score: ProperScore, problem: Problem, curve: IsotonicCurve, target: np.ndarray
+) -> tuple[float, float]:
     """Mean loss of the forecasts of a binary problem for labels (n, 2), and of their best curve.
 
     The loss of the curve is its mean entropy: the curve is the mean label over each block.
@@ -291,7 +305,7 @@ class CorpBand:
     low: np.ndarray
     high: np.ndarray
 
-    def to_frame(self):
+    def to_frame(self) -> DataFrame:
         """One row per forecast; needs pandas.
 
         Returns
@@ -303,19 +317,19 @@ class CorpBand:
 
 
 def corp_bands(
-    y_true,
-    y_proba,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    band="consistency",
-    notion="auto",
-    confidence_level=0.95,
-    n_resamples=500,
-    random_state=0,
-    sample_weight=None,
-    labels=None,
-    pos_label=None,
-    n_jobs=None,
-):
+    band: Literal["consistency", "confidence"] = "consistency",
+    notion: NotionLike = "auto",
+    confidence_level: float = 0.95,
+    n_resamples: int = 500,
+    random_state: RandomState = 0,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+    n_jobs: int | None = None,
+) -> list[CorpBand]:
     r"""Pointwise bands for the isotonic calibration curve (CORP, D21).
 
     ``"consistency"``: where the curve of *calibrated* forecasts would lie, hence around the
@@ -432,18 +446,18 @@ def corp_bands(
 
 
 def corp_test(
-    y_true,
-    y_proba,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    loss="brier",
-    notion="auto",
-    n_resamples=500,
-    random_state=0,
-    sample_weight=None,
-    labels=None,
-    pos_label=None,
-    n_jobs=None,
-):
+    loss: LossLike = "brier",
+    notion: NotionLike = "auto",
+    n_resamples: int = 500,
+    random_state: RandomState = 0,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+    n_jobs: int | None = None,
+) -> CalibrationTest:
     r"""Test whether the CORP miscalibration is more than calibrated forecasts show by chance.
 
     The miscalibration MCB of :func:`corp_decomposition` is never negative, so also calibrated

@@ -13,6 +13,7 @@ from skcalib.notions import check_events
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+    from pandas import DataFrame
 
     from skcalib._arguments import Label, NotionLike
 
@@ -36,7 +37,7 @@ class CumulativeCurve:
     share: np.ndarray
     difference: np.ndarray
 
-    def to_frame(self):
+    def to_frame(self) -> DataFrame:
         """One row per distinct score; needs pandas.
 
         Returns

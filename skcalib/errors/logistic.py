@@ -1,7 +1,10 @@
 """Calibration intercept and slope, and the integrated calibration index."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from numbers import Real
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import expit
@@ -16,6 +19,12 @@ from skcalib.links._base import logistic_regression
 from skcalib.problem import check_problem
 from skcalib.scores import TotalVariation
 from skcalib.tower import weighted_mean
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from pandas import DataFrame
+
+    from skcalib._arguments import Label, NotionLike, SmootherLike
 
 
 @dataclass(frozen=True)
@@ -34,7 +43,7 @@ class CalibrationInterceptSlope:
     intercept: MeanInterval
     slope: MeanInterval
 
-    def to_frame(self):
+    def to_frame(self) -> DataFrame:
         """One row per estimate; needs pandas.
 
         Returns
@@ -48,19 +57,19 @@ class CalibrationInterceptSlope:
         table = {key: [one[key] for one in found] for key in found[0]}
         return frame_of(self, (), quantity=names, **table)
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"In the large {self.in_the_large}, intercept {self.intercept}, slope {self.slope}"
 
 
 def calibration_intercept_slope(
-    y_true,
-    y_proba,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    confidence_level=0.95,
-    sample_weight=None,
-    labels=None,
-    pos_label=None,
-):
+    confidence_level: float = 0.95,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+) -> CalibrationInterceptSlope:
     r"""Calibration in the large, and intercept and slope of the logistic recalibration (Cox 1958).
 
     Maximum likelihood in the models
@@ -208,17 +217,17 @@ def _logistic_fit(columns, offset, y, weight, confidence_level):
 
 
 def integrated_calibration_index(
-    y_true,
-    y_proba,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    quantile=None,
-    notion="auto",
-    smoother=None,
-    sample_weight=None,
-    labels=None,
-    pos_label=None,
-    n_jobs=None,
-):
+    quantile: float | None = None,
+    notion: NotionLike = "auto",
+    smoother: SmootherLike = None,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+    n_jobs: int | None = None,
+) -> float:
     r"""Distance of the forecasts from a smooth calibration curve: mean, median, maximum.
 
     With a smoother's estimate :math:`\hat C` of the calibrated forecast, each without the sample's

@@ -17,7 +17,10 @@ method     calibration                                            refinement
 The method "auto" is "cross" for scores that are a quadratic form, and "risk" for the others.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy.special import softmax
@@ -39,20 +42,30 @@ from skcalib.problem import check_problem
 from skcalib.smoothers import DirichletKernel
 from skcalib.tower import weighted_mean
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from pandas import DataFrame
+
+    from skcalib._arguments import Label, LossLike, Method, NotionLike, SmootherLike
+    from skcalib.notions import Notion
+    from skcalib.problem import Problem
+    from skcalib.scores import ProperScore
+    from skcalib.smoothers import Smoother
+
 
 def proper_calibration_error(
-    y_true,
-    y_proba,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    loss="brier",
-    notion="canonical",
-    smoother=None,
-    method="auto",
-    sample_weight=None,
-    labels=None,
-    pos_label=None,
-    n_jobs=None,
-):
+    loss: LossLike = "brier",
+    notion: NotionLike = "canonical",
+    smoother: SmootherLike = None,
+    method: Method = "auto",
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+    n_jobs: int | None = None,
+) -> float:
     r"""Calibration error of a proper score: how much loss a perfect recalibration would save.
 
     Estimates :math:`CE = E\, D(C, S)` with :math:`C = E[Y|S]`, where D is the divergence of the
@@ -143,18 +156,18 @@ def proper_calibration_error(
 
 
 def refinement_loss(
-    y_true,
-    y_proba,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    loss="brier",
-    notion="canonical",
-    smoother=None,
-    method="auto",
-    sample_weight=None,
-    labels=None,
-    pos_label=None,
-    n_jobs=None,
-):
+    loss: LossLike = "brier",
+    notion: NotionLike = "canonical",
+    smoother: SmootherLike = None,
+    method: Method = "auto",
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+    n_jobs: int | None = None,
+) -> float:
     r"""Refinement: the loss that is left when the forecasts are perfectly recalibrated.
 
     Estimates :math:`E\, H(C) = E\, L(Y, C)` with :math:`C = E[Y|S]`, the generalised entropy of
@@ -201,19 +214,19 @@ def refinement_loss(
 
 
 def sharpness(
-    y_true,
-    y_proba,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    transform=None,
-    loss="brier",
-    notion="canonical",
-    smoother=None,
-    method="auto",
-    sample_weight=None,
-    labels=None,
-    pos_label=None,
-    n_jobs=None,
-):
+    transform: Literal["simplex"] | None = None,
+    loss: LossLike = "brier",
+    notion: NotionLike = "canonical",
+    smoother: SmootherLike = None,
+    method: Method = "auto",
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+    n_jobs: int | None = None,
+) -> float:
     r"""Sharpness (resolution): how much of the label's uncertainty the forecasts explain.
 
     Estimates :math:`E\, D(C, E[Y]) = H(E[Y]) - E\, H(C)` with :math:`C = E[Y|S]` (P24 eq. 4-5):
@@ -276,8 +289,15 @@ def sharpness(
 
 
 def representation_sharpness(
-    y_true, representation, loss, notion, smoother, method, sample_weight, labels
-):
+    y_true: ArrayLike,
+    representation: ArrayLike,
+    loss: LossLike,
+    notion: NotionLike,
+    smoother: SmootherLike,
+    method: Method,
+    sample_weight: ArrayLike | None,
+    labels: ArrayLike | None,
+) -> float:
     """Arguments of `sharpness` with ``transform="simplex"`` -> the sharpness of the features."""
     if not isinstance(resolve_notion(notion), Canonical):
         raise ValueError("sharpness of a representation exists for notion='canonical' only.")
@@ -333,7 +353,7 @@ class ScoreDecomposition:
     sharpness: float
     uncertainty: float
 
-    def to_frame(self):
+    def to_frame(self) -> DataFrame:
         """One row, for a table of several models; needs pandas.
 
         Returns
@@ -347,18 +367,18 @@ class ScoreDecomposition:
 
 
 def score_decomposition(
-    y_true,
-    y_proba,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    loss="brier",
-    notion="canonical",
-    smoother=None,
-    method="auto",
-    sample_weight=None,
-    labels=None,
-    pos_label=None,
-    n_jobs=None,
-):
+    loss: LossLike = "brier",
+    notion: NotionLike = "canonical",
+    smoother: SmootherLike = None,
+    method: Method = "auto",
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+    n_jobs: int | None = None,
+) -> ScoreDecomposition:
     r"""Decompose the mean loss: calibration + uncertainty - sharpness.
 
     .. math::
@@ -411,7 +431,7 @@ def score_decomposition(
     )
 
 
-def decompose(terms):
+def decompose(terms: ProperTerms) -> ScoreDecomposition:
     """`ProperTerms` -> `ScoreDecomposition`."""
     refinement = terms.mean("refinement")
     return ScoreDecomposition(
@@ -427,15 +447,15 @@ def decompose(terms):
 
 
 def calibration_upper_bound(
-    y_true,
-    y_proba,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    loss="brier",
-    notion="canonical",
-    sample_weight=None,
-    labels=None,
-    pos_label=None,
-):
+    loss: LossLike = "brier",
+    notion: NotionLike = "canonical",
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+) -> float:
     r"""Upper bound of the proper calibration error: mean loss minus its infimum (G22).
 
     :math:`U = E\, L(Y, S) - \inf H \ge CE`. An unbiased mean that needs no smoother, no bins and
@@ -483,7 +503,14 @@ def calibration_upper_bound(
     return float(np.mean(bounds) if notion.reduce == "mean" else np.sum(bounds))
 
 
-def root_brier_score(y_true, y_proba, *, sample_weight=None, labels=None, pos_label=None):
+def root_brier_score(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+) -> float:
     r"""Root Brier score: :math:`RBS = \sqrt{U_{Brier}}`, an upper bound of the rooted error (G22).
 
     The root of the mean squared distance to the label, halved for K = 2 before the root as in
@@ -536,7 +563,7 @@ class ProperTerms:
     uncertainty: float
     weight: np.ndarray
 
-    def mean(self, name):
+    def mean(self, name: str) -> float:
         """Weighted mean of a term."""
         return float(weighted_mean(getattr(self, name), self.weight))
 
@@ -554,21 +581,25 @@ class SmoothedProblem:
     weight: np.ndarray
     by_entropy: bool
 
-    def refinement(self, score):
+    def refinement(self, score: ProperScore) -> np.ndarray:
         """Refinement sample by sample, by the rule of the smoother."""
         if self.by_entropy:
             return score.entropy(self.conditional)
         return score.loss(self.target, self.conditional)
 
 
-def smooth_held_out(forecast, target, weight, smoother):
+def smooth_held_out(
+    forecast: np.ndarray, target: np.ndarray, weight: np.ndarray, smoother: Smoother
+) -> SmoothedProblem:
     """Fit a clone of the smoother and estimate each Ĉ without the label of the sample."""
     fitted = clone(smoother).fit(forecast, target, weight)
     conditional = fitted.smooth_held_out()
     return SmoothedProblem(forecast, target, conditional, weight, fitted.refinement == "entropy")
 
 
-def smooth_notion(problem, *, notion, smoother, n_jobs=None):
+def smooth_notion(
+    problem: Problem, *, notion: Notion, smoother: Smoother, n_jobs: int | None = None
+) -> list[SmoothedProblem]:
     """Smooth every problem of a notion -> list of `SmoothedProblem`."""
     tasks = (
         (forecast, target, problem.weight, smoother)
@@ -577,7 +608,15 @@ def smooth_notion(problem, *, notion, smoother, n_jobs=None):
     return run_each(smooth_held_out, tasks, n_jobs=n_jobs)
 
 
-def proper_terms(problem, *, loss, notion, smoother, method, n_jobs=None):
+def proper_terms(
+    problem: Problem,
+    *,
+    loss: LossLike,
+    notion: NotionLike,
+    smoother: SmootherLike,
+    method: Method,
+    n_jobs: int | None = None,
+) -> ProperTerms:
     """Arguments of a public function -> `ProperTerms`."""
     score = resolve_loss(loss)
     notion = resolve_notion(notion)
@@ -587,7 +626,9 @@ def proper_terms(problem, *, loss, notion, smoother, method, n_jobs=None):
     return reduce_terms(smoothed, score=score, notion=notion, method=method)
 
 
-def reduce_terms(smoothed, *, score, notion, method):
+def reduce_terms(
+    smoothed: list[SmoothedProblem], *, score: ProperScore, notion: Notion, method: str
+) -> ProperTerms:
     """Terms of the problems of a notion, reduced to one record."""
     terms = [_terms_of_one(one, score, method) for one in smoothed]
     share = 1 / len(terms) if notion.reduce == "mean" else 1.0
@@ -597,7 +638,8 @@ def reduce_terms(smoothed, *, score, notion, method):
         return None if parts[0] is None else share * sum(parts)
 
     names = ("loss", "calibration", "refinement", "influence", "uncertainty")
-    return ProperTerms(*(total(name) for name in names), smoothed[0].weight)
+    reduced = {name: total(name) for name in names}
+    return ProperTerms(**reduced, weight=smoothed[0].weight)
 
 
 def _terms_of_one(smoothed, score, method):
@@ -616,7 +658,7 @@ def _terms_of_one(smoothed, score, method):
     return ProperTerms(loss, calibration, refinement, influence, uncertainty, smoothed.weight)
 
 
-def refuse_infinite(refinement):
+def refuse_infinite(refinement: np.ndarray) -> None:
     """Refuse infinite losses of the smoother, which are no property of the forecast."""
     infinite = np.sum(~np.isfinite(refinement))
     if infinite:

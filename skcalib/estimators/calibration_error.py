@@ -1,5 +1,9 @@
 """Estimators of calibration errors."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import validate_data
@@ -9,7 +13,23 @@ from skcalib._validation import check_confidence_level, check_proba
 from skcalib.error_intervals.methods import proper_interval
 from skcalib.errors.proper import decompose
 from skcalib.estimators._base import ClassifierInspector
-from skcalib.problem import check_problem
+from skcalib.problem import Problem, check_problem
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from sklearn.base import BaseEstimator
+    from sklearn.utils import Tags
+
+    from skcalib._arguments import (
+        CV,
+        LossLike,
+        MatrixLike,
+        Method,
+        NotionLike,
+        RandomState,
+        ResponseMethod,
+        SmootherLike,
+    )
 
 
 class CalibrationErrorEstimator(ClassifierInspector):
@@ -102,19 +122,19 @@ class CalibrationErrorEstimator(ClassifierInspector):
 
     def __init__(
         self,
-        estimator=None,
+        estimator: BaseEstimator | None = None,
         *,
-        loss="brier",
-        notion="canonical",
-        smoother=None,
-        method="auto",
-        cv=None,
-        confidence_level=0.95,
-        response_method="auto",
-        labels=None,
-        n_jobs=None,
-        random_state=0,
-    ):
+        loss: LossLike = "brier",
+        notion: NotionLike = "canonical",
+        smoother: SmootherLike = None,
+        method: Method = "auto",
+        cv: CV = None,
+        confidence_level: float = 0.95,
+        response_method: ResponseMethod = "auto",
+        labels: ArrayLike | None = None,
+        n_jobs: int | None = None,
+        random_state: RandomState = 0,
+    ) -> None:
         self.estimator = estimator
         self.loss = loss
         self.notion = notion
@@ -127,7 +147,9 @@ class CalibrationErrorEstimator(ClassifierInspector):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X, y, sample_weight=None, **fit_params):
+    def fit(
+        self, X: MatrixLike, y: ArrayLike | Problem, sample_weight: ArrayLike | None = None, **fit_params: Any
+    ) -> Self:
         """Estimate the calibration error on (X, y).
 
         Parameters
@@ -136,7 +158,7 @@ class CalibrationErrorEstimator(ClassifierInspector):
             Features, in whatever form the classifier takes them; the probabilities themselves
             with ``estimator=None``.
         y : array-like of shape (n_samples,)
-            Labels.
+            Labels. A `skcalib.problem.Problem` of the rows of X holds validated forecasts too.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the means and of the smoother; with `cv` also passed to the classifier.
         **fit_params : dict
@@ -185,7 +207,7 @@ class CalibrationErrorEstimator(ClassifierInspector):
             validate_data(self, X, skip_check_array=True)
         return problem
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         if self.estimator is None:
             tags.input_tags.positive_only = True  # X holds probabilities

@@ -1,8 +1,11 @@
 """Choose a recalibrator by cross-validation; doing nothing is a candidate."""
 
+from __future__ import annotations
+
 import warnings
 from collections import Counter
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -27,6 +30,15 @@ from skcalib.recalibration import (
 )
 from skcalib.recalibration._base import fit_recalibrator, recalibrated_proba, require_recalibrator
 from skcalib.tower import weighted_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pandas import DataFrame
+    from sklearn.base import BaseEstimator
+
+    from skcalib._arguments import LossLike
+    from skcalib.scores import ProperScore
 
 
 @dataclass(frozen=True)
@@ -61,7 +73,7 @@ class RecalibratorSelection:
     chosen: str
     gain: MeanInterval
 
-    def to_frame(self):
+    def to_frame(self) -> DataFrame:
         """One row per candidate, from simple to complex; needs pandas.
 
         Returns
@@ -79,7 +91,7 @@ class RecalibratorSelection:
         }
         return frame_of(self, (), **table)
 
-    def __str__(self):
+    def __str__(self) -> str:
         width = max(map(len, self.names))
         rows = [f"{'':{width}}  held-out loss  worse than best by"]
         columns = (self.names, self.losses, self.differences, self.standard_errors)
@@ -89,7 +101,7 @@ class RecalibratorSelection:
         return "\n".join(rows)
 
 
-def default_candidates(n_classes, loss="log"):
+def default_candidates(n_classes: int, loss: LossLike = "log") -> list[BaseEstimator]:
     """The short list of ``recalibrator="auto"``, from simple to complex, fitted under `loss`.
 
     Two classes: nothing, temperature, Platt, beta, strictly increasing isotonic (1 to n
@@ -107,17 +119,17 @@ def default_candidates(n_classes, loss="log"):
 
 
 def select_recalibrator(
-    candidates,
-    proba,
-    y,
+    candidates: Sequence[BaseEstimator] | None,
+    proba: np.ndarray,
+    y: np.ndarray,
     *,
-    classes,
-    folds,
-    weight=None,
-    loss="log",
-    confidence_level=0.95,
-    n_jobs=None,
-):
+    classes: np.ndarray,
+    folds: Sequence[np.ndarray],
+    weight: np.ndarray | None = None,
+    loss: LossLike = "log",
+    confidence_level: float = 0.95,
+    n_jobs: int | None = None,
+) -> tuple[RecalibratorSelection, BaseEstimator]:
     r"""Held-out loss of every candidate, and the one-standard-error rule.
 
     Each candidate c is fitted on the samples outside of a test fold and judged on the fold. With
@@ -161,7 +173,7 @@ def select_recalibrator(
     if candidates is None:
         candidates = default_candidates(len(classes), loss)
     names = candidate_names(candidates)
-    data = {"classes": classes, "folds": folds, "weight": weight}
+    data: dict[str, Any] = {"classes": classes, "folds": folds, "weight": weight}
     (losses,), weight = held_out_losses(
         candidates, proba, y, scores=(score,), n_jobs=n_jobs, **data
     )
@@ -169,7 +181,17 @@ def select_recalibrator(
     return record, candidates[names.index(record.chosen)]
 
 
-def held_out_losses(candidates, proba, y, *, classes, folds, scores, weight=None, n_jobs=None):
+def held_out_losses(
+    candidates: Sequence[BaseEstimator],
+    proba: np.ndarray,
+    y: np.ndarray,
+    *,
+    classes: np.ndarray,
+    folds: Sequence[np.ndarray],
+    scores: Sequence[ProperScore],
+    weight: np.ndarray | None = None,
+    n_jobs: int | None = None,
+) -> tuple[np.ndarray, np.ndarray | None]:
     """Losses (scores, candidates, n) of maps on held-out samples, and weights (n,).
 
     Each candidate is fitted once for each fold, and judged by all scores. Parameters are those of
@@ -195,7 +217,12 @@ def held_out_losses(candidates, proba, y, *, classes, folds, scores, weight=None
     return losses[:, :, counts] / times[counts], None if weight is None else weight[counts]
 
 
-def one_standard_error(names, losses, weight=None, confidence_level=0.95):
+def one_standard_error(
+    names: list[str],
+    losses: np.ndarray,
+    weight: np.ndarray | None = None,
+    confidence_level: float = 0.95,
+) -> RecalibratorSelection:
     """Losses (m, n) of candidates from simple to complex -> `RecalibratorSelection`."""
     means = np.array([weighted_mean(row, weight) for row in losses])
     if np.isinf(means.min()):
@@ -229,13 +256,14 @@ def _held_out_losses(candidate, proba, y, weight, classes, scores, used, test):
     return [score.loss(target, forecast) for score in scores]
 
 
-def candidate_names(candidates):
+def candidate_names(candidates: Sequence[BaseEstimator]) -> list[str]:
     """Names of the candidates: their classes, numbered where one occurs again."""
     if len(candidates) == 0:
         raise ValueError("candidates is empty: at least one recalibrator is needed.")
     for candidate in candidates:
         require_recalibrator(candidate)
-    kinds, seen, names = [type(c).__name__ for c in candidates], Counter(), []
+    kinds, names = [type(c).__name__ for c in candidates], []
+    seen: Counter[str] = Counter()
     for kind in kinds:
         seen[kind] += 1
         names.append(f"{kind}-{seen[kind]}" if kinds.count(kind) > 1 else kind)

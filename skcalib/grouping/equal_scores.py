@@ -3,7 +3,10 @@
 `differences_at_equal_scores` forms the groups, tests them, and selects those that it names.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.stats import norm
@@ -21,6 +24,17 @@ from skcalib.grouping.partition import check_features
 from skcalib.inference import benjamini_hochberg
 from skcalib.notions import TopLabel
 from skcalib.problem import check_problem
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike
+    from pandas import DataFrame
+
+    from skcalib._arguments import Label, MatrixLike, RandomState
+    from skcalib.grouping._candidates import Candidates
+    from skcalib.grouping._statistics import Tested
+    from skcalib.problem import Problem
 
 #: Samples that are compared at most.
 MOST_ROWS = 50_000
@@ -80,7 +94,7 @@ class GroupDifference:
     harm: float
 
     @property
-    def direction(self):
+    def direction(self) -> Literal["too_high", "too_low", ""]:
         """ "too_high" where the calibrated score exceeds what was observed, else "too_low"."""
         return "too_high" if self.estimate < 0 else "too_low"
 
@@ -106,7 +120,7 @@ class GroupComparison:
     n_samples: int
     note: str = ""
 
-    def to_frame(self):
+    def to_frame(self) -> DataFrame:
         """One row per group that is named, the most harmful first; needs pandas.
 
         Returns
@@ -120,16 +134,16 @@ class GroupComparison:
 
 
 def differences_at_equal_scores(
-    y_true,
-    y_proba,
-    X,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    X: MatrixLike,
     *,
-    sample_weight=None,
-    labels=None,
-    pos_label=None,
-    confidence_level=0.95,
-    random_state=0,
-):
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+    confidence_level: float = 0.95,
+    random_state: RandomState = 0,
+) -> GroupComparison:
     r"""Name the groups that differ from other samples with equal scores.
 
     A recalibration treats equal scores alike. A group g whose event is more frequent than
@@ -229,14 +243,22 @@ def differences_at_equal_scores(
     return compared
 
 
-def feature_names(features, n_features):
+def feature_names(features: MatrixLike, n_features: int) -> list[str]:
     """Names of the columns; x0, x1, ... where there are none."""
     if hasattr(features, "columns"):
         return [str(name) for name in features.columns]
     return [f"x{j}" for j in range(n_features)]
 
 
-def compare_groups(problem, values, names, encoded, *, confidence_level, random_state=0):
+def compare_groups(
+    problem: Problem,
+    values: np.ndarray,
+    names: list[str],
+    encoded: Sequence[Any],
+    *,
+    confidence_level: float,
+    random_state: RandomState = 0,
+) -> tuple[GroupComparison, np.ndarray, list[np.ndarray]]:
     """`GroupComparison` of a `Problem` and of features that are checked and encoded.
 
     Returns
@@ -336,7 +358,7 @@ _WORTH = 0.75  # of the harm of a pair
 _LEAST_PART = 0.25  # of its harm: what a group explains beyond those before it
 
 
-def distinct(found, candidates, level):
+def distinct(found: list[Tested], candidates: Candidates, level: float) -> list[Tested]:
     """The most harmful first, without those that repeat one before, or are explained by them.
 
     Explained is a group that at equal scores *and* equal values of the features that are named

@@ -1,8 +1,11 @@
 """`GroupingLossEstimator`: checks of its parameters, the fit and its attributes."""
 
+from __future__ import annotations
+
 import numbers
 import warnings
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from scipy.stats import norm
@@ -16,7 +19,28 @@ from skcalib.estimators._base import ClassifierInspector
 from skcalib.grouping._fit import GroupingProblem, default_model, fit_problem
 from skcalib.grouping.partition import allows_nan, check_features
 from skcalib.inference import bonferroni
-from skcalib.problem import check_problem
+from skcalib.problem import Problem, check_problem
+
+if TYPE_CHECKING:
+
+    from numpy.typing import ArrayLike
+    from sklearn.base import BaseEstimator
+    from sklearn.utils import Tags
+
+    from skcalib._arguments import (
+        CV,
+        LossLike,
+        MatrixLike,
+        NotionLike,
+        PartitionerLike,
+        RandomState,
+        ResponseMethod,
+        SmootherLike,
+        Strategy,
+    )
+    from skcalib.grouping._fit import GroupingFit
+    from skcalib.notions import Notion
+    from skcalib.scores import ProperScore
 
 
 class GroupingLossEstimator(ClassifierInspector):
@@ -147,26 +171,26 @@ class GroupingLossEstimator(ClassifierInspector):
 
     def __init__(
         self,
-        estimator=None,
+        estimator: BaseEstimator | None = None,
         *,
-        loss="brier",
-        notion="canonical",
-        partitioner=None,
-        n_bins=15,
-        strategy="quantile",
-        region_ratio=12,
-        smoother=None,
-        method="partition",
-        test_size=0.5,
-        swap=False,
-        n_permutations=200,
-        cv=None,
-        confidence_level=0.95,
-        response_method="auto",
-        labels=None,
-        n_jobs=None,
-        random_state=0,
-    ):
+        loss: LossLike = "brier",
+        notion: NotionLike = "canonical",
+        partitioner: PartitionerLike = None,
+        n_bins: int = 15,
+        strategy: Strategy = "quantile",
+        region_ratio: int = 12,
+        smoother: SmootherLike = None,
+        method: Literal["partition", "risk"] = "partition",
+        test_size: float = 0.5,
+        swap: bool = False,
+        n_permutations: int = 200,
+        cv: CV = None,
+        confidence_level: float = 0.95,
+        response_method: ResponseMethod = "auto",
+        labels: ArrayLike | None = None,
+        n_jobs: int | None = None,
+        random_state: RandomState = 0,
+    ) -> None:
         self.estimator = estimator
         self.loss = loss
         self.notion = notion
@@ -186,7 +210,16 @@ class GroupingLossEstimator(ClassifierInspector):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X, y, sample_weight=None, *, y_proba=None, regions=None, **fit_params):
+    def fit(
+        self,
+        X: MatrixLike,
+        y: ArrayLike | Problem | None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        y_proba: ArrayLike | None = None,
+        regions: ArrayLike | None = None,
+        **fit_params: Any,
+    ) -> Self:
         """Estimate the grouping loss on (X, y).
 
         Parameters
@@ -195,7 +228,7 @@ class GroupingLossEstimator(ClassifierInspector):
             Features, dense numbers. Missing values are allowed where the partitioner, or the model
             of "risk", takes them; the default ones do.
         y : array-like of shape (n_samples,)
-            Labels.
+            Labels. A `skcalib.problem.Problem` of the rows of X holds validated forecasts too.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the means, the curve and the trees; with `cv` also passed to the classifier.
         y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), default=None
@@ -268,7 +301,7 @@ class GroupingLossEstimator(ClassifierInspector):
         validate_data(self, X, skip_check_array=True)
         return problem
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
         if self.estimator is None:
@@ -318,7 +351,7 @@ class Options:
     feature_names: list
 
 
-def check_parameters(estimator):
+def check_parameters(estimator: GroupingLossEstimator) -> ProperScore:
     """Parameters of the constructor; returns the score."""
     score = resolve_loss(estimator.loss)
     check_confidence_level(estimator.confidence_level)
@@ -333,7 +366,7 @@ def check_parameters(estimator):
     return score
 
 
-def make_options(estimator, n_samples, given):
+def make_options(estimator: GroupingLossEstimator, n_samples: int, given: bool) -> Options:
     """`Options` for so many samples; regions may be given."""
     # A level set of a single region has nothing to compare.
     least = estimator.region_ratio if given else 3 * estimator.region_ratio
@@ -355,7 +388,7 @@ def make_options(estimator, n_samples, given):
     )
 
 
-def check_regions(regions, n_samples):
+def check_regions(regions: ArrayLike, n_samples: int) -> np.ndarray:
     """One region per sample."""
     regions = np.asarray(regions)
     if regions.shape != (n_samples,):
@@ -365,7 +398,7 @@ def check_regions(regions, n_samples):
     return regions
 
 
-def column_names(names, forecast):
+def column_names(names: list[str] | None, forecast: np.ndarray) -> list[str]:
     """The names of the columns of a problem; numbers where they are unknown."""
     return [f"column {k}" for k in range(forecast.shape[1])] if names is None else names
 
@@ -373,7 +406,7 @@ def column_names(names, forecast):
 # --- Fitted attributes ----------------------------------------------------------------------------
 
 
-def collect(estimator, fits, notion):
+def collect(estimator: GroupingLossEstimator, fits: list[GroupingFit], notion: Notion) -> None:
     """Set the attributes of the estimator from the fits of its problems."""
     share = 1 / len(fits) if notion.reduce == "mean" else 1.0
 

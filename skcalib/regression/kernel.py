@@ -9,7 +9,10 @@ and a Gaussian kernel on outcomes, every expectation over the forecasts has a cl
     Z \sim N(\mu, v).
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy.spatial.distance import cdist, pdist
@@ -19,6 +22,12 @@ from skcalib._validation import check_count, mean_one, weighted_rows
 from skcalib.errors.kernel import ResidualKernel, check_statistic, estimate
 from skcalib.regression.reliability import check_moments, check_numbers
 from skcalib.significance.kernel import run_test
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from skcalib._arguments import RandomState, RowIndex
+    from skcalib.inference import CalibrationTest
 
 _SUBSAMPLE = 2000  # forecasts whose distances choose a bandwidth
 
@@ -37,23 +46,23 @@ class GaussianPart:
     forecast_bandwidth: float
     target_bandwidth: float
 
-    def take(self, rows):
+    def take(self, rows: RowIndex) -> GaussianPart:
         """The part with some of its samples."""
         bandwidths = self.forecast_bandwidth, self.target_bandwidth
         return GaussianPart(self.place[rows], self.outcome[rows], self.weight[rows], *bandwidths)
 
-    def sum(self, i, j):
+    def sum(self, i: slice, j: slice) -> float:
         """Sum of h over a block."""
         return float(self.block(i, j).sum())
 
-    def block(self, i, j):
+    def block(self, i: RowIndex, j: RowIndex) -> np.ndarray:
         """Values of h in a block."""
         distance = cdist(self.place[i], self.place[j])
         columns = (a[i][:, None] for a in (self.outcome, *self.place.T, self.weight))
         rows = (a[j][None, :] for a in (self.outcome, *self.place.T, self.weight))
         return self._values(distance, columns, rows)
 
-    def pairs(self, i, j):
+    def pairs(self, i: RowIndex, j: RowIndex) -> np.ndarray:
         """Values of h for samples i[m] and j[m]."""
         distance = np.sqrt(np.sum((self.place[i] - self.place[j]) ** 2, axis=-1))
         left = (a[i] for a in (self.outcome, *self.place.T, self.weight))
@@ -76,17 +85,17 @@ class GaussianPart:
 
 
 def kernel_calibration_error_gaussian(
-    y_true,
-    y_mean,
-    y_var,
+    y_true: ArrayLike,
+    y_mean: ArrayLike,
+    y_var: ArrayLike,
     *,
-    forecast_bandwidth="median",
-    target_bandwidth="auto",
-    statistic="unbiased",
-    block_size=None,
-    sample_weight=None,
-    n_jobs=None,
-):
+    forecast_bandwidth: float | str = "median",
+    target_bandwidth: float | str = "auto",
+    statistic: Literal["unbiased", "biased", "linear", "block"] = "unbiased",
+    block_size: int | None = None,
+    sample_weight: ArrayLike | None = None,
+    n_jobs: int | None = None,
+) -> float:
     r"""Squared kernel calibration error of Gaussian forecasts (Widmann et al. 2021).
 
     Forecasts :math:`N(\mu, v)` are calibrated if the outcome, given the forecast, has that
@@ -152,20 +161,20 @@ def kernel_calibration_error_gaussian(
 
 
 def kernel_calibration_test_gaussian(
-    y_true,
-    y_mean,
-    y_var,
+    y_true: ArrayLike,
+    y_mean: ArrayLike,
+    y_var: ArrayLike,
     *,
-    forecast_bandwidth="median",
-    target_bandwidth="auto",
-    statistic="unbiased",
-    method="auto",
-    block_size=None,
-    n_resamples=500,
-    random_state=0,
-    sample_weight=None,
-    n_jobs=None,
-):
+    forecast_bandwidth: float | str = "median",
+    target_bandwidth: float | str = "auto",
+    statistic: Literal["unbiased", "biased", "linear", "block"] = "unbiased",
+    method: Literal["auto", "spectral", "multipliers", "bootstrap", "asymptotic"] = "auto",
+    block_size: int | None = None,
+    n_resamples: int = 500,
+    random_state: RandomState = 0,
+    sample_weight: ArrayLike | None = None,
+    n_jobs: int | None = None,
+) -> CalibrationTest:
     """Test of calibration for Gaussian forecasts.
 
     Parameters

@@ -22,6 +22,7 @@ from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+    from pandas import DataFrame
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class VarianceReliability:
     overall_low: float
     overall_high: float
 
-    def to_frame(self):
+    def to_frame(self) -> DataFrame:
         """One row per bin; needs pandas.
 
         Returns

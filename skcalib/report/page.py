@@ -21,7 +21,7 @@ from skcalib._formatting import (
 )
 from skcalib.inference import MeanInterval
 from skcalib.report import comparison_wording, pictures, wording
-from skcalib.report.blocks import (
+from skcalib.report.rendering import (
     Bar,
     Document,
     Heading,

@@ -11,8 +11,8 @@ import numpy as np
 from skcalib._formatting import percent
 from skcalib.displays import GroupingDisplay, ReliabilityDisplay
 from skcalib.problem import Problem
-from skcalib.report.blocks import Picture, Pictures
 from skcalib.report.findings import noted
+from skcalib.report.rendering import Picture, Pictures
 from skcalib.report.subgroups import worst_places
 from skcalib.report.wording import N_NAMED, event_name, recalibrator_name, shorten
 

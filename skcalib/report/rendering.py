@@ -1,19 +1,149 @@
-"""A document as plain text for a terminal, and as one self-contained HTML page.
+"""The blocks of a document; a document as plain text for a terminal and as one HTML page.
 
-The page loads no script, no font and no image from elsewhere.
+Both are made of the same blocks, so they agree. The page is self-contained: it loads no script, no
+font and no image from elsewhere.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from html import escape
 from textwrap import fill, wrap
-from typing import TYPE_CHECKING
 
-from skcalib.report.blocks import Bar, Heading, Key, Pictures, Points, Table, Text
 
-if TYPE_CHECKING:
-    from skcalib.report.blocks import Document
+@dataclass(frozen=True)
+class Text:
+    """A paragraph; a ``soft`` one explains."""
+
+    text: str
+    soft: bool = False
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A heading inside of a section."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Points:
+    """A list of sentences."""
+
+    lines: tuple
+
+
+@dataclass(frozen=True)
+class Row:
+    """Cells of a table, the first one its heading; ``note`` is a sentence below that.
+
+    ``marked`` cells, by number, stand out: by a star and by bold type, not by colour alone, which
+    they have only where they are cause for ``alarm``.
+    """
+
+    cells: tuple
+    note: str = ""
+    marked: tuple = ()
+    alarm: bool = True
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with a caption, which screen readers and the terminal show, too.
+
+    A ``compact`` one has short cells, and stays a table on a phone.
+    """
+
+    caption: str
+    head: tuple
+    rows: tuple
+    compact: bool = False
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a bar, in percent of its width; ``low`` and ``high`` are where a whisker ends."""
+
+    kind: str
+    share: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A stacked bar, and what it says in words."""
+
+    label: str
+    parts: tuple
+
+
+@dataclass(frozen=True)
+class Key:
+    """What the kinds of parts of the bars above mean: (kind, meaning)."""
+
+    entries: tuple
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure that is drawn when a page needs it; ``alt`` says what can be seen in it."""
+
+    draw: Callable
+    alt: str
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Figures beside each other where there is room, with one caption; pages only."""
+
+    pictures: tuple
+    caption: str
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A number of the first screen: (value, what it is) pairs, and a line below."""
+
+    values: tuple
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading and the blocks below it, which a reader opens."""
+
+    title: str
+    blocks: tuple
+
+
+@dataclass(frozen=True)
+class Document:
+    """A page: the first screen, and sections with the details.
+
+    The first screen holds the title, the headline, the sentences of the verdict, ``tiles`` with
+    the most important numbers, ``opening`` blocks such as diagrams, and one line of ``code``.
+    ``in_tiles`` are the sentences that a page shows as tiles. ``tone`` colours the verdict: "bad",
+    "good" or "weak".
+    """
+
+    title: str
+    subtitle: str
+    headline: str
+    verdict: tuple
+    in_tiles: tuple
+    tone: str
+    tiles: tuple
+    opening: tuple
+    code: str
+    sections: tuple
+
+
+# --- Plain text and HTML --------------------------------------------------------------------------
+
 
 WIDTH = 96
 _TEXT_BAR = 48

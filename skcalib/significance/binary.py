@@ -8,8 +8,11 @@ Each is made from forecasts p (n,) and weights, and evaluates many labelings (..
 ``pvalue`` is that of the asymptotic law, two-sided, from survival functions: never negative.
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
 from numbers import Integral
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.special import ndtr
@@ -22,20 +25,27 @@ from skcalib.inference import CalibrationTest, monte_carlo_pvalue
 from skcalib.problem import check_problem
 from skcalib.smoothers import QuantileBins, UniformBins
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from skcalib._arguments import BinCount, Label, RandomState, Strategy
+    from skcalib.problem import Problem
+    from skcalib.smoothers import PartitionSmoother
+
 STRATEGIES = {"uniform": UniformBins, "quantile": QuantileBins}
 
 
 def spiegelhalter_test(
-    y_true,
-    y_proba,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    n_resamples=None,
-    random_state=0,
-    sample_weight=None,
-    labels=None,
-    pos_label=None,
-    n_jobs=None,
-):
+    n_resamples: int | None = None,
+    random_state: RandomState = 0,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+    n_jobs: int | None = None,
+) -> CalibrationTest:
     r"""Two-sided test whether the Brier score is what a calibrated forecast would have.
 
     .. math::
@@ -114,19 +124,19 @@ def spiegelhalter_test(
 
 
 def hosmer_lemeshow_test(
-    y_true,
-    y_proba,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    n_bins=10,
-    strategy="quantile",
-    ddof=0,
-    n_resamples=None,
-    random_state=0,
-    sample_weight=None,
-    labels=None,
-    pos_label=None,
-    n_jobs=None,
-):
+    n_bins: BinCount = 10,
+    strategy: Strategy = "quantile",
+    ddof: int = 0,
+    n_resamples: int | None = None,
+    random_state: RandomState = 0,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+    n_jobs: int | None = None,
+) -> CalibrationTest:
     r"""The Hosmer-Lemeshow goodness-of-fit test, a classic with known weaknesses.
 
     Over g bins with :math:`n_b` samples, observed events :math:`O_b`, expected events
@@ -211,17 +221,17 @@ def hosmer_lemeshow_test(
 
 
 def cumulative_test(
-    y_true,
-    y_proba,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    statistic="ks",
-    n_resamples=None,
-    random_state=0,
-    sample_weight=None,
-    labels=None,
-    pos_label=None,
-    n_jobs=None,
-):
+    statistic: Literal["ks", "kuiper"] = "ks",
+    n_resamples: int | None = None,
+    random_state: RandomState = 0,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+    n_jobs: int | None = None,
+) -> CalibrationTest:
     r"""Two-sided test on the cumulative differences: Kolmogorov-Smirnov or Kuiper.
 
     With samples in the order of their forecasts,
@@ -308,20 +318,20 @@ class Spiegelhalter:
 
     name = "Spiegelhalter"
 
-    def __init__(self, p, weight):
+    def __init__(self, p: np.ndarray, weight: np.ndarray) -> None:
         self.p, self.weight = p, weight
         self.tilt = weight * (1 - 2 * p)
         self.deviation = np.sqrt(np.sum(self.tilt**2 * p * (1 - p)))
 
-    def statistic(self, y):
+    def statistic(self, y: np.ndarray) -> np.ndarray:
         """Statistic of labels (..., n)."""
         return _ratio((y - self.p) @ self.tilt, self.deviation)
 
-    def estimate(self, y):
+    def estimate(self, y: np.ndarray) -> float:
         """Weighted mean of the terms."""
         return (y - self.p) @ self.tilt / self.weight.sum()
 
-    def pvalue(self, statistic):
+    def pvalue(self, statistic: float) -> float:
         """Two-sided p-value of the normal law."""
         return 2 * ndtr(-abs(statistic))
 
@@ -329,7 +339,9 @@ class Spiegelhalter:
 class HosmerLemeshow:
     """Sum over bins of (observed - expected)^2 / variance."""
 
-    def __init__(self, p, weight, bins, ddof):
+    def __init__(
+        self, p: np.ndarray, weight: np.ndarray, bins: PartitionSmoother, ddof: int
+    ) -> None:
         self.p, self.weight, self.ddof = p, weight, ddof
         self.name = f"Hosmer-Lemeshow, {bins!r}"
         cells = bins.fit(np.column_stack([1 - p, p]), p[:, None]).cells_
@@ -350,18 +362,18 @@ class HosmerLemeshow:
     def _sums(self, values):
         return np.add.reduceat(values[..., self.order], self.starts, axis=-1)
 
-    def statistic(self, y):
+    def statistic(self, y: np.ndarray) -> np.ndarray:
         """Statistic of labels (..., n)."""
         deviations = self._sums(self.weight * (y - self.p))
         with np.errstate(over="ignore"):  # an event that was as good as impossible: infinite
             return np.sum(_ratio(deviations, np.sqrt(self.variance)) ** 2, axis=-1)
 
-    def estimate(self, y):
+    def estimate(self, y: np.ndarray) -> float:
         """Mean squared gap of the bins."""
         gaps = self._sums(self.weight * (y - self.p)) / self.mass
         return np.sum(self.mass * gaps**2, axis=-1) / self.mass.sum()
 
-    def pvalue(self, statistic):
+    def pvalue(self, statistic: float) -> float:
         """P-value of the chi-square law."""
         if self.freedom < 1:  # every forecast is 0 or 1
             return float(statistic == 0)
@@ -371,22 +383,25 @@ class HosmerLemeshow:
 class _Cumulative:
     """Largest excursion of the cumulative differences, in standard deviations of their end."""
 
-    def __init__(self, p, weight):
+    def __init__(self, p: np.ndarray, weight: np.ndarray) -> None:
         self.p, self.weight = p, weight
         self.order = np.argsort(p, kind="stable")
         ranked = p[self.order]
         self.ends = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True))
         self.deviation = np.sqrt(np.sum(weight**2 * p * (1 - p)))
 
+    def _size(self, curve):
+        raise NotImplementedError
+
     def _curve(self, y):
         steps = (self.weight * (y - self.p))[..., self.order]
         return np.cumsum(steps, axis=-1)[..., self.ends]
 
-    def statistic(self, y):
+    def statistic(self, y: np.ndarray) -> np.ndarray:
         """Statistic of labels (..., n)."""
         return _ratio(self._size(self._curve(y)), self.deviation)
 
-    def estimate(self, y):
+    def estimate(self, y: np.ndarray) -> float:
         """Largest excursion of the mean cumulative difference."""
         return self._size(self._curve(y)) / self.weight.sum()
 
@@ -399,7 +414,7 @@ class KolmogorovSmirnov(_Cumulative):
     def _size(self, curve):
         return np.abs(curve).max(axis=-1)
 
-    def pvalue(self, statistic):
+    def pvalue(self, statistic: float) -> float:
         """P-value of the largest absolute value of Brownian motion."""
         return brownian_maximum_sf(statistic)
 
@@ -412,12 +427,12 @@ class Kuiper(_Cumulative):
     def _size(self, curve):  # the curve starts at 0
         return np.maximum(curve.max(axis=-1), 0) - np.minimum(curve.min(axis=-1), 0)
 
-    def pvalue(self, statistic):
+    def pvalue(self, statistic: float) -> float:
         """P-value of the range of Brownian motion."""
         return brownian_range_sf(statistic)
 
 
-def brownian_maximum_sf(x):
+def brownian_maximum_sf(x: float) -> float:
     """P(max |W(t)| > x) for Brownian motion on [0, 1], by reflection."""
     if x < 0.15:  # 1 up to 1e-23; the series would need many terms
         return 1.0
@@ -425,7 +440,7 @@ def brownian_maximum_sf(x):
     return float(min(1.0, 4 * np.sum((-1.0) ** k * ndtr(-(2 * k + 1) * x))))
 
 
-def brownian_range_sf(x):
+def brownian_range_sf(x: float) -> float:
     """P(max W - min W > x) for Brownian motion on [0, 1] (Feller 1951)."""
     if x < 0.25:
         return 1.0
@@ -439,7 +454,14 @@ def _ratio(deviation, spread):
         return np.where(deviation == 0, 0.0, deviation / spread)
 
 
-def binary_problem(y_true, y_proba, sample_weight, labels, pos_label, name):
+def binary_problem(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    sample_weight: ArrayLike | None,
+    labels: ArrayLike | None,
+    pos_label: Label,
+    name: str,
+) -> Problem:
     """Arguments of a binary test -> `Problem` of two columns."""
     problem = check_problem(
         y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
@@ -455,7 +477,13 @@ def binary_problem(y_true, y_proba, sample_weight, labels, pos_label, name):
     return replace(problem, forecast=np.minimum(problem.forecast, 1))
 
 
-def run_test(test, problem, n_resamples, random_state, n_jobs):
+def run_test(
+    test: Any,
+    problem: Problem,
+    n_resamples: int | None,
+    random_state: RandomState,
+    n_jobs: int | None,
+) -> CalibrationTest:
     """A statistic made from the forecasts of a problem -> `CalibrationTest` of its labels."""
     y = problem.target[:, 1]
     statistic = float(test.statistic(y))

@@ -1,5 +1,9 @@
 """Consistency resampling: a test of calibration by any error function."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 from sklearn.utils import check_random_state
 
@@ -9,21 +13,28 @@ from skcalib.errors import calibration_error
 from skcalib.inference import CalibrationTest, monte_carlo_pvalue
 from skcalib.problem import check_problem
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import ArrayLike
+
+    from skcalib._arguments import Label, RandomState
+
 
 def consistency_test(
-    y_true,
-    y_proba,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    metric=None,
-    n_resamples=500,
-    resample_forecasts=True,
-    random_state=0,
-    sample_weight=None,
-    labels=None,
-    pos_label=None,
-    n_jobs=None,
-    **kwargs,
-):
+    metric: Callable[..., float] | None = None,
+    n_resamples: int = 500,
+    resample_forecasts: bool = True,
+    random_state: RandomState = 0,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+    n_jobs: int | None = None,
+    **kwargs: Any,
+) -> CalibrationTest:
     r"""Consistency resampling (Bröcker and Smith 2007; Vaicenavicius et al. 2019).
 
     If the forecasts are calibrated, labels drawn from them are as good as the true ones. So draw

@@ -12,7 +12,10 @@ too wide by a term of order 1 / n, which matters: rejections of ten calibrated c
 fall to .021 for n = 100. Each function here gives (statistic, p-value).
 """
 
+from __future__ import annotations
+
 from math import exp, sqrt
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy.optimize import brentq
@@ -36,27 +39,36 @@ from skcalib.inference import CalibrationTest, at_least, effective_size
 from skcalib.notions import Canonical
 from skcalib.problem import check_problem
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from skcalib._arguments import KernelLike, Label, NotionLike, RandomState
+    from skcalib.kernels import Kernel
+    from skcalib.notions import Notion
+
 MIN_SAMPLES = 4
 ROUNDING = 1e-12  # of a sum over all pairs, beside its diagonal
 
 
 def kernel_calibration_test(
-    y_true,
-    y_proba,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    kernel=None,
-    statistic="unbiased",
-    notion="canonical",
-    method="auto",
-    block_size=None,
-    n_resamples=500,
-    locations=10,
-    random_state=0,
-    sample_weight=None,
-    labels=None,
-    pos_label=None,
-    n_jobs=None,
-):
+    kernel: KernelLike = None,
+    statistic: Literal["unbiased", "biased", "linear", "block"] = "unbiased",
+    notion: NotionLike = "canonical",
+    method: Literal[
+        "auto", "spectral", "multipliers", "bootstrap", "asymptotic", "embedding"
+    ] = "auto",
+    block_size: int | None = None,
+    n_resamples: int = 500,
+    locations: int | ArrayLike = 10,
+    random_state: RandomState = 0,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+    n_jobs: int | None = None,
+) -> CalibrationTest:
     r"""Test of calibration by the kernel calibration error: whether miscalibration is real.
 
     The hypothesis is that E[Y|S] = S: all classes at once (or what the notion says), every kind of
@@ -189,7 +201,14 @@ def kernel_calibration_test(
     return run_test(h, statistic, method, block_size, n_resamples, rng)
 
 
-def run_test(h, statistic, method, block_size, n_resamples, rng):
+def run_test(
+    h: ResidualKernel,
+    statistic: str,
+    method: str,
+    block_size: int | None,
+    n_resamples: int,
+    rng: np.random.RandomState,
+) -> CalibrationTest:
     """Test of a function h by a law that needs nothing but h."""
     check_statistic(statistic, block_size, len(h))
     method = _check_method(method, statistic)
@@ -281,17 +300,17 @@ STATISTICS = ("biased", "unbiased", "linear")
 
 
 def distribution_free_bound(
-    y_true,
-    y_proba,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    kernel=None,
-    statistic="unbiased",
-    notion="canonical",
-    sample_weight=None,
-    labels=None,
-    pos_label=None,
-    n_jobs=None,
-):
+    kernel: KernelLike = None,
+    statistic: Literal["unbiased", "biased", "linear"] = "unbiased",
+    notion: NotionLike = "canonical",
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+    n_jobs: int | None = None,
+) -> CalibrationTest:
     r"""Upper bound of the p-value of a kernel calibration error, for every n (W19, lemma 2).
 
     With :math:`B = 2 \sup \|k\|`, the largest absolute value of h, an estimate t > 0 is exceeded
@@ -356,7 +375,7 @@ def distribution_free_bound(
     return bound_test(h, kernel, notion, statistic)
 
 
-def check_bounded(statistic, weight):
+def check_bounded(statistic: str, weight: np.ndarray) -> None:
     """Refuse statistics and weights for which no bound is known."""
     if statistic not in STATISTICS:
         names = ", ".join(map(repr, STATISTICS))
@@ -368,7 +387,9 @@ def check_bounded(statistic, weight):
         )
 
 
-def bound_test(h, kernel, notion, statistic):
+def bound_test(
+    h: ResidualKernel, kernel: Kernel, notion: Notion, statistic: str
+) -> CalibrationTest:
     """The record of a bound, from the function h of a sample."""
     value = estimate(h, statistic)
     largest = 2 * kernel.bound()
@@ -378,7 +399,7 @@ def bound_test(h, kernel, notion, statistic):
     return CalibrationTest(value, pvalue, value, f"distribution-free bound, {statistic}")
 
 
-def bound_pvalue(value, n_samples, largest, statistic):
+def bound_pvalue(value: float, n_samples: int, largest: float, statistic: str) -> float:
     """The bound for an estimate, where h is at most `largest` in absolute value."""
     if value <= 0:
         return 1.0
@@ -395,7 +416,13 @@ _ROWS = 1000  # that a spectrum is computed from
 _ENTRIES = 1 << 22  # of the draws that are evaluated at a time
 
 
-def spectral(h, total, diagonal, n_resamples, rng):
+def spectral(
+    h: ResidualKernel,
+    total: float,
+    diagonal: np.ndarray,
+    n_resamples: int,
+    rng: np.random.RandomState,
+) -> tuple[float, float]:
     """Eigenvalues of at most 1,000 rows; the tail of the mixture by numerical inversion."""
     n_samples = len(h)
     rows = h if n_samples <= _ROWS else h.take(rng.choice(n_samples, _ROWS, replace=False))
@@ -406,7 +433,13 @@ def spectral(h, total, diagonal, n_resamples, rng):
     return statistic, chi_square_mixture_sf(statistic, weights)
 
 
-def multipliers(h, total, diagonal, n_resamples, rng):
+def multipliers(
+    h: ResidualKernel,
+    total: float,
+    diagonal: np.ndarray,
+    n_resamples: int,
+    rng: np.random.RandomState,
+) -> tuple[float, float]:
     """The same law from all rows, by simulation."""
     n_samples = len(h)
     statistic = (total - diagonal.sum()) / n_samples
@@ -417,7 +450,13 @@ def multipliers(h, total, diagonal, n_resamples, rng):
     return statistic, _share(draws, statistic, n_resamples)
 
 
-def bootstrap(h, total, diagonal, n_resamples, rng):
+def bootstrap(
+    h: ResidualKernel,
+    total: float,
+    diagonal: np.ndarray,
+    n_resamples: int,
+    rng: np.random.RandomState,
+) -> tuple[float, float]:
     r"""Arcones and Gine's bootstrap of a degenerate U-statistic, which W19 uses.
 
     The statistic is n / (n - 1) SKCE - V with V the mean of h over all pairs, and a draw
@@ -466,7 +505,7 @@ _NEGLIGIBLE = 1e-15
 _UNDERFLOW = -750.0
 
 
-def chi_square_mixture_sf(x, weights):
+def chi_square_mixture_sf(x: float, weights: np.ndarray) -> float:
     r"""Probability that :math:`\sum_l \lambda_l Z_l^2` is at least x, for standard normal Z.
 
     The inversion integral of the Laplace transform,

@@ -4,7 +4,10 @@
 `OutOfFoldSmoother` and `CrossFitted` smooth with models that are fitted on the other folds.
 """
 
+from __future__ import annotations
+
 from functools import partial
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -13,6 +16,12 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from skcalib._parallel import out_of_fold
 from skcalib._validation import mean_one
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from skcalib._arguments import CV, RandomState
+    from skcalib.scores import ProperScore
 
 
 class Smoother(BaseEstimator):
@@ -43,15 +52,17 @@ class Smoother(BaseEstimator):
     projection = False
     refinement = "loss"
 
-    def for_loss(self, score):
+    def for_loss(self, score: ProperScore) -> Smoother:
         """The smoother to use under a proper score: itself, unless one of its choices needs it."""
         return self
 
-    def fit(self, forecast, target, sample_weight=None):
+    def fit(
+        self, forecast: np.ndarray, target: np.ndarray, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Learn from forecasts (n, K) and target values (n, C); return self."""
         raise NotImplementedError
 
-    def smooth(self, values=None):
+    def smooth(self, values: ArrayLike | None = None) -> np.ndarray:
         """Estimate of E[values | forecast] at the fitted forecasts, shape of `values`.
 
         Partitions are projections, kernels leave each sample out, cross-fitted smoothers are out
@@ -59,11 +70,11 @@ class Smoother(BaseEstimator):
         """
         raise NotImplementedError
 
-    def predict(self, forecast):
+    def predict(self, forecast: np.ndarray) -> np.ndarray:
         """Estimate of E[target | forecast] at new forecasts, shape (m, C)."""
         raise NotImplementedError
 
-    def smooth_held_out(self, values=None):
+    def smooth_held_out(self, values: ArrayLike | None = None) -> np.ndarray:
         """As `smooth`, but each estimate leaves out the value of its own sample.
 
         The estimate that the methods "risk" and "cross" of
@@ -175,14 +186,16 @@ class OutOfFoldSmoother(Smoother):
     ``random_state``.
     """
 
-    def fit(self, forecast, target, sample_weight=None):
+    def fit(
+        self, forecast: np.ndarray, target: np.ndarray, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Store forecasts (n, K) and target (n, C); models are fitted when they are needed."""
         self._store(forecast, target, sample_weight)
         self._check_target(self.target_)
-        self._model = None
+        self._model: Any = None
         return self
 
-    def smooth(self, values=None):
+    def smooth(self, values: ArrayLike | None = None) -> np.ndarray:
         """Out-of-fold predictions of `values`."""
         check_is_fitted(self)
         values = self._values(values)
@@ -190,11 +203,11 @@ class OutOfFoldSmoother(Smoother):
         folds = check_folds(self.cv, values, random_state=self.random_state)
         return cross_predict(self.forecast_, values, self.weight_, self._fit_one, folds)
 
-    def smooth_held_out(self, values=None):
+    def smooth_held_out(self, values: ArrayLike | None = None) -> np.ndarray:
         """Identical to `smooth`, which is out of fold."""
         return self.smooth(values)
 
-    def predict(self, forecast):
+    def predict(self, forecast: np.ndarray) -> np.ndarray:
         """Predictions of one model fitted on all samples."""
         check_is_fitted(self)
         if self._model is None:
@@ -248,7 +261,9 @@ class CrossFitted(OutOfFoldSmoother):
     (0.01, 0.006)
     """
 
-    def __init__(self, estimator, cv=None, random_state=0):
+    def __init__(
+        self, estimator: BaseEstimator, cv: CV = None, random_state: RandomState = 0
+    ) -> None:
         self.estimator = estimator
         self.cv = cv
         self.random_state = random_state

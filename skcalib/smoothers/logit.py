@@ -7,7 +7,10 @@ their proportions. The curve corrects confidences that no temperature corrects, 
 reliability curve bends or is not monotone.
 """
 
+from __future__ import annotations
+
 import warnings
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from scipy.linalg import solve
@@ -19,6 +22,11 @@ from skcalib._validation import mean_one
 from skcalib.links import BiasCorrectedTemperature, fit_bias_corrected
 from skcalib.links._base import detection_limit, log_forecast, logistic_regression
 from skcalib.smoothers._base import OutOfFoldSmoother
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from skcalib._arguments import CV, RandomState
 
 _MANY_CLASSES, _PER_CLASS = 20, 20  # classes, and samples per class below which `fit` warns
 
@@ -66,12 +74,14 @@ class LogitSmoother(OutOfFoldSmoother):
     (0.007, 0.006)
     """
 
-    def __init__(self, cv=None, random_state=0, curve=True):
+    def __init__(self, cv: CV = None, random_state: RandomState = 0, curve: bool = True) -> None:
         self.cv = cv
         self.random_state = random_state
         self.curve = curve
 
-    def fit(self, forecast, target, sample_weight=None):
+    def fit(
+        self, forecast: np.ndarray, target: np.ndarray, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Store forecasts (n, K) and target (n, C); models are fitted when they are needed."""
         super().fit(forecast, target, sample_weight)
         n_samples, n_classes = self.forecast_.shape
@@ -146,7 +156,7 @@ class AddedCurve:
     knots_ = values_ = None
     pvalue_ = 1.0
 
-    def fit(self, mapped, target, weight):
+    def fit(self, mapped: np.ndarray, target: np.ndarray, weight: np.ndarray) -> Self:
         """Fit to mapped forecasts (n, K), one-hot targets and weights; return self."""
         weight = mean_one(weight)
         _, reference, odds = _log_odds(mapped)
@@ -168,7 +178,7 @@ class AddedCurve:
             self.knots_, self.values_ = knots, _smooth_curve(odds, hats, hit, weight)
         return self
 
-    def apply(self, mapped):
+    def apply(self, mapped: np.ndarray) -> np.ndarray:
         """Bend mapped forecasts (m, K)."""
         if self.knots_ is None:
             return mapped

@@ -4,7 +4,10 @@
 and `firth` the penalised logistic regression.
 """
 
+from __future__ import annotations
+
 from numbers import Integral
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 from scipy.special import expit, logit
@@ -13,6 +16,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from skcalib.inference import effective_size
 from skcalib.smoothers._base import OutOfFoldSmoother
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from skcalib._arguments import CV, RandomState
 
 #: Quantiles of the scores at which the knots lie (Harrell, table 2.3).
 _PLACES = {3: (0.1, 0.5, 0.9), 4: (0.05, 0.35, 0.65, 0.95), 5: (0.05, 0.275, 0.5, 0.725, 0.95)}
@@ -93,19 +101,25 @@ class SplineSmoother(OutOfFoldSmoother):
     (array([0.28, 0.71]), array([0.38, 0.79]))
     """
 
-    def __init__(self, n_knots="auto", cv=None, random_state=0):
+    def __init__(
+        self, n_knots: int | Literal["auto"] = "auto", cv: CV = None, random_state: RandomState = 0
+    ) -> None:
         self.n_knots = n_knots
         self.cv = cv
         self.random_state = random_state
 
-    def fit(self, forecast, target, sample_weight=None):
+    def fit(
+        self, forecast: np.ndarray, target: np.ndarray, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Store forecasts (n, 2) and target (n, 2); curves are fitted when they are needed."""
         whole = isinstance(self.n_knots, Integral) and not isinstance(self.n_knots, bool)
         if not (self.n_knots == "auto" if not whole else self.n_knots in _PLACES):
             raise ValueError(f"n_knots must be 'auto', 3, 4 or 5, got {self.n_knots!r}.")
         return super().fit(forecast, target, sample_weight)
 
-    def interval(self, forecast, confidence_level=0.95):
+    def interval(
+        self, forecast: np.ndarray, confidence_level: float = 0.95
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Pointwise confidence interval of the curve at new forecasts.
 
         Parameters
@@ -150,10 +164,12 @@ class SplineCurve:
         Their covariance.
     """
 
-    def __init__(self, n_knots):
+    def __init__(self, n_knots: int | Literal["auto"]) -> None:
         self.n_knots = n_knots
 
-    def fit(self, score, label, weight, *, size=None):
+    def fit(
+        self, score: np.ndarray, label: np.ndarray, weight: np.ndarray, *, size: float | None = None
+    ) -> Self:
         """Fit to scores (n,), labels (n,) between 0 and 1 and weights; return self.
 
         `size` is the number of labels that the weights stand for: by default the effective size
@@ -207,11 +223,13 @@ class SplineCurve:
         design = self._basis(t) @ self._whiten
         return t + design @ self.coef_, design
 
-    def __call__(self, forecast):
+    def __call__(self, forecast: np.ndarray) -> np.ndarray:
         p = expit(self._bent(forecast[:, 1])[0])
         return np.column_stack([1 - p, p])
 
-    def interval(self, forecast, confidence_level):
+    def interval(
+        self, forecast: np.ndarray, confidence_level: float
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Limits (m,) of the curve by the delta method on the logit."""
         centre, design = self._bent(forecast[:, 1])
         spread = np.sqrt(np.einsum("ij,jk,ik->i", design, self.covariance_, design))
@@ -225,12 +243,12 @@ class SplineCurve:
 class SplineBasis:
     """1, t and the restricted cubic functions of t (Harrell), in units of the outer knots."""
 
-    def __init__(self, knots):
+    def __init__(self, knots: np.ndarray) -> None:
         self.start = knots[0] if len(knots) else 0.0
         self.unit = knots[-1] - knots[0] if len(knots) else 1.0
         self.knots = (knots - self.start) / self.unit
 
-    def __call__(self, t):
+    def __call__(self, t: np.ndarray) -> np.ndarray:
         """Columns (m, p) at t (m,)."""
         at, knots = (t - self.start) / self.unit, self.knots
         columns = [np.ones(len(t))]
@@ -245,7 +263,9 @@ class SplineBasis:
         return np.column_stack(columns)
 
 
-def firth(design, label, weight, offset, prior):
+def firth(
+    design: np.ndarray, label: np.ndarray, weight: np.ndarray, offset: np.ndarray, prior: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Logistic regression with Jeffreys' prior -> coefficients and their covariance.
 
     Fisher scoring with backtracking on the penalised likelihood. `offset` is added to the linear

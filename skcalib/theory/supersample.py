@@ -1,7 +1,10 @@
 """Refits on halves of a supersample: the gap between training and test error (F24)."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from math import log
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.base import clone
@@ -25,6 +28,20 @@ from skcalib.estimators._response import classifier_proba, fit_rows
 from skcalib.notions import Auto
 from skcalib.recalibration._base import align_columns
 from skcalib.theory.bounds import BIN_RULES, LOG2, STRATEGIES
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from pandas import DataFrame
+    from sklearn.base import BaseEstimator
+
+    from skcalib._arguments import (
+        BinCount,
+        Label,
+        MatrixLike,
+        RandomState,
+        ResponseMethod,
+        Strategy,
+    )
 
 NOTE = (
     "A plug-in estimate from k draws cannot exceed ln k, whatever the information is, and is no "
@@ -88,11 +105,11 @@ class SupersampleEvaluation:
     fcmi: InformationEstimate
 
     @property
-    def gap(self):
+    def gap(self) -> np.ndarray:
         """Test error minus training error of each draw, shape (S, k)."""
         return self.test_error - self.train_error
 
-    def to_frame(self):
+    def to_frame(self) -> DataFrame:
         """One row per draw; needs pandas.
 
         Returns
@@ -108,21 +125,21 @@ class SupersampleEvaluation:
 
 
 def evaluate_supersample(
-    estimator,
-    X,
-    y,
+    estimator: BaseEstimator,
+    X: MatrixLike,
+    y: ArrayLike,
     *,
-    n_supersamples=5,
-    n_draws=10,
-    n_pairs=None,
-    n_bins="auto",
-    strategy="uniform",
-    response_method="auto",
-    pos_label=None,
-    random_state=0,
-    n_jobs=None,
-    verbose=0,
-):
+    n_supersamples: int = 5,
+    n_draws: int = 10,
+    n_pairs: int | None = None,
+    n_bins: BinCount = "auto",
+    strategy: Strategy = "uniform",
+    response_method: ResponseMethod = "auto",
+    pos_label: Label = None,
+    random_state: RandomState = 0,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+) -> SupersampleEvaluation:
     r"""Train on random halves of supersamples, and evaluate the ECE on both halves (F24).
 
     A supersample is n pairs of rows, drawn without replacement from the data. A draw chooses one

@@ -9,7 +9,7 @@ import pytest
 
 from skcalib import CalibrationReport, ComparisonReport
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
-from skcalib.report import blocks
+from skcalib.report import rendering as blocks
 
 EVIL = "<script>alert('x')</script> & \"$\\frac\" $x"
 
