@@ -148,7 +148,11 @@ class CalibrationErrorEstimator(ClassifierInspector):
         self.random_state = random_state
 
     def fit(
-        self, X: MatrixLike, y: ArrayLike | Problem, sample_weight: ArrayLike | None = None, **fit_params: Any
+        self,
+        X: MatrixLike,
+        y: ArrayLike | Problem,
+        sample_weight: ArrayLike | None = None,
+        **fit_params: Any,
     ) -> Self:
         """Estimate the calibration error on (X, y).
 
