@@ -15,9 +15,9 @@ from sklearn.linear_model import LogisticRegression
 
 import skcalib
 from skcalib import datasets, kernels, notions, scores, smoothers, testing
-from skcalib._validation import check_y, unique_labels
 from skcalib.grouping import differences_at_equal_scores
 from skcalib.kernels import median_distance
+from skcalib.problem import check_problem
 from skcalib.regression import (
     dawid_sebastiani_score,
     kernel_calibration_error_gaussian,
@@ -33,6 +33,17 @@ def public_names():
     """Public names of the root and of the building blocks, with what they name."""
     names = {name: getattr(skcalib, name) for name in skcalib.__all__}
     return names | {name: getattr(block, name) for block in BLOCKS for name in block.__all__}
+
+
+def others(module, base, listed, *, abstract=()):
+    """Default instances of the public classes of a kind that a list of instances lacks.
+
+    A new class is then held to the laws as soon as it is public; what cannot be made without
+    arguments fails here until the list has an instance.
+    """
+    known = {base, *abstract, *(type(one) for one in listed)}
+    classes = filter(inspect.isclass, (getattr(module, name) for name in module.__all__))
+    return [one() for one in classes if issubclass(one, base) and one not in known]
 
 
 #: Warnings of our own that say something about a forecast; anything else is a failure.
@@ -64,7 +75,8 @@ class Recipe:
 
     ``takes`` is "forecast" (y, P), "two forecasts" (y, P, Q), "features" (y, P, X) or "moments"
     (y, mean, variance). ``order`` tells that the result depends on the order of the rows by
-    definition, ``infinite`` that infinity is a documented answer to valid input.
+    definition, ``infinite`` that infinity is a documented answer to valid input,
+    ``one_row`` that a single row is enough (for displays; see ONE_IS_ENOUGH of `test_inputs`).
     """
 
     function: Callable
@@ -72,6 +84,7 @@ class Recipe:
     binary: bool = False
     infinite: bool = False
     order: bool = False
+    one_row: bool = False
     options: dict = field(default_factory=dict)
 
     def __str__(self):
@@ -127,7 +140,7 @@ def _stream(**parameters):
     """The door of a stream, whose answers are read off: all rows, and the same from elsewhere."""
 
     def call(y_true, y_proba, *, sample_weight=None, labels=None):
-        known = unique_labels(check_y(y_true)) if labels is None else labels
+        known = check_problem(y_true, y_proba).classes if labels is None else labels
         parts = [skcalib.IncrementalReliability(known, **parameters) for _ in range(2)]
         for part in parts:
             part.partial_fit(y_true, y_proba, sample_weight=sample_weight)
@@ -276,6 +289,7 @@ def _display_recipes():
         {"strategy": "kernel", "band": None},
         {"strategy": "uniform", "band": "confidence", "notion": "top_label"},
         infinite=True,
+        one_row=True,
         order=True,
     )
     small = {"n_repeats": 2}
@@ -321,7 +335,7 @@ SIMULATORS = [getattr(datasets, name) for name in datasets.__all__]
 BESIDE = {"IncrementalReliability", "differences_at_equal_scores", "median_distance"}
 
 #: For those who add a score, a smoother, ...: `test_testing` and `test_links` feed them instances.
-FOR_EXTENDERS = {*testing.__all__, "fit_link"}
+FOR_EXTENDERS = {*testing.__all__, "fit_link", "fit_bias_corrected"}
 
 #: Public, but fed with classifiers; the suites of estimators hold them to the same rules.
 WITH_CLASSIFIERS = {"evaluate_supersample": "tests/theory/test_generalization.py"}

@@ -4,8 +4,10 @@ from dataclasses import FrozenInstanceError, dataclass, replace
 
 import numpy as np
 import pytest
+from public_functions import others
 from scipy.spatial.distance import cdist
 
+from skcalib import kernels
 from skcalib.kernels import (
     METRICS,
     Euclidean,
@@ -31,6 +33,7 @@ SCALAR = [
     LaplacianKernel() * GaussianKernel(0.1) * 3,
     MatrixKernel(GaussianKernel()),
 ]
+EVERY = [*SCALAR, *others(kernels, Kernel, SCALAR)]
 MATRIX = [[2.0, 1.0, 0.0], [1.0, 2.0, 0.0], [0.0, 0.0, 0.0]]
 THREE_CLASSES = [
     MatrixKernel(LaplacianKernel(), MATRIX),
@@ -55,7 +58,7 @@ class Linear(Kernel):
 # --- laws -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kernel", [*SCALAR, Linear(), Linear() * LAPLACIAN], ids=repr)
+@pytest.mark.parametrize("kernel", [*EVERY, Linear(), Linear() * LAPLACIAN], ids=repr)
 def test_laws(kernel):
     check_kernel(kernel)
 

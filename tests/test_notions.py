@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from public_functions import others
 
 from skcalib import (
     calibration_error,
@@ -10,9 +11,10 @@ from skcalib import (
     integrated_calibration_index,
     kernel_calibration_error,
     ks_calibration_error,
+    notions,
     proper_calibration_error,
 )
-from skcalib.notions import Auto, Canonical, ClassGroups, Classwise, TopK, TopLabel
+from skcalib.notions import Auto, Canonical, ClassGroups, Classwise, Notion, TopK, TopLabel
 from skcalib.testing import check_notion
 
 NOTIONS = [
@@ -29,6 +31,7 @@ NOTIONS = [
     ClassGroups([[1]]),
     ClassGroups([[0, 3], [1, 9]]),
 ]
+EVERY = [*NOTIONS, *others(notions, Notion, NOTIONS)]
 FORECAST = np.array([[0.1, 0.2, 0.4, 0.3], [0.4, 0.4, 0.1, 0.1], [0, 0, 0, 1.0]])
 LABELS = np.eye(4)[[3, 1, 3]]
 
@@ -37,7 +40,7 @@ def images(notion, forecast=FORECAST, target=LABELS):
     return list(notion.problems(forecast, target))
 
 
-@pytest.mark.parametrize("notion", NOTIONS, ids=repr)
+@pytest.mark.parametrize("notion", EVERY, ids=repr)
 def test_laws(notion):
     check_notion(notion)
 

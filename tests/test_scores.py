@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from public_functions import others
 from scipy.integrate import quad
 from scipy.special import softmax
 from scipy.stats import entropy, norm
 from sklearn.metrics import brier_score_loss, log_loss
 
-from skcalib._validation import look_up
+from skcalib import proper_calibration_error, scores
 from skcalib.scores import (
-    SCORES,
     Brier,
     DawidSebastiani,
     Divergence,
@@ -26,10 +26,12 @@ from skcalib.scores import (
 from skcalib.testing import check_score
 
 PROPER = [Brier(), LogLoss(), Spherical()]
+#: Every public score, also one that is added tomorrow.
+EVERY = [*PROPER, *others(scores, ProperScore, PROPER)]
 DISTANCES = [TotalVariation(), Lp(1), Lp(2), Lp(3), Lp(1.5)]
 
 
-@pytest.mark.parametrize("score", [*PROPER, DawidSebastiani()], ids=repr)
+@pytest.mark.parametrize("score", EVERY, ids=repr)
 def test_laws(score):
     check_score(score)
     check_score(score, n_classes=(2, 10), random_state=7)
@@ -260,7 +262,7 @@ def test_declared_facts():
 @pytest.mark.parametrize("wrong", ["Brier", "l2", None, Brier, TotalVariation(), 3, ["brier"]])
 def test_one_message_for_every_unknown_loss(wrong):
     with pytest.raises(ValueError, match="loss must be one of 'brier', 'log', 'spherical' or a"):
-        look_up(wrong, SCORES, "loss", kind=ProperScore)
+        proper_calibration_error([0, 1], [0.2, 0.8], loss=wrong)
 
 
 @settings(deadline=None, max_examples=40)

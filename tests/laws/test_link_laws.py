@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from public_functions import others
 
+from skcalib import links
 from skcalib.links import (
     BetaMap,
     BiasCorrectedTemperature,
@@ -36,6 +38,7 @@ LINKS = [
     BetaMap("ab"),
     QuadraticMap(),
 ]
+LINKS += others(links, Link, LINKS, abstract=(links.BinaryMap,))
 names = [type(link).__name__ + str(i) for i, link in enumerate(LINKS)]
 
 

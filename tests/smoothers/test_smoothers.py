@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 import pytest
+from public_estimators import ABSTRACT
+from public_functions import others
 from sklearn.base import clone
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LinearRegression, LogisticRegression
@@ -13,6 +15,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import LinearSVC
 
+from skcalib import smoothers
 from skcalib.recalibration import BiasCorrectedTemperatureScaling
 from skcalib.smoothers import (
     CrossFitted,
@@ -22,6 +25,7 @@ from skcalib.smoothers import (
     LogitSmoother,
     NearestNeighborsSmoother,
     QuantileBins,
+    Smoother,
     SplineSmoother,
     UniformBins,
 )
@@ -50,6 +54,9 @@ CROSS_FITTED = [
     CrossFitted(GaussianNB()),
     CrossFitted(LogisticRegression(C=0.1), cv=3),
 ]
+LISTED = [*PARTITIONS, IsotonicSmoother(), *LEAVE_ONE_OUT, *CROSS_FITTED]
+#: Every public smoother, also one that is added tomorrow.
+EVERY = [*LISTED, *others(smoothers, Smoother, LISTED, abstract=ABSTRACT)]
 #: Eight forecasts of two classes with a tie, exact 0 and 1, and labels of both classes.
 P8 = np.array([0.0, 0.1, 0.25, 0.25, 0.4, 0.6, 0.85, 1.0])
 Y8 = np.array([0.0, 0, 1, 0, 1, 0, 1, 1])
@@ -63,9 +70,7 @@ def one_hot(y, n_classes):
     return np.eye(n_classes)[y]
 
 
-@pytest.mark.parametrize(
-    "smoother", [*PARTITIONS, IsotonicSmoother(), *LEAVE_ONE_OUT, *CROSS_FITTED], ids=repr
-)
+@pytest.mark.parametrize("smoother", EVERY, ids=repr)
 def test_laws(smoother):
     check_smoother(smoother)
 
