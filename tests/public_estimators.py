@@ -13,7 +13,7 @@ from public_functions import public_names
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from skcalib import (
     BiasCorrectedTemperatureScaling,
@@ -35,8 +35,7 @@ from skcalib import (
     VarianceScaling,
     VectorScaling,
 )
-from skcalib._validation import check_y
-from skcalib.recalibration._base import Recalibrator
+from skcalib.recalibration import Recalibrator
 from skcalib.smoothers import CrossFitted, OutOfFoldSmoother, PartitionSmoother, Smoother
 
 #: Bases of smoothers, which do nothing by themselves.
@@ -68,7 +67,7 @@ class Simplex:
             return super().fit(X, y, sample_weight)
         X = self._features(X, reset=True)
         names = getattr(self, "feature_names_in_", None)
-        classes = np.unique(check_y(y, name="y"))
+        classes = np.unique(check_array(y, ensure_2d=False, dtype=None, input_name="y"))
         if len(classes) < 2:
             raise ValueError("Only one class: the columns of X would have no meaning.")
         rng = np.random.default_rng(0)

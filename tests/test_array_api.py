@@ -8,7 +8,6 @@ import sklearn
 from conftest import make_forecasts
 from public_estimators import RECALIBRATORS, quick
 from public_functions import FORECASTS, numbers, only_own_warnings
-from scipy.sparse import csr_array
 from sklearn.exceptions import ConvergenceWarning
 
 from skcalib import (
@@ -26,7 +25,6 @@ from skcalib import (
     score_decomposition,
     simplex_calibration_error,
 )
-from skcalib._validation import to_numpy
 from skcalib.scores import Brier, LogLoss, Spherical
 
 LIBRARIES = ("array_api_strict", "torch")
@@ -239,15 +237,6 @@ def test_dispatch_changes_nothing(asarray, multiclass, monkeypatch):
         assert type(found) is np.ndarray
     finally:
         context.__exit__(None, None, None)
-
-
-def test_what_is_no_tensor_passes():
-    frame = pytest.importorskip("pandas").DataFrame({"a": [0.5]})
-    array = np.ones(2)
-    for value in (None, [0.1, 0.9], "text", array, array.view(np.ma.MaskedArray), frame):
-        assert to_numpy(value, name="x") is value
-    sparse = csr_array(np.eye(2))
-    assert to_numpy(sparse, name="x") is sparse
 
 
 class OnlyDLPack:

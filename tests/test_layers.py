@@ -197,6 +197,52 @@ def test_importing_the_library_does_not_import_matplotlib():
     assert done.stdout.strip() == "False"
 
 
+#: Private modules that tests may import: algorithms whose numbers no public name shows exactly.
+MAY_IMPORT = {
+    "displays/test_grouping_display.py": ("displays._regions",),  # titles of given numbers
+    "displays/test_probability_scale.py": ("displays._probability_scale",),  # scales of an axis
+    "displays/test_reliability_display.py": ("displays._curves",),  # 2,000 curves, undrawn
+    "error_intervals/test_error_intervals.py": ("error_intervals._norms",),  # laws of the limits
+    "grouping/test_grouping_equal_scores.py": ("grouping._candidates", "grouping._statistics"),
+    "laws/test_formulas_grouping.py": ("grouping._fit",),  # formulas, for mutation testing
+    "recalibration/test_recalibration.py": ("links._base",),  # logits below single precision
+    "smoothers/test_beta_kernel.py": ("smoothers._dirichlet",),  # fast sums against plain ones
+    "smoothers/test_canonical_kernel.py": ("smoothers._dirichlet",),
+    "smoothers/test_spline.py": ("displays._curves",),  # refits that a band sums up
+    "test_column_names.py": ("_column_names",),  # what a name says of its class
+    "test_formatting.py": ("_formatting",),  # decimals of given numbers
+    "test_validation.py": ("_validation",),  # every container, once
+    "report/test_report.py": ("_validation",),  # how often forecasts are validated
+}
+
+
+def private_imports(source):
+    """Private modules of ours that a source imports, without the name of the library."""
+    found = set()
+    for path, _ in imports(source, "tests", is_package=False):
+        module = resolve(path, SOURCES).removeprefix("skcalib.")
+        parts = module.split(".")
+        places = [i for i, part in enumerate(parts) if part[0] == "_" and part[:2] != "__"]
+        if path.startswith("skcalib.") and places:
+            found.add(".".join(parts[: places[0] + 1]))
+    return found
+
+
+def test_tests_reach_through_public_names():
+    tests = Path(__file__).parent
+    found = {
+        path.relative_to(tests).as_posix(): tuple(sorted(private_imports(path.read_text("utf-8"))))
+        for path in tests.rglob("*.py")
+    }
+    assert {name: modules for name, modules in found.items() if modules} == MAY_IMPORT
+
+
+def test_private_imports_are_found():
+    source = "from skcalib._validation import f\nfrom skcalib import _formatting, scores\n"
+    source += "def f():\n    import skcalib.smoothers._dirichlet.beta\nimport skcalib.__main__"
+    assert private_imports(source) == {"_validation", "_formatting", "smoothers._dirichlet"}
+
+
 def test_no_cycles():
     graph = {}
     for module, path in SOURCES.items():

@@ -4,13 +4,21 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.dummy import DummyClassifier
+from sklearn.naive_bayes import GaussianNB
 
-from skcalib import ComparisonReport, consistency_test, kernel_calibration_error
+from skcalib import (
+    CalibrationErrorEstimator,
+    ComparisonReport,
+    RecalibratedClassifierCV,
+    calibration_improvement,
+    consistency_test,
+    kernel_calibration_error,
+)
 from skcalib.datasets import make_tempered_simplex
-from skcalib.estimators._response import align_classes
 from skcalib.io import read_predictions
 from skcalib.kernels import GaussianKernel, LaplacianKernel
-from skcalib.recalibration._base import recalibrated_proba
 from skcalib.significance import CalibrationTest
 
 DATA = make_tempered_simplex(60, 3, random_state=0)
@@ -33,18 +41,31 @@ def test_levels_of_tests_lie_between_0_and_1():
 def test_a_foreign_recalibrator_that_loses_rows_is_refused():
     foreign = SimpleNamespace(predict_proba=lambda proba: proba[:-1], classes_=np.arange(3))
     with pytest.raises(ValueError, match=r"has shape \(59, 3\), but 60 samples of 3 classes"):
-        recalibrated_proba(foreign, DATA.y_proba, np.arange(3))
+        calibration_improvement(DATA.y, DATA.y_proba, foreign)
+
+
+class OneClass(ClassifierMixin, BaseEstimator):
+    """A foreign recalibrator that has learned a single class, whatever it was fitted to."""
+
+    def fit(self, X, y):
+        self.classes_ = np.array([1])
+        return self
+
+    def predict_proba(self, X):
+        return np.ones((len(X), 1))
 
 
 def test_a_foreign_recalibrator_of_one_class_is_certain():
-    foreign = SimpleNamespace(predict_proba=lambda proba: proba, classes_=np.array([1]))
-    found = recalibrated_proba(foreign, DATA.y_proba, np.arange(3))
+    model = RecalibratedClassifierCV(GaussianNB(), OneClass()).fit(DATA.y_proba, DATA.y)
+    found = model.predict_proba(DATA.y_proba)
     np.testing.assert_array_equal(found, np.tile([0.0, 1.0, 0.0], (60, 1)))
 
 
 def test_one_class_alone_is_nothing_to_assess():
+    X = np.zeros((2, 1))
+    alone = DummyClassifier().fit(X, ["a", "a"])
     with pytest.raises(ValueError, match="hold the single class 'a'"):
-        align_classes(np.ones((2, 1)), np.array(["a"]), np.array(["a", "a"]))
+        CalibrationErrorEstimator(alone).fit(X, ["a", "a"])
 
 
 def test_parquet_without_pandas_is_refused(tmp_path, monkeypatch):

@@ -19,7 +19,7 @@ from skcalib import (
     consistency_test,
     proper_calibration_error,
 )
-from skcalib._validation import ROW_SUM_TOLERANCE, check_proba, check_weight, check_y
+from skcalib._validation import ROW_SUM_TOLERANCE, check_proba, check_weight, check_y, to_numpy
 from skcalib.problem import check_problem, event_last
 
 Y = np.array([0, 1, 1, 2, 0, 2])
@@ -565,3 +565,12 @@ def test_frames_whose_columns_are_the_classes_in_another_order():
     plain = check_problem(["a", "b"], frame[["a", "b"]])
     assert plain.target.tolist() == [[1, 0], [0, 1]]
     check_problem(["a", "b"], frame.set_axis(["no", "yes"], axis=1))
+
+
+def test_what_is_no_tensor_passes():
+    frame = pd.DataFrame({"a": [0.5]})
+    array = np.ones(2)
+    for value in (None, [0.1, 0.9], "text", array, array.view(np.ma.MaskedArray), frame):
+        assert to_numpy(value, name="x") is value
+    sparse = csr_array(np.eye(2))
+    assert to_numpy(sparse, name="x") is sparse

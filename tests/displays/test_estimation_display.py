@@ -20,16 +20,32 @@ from sklearn.svm import LinearSVC
 from skcalib import (
     EstimationDisplay,
     calibration_error,
+    calibration_upper_bound,
+    kernel_calibration_error,
     ks_calibration_error,
     proper_calibration_error,
     root_brier_score,
 )
 from skcalib.datasets import make_logistic_scores, make_tempered_simplex
-from skcalib.displays._subsamples import ERRORS
 from skcalib.notions import Classwise
 
 draw = EstimationDisplay.from_predictions
 ECE = {"strategy": "uniform", "n_bins": 15}
+DEBIASED = {"norm": "l2", "squared": True, "debiased": True}
+#: What the names stand for; all but the first and "ks" are squares, of which the root is drawn.
+ERRORS = {
+    "ece": partial(calibration_error, **ECE),
+    "debiased": partial(calibration_error, **DEBIASED, **ECE),
+    "ks": ks_calibration_error,
+    "proper": proper_calibration_error,
+    "kernel": kernel_calibration_error,
+    "rbs": calibration_upper_bound,
+}
+
+
+def drawn_value(name, value):
+    """An error in units of a probability: the root of a square, with its sign."""
+    return value if name in ("ece", "ks") else np.sign(value) * np.sqrt(np.abs(value))
 
 
 @pytest.fixture(autouse=True)
@@ -51,8 +67,8 @@ def world():
 def test_the_last_point_is_the_error_of_all_samples(name, world):
     y, proba = world.y[:800], world.y_proba[:800]
     (curve,) = draw(y, proba, errors=name, n_repeats=3).curves
-    value = ERRORS[name].function(y, proba, notion="top_label")
-    assert curve.mean[-1] == pytest.approx(ERRORS[name].units(value), rel=1e-12)
+    value = drawn_value(name, ERRORS[name](y, proba))
+    assert curve.mean[-1] == pytest.approx(value, rel=1e-12)
     assert curve.low[-1] == curve.high[-1] == curve.mean[-1] and curve.size[-1] == 800
     assert np.all(curve.low <= curve.high) and len(curve.size) == 9 and curve.size[0] == 80
 
@@ -81,22 +97,21 @@ def test_subsamples_are_rows_without_replacement_and_shared_by_all_errors():
 def test_squares_are_averaged_before_the_root_is_taken(world):
     (curve,) = draw(world.y, world.posterior, errors="debiased", sample_sizes=[150]).curves
     squared = draw(
-        world.y, world.posterior, errors={"x": ERRORS["debiased"].function}, sample_sizes=[150]
+        world.y, world.posterior, errors={"x": ERRORS["debiased"]}, sample_sizes=[150]
     ).curves[0]
     assert curve.mean == pytest.approx(np.sign(squared.mean) * np.sqrt(np.abs(squared.mean)))
     assert squared.low < 0 and curve.low == pytest.approx(-np.sqrt(-squared.low))
-    assert ERRORS["ece"].units(-0.25) == -0.25 and ERRORS["proper"].units(-0.25) == -0.5
 
 
 def test_a_notion_is_for_the_errors_of_the_table(world):
     y, proba = world.y[:300], world.y_proba[:300]
     for notion in ("classwise", Classwise()):
         display = draw(y, proba, errors=list(ERRORS), notion=notion, n_repeats=1)
-        for curve, error in zip(display.curves, ERRORS.values(), strict=True):
-            value = error.function(y, proba, notion="classwise")
-            assert curve.mean[-1] == pytest.approx(error.units(value), rel=1e-12)
-    own = draw(y, proba, errors=root_brier_score, n_repeats=1).curves[0]
-    assert own.mean[-1] == pytest.approx(root_brier_score(y, proba), rel=1e-12)
+        for curve, (name, error) in zip(display.curves, ERRORS.items(), strict=True):
+            value = drawn_value(name, error(y, proba, notion="classwise"))
+            assert curve.mean[-1] == pytest.approx(value, rel=1e-12)
+    rbs = draw(y, proba, errors="rbs", n_repeats=1).curves[0]
+    assert rbs.mean[-1] == pytest.approx(root_brier_score(y, proba), rel=1e-12)
 
 
 def test_the_ece_of_calibrated_forecasts_falls_and_the_root_brier_score_does_not(world):

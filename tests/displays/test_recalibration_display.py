@@ -42,7 +42,6 @@ from skcalib import (
     VectorScaling,
 )
 from skcalib.datasets import make_tempered_simplex
-from skcalib.displays._base import UNCHANGED
 
 draw = RecalibrationDisplay.from_recalibrator
 overlay = RecalibrationDisplay.from_recalibrators
@@ -212,7 +211,7 @@ def test_overlays_have_names_and_colours(two):
         "a\ninjective, keeps the order of classes",
         "b\ninjective, may change the predicted class",
         "c\nnot injective, may change the predicted class",
-        UNCHANGED,
+        "Unchanged",
     ]
     assert display.ax_hist_ is not None and display.ref_line_ in display.ax_.lines
 
@@ -267,7 +266,7 @@ def test_a_panel_of_points_for_each_class(three):
     assert len(display.ax_hist_) == len(display.ref_line_) == 3
     assert texts(display) == [
         "MatrixScaling\ninjective, may change the predicted class",
-        UNCHANGED,
+        "Unchanged",
     ]
 
 
@@ -376,7 +375,7 @@ def test_folds_share_a_colour_and_an_entry(cancer):
         assert_allclose(line.get_ydata(), curve_of(one, line.get_xdata()), **ROUNDING)
     assert texts(display) == [
         "TemperatureScaling (3 folds)\ninjective, keeps the order of classes",
-        UNCHANGED,
+        "Unchanged",
     ]
 
 

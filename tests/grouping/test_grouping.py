@@ -29,7 +29,6 @@ from sklearn.utils.validation import check_consistent_length
 from test_tree import rule_holds
 
 from skcalib import GroupingLossEstimator
-from skcalib._arguments import resolve_smoother as default_smoother
 from skcalib.datasets import LINKS, make_grouping_problem
 from skcalib.grouping import estimator as estimator_module
 from skcalib.grouping.partition import (
@@ -44,7 +43,7 @@ from skcalib.grouping.partition import (
 from skcalib.inference import clopper_pearson
 from skcalib.notions import ClassGroups, Classwise, Notion, TopK
 from skcalib.scores import Brier, LogLoss, Spherical
-from skcalib.smoothers import LevelSets, MedianCells
+from skcalib.smoothers import LevelSets, LogitSmoother, MedianCells
 from skcalib.testing import check_smoother
 from skcalib.tower import expected_divergence
 
@@ -526,7 +525,7 @@ def test_records_by_hand(data):
         data.X, data.y, y_proba=score, regions=regions
     )
     bins = level_sets(pairs(score), 3, "quantile")
-    smoother = default_smoother(None).for_loss(Brier())
+    smoother = LogitSmoother().for_loss(Brier())
     curve = smoother.fit(pairs(score), pairs(data.y)).smooth_held_out()[:, 1]
     assert len(estimator.regions_) == 6
     noise = {}

@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.cluster import KMeans
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.model_selection import StratifiedKFold
 from sklearn.tree import DecisionTreeClassifier
 
 from skcalib.grouping._fit import (
@@ -49,7 +50,6 @@ from skcalib.grouping.regions import permutation_pvalue, region_table
 from skcalib.inference import bonferroni
 from skcalib.scores import Brier, LogLoss, Spherical
 from skcalib.smoothers import QuantileBins
-from skcalib.smoothers._base import check_folds
 
 SCORES = [Brier(), LogLoss(), Spherical()]
 
@@ -1147,9 +1147,11 @@ def test_one_problem_with_a_model(score):
     problem = problem_of()
     found = fit_risk(problem, score, QuantileBins(4), LinearRegression(), OPTIONS, 0)
     curve = QuantileBins(4).fit(problem.forecast, problem.target, problem.weight).smooth_held_out()
+    labels = problem.target.argmax(axis=1)
+    folds = list(StratifiedKFold(3, shuffle=True, random_state=0).split(labels, labels))
     terms = risk_terms(
         score, problem.features, problem.forecast, problem.target, curve, problem.weight,
-        model=LinearRegression(), folds=check_folds(3, problem.target, random_state=0),
+        model=LinearRegression(), folds=folds,
     )  # fmt: skip
     share = problem.weight / problem.weight.sum()
     bound = share @ terms.differences

@@ -22,19 +22,8 @@ from skcalib import (
     problem,
     proper_calibration_error,
 )
-from skcalib._formatting import (
-    interval,
-    nonnegative,
-    number,
-    numbers,
-    points,
-    points_between,
-    rate_interval,
-    rates,
-)
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
 from skcalib.estimators.selection import default_candidates
-from skcalib.inference import MeanInterval
 from skcalib.report import analysis
 from skcalib.report.findings import noted
 from skcalib.report.report import _kind
@@ -332,37 +321,6 @@ def test_labels_may_come_as_strings_numbers_or_booleans():
         found = shown.findings.error("brier", "canonical").calibration.estimate
         assert found == pytest.approx(error, abs=2e-4)
         json.dumps(shown.to_dict())
-
-
-def test_numbers_have_the_decimals_of_their_error():
-    assert number(0.123456, 0.0123) == "0.123"
-    assert number(0.123456, 0.000123) == "0.12346"
-    assert number(-0.0001, 0.01) == "0.000"  # no minus before a zero
-    assert [number(v) for v in (np.inf, -np.inf, 0.0)] == ["infinite", "-infinite", "0.000"]
-    assert [points(v) for v in (0.031, -0.31, 4e-4)] == ["3.1 points", "31 points", "0.04 points"]
-    assert points_between(0.031, 0.31) == "3.1 to 31"
-    assert rates(0.355, 0.053) == ["35.5 %", "5.3 %"]
-    assert rates(0.995, 0.996) == ["99.50 %", "99.60 %"]
-    assert rates(0.0, 1.0) == ["0.0 %", "100.0 %"]
-    assert rate_interval(0.01234, 0.5, 0.1, 0.2) == "[1.2, 50.0]"
-    assert numbers(0.2221, 0.1287) == ["0.222", "0.129"]
-    assert numbers(0.00012, 0.00015) == ["0.00012", "0.00015"]
-    assert numbers(np.inf, 0.5) == ["infinite", "0.500"]
-
-
-def test_what_cannot_be_negative_is_shown_so():
-    assert nonnegative(MeanInterval(-0.0138, -0.0261, -0.0015, 0.006)) == (
-        "none detected (upper limit 0.0123)"
-    )
-    assert nonnegative(MeanInterval(-0.001, -0.02, 0.018, 0.01)) == (
-        "none detected (upper limit 0.019)"
-    )
-    assert nonnegative(MeanInterval(0.01, -0.01, 0.03, 0.01)) == "0.010 [0.000, 0.030]"
-
-
-def test_numbers_of_a_finding():
-    finding = report(300).findings.accuracy
-    assert interval(finding).startswith(number(finding.estimate, finding.standard_error) + " [")
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
