@@ -20,7 +20,7 @@ from skcalib.testing import check_recalibrator
 # The share of the forecast in the mixture is the one of least Brier score, which is quadratic.
 
 
-class Shrinkage(Recalibrator):
+class FrequencyMixture(Recalibrator):
     """A mixture of the forecast and the label frequencies."""
 
     def __init__(self, *, input="proba", loss="brier", labels=None):
@@ -43,19 +43,19 @@ class Shrinkage(Recalibrator):
 # %%
 # The line of test: probabilities row by row, weights, names of classes, and true declarations.
 
-check_recalibrator(Shrinkage())
+check_recalibrator(FrequencyMixture())
 
 # %%
 # It is a transformer and a classifier like any other.
 
 train = make_tempered_simplex(300, 2, random_state=0)
 test = make_tempered_simplex(4000, 2, random_state=1)
-shrinkage = Shrinkage().fit(train.y_proba, train.y)
-print(f"share of the forecast: {shrinkage.share_:.2f}")
-print(calibration_improvement(test.y, test.y_proba, shrinkage, loss="brier"))
+mixture = FrequencyMixture().fit(train.y_proba, train.y)
+print(f"share of the forecast: {mixture.share_:.2f}")
+print(calibration_improvement(test.y, test.y_proba, mixture, loss="brier"))
 
 # %%
 # Its map has a slope below one: forecasts near 0 and 1 are moderated.
 
-RecalibrationDisplay.from_recalibrator(shrinkage)
+RecalibrationDisplay.from_recalibrator(mixture)
 plt.show()

@@ -1,0 +1,282 @@
+"""Add a score, a smoother, a recalibrator, a display, ... to a copy of skcalib, and run the laws.
+
+    python doc/extend/add_one_of_each.py            # everything
+    python doc/extend/add_one_of_each.py score      # one of them
+
+The classes are those of ``examples/extend/add_a_*.py``. Each becomes a part of a fresh copy of the
+working tree as a contributor would add it: the class, its name among the public ones, a line of
+documentation, and a line of test where the tests do not find it by themselves. Then the laws and
+the tests that public names are complete run in the copy. The table says what was added, and what
+passed; the exit status is 1 if anything failed.
+"""
+
+import ast
+import importlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))
+LEFT_OUT = (".*", "__pycache__", "_build", "generated", "auto_examples")
+#: Layers, lists of public names and their pages, tables that the suites of tests run over.
+COMPLETE = [
+    "tests/test_layers.py::test_every_module_has_a_layer",
+    "tests/test_layers.py::test_imports",
+    "tests/test_layers.py::test_no_cycles",
+    "tests/test_root.py",
+    "tests/test_documentation.py::test_every_public_name_is_in_the_reference",
+    "tests/test_documentation.py::test_every_name_in_the_reference_exists",
+    "tests/test_conformance.py::test_no_public_estimator_is_missing",
+    "tests/test_inputs.py::test_every_public_function_is_in_the_table",
+    "tests/test_inputs.py::test_every_function_of_a_public_module_is_in_the_table",
+    "tests/test_inputs.py::test_every_door_of_a_display_is_in_the_table",
+]
+
+
+@dataclass(frozen=True)
+class Addition:
+    """A class of an example and the places that have to know it.
+
+    ``lines`` are triples: a file, a pattern, and a line to add before the first one that the
+    pattern matches. ``laws`` are the tests to run, beside those of completeness.
+    """
+
+    kind: str
+    name: str
+    module: str
+    lines: tuple
+    laws: tuple
+
+    def add(self, copy):
+        """Write class and lines into the copy -> the number of lines by file."""
+        example = copy / "examples" / "extend" / f"add_a_{self.kind}.py"
+        counts = {self.module: append_class(example, self.name, copy / self.module)}
+        for file, before, line in self.lines:
+            insert(copy / file, before, line)
+            counts[file] = counts.get(file, 0) + 1
+        return counts
+
+
+def exported(package, file, name, before):
+    """The two lines by which a package exports a class of one of its modules."""
+    home = f"skcalib/{package}/__init__.py"
+    line = f"from skcalib.{package}.{file} import {name}"
+    return (home, "^from skcalib", line), listed(home, name, before)
+
+
+def listed(file, name, before):
+    """The line of ``__all__``."""
+    return file, f'^    "{before}",$', f'    "{name}",'
+
+
+def at_root(name, before):
+    """The line of the root, in the stub, which is the table of its names."""
+    return "skcalib/__init__.pyi", f"^    {before} as {before},$", f"    {name} as {name},"
+
+
+def in_reference(name, before):
+    """The line of documentation."""
+    return "doc/api.rst", f"^   {re.escape(before)}$", f"   {name}"
+
+
+def in_suites(name, facts):
+    """The line of test, in the table that the suites run over, with facts of the display."""
+    line = f"    yield from _recipes(s.{name}.from_predictions, {facts})"
+    return "tests/public_functions.py", r"^    small = ", line
+
+
+ADDITIONS = (
+    Addition(
+        "score",
+        "Tsallis",
+        "skcalib/scores.py",
+        (
+            listed("skcalib/scores.py", "Tsallis", "TotalVariation"),
+            in_reference("scores.Tsallis", "scores.TotalVariation"),
+        ),
+        ("tests/test_scores.py", "-k", "Tsallis"),
+    ),
+    Addition(
+        "smoother",
+        "HellingerKernel",
+        "skcalib/smoothers/hellinger.py",
+        (
+            *exported("smoothers", "hellinger", "HellingerKernel", "IsotonicSmoother"),
+            in_reference("smoothers.HellingerKernel", "smoothers.NearestNeighborsSmoother"),
+        ),
+        ("tests/smoothers/test_smoothers.py", "tests/test_conformance.py", "-k", "HellingerKernel"),
+    ),
+    Addition(
+        "recalibrator",
+        "FrequencyMixture",
+        "skcalib/recalibration/frequency_mixture.py",
+        (
+            *exported(
+                "recalibration", "frequency_mixture", "FrequencyMixture", "TemperatureScaling"
+            ),
+            at_root("FrequencyMixture", "TemperatureScaling"),
+            in_reference("FrequencyMixture", "LabelFrequency"),
+        ),
+        (
+            "tests/laws/test_recalibrator_laws.py",
+            "tests/test_conformance.py",
+            "tests/test_serialization.py",
+            "-k",
+            "FrequencyMixture",
+        ),
+    ),
+    Addition(
+        "display",
+        "DecisionCurveDisplay",
+        "skcalib/displays/decision_curve.py",
+        (
+            *exported("displays", "decision_curve", "DecisionCurveDisplay", "DecompositionDisplay"),
+            at_root("DecisionCurveDisplay", "DecompositionDisplay"),
+            in_reference("DecisionCurveDisplay", "DecompositionDisplay"),
+            in_suites("DecisionCurveDisplay", "binary=True, one_row=True"),
+        ),
+        (
+            "tests/laws/test_display_laws.py",
+            "tests/test_inputs.py",
+            "tests/test_determinism.py",
+            "-k",
+            "DecisionCurveDisplay",
+        ),
+    ),
+    Addition(
+        "kernel",
+        "RationalQuadratic",
+        "skcalib/kernels.py",
+        (
+            listed("skcalib/kernels.py", "RationalQuadratic", "median_distance"),
+            in_reference("kernels.RationalQuadratic", "kernels.median_distance"),
+        ),
+        ("tests/test_kernels.py", "-k", "RationalQuadratic"),
+    ),
+    Addition(
+        "notion",
+        "AtLeast",
+        "skcalib/notions.py",
+        (
+            listed("skcalib/notions.py", "AtLeast", "Canonical"),
+            in_reference("notions.AtLeast", "notions.Canonical"),
+        ),
+        ("tests/test_notions.py", "-k", "AtLeast"),
+    ),
+    Addition(
+        "link",
+        "TwoSlopesMap",
+        "skcalib/links/two_slopes.py",
+        (
+            *exported("links", "two_slopes", "TwoSlopesMap", "VectorMap"),
+            in_reference("links.TwoSlopesMap", "recalibration.Recalibrator"),
+        ),
+        ("tests/laws/test_link_laws.py", "-k", "TwoSlopesMap"),
+    ),
+)
+
+
+def append_class(example, name, target):
+    """Put a class of an example at the end of a module, or into a new one -> the lines added."""
+    source = example.read_text(encoding="utf-8")
+    body = ast.parse(source).body
+    node = next(one for one in body if isinstance(one, ast.ClassDef) and one.name == name)
+    first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+    before = target.read_text(encoding="utf-8") if target.exists() else ""
+    old = before or f'"""{name}."""\n'
+    used = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+    imports = import_lines(body, used - bound_names(old) - bound_names(source, node))
+    lines = old.splitlines()
+    end = ast.parse(old).body[0].end_lineno  # of the docstring
+    lines[end:end] = ["", *imports] if imports else []
+    lines += ["", "", *source.splitlines()[first - 1 : node.end_lineno]]
+    target.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return len(lines) - len(before.splitlines())
+
+
+def bound_names(source, inside=None):
+    """Names that the top level of a module defines or imports, or that a class imports inside."""
+    found = set()
+    for node in ast.parse(source).body if inside is None else ast.walk(inside):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            found |= {alias.asname or alias.name for alias in node.names}
+        elif inside is None and isinstance(node, ast.ClassDef | ast.FunctionDef):
+            found.add(node.name)
+    return found
+
+
+def import_lines(body, names):
+    """Imports of an example for these names; a class of ours is imported from where it stands."""
+    lines = []
+    for node in body:
+        if isinstance(node, ast.Import):
+            lines += [
+                f"import {alias.name}" + (f" as {alias.asname}" if alias.asname else "")
+                for alias in node.names
+                if (alias.asname or alias.name) in names
+            ]
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                if alias.name in names:
+                    home = node.module
+                    if home.startswith("skcalib."):
+                        found = getattr(importlib.import_module(home), alias.name)
+                        home = found.__module__
+                    lines.append(f"from {home} import {alias.name}")
+    return lines
+
+
+def insert(path, before, line):
+    """Add a line before the first one that a pattern matches."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    places = [i for i, old in enumerate(lines) if re.search(before, old)]
+    if not places:
+        raise SystemExit(f"{path} has no line {before!r}: where should {line.strip()!r} go?")
+    lines.insert(places[0], line)
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def run_tests(copy, arguments):
+    """Run tests in the copy -> whether they passed, their number, and what was printed."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+    done = subprocess.run(command, cwd=copy, capture_output=True, text=True, check=False)
+    passed = re.search(r"(\d+) passed", done.stdout)
+    number = int(passed[1]) if passed else 0
+    return done.returncode == 0 and number > 0, number, done.stdout + done.stderr
+
+
+def try_out(addition):
+    """Add one class to a fresh copy, and test it -> whether all is well."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "skcalib"
+        shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(*LEFT_OUT))
+        counts = addition.add(copy)
+        runs = {
+            "laws": run_tests(copy, addition.laws),
+            "completeness": run_tests(copy, COMPLETE),
+        }
+    print(f"{addition.kind}: {addition.name}")
+    for file, count in counts.items():
+        print(f"    {count:4} line{'s' * (count > 1)} in {file}")
+    if not any(file.startswith("tests/") for file in counts):
+        print("       0 lines in tests: the laws run over all public classes of the kind")
+    for name, (well, number, output) in runs.items():
+        print(f"    {name}: {number} tests passed" if well else f"    {name} FAILED\n{output}")
+    return all(well for well, _, _ in runs.values())
+
+
+def main(kinds):
+    """Try out some kinds, or all of them -> the exit status."""
+    known = {addition.kind: addition for addition in ADDITIONS}
+    if not set(kinds) <= set(known):
+        raise SystemExit(f"{sorted(set(kinds) - set(known))} is none of {sorted(known)}.")
+    return 0 if all([try_out(known[kind]) for kind in kinds or known]) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
