@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from skcalib._arguments import KernelLike, Label, NotionLike
+    from skcalib.kernels import Kernel
+    from skcalib.notions import Notion
 
 MIN_BLOCKS = 5
 PER_SAMPLE = ("forecast", "target", "weight")
@@ -153,8 +155,15 @@ def compare_calibration(
 
 
 def compare_problems(
-    first, second, *, kernel, notion, block_size=None, confidence_level=0.95, n_jobs=None
-):
+    first: Problem,
+    second: Problem,
+    *,
+    kernel: Kernel,
+    notion: Notion,
+    block_size: int | None = None,
+    confidence_level: float = 0.95,
+    n_jobs: int | None = None,
+) -> CalibrationComparison:
     """`compare_calibration` of two problems with the same labels."""
     problems, n_samples = (first, second), len(first.weight)
     block_size = max(2, int(np.sqrt(n_samples))) if block_size is None else block_size

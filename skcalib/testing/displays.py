@@ -1,6 +1,6 @@
 """Laws of displays."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from inspect import signature
@@ -10,7 +10,9 @@ import numpy as np
 from skcalib.testing._laws import accepted, need, need_close, run_laws, simplex_points
 
 
-def check_display(door, *, n_classes=(2, 3), random_state=0):
+def check_display(
+    constructor: Callable, *, n_classes: Sequence[int] = (2, 3), random_state: int = 0
+) -> None:
     r"""Check that a display obeys the laws of displays.
 
     The laws, for each number of classes that is not refused with a ValueError:
@@ -25,7 +27,7 @@ def check_display(door, *, n_classes=(2, 3), random_state=0):
 
     Parameters
     ----------
-    door : callable
+    constructor : callable
         The constructor ``from_predictions`` of a display, with the parameters
         ``(y_true, y_proba, *, ax=None)`` and others that have defaults.
     n_classes : sequence of int, default=(2, 3)
@@ -52,11 +54,11 @@ def check_display(door, *, n_classes=(2, 3), random_state=0):
         for number in set(plt.get_fignums()) - before:
             plt.close(number)
 
-    worlds = {k: _world(door, k, np.random.default_rng(random_state), close) for k in n_classes}
-    attempts = {k: partial(door, world.y.copy(), world.P.copy()) for k, world in worlds.items()}
+    worlds = {k: _world(constructor, k, np.random.default_rng(random_state), close) for k in n_classes}
+    attempts = {k: partial(constructor, world.y.copy(), world.P.copy()) for k, world in worlds.items()}
     try:
-        for k in accepted(door, attempts):
-            run_laws(door, LAWS, worlds[k])
+        for k in accepted(constructor, attempts):
+            run_laws(constructor, LAWS, worlds[k])
     finally:
         close()
 
@@ -65,7 +67,7 @@ def check_display(door, *, n_classes=(2, 3), random_state=0):
 class World:
     """Labels and forecasts, and a function that closes the figures drawn so far."""
 
-    door: Callable
+    constructor: Callable
     y: np.ndarray
     P: np.ndarray
     close: Callable
@@ -73,17 +75,17 @@ class World:
     @cached_property
     def expected(self):
         """The numbers that are drawn of these data, and how many axes they are drawn into."""
-        display = self.door(self.y.copy(), self.P.copy())
+        display = self.constructor(self.y.copy(), self.P.copy())
         found = _drawn(display), np.size(display.ax_)
         self.close()
         return found
 
 
-def _world(door, n_classes, rng, close):
+def _world(constructor, n_classes, rng, close):
     P = simplex_points(rng, 60, n_classes)
     y = np.array([rng.choice(n_classes, p=row) for row in P])
     y[:n_classes] = np.arange(n_classes)
-    return World(door, y, P, close)
+    return World(constructor, y, P, close)
 
 
 def _drawn(display):
@@ -105,10 +107,10 @@ def _need_expected(display, words, world):
     world.close()
 
 
-def _draws(door, world):
+def _draws(constructor, world):
     """The constructor draws, and modifies no input."""
     y, P = world.y.copy(), world.P.copy()
-    display = door(y, P)
+    display = constructor(y, P)
     axes = np.ravel(display.ax_)
     need([ax.figure is display.figure_ for ax in axes], "ax_ does not lie in figure_")
     need(len(_drawn(display)), "ax_ has no lines, areas or patches")
@@ -116,13 +118,13 @@ def _draws(door, world):
     world.close()
 
 
-def _given_axes(door, world):
+def _given_axes(constructor, world):
     """Given axes are drawn into, and no other figure is made."""
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(1, world.expected[1])
     before = plt.get_fignums()
-    display = door(world.y, world.P, ax=axes)
+    display = constructor(world.y, world.P, ax=axes)
     need(display.figure_ is figure, "figure_ is not the figure of the axes that were given")
     found, given = np.ravel(display.ax_), np.ravel(axes)
     need(set(found) == set(given), "ax_ holds other axes than were given")
@@ -130,33 +132,33 @@ def _given_axes(door, world):
     world.close()
 
 
-def _again(door, world):
+def _again(constructor, world):
     """The method plot draws the same again, and returns the display."""
-    display = door(world.y, world.P)
+    display = constructor(world.y, world.P)
     first = _drawn(display)
     need(display.plot() is display, "plot does not return the display")
     need_close(_drawn(display), first, "the second drawing", tolerance=1e-8)
     world.close()
 
 
-def _repeats(door, world):
+def _repeats(constructor, world):
     """The same call draws the same, for lists as for arrays."""
-    _need_expected(door(world.y.tolist(), world.P.tolist()), "the drawing of lists", world)
+    _need_expected(constructor(world.y.tolist(), world.P.tolist()), "the drawing of lists", world)
 
 
-def _labels(door, world):
+def _labels(constructor, world):
     """Names of the classes do not matter."""
     names = np.array([f"class {k}" for k in range(world.P.shape[1])])
-    _need_expected(door(names[world.y], world.P), "the drawing of names", world)
+    _need_expected(constructor(names[world.y], world.P), "the drawing of names", world)
 
 
-def _weights(door, world):
+def _weights(constructor, world):
     """Zero-weight samples are dropped."""
-    if "sample_weight" not in signature(door).parameters:
+    if "sample_weight" not in signature(constructor).parameters:
         return
     more = np.append(np.arange(len(world.y)), [0, 1])
     weight = np.append(np.ones(len(world.y)), [0.0, 0.0])
-    found = door(world.y[more], world.P[more], sample_weight=weight)
+    found = constructor(world.y[more], world.P[more], sample_weight=weight)
     _need_expected(found, "the drawing with zero-weight samples", world)
 
 

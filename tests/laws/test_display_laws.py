@@ -14,20 +14,20 @@ from skcalib.testing import check_display
 DOORS = {recipe.function: recipe for recipe in reversed(DISPLAYS)}.values()  # the first of each
 
 
-def door_of(recipe):
+def constructor_of(recipe):
     """The constructor of a recipe, with labels and forecasts alone as its arguments."""
 
-    def door(y_true, y_proba, **arguments):
+    def constructor(y_true, y_proba, **arguments):
         return recipe(y_true, np.asarray(y_proba), **arguments)
 
-    door.__signature__ = signature(recipe.function)
-    return door
+    constructor.__signature__ = signature(recipe.function)
+    return constructor
 
 
 @pytest.mark.parametrize("recipe", DOORS, ids=str)
 def test_laws(recipe):
     with only_own_warnings():
-        check_display(door_of(recipe), n_classes=(2,) if recipe.binary else (2, 3))
+        check_display(constructor_of(recipe), n_classes=(2,) if recipe.binary else (2, 3))
 
 
 def test_figures_are_closed_and_others_are_left_open():
