@@ -177,6 +177,7 @@ class Auto(Notion):
     """
 
     def for_columns(self, n_columns: int) -> Notion:
+        """`Canonical` for two columns, `TopLabel` for more."""
         return Canonical() if n_columns == 2 else TopLabel()
 
     def problems(

@@ -54,8 +54,12 @@ def check_display(
         for number in set(plt.get_fignums()) - before:
             plt.close(number)
 
-    worlds = {k: _world(constructor, k, np.random.default_rng(random_state), close) for k in n_classes}
-    attempts = {k: partial(constructor, world.y.copy(), world.P.copy()) for k, world in worlds.items()}
+    worlds = {
+        k: _world(constructor, k, np.random.default_rng(random_state), close) for k in n_classes
+    }
+    attempts = {
+        k: partial(constructor, world.y.copy(), world.P.copy()) for k, world in worlds.items()
+    }
     try:
         for k in accepted(constructor, attempts):
             run_laws(constructor, LAWS, worlds[k])
