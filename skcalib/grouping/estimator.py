@@ -22,7 +22,6 @@ from skcalib.inference import bonferroni
 from skcalib.problem import Problem, check_problem
 
 if TYPE_CHECKING:
-
     from numpy.typing import ArrayLike
     from sklearn.base import BaseEstimator
     from sklearn.utils import Tags
