@@ -1,4 +1,4 @@
-"""Displays: figures in the manner of scikit-learn. matplotlib is imported only to draw."""
+"""Displays: scikit-learn style figures. matplotlib is imported only when a figure is drawn."""
 
 from skcalib.displays.decomposition import DecompositionDisplay
 from skcalib.displays.estimation import EstimationDisplay

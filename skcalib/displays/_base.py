@@ -1,4 +1,4 @@
-"""What displays share: held-out probabilities, units of losses, and words in legends."""
+"""Shared by the displays: held-out probabilities, units of losses, and legend texts."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from skcalib.estimators._response import held_out_proba
 from skcalib.problem import problem_of
 from skcalib.scores import Brier, LogLoss, Spherical
 
-UNCHANGED = "Unchanged"  # legends: the diagonal of a map
+UNCHANGED = "Unchanged"  # legend text for the diagonal of a map
 
 
 def held_out(estimator, X, y, *, cv, response_method, sample_weight, owner):
@@ -34,6 +34,6 @@ _UNITS = {Brier: "Brier score", LogLoss: "log loss in nats", Spherical: "spheric
 
 
 def unit(loss):
-    """Name and unit of a loss; the class of a score that is not one of ours."""
+    """Name and unit of a loss; the class name for a score from outside this library."""
     score = resolve_loss(loss)
     return _UNITS.get(type(score), type(score).__name__)

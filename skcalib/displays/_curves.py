@@ -1,8 +1,8 @@
-"""From a problem to the curves of a reliability diagram; nothing here draws.
+"""Curves of a reliability diagram, computed from a problem. No drawing code.
 
-Each has the abscissae ``prob_pred`` and heights ``prob_true`` of the curve, shape (m,);
-``refit(labels)``, its heights for other labels (n, B) of the same forecasts by the same rule, shape
-(m, B); and ``confidence(level, n_resamples, rng)``, an interval of the true heights.
+Each curve has the abscissae ``prob_pred`` and heights ``prob_true``, shape (m,); ``refit(labels)``,
+which applies the same rule to other labels (n, B) of the same forecasts and returns heights of
+shape (m, B); and ``confidence(level, n_resamples, rng)``, an interval for the true heights.
 """
 
 from dataclasses import dataclass
@@ -45,11 +45,11 @@ DEFAULT_BINS = 10
 
 @dataclass(frozen=True, eq=False)
 class ReliabilityCurve:
-    """What is drawn for one binary event.
+    """The curve of one binary event.
 
     ``event`` is "class c" for the probability of a class, "top label" for the confidence, or empty.
     ``low`` and ``high`` are None without a band; ``error`` is None where it has no estimate (one
-    sample). ``joined`` tells whether the curve means something between its points.
+    sample). ``joined`` is True if the curve is defined between its points.
     """
 
     event: str
@@ -65,7 +65,7 @@ class ReliabilityCurve:
 
 @dataclass(frozen=True)
 class CurveOptions:
-    """Options of the constructors, checked and with strings turned into objects."""
+    """Validated options of the constructors, with names resolved to objects."""
 
     smoother: Smoother
     notion: Notion
@@ -116,8 +116,8 @@ def binary_problems(problem, pos_label, notion):
     n_classes = len(problem.classes)
     if isinstance(notion, Classwise) and n_classes > MAX_PANELS:
         raise ValueError(
-            f"notion='classwise' draws a panel for each class, and {n_classes} are more than the "
-            f"{MAX_PANELS} that one can read: draw single classes by y_true == c and "
+            f"notion='classwise' draws one panel per class, and {n_classes} classes exceed the "
+            f"limit of {MAX_PANELS} panels: draw single classes with y_true == c and "
             "y_proba[:, column of c], or use notion='top_label'."
         )
     return binary_events(problem, pos_label, notion)
@@ -180,7 +180,7 @@ _GROUPS = 1000  # of neighbouring scores, for the many fits of a consistency ban
 
 
 def make_curve(smoother, forecast, target, weight):
-    """The curve that suits the smoother; the isotonic one is that of CORP (D21)."""
+    """The kind of curve for the smoother; the isotonic curve is that of CORP (D21)."""
     if isinstance(smoother, IsotonicSmoother):
         return IsotonicCurve(forecast[:, 1], target[:, 1], weight)
     if isinstance(smoother, PartitionSmoother):
@@ -191,7 +191,7 @@ def make_curve(smoother, forecast, target, weight):
 
 
 def score_grid(score):
-    """Scores to draw a smooth curve at: some of those that occur, and some between them."""
+    """Scores at which a smooth curve is drawn: some observed scores, and some between them."""
     score = np.unique(score)
     return np.union1d(score[spread(score)], np.linspace(score[0], score[-1], 101))
 
@@ -232,15 +232,15 @@ class SmoothCurve:
         return self._apply(labels.astype(np.float64))
 
     def confidence(self, level, n_resamples, rng):
-        # The estimate is a weighted mean; averages of random signs show the sum of its squared
-        # weights, the inverse of its effective size, whatever the smoother.
+        # The estimate is a weighted mean. For any smoother, averages of random signs estimate the
+        # sum of the squared weights, which is the inverse of the effective size.
         signs = rng.choice([-1.0, 1.0], size=(len(self._fitted.forecast_), n_resamples))
         size = 1 / np.mean(self._apply(signs) ** 2, axis=1)
         return clopper_pearson(self.prob_true, np.maximum(size, 1), level)
 
     def _apply(self, values):
         again = clone(self._fitted)
-        if hasattr(self._fitted, "bandwidth_"):  # chosen from the forecasts, which are the same
+        if hasattr(self._fitted, "bandwidth_"):  # depends on the forecasts only, which are the same
             again.set_params(bandwidth=self._fitted.bandwidth_)
         again.fit(self._fitted.forecast_, values, self._fitted.weight_)
         return again.predict(self._grid)
@@ -260,7 +260,7 @@ class SplinedCurve:
     def refit(self, labels):
         score, weight = self._fitted.forecast_[:, 1], self._fitted.weight_
         distinct, group = np.unique(score, return_inverse=True)
-        if len(distinct) > _GROUPS:  # neighbours share a mean score: the curve hardly moves
+        if len(distinct) > _GROUPS:  # average neighbouring scores: the curve hardly changes
             group = group * _GROUPS // len(distinct)
         mass = np.bincount(group, weight)
         score = np.bincount(group, weight * score) / mass

@@ -1,4 +1,4 @@
-"""From fitted recalibrators to the maps that `RecalibrationDisplay` draws."""
+"""The maps that `RecalibrationDisplay` draws, computed from fitted recalibrators."""
 
 import warnings
 from collections.abc import Mapping
@@ -17,15 +17,15 @@ from skcalib.estimators.crossfit import CrossFitProba
 from skcalib.estimators.recalibrated import RecalibratedClassifierCV
 from skcalib.recalibration._base import align_columns, is_injective, recalibrated_proba
 
-_STEEP = 0.01  # neighbours on the grid that differ by more get a point between them
+_STEEP = 0.01  # grid neighbours that differ by more than this get a point between them
 
 
 @dataclass(frozen=True, eq=False)
 class RecalibrationMap:
-    """What one recalibrator does to the probability of one class.
+    """The map of one recalibrator for the probability of one class.
 
     ``before`` and ``after`` are a curve if ``joined``, else single forecasts. ``scores`` are all
-    given forecasts of the class, or None. ``declared`` says in words what the map declares.
+    given forecasts of the class, or None. ``declared`` is the text of the declared properties.
     """
 
     name: str
@@ -53,7 +53,7 @@ def name_recalibrators(recalibrators):
             pairs.append((name + number, recalibrator))
     else:
         raise ValueError(
-            "recalibrators must be a list of recalibrators, or a dict of them by their names; for "
+            "recalibrators must be a list of recalibrators, or a dict of them by name; for "
             "a single one use from_recalibrator."
         )
     if not pairs:
@@ -68,7 +68,7 @@ def default_name(recalibrator):
 
 
 def given_maps(pairs, y_proba, classes, max_points, pos_label=None):
-    """Maps of recalibrators that all see the same forecasts, or none."""
+    """Maps of recalibrators for the same forecasts, or for none."""
     proba = None if y_proba is None else check_proba(y_proba)
     known = [_known_classes(recalibrator, proba) for _, recalibrator in pairs]
     for other in known[1:]:
@@ -81,13 +81,13 @@ def given_maps(pairs, y_proba, classes, max_points, pos_label=None):
         _check_names(recalibrator, y_proba)
     positive = _positive(known[0], pos_label)
     if positive == 0 and proba is not None and np.size(y_proba) == len(proba):
-        proba = proba[:, ::-1]  # the one column is the probability of the first class
+        proba = proba[:, ::-1]  # the single column is the probability of the first class
     triples = [(name, recalibrator, proba) for name, recalibrator in pairs]
     return recalibration_maps(triples, known[0], classes, max_points, positive)
 
 
 def estimator_maps(estimator, X, name, classes, max_points, pos_label=None):
-    """Maps inside of a classifier, at the probabilities that they get there."""
+    """Maps inside a classifier, at the probabilities of its inner classifier."""
     pairs, known = _inner(estimator, X)
     name = default_name(pairs[0][0]) if name is None else name
     triples = [(name, recalibrator, proba) for recalibrator, proba in pairs]
@@ -138,7 +138,7 @@ def recalibration_maps(triples, known, classes, max_points, positive=None):
     """Maps of (name, recalibrator, forecasts or None), one for each recalibrator and class."""
     if len(known) < 2:
         raise ValueError(
-            f"There is the single class {known[0]!r}: its probability is 1 everywhere, and there "
+            f"There is only one class, {known[0]!r}: its probability is always 1, so there "
             "is no map to draw."
         )
     if not isinstance(max_points, (int, np.integer)) or max_points < 1:
@@ -164,7 +164,7 @@ def recalibration_maps(triples, known, classes, max_points, positive=None):
 
 
 def _known_classes(recalibrator, proba):
-    """Classes of a fitted recalibrator, and refusals of what is none or does not fit `proba`."""
+    """Classes of a fitted recalibrator; raises if it is not one or does not match `proba`."""
     name = type(recalibrator).__name__
     if isinstance(recalibrator, RecalibratedClassifierCV) or any(
         isinstance(step, CrossFitProba) for step in _steps(recalibrator)
@@ -185,12 +185,12 @@ def _known_classes(recalibrator, proba):
         )
     fitted_columns = getattr(recalibrator, "n_features_in_", None)
     known = getattr(recalibrator, "classes_", None)
-    if known is None:  # not one of ours
+    if known is None:  # a recalibrator from outside this library
         columns = fitted_columns if proba is None else proba.shape[1]
         return np.arange(max(columns or 2, 2))
     if fitted_columns not in (None, len(known)) and (fitted_columns, len(known)) != (1, 2):
         raise ValueError(
-            f"{name} was fitted to {fitted_columns} columns, which are no probabilities of "
+            f"{name} was fitted to {fitted_columns} columns, which are not probabilities of "
             f"{len(known)} classes: a recalibrator maps probabilities."
         )
     if proba is not None and proba.shape[1] != len(known):
@@ -202,7 +202,7 @@ def _known_classes(recalibrator, proba):
 
 
 def _check_names(recalibrator, y_proba):
-    """A frame must have its columns in the order that the recalibrator knows."""
+    """The columns of a data frame must be in the order of the recalibrator's fit."""
     given = list(getattr(y_proba, "columns", ()))
     fitted = list(getattr(recalibrator, "feature_names_in_", ()))
     if len(given) == len(fitted) and given != fitted:
@@ -213,7 +213,7 @@ def _check_names(recalibrator, y_proba):
 
 
 def _columns(known, classes, positive):
-    """Positions of the classes to draw: by default the positive of two, and all of several."""
+    """Positions of the classes to draw; by default the positive class, or all of three or more."""
     if classes is None:
         last = 1 if positive is None else positive
         columns = [last] if len(known) == 2 else list(range(len(known)))
@@ -227,17 +227,17 @@ def _columns(known, classes, positive):
         columns = [position[label] for label in asked]
     if len(columns) > MAX_PANELS:
         raise ValueError(
-            f"There is a panel for each class, and {len(columns)} are more than the {MAX_PANELS} "
-            "that one can read: choose some by classes=[...]."
+            f"There is one panel per class, and {len(columns)} exceed the limit of {MAX_PANELS} "
+            "panels: choose some with classes=[...]."
         )
     return columns
 
 
 def _thinned(proba, n_classes, max_points):
-    """Rows of the forecasts that are drawn, evenly spread over the order that they came in."""
+    """Rows of the forecasts to draw, evenly spaced in the given order."""
     if proba is None:
         raise ValueError(
-            f"The map of {n_classes} classes has no single curve, it is drawn at forecasts: pass "
+            f"The map of {n_classes} classes is not a single curve and is drawn at forecasts: pass "
             "y_proba."
         )
     n_points = min(len(proba), max_points)
@@ -248,12 +248,12 @@ def _apply(recalibrator, known, proba):
     """Recalibrated probabilities, columns in the order of the classes."""
     columns = getattr(recalibrator, "n_features_in_", len(known))
     if _reads_logits(recalibrator):
-        # Certainty has no logit; a probability that double precision just holds stands for it.
+        # 0 and 1 have no logit: they are replaced by the nearest value with a finite one.
         given = np.log(np.maximum(proba, np.finfo(np.float64).tiny))
         given = given[:, 1:] - given[:, :1] if columns == 1 else given
     else:
         given = proba[:, 1:] if columns == 1 else proba
-    with warnings.catch_warnings():  # it was fitted to a frame; the order of the names is checked
+    with warnings.catch_warnings():  # fitted to a data frame; names are checked above
         warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
         return recalibrated_proba(recalibrator, given, known)
 
@@ -264,7 +264,7 @@ def _reads_logits(recalibrator):
 
 
 def _steps(recalibrator):
-    """A recalibrator by itself, or the steps of a Pipeline that do something."""
+    """A recalibrator alone, or the steps of a Pipeline that are not the identity."""
     recalibrator = getattr(recalibrator, "best_estimator_", recalibrator)
     if not isinstance(recalibrator, Pipeline):
         return [recalibrator]
@@ -273,7 +273,7 @@ def _steps(recalibrator):
 
 
 def _declared(recalibrator):
-    """What a map declares, in words; nothing where it is silent. Pipelines: all of their steps."""
+    """Declared properties of a map as text, if any. For a Pipeline: those of all its steps."""
     injective = is_injective(getattr(recalibrator, "best_estimator_", recalibrator))
     if injective is not None:
         yield "injective" if injective else "not injective"
@@ -287,7 +287,7 @@ def _declared(recalibrator):
 
 
 def _trace(apply, k):
-    """The map of the probability of class k of two, on a grid that is fine at ends and jumps.
+    """The map of the probability of class k of two, on a grid that is fine at the ends and jumps.
 
     Neighbours differ by at most 0.01, unless they lie on the two sides of a jump.
     """

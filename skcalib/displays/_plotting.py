@@ -25,22 +25,22 @@ __all__ = [
     "draw_figure_legend",
     "draw_legends",
     "set_probability_scale",
-]  # beside what is defined here
+]  # besides the names defined here
 
-# The palette of Okabe and Ito: readers of any colour vision can distinguish its colours.
+# The palette of Okabe and Ito, which is distinguishable with any colour vision.
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-# Overlaid curves differ in grey, too.
+# Overlaid curves also differ in greyscale.
 LINES = ("-", (0, (5, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (2, 1)), (0, (7, 1, 1, 1, 1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _CURVE = "skcalib curve"  # group id of the lines of a display, with its number
 _SCORES = "skcalib scores"  # label by which the histogram of an earlier display is found
-_NARROW = 3.0  # inches; axes below this have smaller letters
-_SPIKE = 12  # times the median bin: a histogram that is taller has a root scale
-_FEW = 40  # a curve of so few points shows them
+_NARROW = 3.0 # inches; narrower axes have smaller letters
+_SPIKE = 12  # times the median bin: a taller histogram has a square-root scale
+_FEW = 40  # a curve with at most this many points has markers
 
 
 def panel_axes(ax, n_panels):
-    """Axes for the panels: of a new figure, or those that the user gave."""
+    """Axes for the panels: those of a new figure, or the ones given by the user."""
     if ax is None:
         columns = int(np.ceil(np.sqrt(n_panels)))
         rows = -(-n_panels // columns)
@@ -52,7 +52,7 @@ def panel_axes(ax, n_panels):
     if len(axes) != n_panels or not all(isinstance(one, Axes) for one in axes):
         needed = "a matplotlib Axes" if n_panels == 1 else f"an array of {n_panels} Axes"
         raise ValueError(
-            f"ax must be {needed}, as there is one for each panel, or None for a new figure."
+            f"ax must be {needed}, one for each panel, or None for a new figure."
         )
     return axes
 
@@ -81,7 +81,7 @@ def without_aliases(style, kind="line"):
 
 
 def line_style(kwargs, curve_kwargs):
-    """Properties of lines given to `plot` and in `curve_kwargs`, without aliases; typos refused."""
+    """Line properties from `plot` and `curve_kwargs`, without aliases; raises for unknown names."""
     style = without_aliases(kwargs)
     for name in style:
         if not hasattr(Line2D, f"set_{name}"):
@@ -98,13 +98,13 @@ def next_number(ax):
 
 
 def numbered(number):
-    """Style of the curve of that number, and the mark by which `next_number` finds it."""
+    """Style of the curve with this number, and the mark by which `next_number` finds it."""
     style = {"linestyle": LINES[number % len(LINES)], "gid": f"{_CURVE} {number}"}
     return style, MARKERS[number % len(MARKERS)]
 
 
 def next_color(ax):
-    """First colour of the palette that no line on the axes has."""
+    """First colour of the palette that no line on the axes uses."""
     used = {to_hex(line.get_color()) for line in ax.lines}
     free = [color for color in COLORS if color not in used]
     return free[0] if free else COLORS[len(ax.lines) % len(COLORS)]
@@ -141,10 +141,10 @@ def draw_band(ax, curve, *, color, label, **kwargs):
 
 
 def draw_scores(ax, scores, weight, *, color, **kwargs):
-    """Histogram of the forecasts in a thin inset above the axes, shared by all displays on it.
+    """Histogram of the forecasts in a thin inset above the axes, shared by all displays on them.
 
-    The bins are equally wide on the scale of the axes. Where a display has changed the scale, the
-    histograms before it are drawn again.
+    The bins have equal width on the scale of the axes. If a display changes the scale, the earlier
+    histograms are redrawn.
     """
     inset = next((child for child in ax.child_axes if child.get_label() == _SCORES), None)
     if inset is None:
@@ -154,7 +154,7 @@ def draw_scores(ax, scores, weight, *, color, **kwargs):
         inset.spines[["top", "left", "right"]].set_visible(False)
         inset.patch.set_visible(False)
     bins = probability_map(ax).edges
-    # On the inset itself: a table of figures would keep them alive, as histograms refer to them.
+    # Stored on the inset itself: a table of figures would keep the figures in memory.
     inset.skcalib_histograms = drawn = getattr(inset, "skcalib_histograms", [])
     drawn.append(_Histogram(np.clip(scores, 0, 1), weight / weight.sum(), color, kwargs))
     changed = inset.get_gid() != str(bins)
@@ -162,7 +162,7 @@ def draw_scores(ax, scores, weight, *, color, **kwargs):
     for one in drawn if changed else drawn[-1:]:
         one.draw(inset, bins)
     filled = np.concatenate([one.heights[one.heights > 0] for one in drawn])
-    if filled.max() > _SPIKE * np.median(filled):  # one bin would leave nothing of the others
+    if filled.max() > _SPIKE * np.median(filled):  # one bin would hide the others
         inset.set_yscale("function", functions=(signed_root, signed_square))
         inset.set_yticks([])
         inset.set_ylabel("√ share", fontsize=_letters(ax))
@@ -174,7 +174,7 @@ def _letters(ax):
 
 
 class _Histogram:
-    """Scores of one display, which are drawn again on another scale."""
+    """Scores of one display, kept to redraw its histogram on another scale."""
 
     def __init__(self, scores, share, color, style):
         self.scores, self.share = scores, share
@@ -202,14 +202,14 @@ def square_axes(ax, event):
 
 
 def event_text(event):
-    """The event in the words of a label: "class churn" is churn, "class 1" stays."""
+    """The event as text for a label: "class churn" becomes "churn", "class 1" is kept."""
     name = class_text(event.removeprefix("class ")) if event.startswith("class ") else event
-    return name.replace("$", r"\$")  # no formula
+    return name.replace("$", r"\$")  # not a formula
 
 
 def scale_panels(axes, scores, weights, scale):
-    """The same scale for all panels of a display, which suits their scores together."""
-    scores = np.concatenate(scores) if scores else np.array([0.0, 0.5, 1.0])  # nothing is crowded
+    """One scale for all panels of a display, chosen from all their scores."""
+    scores = np.concatenate(scores) if scores else np.array([0.0, 0.5, 1.0]) # not crowded
     weight = np.concatenate(weights) if weights else None
     for ax in axes:
         set_probability_scale(ax, scores, weight, scale)
@@ -247,13 +247,13 @@ def draw_panel(ax, curves, *, event, label, band, styles, ref_line, histogram):
     return lines, bands, diagonals, insets
 
 
-# --- Legends that cover no curve. Import this module inside methods only --------------------------
+# --- Legends that cover no curve ------------------------------------------------------------------
 
 
 REFERENCE = "Perfectly calibrated"  # the diagonal
 SHARED = "skcalib shared legend"  # of several panels
 _CORNERS = ("upper left", "lower right", "center right", "center left", "upper right", "lower left")
-_NARROW_AXES = 4.0  # inches; axes below this have smaller letters
+_NARROW_AXES = 4.0 # inches; narrower axes have smaller letters
 _CLEAR = 4  # points between a legend and a curve
 _INCH = 72  # points
 
@@ -262,14 +262,14 @@ _HEIGHTS: WeakKeyDictionary = WeakKeyDictionary()
 
 
 def keep_height(figure):
-    """Remember a figure of ours: it grows by what its legends need."""
+    """Register a figure created by the library: it grows to make room for its legends."""
     _HEIGHTS[figure] = figure.get_figheight()
 
 
 def draw_legends(axes, **style):
-    """A legend for each panel: below it where the figure makes room, else in a free place.
+    """A legend for each panel: below it if the figure has a layout engine, else in a free place.
 
-    What several panels share, bands and diagonals, is explained once: below the figure, or in the
+    Entries shared by several panels (bands and diagonals) appear once: below the figure, or in the
     first panel.
     """
     figure = axes[0].figure
@@ -298,9 +298,9 @@ def place_legend(ax, entries, **style):
 
 
 def _make_room(figure, height):
-    """Let a figure of ours grow by what its legends need, and lay out the figure once.
+    """Enlarge a figure created by the library to fit its legends, and lay it out once.
 
-    The layout of matplotlib depends on sizes that it changes: the second time it is right.
+    matplotlib's layout depends on sizes that it changes itself: it is correct the second time.
     """
     if figure in _HEIGHTS:
         figure.set_figheight(max(_HEIGHTS[figure] + height, figure.get_figheight()))
@@ -318,7 +318,7 @@ def _inches(legend):
 
 
 def draw_figure_legend(figure, entries, **style):
-    """Legend of all panels below them; a figure of ours grows by it."""
+    """One legend below all panels; a figure created by the library grows to fit it."""
     _make_room(figure, _draw_shared(figure, {text: artist for artist, text in entries}, **style))
 
 
@@ -365,7 +365,7 @@ def draw_below(ax, entries, **style):
 
 
 def draw_inside(ax, entries, **style):
-    """Legend at a place of the axes that is free, with shorter texts if it must be, or below."""
+    """Legend in a free place of the axes, with shorter texts if necessary, or below the axes."""
     if not entries:
         return _without_legend(ax)
     ax.apply_aspect()
@@ -422,7 +422,7 @@ def _place(inner, box, corner, legend):
 
 
 def is_free(ax, box):
-    """Whether no line, band or point of the axes meets a box in display coordinates."""
+    """Whether no line, band or point of the axes overlaps a box in display coordinates."""
     for line in ax.lines:
         if line.get_transform().transform_path(line.get_path()).intersects_bbox(box, filled=False):
             return False
@@ -454,7 +454,7 @@ def _is_shared(entry):
 
 
 def _wide(text):
-    """Number of a curve behind its name, in one line."""
+    """Join the name of a curve and its number on one line."""
     *lines, last = text.split("\n")
     number = last[:1].isdigit() or last.startswith("none detected")
     return "\n".join([*lines[:-1], f"{lines[-1]}: {last}"]) if lines and number else text

@@ -7,10 +7,10 @@ import numpy as np
 from matplotlib.ticker import FuncFormatter, Locator, NullLocator
 
 SCALES = ("auto", "linear", "logit", "sqrt")
-MARGIN = 0.02  # beyond 0 and 1, in parts of the axis, so that both ends can be seen
+MARGIN = 0.02  # beyond 0 and 1, as a fraction of the axis, so that both ends are visible
 _BINS = 40
 _LETTER, _GAP = 0.092, 0.08  # inches: of a letter of a tick label, and between two labels
-# The numbers that a reader expects first come first; the ends are always there.
+# The most common tick values come first; the ends are always included.
 _NEAR_ZERO = (0.01, 0.1, 0.5, 0.25, 0.05, 0.02, 0.001, 0.005, 0.0001, 0.002, 0.00001, 0.75, 0.9)
 _TICKS = (0.0, 1.0, *(tick for near in _NEAR_ZERO for tick in dict.fromkeys((near, 1 - near))))
 
@@ -27,7 +27,7 @@ class ProbabilityMap:
         The end that "sqrt" stretches.
     soft : tuple of float, default=(1e-3, 1e-3)
         "logit" is log((p + soft[0]) / (1 - p + soft[1])), which is finite at 0 and 1; the smaller
-        the number, the more its end is stretched.
+        the constant, the more its end is stretched.
     """
 
     kind: str = "linear"
@@ -61,14 +61,14 @@ class ProbabilityMap:
 
     @property
     def _ends(self):
-        """The soft logit of 0, and what lies between it and that of 1."""
+        """The soft logit of 0, and the distance from it to that of 1."""
         low, high = self.soft
         first = np.log(low / (1 + high))
         return first, np.log((1 + low) / high) - first
 
     @property
     def edges(self):
-        """Edges of bins that are equally wide on the axis."""
+        """Edges of bins that have equal width on the axis."""
         return np.clip(self.backward(np.linspace(0, 1, _BINS + 1)), 0, 1)
 
     @property
@@ -88,13 +88,13 @@ def signed_square(place):
 
 
 class PercentLocator(Locator):
-    """As many plain percentages as there is room for."""
+    """As many plain percentages as fit on the axis."""
 
     def __init__(self, mapping):
         self.mapping = mapping
 
     def __call__(self):
-        """Ticks, for the size that the axes have now."""
+        """Ticks for the current size of the axes."""
         box = self.axis.axes.get_window_extent()
         inches = min(box.width, box.height) / self.axis.axes.figure.dpi
         placed = []
@@ -108,7 +108,7 @@ class PercentLocator(Locator):
         return np.sort([tick for tick, _, _ in placed])
 
     def tick_values(self, vmin, vmax):
-        """The same ticks, whatever the limits."""
+        """The same ticks for any limits."""
         return self()
 
 
@@ -119,7 +119,7 @@ def percent(p, _=None):
 
 @dataclass
 class _Panel:
-    """What displays have put on an Axes."""
+    """What the displays have drawn on an Axes."""
 
     scores: list = field(default_factory=list)  # quantiles of each display
     chosen: str = "auto"
@@ -135,13 +135,13 @@ def probability_map(ax):
 
 
 def set_probability_scale(ax, scores, weight=None, scale="auto"):
-    """Scale both axes so that crowded scores can be seen; the diagonal stays a straight line.
+    """Scale both axes so that crowded scores are visible; the diagonal stays a straight line.
 
-    "auto" is linear unless the scores are crowded near 0 or near 1: unless 95 % of them lie below
-    .2, or 95 % below .5 and three quarters below .1. Then it is "sqrt", or "logit" if 95 % lie
-    below .02, or if displays on the same Axes are crowded at different ends. 0 and 1 are at finite
-    places of every scale. Displays on the same Axes agree: "auto" depends on the scores of all of
-    them, and a scale that was asked for by name is kept.
+    "auto" is linear unless the scores are crowded near 0 or near 1, that is, unless 95 % of them
+    lie below .2, or 95 % below .5 and three quarters below .1. Then it is "sqrt", or "logit" if
+    95 % lie below .02, or if displays on the same Axes are crowded at different ends. 0 and 1 have
+    finite positions on every scale. Displays on the same Axes share a scale: "auto" depends on the
+    scores of all of them, and a scale requested by name is kept.
 
     Parameters
     ----------
@@ -204,7 +204,7 @@ def _choose(quantiles, chosen):
 
 
 def _crowded_end(q):
-    """0 or 1 where the scores with these quantiles are crowded there, else None."""
+    """The end, 0 or 1, at which scores with these quantiles are crowded, else None."""
     if q[4] < 0.2 or (q[4] < 0.5 and q[3] < 0.1):
         return 0
     return 1 if q[0] > 0.8 or (q[0] > 0.5 and q[1] > 0.9) else None

@@ -1,4 +1,4 @@
-"""From a fitted `GroupingLossEstimator` to a grouping diagram, and its drawing."""
+"""Grouping diagrams, computed from a fitted `GroupingLossEstimator`, and their drawing."""
 
 from dataclasses import dataclass, replace
 from textwrap import wrap
@@ -14,15 +14,15 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class GroupingDiagram:
-    """What is drawn for one binary event.
+    """The diagram of one binary event.
 
-    ``prob_pred`` and ``prob_true`` are the mean score and outcome of the level sets. The arrays of
-    ``regions`` follow its order, and hold each region as it would be at the scores of its level
-    set: ``score`` and ``expected``, mean score and outcome of that level set; ``outcome``, which is
+    ``prob_pred`` and ``prob_true`` are the mean score and outcome of the level sets. The other
+    arrays are in the order of ``regions`` and describe each region at the scores of its level set:
+    ``score`` and ``expected``, the mean score and outcome of that level set; ``outcome``, which is
     ``expected`` plus the difference of the region at equal scores, with its interval ``low``,
-    ``high``; ``side``, 1 or -1 where the interval is above or below ``expected``, and 0 where it
-    holds it. The intervals of all regions hold at once. ``scores`` and ``weight`` of the samples
-    are None where they are not known.
+    ``high``; ``side``, 1 or -1 if the interval lies above or below ``expected``, and 0 if it
+    contains it. The intervals of all regions hold simultaneously. ``scores`` and ``weight`` of the
+    samples are None if they are not known.
     """
 
     event: str
@@ -50,7 +50,7 @@ class GroupingDiagram:
 
 
 def grouping_diagram(estimator, *, event=None, scores=None, weight=None):
-    """The diagram of a fitted estimator with regions of one event, by default their own."""
+    """The diagram of a fitted estimator with regions of one event, by default its own regions."""
     regions = sorted(estimator.regions_, key=lambda r: (r.level_set, r.region))
     event = _one_event(estimator, regions) if event is None else event
     regions = [replace(region, event=event) for region in regions]
@@ -66,7 +66,7 @@ def grouping_diagram(estimator, *, event=None, scores=None, weight=None):
     low, high = clopper_pearson(outcome, size, at_once)
     expected = prob_true[level]
     above, below = low > curve + _ROUNDING, high < curve - _ROUNDING
-    # Each region is moved to the scores of its level set: differences stay what they are.
+    # Each region is moved to the scores of its level set; differences do not change.
     outcome, low, high = (np.clip(v + expected - curve, 0, 1) for v in (outcome, low, high))
     return GroupingDiagram(
         event=event,
@@ -105,14 +105,14 @@ def _one_event(estimator, regions):
     if len(events) > 1:
         raise ValueError(
             f"The regions are of several events ({', '.join(events[:3])}...), and a level set of "
-            "them is no point on a curve: fit the estimator with notion='top_label', or use "
+            "them is not a point on a curve: fit the estimator with notion='top_label', or use "
             "GroupingDisplay.from_predictions with notion='classwise'."
         )
     return events[0]
 
 
 def most_told(diagram, n_rules):
-    """Indices of the regions that stand out and add most to the explained grouping loss."""
+    """Indices of the significant regions that add most to the explained grouping loss."""
     told = np.flatnonzero(diagram.side != HELD)
     order = np.argsort(-diagram.contribution[told], kind="stable")
     return told[order[:n_rules]]
@@ -134,9 +134,9 @@ def rule_lines(diagram, n_rules, width):
 
 
 def title(diagram, name, unit):
-    """Name, grouping loss with its interval and calibration error; what is not above 0, in words.
+    """Name, grouping loss with interval and calibration error; "none detected" if not above 0.
 
-    The upper end of the interval of a lower bound is no limit of the grouping loss itself.
+    The upper end of the interval of a lower bound does not limit the grouping loss itself.
     """
     bound, decimals = diagram.grouping_loss, decimals_of(diagram.grouping_loss)
     lines = [] if name is None else [str(name)]
@@ -153,31 +153,31 @@ def title(diagram, name, unit):
 
 
 def level_set_ratio(region_ratio, partitioner, regions):
-    """What level sets should hold: each region of a stump, or of given ones, its ratio."""
+    """Samples per level set: the region ratio times the number of regions, two for a stump."""
     if regions is not None:
         return region_ratio * len(np.unique(regions))
     stump = isinstance(partitioner, str) and partitioner == "stump"
     return 2 * region_ratio if stump else region_ratio
 
 
-# --- Drawing of grouping diagrams on matplotlib axes, which callers bring -------------------------
+# --- Drawing of grouping diagrams on given matplotlib axes ----------------------------------------
 
 
-# Blue and vermilion of Okabe and Ito, and grey, which readers of any colour vision distinguish;
-# the markers differ too.
+# Blue and vermilion of Okabe and Ito, and grey: distinguishable with any colour vision. The markers
+# differ too.
 COLORS = {ABOVE: "#0072b2", BELOW: "#d55e00", HELD: "#9e9e9e"}
 MARKERS = {ABOVE: "^", BELOW: "v", HELD: "o"}
 _AREA = 110  # of the largest region, in square points
-_LEAST = 6  # so that small regions can be seen
+_LEAST = 6  # so that small regions are visible
 _SMALL = 3.0  # inches; axes below this have smaller letters
-_MANY = 60  # regions; more than these are drawn finer
-_STEP = 0.014  # between the regions of a level set, in parts of the axis
+_MANY = 60  # regions; with more of them, lines and markers are thinner
+_STEP = 0.014  # between the regions of a level set, as a fraction of the axis
 _BELOW = 38  # points from the axes to the rules
 
 
 @dataclass(frozen=True)
 class RegionStyles:
-    """What the user wants of each kind of artist; a dict each."""
+    """Keyword arguments given by the user for each kind of artist."""
 
     curve: dict
     scatter: dict
@@ -198,7 +198,7 @@ def draw_diagram(ax, diagram, *, title, styles, ref_line, histogram, n_rules, la
     many = len(diagram.regions) > _MANY
     score = side_by_side(diagram, draw.probability_map(ax))
     colors = [COLORS[side] for side in diagram.side]
-    # What is coloured lies on top, point by point, though artists keep the order of the regions.
+    # Coloured points lie on top; the artists keep the order of the regions.
     faint = [color + "55" if many and color == COLORS[HELD] else color for color in colors]
     style = {"linewidth": 0.5 if many else 1.0, "zorder": 2, **styles.interval}
     if "colors" not in style:
@@ -227,7 +227,7 @@ def draw_diagram(ax, diagram, *, title, styles, ref_line, histogram, n_rules, la
 
 
 def marker_path(marker):
-    """The path of a marker, for a collection whose points have different ones."""
+    """The path of a marker, for a collection with several marker shapes."""
     from matplotlib.markers import MarkerStyle
 
     style = MarkerStyle(marker)
@@ -235,7 +235,7 @@ def marker_path(marker):
 
 
 def side_by_side(diagram, mapping):
-    """Where the regions are drawn: around the score of their level set, a little apart."""
+    """Abscissae of the regions: around the score of their level set, slightly apart."""
     place = np.asarray(mapping.forward(diagram.score), dtype=np.float64)
     levels, level, counts = np.unique(place, return_inverse=True, return_counts=True)
     room = np.min(np.diff(levels), initial=1.0)

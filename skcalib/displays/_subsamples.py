@@ -1,4 +1,4 @@
-"""Errors of random subsamples, and what they are on average (G22); nothing here draws."""
+"""Errors of random subsamples, and their expected values (G22). No drawing code."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from skcalib.errors.binned import (
 from skcalib.notions import Classwise, check_events
 
 _POINTS = 9  # sample sizes, by default
-_FIRST = 100  # the smallest of them, for data that are ten times larger
+_FIRST = 100  # the smallest size, if the data are at least ten times larger
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class NamedError:
     squared: bool = False
 
     def units(self, value):
-        """Root of a square, of the sign of the square; other errors as they are."""
+        """Signed root of a squared error; other errors are returned unchanged."""
         return np.sign(value) * np.sqrt(np.abs(value)) if self.squared else value
 
 
@@ -70,13 +70,13 @@ class EstimationCurve:
     size : ndarray
         Sample sizes.
     mean : ndarray
-        Mean over subsamples; of a squared error the root of the mean, negative if the mean is.
+        Mean over subsamples; for a squared error the signed root of the mean.
     low, high : ndarray
-        The central share of the subsamples lies between.
+        Ends of the interval that contains the central share of the subsamples.
     prediction : ndarray or None
-        What the mean should be by the folded-normal law; for l1 binned errors.
+        Expected value of the error by the folded-normal law; for l1 binned errors.
     floor : ndarray or None
-        Mean of the error at this size if the same forecasts were calibrated; for l1 binned errors.
+        Expected error at this size if the same forecasts were calibrated; for l1 binned errors.
     """
 
     name: str
@@ -102,8 +102,8 @@ def check_errors(errors, notion):
     labels = [error.name for error in named]
     if not named or len(set(labels)) < len(labels):
         raise ValueError(
-            f"errors must be at least one error, each with a name of its own, got {labels}: pass a "
-            "dict of errors by their names."
+            f"errors must contain at least one error, with distinct names, got {labels}: pass a "
+            "dict of errors by name."
         )
     return named
 
@@ -155,7 +155,7 @@ def estimation_curves(
     for error, values in zip(errors, np.array(found).T, strict=True):
         if np.isnan(values).any():
             raise ValueError(
-                f"{error.name} gave NaN: pass an error that has a value on subsamples."
+                f"{error.name} returned NaN: pass an error that is defined on subsamples."
             )
         parts = np.split(values, ends)
         mean = np.array([part.mean() for part in parts])
@@ -167,7 +167,7 @@ def estimation_curves(
 
 
 def _subsample_errors(problem, errors, size, seed, weighted):
-    """Every error on one subsample without replacement; all samples stay in their order."""
+    """Every error on one subsample, drawn without replacement and kept in the original order."""
     n_samples = len(problem.forecast)
     rows = slice(None)
     if size < n_samples:

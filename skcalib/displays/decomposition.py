@@ -43,42 +43,43 @@ if TYPE_CHECKING:
 class DecompositionDisplay:
     r"""Parts of the loss of several models, as stacked bars with intervals.
 
-    Make one with `from_estimator`, `from_estimators` or `from_predictions`. The mean loss of a
+    Create one with `from_estimator`, `from_estimators` or `from_predictions`. The mean loss of a
     score S of the label Y, with C = E[Y|S] and Q = E[Y|X], is
 
     .. math:: E\,L(Y, S) = \underbrace{E\,D(C, S)}_{calibration} +
         \underbrace{E\,D(Q, C)}_{grouping} + \underbrace{E\,L(Y, Q)}_{irreducible} .
 
-    - **Calibration**, of `CalibrationErrorEstimator`: what recalibration would save.
-    - **Grouping**, the lower bound of `GroupingLossEstimator`: what a model with a better use of
-      the features would save, at least. Only where features are given.
-    - **Rest**: what these leave of the loss, an upper bound of the irreducible loss up to the noise
-      of the estimates; without features the refinement.
+    - **Calibration**, of `CalibrationErrorEstimator`: the loss that recalibration would remove.
+    - **Grouping**, the lower bound of `GroupingLossEstimator`: at least this much loss could be
+      removed by a better use of the features. Shown only if features are given.
+    - **Rest**: the remaining loss, an upper bound of the irreducible loss up to the noise of the
+      estimates; without features it is the refinement.
 
     The lengths of the bars are the estimates themselves, and add up to the loss, which is the black
-    mark. An estimate may be negative where there is nothing to find: it is then drawn to the left
-    of zero, and the bar passes the mark by as much. Whiskers are the intervals of calibration
-    (upper) and grouping (lower), each from where its bar starts. They are cut at zero, as neither
-    part can be negative; where the estimate is, the whisker goes from zero to the upper limit.
+    mark. An estimate may be negative if the true value is near zero. It is then drawn to the left
+    of zero, and the bar exceeds the mark by the same length. Whiskers are the intervals of
+    calibration (upper) and grouping (lower), each from where its bar starts. They are cut at zero,
+    as neither part can be negative. If the estimate is negative, the whisker extends from zero to
+    the upper limit.
 
     Parameters
     ----------
     terms : list of LossTerms
-        What is drawn, a bar each: ``name``, ``loss``, ``calibration``, ``grouping`` and ``rest``;
+        One record per bar: ``name``, ``loss``, ``calibration``, ``grouping`` and ``rest``;
         ``str(terms[0])`` is the line above the bar.
     confidence_level : float, default=0.95
         Level of the intervals.
     unit : str, default="Brier score"
-        What the loss is measured by.
+        Name and unit of the loss.
 
     Attributes
     ----------
     bars_ : dict of BarContainer
-        The bars of each part, by its name: "calibration", "grouping" if there is one, "rest".
+        The bars of each part by name: "calibration", "grouping" if available, "rest".
     whiskers_ : dict of ErrorbarContainer
-        The intervals, by the same names.
+        The intervals, by the same keys.
     loss_ : LineCollection
-        The marks at the losses.
+        The marks of the losses.
     ax_ : Axes
         The axes.
     figure_ : Figure
@@ -91,8 +92,8 @@ class DecompositionDisplay:
 
     Notes
     -----
-    All bars of a figure are measured on the same labels, so that their noise is shared: two models
-    may differ more surely than their whiskers suggest.
+    All bars of a figure use the same labels, so their errors are correlated: the difference of two
+    models may be more certain than their whiskers suggest.
 
     Examples
     --------
@@ -148,8 +149,8 @@ class DecompositionDisplay:
         smoother : None, str, Smoother or classifier, default=None
             The calibration curve, as in `CalibrationErrorEstimator`.
         grouping : {"partition", "risk"}, GroupingLossEstimator or None, default="partition"
-            What estimates the grouping loss: a method of `GroupingLossEstimator`, or an estimator
-            whose further settings are used; None for calibration and refinement only.
+            Estimator of the grouping loss: a method of `GroupingLossEstimator`, or an estimator
+            whose other settings are used; None for calibration and refinement only.
         confidence_level : float, default=0.95
             Level of the intervals.
         random_state : int, RandomState instance or None, default=0
@@ -314,7 +315,7 @@ class DecompositionDisplay:
         """
         if not isinstance(estimators, Mapping):
             raise ValueError(
-                "estimators must be a dict of classifiers by their names; for a single one use "
+                "estimators must be a dict of classifiers by name; for a single one use "
                 "from_estimator."
             )
         options = check_options(loss, notion, smoother, grouping, confidence_level, random_state)
@@ -385,7 +386,7 @@ class DecompositionDisplay:
         return self
 
 
-# --- From predictions to the parts of the loss; nothing here draws --------------------------------
+# --- From predictions to the parts of the loss. No drawing code -----------------------------------
 
 
 @dataclass(frozen=True)
@@ -425,7 +426,7 @@ class LossTerms:
 
 @dataclass(frozen=True)
 class TermOptions:
-    """Options of the door, checked: parameters of both estimators, and what estimates grouping."""
+    """Validated options: parameters of both estimators, and the grouping estimator."""
 
     shared: dict
     grouping: GroupingLossEstimator | None
@@ -457,7 +458,7 @@ def check_options(
 
 
 def _check_grouping(grouping, random_state):
-    """What estimates the grouping loss: None, or an unfitted estimator."""
+    """The estimator of the grouping loss: None, or an unfitted estimator."""
     if grouping is None:
         return None
     if isinstance(grouping, str) and grouping in ("partition", "risk"):
@@ -491,14 +492,14 @@ def loss_terms(name: str, problem: Problem, X: MatrixLike, options: TermOptions)
     return LossTerms(str(name), calibration.expected_loss_, interval, bound)
 
 
-# --- Drawing of the parts of losses on matplotlib axes, which callers bring -----------------------
+# --- Drawing of the parts of losses on given matplotlib axes --------------------------------------
 
 
-# Of Okabe and Ito: distinguishable for readers of any colour vision, and of different lightness.
+# Okabe and Ito: distinguishable with any colour vision, and of different lightness.
 COLORS = {"calibration": "#d55e00", "grouping": "#56b4e9", "rest": "#d9d9d9"}
 _HEIGHT = 0.46
 _WIDE = 4.0  # inches that a line of numbers needs
-_OFFSET = {"calibration": -0.11, "grouping": 0.11}  # so that whiskers do not meet
+_OFFSET = {"calibration": -0.11, "grouping": 0.11}  # so that whiskers do not overlap
 
 
 def draw_terms(
@@ -553,9 +554,9 @@ def _estimate(term, name):
 
 
 def _whiskers(ax, terms, name, start, style):
-    """Intervals of one part, each from the start of its bar, cut at zero, as no part is negative.
+    """Intervals of one part, measured from the start of each bar and cut at zero.
 
-    An estimate below zero is marked at zero, with the upper limit that its text has.
+    An estimate below zero is drawn at zero, with the upper limit given in the text.
     """
     here = [k for k, term in enumerate(terms) if name in term.parts]
     parts = [terms[k].parts[name] for k in here]
@@ -564,7 +565,7 @@ def _whiskers(ax, terms, name, start, style):
     )
     shown = np.maximum(estimate, 0)
     reach = np.stack([shown - np.maximum(low, 0), np.maximum(high, high - estimate) - shown])
-    reach = np.where(np.isfinite(high - low), reach, 0.0)  # a single sample has no spread to show
+    reach = np.where(np.isfinite(high - low), reach, 0.0)  # a single sample has no interval
     return ax.errorbar(
         np.maximum(start[here], 0) + shown,
         np.array(here) + _OFFSET[name],

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 class EstimationDisplay:
-    r"""Errors against the number of samples that they are estimated from.
+    r"""Estimated errors against the number of samples.
 
-    Make one with `from_estimator` or `from_predictions`. Every error is evaluated on random
-    subsamples of the data. One that can be compared between data sets of different size has a flat
-    curve; that of the ECE falls, most for good forecasts (G22).
+    Create one with `from_estimator` or `from_predictions`. Every error is evaluated on random
+    subsamples of the data. An error that is comparable between data sets of different sizes has a
+    flat curve. The curve of the ECE decreases, most for good forecasts (G22).
 
     ==========  ====================================================================================
     Name        Error
@@ -56,18 +56,18 @@ class EstimationDisplay:
     .. math:: E\,ECE_n \approx \sum_b p_b\, E\, |N(g_b, v_b / (n p_b))| .
 
     - **Prediction**, dashed: with the gaps and variances of all N samples and :math:`v_b` times
-      1 - n / N, as subsamples are drawn without replacement. It explains the curve: all of the
-      fall is noise in the bins.
+      1 - n / N, as subsamples are drawn without replacement. It explains the curve: the entire
+      decrease is noise in the bins.
     - **Floor**, dotted: if the same forecasts were calibrated, :math:`g_b = 0` and :math:`v_b`
       the mean of s (1 - s). An ECE near its floor is no evidence of miscalibration.
 
     Parameters
     ----------
     curves : list of EstimationCurve
-        What is drawn: ``name``, ``size``, ``mean``, ``low``, ``high``, ``prediction`` and ``floor``
-        of each error.
+        One record per error: ``name``, ``size``, ``mean``, ``low``, ``high``, ``prediction`` and
+        ``floor``.
     truth : float or dict of str to float, default=None
-        The true error: of all, or by the names of the curves.
+        The true error: one value, or a dict by the names of the curves.
     name : str, default=None
         Name of the forecasts.
     confidence_level : float, default=0.95
@@ -95,8 +95,8 @@ class EstimationDisplay:
 
     Notes
     -----
-    Subsamples of a size near N share most of their samples, so that the band closes there by
-    construction: it is the spread between data sets of size n only for n well below N. The last
+    Subsamples of a size near N share most of their samples, so the band narrows there by
+    construction. It shows the spread between data sets of size n only for n well below N. The last
     point, all N samples, is one evaluation without a band.
 
     References
@@ -175,11 +175,11 @@ class EstimationDisplay:
         confidence_level : float, default=0.95
             The band holds the central subsamples of this share.
         truth : float or dict of str to float, default=None
-            The true error, if it is known: of all errors, or by their names.
+            The true error, if known: one value for all errors, or a dict by their names.
         random_state : int, RandomState instance or None, default=0
-            Draws the subsamples.
+            Seed of the subsamples.
         n_jobs : int, default=None
-            Subsamples at a time; the result does not depend on it.
+            Number of parallel jobs; the result does not depend on it.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights, which stay with their samples.
         labels : array-like of shape (n_classes,), default=None
@@ -201,8 +201,9 @@ class EstimationDisplay:
         Raises
         ------
         ValueError
-            For invalid input, unknown errors, two errors of the same name, sizes that the data do
-            not have, and errors that give NaN or refuse a subsample (too small, say).
+            For invalid input, unknown errors, two errors of the same name, sizes larger than the
+            data, and errors that return NaN or raise on a subsample (for example, one that is too
+            small).
 
         Examples
         --------
@@ -259,7 +260,7 @@ class EstimationDisplay:
     ) -> Self:
         """Errors of a classifier on random subsamples of held-out data.
 
-        The classifier stays as it is: what changes is how many samples its error is estimated from.
+        The classifier is fixed; only the number of samples used to estimate its error changes.
 
         Parameters
         ----------
@@ -271,7 +272,7 @@ class EstimationDisplay:
             Labels.
         cv : None, int or splitter, default=None
             None: the classifier is fitted and (X, y) is held out. Else it is cloned, and its
-            out-of-fold probabilities are taken.
+            out-of-fold probabilities are used.
         response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
             Decision values become probabilities through the logistic function or the softmax.
         errors, notion, sample_sizes, n_repeats, confidence_level, truth, random_state, n_jobs
@@ -365,9 +366,10 @@ class EstimationDisplay:
         Raises
         ------
         ValueError
-            If `ax` is no Axes, or `truth` is neither a number nor a dict by names of the curves.
+            If `ax` is not an Axes, or `truth` is neither a number nor a dict by names of the
+            curves.
         TypeError
-            For an argument that is no property of a line.
+            For an argument that is not a property of a line.
         """
         from skcalib.displays import _plotting as draw  # matplotlib is imported here, not before
 
@@ -403,10 +405,10 @@ class EstimationDisplay:
         return truths
 
 
-# --- Drawing of errors against the sample size. matplotlib is imported inside functio -------------
+# --- Drawing of errors against the sample size ----------------------------------------------------
 
 
-#: Lines of constant or expected error: what the legend calls them, and their style.
+#: Lines of constant or expected error: legend text and line style.
 KEYS = {
     "prediction": ("expected by the folded normal law", "--"),
     "floor": ("expected if calibrated", ":"),
@@ -443,7 +445,8 @@ def draw_curves(
         color = curve_style.get("color") or next_color(ax)
         label = curve.name if name is None else f"{name}: {curve.name}"
         style, marker = numbered(next_number(ax))
-        # Line styles tell predictions, floors and truths from means; markers tell the errors.
+        # Line styles distinguish predictions, floors and truths from means; markers distinguish
+        # errors.
         style |= {"linestyle": "-", "color": color, "label": label}
         style |= {"marker": marker, "markersize": 4.5, "zorder": 3}
         artists["line"] += ax.plot(curve.size, curve.mean, **{**style, **curve_style})

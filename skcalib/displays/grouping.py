@@ -51,44 +51,45 @@ if TYPE_CHECKING:
 class GroupingDisplay:
     r"""Grouping diagram: differences between samples with equal scores (L23, figure 5).
 
-    Make one with `from_estimator`, `from_predictions`, or `from_grouping_estimator`.
+    Create one with `from_estimator`, `from_predictions`, or `from_grouping_estimator`.
 
-    Samples of about one score form a level set. The **curve** joins the level sets, each at its
-    mean score and mean outcome: on the diagonal the forecasts are calibrated. Each level set is cut
-    into **regions** by the features, by default into two. A region is drawn beside the mean score
-    of its level set, at the height that its outcomes would have at the scores of the level set: the
-    distance from the curve is its difference from all samples with equal scores. Where scores
-    differ inside of the level set, that difference is taken at equal scores, by the calibration
-    curve. Its area is its number of samples.
+    Samples with similar scores form a level set. The **curve** joins the level sets, each at its
+    mean score and mean outcome. On the diagonal the forecasts are calibrated. The features split
+    each level set into **regions**, by default two. A region is drawn beside the mean score of its
+    level set. Its height is the mean outcome that it would have at the scores of the level set, so
+    its distance from the curve is its difference from all samples with equal scores. If scores vary
+    within the level set, this difference is adjusted with the calibration curve. The area of a
+    region shows its number of samples.
 
     - Blue, upward: the interval lies above the level set. Even a calibrated score is too low for
       these samples.
     - Vermilion, downward: the interval lies below; a calibrated score is too high.
-    - Grey, a dot: the interval holds the mean outcome of the level set; no significant difference.
+    - Grey, a dot: the interval contains the mean outcome of the level set; no significant
+      difference.
 
-    The intervals (Clopper-Pearson) hold for all regions of a panel at once: where there is no
-    grouping loss, any region is coloured in one figure of twenty or fewer at level 95 %. Regions
-    are learned on one half of the samples and drawn from the other, so that their colours are no
-    artefact of the search; the histogram shows all samples.
+    The intervals (Clopper-Pearson) hold simultaneously for all regions of a panel: without grouping
+    loss, at most one figure in twenty has a coloured region at level 95 %. Regions are learned on
+    one half of the samples and drawn from the other, so their colours are not an artefact of the
+    search. The histogram shows all samples.
 
     The title has the lower bound of the grouping loss with its interval, and the calibration error
-    of the binned score, both of `GroupingLossEstimator`. A bound that is not above zero reads "none
-    detected", which does not exclude grouping loss that these regions miss. Two regions a level set
-    show *that* there is grouping loss; many small ones (``partitioner=None``) detect more of it.
+    of the binned score, both of `GroupingLossEstimator`. A bound that is not above zero is shown as
+    "none detected", which does not exclude grouping loss that these regions miss. Two regions per
+    level set show *that* there is grouping loss; many small ones (``partitioner=None``) detect more
+    of it.
 
     Parameters
     ----------
     diagrams : list of GroupingDiagram
-        What is drawn, a panel each: ``regions`` (records as in ``GroupingLossEstimator.regions_``)
-        with ``score``, ``outcome``, ``low``, ``high``, ``expected`` and ``side``, as they are
-        drawn; the level sets ``prob_pred`` and ``prob_true``; ``grouping_loss`` and
-        ``calibration_error``.
+        One record per panel: ``regions`` (records as in ``GroupingLossEstimator.regions_``) with
+        ``score``, ``outcome``, ``low``, ``high``, ``expected`` and ``side``, as drawn; the level
+        sets ``prob_pred`` and ``prob_true``; ``grouping_loss`` and ``calibration_error``.
     name : str, default=None
         Name in the title.
     confidence_level : float, default=0.95
         Level of the intervals.
     unit : str, default="Brier score"
-        What the numbers in the title are measured by.
+        Name and unit of the loss in the title.
 
     Attributes
     ----------
@@ -175,17 +176,18 @@ class GroupingDisplay:
         y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
             Probability of the positive class, or of each class.
         X : array-like of shape (n_samples, n_features), default=None
-            Features, or any representation, also of features that the classifier does not use.
-            Columns of categories in a data frame are one-hot encoded. May be None where `regions`
-            are given.
+            Features, or any representation, possibly of features that the classifier does not use.
+            Categorical columns of a data frame are one-hot encoded. May be None if `regions` are
+            given.
         regions : array-like of shape (n_samples,), default=None
-            Regions that are known beforehand, such as a clinic or an age group; not found with
-            these labels. All samples are then drawn.
+            Regions known in advance, such as a clinic or an age group, and not derived from these
+            labels. All samples are then drawn.
         partitioner : {"stump", "kmeans"}, estimator or None, default="stump"
-            What cuts a level set into regions: one balanced split, two regions; or as in
-            `GroupingLossEstimator`, where None is a tree of many regions.
+            How a level set is split into regions: one balanced split into two regions, or as in
+            `GroupingLossEstimator`, where None is a tree with many regions.
         n_bins : int, default=10
-            Level sets at most; fewer where their regions would be smaller than `region_ratio`.
+            Largest number of level sets; fewer if their regions would be smaller than
+            `region_ratio`.
         strategy : {"quantile", "uniform"}, default="quantile"
             Level sets of equal mass or equal width.
         region_ratio : int, default=12
@@ -239,7 +241,7 @@ class GroupingDisplay:
         if X is None and regions is None:
             raise ValueError(
                 "A grouping diagram compares samples with equal scores: pass their features X, or "
-                "regions= that are known beforehand."
+                "regions= that are known in advance."
             )
         notion = resolve_notion(notion)
         problem = check_problem(
@@ -339,7 +341,7 @@ class GroupingDisplay:
         ------
         ValueError
             As `from_predictions`, for classifiers that are not fitted, and for a fitted
-            `GroupingLossEstimator`, which has a door of its own.
+            `GroupingLossEstimator`, for which use `from_grouping_estimator`.
 
         Examples
         --------
@@ -353,8 +355,8 @@ class GroupingDisplay:
         """
         if isinstance(estimator, ClassifierInspector):
             raise ValueError(
-                f"{type(estimator).__name__} is no classifier: pass the classifier itself, or draw "
-                "a fitted GroupingLossEstimator by GroupingDisplay.from_grouping_estimator."
+                f"{type(estimator).__name__} is not a classifier: pass the classifier, or draw "
+                "a fitted GroupingLossEstimator with GroupingDisplay.from_grouping_estimator."
             )
         n_samples = np.shape(y)[0]
         problem, features, rows = held_out(
@@ -477,9 +479,9 @@ class GroupingDisplay:
         name : str, default=None
             Name in the title, instead of the display's own.
         n_rules : int, default=0
-            How many regions are numbered, with their rule and their outcome against the one that is
-            expected at equal scores below the panel: those that are not grey and add most to the
-            explained grouping loss.
+            How many regions are numbered. They are listed below the panel with their rule, their
+            outcome and the outcome expected at equal scores. The regions chosen are those that are
+            not grey and add most to the explained grouping loss.
         scale : {"auto", "linear", "sqrt", "logit"}, default="auto"
             Scale of both axes, as in `ReliabilityDisplay.plot`: "auto" is linear unless the
             forecasts are crowded near 0 or 1, as those of a rare event.
@@ -502,7 +504,7 @@ class GroupingDisplay:
         ValueError
             If `ax` cannot hold the panels, and for an unknown scale.
         TypeError
-            For an argument that is no property of a line.
+            For an argument that is not a property of a line.
         """
         from skcalib.displays import _plotting as draw  # matplotlib is imported here, not before
 
@@ -552,7 +554,7 @@ class GroupingDisplay:
 
 
 def _scores(diagram):
-    """What the scale of the axes depends on: the scores, or those of the level sets."""
+    """Scores that determine the scale of the axes: of the samples, or of the level sets."""
     if diagram.scores is None:
         return diagram.prob_pred, diagram.mass
     return diagram.scores, diagram.weight

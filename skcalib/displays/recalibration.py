@@ -29,26 +29,28 @@ if TYPE_CHECKING:
 class RecalibrationDisplay:
     r"""The map of a fitted recalibrator: probability after against probability before.
 
-    Make one with `from_recalibrator`, `from_recalibrators` or `from_estimator`.
+    Create one with `from_recalibrator`, `from_recalibrators` or `from_estimator`.
 
     **Two classes**: a recalibrator is a function :math:`p \mapsto p'` of the probability of the
     positive class, which is drawn as a curve over [0, 1], with ``input="logits"`` too. A jump of a
-    step function is a vertical line where it happens. On the diagonal nothing is changed. Above it
-    the recalibrator raises the probability. A flat piece gives different forecasts one value.
+    step function is drawn as a vertical line. On the diagonal the probability is unchanged; above
+    it the recalibrator raises the probability. A flat section maps different forecasts to one
+    value.
 
-    **More classes**: what a class gets depends on the probabilities of all. There is a panel for
-    each class with one point for each forecast, so forecasts are needed. Points that lie on a curve
-    show a function of the one probability, a cloud shows that the others matter. More than
-    `max_points` forecasts are thinned to as many, evenly in their order, and the legend says so.
+    **More classes**: the recalibrated probability of a class depends on the probabilities of all
+    classes. There is a panel for each class with one point for each forecast, so forecasts are
+    needed. If the points lie on a curve, the result is a function of this probability alone; a
+    cloud shows that the others matter. If there are more than `max_points` forecasts, that many are
+    drawn, evenly spaced in their order, and the legend says so.
 
-    The legend repeats what the recalibrator declares: whether it is injective, so that no sharpness
-    is lost, and whether it keeps the order of the classes. For a Pipeline it says what holds for
-    all of its steps. Recalibrators that declare nothing have their name alone.
+    The legend states the declared properties of the recalibrator: whether it is injective, so that
+    no sharpness is lost, and whether it keeps the order of the classes. For a Pipeline it states
+    what holds for all steps. A recalibrator that declares nothing is shown by name only.
 
     Parameters
     ----------
     maps : list of RecalibrationMap
-        What is drawn: ``before`` and ``after``, with ``name``, ``event`` (the class), ``joined``
+        The maps: ``before`` and ``after``, with ``name``, ``event`` (the class), ``joined``
         (whether they are a curve), ``scores`` (all forecasts of the class, or None) and
         ``declared``. Maps of one event share a panel, maps of one name a colour.
 
@@ -61,21 +63,21 @@ class RecalibrationDisplay:
     ax_ : Axes or list of Axes
         The panel or panels.
     ax_hist_ : Axes, list of Axes or None
-        The thin axes above, with the histogram of the forecasts before.
+        The thin axes above, with the histogram of the forecasts before recalibration.
     figure_ : Figure
         The figure.
 
     See Also
     --------
     ReliabilityDisplay : The curve that the map should have.
-    calibration_improvement : Whether the map is worth it.
+    calibration_improvement : Whether the map is worthwhile.
 
     Notes
     -----
-    Probabilities of exactly 0 have no logarithm. Maps of the logit put half of the smallest
-    positive probability of their calibration set in its place, which may show as a short vertical
-    line at the border. A map of logits gets the logarithms of the probabilities, and for 0 that of
-    the smallest number that double precision holds.
+    Probabilities of exactly 0 have no logarithm. Maps of the logit replace them by half of the
+    smallest positive probability of their calibration set, which may appear as a short vertical
+    line at the border. A map of logits is evaluated at the logarithms of the probabilities, with 0
+    replaced by the smallest positive number in double precision.
 
     Examples
     --------
@@ -115,13 +117,14 @@ class RecalibrationDisplay:
             Forecasts before recalibration, always probabilities, with ``input="logits"`` too.
             Needed for more than two classes. For two they add the histogram.
         classes : list of labels, default=None
-            The classes to draw, at most 25; by default the positive one of two, and all of several.
+            The classes to draw, at most 25; by default the positive class of a binary problem, else
+            all.
         pos_label : label, default=None
             The positive class of a binary problem, which a `y_proba` of shape (n_samples,) is the
             probability of; by default the last.
         max_points : int, default=3000
-            Largest number of points of a panel, for more than two classes: more forecasts are
-            thinned.
+            Largest number of points in a panel, for more than two classes; further forecasts are
+            omitted.
         name : str, default=None
             Name in the legend; the class of the recalibrator by default.
         ax : Axes or array of Axes, default=None
@@ -137,8 +140,8 @@ class RecalibrationDisplay:
         Raises
         ------
         ValueError
-            For what is no recalibrator, more than two classes without forecasts, forecasts of
-            other classes, unknown classes, and more than 25 panels.
+            If the object is not a recalibrator, for more than two classes without forecasts,
+            forecasts of other classes, unknown classes, and more than 25 panels.
         NotFittedError
             For a recalibrator that is not fitted.
 
@@ -220,8 +223,8 @@ class RecalibrationDisplay:
     ) -> Self:
         """Map inside of a recalibrated classifier, at the probabilities of its inner classifier.
 
-        With ``ensemble=True`` each fold has a classifier and a map of its own. Their maps are
-        overlaid in one colour; the classifier averages over them.
+        With ``ensemble=True`` each fold has its own classifier and map. Their maps are overlaid in
+        one colour; the classifier averages over them.
 
         Parameters
         ----------
@@ -284,8 +287,8 @@ class RecalibrationDisplay:
         name : str, default=None
             Name in the legend, instead of the recalibrator's own; for a single one only.
         scale : {"auto", "linear", "sqrt", "logit"}, default="auto"
-            Scale of both axes, see `ReliabilityDisplay.plot`. "auto" looks at the forecasts and is
-            linear without them.
+            Scale of both axes, see `ReliabilityDisplay.plot`. "auto" depends on the forecasts and
+            is linear without them.
         ref_line, histogram, legend : bool, default=True
             Whether to draw the diagonal, the histogram of the forecasts and the legend.
         curve_kwargs, hist_kwargs, ref_line_kwargs : dict, default=None
@@ -304,7 +307,7 @@ class RecalibrationDisplay:
             If `ax` cannot hold the panels, or a name is given for several recalibrators, and for
             an unknown scale.
         TypeError
-            For an argument that is no property of a line.
+            For an argument that is not a property of a line.
         """
         from skcalib.displays import _plotting as draw  # matplotlib is imported here, not before
 
@@ -314,7 +317,7 @@ class RecalibrationDisplay:
         names = list(dict.fromkeys(one.name for one in self.maps))
         if name is not None and len(names) > 1:
             raise ValueError(
-                f"name is for a single recalibrator, and there are {len(names)}: name them by a "
+                f"name is for a single recalibrator, but there are {len(names)}: name them with a "
                 "dict in from_recalibrators."
             )
         style = draw.line_style(kwargs, curve_kwargs)
@@ -347,7 +350,7 @@ class RecalibrationDisplay:
         return self
 
 
-# --- Drawing of the maps of recalibrators, on axes that callers bring -----------------------------
+# --- Drawing of the maps of recalibrators on given axes -------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -407,7 +410,7 @@ def _draw_unchanged(ax, draw, style):
 
 
 def _label(maps, names):
-    """Name and declarations; of several folds all that occur."""
+    """Name and declared properties; for several folds, all that occur."""
     name = names.get(maps[0].name, maps[0].name)
     folds = f" ({len(maps)} folds)" if len(maps) > 1 else ""
     words = " / ".join(dict.fromkeys(one.declared for one in maps))

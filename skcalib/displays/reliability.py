@@ -32,17 +32,16 @@ if TYPE_CHECKING:
 class ReliabilityDisplay:
     r"""Reliability diagram: observed frequency against forecast.
 
-    Make one with `from_estimator`, `from_predictions` or `from_cv_results`. A classifier is
+    Create one with `from_estimator`, `from_predictions` or `from_cv_results`. A classifier is
     calibrated if its curve :math:`C(s) = P(Y = 1 \mid S = s)` is the diagonal.
 
-    **Curves** (``strategy``). "isotonic": the increasing curve of least squares, with no bins to
-    choose (CORP, D21), linear between the scores. "quantile", "uniform": mean label against mean
-    forecast in bins of equal mass or width. "kernel": Beta-kernel regression (P24) with the
-    bandwidth of the least cross-validated Brier score; pass
-    ``strategy=DirichletKernel(bandwidth)`` to choose it. "smooth": logistic regression on a
-    restricted cubic spline of the logit, see `SplineSmoother`.
+    **Curves** (``strategy``). "isotonic": the least-squares increasing curve, without bins (CORP,
+    D21), linear between the scores. "quantile", "uniform": mean label against mean forecast in bins
+    of equal mass or width. "kernel": Beta-kernel regression (P24) with the bandwidth that minimises
+    the cross-validated Brier score; pass ``strategy=DirichletKernel(bandwidth)`` to choose it.
+    "smooth": logistic regression on a restricted cubic spline of the logit, see `SplineSmoother`.
 
-    **Bands** (``band``), pointwise: the whole curve leaves them somewhere more often.
+    **Bands** (``band``) are pointwise: the curve as a whole leaves them with a larger probability.
 
     - "consistency" lies around the diagonal, where the curve would be if the forecasts were
       calibrated: labels are drawn from the forecasts `n_resamples` times, the curve is fitted by
@@ -58,30 +57,30 @@ class ReliabilityDisplay:
       scaled to sum to their effective size. For "smooth" it is the interval of `SplineSmoother`,
       by the delta method.
 
-    Weights of samples are fixed: they enter the averages, a sample is one label whatever its
-    weight, and unequal weights widen every band.
+    Sample weights are treated as fixed: they enter the averages, each sample counts as one label
+    for any weight, and unequal weights widen every band.
 
-    **Legend.** It lies below the axes where the figure has a layout engine, else in a free place.
-    The number is `proper_calibration_error` with its default smoother and method, and its interval:
-    of the positive class, of the top label, or of each class against the rest. It cannot be
-    negative: an estimate below zero reads "none detected", with an upper limit.
+    **Legend.** It is below the axes if the figure has a layout engine, else in a free place. The
+    number is `proper_calibration_error` with its default smoother and method, with its interval:
+    for the positive class, the top label, or each class against the rest. The error cannot be
+    negative: an estimate below zero is shown as "none detected", with an upper limit.
 
     Parameters
     ----------
     curves : list of ReliabilityCurve
-        What is drawn: ``prob_pred``, ``prob_true``, ``low``, ``high`` and ``error`` of each curve.
-        Curves of the same ``event`` share a panel.
+        The curves: ``prob_pred``, ``prob_true``, ``low``, ``high`` and ``error`` of each. Curves of
+        the same ``event`` share a panel.
     name : str, default=None
         Name in the legend; "Calibration curve" without one.
     confidence_level : float, default=0.95
         Level of the bands and of the interval in the legend.
     band : {"consistency", "confidence"} or None, default=None
-        What ``low`` and ``high`` of the curves are.
+        The kind of band that ``low`` and ``high`` of the curves hold.
 
     Attributes
     ----------
     line_ : Line2D or list of Line2D
-        The curve; a list where there are several, in the order of `curves`.
+        The curve; a list if there are several, in the order of `curves`.
     band_ : artist, list of artists or None
         The band: an area, or bars for bins.
     ref_line_ : Line2D, list of Line2D or None
@@ -101,16 +100,16 @@ class ReliabilityDisplay:
     Notes
     -----
     Measured coverage of the isotonic confidence band of level 95 %, at nine quantiles of the
-    forecasts, in seven simulated worlds of 20 to 10,000 samples: on average over the quantiles 95
+    forecasts, in seven simulated settings of 20 to 10,000 samples: on average over the quantiles 95
     to 100 % in the six where C increases, with 89 % at the worst point; 92 to 95 % where C is
     constant, with 75 to 87 % at the two ends. A percentile bootstrap that draws labels from the
-    fitted curve (as D21, with forecasts kept) covered 77 to 96 % on average at 1,000 samples, and
-    4 to 23 % at the ends in three of six worlds, which is why the band is none. Where C decreases
-    no increasing curve is right, and the band does not cover C.
+    fitted curve (as D21, with forecasts kept) covered 77 to 96 % on average at 1,000 samples, and 4
+    to 23 % at the ends in three of six settings, so it is not used. Where C decreases, no
+    increasing curve is correct, and the band does not cover C.
 
-    Several thousand distinct scores are drawn at all knots of the isotonic curve and at some 400
-    scores more; every sample enters the curve and the bands. Isotonic curve and band take about a
-    second for 100,000 samples.
+    With several thousand distinct scores, the curve is drawn at all knots of the isotonic curve and
+    at about 400 more scores. Every sample enters the curve and the bands. The isotonic curve and
+    its band take about a second for 100,000 samples.
 
     References
     ----------
@@ -340,8 +339,8 @@ class ReliabilityDisplay:
     ) -> Self:
         """Reliability diagram of a cross-validation: a curve for each fold, on its test samples.
 
-        Each fold has a classifier of its own, so their curves are not pooled. The legend shows the
-        mean of their calibration errors and its standard deviation over folds.
+        Each fold has its own classifier, so the curves are not pooled. The legend shows the mean of
+        their calibration errors and its standard deviation over folds.
 
         Parameters
         ----------
@@ -433,7 +432,7 @@ class ReliabilityDisplay:
         name : str, default=None
             Name in the legend, instead of the display's own.
         scale : {"auto", "linear", "sqrt", "logit"}, default="auto"
-            Scale of both axes, on which the diagonal is a straight line and 0 and 1 can be seen.
+            Scale of both axes, on which the diagonal is a straight line and 0 and 1 are visible.
             "auto" is linear unless the forecasts are crowded near 0 or 1, as those of a rare event.
             Then it is the square root (of the probability of the crowded end), and the logit where
             95 % of them lie within .02 of the end. Displays on the same Axes share a scale.
@@ -456,7 +455,7 @@ class ReliabilityDisplay:
         ValueError
             If `ax` cannot hold the panels, and for an unknown scale.
         TypeError
-            For an argument that is no property of a line.
+            For an argument that is not a property of a line.
         """
         from skcalib.displays import _plotting as draw  # matplotlib is imported here, not before
 

@@ -363,7 +363,7 @@ def test_an_infinite_loss_has_no_bar():
 
 def test_estimators_are_a_dict_of_fitted_classifiers():
     X, y = iris()
-    with pytest.raises(ValueError, match="must be a dict of classifiers by their names"):
+    with pytest.raises(ValueError, match="must be a dict of classifiers by name"):
         DecompositionDisplay.from_estimators([GaussianNB()], X, y)
     with pytest.raises(NotFittedError, match="needs a fitted classifier"):
         DecompositionDisplay.from_estimators({"Bayes": GaussianNB()}, X, y)

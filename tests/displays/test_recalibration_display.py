@@ -247,7 +247,7 @@ def test_plot_again_with_other_styles(two):
     assert display.ref_line_.get_linestyle() == "-" and style == {"lw": 3, "c": "black"}
     assert display.plot(legend=False).ax_.get_legend() is None
     two_maps = overlay([IdentityRecalibrator().fit(proba, y), TemperatureScaling().fit(proba, y)])
-    with pytest.raises(ValueError, match="name is for a single recalibrator, and there are 2"):
+    with pytest.raises(ValueError, match="name is for a single recalibrator, but there are 2"):
         two_maps.plot(name="Both")
 
 
@@ -319,7 +319,7 @@ def test_at_most_25_panels():
     y = proba.argmax(axis=1)
     y[::2] = np.roll(y, 1)[::2]
     fitted = TemperatureScaling().fit(proba, y)
-    with pytest.raises(ValueError, match="26 are more than the 25 .* classes="):
+    with pytest.raises(ValueError, match="26 exceed the limit of 25 .* classes="):
         draw(fitted, proba)
     assert len(draw(fitted, proba, classes=np.arange(0, 26, 6), legend=False).line_) == 5
 
@@ -430,7 +430,7 @@ def test_refusals(two, three):
     platt = PlattScaling().fit(proba, y)
     vector = VectorScaling(shrinkage=10).fit(several, labels)
     for call, words in [
-        (lambda: draw(vector), "The map of 3 classes has no single curve.*pass y_proba"),
+        (lambda: draw(vector), "The map of 3 classes is not a single curve.*pass y_proba"),
         (lambda: draw(vector, proba), "y_proba has 2 columns, but VectorScaling was fitted with 3"),
         (lambda: draw(platt, several), "y_proba has 3 columns, but PlattScaling was fitted with 2"),
         (lambda: draw(vector, np.log(several)), "probabilities are expected"),

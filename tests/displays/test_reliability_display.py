@@ -489,7 +489,7 @@ def test_bins_are_ten_by_default_and_refused_at_every_door_that_draws_none(binar
 
 def test_too_many_panels():
     proba = np.full((30, 26), 1 / 26)
-    with pytest.raises(ValueError, match="26 are more than the 25 that one can read"):
+    with pytest.raises(ValueError, match="26 classes exceed the limit of 25"):
         draw(np.arange(30) % 26, proba, notion="classwise")
 
 
