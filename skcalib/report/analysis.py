@@ -1,4 +1,4 @@
-"""From a validated problem to `Findings`: each part is a function of its own."""
+"""Compute `Findings` from a validated problem, one function for each part."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ if TYPE_CHECKING:
 
 #: Losses of a report, in the order of its table.
 LOSSES = ("brier", "log")
-#: Probabilities beyond which a report leaves out what takes minutes.
+#: With more probabilities than this, a report omits steps that take minutes.
 LARGE = 300_000
 HUGE = 5_000_000
-#: Classes beyond which only temperature scaling is compared with doing nothing.
+#: With more classes than this, only temperature scaling is compared with no recalibration.
 MANY_CLASSES = 200
-_PAIRS = 1e9  # pairs of samples, times classes, that the kernel test may take
+_PAIRS = 1e9  # most pairs of samples, times classes, in the kernel test
 _SPECTRAL_ROWS, _MULTIPLIER_ROWS = 1_000, 5_000
 _RARE = 0.05  # share of a rare event
 _CLEAR = 2.0  # standard errors by which a shift or slope must differ from none
@@ -203,8 +203,8 @@ def find_errors(
 ) -> tuple[tuple[ErrorFinding, ...], ErrorFinding, np.ndarray]:
     """The losses under each notion, the isotonic error, and the held-out calibrated forecast.
 
-    All classes together are estimated on `part` of the problem, which is smaller where they are
-    many; the confidence on all samples.
+    All classes together are estimated on `part` of the problem, which is smaller if there are many
+    classes; the confidence on all samples.
     """
     n_classes = problem.forecast.shape[1]
     smoother = LogitSmoother(random_state=random_state)
@@ -212,7 +212,7 @@ def find_errors(
     kept = {}
 
     def measure(data, notion, smoother, losses):
-        jobs = n_jobs if notion == "classwise" else None  # one problem is smoothed where we are
+        jobs = n_jobs if notion == "classwise" else None  # a single problem needs no workers
         found, conditionals = paired_terms(data, losses, notion, smoother, level, jobs)
         kept.setdefault(notion, conditionals[0])
         for loss, (terms, interval) in zip(losses, found, strict=True):
@@ -249,7 +249,7 @@ def error_finding(
 
 
 def _in_range(interval, most):
-    """An interval of a loss, cut at zero and at the largest value there is."""
+    """An interval of a loss, cut at zero and at the largest possible value."""
     low, high = np.clip([interval.low, interval.high], 0.0, most).tolist()
     return replace(interval, low=low, high=high)
 
@@ -277,7 +277,7 @@ def find_test(
     most = max(MIN_SAMPLES, int(np.sqrt(_PAIRS / n_classes)))
     method: Any = "spectral"
     if n_classes == 2 and n_samples > _SPECTRAL_ROWS and problem.target.mean(axis=0).min() < _RARE:
-        # The null law from a part of the samples is inaccurate where that part has few events.
+        # A null distribution from a part of the samples is inaccurate if the part has few events.
         method, most = "multipliers", min(most, _MULTIPLIER_ROWS)
     if n_samples > most:  # time grows as n^2 K
         rows = np.random.RandomState(random_state).choice(n_samples, most, replace=False)
@@ -310,9 +310,9 @@ def compare_maps(
 ) -> tuple[RecalibratorSelection, BrierChange | None, tuple[BrierChange, ...], tuple[str, ...]]:
     """Held-out log losses of the maps, doing nothing included, and the choice among them.
 
-    The simplest map within a standard error of the best is chosen. One that raises the held-out
-    Brier score is refused, and the others are compared again: a log loss may fall because a few
-    forecasts near 0 are moved.
+    The simplest map within a standard error of the best is chosen. A map that raises the held-out
+    Brier score is rejected, and the others are compared again: the log loss may decrease because a
+    few forecasts near 0 change.
     """
     candidates, left_out = candidates_of(problem)
     losses, weight = held_out_losses(
@@ -344,7 +344,7 @@ def compare_maps(
 
 
 def _no_comparison(name):
-    """The record where every loss is infinite: doing nothing stays."""
+    """The record if every loss is infinite: no recalibration."""
     nothing = MeanInterval(0.0, 0.0, 0.0, 0.0)
     return RecalibratorSelection((name,), (float("inf"),), (0.0,), (0.0,), name, name, nothing)
 
@@ -376,7 +376,7 @@ def recalibrate(
 
 
 def _decide(found, problem):
-    """Direction and advice, which rest on everything else."""
+    """Direction and advice, which depend on all other findings."""
     found = replace(found, direction=_direction(found))
     chosen = found.advice.selection.chosen
     first = found.advice.selection.names[0]
@@ -397,7 +397,7 @@ def _decide(found, problem):
 
 
 def _direction(found):
-    """The direction, where miscalibration was found and the input is what it says."""
+    """The direction, if miscalibration was found and the input is not suspect."""
     if not found.miscalibrated or found.input_is_suspect:
         return None
     if found.n_classes == 2:
@@ -408,13 +408,13 @@ def _direction(found):
         named = direction_of(found.gains, int(above) - int(below), _slope_sign(slope))
         return named or "uneven"
     named = direction_of(found.gains, 1, _gap_sign(found))
-    if named in ("too_high", "too_low"):  # class biases have the larger gain
+    if named in ("too_high", "too_low"):  # class biases gain more
         named = "class_shift" if any(_class_is_off(p) for p in found.places) else None
     return named or "uneven"
 
 
 def _slope_sign(slope):
-    """+1 for a slope clearly below 1, where forecasts are too extreme; -1 clearly above."""
+    """+1 for a slope clearly below 1 (forecasts too extreme), -1 for one clearly above 1."""
     if slope is None:
         return 0
     clear = _CLEAR * slope.standard_error
@@ -422,7 +422,7 @@ def _slope_sign(slope):
 
 
 def _gap_sign(found):
-    """+1 where the confidence lies above the accuracy, -1 where below; 0 if the slope disagrees."""
+    """+1 if the confidence exceeds the accuracy, -1 if it is lower, 0 if the slope disagrees."""
     gap = int(np.sign(found.confidence_gap.estimate))
     slope = _slope_sign(None if found.logistic is None else found.logistic.slope)
     clear = found.confidence_gap.low > 0 or found.confidence_gap.high < 0
@@ -434,7 +434,7 @@ def _class_is_off(place):
 
 
 def _rarer_labels(problem):
-    """Events or non-events, the fewer; for several classes right or wrong predictions."""
+    """The smaller number of events and non-events; for several classes of right and wrong ones."""
     _, target = binary_problem(problem)
     return min(np.count_nonzero(target[:, k]) for k in (0, 1))
 
@@ -447,10 +447,10 @@ def _separated(problem):
 
 
 def _omitted(problem, part):
-    """What was left out, or computed on a part of the samples, in words."""
+    """Text on what was omitted, or computed on a part of the samples."""
     said = []
     if problem.forecast.shape[1] > 2 and problem.forecast.size > HUGE:
-        said.append("Errors class by class were left out: so many probabilities take too long.")
+        said.append("Errors by class were omitted: they take too long for so many probabilities.")
     if len(part.weight) < len(problem.weight):
         said.append(
             f"All classes together, direction and recalibration maps: a random "
@@ -510,7 +510,7 @@ def _summary(data, random_state):
 
 
 def _error(key, data, run):
-    """An error by its name, of the confidence, or for two classes of the event."""
+    """An error by name, of the confidence, or of the event for two classes."""
     name, note = _ERRORS[key]
     notion = {}
     if key != "root_brier_score":

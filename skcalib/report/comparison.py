@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 
 class ComparisonReport(Shown):
-    r"""Several models side by side: which is better calibrated, and whether the difference is real.
+    r"""Compare several models: which is better calibrated, and is the difference significant?
 
-    Make one with `from_estimators`, with `from_predictions`, or from finished reports.
-    ``print(report)`` shows the first screen, `to_text` all of it, `to_html` writes one page without
-    other files, `to_dict` returns the numbers.
+    Create one with `from_estimators`, with `from_predictions`, or from existing reports.
+    ``print(report)`` shows the first screen, `to_text` returns the full text, `to_html` writes one
+    self-contained page, `to_dict` returns the numbers.
 
-    All models are judged on the same samples, so differences are *paired*: what two losses have in
-    common cancels, and a difference may be significant where the intervals of both overlap. With
+    All models are evaluated on the same samples, so differences are *paired*: the common part of
+    two losses cancels, and a difference may be significant although the two intervals overlap. With
     the Brier score of sample i under model a, :math:`L_i^a`, and :math:`R_i^a` its loss after the
     recalibration that was fitted on the other folds (`LogitSmoother`, the same folds for all
     models), the table has the means, each with a Student interval, of
@@ -53,18 +53,18 @@ class ComparisonReport(Shown):
     - squared kernel calibration error, by :func:`~skcalib.compare_calibration` on blocks of samples
       in random order.
 
-    All are negative where a is better, and change their sign with the order of the models. With
-    more than two models intervals are widened (Bonferroni), so that those of one quantity hold for
-    all pairs at once. "Better" is said where such an interval excludes zero.
+    All are negative if a is better, and change their sign with the order of the models. With more
+    than two models the intervals are widened (Bonferroni), so that those of one quantity hold for
+    all pairs simultaneously. A model is called better if such an interval excludes zero.
 
-    A model that is better calibrated need not be the better model: a constant forecast is
-    calibrated. So the verdict compares the losses as well.
+    A better calibrated model is not necessarily the better model: a constant forecast can be
+    calibrated. The verdict therefore also compares the losses.
 
     Parameters
     ----------
     reports : dict of str to CalibrationReport, or list of CalibrationReport
-        At least two, of different names, on the same samples with the same weights, classes, level
-        and seed.
+        At least two, with different names, on the same samples with the same weights, classes,
+        level and seed.
     n_jobs : int, default=None
         Problems in parallel.
 
@@ -77,12 +77,12 @@ class ComparisonReport(Shown):
         ``high``, ``standard_error``), ``detected`` and ``better``. A quantity that is infinite for
         two models, or has too few samples, is missing.
     verdict : str
-        Which model is better, in words.
+        Text that says which model is better.
 
     Raises
     ------
     ValueError
-        For fewer than two models, names that occur twice, and reports on other samples.
+        For fewer than two models, duplicate names, and reports on different samples.
 
     See Also
     --------
@@ -179,14 +179,14 @@ class ComparisonReport(Shown):
         Parameters
         ----------
         estimators : dict of str to classifier
-            Classifiers by their names; fitted, and (X, y) held out, or any with `cv`.
+            Classifiers by name: fitted, with (X, y) held out; or any classifier with `cv`.
         X : array-like of shape (n_samples, n_features)
             Features.
         y : array-like of shape (n_samples,)
             Labels.
         cv : None, int or splitter, default=None
             None: the classifiers are used as they are. Else they are cloned, fitted on the same
-            folds and judged by their out-of-fold probabilities.
+            folds and evaluated by their out-of-fold probabilities.
         random_state : int, RandomState instance or None, default=0
             Seed, the same for all models.
         n_jobs : int, default=None
@@ -217,7 +217,7 @@ class ComparisonReport(Shown):
         """
         _check_mapping(estimators, "estimators", "classifiers")
         seed = check_seed(random_state)
-        if cv is not None:  # a splitter that shuffles must not give each model folds of its own
+        if cv is not None:  # a shuffling splitter must give all models the same folds
             (X,) = indexable(X)
             y = check_y(y, name="y")
             cv = list(check_cv(cv, y, classifier=True).split(X, y))
@@ -266,17 +266,15 @@ class ComparisonReport(Shown):
 
 def _check_mapping(models, name, what):
     if not isinstance(models, Mapping) or len(models) < 2:
-        raise ValueError(
-            f"{name} must be a dict of at least two {what} by the names of their models."
-        )
+        raise ValueError(f"{name} must be a dict of at least two {what} by model name.")
 
 
 def _check_reports(reports):
-    """Reports by their names, on the same samples."""
+    """Reports by name, on the same samples."""
     if not isinstance(reports, Mapping):
         named = {report.name: report for report in reports}
         if len(named) < len(reports):
-            raise ValueError("Two reports have the same name: pass a dict of reports by new names.")
+            raise ValueError("Two reports have the same name: pass a dict of reports by name.")
         reports = named
     if len(reports) < 2:
         raise ValueError(f"A comparison needs at least two reports, got {len(reports)}.")
@@ -298,7 +296,7 @@ def _check_reports(reports):
         ):
             raise ValueError(
                 f"The reports of {first_name} and {name} differ in confidence_level or "
-                "random_state: make them with the same."
+                "random_state: use the same values for all."
             )
     return reports
 
@@ -308,7 +306,7 @@ def _check_reports(reports):
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """First model minus second, with an interval; negative where the first one is better."""
+    """First model minus second, with an interval; negative if the first one is better."""
 
     quantity: str
     first: str
@@ -334,7 +332,7 @@ def find_differences(
 ) -> tuple[PairedDifference, ...]:
     """Problems by the names of their models -> all paired differences.
 
-    Intervals are widened (Bonferroni) so that those of one quantity hold for all pairs at once.
+    Intervals are widened (Bonferroni): those of one quantity hold for all pairs simultaneously.
     """
     pairs = list(combinations(problems, 2))
     level = 1 - (1 - level) / len(pairs)
@@ -354,9 +352,9 @@ def find_differences(
 
 
 def _per_sample(problem, random_state):
-    """The terms of each quantity, sample by sample."""
+    """The terms of each quantity, one per sample."""
     smoother = LogitSmoother(random_state=random_state)
-    with noted():  # the report of each model says it
+    with noted():  # the warnings are in the report of each model
         found, _ = paired_terms(problem, LOSSES, "canonical", smoother, 0.95)
     brier, log = (terms for terms, _ in found)
     right = next(TopLabel().problems(problem.forecast, problem.target))[1][:, 1]
@@ -372,7 +370,7 @@ def _per_sample(problem, random_state):
 def _paired(first, second, weight, level):
     """Interval of a mean difference; two infinite losses have none.
 
-    A pair (values, estimate) gives the spread and the centre.
+    In a pair (values, estimate), the values give the spread and the estimate the centre.
     """
     estimate = None
     if isinstance(first, tuple):
@@ -384,7 +382,7 @@ def _paired(first, second, weight, level):
 
 
 def _kernel(problems, first, second, level, random_state, n_jobs):
-    """By blocks of samples in random order; in one order of the models, so that signs flip."""
+    """Blocks of samples in random order. The order of the models is fixed, so that signs flip."""
     one, two = sorted((first, second))
     problem = problems[one]
     rows = np.random.RandomState(random_state).permutation(len(problem.weight))
@@ -397,7 +395,7 @@ def _kernel(problems, first, second, level, random_state, n_jobs):
             confidence_level=level,
             n_jobs=n_jobs,
         )
-    except ValueError:  # too few samples for blocks: the other quantities stand
+    except ValueError:  # too few samples for blocks: only this quantity is missing
         return None
     difference, low, high = found.estimate, found.low, found.high
     if one != first:

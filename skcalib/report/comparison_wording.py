@@ -21,7 +21,7 @@ QUANTITIES = {
     "errors": "Error rate",
     "kernel": "Squared kernel calibration error",
 }
-#: Differences of losses that are rounding.
+#: Differences of losses up to this are rounding errors.
 ROUNDING = 1e-12
 
 
@@ -71,7 +71,7 @@ def leader(comparison: ComparisonReport, quantity: str) -> tuple[str, bool]:
     for name, others in against.items():
         if all(other.estimate <= 0 for other in others.values()):
             return name, all(map(_is_better, others.values()))
-    return next(iter(against)), False  # rounding may leave no model below all others
+    return next(iter(against)), False  # with rounding errors, no model may be below all others
 
 
 def ranks(comparison: ComparisonReport, quantity: str) -> dict[str, tuple[int, int, int]]:
@@ -129,7 +129,7 @@ def _is_better(difference):
 
 
 def _turned(difference):
-    """The same difference the other way round."""
+    """The same difference with opposite sign."""
     return MeanInterval(
         -difference.estimate, -difference.high, -difference.low, difference.standard_error
     )

@@ -1,13 +1,13 @@
-r"""Which way forecasts are off: shifted, too extreme, too moderate, or none of these.
+r"""Direction of the miscalibration: shifted, too extreme, too moderate, or none of these.
 
 Two classes: on the logit of the event, centred at the mean logit of the forecasts,
 
 .. math:: \mathrm{logit}\, C = m + \alpha + \beta (\mathrm{logit}\, S - m) .
 
 The shift :math:`\alpha` alone, the slope :math:`\beta` alone and both are fitted on four of five
-folds, and their gains of the log loss are measured on the fifth; so is the gain of the default
-calibration map, which may add a curve. Several classes: the slope is one inverse temperature of
-all logits, the shift is a bias of each class.
+folds. Their gains of the log loss are measured on the fifth, as is the gain of the default
+calibration map, which may add a curve. Several classes: the slope is one inverse temperature of all
+logits, the shift is a bias of each class.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 #: Probabilities beyond which the maps are fitted to a random part of the rows.
 MOST_PROBABILITIES = 5_000_000
-_LIMIT = 0.01  # what stands for a forecast of exactly 0, unless smaller ones occur
+_LIMIT = 0.01  # replaces a forecast of exactly 0, unless smaller ones occur
 _WEAK = 0.01  # precision of the priors that keep separable fits finite, in samples
 _BIAS_PRECISION = 4.0  # of class biases: a prior standard deviation of one half
 
@@ -41,8 +41,8 @@ def logistic_recalibration(
 ) -> LogisticRecalibration | None:
     """Two columns -> `LogisticRecalibration`; None where forecasts do not differ.
 
-    Forecasts of exactly 0 or 1 that are right fit every shift and slope. They are left out, unless
-    another one is wrong.
+    Correct forecasts of exactly 0 or 1 fit every shift and slope. They are omitted, unless some
+    such forecast is wrong.
     """
     certain = (forecast == 0).any(axis=1)
     if certain.any() and not ((forecast == 0) & (target == 1)).any():
@@ -96,8 +96,8 @@ def held_out_gains(problem: Problem, folds: list, conditional: np.ndarray) -> Ga
 def direction_of(gains: Gains, shift_up: float, slope_down: float) -> str | None:
     """The name of the direction from the gains; None stands for none of the simple ones.
 
-    `shift_up` and `slope_down` are +1 where forecasts are clearly too high and too extreme, -1
-    where they are clearly too low and too moderate, 0 where the data do not tell.
+    `shift_up` and `slope_down` are +1 if forecasts are clearly too high or too extreme, -1 if they
+    are clearly too low or too moderate, and 0 if the data do not decide.
     """
     whole = max(gains.whole, gains.shift, gains.slope)
     half = 0.5 * whole
@@ -115,7 +115,7 @@ def _logit(forecast):
 
 
 def _limit(forecast):
-    """What stands for forecasts of exactly 0: hard predictions have no small positive ones."""
+    """Replacement for forecasts of exactly 0; hard predictions have no small positive forecasts."""
     return min(detection_limit(forecast), _LIMIT)
 
 

@@ -1,4 +1,4 @@
-"""What a report finds: numbers with intervals, before any wording or drawing."""
+"""The results of a report: numbers with intervals, without wording or drawing."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 #: Level of each test that counts for the verdict beside the intervals; several are made.
 TEST_LEVEL = 0.005
-#: Labels of the rarer kind that are needed before a recalibration map is recommended.
+#: Smallest number of labels of the rarer kind for recommending a recalibration map.
 FEWEST_LABELS = 10
-#: Level of the tests of grouping loss, which count only where the interval lies above zero too.
+#: Level of the tests of grouping loss, which count only if the interval is also above zero.
 GROUPING_LEVEL = 0.05
 
 
@@ -37,7 +37,7 @@ class LogisticRecalibration:
     """Shift and slope of an event on the logit, fitted together, and the test of both.
 
     ``shift`` is the log odds by which the event is more frequent than forecast at the mean logit
-    (0 if calibrated), ``slope`` that of the centred logit (1 if calibrated). ``pvalue`` is of
+    (0 if calibrated), ``slope`` that of the centred logit (1 if calibrated). ``pvalue`` is that of
     Cox's likelihood-ratio test of both, with two degrees of freedom.
     """
 
@@ -57,7 +57,7 @@ class Gains:
 
 @dataclass(frozen=True)
 class ModelBound:
-    """Grouping loss by a cross-fitted model of score and features, on ``n_samples`` of them."""
+    """Grouping loss by a cross-fitted model of score and features, on ``n_samples`` samples."""
 
     grouping_loss: MeanInterval
     pvalue: float
@@ -78,8 +78,7 @@ class GroupingFinding:
     depend on the lower bounds of the grouping loss: ``grouping_loss`` and ``pvalue`` are by trees,
     ``model`` is by a model of all features. A lower bound that is not above zero means that no
     grouping loss was detected. ``rest`` is what calibration and `bound` leave of the Brier score,
-    with an interval that is too wide rather than too narrow. ``note`` says why a number is missing
-    or weak.
+    with a conservative interval. ``note`` explains missing or imprecise numbers.
     """
 
     grouping_loss: MeanInterval | None = None
@@ -133,11 +132,11 @@ class ErrorFinding:
 
 @dataclass(frozen=True)
 class ReportedNumber:
-    """A number that others report, with its interval, and one sentence on its bias.
+    """A commonly reported number, with its interval, and one sentence on its bias.
 
-    ``name`` is for people, ``key`` for programs. ``target`` is what the interval is about, which a
-    biased number may miss. Without a value, ``note`` says why; ``valid`` tells whether the interval
-    holds its target as often as its level says.
+    ``name`` is for display, ``key`` for programs. ``target`` is the quantity that the interval
+    covers; a biased number may differ from it. If there is no value, ``note`` gives the reason.
+    ``valid`` says whether the interval covers its target with its nominal probability.
     """
 
     key: str
@@ -167,12 +166,12 @@ class BrierChange:
 class Advice:
     """Which recalibration map to use, by held-out losses.
 
-    ``recommended`` is the name of a map whose held-out log loss is lower beyond its interval and
-    whose held-out Brier score is not higher, else None, with a ``reason``: "calibrated" (no
+    ``recommended`` is the name of a map whose held-out log loss is significantly lower and whose
+    held-out Brier score is not higher, else None, with a ``reason``: "calibrated" (no
     miscalibration was found), "no_gain" (no map lowers both losses), "few_labels", "separated" (the
     score separates the labels completely), or "input" (the input is suspect). ``selection``
-    compares the maps, ``brier`` is of the chosen one, ``refused`` are the maps of lower log loss
-    that raise the Brier score, and ``left_out`` those that take too long.
+    compares the maps, ``brier`` belongs to the chosen one, ``refused`` lists the maps with a lower
+    log loss that raise the Brier score, and ``left_out`` those that take too long.
     """
 
     recommended: str | None
@@ -192,17 +191,17 @@ class Advice:
 
 @dataclass(frozen=True)
 class Findings:
-    """Everything that a report says, as numbers.
+    """All results of a report, as numbers.
 
-    With two classes everything is about the ``event``, with more about the confidence of the
+    With two classes all results refer to the ``event``, with more to the confidence of the
     predicted class: ``mean_predicted`` against ``observed_rate``, and their ratio, observed over
     predicted. ``errors`` holds the two losses under each notion with the default smoother;
     ``flexible`` is the Brier error of the event or confidence with cross-fitted isotonic
     regression, which detects curves that the default smoother may miss. ``logistic`` is the
     logistic recalibration of the event or confidence, ``test`` the kernel test of all classes at
-    once on ``n_tested`` samples; each is None where it does not exist. ``places`` are the ranges of
-    scores and the classes, ``reported`` the numbers that others report, ``notes`` what the
-    estimators warned of, ``omitted`` what was left out or computed on a part of the samples.
+    once on ``n_tested`` samples; each is None if it does not exist. ``places`` are the ranges of
+    scores and the classes, ``reported`` the commonly reported numbers, ``notes`` the warnings of
+    the estimators, ``omitted`` what was omitted or computed on a part of the samples.
     """
 
     confidence_level: float
@@ -289,11 +288,11 @@ class Findings:
     def reach(self) -> float:
         """Root mean square by which a slope or shift must be off to be detected with 95 %.
 
-        Off by r, a mean of paired differences is r^2 with a standard error of 2 r sqrt(loss / n):
-        it lies 1.96 + 1.64 of them above zero from this r on.
+        With an error of r, the mean of paired differences is r^2 with standard error 2 r sqrt(loss
+        / n). From this r on it is 1.96 + 1.64 standard errors above zero.
         """
         size = self.effective_size
-        # The loss of n labels of one class may be 0 by chance: that of one more stands in.
+        # The loss of n labels of one class may be 0 by chance: one more label is added.
         loss = max(self.confidence.terms.loss, 1 / (size + 1))
         return min(2 * (1.96 + 1.64) * np.sqrt(loss / size), 1.0)
 
@@ -313,7 +312,7 @@ class Findings:
         return bool(self.named_groups) or (self.grouping is not None and self.grouping.detected)
 
 
-# --- What a run of a report depends on ------------------------------------------------------------
+# --- Versions, seed, warnings and progress of a report --------------------------------------------
 
 
 #: Packages whose versions a report records.
@@ -328,7 +327,7 @@ def versions() -> dict[str, str]:
 def check_seed(random_state: RandomState) -> int:
     """A whole number, so that all stages and a later run can share it."""
     if isinstance(random_state, (int, np.integer)):
-        check_random_state(random_state)  # refuses negative ones
+        check_random_state(random_state)  # raises for negative numbers
         return int(random_state)
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 

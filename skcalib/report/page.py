@@ -1,4 +1,4 @@
-"""From a report, or a comparison, to its page: the first screen, and the sections below it."""
+"""The page of a report or a comparison: the first screen, and the sections below it."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def report_page(report: CalibrationReport) -> Document:
 
 
 def _tone(findings):
-    """The colour of the verdict: few samples without evidence are no good news."""
+    """The colour of the verdict: no evidence from few samples is not shown as good."""
     if findings.miscalibrated or findings.groups_differ or findings.suspicions:
         return "bad"
     return "good" if wording.is_conclusive(findings) else "weak"
@@ -169,7 +169,7 @@ def _place_row(findings, place):
 
 
 def _classes(report):
-    """The table of classes, and diagrams of those that are off."""
+    """The table of classes, and diagrams of those that are miscalibrated."""
     findings = report.findings
     places = [place for place in findings.places if place.kind == "class"]
     shown = places
@@ -249,7 +249,7 @@ def _maps(findings):
 
 
 def _tests(findings):
-    """The errors and tests on which the verdict rests."""
+    """The errors and tests behind the verdict."""
     rows = []
     what = wording.NOTION_NAMES if findings.n_classes > 2 else {"canonical": "the event"}
     for error in findings.brier_errors:
@@ -275,7 +275,7 @@ def _test_row(name, result, significant):
 
 
 def _others(report):
-    """What others report, and its bias."""
+    """Commonly reported numbers, and their bias."""
     rows = [
         Row((one.name, _reported_value(one)), note=one.note) for one in report.findings.reported
     ]
@@ -289,7 +289,7 @@ def _others(report):
 
 
 def _reported_value(one):
-    """Estimate and interval, the estimate alone where it has none, or a dash."""
+    """Estimate and interval, the estimate alone if there is no interval, or a dash."""
     if one.value is None:
         return "-"
     if one.value.standard_error == 0:
@@ -382,7 +382,7 @@ def _rank(rank, lowest, highest):
 
 
 def _differences(comparison):
-    """One table for two models; beyond, a table of all pairs for each quantity."""
+    """One table for two models; for more, a table of all pairs for each quantity."""
     n_pairs = len(comparison.reports) * (len(comparison.reports) - 1) // 2
     note = Text(comparison_wording.pairing(percent(comparison.confidence_level), n_pairs))
     title = "Differences"
@@ -495,7 +495,7 @@ def bar(
 
 
 def _part(kind, estimate, loss, start, width):
-    """Share of an estimate in the loss; an infinite loss is all miscalibration."""
+    """Share of an estimate in the loss; an infinite loss is attributed to calibration."""
     full = 100.0 if width is None else width
     if not loss < float("inf"):
         return Part(kind, full)

@@ -1,4 +1,4 @@
-"""Figures of a report as inline SVG: real text, colours of the page, no ids that could clash."""
+"""Figures of a report as inline SVG: real text, page colours, no conflicting ids."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 #: With more classes than this, a diagram for each is too much.
 MOST_PANELS = 6
-#: Colours of the displays -> variables of the page, which a dark page sets otherwise.
+#: Colours of the displays -> CSS variables of the page, which depend on the colour scheme.
 _VARIABLES = {
     "#000000": "ink",
     "black": "ink",
@@ -39,7 +39,7 @@ _VARIABLES = {
     "#9e9e9e": "grey",
 }
 _PROBABILITY = ("Predicted probability", "Observed frequency")
-_LONG = 40  # letters of a label
+_LONG = 40  # characters of a label
 _SMALLEST = 8  # points, for phones
 _COLOR = re.compile(r"(stroke|fill): (#[0-9a-f]{6}|black|white)\b")
 _NUMBER = re.compile(r"(\d+\.\d\d)\d+")
@@ -117,7 +117,7 @@ def grouping(report: CalibrationReport) -> Picture:
         display = GroupingDisplay.from_grouping_estimator(
             report.grouping_estimator, ax=figure.gca(), name="Groups"
         )
-        # Its own numbers are of this coarse split alone; the page has better ones.
+        # Its own numbers refer to this coarse split only; the page has better ones.
         display.ax_.set_title("")
         return as_svg(figure, "grouping")
 
@@ -129,12 +129,12 @@ def grouping(report: CalibrationReport) -> Picture:
 
 
 def _plain(name):
-    """A short name in which a dollar begins no formula."""
+    """A short name in which a dollar sign does not start a formula."""
     return shorten(name).replace("$", r"\$")
 
 
 def _picture(report, binary, event, title, scores=(), *, small=False):
-    """A reliability diagram; `scores` of other diagrams beside it give both the same scale."""
+    """A reliability diagram; the `scores` of diagrams next to it give all the same scale."""
 
     def draw():
         from skcalib.displays._plotting import set_probability_scale
@@ -155,7 +155,7 @@ def _picture(report, binary, event, title, scores=(), *, small=False):
 def _display(report, binary, axes, *, name, band):
     """Draw the curve of two columns (n, 2) of forecasts and of outcomes."""
     problem = Problem(*binary, np.arange(2))
-    with noted():  # the verdict says it
+    with noted():  # the warnings are in the verdict
         return ReliabilityDisplay.from_predictions(
             problem,
             problem.forecast,
@@ -171,7 +171,7 @@ def _display(report, binary, axes, *, name, band):
 
 
 def _figure(width=4.6, height=5.0):
-    """A figure that is as wide as it is shown, so that its text has the size of the page's."""
+    """A figure of the displayed width, so that its text has the text size of the page."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
@@ -185,11 +185,11 @@ def as_svg(figure: Figure, name: str) -> str:
     from matplotlib.text import Text
 
     for text in figure.findobj(Text):
-        text.set_parse_math(False)  # the dollar of a name begins no formula
+        text.set_parse_math(False)  # a dollar sign does not start a formula
         text.set_text(text.get_text().replace(r"\$", "$"))
         text.set_fontsize(max(text.get_fontsize(), _SMALLEST))
     for axes in figure.axes:
-        if len(axes.get_xlabel()) > _LONG:  # the page tells the class
+        if len(axes.get_xlabel()) > _LONG:  # the page names the class
             axes.set_xlabel("Predicted probability")
     buffer = StringIO()
     with rc_context({"svg.hashsalt": name, "svg.fonttype": "none"}):

@@ -211,7 +211,7 @@ def _aligned(cells, widths):
 
 
 def _text_stacked(table, rows):
-    """A table that is too wide, row by row."""
+    """A table that is too wide, one row below the other."""
     lines = []
     for row, cells in zip(table.rows, rows, strict=True):
         lines += wrap(cells[0], WIDTH)
@@ -240,7 +240,7 @@ _TEXT_RENDERERS = {
 
 #: An interval or a p-value, which no line should break.
 _WHOLE = re.compile(r"\[[^\[\]]{1,30}\]|p (?:=|&lt;) [\d.]+\d|[\d.,]+ (?:%|points)")
-_MOST_COLUMNS = 5  # beyond, rows are laid out below each other on wide screens, too
+_MOST_COLUMNS = 5  # with more, rows are stacked on wide screens too
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -299,12 +299,12 @@ def _tile(tile):
 
 
 def _words(text):
-    """Text that breaks its lines between numbers only."""
+    """Text with no line break inside a number, interval or p-value."""
     return _WHOLE.sub(r'<span class="whole">\g<0></span>', _escape(text))
 
 
 def _escape(text):
-    """Escaped text with a real arrow, which no line breaks off."""
+    """Escaped text with an arrow character that is kept on the line."""
     return escape(text).replace(" -&gt; ", "&nbsp;→ ")
 
 
@@ -318,7 +318,7 @@ def _list(lines):
 
 
 def _table(table):
-    """Roles are given again, because narrow screens lay the cells out as blocks."""
+    """ARIA roles are explicit, because narrow screens display the cells as blocks."""
     head = "".join(
         f'<th scope="col" role="columnheader">{escape(name)}</th>' for name in table.head
     )
@@ -379,7 +379,7 @@ def _pictures(block):
 
 
 def _picture(picture):
-    """The drawing as one image for screen readers, which read its text instead."""
+    """The drawing as one image for screen readers, which read its alternative text."""
     named = f'<svg role="img" aria-label="{escape(picture.alt)}" '
     title = f'<p class="title">{escape(picture.title)}</p>' if picture.title else ""
     return f"<div>{title}{picture.draw().replace('<svg ', named, 1)}</div>"
@@ -408,7 +408,7 @@ _DARK = """--ink: #e9e9e9; --soft: #b5b5b5; --line: #4a4a4a; --paper: #16181b; -
 
 
 def _stacked(table):
-    """Rows below each other, each cell with the name of its column."""
+    """Stacked rows, each cell with the name of its column."""
     table = f".skcalib {table}"
     return f"""{table}, {table} caption, {table} tbody, {table} tr, {table} th, {table} td {{
     display: block; text-align: left; padding-left: 0; border: 0; }}

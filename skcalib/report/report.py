@@ -1,4 +1,4 @@
-"""The report: from probabilities to a verdict, with the numbers that it rests on."""
+"""The report: a verdict on probabilities, with the numbers behind it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Shown:
-    """Text, page and fragment of what `_document` holds."""
+    """Text, page and HTML fragment of the result of `_document`."""
 
     def _document(self):
         raise NotImplementedError
@@ -79,14 +79,14 @@ class Shown:
 
 
 class CalibrationReport(Shown):
-    r"""Can these probabilities be trusted? The verdict, and the numbers behind it.
+    r"""Calibration report: a verdict on probabilities, and the numbers behind it.
 
-    Make one with `from_estimator` or `from_predictions`; ``print(report)`` shows the first screen,
-    `to_text` all of it, `to_html` writes one self-contained page with figures, `to_dict` returns
-    the numbers. :class:`~skcalib.ComparisonReport` compares several models.
+    Create one with `from_estimator` or `from_predictions`. ``print(report)`` shows the first
+    screen, `to_text` returns the full text, `to_html` writes one self-contained page with figures,
+    `to_dict` returns the numbers. :class:`~skcalib.ComparisonReport` compares several models.
 
-    With two classes everything is about the probability of the event (`pos_label`), with more
-    classes about the confidence of the predicted class, then about the classes.
+    With two classes the report refers to the probability of the event (`pos_label`), with more
+    classes to the confidence of the predicted class, then to the classes.
 
     - **Miscalibrated**: the interval of a Brier calibration error lies above zero (all classes;
       confidence; confidence by cross-fitted isotonic regression, which detects curves that the
@@ -94,18 +94,18 @@ class CalibrationReport(Shown):
       and slope, and the kernel test of all classes.
     - **Direction**: on the logit, centred at the mean m of the forecasts,
       :math:`\mathrm{logit}\, C = m + \alpha + \beta (\mathrm{logit}\, S - m)`. Predictions are
-      "too_high" or "too_low" where the shift :math:`\alpha` alone earns at least half of the
-      held-out gain of the log loss, and no less than the slope; "too_extreme" or "too_moderate"
-      where the slope :math:`\beta` alone does; "class_shift" where, for several classes, one bias
-      per class does; and else "uneven".
+      "too_high" or "too_low" if the shift :math:`\alpha` alone yields at least half of the held-out
+      gain of the log loss, and no less than the slope; "too_extreme" or "too_moderate" if the slope
+      :math:`\beta` alone does; "class_shift" if, for several classes, one bias per class does; else
+      "uneven".
     - **Typical error**: the root of the Brier calibration error, in points of probability: the
       number of :func:`~skcalib.proper_calibration_error` with its defaults, with the interval of
       :class:`~skcalib.CalibrationErrorEstimator`.
-    - **Groups** that differ from others with equal scores, where features are given: their observed
+    - **Groups** that differ from others with equal scores, if features are given: their observed
       rate against the calibrated frequency at their scores, with a false discovery rate below .05
       over all groups tested; and lower bounds of the grouping loss
       (:class:`~skcalib.GroupingLossEstimator`).
-    - **Advice**: a recalibration map, if its held-out log loss is lower beyond its interval and its
+    - **Advice**: a recalibration map, if its held-out log loss is significantly lower and its
       held-out Brier score is not higher.
     - **Suspicions**, which come first: labels of the other class, columns out of order, hard
       predictions, training data, constant forecasts, scores divided by 100, labels of one class,
@@ -122,35 +122,35 @@ class CalibrationReport(Shown):
     confidence_level : float, default=0.95
         Level of all intervals.
     random_state : int, RandomState instance or None, default=0
-        Seed of folds, permutations and bands. A whole number makes the report reproducible; from
-        anything else one is drawn.
+        Seed of folds, permutations and bands. A whole number makes the report reproducible;
+        otherwise a seed is drawn.
     n_jobs : int, default=None
         Problems of a notion, candidates and folds in parallel.
     verbose : int, default=0
-        Above 0, each stage is printed to standard error with its time.
+        If above 0, each stage and its time are printed to standard error.
     has_estimator : bool, default=False
-        Whether the forecasts come from a classifier, for the line of code that is shown.
+        Whether the forecasts come from a classifier; determines the line of code shown.
 
     Attributes
     ----------
     findings : Findings
         All numbers, as frozen records.
     verdict : str
-        The verdict in words.
+        The verdict as text.
     miscalibrated : bool
         Whether miscalibration was found.
     direction : str or None
-        "too_high", "too_low", "too_extreme", "too_moderate", "class_shift" or "uneven"; None where
-        no miscalibration was found.
+        "too_high", "too_low", "too_extreme", "too_moderate", "class_shift" or "uneven"; None if no
+        miscalibration was found.
     random_state : int
         The seed.
     grouping_estimator : GroupingLossEstimator or None
-        The split that the figure of groups shows, for `GroupingDisplay.from_grouping_estimator`.
+        The split in the figure of groups, for `GroupingDisplay.from_grouping_estimator`.
 
     See Also
     --------
     ComparisonReport : Several models on the same samples.
-    calibration_summary : The numbers that validations of risk models report.
+    calibration_summary : The numbers usually reported in validations of risk models.
 
     Notes
     -----
@@ -221,9 +221,9 @@ class CalibrationReport(Shown):
         y_true : array-like of shape (n_samples,)
             Labels.
         y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
-            Probability of the event, or of each class. Rows sum to one. A Series, or a data
-            frame of one column, whose name names a class (``p_churn``, ``churn``,
-            ``churn_proba``) holds the probability of that class.
+            Probability of the event, or of each class. Rows sum to one. A Series, or a data frame
+            of one column, whose name contains a class (``p_churn``, ``churn``, ``churn_proba``)
+            holds the probability of that class.
         X : array-like of shape (n_samples, n_features), default=None
             Features or any representation, for the grouping loss.
         name : str, default="forecasts"
@@ -233,9 +233,9 @@ class CalibrationReport(Shown):
         labels : array-like of shape (n_classes,), default=None
             The class of each column of `y_proba`.
         pos_label : label, default=None
-            The event of a binary problem: the class that the report is about, and that a
-            `y_proba` of shape (n_samples,) is the probability of. By default the class that a
-            single column names, or the last class.
+            The event of a binary problem: the class that the report refers to, and whose
+            probability a `y_proba` of shape (n_samples,) holds. By default the class named by a
+            single column, or the last class.
         confidence_level : float, default=0.95
             Level of all intervals.
         random_state : int, RandomState instance or None, default=0
@@ -253,8 +253,8 @@ class CalibrationReport(Shown):
         Raises
         ------
         ValueError
-            For labels, probabilities or weights that do not fit, a name of a column that names no
-            class or another one than `pos_label`, and a `pos_label` for more than two classes.
+            For invalid labels, probabilities or weights, a column name that matches no class or a
+            class other than `pos_label`, and a `pos_label` for more than two classes.
         """
         problem = check_problem(
             y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
@@ -294,22 +294,22 @@ class CalibrationReport(Shown):
         Parameters
         ----------
         estimator : classifier
-            Fitted, and (X, y) held out; or any classifier, with `cv`.
+            Fitted, with (X, y) held out; or any classifier with `cv`.
         X : array-like of shape (n_samples, n_features)
             Features.
         y : array-like of shape (n_samples,)
             Labels.
         cv : None, int or splitter, default=None
             None: the classifier is used as it is. Else it is cloned, fitted on the folds and
-            judged by its out-of-fold probabilities.
+            evaluated by its out-of-fold probabilities.
         name : str, default=None
             Name of the model; by default its class, or that of the last step of a pipeline and
             of the best estimator of a search.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the evaluation; not passed to the classifier.
+            Weights for the evaluation; not passed to the classifier.
         pos_label : label, default=None
-            The event of a binary problem: the class that the report is about; by default the last
-            of the classes.
+            The event of a binary problem: the class that the report refers to; by default the last
+            class.
         confidence_level : float, default=0.95
             Level of all intervals.
         response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
@@ -329,8 +329,8 @@ class CalibrationReport(Shown):
         Raises
         ------
         ValueError
-            For labels or weights that do not fit, an object without probabilities or decision
-            values, and a `pos_label` that is no class or for more than two classes.
+            For invalid labels or weights, an object without probabilities or decision values, and a
+            `pos_label` that is not a class or is given for more than two classes.
         """
         y = check_y(y, name="y")
         proba, classes, tested = held_out_proba(
@@ -391,7 +391,7 @@ class CalibrationReport(Shown):
         Returns
         -------
         dict
-            The verdict, every finding, and how they were computed. Infinite losses are infinite
+            The verdict, all results, and how they were computed. Infinite losses are infinite
             floats.
         """
         findings = self.findings
@@ -426,7 +426,7 @@ class CalibrationReport(Shown):
         }
 
 
-# --- What a report is made from -------------------------------------------------------------------
+# --- Inputs of a report ---------------------------------------------------------------------------
 
 
 def _weighted_features(X, sample_weight, n_samples):
@@ -441,7 +441,7 @@ def _weighted_features(X, sample_weight, n_samples):
 
 
 def _kind(estimator):
-    """The class of a model, inside of searches and pipelines."""
+    """The class name of a model; searches and pipelines are unwrapped."""
     if hasattr(estimator, "best_estimator_"):
         return _kind(estimator.best_estimator_)
     if hasattr(estimator, "steps"):

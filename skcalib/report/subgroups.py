@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _MOST_RANGES = 10
 _FEWEST_SAMPLES = 10
-_FEW_RANGES = 4  # whatever the information: overconfident scores say that there is little
+_FEW_RANGES = 4  # for any information: overconfident scores underestimate it
 _SAMPLES_PER_RANGE = 20
 _INFORMATION_PER_RANGE = 4.0  # sum of p (1 - p)
 
@@ -34,8 +34,9 @@ class Place:
     """A range of scores, or a class: mean prediction against observed frequency.
 
     ``low_score`` and ``high_score`` are the ends of a range; a class has 0 and 1. [low, high] is
-    the Clopper-Pearson interval of ``mean_outcome``, widened so that those of all places of the
-    ``kind`` ("scores" or "class") hold at once. ``share`` is that of the samples, by weight.
+    the Clopper-Pearson interval of ``mean_outcome``, widened so that the intervals of all places of
+    the ``kind`` ("scores" or "class") hold simultaneously. ``share`` is the weighted share of the
+    samples.
     """
 
     kind: str
@@ -91,7 +92,7 @@ def find_places(problem: Problem, level: float) -> tuple[Place, ...]:
 def place_level(confidence_level: float) -> float:
     """Level at which the intervals of all ranges, or of all classes, hold together.
 
-    It is stricter than that of the report, since there are many ranges and classes.
+    It is stricter than that of the report, as there are many ranges and classes.
     """
     return 1 - (1 - confidence_level) / 5
 
@@ -107,12 +108,12 @@ def equal_information(
 ) -> list[tuple[np.ndarray, tuple[float, float], str]]:
     """Ranges of equal sums of p (1 - p): list of (rows, (lowest, highest score), label).
 
-    So a rare event has ranges where its events are. Equal scores stay together, and no two ranges
-    have the same label.
+    For a rare event the ranges are narrow where the events are. Equal scores stay together, and no
+    two ranges have the same label.
     """
     order = np.argsort(score, kind="stable")
     sorted_score = score[order]
-    # A little weight of each sample keeps ranges of scores of exactly 0 or 1 apart.
+    # A small weight for each sample separates the ranges of scores of exactly 0 and 1.
     information = weight[order] * (sorted_score * (1 - sorted_score) + 1e-6)
     size = len(score) * information.sum() / weight.sum()
     n_ranges = int(
@@ -124,7 +125,7 @@ def equal_information(
     )
     reached = np.cumsum(information) / information.sum()
     which = np.minimum((reached * n_ranges - 1e-9).astype(int), n_ranges - 1)
-    first = np.searchsorted(sorted_score, sorted_score)  # ties follow the first of them
+    first = np.searchsorted(sorted_score, sorted_score)  # ties share the range of the first
     starts = np.flatnonzero(np.diff(which[first], prepend=-1))
     parts = _large_enough(np.split(order, starts[1:]))
     groups = []
@@ -135,7 +136,7 @@ def equal_information(
 
 
 def _large_enough(parts):
-    """Parts of too few samples join the one before; the first one joins the next."""
+    """Parts with too few samples are merged with the previous one; the first with the next."""
     joined = []
     for part in parts:
         if joined and min(len(part), len(joined[-1])) < _FEWEST_SAMPLES:
@@ -146,7 +147,7 @@ def _large_enough(parts):
 
 
 def _labelled(groups, score):
-    """Labels with as many decimals as distinguish the ranges; equal ones are merged."""
+    """Labels with enough decimals to distinguish the ranges; equal ones are merged."""
     for decimals in (1, 2, 3, 4):
         labels = [range_label(*ends, decimals) for _, ends in groups]
         if len(set(labels)) == len(labels):
@@ -180,7 +181,7 @@ def _place(kind, label, ends, index, score, outcome, weight, level, n_places):
 # --- Groups in a report ---------------------------------------------------------------------------
 
 
-#: Rows of the bound by a model, at most.
+#: Maximum number of rows for the bound by a model.
 MOST_ROWS = 20_000
 #: Level sets of the figure.
 N_LEVEL_SETS = 5
@@ -201,7 +202,7 @@ def find_grouping(
     problem : Problem
         Validated forecasts. The event of two classes is the last one.
     features : array-like of shape (n_samples, n_features)
-        Numbers, and in data frames categories.
+        Numbers; in data frames also categories.
     refinement : MeanInterval
         Refinement of the Brier score of the same event.
     level : float
@@ -214,7 +215,7 @@ def find_grouping(
     Returns
     -------
     finding : GroupingFinding
-        Only a note where the features cannot be used.
+        Only a note if the features cannot be used.
     split : GroupingLossEstimator or None
         Regions for `GroupingDisplay`: the most harmful named group against all others, and a
         balanced split of each level set where no group is named.
@@ -222,7 +223,7 @@ def find_grouping(
     features, encoded = encode_features(features)
     try:
         values = check_features(features, allow_nan=True)
-    except ValueError as error:  # the rest of the report stands
+    except ValueError as error:  # the rest of the report is unaffected
         return GroupingFinding(note=str(error)), None
     names = feature_names(features, values.shape[1])
     compared, rows, members = compare_groups(
@@ -272,7 +273,7 @@ def _named_split(problem, member, rule, common):
                 problem,
                 regions=np.where(member, rule, "others"),
             )
-    except ValueError:  # a group too small to be cut into level sets
+    except ValueError:  # the group is too small for level sets
         return None
     estimator.regions_ = [
         replace(one, rule=one.rule.removeprefix("region ")) for one in estimator.regions_
@@ -308,7 +309,7 @@ def _model_bound(problem, values, common):
             found = GroupingLossEstimator(method="risk", **common).fit(
                 take_rows(values, rows), problem.take(rows)
             )
-    except ValueError:  # a few samples, or values that boosting refuses
+    except ValueError:  # too few samples, or values that boosting does not accept
         return None
     if not np.isfinite(found.pvalue_):
         return None
@@ -321,9 +322,9 @@ def _bound(found):
 
 
 def _rest(refinement, bound):
-    """What calibration and grouping leave of the loss; a bound below zero takes nothing off.
+    """The loss minus calibration and grouping; a grouping bound below zero counts as zero.
 
-    Standard errors of two estimates add at most; how these two move together is not known.
+    The standard errors are added, which is conservative: their covariance is unknown.
     """
     taken, high = max(bound.estimate, 0.0), max(bound.high, 0.0)
     rest = refinement.estimate - taken

@@ -1,8 +1,8 @@
-"""Signs that the input is not what it should be, checked before anything else.
+"""Signs of an invalid input, checked before anything else.
 
 Each check names one kind of mistake: labels of the other class, columns out of order, hard
 predictions, training data, constant forecasts, a wrong scale, labels of one class, and labels that
-were given probability 0. A check that compares two readings of the input asks for a difference of
+were given probability 0. A check that compares two readings of the input requires a difference of
 the Brier score of many standard errors, so that sampling noise does not trigger it.
 """
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 _CLEARLY = 5.0
 #: Level of the interval of the concordance that must lie below one half.
 _RANKING_LEVEL = 0.999
-#: Accuracy that another order of the columns must add.
+#: Accuracy that another order of the columns must gain.
 _ADDED_ACCURACY = 0.02
-#: Right predictions that are enough to ask whether these are training data.
+#: Number of right predictions from which training data are suspected.
 _MANY_RIGHT = 50
-#: Classes beyond which another order of the columns is not searched.
+#: With more classes than this, other orders of the columns are not searched.
 _MOST_CLASSES = 2_000
 
 
 @dataclass(frozen=True)
 class Suspicion:
-    """One kind of mistake, with the numbers that its sentence needs.
+    """One kind of mistake, with the numbers for its sentence.
 
     ``kind`` is "other_class", "column_order", "hard_predictions", "every_label_right", "constant",
     "percent_scale", "one_class" or "infinite_log_loss".
@@ -72,7 +72,7 @@ def find_suspicions(problem: Problem) -> tuple[Suspicion, ...]:
 
 
 def _other_order(problem):
-    """Another assignment of columns to classes that fits much better."""
+    """Check whether another assignment of columns to classes fits much better."""
     forecast, target, weight = problem.forecast, problem.target, problem.weight
     n_classes = forecast.shape[1]
     if n_classes > _MOST_CLASSES or _is_one_class(problem):
@@ -106,7 +106,7 @@ def _ranks_below_chance(problem):
 
 
 def _percent_scale(problem):
-    """A hundred times the probability of the event fits much better."""
+    """Check whether a hundred times the probability of the event fits much better."""
     score = problem.forecast[:, 1]
     if problem.forecast.shape[1] > 2 or not 0 < score.max() <= 0.0101:
         return None

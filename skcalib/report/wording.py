@@ -1,8 +1,8 @@
-"""Every sentence of a report: from findings to words.
+"""All sentences of a report, derived from its findings.
 
-The headline, the sentences and the advice rest on the same decisions (`Findings.direction`,
-`Findings.miscalibrated`, `Findings.advice`, `Findings.named_groups`), so that they cannot
-contradict each other.
+The headline, the sentences and the advice use the same decisions (`Findings.direction`,
+`Findings.miscalibrated`, `Findings.advice`, `Findings.named_groups`), so they cannot contradict
+each other.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ RECALIBRATOR_NAMES = {
     "VectorScaling": "vector scaling",
     "IsotonicRecalibrator": "isotonic regression",
 }
-#: Ranges, classes and groups that a sentence or a list names.
+#: Most ranges, classes or groups named in a sentence or a list.
 N_NAMED = 3
 _GROUPS_IN_VERDICT = 2
 _LARGE_REACH = 0.5
@@ -195,7 +195,7 @@ _SUSPICIONS = {
 
 
 def _size(findings):
-    """How large the error is, or how large it could be unseen."""
+    """The size of the error, or of an error that could be missed."""
     if not findings.miscalibrated:
         return missed(findings)
     return f"{typical_error(findings)}."
@@ -390,7 +390,7 @@ def grouping_bounds(findings: Findings) -> list[str]:
 
 
 def _bound(estimate):
-    """A lower bound of what cannot be negative."""
+    """The text of a lower bound of a nonnegative quantity."""
     if says_nothing(estimate):
         return "grouping loss not detected"
     return f"grouping loss at least {nonnegative(estimate)}"
@@ -481,7 +481,7 @@ def subtitle(findings: Findings, level: float, *, of_one_model: bool = True) -> 
 
 
 def _discrimination(findings):
-    """AUC of two classes, if there is one, else the accuracy."""
+    """AUC for two classes, if available, else the accuracy."""
     auc = next((one.value for one in findings.reported if one.key == "auc"), None)
     if auc is not None:
         return f"AUC {interval(auc)}"
@@ -540,4 +540,4 @@ def _samples(findings):
 
 def _left_out(findings):
     names = ", ".join(findings.advice.left_out)
-    return f" Left out, as they take long for so many probabilities: {names}." if names else ""
+    return f" Omitted, as they take too long for so many probabilities: {names}." if names else ""
