@@ -166,7 +166,7 @@ class ClassifierInspector(MetaEstimator):
         if fit_params and (self.estimator is None or self.cv is None):
             raise ValueError(
                 f"{type(self).__name__}.fit got {', '.join(sorted(fit_params))}, but only a "
-                "classifier that is cross-validated has a use for it: pass estimator and cv, or "
+                "classifier that is cross-validated uses it: pass estimator and cv, or "
                 "drop it."
             )
         if self.estimator is None:
@@ -227,13 +227,13 @@ class ClassifierTrainer(MetaEstimator):
     """
 
     def _check_data(self, X, y):
-        """Labels as an array; remembers the features of X."""
+        """Labels as an array; also stores the number and names of the features of X."""
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
         y = column_or_1d(y, warn=True)
-        with np.errstate(invalid="ignore"):  # it casts infinity to an integer before it refuses it
+        with np.errstate(invalid="ignore"):  # infinity is cast to an integer before the check
             check_classification_targets(y)
         y = check_y(y, name="y")
         check_consistent_length(X, y)
@@ -242,12 +242,12 @@ class ClassifierTrainer(MetaEstimator):
         return y
 
     def _check_new(self, X):
-        """Compare the features with those of `fit`; the classifier judges data of one dimension."""
+        """Compare the features with those of `fit`; 1-d data are checked by the classifier."""
         if getattr(X, "ndim", 2) != 1:
             validate_data(self, X, reset=False, skip_check_array=True)
 
     def _folds(self, X, y, split_params):
-        """Pairs (train, test), drawn once so that all that follows sees the same folds."""
+        """Pairs (train, test), drawn once so that all later steps use the same folds."""
         splitter = check_cv(self.cv, y, classifier=True)
         return list(splitter.split(X, y, **split_params))
 
@@ -264,7 +264,7 @@ class ClassifierTrainer(MetaEstimator):
         unknown = np.setdiff1d(y, classes)
         if len(unknown):
             raise ValueError(
-                f"y contains {unknown.tolist()[0]!r}, which the frozen classifier has never seen, "
+                f"y contains {unknown.tolist()[0]!r}, which is no class of the frozen classifier; "
                 f"its classes are {classes.tolist()}: no map of its probabilities can predict it."
             )
         return self.estimator, self._aligned_proba(self.estimator, X, classes), np.arange(len(y))

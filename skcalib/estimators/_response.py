@@ -1,7 +1,7 @@
-"""From classifiers to probabilities: fitted ones as they are, others out of fold.
+"""Probabilities of classifiers: fitted ones predict directly, others out of fold.
 
-Columns always follow a given list of classes: a class that a fold lacks has probability 0
-there, and a label that a classifier has never seen gets a column of its own.
+Columns always follow a given list of classes. A class that is missing in a fold has probability 0
+there, and a label that is unknown to the classifier gets its own column.
 """
 
 from functools import partial
@@ -47,7 +47,7 @@ def classifier_proba(estimator, X, *, response_method="auto"):
 
 
 def _response_method(estimator):
-    """What a classifier answers with; regressors and the like are refused."""
+    """The response method of a classifier; raises for regressors and other objects."""
     for method in ("predict_proba", "decision_function"):
         if hasattr(estimator, method):
             return method
@@ -61,21 +61,21 @@ def classes_of(estimator):
     """Classes of a fitted classifier, in the order of its columns."""
     if not hasattr(estimator, "classes_"):  # outlier detectors have a decision_function too
         raise ValueError(
-            f"{type(estimator).__name__} has no classes_: a fitted classifier is needed, to tell "
+            f"{type(estimator).__name__} has no classes_: a fitted classifier is needed to know "
             "the class of each column of its probabilities."
         )
     return np.asarray(estimator.classes_)
 
 
 def align_classes(proba, classes, y):
-    """Add a column of zeros for each label of y that the classifier does not know, and sort."""
+    """Add a column of zeros for each label of y that is unknown to the classifier, and sort."""
     unknown = np.setdiff1d(y, classes)
     if len(unknown) == 0 and len(classes) > 1:
         return proba, classes
     if len(classes) + len(unknown) < 2:
         raise ValueError(
-            f"The classifier and y hold the single class {classes.tolist()[0]!r}: its "
-            "probabilities are 1 everywhere, and there is nothing to assess."
+            f"The classifier and y have only one class, {classes.tolist()[0]!r}: its "
+            "probability is always 1, and there is nothing to evaluate."
         )
     every = np.concatenate([classes, unknown])
     order = np.argsort(every)
@@ -84,7 +84,7 @@ def align_classes(proba, classes, y):
 
 
 def is_fitted(estimator):
-    """True for fitted classifiers; frozen ones are as fitted as what they hold."""
+    """True for fitted classifiers; for a frozen one, True if the inner classifier is fitted."""
     if isinstance(estimator, FrozenEstimator):
         return is_fitted(estimator.estimator)
     try:
@@ -114,7 +114,7 @@ def held_out_proba(
     Returns
     -------
     proba : array of shape (n, K)
-        Probabilities; samples that several folds test get the mean of their predictions.
+        Probabilities; samples tested in several folds get the mean of their predictions.
     classes : array of shape (K,)
         Class of each column: those of the classifier and those of y.
     tested : array of bool of shape (n,)
@@ -122,7 +122,7 @@ def held_out_proba(
     """
     if cv is None or isinstance(estimator, FrozenEstimator):
         if not is_fitted(estimator):
-            _response_method(estimator)  # no classifier at all: another sentence
+            _response_method(estimator)  # raises another message if it is not a classifier
             raise NotFittedError(
                 f"{owner} with cv=None needs a fitted classifier: fit it on other data first, or "
                 "pass cv= to evaluate it out of fold. If it was fitted, it has been cloned since "
@@ -147,7 +147,7 @@ def held_out_proba(
 
 def _fold_proba(estimator, X, y, classes, response_method, fit_params, train, test):
     fold = estimator, X, y, train, test, classes, response_method, fit_params
-    return fit_fold(*fold)[1]  # a model that nobody needs is not sent back
+    return fit_fold(*fold)[1]  # do not return models that are not needed
 
 
 def fit_fold(estimator, X, y, train, test, classes, response_method, fit_params):
@@ -163,7 +163,7 @@ def aligned_proba(model, X, classes, response_method):
 
 
 def fit_rows(estimator, X, y, rows, fit_params):
-    """A clone fitted on some rows; parameters that go with the samples follow them."""
+    """A clone fitted on some rows; parameters with one entry per sample are sliced."""
     params = {
         name: take_rows(value, rows) if _per_sample(value, len(y)) else value
         for name, value in (fit_params or {}).items()

@@ -41,7 +41,7 @@ class CalibrationErrorEstimator(ClassifierInspector):
 
     on held-out data. Three forms of use:
 
-    - ``CalibrationErrorEstimator().fit(P, y)``: P is the matrix of probabilities itself;
+    - ``CalibrationErrorEstimator().fit(P, y)``: P is the matrix of probabilities;
     - with a fitted classifier (or a `FrozenEstimator`), ``fit(X, y)`` on *held-out* data;
     - with ``cv``, the classifier is cloned, fitted on the folds of (X, y) and evaluated out of
       fold.
@@ -49,7 +49,7 @@ class CalibrationErrorEstimator(ClassifierInspector):
     Parameters
     ----------
     estimator : classifier or None, default=None
-        What produces the probabilities. None: X holds them.
+        The classifier. None: X holds the probabilities.
     loss : {"brier", "log", "spherical"} or ProperScore, default="brier"
         The proper score.
     notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
@@ -57,7 +57,8 @@ class CalibrationErrorEstimator(ClassifierInspector):
     smoother : None, str, Smoother or classifier, default=None
         Estimates C, as in :func:`~skcalib.proper_calibration_error`.
     method : {"auto", "risk", "direct", "cross"}, default="auto"
-        How the error is read off the smoother, as in :func:`~skcalib.proper_calibration_error`.
+        How the error is computed from the smoother, as in
+        :func:`~skcalib.proper_calibration_error`.
     cv : None, int or splitter, default=None
         None: the classifier is fitted already. Else folds for out-of-fold probabilities.
     confidence_level : float, default=0.95
@@ -80,11 +81,11 @@ class CalibrationErrorEstimator(ClassifierInspector):
         (low, high): a Student interval of the mean of paired differences :math:`L(y, S) -
         L(y, \hat C)`. For "cross" the same spread around the "cross" estimate. None for "direct",
         whose bias is larger than its spread. The interval accounts for the sampling of the
-        evaluation data, not for refitting the classifier. It is cut at zero, the lowest error
-        there is, and close to zero its upper limit takes the spread at the limit itself, as
-        Wilson's interval of a rate does.
+        evaluation data, not for refitting the classifier. It is cut at zero, the lowest possible
+        error. Close to zero the upper limit uses the spread at the limit itself, as Wilson's
+        interval of a rate does.
     standard_error_ : float or None
-        Standard error behind the interval.
+        Standard error used for the interval.
     refinement_, sharpness_, uncertainty_, expected_loss_ : float
         The other terms, as in :func:`~skcalib.score_decomposition`.
     classes_ : array of shape (n_classes,)
@@ -99,12 +100,12 @@ class CalibrationErrorEstimator(ClassifierInspector):
     Notes
     -----
     There is no ``score`` method: a search would minimise an estimated error, and a calibration
-    error alone prefers uninformative models. Use the scorers of :func:`~skcalib.get_scorer` next
-    to a proper score. In worlds where the smoother contains the truth, the interval at n = 2000
-    covered the true error in 97 to 98 % of 400 simulations by "risk", and in 98 % by "cross",
-    which varies less than that spread; for calibrated forecasts its lower end was above zero in
-    less than 2.5 % (``tests/studies/test_coverage.py``). In other worlds it covers less often, see
-    :ref:`accuracy`.
+    error alone prefers uninformative models. Use the scorers of :func:`~skcalib.get_scorer`
+    together with a proper score. In simulations where the smoother contains the truth, the interval
+    at n = 2000 covered the true error in 97 to 98 % of 400 simulations by "risk", and in 98 % by
+    "cross", which varies less than that spread. For calibrated forecasts its lower end was above
+    zero in less than 2.5 % (``tests/studies/test_coverage.py``). In other simulations it covers
+    less often, see :ref:`accuracy`.
 
     Examples
     --------
@@ -159,12 +160,12 @@ class CalibrationErrorEstimator(ClassifierInspector):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Features, in whatever form the classifier takes them; the probabilities themselves
-            with ``estimator=None``.
+            Features, in any form that the classifier accepts; the probabilities with
+            ``estimator=None``.
         y : array-like of shape (n_samples,)
             Labels. A `skcalib.problem.Problem` of the rows of X holds validated forecasts too.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the means and of the smoother; with `cv` also passed to the classifier.
+            Weights for the means and the smoother; with `cv` also passed to the classifier.
         **fit_params : dict
             With `cv`: further parameters of the classifier's `fit`, and ``groups`` for the
             splitter. Routed as metadata where metadata routing is enabled.

@@ -1,4 +1,4 @@
-"""A classifier as a transformer: the next step learns from its out-of-fold probabilities."""
+"""A classifier as a transformer: the next step is fitted to its out-of-fold probabilities."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 class CrossFitProba(TransformerMixin, ClassifierTrainer):
     r"""Turn a classifier into a transformer of its cross-fitted probabilities.
 
-    The first step of a Pipeline of recalibrators. What the next step learns from must not come
-    from a model that has seen the labels, so, as in scikit-learn's `TargetEncoder` and in
-    stacking, `fit_transform` differs from `transform`:
+    The first step of a Pipeline of recalibrators. The next step must not be fitted to predictions
+    of a model that was trained on the same labels. Therefore `fit_transform` differs from
+    `transform`, as in scikit-learn's `TargetEncoder` and in stacking:
 
     - ``fit_transform(X, y)`` returns :math:`\hat p^{(-f(i))}(x_i)`, where f(i) is the fold that
       tests sample i and :math:`\hat p^{(-f)}` the classifier fitted without that fold;
@@ -33,9 +33,9 @@ class CrossFitProba(TransformerMixin, ClassifierTrainer):
     Parameters
     ----------
     estimator : classifier, default=None
-        What produces the probabilities; cloned, never fitted in place. A
-        `sklearn.frozen.FrozenEstimator` is used as it is, and then the data of `fit_transform`
-        must be held-out data. None is `LogisticRegression`.
+        The classifier; cloned, never fitted in place. A `sklearn.frozen.FrozenEstimator` is used as
+        it is, and then the data of `fit_transform` must be held-out data. None is
+        `LogisticRegression`.
     cv : None, int or splitter, default=None
         Folds; None means five, stratified. Repeated splitters average the predictions for each
         sample. Each sample must be tested at least once.
@@ -49,7 +49,7 @@ class CrossFitProba(TransformerMixin, ClassifierTrainer):
     estimator_ : classifier
         The classifier fitted on all samples, or the frozen one.
     classes_ : array of shape (n_classes,)
-        Class of each column. A class that a fold lacks has probability 0 there.
+        Class of each column. A class that is missing in a fold has probability 0 there.
     n_features_in_ : int
         Number of features seen in `fit`.
     feature_names_in_ : array of shape (n_features_in_,)
@@ -57,17 +57,17 @@ class CrossFitProba(TransformerMixin, ClassifierTrainer):
 
     See Also
     --------
-    RecalibratedClassifierCV : The same in one object, also for folds that leave samples untested.
+    RecalibratedClassifierCV : The same in one object, also for folds that do not test all samples.
 
     Notes
     -----
     Cost: one fit for each fold and one on all samples. A fitted classifier that is not frozen is
     cloned, with a warning. Without metadata routing, `fit` and `fit_transform` pass ``groups`` to
-    the splitter and everything else, such as ``sample_weight``, to the classifier; in a Pipeline
-    write ``crossfitproba__sample_weight=...``.
+    the splitter and all other parameters, such as ``sample_weight``, to the classifier; in a
+    Pipeline write ``crossfitproba__sample_weight=...``.
 
     Two of scikit-learn's checks, `check_transformer_general` and
-    `check_transformer_data_not_an_array`, demand that `fit_transform` equals `transform` and do
+    `check_transformer_data_not_an_array`, require that `fit_transform` equals `transform` and do
     not apply.
 
     Examples
@@ -177,7 +177,7 @@ class CrossFitProba(TransformerMixin, ClassifierTrainer):
         Parameters
         ----------
         input_features : ignored
-            For the convention.
+            Not used, present for API consistency.
 
         Returns
         -------

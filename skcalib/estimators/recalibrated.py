@@ -1,4 +1,4 @@
-"""A classifier and a recalibrator in one object, cross-fitted."""
+"""A classifier with a cross-fitted recalibrator."""
 
 from __future__ import annotations
 
@@ -38,35 +38,35 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
 
     1. The classifier is cloned, fitted on the folds of (X, y), and predicts out of fold.
     2. The recalibrator g is fitted to these probabilities and y.
-    3. The classifier is fitted anew on all samples; the answer is :math:`g(\hat p(x))`.
+    3. The classifier is refitted on all samples; the prediction is :math:`g(\hat p(x))`.
 
-    With ``ensemble=True`` the models of the folds are kept instead, each with a recalibrator of
-    its own, and the answer is :math:`\frac1F \sum_f g_f(\hat p^{(-f)}(x))`, as in scikit-learn's
+    With ``ensemble=True`` the models of the folds are kept instead, each with its own recalibrator,
+    and the prediction is :math:`\frac1F \sum_f g_f(\hat p^{(-f)}(x))`, as in scikit-learn's
     `CalibratedClassifierCV`.
 
     Parameters
     ----------
     estimator : classifier, default=None
-        What produces the probabilities; cloned, never fitted in place. With a
-        `sklearn.frozen.FrozenEstimator` there are no folds: it is used as it is, and (X, y) must
-        be held-out data. None is `LogisticRegression`.
+        The classifier; cloned, never fitted in place. With a `sklearn.frozen.FrozenEstimator` there
+        are no folds: it is used as it is, and (X, y) must be held-out data. None is
+        `LogisticRegression`.
     recalibrator : recalibrator, Pipeline of recalibrators or "auto", default=None
-        Any object with ``fit(P, y)`` and ``predict_proba(P)``, of this library or not. It is
+        Any object with ``fit(P, y)`` and ``predict_proba(P)``, from this library or not. It is
         cloned, and each of its parameters ``labels`` and ``*__labels`` is set to `classes_`. None
-        is `TemperatureScaling`. "auto" chooses by cross-validation among a short list that begins
-        with doing nothing, see the notes.
+        is `TemperatureScaling`. "auto" chooses by cross-validation from a short list that begins
+        with the identity, see the notes.
     cv : None, int or splitter, default=None
-        Folds; None means five, stratified. Samples that no fold tests, as with `TimeSeriesSplit`,
-        are left out of step 2; repeated splitters average the predictions for each sample.
-        What "prefit" is elsewhere is a `FrozenEstimator` here.
+        Folds; None means five, stratified. Samples that are in no test fold, as with
+        `TimeSeriesSplit`, are not used in step 2; repeated splitters average the predictions for
+        each sample. Use a `FrozenEstimator` where other libraries use "prefit".
     ensemble : bool, default=False
         Keep the models of the folds. Has no effect on a frozen classifier.
     response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
         Decision values become probabilities through the logistic function or the softmax.
     loss : {"log", "brier", "spherical"} or ProperScore, default="log"
-        Decides for "auto", and is what its own candidates are fitted under.
+        Loss by which "auto" chooses and fits its own candidates.
     candidates : list of recalibrators, default=None
-        What "auto" chooses from, *from simple to complex*. None is the short list of the notes.
+        Candidates for "auto", *from simple to complex*. None is the short list of the notes.
     n_jobs : int, default=None
         Folds, candidates, and the models of an ensemble, in parallel.
 
@@ -89,7 +89,7 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
     See Also
     --------
     CrossFitProba : Steps 1 and 3 as a transformer, for Pipelines.
-    calibration_improvement : Is it worth it?
+    calibration_improvement : The improvement by a recalibration map.
 
     Notes
     -----
@@ -97,15 +97,15 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
     `TemperatureScaling`, `PlattScaling`, `BetaCalibration`, `IsotonicRecalibrator` (strictly
     increasing); for more: `IdentityRecalibrator`, `TemperatureScaling`,
     `BiasCorrectedTemperatureScaling`, `VectorScaling` (shrunk towards temperature),
-    `IsotonicRecalibrator` (strictly increasing). Each is fitted to the out-of-fold probabilities
-    of all test folds but one and judged on that one. Chosen is the first whose mean loss exceeds
-    the lowest by no more than one standard error of the paired difference.
+    `IsotonicRecalibrator` (strictly increasing). Each is fitted to the out-of-fold probabilities of
+    all test folds but one and evaluated on that one. The first candidate is chosen whose mean loss
+    exceeds the lowest by at most one standard error of the paired difference.
 
-    **Weights** go to the recalibrator, in a Pipeline to each step that takes them, and to the
-    classifier if it takes them, likewise. Without metadata routing `fit` also takes ``groups`` for
-    the splitter; everything else goes to the `fit` of the classifier. With metadata routing the
-    classifier gets what it requests, and ``sample_weight`` must be requested of this object in
-    turn where another one calls it.
+    **Weights** are passed to the recalibrator (in a Pipeline to each step that accepts them) and to
+    the classifier, if it accepts them. Without metadata routing `fit` also takes ``groups`` for the
+    splitter; all other parameters are passed to the `fit` of the classifier. With metadata routing
+    the classifier gets what it requests, and a meta-estimator around this object must request
+    ``sample_weight`` from it.
 
     **Cost**: one fit of the classifier for each fold, and one more unless ``ensemble=True``.
 
@@ -208,7 +208,7 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
             (*pair, X, self.classes_, self.response_method)
             for pair in zip(self.estimators_, self.recalibrators_, strict=True)
         )
-        # Threads: to send X and the models to processes costs more than most predictions.
+        # Threads: sending X and the models to processes costs more than most predictions.
         answers = run_each(_answer, tasks, n_jobs=self.n_jobs, prefer="threads")
         return sum(answers) / len(answers)
 
@@ -247,14 +247,14 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
             )
 
     def _select(self, held_out, y, weight, folds):
-        """Compare the candidates on all that was held out."""
+        """Compare the candidates on all held-out predictions."""
         total, times = np.zeros((len(y), len(self.classes_))), np.zeros((len(y), 1))
         for _, proba, rows in held_out:
             total[rows] += proba
             times[rows] += 1
         return select_recalibrator(
             self.candidates,
-            total / np.maximum(times, 1),  # rows that no fold tests stay at 0 and are not used
+            total / np.maximum(times, 1),  # rows in no test fold stay at 0 and are not used
             y,
             classes=self.classes_,
             folds=[test for _, test in folds],

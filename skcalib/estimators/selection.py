@@ -1,4 +1,4 @@
-"""Choose a recalibrator by cross-validation; doing nothing is a candidate."""
+"""Choose a recalibrator by cross-validation; the identity is a candidate."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RecalibratorSelection:
-    """What the selector saw, candidates from simple to complex.
+    """Result of the selection, with candidates from simple to complex.
 
     Attributes
     ----------
@@ -52,17 +52,16 @@ class RecalibratorSelection:
     losses : tuple of float
         Mean held-out loss of each.
     differences : tuple of float
-        By how much each is worse than the best.
+        Difference of each loss from the lowest.
     standard_errors : tuple of float
         Standard error of each paired difference; 0 for the best.
     best : str
-        The candidate of lowest loss.
+        The candidate with the lowest loss.
     chosen : str
         The first candidate whose difference is no larger than its standard error.
     gain : MeanInterval
-        Mean held-out loss of the first candidate, by default of doing nothing, minus that of the
-        chosen one, with an interval. A little optimistic, because the choice was made on the same
-        samples.
+        Mean held-out loss of the first candidate, by default the identity, minus that of the chosen
+        one, with an interval. Slightly optimistic, because the choice was made on the same samples.
     """
 
     names: tuple
@@ -104,8 +103,8 @@ class RecalibratorSelection:
 def default_candidates(n_classes: int, loss: LossLike = "log") -> list[BaseEstimator]:
     """The short list of ``recalibrator="auto"``, from simple to complex, fitted under `loss`.
 
-    Two classes: nothing, temperature, Platt, beta, strictly increasing isotonic (1 to n
-    parameters). More: nothing, temperature, bias-corrected temperature, vector scaling shrunk
+    Two classes: identity, temperature, Platt, beta, strictly increasing isotonic (1 to n
+    parameters). More: identity, temperature, bias-corrected temperature, vector scaling shrunk
     towards temperature by cross-validation, one-vs-rest isotonic.
     """
     binary = (PlattScaling, BetaCalibration)
@@ -132,14 +131,14 @@ def select_recalibrator(
 ) -> tuple[RecalibratorSelection, BaseEstimator]:
     r"""Held-out loss of every candidate, and the one-standard-error rule.
 
-    Each candidate c is fitted on the samples outside of a test fold and judged on the fold. With
+    Each candidate c is fitted on the samples outside a test fold and evaluated on the fold. With
     :math:`\ell_i(c)` the loss of sample i (averaged if several folds test it) and b the candidate
-    of lowest mean, the first c in the list is chosen with
+    with the lowest mean, the choice is the first c in the list with
 
     .. math:: \bar\ell(c) - \bar\ell(b) \le se\bigl(\ell_i(c) - \ell_i(b)\bigr) .
 
-    The errors are *paired*: candidates that nearly agree are distinguished although the losses
-    themselves vary a lot. So the complex map must earn its place.
+    The errors are *paired*: similar candidates are distinguished although the losses themselves
+    vary strongly. A complex map is chosen only if it is significantly better.
 
     Parameters
     ----------
@@ -152,11 +151,11 @@ def select_recalibrator(
     classes : array of shape (K,)
         Class of each column.
     folds : list of index arrays
-        Test sets; samples that are in none are not used.
+        Test sets; samples in none of them are not used.
     weight : array of shape (n,), optional
         Weights of fits and of means.
     loss : {"log", "brier", "spherical"} or ProperScore, default="log"
-        What decides. Candidates of infinite mean loss are never chosen.
+        The loss to compare. Candidates with infinite mean loss are never chosen.
     confidence_level : float, default=0.95
         Level of the interval of the gain.
     n_jobs : int, optional
@@ -194,8 +193,8 @@ def held_out_losses(
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Losses (scores, candidates, n) of maps on held-out samples, and weights (n,).
 
-    Each candidate is fitted once for each fold, and judged by all scores. Parameters are those of
-    `select_recalibrator`; samples that no fold tests, or of weight zero, are left out.
+    Each candidate is fitted once for each fold, and evaluated by all scores. Parameters are those
+    of `select_recalibrator`; samples in no test fold and zero-weight samples are dropped.
     """
     used = np.unique(np.concatenate(folds)) if folds else np.empty(0, dtype=int)
     folds = [test for test in folds if 0 < len(test) < len(used)]
@@ -246,7 +245,7 @@ def one_standard_error(
 def _held_out_losses(candidate, proba, y, weight, classes, scores, used, test):
     train = np.setdiff1d(used, test)
     with warnings.catch_warnings():
-        # If the chosen one does not converge either, its final fit will say so.
+        # If the chosen one does not converge, its final fit warns.
         warnings.simplefilter("ignore", ConvergenceWarning)
         fitted = fit_recalibrator(
             candidate, proba[train], y[train], None if weight is None else weight[train], classes
