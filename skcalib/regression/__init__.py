@@ -1,4 +1,4 @@
-"""Regression: can you trust the variances of your regressor, and how to repair them."""
+"""Regression: evaluate the calibration of forecast variances, and recalibrate them."""
 
 from skcalib.regression.kernel import (
     kernel_calibration_error_gaussian,

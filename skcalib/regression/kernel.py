@@ -37,7 +37,7 @@ class GaussianPart:
     """Function h of two samples, for the statistics of the kernel calibration error.
 
     ``place`` holds mean and standard deviation, shape (n, 2): the Wasserstein distance of two
-    normal distributions is the Euclidean distance of these.
+    normal distributions is the Euclidean distance of these points.
     """
 
     place: np.ndarray
@@ -121,21 +121,21 @@ def kernel_calibration_error_gaussian(
         The scale :math:`\nu`: the median Wasserstein distance of two forecasts (of a subsample of
         2,000), their mean distance if that is 0, and 1 if all forecasts are equal.
     target_bandwidth : "auto" or float, default="auto"
-        The scale :math:`\ell`: the standard deviation that the forecasts give to the outcome,
-        :math:`\sqrt{\bar v + \widehat{var}(\mu)}`. It does not look at the outcomes.
+        The scale :math:`\ell`: the standard deviation of the outcome according to the forecasts,
+        :math:`\sqrt{\bar v + \widehat{var}(\mu)}`. It does not depend on the outcomes.
     statistic : {"unbiased", "biased", "linear", "block"}, default="unbiased"
         As in :func:`~skcalib.kernel_calibration_error`.
     block_size : int, optional
         Samples of a block, for "block".
     sample_weight : array-like of shape (n_samples,), optional
-        Weights; pairs weigh their product.
+        Weights; the weight of a pair is the product.
     n_jobs : int or None, default=None
         Threads.
 
     Returns
     -------
     float
-        Without unit. "unbiased" may be negative. Cost O(n^2), or O(n) for "linear".
+        Dimensionless. "unbiased" may be negative. Cost O(n^2), or O(n) for "linear".
 
     See Also
     --------
@@ -184,7 +184,7 @@ def kernel_calibration_test_gaussian(
     statistic : {"unbiased", "linear", "block"}, default="unbiased"
         The U-statistic of the error: see :func:`kernel_calibration_error_gaussian`.
     method : {"auto", "spectral", "multipliers", "bootstrap", "asymptotic"}, default="auto"
-        Law of the estimate under calibration, as in :func:`~skcalib.kernel_calibration_test`:
+        Null distribution of the estimate, as in :func:`~skcalib.kernel_calibration_test`:
         "spectral" for the unbiased statistic, "asymptotic" for the others.
     n_resamples : int, default=500
         Draws of "multipliers" and "bootstrap".

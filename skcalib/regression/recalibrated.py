@@ -54,8 +54,8 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimator):
     cv : int, splitter or iterable, default=None
         Folds; None: 5. An integer means consecutive folds, as everywhere in scikit-learn: pass
         ``KFold(5, shuffle=True, random_state=0)`` where the rows are sorted. Splitters need not
-        test every sample (`TimeSeriesSplit`) and may test it several times (`RepeatedKFold`):
-        every forecast that was made counts once.
+        test every sample (`TimeSeriesSplit`) and may test it several times (`RepeatedKFold`): every
+        out-of-fold forecast counts once.
     n_jobs : int, default=None
         Folds in parallel.
 
@@ -72,16 +72,16 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimator):
 
     See Also
     --------
-    skcalib.variance_reliability : Were the standard deviations right?
+    skcalib.variance_reliability : Whether the standard deviations are calibrated.
 
     Notes
     -----
     ``score`` is the :math:`R^2` of the mean, as for every regressor of scikit-learn; it does not
-    depend on the variance. Measure that by :func:`~skcalib.dawid_sebastiani_score` on new
-    data.
+    depend on the variance. Evaluate the variance with :func:`~skcalib.dawid_sebastiani_score` on
+    new data.
 
     Out-of-fold forecasts come from regressors fitted to fewer samples than the refitted one.
-    Their errors are a little larger, and so are the recalibrated standard deviations.
+    Their errors are slightly larger, and so are the recalibrated standard deviations.
 
     Examples
     --------
@@ -131,8 +131,8 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimator):
         y : array-like of shape (n_samples,)
             Outcomes.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights for the regressor and the recalibrator. A regressor that takes none, such as
-            `GaussianProcessRegressor`, is fitted without them, with a warning.
+            Weights for the regressor and the recalibrator. A regressor that does not accept
+            weights, such as `GaussianProcessRegressor`, is fitted without them, with a warning.
         **fit_params : dict
             Further parameters of the regressor's `fit`, sliced by fold where they have one entry
             per sample, and ``groups`` for the splitter. Routed as metadata where metadata routing
@@ -205,7 +205,7 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimator):
 
 
 def _check_returns_std(estimator):
-    """Refuse regressors whose `predict` has no `return_std`."""
+    """Raise for regressors whose `predict` has no `return_std`."""
     if not (hasattr(estimator, "predict") and _takes(estimator.predict, "return_std")):
         raise ValueError(
             "RecalibratedRegressorCV needs a regressor with predict(X, return_std=True), such as "
@@ -225,7 +225,7 @@ def _takes(method, name):
 def predict_moments(estimator: BaseEstimator, X: MatrixLike) -> np.ndarray:
     """Mean and variance of a fitted regressor, shape (n, 2)."""
     if isinstance(X, np.ndarray) and X.dtype == object and all(isinstance(v, Real) for v in X.flat):
-        X = X.astype(np.float64)  # BayesianRidge cannot take roots of objects
+        X = X.astype(np.float64)  # BayesianRidge cannot take roots of object arrays
     mean, std = estimator.predict(X, return_std=True)
     return np.column_stack([mean, np.square(np.asarray(std, dtype=np.float64))])
 

@@ -70,10 +70,10 @@ def variance_reliability(
 
     .. math:: R_b = \frac{\sum_{i \in b} (y_i - \mu_i)^2}{\sum_{i \in b} v_i} .
 
-    It is 1, up to chance, in every bin of a forecast whose variance is calibrated,
+    It is 1, up to sampling error, in every bin of a forecast whose variance is calibrated,
     :math:`E[(Y - \mu)^2 \mid v] = v`. Above 1 the regressor is over-confident there, below 1
-    over-cautious. The literature also reports the inverse, variance over squared error. An error
-    of the mean counts as spread: that is what the forecast variance has to cover.
+    over-cautious. The literature also reports the inverse, variance over squared error. An error of
+    the mean counts as spread, which the forecast variance must include.
 
     Parameters
     ----------
@@ -101,11 +101,11 @@ def variance_reliability(
     Raises
     ------
     ValueError
-        If a variance is not positive, or the arrays do not fit together.
+        If a variance is not positive, or the arrays have different lengths.
 
     See Also
     --------
-    skcalib.VarianceScaling : Repairs the variances.
+    skcalib.VarianceScaling : Recalibrates the variances.
 
     Notes
     -----
@@ -159,7 +159,7 @@ def _ratio(squared, variance, weight, confidence_level):
         return 0.0, 0.0, np.inf if len(squared) == 1 else 0.0
     influence = (squared - ratio * variance) / mean_variance
     interval = mean_interval(influence / ratio, weight, confidence_level, estimate=0.0)
-    with np.errstate(over="ignore"):  # about one effective sample: infinite
+    with np.errstate(over="ignore"):  # infinite for about one effective sample
         low, high = np.exp([interval.low, interval.high])
     return ratio, ratio * float(low), ratio * float(high)
 
@@ -180,9 +180,9 @@ def dawid_sebastiani_score(
 
     A proper loss: it is lowest in expectation where the forecast has the mean and the variance of
     the outcome, whatever its distribution; for Gaussian forecasts it is twice the negative
-    log-likelihood, less :math:`\log 2 \pi`. Lower is better. It has no lower bound, and a change
-    of the unit of y adds a constant, so only differences between forecasts of the same outcomes
-    mean something.
+    log-likelihood, less :math:`\log 2 \pi`. Lower is better. It has no lower bound, and a change of
+    the unit of y adds a constant, so only differences between forecasts of the same outcomes are
+    meaningful.
 
     Parameters
     ----------
@@ -204,7 +204,7 @@ def dawid_sebastiani_score(
     Raises
     ------
     ValueError
-        If a variance is not positive, or the arrays do not fit together.
+        If a variance is not positive, or the arrays have different lengths.
 
     See Also
     --------
@@ -290,7 +290,7 @@ def check_moments(
 
 
 def _check_range(values, name, low, high):
-    """Refuse numbers whose squares or ratios would overflow or underflow."""
+    """Raise for numbers whose squares or ratios would overflow or underflow."""
     size = np.abs(values)
     outside = (size < low) | (size > high)
     if outside.any():

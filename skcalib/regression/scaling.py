@@ -34,7 +34,7 @@ class VarianceScaling(TransformerMixin, BaseEstimator):
 
     .. math:: \frac{1}{n} \sum_i \left( \frac{(y_i - \mu_i)^2}{w v_i + b} + \log(w v_i + b) \right).
 
-    **The scale is right on the calibration set.** Along the ray :math:`s (w, b)` the score is
+    **The scale is exact on the calibration set.** Along the ray :math:`s (w, b)` the score is
     :math:`A / s + \log s` up to a constant, with A the mean of :math:`(y - \mu)^2 / (w v + b)`,
     and the ray stays in the feasible set. So :math:`s = A`: at *every* optimum, inside or on the
     boundary, the mean of :math:`(y - \mu)^2 / (w v + b)` is exactly 1.
@@ -56,9 +56,8 @@ class VarianceScaling(TransformerMixin, BaseEstimator):
     intercept_ : float
         The intercept b.
     loss_before_, loss_after_ : float
-        Mean Dawid-Sebastiani score of the calibration set with the variances as they were and as
-        they are now. The identity, w = 1 and b = 0, is in the family, so the score never
-        increases.
+        Mean Dawid-Sebastiani score of the calibration set before and after recalibration. The
+        identity, w = 1 and b = 0, is in the family, so the score never increases.
     n_iter_ : int
         Iterations of the bracketing; 0 where the optimum has a closed form.
     converged_ : bool
@@ -76,7 +75,7 @@ class VarianceScaling(TransformerMixin, BaseEstimator):
     See Also
     --------
     skcalib.RecalibratedRegressorCV : Fits the map on out-of-fold forecasts.
-    skcalib.variance_reliability : Whether the variances were right, bin by bin.
+    skcalib.variance_reliability : Whether the variances are calibrated, by bins.
 
     Notes
     -----
@@ -139,7 +138,7 @@ class VarianceScaling(TransformerMixin, BaseEstimator):
         if not squared.any():
             self._warn(
                 "all residuals are zero, so the Dawid-Sebastiani score has no minimum (the "
-                "variances would go to zero). They are left as they are"
+                "variances would go to zero). They are not changed"
             )
         else:
             (self.coef_, self.intercept_), self.n_iter_, self.converged_ = fit_variance_map(
@@ -164,7 +163,7 @@ class VarianceScaling(TransformerMixin, BaseEstimator):
         Returns
         -------
         array of shape (n_samples, 2)
-            The mean as it was, and the recalibrated variance.
+            The unchanged mean, and the recalibrated variance.
         """
         return np.column_stack(self._recalibrate(mean_and_var))
 
@@ -183,7 +182,7 @@ class VarianceScaling(TransformerMixin, BaseEstimator):
         Returns
         -------
         mean : array of shape (n_samples,)
-            The mean as it was.
+            The unchanged mean.
         std : array of shape (n_samples,)
             Square root of the recalibrated variance, with ``return_std=True``.
         """
@@ -279,7 +278,7 @@ def fit_variance_map(
     n_iter : int
         Iterations of the bracketing.
     converged : bool
-        Whether they sufficed.
+        Whether they were sufficient.
     """
     unit, size = (float(weighted_mean(v, weight)) for v in (variance, squared))
     relative = variance / unit
@@ -328,7 +327,7 @@ class Profile:
 
 
 def _lowest(profile, inner):
-    """The t in [0, 1] of the lowest profile, the iterations it took and whether they sufficed."""
+    """The t in [0, 1] of the lowest profile, the iterations and whether they were sufficient."""
     shares = np.concatenate([[0.0], inner, [1.0]])
     slopes = np.array([profile.slope(share) for share in shares])
     found = [
