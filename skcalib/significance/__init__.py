@@ -1,4 +1,4 @@
-"""Tests of calibration: is this miscalibration real?"""
+"""Tests of calibration: is a miscalibration statistically significant?"""
 
 from skcalib.inference import CalibrationTest
 from skcalib.significance.binary import (

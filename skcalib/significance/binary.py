@@ -4,8 +4,8 @@ The hypothesis is that labels are independent and y_i = 1 with probability p_i. 
 it has no unknowns, so the null distribution of any statistic can also be simulated
 (``n_resamples=``): that p-value is valid for every sample size, ties and forecasts near 0 and 1.
 
-Each is made from forecasts p (n,) and weights, and evaluates many labelings (..., n) at once.
-``pvalue`` is that of the asymptotic law, two-sided, from survival functions: never negative.
+Each test is built from forecasts p (n,) and weights, and evaluates many labelings (..., n) at once.
+``pvalue`` is two-sided, from the survival function of the asymptotic law: never negative.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ def spiegelhalter_test(
         Z = \frac{\sum_i w_i (y_i - p_i)(1 - 2 p_i)}
                  {\sqrt{\sum_i w_i^2 (1 - 2 p_i)^2 p_i (1 - p_i)}}
 
-    is asymptotically standard normal for calibrated forecasts. Positive for over-confident
-    forecasts (more Brier loss than announced), negative for timid ones; both count. It sees
-    one direction of miscalibration only: errors for which :math:`E (C - S)(1 - 2S) = 0`, such as a
-    shift of forecasts that are symmetric about one half, leave it at its level.
+    is asymptotically standard normal for calibrated forecasts. It is positive for over-confident
+    forecasts (more Brier loss than expected), negative for under-confident ones; both count. It
+    detects one direction of miscalibration only: it has no power against errors for which :math:`E
+    (C - S)(1 - 2S) = 0`, such as a shift of forecasts that are symmetric about one half.
 
     Measured level at .05 (10,000 draws each; forecasts uniform, beta(.5, .5), beta(.1, .1), rare
     events, ties): .037 to .051 for n = 100, .047 to .057 for n = 1000.
@@ -97,7 +97,7 @@ def spiegelhalter_test(
 
     See Also
     --------
-    cumulative_test : Sees every kind of miscalibration.
+    cumulative_test : Detects every kind of miscalibration.
     kernel_calibration_test : For any number of classes.
 
     References
@@ -150,10 +150,10 @@ def hosmer_lemeshow_test(
 
     The result depends on the bins, and the same data may be significant with 9 of them and not
     with 10. Where the expected counts of a bin are below one, as in the extreme bins of confident
-    forecasts, the law is far off: measured level at .05 and .01 with 10 quantile bins (10,000
+    forecasts, the law is inaccurate: measured level at .05 and .01 with 10 quantile bins (10,000
     draws) .056 and .017 for uniform forecasts at n = 100, but .093 and .045 for beta(.5, .5)
     forecasts, and .070 and .055 for rare events even at n = 1000. With `n_resamples` the level is
-    right everywhere. :func:`cumulative_test` needs no bins.
+    correct everywhere. :func:`cumulative_test` needs no bins.
 
     Parameters
     ----------
@@ -168,8 +168,8 @@ def hosmer_lemeshow_test(
         logistic regression on its own training samples.
     n_resamples, random_state, sample_weight, labels, pos_label, n_jobs
         As in :func:`spiegelhalter_test`. With weights the deviation is
-        :math:`\sum w (y - p)`, and :math:`n_b` in the variance becomes :math:`\sum w^2`, which
-        weights the mean too. Simulation is for ``ddof=0`` only.
+        :math:`\sum w (y - p)`, and :math:`n_b` in the variance becomes :math:`\sum w^2`, which also
+        weights the mean. Simulation requires ``ddof=0``.
 
     Returns
     -------
@@ -177,8 +177,8 @@ def hosmer_lemeshow_test(
         ``statistic`` H, ``pvalue``, ``estimate`` (the binned squared calibration error
         :math:`\sum_b \frac{n_b}{n} (\bar y_b - \bar p_b)^2`) and ``method``. Bins whose forecasts
         are all 0 or 1 have no variance and do not count in g. H is infinite and p = 0 if one of
-        these forecasts was wrong, an event where the forecast said 0 or none where it said 1: a
-        calibrated forecast is never wrong there. ``method`` says which it was.
+        these forecasts was wrong, that is, an event at a forecast of 0 or a non-event at a forecast
+        of 1: a calibrated forecast is never wrong there. ``method`` says which case occurred.
 
     Raises
     ------
@@ -212,7 +212,7 @@ def hosmer_lemeshow_test(
         raise ValueError(f"ddof must be a whole number of at least 0, got {ddof!r}.")
     if ddof and n_resamples is not None:
         raise ValueError(
-            "Labels drawn from the forecasts say nothing about forecasts that were fitted to the "
+            "Labels drawn from the forecasts are not valid for forecasts that were fitted to the "
             "labels: use ddof=0 with held-out samples, or n_resamples=None."
         )
     bins = look_up(strategy, STRATEGIES, "strategy")(n_bins)
@@ -245,16 +245,16 @@ def cumulative_test(
     :math:`(\max_k C_k - \min_k C_k) / \sigma` ("kuiper", with :math:`C_0 = 0`). For calibrated
     forecasts :math:`C / \sigma` is asymptotically a Brownian motion, and the law is that of its
     largest absolute value, :math:`P(\max |W| > x) = 4 \sum_{k \ge 0} (-1)^k \bar\Phi((2k+1) x)`, or
-    of its range, :math:`8 \sum_{k \ge 1} (-1)^{k-1} k \bar\Phi(k x)`. No bins, and every kind
-    of miscalibration is seen in time. "ks" has a little more power against errors
-    of one sign (forecasts too high everywhere), "kuiper" against errors that change sign
-    (over-confidence), where :func:`spiegelhalter_test` has far more than both.
+    of its range, :math:`8 \sum_{k \ge 1} (-1)^{k-1} k \bar\Phi(k x)`. No bins are needed, and every
+    kind of miscalibration is detected if n is large enough. "ks" has slightly more power against
+    errors of one sign (forecasts too high everywhere), "kuiper" against errors that change sign
+    (over-confidence), for which :func:`spiegelhalter_test` is much more powerful than both.
 
-    C is read after groups of equal forecasts only, so the order of ties does not matter. For
+    C is evaluated only after groups of equal forecasts, so the order of ties does not matter. For
     finite n, and more so with many ties, the maximum over few points is smaller than that of the
-    motion, and the test is conservative: measured level at .05 (10,000 draws) .044 to .052 ("ks")
-    and .041 to .047 ("kuiper") at n = 1000 without ties, .033 and .023 with nine distinct
-    forecasts. With `n_resamples` the level is right.
+    Brownian motion, and the test is conservative: measured level at .05 (10,000 draws) .044 to .052
+    ("ks") and .041 to .047 ("kuiper") at n = 1000 without ties, .033 and .023 with nine distinct
+    forecasts. With `n_resamples` the level is correct.
 
     Parameters
     ----------
@@ -345,7 +345,7 @@ class HosmerLemeshow:
         self.p, self.weight, self.ddof = p, weight, ddof
         self.name = f"Hosmer-Lemeshow, {bins!r}"
         cells = bins.fit(np.column_stack([1 - p, p]), p[:, None]).cells_
-        # A stable sort brings each bin together; reduceat then sums bins of many labelings at once.
+        # After a stable sort by bin, reduceat sums the bins of many labelings at once.
         self.order = np.argsort(cells, kind="stable")
         self.starts = np.flatnonzero(np.diff(cells[self.order], prepend=-1))
         self.mass = self._sums(weight)
@@ -365,7 +365,7 @@ class HosmerLemeshow:
     def statistic(self, y: np.ndarray) -> np.ndarray:
         """Statistic of labels (..., n)."""
         deviations = self._sums(self.weight * (y - self.p))
-        with np.errstate(over="ignore"):  # an event that was as good as impossible: infinite
+        with np.errstate(over="ignore"):  # infinite for an event that was practically impossible
             return np.sum(_ratio(deviations, np.sqrt(self.variance)) ** 2, axis=-1)
 
     def estimate(self, y: np.ndarray) -> float:
@@ -473,7 +473,7 @@ def binary_problem(
             "kernel_calibration_test, or test each class c against the rest, "
             f"{name}(y_true == c, y_proba[:, c]), and multiply the p-values by {n_classes}."
         )
-    # What rounding has left above 1 is certain; as it stands it would have a negative variance.
+    # Rounding may leave forecasts above 1, which would have a negative variance: they are cut at 1.
     return replace(problem, forecast=np.minimum(problem.forecast, 1))
 
 
@@ -504,7 +504,7 @@ def run_test(
 
 
 def _excluded(problem):
-    """Why a statistic is infinite, in words: labels that their forecasts had excluded."""
+    """The reason for an infinite statistic as text: labels that the forecasts excluded."""
     words = ("; no event where the forecast said 1", "; an event where the forecast said 0")
     wrong = ((problem.target == 1) & (problem.forecast == 0)).any(axis=0)
     return "".join(word for word, found in zip(words, wrong, strict=True) if found)

@@ -1,4 +1,4 @@
-"""Two models on the same samples: which one is better calibrated?"""
+"""Comparison of the calibration of two models on the same samples."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class CalibrationComparison:
     pvalue : float
         Two-sided p-value of the hypothesis that both errors are equal.
     errors : tuple of two floats
-        The error of each model, by the same blocks and the same kernel.
+        The error of each model, with the same blocks and the same kernel.
     n_blocks : int
         Number of blocks.
     """
@@ -83,8 +83,8 @@ def compare_calibration(
     independent, so their mean, which is unbiased, has Student's interval with B - 1 degrees of
     freedom. Samples must be in random order.
 
-    A difference in calibration is no difference in quality: a constant forecast is calibrated.
-    Compare a proper score, too.
+    A difference in calibration is not a difference in overall quality: a constant forecast can be
+    calibrated. Compare a proper score as well.
 
     Parameters
     ----------
@@ -97,12 +97,12 @@ def compare_calibration(
     notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
         Which calibration.
     block_size : int, optional
-        Samples of a block; the root of the number of samples, rounded down, by default. Larger
-        blocks see smaller differences, and there must be at least five.
+        Samples per block; by default the square root of the number of samples, rounded down. Larger
+        blocks detect smaller differences. At least five blocks are needed.
     confidence_level : float, default=0.95
         Level of the interval.
     sample_weight : array-like of shape (n_samples,), optional
-        Weights; pairs weigh their product. Blocks count equally.
+        Weights; the weight of a pair is the product. Blocks count equally.
     labels : array-like of shape (n_classes,), optional
         The class of each column.
     pos_label : optional
@@ -118,7 +118,7 @@ def compare_calibration(
     See Also
     --------
     kernel_calibration_test : Is one model calibrated?
-    calibration_improvement : What an injective map gained, by a proper score.
+    calibration_improvement : The gain of an injective map, by a proper score.
 
     Examples
     --------
@@ -171,7 +171,7 @@ def compare_problems(
     n_blocks = n_samples // block_size
     if n_blocks < MIN_BLOCKS:
         raise ValueError(
-            f"A comparison needs at least {MIN_BLOCKS} blocks, and {n_samples} samples hold "
+            f"A comparison needs at least {MIN_BLOCKS} blocks, but {n_samples} samples give "
             f"{n_blocks} of {block_size}: use smaller blocks or more samples."
         )
     # The samples of both models in one, so that each problem of the notion has one bandwidth.

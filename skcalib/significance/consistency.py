@@ -1,4 +1,4 @@
-"""Consistency resampling: a test of calibration by any error function."""
+"""Consistency resampling: a test of calibration with any error function."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ def consistency_test(
 ) -> CalibrationTest:
     r"""Consistency resampling (Bröcker and Smith 2007; Vaicenavicius et al. 2019).
 
-    If the forecasts are calibrated, labels drawn from them are as good as the true ones. So draw
-    labels from the forecasts `n_resamples` times, compute the error each time, and count how
-    often it is at least the observed one:
+    If the forecasts are calibrated, labels drawn from them have the same distribution as the true
+    ones. The test draws labels from the forecasts `n_resamples` times, computes the error each
+    time, and counts how often it is at least the observed one:
     :math:`p = (1 + \#\{b: E_b \ge E\}) / (1 + B)`.
 
-    **Mind what is resampled.** With ``resample_forecasts=True``, the procedure of the papers, every
-    draw takes the forecasts with replacement first. A resample repeats forecasts, its error has
-    another distribution than that of the data, and the test is not exact: W19 finds that it
-    rejects calibrated forecasts nearly always, and so it does here for an error over uniform bins
+    **What is resampled matters.** With ``resample_forecasts=True``, the published procedure, every
+    draw first resamples the forecasts with replacement. A resample repeats forecasts, so its error
+    has a different distribution from that of the data, and the test is not exact. W19 finds that it
+    rejects calibrated forecasts nearly always; the same happens here for an error over uniform bins
     of the simplex (K = 10, n = 250: 40 of 40 calibrated data sets, against 3 of 40 for the exact
-    test; for binned confidences and the kernel error the two hardly differ).
-    With ``resample_forecasts=False`` the forecasts stay, only the labels are drawn, and the test
-    is exact: under the hypothesis the observed error and the drawn ones are exchangeable, so
+    test; for binned confidences and the kernel error the two hardly differ). With
+    ``resample_forecasts=False`` the forecasts are kept, only the labels are drawn, and the test is
+    exact: under the null hypothesis the observed error and the drawn ones are exchangeable, so
     :math:`P(p \le \alpha) \le \alpha` for every n, every metric and every number of resamples.
 
     Parameters
@@ -60,7 +60,7 @@ def consistency_test(
         Probability of the positive class, or of each class.
     metric : callable, default=None
         Any error of this library, or a function ``metric(y_true, y_proba, labels=..., **kwargs)``
-        that returns a number which is larger for worse forecasts. None is
+        that returns a number, larger for worse forecasts. None is
         :func:`~skcalib.calibration_error`.
     n_resamples : int, default=500
         Number of draws B. The smallest p-value is 1 / (1 + B).
@@ -75,7 +75,7 @@ def consistency_test(
     pos_label : optional
         The positive class of a one-dimensional `y_proba`.
     n_jobs : int or None, default=None
-        Draws at a time.
+        Number of parallel jobs.
     **kwargs
         Arguments of the metric.
 
@@ -87,7 +87,7 @@ def consistency_test(
     Raises
     ------
     ValueError
-        For invalid input, and for a metric that gives NaN.
+        For invalid input, and for a metric that returns NaN.
 
     See Also
     --------
@@ -130,8 +130,8 @@ def consistency_test(
     drawn = draw_each(draw, n_resamples, rng, n_jobs=n_jobs)
     if np.isnan([observed, *drawn]).any():
         raise ValueError(
-            "The metric gave NaN, which is neither larger nor smaller than another error: pass a "
-            "metric that has a value for all labels which the forecasts allow."
+            "The metric returned NaN, which cannot be compared with other errors: pass a "
+            "metric that is defined for all labels with positive probability."
         )
     how = "consistency resampling" if resample_forecasts else "labels drawn at the given forecasts"
     return CalibrationTest(observed, monte_carlo_pvalue(observed, drawn), observed, how)

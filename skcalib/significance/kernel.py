@@ -7,9 +7,9 @@ For calibrated forecasts the estimate is a degenerate U-statistic. Its law is th
     \frac1n \sum_{i \ne j} h_{ij} Z_i Z_j = \sum_l \lambda_l Z_l^2
 
 with independent standard normal Z and the eigenvalues of h / n without its diagonal, which sum to
-zero. It has the variance of the statistic; with the diagonal in, which the textbook has, it is
-too wide by a term of order 1 / n, which matters: rejections of ten calibrated classes at .05
-fall to .021 for n = 100. Each function here gives (statistic, p-value).
+zero. It has the variance of the statistic. With the diagonal, as in the textbook formula, it is too
+wide by a term of order 1 / n: the rejection rate for ten calibrated classes at level .05 falls to
+.021 for n = 100. Each function here returns (statistic, p-value).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from skcalib.notions import Notion
 
 MIN_SAMPLES = 4
-ROUNDING = 1e-12  # of a sum over all pairs, beside its diagonal
+ROUNDING = 1e-12  # of a sum over all pairs, relative to its diagonal
 
 
 def kernel_calibration_test(
@@ -71,14 +71,14 @@ def kernel_calibration_test(
 ) -> CalibrationTest:
     r"""Test of calibration by the kernel calibration error: whether miscalibration is real.
 
-    The hypothesis is that E[Y|S] = S: all classes at once (or what the notion says), every kind of
-    error. Large estimates of :func:`kernel_calibration_error` count against it. The law of the
-    estimate under the hypothesis is found by one of
+    The null hypothesis is E[Y|S] = S for all classes at once (or as defined by the notion), and the
+    alternative is every kind of error. Large estimates of :func:`kernel_calibration_error` are
+    evidence against it. The null distribution of the estimate is found by one of
 
     ``"spectral"`` (unbiased; the default)
        :math:`(n - 1)\, SKCE \approx \frac1m \sum_{i \ne j} h_{ij} Z_i Z_j` with independent
        standard normal Z and m = min(n, 1000) samples, drawn at random if there are more. That is a
-       mixture of chi-square variables weighted by eigenvalues; its tail is found by numerical
+       mixture of chi-square variables weighted by eigenvalues; its tail is computed by numerical
        inversion, not by simulation.
     ``"multipliers"`` (unbiased)
        the same law with all samples, by `n_resamples` draws of Z.
@@ -86,9 +86,9 @@ def kernel_calibration_test(
        the bootstrap of W19, `n_resamples` draws with replacement of the samples.
     ``"asymptotic"`` (linear, block; their default)
        blocks are independent, so their mean over its standard error (standard deviation with one
-       degree of freedom less than blocks) is normal. For many blocks: twenty, say.
+       degree of freedom less than blocks) is normal. It needs many blocks, for example twenty.
     ``"bound"`` (unbiased, biased, linear; the default of "biased")
-       :func:`distribution_free_bound`: no approximation, little power.
+       :func:`distribution_free_bound`: no approximation, but little power.
     ``"embedding"`` (unbiased)
        linear time: n times :func:`unconditional_mean_embedding_error` against the mixture
        :math:`\sum_l \lambda_l Z_l^2` with the eigenvalues of the covariance of the means, which
@@ -114,14 +114,14 @@ def kernel_calibration_test(
 
     For 2, 3 and 10 classes with uniform forecasts the level of "spectral" was .042 to .058 for
     n = 100 and 1000. The worst case found was .063, for n = 100 binary forecasts from
-    Beta(.1, .1), of which few are uncertain; :func:`consistency_test` with
+    Beta(.1, .1), few of which are uncertain; :func:`consistency_test` with
     ``resample_forecasts=False`` is exact there.
 
     Parameters
     ----------
     y_true, y_proba, kernel, notion, block_size, labels, pos_label, n_jobs
-        As in :func:`kernel_calibration_error`. With "classwise" the test is on the mean of the
-        errors of all classes: one p-value, nothing to correct.
+        As in :func:`kernel_calibration_error`. With "classwise" the test uses the mean of the
+        errors of all classes: one p-value, so no multiplicity correction is needed.
     statistic : {"unbiased", "biased", "linear", "block"}, default="unbiased"
         The U- or V-statistic that estimates the squared kernel calibration error.
     method : str, default="auto"
@@ -135,7 +135,7 @@ def kernel_calibration_test(
     random_state : int, RandomState instance or None, default=0
         Draws samples, resamples and locations. "spectral" uses it for n > 1000 only.
     sample_weight : array-like of shape (n_samples,), default=None
-        Importance weights :math:`w_i w_j` of pairs; refused by "bound".
+        Importance weights; a pair has weight :math:`w_i w_j`. Not allowed with "bound".
 
     Returns
     -------
@@ -143,13 +143,13 @@ def kernel_calibration_test(
         ``estimate`` is the squared kernel calibration error (of the mean embeddings for
         "embedding"); ``statistic`` is (n - 1) estimate for "spectral" and "multipliers", W19's for
         "bootstrap", z for "asymptotic", the estimate for "bound", n estimate for "embedding". The
-        p-value is at least 2e-308; far below 1e-3 read its order of magnitude only.
+        p-value is at least 2e-308; far below 1e-3 only its order of magnitude is reliable.
 
     Raises
     ------
     ValueError
-        For fewer than 4 samples, a method that does not go with the statistic, and what
-        :func:`kernel_calibration_error` refuses.
+        For fewer than 4 samples, a method that does not match the statistic, and as
+        :func:`kernel_calibration_error`.
 
     See Also
     --------
@@ -158,7 +158,7 @@ def kernel_calibration_test(
 
     Notes
     -----
-    "spectral" costs the estimate and the eigenvalues of a matrix of 1,000 rows (a tenth of a
+    "spectral" costs the estimate plus the eigenvalues of a matrix of 1,000 rows (a tenth of a
     second); "multipliers" and "bootstrap" take O(n^2 R).
 
     References
@@ -232,12 +232,13 @@ def _check_method(method, statistic):
 def _check_enough(n_samples, statistic, block_size):
     if n_samples < MIN_SAMPLES:
         raise ValueError(
-            f"A test needs at least {MIN_SAMPLES} samples that count, got {n_samples}: use more "
-            "or, for probabilities of classes, distribution_free_bound, which holds for any number."
+            f"A test needs at least {MIN_SAMPLES} samples of positive weight, got {n_samples}: use "
+            "more or, for class probabilities, distribution_free_bound, which is valid for any "
+            "number."
         )
     if statistic == "block" and n_samples < 2 * block_size:
         raise ValueError(
-            f"A test needs at least two blocks, but {n_samples} samples hold one of {block_size}."
+            f"A test needs at least two blocks, but {n_samples} samples give one of {block_size}."
         )
 
 
@@ -245,7 +246,7 @@ def _degenerate_test(h, method, n_resamples, rng):
     pairs = check_pairs(h.weight)
     total, diagonal = h.total(), h.diagonal()
     if abs(total - diagonal.sum()) <= ROUNDING * diagonal.sum():
-        # One uncertain sample among certain ones: what is left is rounding, and no evidence.
+        # One uncertain sample among certain ones: the remainder is rounding error, not evidence.
         total = diagonal.sum()
     statistic, pvalue = NULL_LAWS[method](h, total, diagonal, n_resamples, rng)
     value = (total - diagonal.sum()) / pairs
@@ -258,14 +259,14 @@ def _normal_test(h, statistic, block_size):
     mean, size = share @ values, effective_size(weight)
     if size - 1 < 1e-9:
         raise ValueError(
-            "A test needs at least two blocks that count, but sample_weight gives nearly all of "
+            "A test needs at least two effective blocks, but sample_weight gives nearly all of "
             "the weight to one: use more even weights, or statistic='unbiased'."
         )
     error = np.sqrt(np.sum((share * (values - mean)) ** 2) * size / (size - 1))
     if mean == 0:
         z = 0.0
     else:
-        with np.errstate(divide="ignore", over="ignore"):  # equal blocks: no doubt of their sign
+        with np.errstate(divide="ignore", over="ignore"):  # equal blocks: the sign is certain
             z = mean / error
     return _record(z, ndtr(-z), mean, f"kernel, {statistic}, asymptotic")
 
@@ -281,7 +282,7 @@ def _embedding_test(problem, kernel, notion, locations, rng):
 
 
 def _locations(forecast, locations, rng):
-    """Points, and for drawn ones, which are forecasts, a class drawn from each."""
+    """Points; if they are drawn from the forecasts, also a class drawn from each."""
     if np.ndim(locations):
         return check_locations(locations, forecast.shape[1]), None
     number = check_count(locations, "locations")
@@ -293,7 +294,7 @@ def _record(statistic, pvalue, value, method):
     return CalibrationTest(float(statistic), max(float(pvalue), SMALLEST), float(value), method)
 
 
-# --- Bounds of p-values that hold for every number of samples and every kernel --------------------
+# --- Upper bounds of p-values, valid for every number of samples and every kernel -----------------
 
 
 STATISTICS = ("biased", "unbiased", "linear")
@@ -319,14 +320,14 @@ def distribution_free_bound(
     - :math:`\exp(-\tfrac12 \max(0, \sqrt{n t / B} - 1)^2)` for "biased",
     - :math:`\exp(-\lfloor n/2 \rfloor t^2 / (2 B^2))` for "unbiased" and "linear".
 
-    An estimate of at most 0 is no evidence at all, and has p = 1. The bounds need independent
-    samples and nothing else. They hold given the forecasts, so bandwidths that depend on forecasts
-    are covered.
+    An estimate of at most 0 is no evidence, and has p = 1. The bounds only assume independent
+    samples. They hold given the forecasts, and hence also for bandwidths that depend on the
+    forecasts.
 
-    The price is power. Measured on W19's models (n = 250, ten classes, 400 data sets), rejections
-    at .05 of (calibrated, half the labels replaced, labels at random): "biased" 0, .63 and 0;
-    "unbiased" and "linear" 0, 0 and 0, where the default :func:`kernel_calibration_test` has .05, 1
-    and 1.
+    The bounds have little power. Measured on W19's models (n = 250, ten classes, 400 data sets),
+    rejections at .05 of (calibrated, half the labels replaced, labels at random): "biased" 0, .63
+    and 0; "unbiased" and "linear" 0, 0 and 0, where the default :func:`kernel_calibration_test` has
+    .05, 1 and 1.
 
     Parameters
     ----------
@@ -335,7 +336,8 @@ def distribution_free_bound(
     statistic : {"unbiased", "biased", "linear"}, default="unbiased"
         The U- or V-statistic, as in :func:`kernel_calibration_error`.
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of 0 leave samples out; otherwise all must be equal, as no bound is known.
+        Zero-weight samples are dropped; all other weights must be equal, as no bound is known
+        otherwise.
 
     Returns
     -------
@@ -349,7 +351,7 @@ def distribution_free_bound(
 
     See Also
     --------
-    kernel_calibration_test : Tests with far more power, for moderate n.
+    kernel_calibration_test : Tests with much more power, for moderate n.
 
     References
     ----------
@@ -382,7 +384,7 @@ def check_bounded(statistic: str, weight: np.ndarray) -> None:
         raise ValueError(f"Bounds are known for the statistics {names}, got {statistic!r}.")
     if np.ptp(weight) > 1e-12 * weight.max():
         raise ValueError(
-            "The distribution-free bounds are for samples that count alike: leave out "
+            "The distribution-free bounds require equal weights: leave out "
             "sample_weight, or use the method 'spectral' of kernel_calibration_test."
         )
 
@@ -412,7 +414,7 @@ def bound_pvalue(value: float, n_samples: int, largest: float, statistic: str) -
 
 
 SMALLEST = float(np.finfo(np.float64).tiny)
-_ROWS = 1000  # that a spectrum is computed from
+_ROWS = 1000  # from which a spectrum is computed
 _ENTRIES = 1 << 22  # of the draws that are evaluated at a time
 
 
@@ -487,14 +489,14 @@ def _batches(n_samples, n_resamples, draw):
 
 
 def _share(draws, statistic, n_resamples):
-    """Share of the draws, and the observed statistic itself, that are as large."""
+    """Share of the draws that are as large, the observed statistic included."""
     return (1 + sum(np.sum(at_least(batch, statistic)) for batch in draws)) / (n_resamples + 1)
 
 
 NULL_LAWS = {"spectral": spectral, "multipliers": multipliers, "bootstrap": bootstrap}
 
 
-# --- The law of a weighted sum of chi-square variables, to relative accuracy far into its tail ----
+# --- The law of a weighted sum of chi-square variables, with relative accuracy far in its tail ----
 
 
 _STEP = 0.1  # of the trapezoidal rule, at first; it is halved until the integral is accurate
@@ -517,8 +519,8 @@ def chi_square_mixture_sf(x: float, weights: np.ndarray) -> float:
 
     over a hyperbola that cuts the real axis at a saddle point of :math:`\varphi` and opens to the
     right, where the integrand vanishes for x > 0. To the right of 0 it is the probability; to the
-    left, taken if x is below the mean, it is that of the complement. There is no cancellation,
-    so tails of 1e-100 have the same relative accuracy, about 1e-11, as the middle. O(number of
+    left, taken if x is below the mean, it is that of the complement. There is no cancellation, so
+    tails of 1e-100 have the same relative accuracy, about 1e-11, as the centre. O(number of
     weights) for each of some 60 nodes.
 
     Parameters
@@ -539,11 +541,11 @@ def chi_square_mixture_sf(x: float, weights: np.ndarray) -> float:
     largest = weights.max(initial=0.0)
     if largest <= 0:
         return float(x == 0 and not weights.any())
-    # In units of the largest weight; those that are roundings beside it only cost time.
+    # In units of the largest weight; weights below its rounding error only cost time.
     weights = weights[np.abs(weights) > 1e-14 * largest] / largest
     with np.errstate(over="ignore"):
         x = x / largest
-    if np.isinf(x):  # beside it all weights are roundings
+    if np.isinf(x):  # relative to x all weights are rounding errors
         return 0.0
     if x < 1e-100 and weights.min() > 0:
         return 1.0
