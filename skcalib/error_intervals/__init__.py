@@ -1,4 +1,4 @@
-"""Confidence intervals of every error of the library."""
+"""Confidence intervals for all calibration errors of the library."""
 
 from skcalib.error_intervals.interval import ErrorInterval, calibration_error_interval
 

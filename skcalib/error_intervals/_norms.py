@@ -11,10 +11,9 @@ all :math:`T = \|\bar u\|^2 - tr S` with a mean :math:`\bar u` that is nearly no
     \kappa_3 = 8 \sum_l \lambda_l^3 + 24 \mu^\top S^2 \mu .
 
 With :math:`\theta = 0` T is of the order of S and skewed; far from zero it is normal and of the
-order of its root. Every normal interval gets one of the two wrong. With
-:math:`\mu^\top S \mu = r \theta`, where r depends on the direction of the mean alone, the laws are
-a family of one parameter, and :math:`\mu^\top S^2 \mu` is put at its least value,
-:math:`r^2 \theta`.
+order of its root. A normal interval is wrong in one of the two cases. With :math:`\mu^\top S \mu =
+r \theta`, where r depends only on the direction of the mean, the laws are a one-parameter family,
+and :math:`\mu^\top S^2 \mu` is set to its lower bound, :math:`r^2 \theta`.
 """
 
 from dataclasses import dataclass
@@ -39,16 +38,16 @@ from skcalib.errors.kernel import (
 from skcalib.notions import check_events
 from skcalib.problem import check_problem
 
-_NORMAL = 1e-3  # a skewness that is as good as zero
+_NORMAL = 1e-3  # a skewness that is practically zero
 
 
 @dataclass(frozen=True)
 class SquaredNorm:
-    """The family of laws of a debiased squared norm, and the estimate that was seen.
+    """The family of laws of a debiased squared norm, and the observed estimate.
 
     ``noise2`` and ``noise3`` are the cumulants at zero; ``slope`` is r; ``between`` is the variance
-    of the estimate, divided by theta^2, from what is random beside the mean: the masses of cells.
-    ``padding`` is the standard error over the one with an r that has no margin.
+    of the estimate, divided by theta^2, that is due to the random masses of the cells. ``padding``
+    is the standard error divided by the one for an r without margin.
     """
 
     estimate: float
@@ -71,17 +70,17 @@ class SquaredNorm:
 
     @property
     def standard_error(self):
-        """Root of the variance at the estimate, which counts as zero where it is negative."""
+        """Root of the variance at the estimate; a negative estimate counts as zero."""
         return float(np.sqrt(self._cumulants(max(self.estimate, 0.0))[0]))
 
     def interval(self, level):
         """Parameters whose tests do not reject the estimate.
 
-        The upper limit is at least that of an estimate at the median of its law at zero: an
-        interval would be a point where chance made the estimate very small. So the upper limit
-        is never below parameters up to that one, h, and tests of these may spend all of their
-        error on large estimates; the others spend one half on either side. The coverage is the
-        level for every parameter, zero included.
+        The upper limit is at least that of an estimate at the median of its law at zero: otherwise
+        the interval would be a point if the estimate is very small by chance. So the upper limit is
+        never below parameters up to that one, h, and tests of these may use their whole error
+        probability for large estimates; the others use one half on either side. The coverage equals
+        the level for every parameter, zero included.
         """
         spare = 1 - level
         typical = self._median_at_zero()
@@ -135,11 +134,11 @@ class SquaredNorm:
 def signal_slope(signal, raw, estimate, noise2, noise3):
     r"""The ratio :math:`r = \mu^\top S \mu / \|\mu\|^2` from estimates of both.
 
-    ``signal`` and ``raw`` have the mean itself in them, noise included, so that their ratio lies
-    between r and that of pure noise; without the noise it is right where the estimate is far from
-    zero, and wild elsewhere. An r that is too small makes the upper limit too small, most of all
-    where chance has made both small: so the ratio is at least what it is with one more standard
-    error of signal in the direction of the large eigenvalues.
+    ``signal`` and ``raw`` contain the estimated mean, noise included, so their ratio lies between r
+    and that of pure noise. Without the noise it is accurate if the estimate is far from zero, and
+    unstable otherwise. An r that is too small makes the upper limit too small, in particular if
+    both are small by chance. So the ratio is at least its value with one more standard error of
+    signal in the direction of the large eigenvalues.
     """
     if not (raw > 0 and noise2 > 0):
         return 0.0
@@ -154,7 +153,7 @@ def signal_slope(signal, raw, estimate, noise2, noise3):
 # --- Intervals of the kernel calibration error and of the error of mean embeddings ----------------
 
 
-_ROWS = 600  # that the spectrum of the noise is computed from
+_ROWS = 600  # from which the spectrum of the noise is computed
 
 
 def residual_kernel(options, n_jobs):
@@ -168,7 +167,7 @@ def squared_embedding_norm(h, rng):
     """`SquaredNorm` of the unbiased kernel calibration error.
 
     The mean is that of the features w_i k(S_i, .)(y_i - S_i), whose products are h. Centred
-    products give the noise; the second and third cumulant of its law leave the diagonal out, as
+    products give the noise; the second and third cumulants of its law omit the diagonal, as
     unbiased estimates do.
     """
     n_samples, weight = len(h), h.weight
@@ -221,7 +220,7 @@ def _problem(options):
 # --- Gaps of cells --------------------------------------------------------------------------------
 
 
-_DENSE = 1200  # cells up to which their covariance is written down
+_DENSE = 1200  # most cells for which the covariance is computed as a dense matrix
 _ROWS_OF_GAPS = 2000  # samples at a time
 
 
@@ -232,13 +231,13 @@ class Gaps:
     Attributes
     ----------
     cell : ndarray of shape (P, n)
-        For each column the cell of each sample; cells of all columns are numbered through.
+        For each column the cell of each sample; cells are numbered consecutively over all columns.
     residual : ndarray of shape (P, n)
         Label - score.
     weight : ndarray of shape (n,)
         Weights that sum to one.
     share : ndarray of shape (M,)
-        What the column of each cell counts.
+        The share of the column of each cell.
     column : ndarray of shape (M,)
         Number of the column of each cell.
     """
@@ -288,10 +287,10 @@ class Gaps:
         return self.sum(np.broadcast_to(self.weight**2, self.cell.shape)) / self.mass() ** 2
 
     def contributions(self):
-        """Sparse (n, M): what each sample adds to the error of each gap.
+        """Sparse (n, M): contribution of each sample to the error of each gap.
 
         The products of its columns are the covariance of the gaps, and its squares sum to their
-        unbiased variance. A sample that is alone in its cell contributes nothing.
+        unbiased variance. The only sample of a cell contributes nothing.
         """
         inverse = self.inverse_size()
         several = inverse < 1 - 1e-9
@@ -367,9 +366,9 @@ def covariance(contributions):
 # --- Intervals of binned errors -------------------------------------------------------------------
 
 
-#: Gaps of so many standard errors have a sign that is beyond doubt.
+#: Gaps of at least so many standard errors have a known sign.
 CLEAR = 3.0
-#: Biases of up to so many standard errors do not move a coverage visibly.
+#: Biases of up to so many standard errors have a negligible effect on coverage.
 NEGLIGIBLE = 0.2
 
 
@@ -404,11 +403,11 @@ def absolute_gaps(gaps, level, n_draws, rng):
     influence = gaps.influence(np.sign(gap), np.abs(gap))
     error = float(np.sqrt(np.sum(influence**2)))
     noise = normal_draws(contributions, n_draws, rng)
-    # Where a larger variance is assumed than was found, the draws are widened to it.
+    # If the assumed variance exceeds the estimated one, the draws are rescaled to it.
     drawn = np.sqrt(np.asarray(contributions.multiply(contributions).sum(axis=0)).ravel())
     extra = np.sqrt(np.maximum(spread**2 - drawn**2, 0.0))
     noise = noise + extra * rng.standard_normal(noise.shape) if extra.any() else noise
-    # With all the bias: what is not clear is zero, and every noise adds to it.
+    # With maximal bias: gaps of unknown sign are zero, and all noise adds to them.
     linear = factor * np.sign(gap)
     folded = noise[:, clear] @ linear[clear] + np.abs(noise[:, ~clear]) @ factor[~clear]
     between = error**2 - float(np.sum((contributions @ linear) ** 2))
@@ -439,9 +438,10 @@ def largest_gap(gaps, level):
 def gap_variance(gaps, contributions, *, smooth=False):
     """Variance of each gap, at least that of labels drawn from the forecasts.
 
-    A few labels that happen to be equal have no variance, and prove nothing. A sample that is
-    alone has 1/4, the largest variance of a label. ``smooth`` gives each cell at least the
-    variance of one more hit and one more miss: needed where a single gap decides.
+    A few labels that are equal by chance have no sample variance, which is not evidence of
+    certainty. The only sample of a cell gets 1/4, the largest variance of a label. ``smooth`` gives
+    each cell at least the variance with one more event and one more non-event; this is needed if
+    the result depends on a single gap.
     """
     found = np.asarray(contributions.multiply(contributions).sum(axis=0)).ravel()
     inverse, mass = gaps.inverse_size(), gaps.mass()
@@ -465,7 +465,7 @@ _FEWEST = 40  # thresholds of a problem
 
 
 def n_thresholds(n_problems):
-    """Thresholds per problem at which the cumulative differences are looked at."""
+    """Number of thresholds per problem at which the cumulative differences are evaluated."""
     return max(_FEWEST, _POINTS // n_problems)
 
 
@@ -473,13 +473,13 @@ def largest_difference(gaps, estimate, level, n_draws, rng):
     """Limits of the share-weighted sum of largest |cumulative difference|.
 
     -> (low, high, error, bias). The noise of the curve is Gaussian. At thresholds whose distance
-    from zero may be the largest, it can only add to the maximum: the lower limit takes the
-    largest noise over all of them, on both sides of zero if need be. The upper limit is that of
-    the threshold that was found, which the true maximum cannot be below.
+    from zero may be the largest, it can only increase the maximum: the lower limit uses the largest
+    noise over all of them, on both sides of zero if necessary. The upper limit is that of the
+    observed threshold, as the true maximum is at least the distance there.
 
-    The estimate is the largest over all scores, the noise is drawn at some of them. So the lower
-    limit is that of the largest at these: what the curve reaches in between is noise that the mean
-    over many problems would add up, and at most a little signal.
+    The estimate is the maximum over all scores, but the noise is drawn at some of them only. So the
+    lower limit is based on the maximum at these thresholds. What the curve exceeds between them is
+    noise, which would accumulate in the mean over many problems, and very little signal.
     """
     curve, noise = _curves(gaps, n_draws, rng)
     found, largest, bias, seen = 0.0, np.zeros(n_draws), 0.0, 0.0

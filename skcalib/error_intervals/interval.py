@@ -1,4 +1,4 @@
-"""Confidence intervals of every error of the library."""
+"""Confidence intervals for all calibration errors of the library."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ METRICS = {
     "root_brier_score": root_brier_score,
     "ici": integrated_calibration_index,
 }
-#: What method="auto" means for each function.
+#: The method that "auto" selects for each function.
 INTERVALS = {
     calibration_error: methods.binned,
     ks_calibration_error: methods.largest_cumulative,
@@ -86,28 +86,31 @@ def calibration_error_interval(
 ) -> ErrorInterval:
     r"""Confidence interval of any calibration error, or a word on why there is none.
 
-    Percentile intervals of resamples fail for calibration errors: a resample repeats samples, which
-    inflates binned errors and shows estimates that hold out a label this label in its double.
-    Nor are these errors normal: near zero, squares have the law of a sum of squares and absolute
-    values that of folded normals. So each error has a method of its own, ``method="auto"``:
+    Percentile bootstrap intervals fail for calibration errors: a resample repeats samples, which
+    inflates binned errors and, for held-out estimates, reveals the held-out label through its copy.
+    These errors are not normal either: near zero, squares have the law of a sum of squares and
+    absolute values that of folded normals. So each error has its own method, selected by
+    ``method="auto"``:
 
     - *test inversion* for squared errors ("squared_l2", "l2", "kernel", "embedding", "simplex" with
       "squared_euclidean"). They are squared norms of a mean, whose debiased estimate T has the
       variance :math:`2\,tr\,S^2 + 4 \mu^\top S \mu`, the degenerate term first; S is the
-      covariance of the mean :math:`\mu`. The interval holds the values :math:`\theta = \|\mu\|^2`
-      whose law, a shifted gamma with three cumulants of T, does not reject T. It has its level at
-      zero too, and roots of limits are limits of the root. Where the sample does not tell how the
-      variance grows with the error, its upper end is taken, and the result is ``conservative``.
-    - *limits for all bias and none* for absolute values ("l1", "ece", "ks", "simplex"). The
-      estimate is biased upward by what lies within its noise. The lower limit assumes that
-      all of it is noise, the upper one that nothing is.
+      covariance of the mean :math:`\mu`. The interval contains the values :math:`\theta =
+      \|\mu\|^2` whose law, a shifted gamma with three cumulants of T, does not reject T. It also
+      has its level at zero, and roots of limits are limits of the root. If the growth of the
+      variance with the error cannot be determined from the sample, its upper end is used, and the
+      result is ``conservative``.
+    - *limits for all bias and none* for absolute values ("l1", "ece", "ks", "simplex"). Noise
+      biases the estimate upward. The lower limit assumes the largest possible bias, the upper one
+      assumes none.
     - *simultaneous limits* for "max": those of every bin that may have the largest gap.
     - *delta method*: Student intervals of means ("upper_bound", "root_brier_score", "brier", "log",
       kernel blocks). "brier" and "log" are :func:`proper_calibration_error` with its defaults. The
       spread is that of the paired differences :math:`L(y, S) - L(y, \hat C)`, and the lower limit
       that of `CalibrationErrorEstimator`, cut at 0. Close to zero the upper limit is larger: it
-      has the spread at the limit itself, as Wilson's interval of a rate, around the mean of "risk"
-      and "direct" for "log" and others by "risk", which are too small on average.
+      uses the spread at the limit itself, as Wilson's interval of a rate does. For "log" and other
+      errors by "risk", which are too small on average, it is centred at the mean of "risk" and
+      "direct".
     - *jackknife*, over twenty random groups, for "ici", ``method="direct"`` and any other function.
       For errors of the library the lower limit is 0 unless the exact test of calibration
       (:func:`consistency_test`) rejects at half of 1 - level.
@@ -136,7 +139,7 @@ def calibration_error_interval(
     n_resamples : int, default=500
         Draws of the noise, subsets, resamples, or draws of labels.
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights, which average; they are not repetitions.
+        Importance weights, not repetitions.
     labels : array-like of shape (n_classes,), default=None
         The class of each column of `y_proba`.
     pos_label : label, default=None
@@ -144,32 +147,32 @@ def calibration_error_interval(
     random_state : int, RandomState instance or None, default=0
         Seed of groups and draws. The result does not depend on `n_jobs`.
     n_jobs : int, default=None
-        Computations of the metric at a time.
+        Number of parallel evaluations of the metric.
     **kwargs
-        Arguments of the metric, such as ``notion`` and ``n_bins``. Those that have the name of an
-        argument above go into a partial.
+        Arguments of the metric, such as ``notion`` and ``n_bins``. Use a ``functools.partial`` for
+        those that have the name of an argument above.
 
     Returns
     -------
     ErrorInterval
         Record with ``estimate, low, high, standard_error, confidence_level, method, target, valid,
-        conservative, reason``. The interval is about ``target``, which for bins is the error of the
-        *binned* forecast between the edges of this sample: at most the true error, however
-        large the sample. Limits of errors that cannot be negative are cut at 0. Without ``valid``
-        the interval does not reach its level; ``conservative`` ones may hold the target more
-        often than it says. ``reason`` says why, in both cases.
+        conservative, reason``. The interval covers ``target``. For binned errors this is the error
+        of the *binned* forecast with the edges of this sample, which is at most the true error for
+        any sample size. Limits of nonnegative errors are cut at 0. If ``valid`` is False, the
+        coverage is below the level; if ``conservative`` is True, it may be above. ``reason`` gives
+        the reason in both cases.
 
     Raises
     ------
     ValueError
         For invalid input, ``method="delta"`` with an unknown function, and too few samples for a
-        method of parts. Otherwise as the metric.
+        method that uses parts of the data. Otherwise as the metric.
 
     See Also
     --------
     CalibrationErrorEstimator : All terms of a proper score, from an estimator.
     consistency_test : Is the error real?
-    calibration_improvement : Interval of what a recalibration gains.
+    calibration_improvement : Interval for the gain of a recalibration.
 
     Notes
     -----
@@ -232,7 +235,7 @@ def calibration_error_interval(
 
 
 def _value(function, options, data, keywords):
-    """The metric of all data; functions of others get the arguments that were given."""
+    """The metric on all data; user-defined functions get only the given arguments."""
     given = options
     if options is None:
         given = {name: value for name, value in data.items() if value is not None} | keywords
@@ -250,21 +253,17 @@ def _check_metric(metric):
 
 
 def _by_delta_method(answer):
-    """The normal interval, with a word on where it must not be used."""
+    """The normal interval, with a reason where it is not valid."""
     if answer.method == "delta method":
         return answer
     low, high = normal_limits(answer)
     far = answer.estimate > 5 * answer.standard_error and not answer.conservative
-    reason = (
-        ""
-        if far
-        else ("the estimate is not normal this close to zero: method='auto' knows its law")
-    )
+    reason = "" if far else "the estimate is not normal this close to zero: use method='auto'"
     flags = {"conservative": False, "valid": far, "reason": reason}
     return replace(answer, low=low, high=high, method="delta method", **flags)
 
 
-# --- The record that every interval of an error is ------------------------------------------------
+# --- The record of an interval --------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -276,21 +275,22 @@ class ErrorInterval:
     estimate : float
         The value of the metric.
     low, high : float
-        The interval of the target. It need not hold a biased estimate.
+        The interval for the target. It need not contain a biased estimate.
     standard_error : float
-        Of the estimate. Of a root, the length of the interval over that of a standard normal one.
+        Standard error of the estimate. For a root, the length of the interval divided by that of a
+        standard normal interval.
     confidence_level : float
         Level of the two-sided interval.
     method : str
-        How the interval was made.
+        How the interval was computed.
     target : str
-        The number that the interval is about, in words.
+        Description of the quantity that the interval covers.
     valid : bool
-        The interval holds its target at least as often as its level says.
+        Whether the coverage is at least the level.
     conservative : bool
-        It may hold it more often than that.
+        Whether the coverage may exceed the level.
     reason : str
-        Why the interval is not valid, or why it is conservative; else empty.
+        The reason why the interval is not valid or is conservative; else empty.
 
     Examples
     --------
@@ -320,15 +320,15 @@ class ErrorInterval:
         return f"{record_text(self)} ({100 * self.confidence_level:g} %{notes})"
 
 
-# --- What is asked --------------------------------------------------------------------------------
+# --- The request ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Question:
-    """A metric of forecasts, its value, and how an interval of it is wanted.
+    """A metric of forecasts, its value, and the options of its interval.
 
     ``options`` are all arguments of a metric of the library, defaults included; None for other
-    functions. ``keywords`` are those that were given.
+    functions. ``keywords`` are the given ones.
     """
 
     metric: Any
@@ -356,7 +356,7 @@ class Question:
         """An `ErrorInterval` inside of the values that the target can have."""
         low, high = (float(min(max(limit, floor), ceiling)) for limit in (low, high))
         if not np.isfinite(error):
-            flags = {"conservative": True, "reason": "there is no spread to judge it by"}
+            flags = {"conservative": True, "reason": "there is no spread to estimate it from"}
         return ErrorInterval(
             self.estimate, low, high, float(error), self.level, method, target, **flags
         )
@@ -375,8 +375,8 @@ class Question:
     def sample(self) -> tuple[Problem, Callable[..., float]]:
         """The data by rows -> (`Problem`, function of rows and codes of labels, the metric).
 
-        Metrics of the library get validated forecasts of all classes and the names of these, so
-        that a class may be missing among the rows. Other functions get what was passed.
+        Metrics of the library get validated forecasts and the names of all classes, so a class may
+        be missing among the rows. Other functions get the arguments as passed.
         """
         problem = self.problem()
         codes = problem.target.argmax(axis=1)

@@ -1,4 +1,4 @@
-"""For each metric of the library the interval that is right for it."""
+"""The interval method of each metric of the library."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ if TYPE_CHECKING:
 
 INVERSION, BOTH_SIDES = "test inversion", "limits for all bias and none"
 BINNED = "the {} of E[Y|bin] from E[S|bin], with the bins of this sample"
-#: Estimates of so many standard errors are far from zero.
+#: Estimates of at least so many standard errors are far from zero.
 FAR = 4.0
-#: A margin in the standard error that makes a coverage visibly larger.
+#: A margin in the standard error that has a visible effect on coverage.
 PADDED = 1.15
 MARGIN = (
-    "how much the noise grows with the error cannot be told from this sample: its upper end makes "
+    "the growth of the noise with the error cannot be estimated well: its upper limit makes "
     "the standard error {:.1f} times as large"
 )
 BENT = (
-    "the absolute value bends at zero, and what is within its noise biases the estimate upward by "
-    "up to {:.1f} standard errors: the lower limit allows for all of that, the upper one for none"
+    "the absolute value has a kink at zero, and noise biases the estimate upward by "
+    "up to {:.1f} standard errors: the lower limit allows for this bias, the upper one for none"
 )
 
 
@@ -152,11 +152,11 @@ def embedding(question: Question) -> ErrorInterval:
 def proper(question: Question) -> ErrorInterval:
     """Interval of `proper_calibration_error`: a mean of paired differences."""
     options, problem = question.options, question.problem()
-    target = "E D(C, S), as far as the smoother can tell C = E[Y|S]"
+    target = "E D(C, S), as far as the smoother can represent C = E[Y|S]"
     given = {name: options[name] for name in ("loss", "notion", "smoother", "method")}
     level, n_jobs = question.level, question.n_jobs
     terms, found = proper_interval(problem, **given, confidence_level=level, n_jobs=n_jobs)
-    if not terms.loss.any():  # every label was certain, and came
+    if not terms.loss.any():  # every label had probability 1
         return question.nothing_varies(target=target, ceiling=np.inf)
     if found is None:
         return jackknife(question, at_zero=True, target=target)
@@ -165,7 +165,7 @@ def proper(question: Question) -> ErrorInterval:
     if not np.isfinite(found.estimate):
         flags |= {"valid": False, "reason": "the estimate is infinite"}
     elif 0 < error < np.inf and found.estimate < FAR * error:
-        reason = "close to zero the estimate varies less than the paired differences that judge it"
+        reason = "close to zero the estimate varies less than the paired differences suggest"
         flags |= {"conservative": True, "reason": reason}
     return question.answer(low, high, error, **flags)
 
@@ -185,7 +185,7 @@ def root_brier(question: Question) -> ErrorInterval:
 
 def smooth_distance(question: Question) -> ErrorInterval:
     """Interval of `integrated_calibration_index`."""
-    target = "the distance of S from the smoother's curve for large samples"
+    target = "the distance of S from the large-sample limit of the smoother's curve"
     return jackknife(question, at_zero=True, target=target)
 
 
@@ -201,7 +201,7 @@ def _mean_loss(question, score, notion, problem, target, rooted=False):
         low, high, error = np.sqrt(low), np.sqrt(high), error / (2 * question.estimate or 1.0)
     flags = {}
     if error == 0:
-        reason = "every sample has the same loss, so that there is no spread to judge it by"
+        reason = "every sample has the same loss, so its spread cannot be estimated"
         flags = {"valid": False, "reason": reason}
     return question.answer(low, high, error, method="delta method", target=target, **flags)
 
@@ -212,7 +212,7 @@ def _squared(question, gaps, target, ceiling, *, rooted=False):
 
 
 def _inverted(question, norm, target, ceiling, *, rooted=False):
-    """Test inversion on the laws of a squared norm; roots are roots of the limits."""
+    """Test inversion on the laws of a squared norm; limits of a root are roots of the limits."""
     if not norm.noise2 > 0:
         return question.nothing_varies(target=target, ceiling=ceiling)
     low, high = norm.interval(question.level)
@@ -286,18 +286,18 @@ def interval_of_smoothed(
     r"""Terms of smoothed problems, and the interval of their calibration error.
 
     The interval is Student's, with the spread of the paired differences
-    :math:`L(y, S) - L(y, \hat C)` around the estimate, as in `CalibrationErrorEstimator`. What
-    differs is what concerns zero, the lowest error there is:
+    :math:`L(y, S) - L(y, \hat C)` around the estimate, as in `CalibrationErrorEstimator`. The
+    differences concern zero, the lowest possible error:
 
     - Limits are cut at 0.
-    - The upper limit t has the spread at t instead of that at the estimate, as Wilson's interval of
-      a rate: the variance grows in proportion to a small error, so that an estimate that is too
-      small by chance has too small a standard error as well.
+    - The upper limit t uses the spread at t instead of that at the estimate, as Wilson's interval
+      of a rate does: the variance grows in proportion to a small error, so an estimate that is too
+      small by chance also has too small a standard error.
     - The estimate "risk" is too small by the squared error of :math:`\hat C`, by which "direct" is
-      too large. Its upper limit is around the mean of the two, which is what "cross" is for a
-      quadratic form.
+      too large. Its upper limit is centred at the mean of the two, which is "cross" for a quadratic
+      form.
 
-    It is never below Student's limit, and tends to that where the error is large.
+    It is never below Student's limit, and tends to it as the error grows.
 
     Parameters
     ----------
@@ -311,8 +311,7 @@ def interval_of_smoothed(
     Returns
     -------
     terms : ProperTerms
-        ``terms.mean("calibration")`` is the estimate, ``terms.influence`` what the standard error
-        comes from.
+        ``terms.mean("calibration")`` is the estimate; ``terms.influence`` gives the standard error.
     interval : MeanInterval or None
         None for "direct", which has no standard error.
     """
@@ -344,17 +343,17 @@ def _upper(centre, direct, reach):
 
 
 GROUPS = 20  # of the jackknife, at most
-#: Biases of more standard errors than this move a coverage.
+#: Biases of more standard errors than this affect coverage.
 _LARGEST_BIAS = 0.5
 _BIASED = (
-    "the metric is biased by about {:.1f} standard errors at this sample size, as metrics are that "
-    "bend or are squared near a calibrated forecast, so that {} cannot reach its level"
+    "the metric is biased by about {:.1f} standard errors at this sample size, like all metrics "
+    "with a kink or a square near a calibrated forecast, so {} does not reach its level"
 )
 _NAIVE = (
-    "resamples repeat samples, which inflates errors of bins and shows held-out estimates the "
-    "label that is held out: the interval is there for comparison only"
+    "resamples repeat samples, which inflates binned errors and reveals the held-out label to "
+    "held-out estimates: the interval is for comparison only"
 )
-METRIC = "the value that the metric has for large samples"
+METRIC = "the value of the metric for large samples"
 
 
 def jackknife(question: Question, *, at_zero: bool = False, target: str = METRIC) -> ErrorInterval:
@@ -367,7 +366,9 @@ def jackknife(question: Question, *, at_zero: bool = False, target: str = METRIC
     n_samples = len(problem.weight)
     n_groups = min(GROUPS, n_samples // 2)
     if n_groups < 2:
-        raise ValueError(f"A jackknife needs at least 4 samples that count, got {n_samples}.")
+        raise ValueError(
+            f"A jackknife needs at least 4 samples of positive weight, got {n_samples}."
+        )
     order = question.rng.permutation(n_samples)
     groups = [np.sort(np.delete(order, np.s_[j::n_groups])) for j in range(n_groups)]
     left = np.array(Parallel(n_jobs=question.n_jobs)(delayed(value)(rows) for rows in groups))
@@ -390,9 +391,11 @@ def subsampling(question: Question) -> ErrorInterval:
     n_samples = len(problem.weight)
     size = round(n_samples ** (2 / 3))
     if n_samples < 8:
-        raise ValueError(f"Subsampling needs at least 8 samples that count, got {n_samples}.")
+        raise ValueError(
+            f"Subsampling needs at least 8 samples of positive weight, got {n_samples}."
+        )
     draws = _draws(question, lambda rng: value(rng.choice(n_samples, size, replace=False)))
-    # Without replacement: a subset is a part of the whole, and correlated with it.
+    # Without replacement: a subset is correlated with the full sample.
     scale = np.sqrt(size / n_samples / (1 - size / n_samples))
     law = scale * (draws - question.estimate)
     tail = (1 - question.level) / 2
@@ -440,6 +443,6 @@ def calibrated_values(
 
 
 def _rejects_calibration(question, problem, value):
-    """Is the metric larger than all but few of those of labels drawn from the forecasts?"""
+    """Whether the metric is significantly larger than with labels drawn from the forecasts."""
     drawn = calibrated_values(question, problem.forecast, partial(value, slice(None)))
     return monte_carlo_pvalue(question.estimate, drawn) <= (1 - question.level) / 2
