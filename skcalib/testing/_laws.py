@@ -1,4 +1,4 @@
-"""How laws are run: one function per law, one sentence per broken law."""
+"""Run the laws: one function per law, one sentence per violated law."""
 
 import pickle
 import sys
@@ -12,7 +12,7 @@ def run_laws(subject, laws, *world):
     for law in laws:
         try:
             law(subject, *world)
-        except Exception as error:  # whatever a law meets, the caller is told which law it was
+        except Exception as error:  # name the law for any kind of error
             name = law.__doc__.strip().splitlines()[0]
             found = str(error) if type(error) is AssertionError else repr(error)
             raise AssertionError(f"{subject!r} breaks the law {name!r}: {found}") from error
@@ -49,12 +49,12 @@ def refuses(call):
     except ValueError as error:
         return "class" in str(error) or "column" in str(error)
     except Exception:
-        return False  # the laws will meet it again, and name it
+        return False  # the laws will raise it again and name it
     return False
 
 
 def accepted(subject, attempts):
-    """Numbers of classes, keys of ``attempts``, that the object does not refuse; at least one."""
+    """Numbers of classes, keys of ``attempts``, that the object accepts; at least one."""
     numbers = [k for k, attempt in attempts.items() if not refuses(attempt)]
     if not numbers:
         raise AssertionError(f"{subject!r} refuses every number of classes in {tuple(attempts)}.")
@@ -62,7 +62,7 @@ def accepted(subject, attempts):
 
 
 def duplicate(thing):
-    """Copy by pickling; classes that cannot be found by their name, as in a function, deeply."""
+    """Copy by pickling; by deepcopy for classes that cannot be pickled, such as local ones."""
     found = sys.modules.get(type(thing).__module__)
     for part in type(thing).__qualname__.split("."):
         found = getattr(found, part, None)

@@ -18,15 +18,15 @@ def check_kernel(
 ) -> None:
     r"""Check that an object obeys the laws of kernels on the simplex.
 
-    The laws, for forecasts that are spread out, tied, near and at the corners:
+    The laws, for forecasts that are spread out, tied, near corners and at corners:
 
-    - it is a `Kernel` and equals its copies, as made by pickle;
-    - ``for_data`` gives a kernel that has nothing left to learn, and leaves the kernel itself as
-      it was;
-    - shapes: (n, K) and (m, K) go to (n, m); ``pairs`` has the same values for points that belong
-      together; inputs are not modified;
+    - it is a `Kernel` and equals its pickled copies;
+    - ``for_data`` returns a kernel without parameters left to estimate, and does not change the
+      kernel itself;
+    - shapes: (n, K) and (m, K) go to (n, m); ``pairs`` has the same values for corresponding
+      points; inputs are not modified;
     - symmetric: :math:`k(s, s') = k(s', s)^\top`;
-    - positive semi-definite: so is the matrix of all values at any points, to rounding;
+    - positive semi-definite: the matrix of all values at any points, up to rounding;
     - bounded: no value, and no eigenvalue of a matrix value, exceeds ``bound()``.
 
     Parameters
@@ -41,7 +41,7 @@ def check_kernel(
     Raises
     ------
     AssertionError
-        Names the first law that is broken and what was found.
+        Names the first violated law and what was found.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def _is_a_kernel(kernel):
 
 
 def _learns_once(kernel, points):
-    """for_data gives a kernel with nothing left to learn, and changes nothing."""
+    """for_data returns a kernel without parameters left to estimate, and changes nothing."""
     before = duplicate(kernel)
     given = points.copy()
     learned = kernel.for_data(points)

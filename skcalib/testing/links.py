@@ -22,36 +22,36 @@ def check_link(link: Link, *, n_classes: Sequence[int] = (2, 3, 5), random_state
     r"""Check that an object obeys the laws of links.
 
     Write :math:`f_\theta` for the map of logits. The laws, for each number of classes that
-    ``start`` does not refuse with a ValueError:
+    ``start`` accepts, that is, for which it does not raise a ValueError:
 
-    - it is a `Link`, ``prepare`` returns it, and copies, as made by pickle, agree;
-    - ``start`` gives finite parameters (P,), the same ones every time, inside ``bounds``, and they
-      are the identity map up to a shift of each row;
+    - it is a `Link`, ``prepare`` returns it, and pickled copies agree;
+    - ``start`` returns finite parameters (P,), the same in every call and within ``bounds``, which
+      give the identity map up to a shift of each row;
     - ``stiffness`` has shape (P,) and is not negative;
     - ``apply`` maps finite logits (n, K) to finite logits (n, K), row by row, and no input is
       modified;
     - ``vjp`` agrees with central differences to 1e-6;
-    - where ``preserves_order`` is declared, no two classes of any forecast change places, and ties
-      stay ties;
-    - where ``injective`` is declared, the Jacobian determinant of the map, in log-ratios, has the
-      same sign at all forecasts: a smooth map that folds the simplex changes it.
+    - if ``preserves_order`` is declared, no two classes of any forecast change their order, and
+      ties remain ties;
+    - if ``injective`` is declared, the Jacobian determinant of the map, in log-ratios, has the same
+      sign at all forecasts: a smooth map that folds the simplex changes it.
 
-    The last three are tried at random parameters, some of which stay where they start, inside the
-    bounds. What is not declared is not checked.
+    The last three are checked at random parameters within the bounds, some of which keep their
+    start value. Properties that are not declared are not checked.
 
     Parameters
     ----------
     link : Link
-        Instance to check. It is prepared on random logits.
+        Instance to check. It is prepared with random logits.
     n_classes : sequence of int, default=(2, 3, 5)
-        Numbers of classes to try. The link may refuse some of them, but not all.
+        Numbers of classes to try. The link must accept at least one of them.
     random_state : int, default=0
         Seed of the random forecasts and parameters.
 
     Raises
     ------
     AssertionError
-        Names the first law that is broken and what was found.
+        Names the first violated law and what was found.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def check_link(link: Link, *, n_classes: Sequence[int] = (2, 3, 5), random_state
 
 @dataclass(frozen=True)
 class World:
-    """Logits of the preparation, others that reach beyond them, and parameters."""
+    """Logits for the preparation, other logits with a wider range, and parameters."""
 
     logits: np.ndarray
     new: np.ndarray
@@ -80,7 +80,7 @@ class World:
 def _world(link, logits, rng):
     n_classes = logits.shape[1]
     new = np.log(simplex_points(rng, 30, n_classes))
-    new[:2] *= 3  # further out than anything that was prepared for
+    new[:2] *= 3  # outside the range of the preparation
     new[2, :2] = new[2, :2].mean()  # two classes are equally likely
     new -= np.log(np.exp(new).sum(axis=1, keepdims=True))
     start = link.start(n_classes)
@@ -92,7 +92,7 @@ def _world(link, logits, rng):
 
 
 def _inside(theta, bounds):
-    """Parameters moved into their bounds, so far that differences stay inside too."""
+    """Parameters moved into their bounds, with room for finite differences."""
     if bounds is None:
         return theta
     ends = [(-np.inf if a is None else a, np.inf if b is None else b) for a, b in bounds]
@@ -107,7 +107,7 @@ def _is_a_link(link):
 
 
 def _prepare(link, logits):
-    """Prepare returns the link and leaves the logits alone; copies agree."""
+    """Prepare returns the link and does not modify the logits; copies agree."""
     before = logits.copy()
     need(link.prepare(logits) is link, "prepare does not return self")
     need(np.array_equal(before, logits), "prepare modified the logits")
@@ -117,10 +117,10 @@ def _prepare(link, logits):
 
 
 def _start(link, logits):
-    """Start is the identity map up to a shift of each row, and inside the bounds."""
+    """Start gives the identity map up to a shift of each row, and lies within the bounds."""
     n_classes = logits.shape[1]
     start = link.start(n_classes)
-    need(isinstance(start, np.ndarray) and start.ndim == 1, "start is no array of shape (P,)")
+    need(isinstance(start, np.ndarray) and start.ndim == 1, "start is not an array of shape (P,)")
     need(np.isfinite(start), "start is not finite")
     need(np.array_equal(start, link.start(n_classes)), "start differs from call to call")
     shift = link.apply(start, logits) - logits
@@ -180,7 +180,7 @@ def _vjp(link, world):
 
 
 def _order(link, world):
-    """Where declared, the order of the classes is kept."""
+    """If declared, the order of the classes is kept."""
     n_classes = world.new.shape[1]
     for theta in world.thetas:
         declared = link.preserves_order(theta, n_classes)
@@ -196,7 +196,7 @@ def _order(link, world):
 
 
 def _injective(link, world):
-    """Where declared, the map is injective: its Jacobian determinant keeps its sign."""
+    """If declared, the map is injective: its Jacobian determinant keeps its sign."""
     n_classes = world.new.shape[1]
     for theta in world.thetas:
         declared = link.injective(theta, n_classes)

@@ -25,15 +25,15 @@ def check_notion(
 ) -> None:
     """Check that an object obeys the laws of notions of calibration.
 
-    A notion maps forecasts and targets (n, K) to problems of their own columns. The laws, for
-    each number of classes that the notion does not refuse with a ValueError:
+    A notion maps forecasts and targets (n, K) to problems with their own columns. The laws, for
+    each number of classes for which the notion does not raise a ValueError:
 
     - it is a `Notion` with ``reduce`` "mean" or "sum";
     - there is at least one problem, each with a forecast and a target of equal shape
       (n, columns), columns >= 2, and inputs are not modified;
     - no mass is lost: rows of both sides are probability vectors;
-    - labels stay labels: one-hot targets give one-hot targets;
-    - what is calibrated stays calibrated: equal forecasts and targets give equal images;
+    - labels remain labels: one-hot targets give one-hot targets;
+    - calibrated forecasts remain calibrated: equal forecasts and targets give equal images;
     - the image of the target is linear in the target, and that of the forecast does not depend
       on the target;
     - the image of a row depends on that row only.
@@ -43,14 +43,14 @@ def check_notion(
     notion : Notion
         Instance to check.
     n_classes : sequence of int, default=(2, 3, 10)
-        Numbers of classes to try. The notion may refuse some of them, but not all.
+        Numbers of classes to try. The notion must accept at least one of them.
     random_state : int, default=0
         Seed of the random forecasts.
 
     Raises
     ------
     AssertionError
-        Names the first law that is broken and what was found.
+        Names the first violated law and what was found.
 
     Examples
     --------
@@ -108,13 +108,13 @@ def _mass(notion, forecast, target, labels):
 
 
 def _labels(notion, forecast, target, labels):
-    """Labels stay labels: one-hot targets give one-hot targets."""
+    """Labels remain labels: one-hot targets give one-hot targets."""
     for _, aim in _images(notion, forecast, labels):
         need((aim == 0) | (aim == 1), "an entry between 0 and 1")
 
 
 def _calibrated(notion, forecast, target, labels):
-    """What is calibrated stays calibrated."""
+    """Calibrated forecasts remain calibrated."""
     for image, aim in _images(notion, forecast, forecast.copy()):
         need_close(image, aim, "images of equal forecasts and targets", tolerance=1e-12)
 

@@ -32,34 +32,34 @@ def check_recalibrator(
 ) -> None:
     r"""Check that an object obeys the laws of recalibrators.
 
-    The laws, for each number of classes that ``fit`` does not refuse with a ValueError:
+    The laws, for each number of classes for which ``fit`` does not raise a ValueError:
 
-    - ``fit`` returns the object, changes no parameter and no input, and a second `fit` forgets the
-      first; clones and copies, as made by pickle, agree;
-    - ``predict_proba`` gives probability vectors, also for forecasts of exactly 0 and 1, row by
-      row, and modifies nothing;
+    - ``fit`` returns the object, changes no parameter and no input, and a second `fit` does not
+      depend on the first; clones and pickled copies agree;
+    - ``predict_proba`` returns probability vectors, also for forecasts of exactly 0 and 1, works
+      row by row, and modifies nothing;
     - ``transform`` is ``predict_proba``, and ``predict`` is the class of the largest probability;
     - names of the classes do not matter, and zero-weight samples are dropped;
-    - ``injective_``, ``preserves_argmax_`` and ``preserves_order_`` are declared, and true: where
-      declared, different forecasts stay different, the most likely class is kept, and no two
-      classes of any forecast change places.
+    - ``injective_``, ``preserves_argmax_`` and ``preserves_order_`` are declared, and a declared
+      property holds: different forecasts remain different, the most likely class is kept, and no
+      two classes of any forecast change their order.
 
-    What is declared false is not checked. Derive from ``skcalib.recalibration.Recalibrator``, and
-    only the last law is left to the map.
+    Properties declared as False are not checked. A subclass of
+    ``skcalib.recalibration.Recalibrator`` only needs to ensure the last law itself.
 
     Parameters
     ----------
     recalibrator : estimator
         Instance to check. Clones of it are fitted to miscalibrated random forecasts.
     n_classes : sequence of int, default=(2, 3)
-        Numbers of classes to try. The recalibrator may refuse some of them, but not all.
+        Numbers of classes to try. The recalibrator must accept at least one of them.
     random_state : int, default=0
         Seed of the random forecasts and labels.
 
     Raises
     ------
     AssertionError
-        Names the first law that is broken and what was found.
+        Names the first violated law and what was found.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def _world(n_classes, rng):
     truth = np.sqrt(forecast) / np.sqrt(forecast).sum(axis=1, keepdims=True)  # too extreme
     y = np.array([rng.choice(n_classes, p=row) for row in truth])
     y[:n_classes] = np.arange(n_classes)
-    forecast[:n_classes] = np.eye(n_classes)  # exactly 0 and 1, and right
+    forecast[:n_classes] = np.eye(n_classes)  # exactly 0 and 1, and correct
     other = y.copy()
     other[n_classes:] = rng.permutation(y[n_classes:])
     new = simplex_points(rng, 30, n_classes)
@@ -113,7 +113,7 @@ def _fits(recalibrator, world):
 
 
 def _forgets(recalibrator, world):
-    """A second fit forgets the first; clones and copies agree."""
+    """A second fit does not depend on the first; clones and copies agree."""
     one = _fitted(recalibrator, world)
     expected = one.predict_proba(world.new)
     need_close(
@@ -162,7 +162,7 @@ def _weights(recalibrator, world):
 
 
 def _declares(recalibrator, world):
-    """The declarations are true."""
+    """The declared properties hold."""
     one = _fitted(recalibrator, world)
     for name in DECLARATIONS:
         need(hasattr(one, name), f"{name} is not declared")

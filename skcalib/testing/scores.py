@@ -28,13 +28,13 @@ def check_score(
       copy;
     - shapes: (..., K) goes to (...), and inputs are not modified;
     - H is concave: :math:`H((q + s) / 2) \ge (H(q) + H(s)) / 2`;
-    - ``gradient`` is the gradient of ``entropy`` along every direction that stays in the domain;
+    - ``gradient`` is the gradient of ``entropy`` along every direction within the domain;
     - L is affine in the target, and :math:`L(q, q) = H(q)`;
     - propriety: :math:`L(q, s) \ge L(q, q)` for random pairs, the corners and, for two classes,
       over a grid of forecasts (Schervish: every pair of grid points is a threshold-weighted
       zero-one loss with a weight that is not negative); the partial losses are monotone;
     - :math:`D(q, s) = L(q, s) - H(q) \ge 0`, and zero if and only if q = s;
-    - Pythagoras: over nested partitions the mean divergences add, to 1e-12 of their magnitude;
+    - Pythagoras: over nested partitions the mean divergences add up, to 1e-12 of their magnitude;
     - probabilities of exactly 0 and 1 give neither NaN nor a warning;
     - a declared ``infimum`` bounds H from below and is attained at a corner;
     - if ``separable``, D is :math:`c \|q - s\|^2` with one c for each number of classes.
@@ -53,7 +53,7 @@ def check_score(
     Raises
     ------
     AssertionError
-        Names the first law that is broken and what was found.
+        Names the first violated law and what was found.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def check_score(
 
 @dataclass(frozen=True)
 class World:
-    """Points of the domain of a score, and labels or outcomes as the score sees them."""
+    """Points of the domain of a score, and labels or outcomes in the format of the score."""
 
     target: np.ndarray
     forecast: np.ndarray
@@ -89,7 +89,7 @@ def _world(score, n_classes, rng, n_samples=60):
 
 
 def _pairs(targets, forecasts):
-    """Every target against every forecast, as two arrays of rows."""
+    """All pairs of a target and a forecast, as two arrays of rows."""
     return np.repeat(targets, len(forecasts), axis=0), np.tile(forecasts, (len(targets), 1))
 
 
@@ -183,7 +183,7 @@ def _divergence(score, world):
 
 
 def _pythagoras(score, world):
-    """Pythagoras: mean divergences over nested partitions add."""
+    """Pythagoras: mean divergences over nested partitions add up."""
     rng, n_samples = world.rng, len(world.target)
     bottoms = [world.target] if world.corners is None else [world.target, world.labels]
     for bottom in bottoms * 3:

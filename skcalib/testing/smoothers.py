@@ -33,27 +33,27 @@ def check_smoother(
 ) -> None:
     """Check that an object obeys the laws of smoothers.
 
-    The laws, for each number of classes that `fit` does not refuse with a ValueError:
+    The laws, for each number of classes for which `fit` does not raise a ValueError:
 
     - it is a `Smoother` that scikit-learn can clone; ``fit`` returns self, changes no parameter,
-      forgets what was fitted before, and modifies no input; copies, as made by pickle, agree;
+      does not depend on an earlier fit, and modifies no input; pickled copies agree;
     - shapes: ``smooth`` and ``smooth_held_out`` give one row per sample, ``predict`` one row per
       new forecast;
-    - smoothed one-hot labels are probability vectors, at ties and at exact 0 and 1 too;
+    - smoothed one-hot labels are probability vectors, also at ties and at exactly 0 and 1;
     - held out: the label of a sample has no influence on its own row of ``smooth_held_out``;
-    - weights average: None is equal weights, and their scale does not matter;
+    - weights are averaging weights: None means equal weights, and their scale does not matter;
     - a row of ``predict`` depends on that forecast only.
 
     Smoothers are operators on any values (n,), (n, 1) or (n, C), unless they derive from
     `OutOfFoldSmoother`, which smooths one-hot labels only. For operators:
 
-    - the columns of ``smooth`` are smoothed one by one, linearly; constants are kept; averages
-      stay between the lowest and the highest value;
+    - the columns of ``smooth`` are smoothed one by one, linearly; constants are kept; averages lie
+      between the lowest and the highest value;
     - the value of a sample has no influence on its own row of ``smooth_held_out``;
-    - reordering the samples reorders the result (not asked of smoothers with a ``random_state``);
+    - reordering the samples reorders the result (not required with a ``random_state``);
     - if declared a ``projection``: idempotent, and the weighted mean of u times smoothed v is
-      that of smoothed u times v, as for cell means, so that the overall mean is kept and integer
-      weights act as repetitions in given cells.
+      that of smoothed u times v, as for cell means, so the overall mean is kept and integer weights
+      act as repetitions within given cells.
 
     Seeds that are None are set, and a ``cv`` is replaced by fixed folds where a label is changed,
     because stratified folds follow the labels.
@@ -63,14 +63,14 @@ def check_smoother(
     smoother : Smoother
         Instance to check. It is cloned, not fitted.
     n_classes : sequence of int, default=(2, 3)
-        Numbers of classes to try. The smoother may refuse some of them, but not all.
+        Numbers of classes to try. The smoother must accept at least one of them.
     random_state : int, default=0
         Seed of the random forecasts.
 
     Raises
     ------
     AssertionError
-        Names the first law that is broken and what was found.
+        Names the first violated law and what was found.
 
     Examples
     --------
@@ -94,7 +94,7 @@ class World:
 
     forecast: np.ndarray
     labels: np.ndarray
-    soft: np.ndarray  # conditional expectations: no folds are stratified by them
+    soft: np.ndarray  # conditional expectations, which cannot stratify folds
     weight: np.ndarray
     values: np.ndarray
     new: np.ndarray
@@ -125,7 +125,7 @@ def _fit(smoother, world, target=None, weight=None):
 
 
 def _seeded(smoother):
-    """A clone whose open seeds are set, those of a wrapped estimator too."""
+    """A clone whose unset seeds are fixed, including those of a wrapped estimator."""
     params = smoother.get_params(deep=True)
     open_seeds = [k for k, v in params.items() if k.endswith("random_state") and v is None]
     return clone(smoother).set_params(**dict.fromkeys(open_seeds, 0))
@@ -139,7 +139,7 @@ def _is_a_smoother(smoother):
 
 
 def _fit_conventions(smoother, world):
-    """Fit returns self, changes no parameter, forgets earlier fits; copies agree."""
+    """Fit returns self, changes no parameter, and does not depend on earlier fits; copies agree."""
     fitted = clone(smoother)
     before = repr(fitted.get_params())
     fitted.fit(world.new, np.roll(np.eye(world.new.shape[1])[world.new.argmax(axis=1)], 1, axis=0))
@@ -204,7 +204,7 @@ def _own_label(smoother, world):
 
 
 def _weights(smoother, world):
-    """Weights average: None is equal weights, and their scale does not matter."""
+    """Weights are averaging weights: None means equal weights, and their scale does not matter."""
     pairs = {
         "weights of one": (None, np.ones(len(world.forecast))),
         "weights times 8": (world.weight, 8 * world.weight),
@@ -230,7 +230,7 @@ def _row_wise(smoother, world):
 
 
 def _columns(smoother, world):
-    """Columns are smoothed one by one, and keep their shape."""
+    """Columns are smoothed one by one, and the shape is kept."""
     fitted, values = _fit(smoother, world), world.values
     whole = fitted.smooth(values)
     need(whole.shape == values.shape, f"values {values.shape} give {whole.shape}")
