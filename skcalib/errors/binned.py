@@ -33,17 +33,17 @@ NORMS = {"l1": 1, "l2": 2, "max": None}  # the power of a gap
 
 @dataclass(frozen=True)
 class ReliabilityBins:
-    """Points of a reliability diagram, one entry per bin that holds samples.
+    """Points of a reliability diagram, one entry per occupied bin.
 
     Attributes
     ----------
     edges : ndarray of shape (n_bins + 1,)
         Edges of all bins, empty ones included: bin i is (edges[i], edges[i + 1]], the first with 0.
-        Two edges of 0 begin where zeros have a bin of their own.
+        If zeros have their own bin, the edges begin with two zeros.
     index : ndarray of shape (m,)
-        Numbers of the bins that hold samples.
+        Numbers of the occupied bins.
     mass : ndarray of shape (m,)
-        Sum of the weights, the number of samples where there are none.
+        Sum of the weights; without weights the number of samples.
     mean_score, mean_label : ndarray of shape (m,)
         Mean forecast and frequency of the event.
     gap_variance : ndarray of shape (m,)
@@ -135,15 +135,15 @@ def calibration_error(
         Subtract from each squared gap the estimated variance of the mean *residual* in the bin,
         :math:`\widehat{var}_b(Y - S) / n_b` (K19 subtract the variance of the label, which is exact
         only where the forecast is constant in the bin). Only for "l2": for the other norms no
-        unbiased correction is known. The variance of a single sample is unknown: its bin
-        counts as zero, in the gap and in the correction. The square may be negative, which keeps
-        it unbiased; the root of a negative estimate is 0, so average squares, not roots.
+        unbiased correction is known. The variance of a single sample is unknown, so the gap and the
+        correction of its bin are set to zero. The square may be negative, which keeps it unbiased;
+        the root of a negative estimate is 0, so average squares, not roots.
     reduce : {"mean", "sum"}, default="mean"
-        Of the classes, for ``notion="classwise"``; a notion that is an object brings its own.
+        Reduction over classes, for ``notion="classwise"``; a notion object has its own.
     sample_weight : array-like of shape (n_samples,), optional
-        Weights, which average: their scale does not matter, and they move neither the edges of
-        equal mass nor "auto". Between given or uniform edges whole numbers mean repetition, except
-        in the debiasing.
+        Weights for averages: their scale does not matter, and they affect neither the edges of
+        equal mass nor "auto". With given or uniform edges whole numbers mean repetition, except in
+        the debiasing.
     labels : array-like of shape (n_classes,), optional
         The class of each column.
     pos_label : optional
@@ -159,14 +159,13 @@ def calibration_error(
     ------
     ValueError
         For invalid input; for `debiased` or `squared` without "l2", `reduce` without "classwise",
-        "canonical" with more than two classes; if no bin holds the two samples that debiasing
-        needs.
+        "canonical" with more than two classes; if no bin has the two samples needed for debiasing.
 
     See Also
     --------
     reliability_bins : The bins themselves.
     simplex_calibration_error : Bins of the whole simplex.
-    proper_calibration_error : Without bins, with a truth that it converges to.
+    proper_calibration_error : Without bins, and consistent.
 
     Notes
     -----
@@ -328,11 +327,11 @@ def check_options(norm: Literal["l1", "l2", "max"], squared: bool, debiased: boo
     if not isinstance(norm, str) or norm not in NORMS:
         raise ValueError(f"norm must be 'l1', 'l2' or 'max', got {norm!r}.")
     if squared and norm != "l2":
-        raise ValueError(f"squared=True leaves out the root of norm='l2'; {norm!r} has none.")
+        raise ValueError(f"squared=True omits the root of norm='l2'; {norm!r} has none.")
     if debiased and norm != "l2":
         raise ValueError(
             f"debiased=True needs norm='l2': for {norm!r} no unbiased correction is known, because "
-            "the absolute value bends at zero. Use norm='l2', or proper_calibration_error."
+            "the absolute value has a kink at zero. Use norm='l2', or proper_calibration_error."
         )
 
 
@@ -537,8 +536,8 @@ def expected_binned_error(
     gap : array of shape (B,)
         True mean of label - score in each bin.
     variance : array of shape (B,)
-        Variance :math:`v_b` of label - score in each bin. G22 take the variance of the score plus
-        that of the label, which leaves their covariance out; the two agree for narrow bins.
+        Variance :math:`v_b` of label - score in each bin. G22 use the variance of the score plus
+        that of the label, which ignores their covariance; the two agree for narrow bins.
     n_samples : int or array of int of shape (m,)
         Sample sizes.
 

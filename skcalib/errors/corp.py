@@ -139,25 +139,24 @@ def corp_decomposition(
         - \underbrace{(\bar L(\bar y) - \bar L(\hat C))}_{discrimination}
         + \underbrace{\bar L(\bar y)}_{uncertainty} .
 
-    Miscalibration (MCB) is what the best increasing map of the forecasts would save on these very
-    labels: never negative, and zero where the forecasts are their own isotonic
-    regression. It is :math:`\bar D(\hat C, S)` or more. Discrimination (DSC) is
+    Miscalibration (MCB) is the loss that the best increasing map of the forecasts would remove on
+    these labels: never negative, and zero if the forecasts are their own isotonic regression. It is
+    :math:`\bar D(\hat C, S)` or more. Discrimination (DSC) is
     :math:`\bar D(\hat C, \bar y)`: never negative, it depends on the order of the forecasts only,
-    and no strictly increasing map changes it. The curve is the same for every proper score,
-    and there is nothing to choose.
+    and no strictly increasing map changes it. The curve is the same for every proper score, and
+    there are no tuning parameters.
 
     **In sample.** The curve is evaluated on the labels that it was fitted to, so MCB and DSC are
-    both too large, by the same optimism. Calibrated forecasts show an MCB above zero, for uniform
+    both too large, by the same optimism. Calibrated forecasts have an MCB above zero, for uniform
     forecasts and Brier about :math:`0.55\, n^{-2/3}`: .023 for 100 samples, .0054 for 1,000, .0012
-    for 10,000.
-    :func:`corp_test` compares MCB with calibrated forecasts. :func:`score_decomposition` estimates
-    the same terms (calibration, sharpness, uncertainty) with calibrated scores fitted without the
-    label of the sample: a lower bound in expectation, that may be negative. With
-    ``smoother="isotonic"`` it is CORP held out, and biased downward; with its default it has a
-    small bias.
+    for 10,000. :func:`corp_test` compares MCB with calibrated forecasts.
+    :func:`score_decomposition` estimates the same terms (calibration, sharpness, uncertainty) with
+    calibrated scores fitted without the label of the sample: a lower bound in expectation, that may
+    be negative. With ``smoother="isotonic"`` it is CORP held out, and biased downward; with its
+    default it has a small bias.
 
-    **Increasing.** Where events are less likely the higher the forecast, the isotonic curve is
-    flat: such forecasts have hardly any DSC, although they carry information.
+    **Increasing.** If events are less likely for higher forecasts, the isotonic curve is flat: such
+    forecasts have almost no DSC, although they are informative.
 
     Parameters
     ----------
@@ -185,9 +184,9 @@ def corp_decomposition(
     CorpDecomposition
         Record with the floats ``score, miscalibration, discrimination, uncertainty``, the same as
         arrays over the events, and the curves. Units of the loss: squared probability for Brier,
-        halved as for K = 2, nats for the log loss. A forecast of 0 for what happened makes score
-        and MCB infinite under the log loss, while DSC and uncertainty stay finite. The identity
-        holds up to rounding, that of rows which do not quite sum to one included.
+        halved as for K = 2, nats for the log loss. A forecast of 0 for the class that occurred
+        makes score and MCB infinite under the log loss, while DSC and uncertainty stay finite. The
+        identity holds up to rounding, including that of row sums.
 
     Raises
     ------
@@ -197,8 +196,8 @@ def corp_decomposition(
 
     See Also
     --------
-    corp_bands : How far the curve may be from the diagonal, or from the truth, by chance.
-    corp_test : Whether the miscalibration is more than chance.
+    corp_bands : Consistency and confidence bands of the curve.
+    corp_test : Whether the miscalibration is significant.
     score_decomposition : Held-out estimates of the terms.
     IsotonicSmoother : The same curve as a smoother.
 
@@ -340,14 +339,14 @@ def corp_bands(
     probability (B + 1 - 2k) / (B + 1) or more, at every n, with ties and with weights.
 
     ``"confidence"``: where the true curve :math:`C(s) = P(Y = 1 \mid S = s)` may lie, hence around
-    the isotonic curve. It holds the heights through which an increasing curve passes with a
+    the isotonic curve. It contains the heights through which an increasing curve passes with a
     deviance of at most the quantile of :math:`\chi^2_1`: the likelihood-ratio interval, with
-    weights scaled to sum to their effective number. D21 draw labels from the curve instead and
-    take percentiles of the refitted curves; the bootstrap of isotonic regression is not
-    consistent, and failed at the ends of the forecasts (Notes). No label is drawn here.
+    weights scaled to sum to their effective number. D21 draw labels from the curve instead and take
+    percentiles of the refitted curves; the bootstrap of isotonic regression is not consistent, and
+    failed at the ends of the forecasts (Notes). No label is drawn here.
 
-    Both hold point by point. Somewhere the curve leaves a 95 % band more often than 5 times in
-    100; one number for the whole curve is :func:`corp_test`.
+    Both are pointwise: the curve as a whole leaves a 95 % band with a probability above 5 %. For a
+    test of the whole curve use :func:`corp_test`.
 
     Parameters
     ----------
@@ -366,14 +365,15 @@ def corp_bands(
     random_state : int, RandomState instance or None, default=0
         Seed of the draws. The result does not depend on `n_jobs`.
     sample_weight : array-like of shape (n_samples,), default=None
-        Fixed weights of the averages: a sample is one label whatever its weight, so that unequal
-        weights widen the bands, and a weight of two is not two labels.
+        Fixed weights of the averages: each sample is one label for any weight, so unequal weights
+        widen the bands, and a weight of two does not mean two labels.
     labels : array-like of shape (n_classes,), default=None
         The class of each column of `y_proba`; needed where `y_true` may lack a class.
     pos_label : label, default=None
         The positive class of a binary problem; by default the last in order.
     n_jobs : int or None, default=None
-        Processes that fit the drawn labels; of use beyond some hundred thousand samples.
+        Number of processes that fit the drawn labels; useful for more than some hundred thousand
+        samples.
 
     Returns
     -------
@@ -394,13 +394,13 @@ def corp_bands(
 
     Notes
     -----
-    Measured coverage of the 95 % confidence band in three worlds of smooth increasing truth
+    Measured coverage of the 95 % confidence band in three settings with a smooth increasing truth
     (over-confident; shifted; confidences between .5 and 1), 200, 1,000 and 5,000 samples, 400 data
     sets each (standard error .011): 95 to 100 % at the quantiles .05, .1, ..., .95 of the
     forecasts, 98 to 99 % on average. It is wider than needed there, because where C increases
     strictly the deviance has a limit law of less spread than :math:`\chi^2_1`; with few distinct
-    forecasts :math:`\chi^2_1` is the right law. Percentiles of curves refitted to labels drawn
-    from the curve gave bands of 0.7 to 0.9 times the width in the middle, which covered 81 to 98 %
+    forecasts :math:`\chi^2_1` is the right law. Percentiles of curves refitted to labels drawn from
+    the curve gave bands of 0.7 to 0.9 times the width in the middle, which covered 81 to 98 %
     between the quartiles, but 2 to 98 % at the quantiles .05 and .95. Where C is constant or
     decreases no band of an increasing curve is safe: see the notes of `ReliabilityDisplay`.
 
@@ -461,8 +461,8 @@ def corp_test(
     r"""Test whether the CORP miscalibration is more than calibrated forecasts show by chance.
 
     The miscalibration MCB of :func:`corp_decomposition` is never negative, so also calibrated
-    forecasts have some. Labels are drawn from the forecasts B times, each time the curve is
-    fitted anew, and
+    forecasts have some. Labels are drawn from the forecasts B times, the curve is refitted each
+    time, and
 
     .. math::
 
@@ -488,9 +488,10 @@ def corp_test(
     CalibrationTest
         ``statistic`` is MCB and ``estimate`` is MCB minus its mean over the draws: the
         excess over the calibrated case, zero on average for calibrated forecasts and possibly
-        negative. For others it is nearly unbiased: labels drawn from the forecasts stand in for
-        theirs (over-confident forecasts with a Brier calibration error of .0063: .0074 for 300
-        samples, .0065 for 5,000). Both infinite, and p the smallest, where the log loss is.
+        negative. For others it is nearly unbiased, although the labels are drawn from the forecasts
+        (over-confident forecasts with a Brier calibration error of .0063: .0074 for 300 samples,
+        .0065 for 5,000). If the log loss is infinite, both are infinite and p is the smallest
+        possible value.
 
     Raises
     ------
@@ -499,7 +500,7 @@ def corp_test(
 
     See Also
     --------
-    consistency_test : The same idea for any error.
+    consistency_test : The same principle for any error.
     kernel_calibration_test : For all classes at once, without draws.
 
     Examples

@@ -1,4 +1,4 @@
-"""Errors without bins that are read off one curve: cumulative sums of label - score."""
+"""Errors without bins, computed from one curve: cumulative sums of label - score."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ class CumulativeCurve:
     share : ndarray of shape (m,)
         Share of the samples with at most this score.
     difference : ndarray of shape (m,)
-        Sum of label - score over them, divided by the number of all samples. Rises where forecasts
-        are too low, falls where they are too high; straight where they are right on average.
+        Sum of label - score over them, divided by the number of all samples. Increases where
+        forecasts are too low, decreases where they are too high, and is constant where they are
+        right on average.
     """
 
     score: np.ndarray
@@ -63,8 +64,8 @@ def ks_calibration_error(
 
         \max_t \Big| \frac1n \sum_i (y_i - s_i) 1\{s_i \le t\} \Big|
 
-    over thresholds t of the score (Gupta et al. 2021; G22). No bins, no bandwidth. Samples of
-    equal score enter together, so the order of ties does not matter. It estimates
+    over thresholds t of the score (Gupta et al. 2021; G22). It needs neither bins nor a bandwidth.
+    Samples with equal scores enter together, so the order of ties does not matter. It estimates
     :math:`\max_t |E[(E[Y|S] - S) 1\{S \le t\}]|`, which is at most the TCE: errors of alternating
     sign cancel. Biased upward, for calibrated forecasts by nearly
     :math:`\sqrt{\pi / 2}\, \sqrt{E[S (1 - S)] / n}`, the mean of the largest distance of a

@@ -129,7 +129,7 @@ def isotonic_interval(
 
     A height is kept unless the best increasing curve through it is less likely than the best one
     of all by more than half the chi-squared quantile. (Banerjee & Wellner, 2001: no derivative and
-    no bandwidth has to be estimated, which is where the bootstrap of isotonic curves fails.)
+    no bandwidth has to be estimated, unlike for the bootstrap of isotonic curves, which fails.)
 
     Parameters
     ----------

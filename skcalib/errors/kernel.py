@@ -5,9 +5,9 @@ r"""The kernel calibration error (W19): four patterns of indices over one functi
     h_{ij} = w_i w_j\, (y_i - S_i)^\top k(S_i, S_j) (y_j - S_j),
 
 with weights of mean one. A notion with several problems has the mean (or sum) of their h, which is
-a function of the same kind. Statistics and tests are patterns of indices (i, j) over h; they never
-see kernels or notions. Matrices of h are made in blocks and given up again: sums take O(n^2 K)
-time and O(n K) memory.
+a function of the same kind. Statistics and tests are patterns of indices (i, j) over h and do not
+depend on kernels or notions. Matrices of h are computed in blocks and not stored: sums take O(n^2
+K) time and O(n K) memory.
 """
 
 from __future__ import annotations
@@ -63,8 +63,9 @@ def kernel_calibration_error(
 
     for two independent samples, the squared norm of the mean of :math:`k(S, \cdot)(e_Y - S)` in
     the space of the kernel. With a characteristic kernel, such as the default, it is zero
-    if and only if E[Y|S] = S. Nothing is smoothed or binned, and many classes are no harder than
-    two. With :math:`h_{ij}` for samples i and j, the statistics are patterns of indices:
+    if and only if E[Y|S] = S. Nothing is smoothed or binned, and the error is as suitable for many
+    classes as for two. With :math:`h_{ij}` for samples i and j, the statistics are patterns of
+    indices:
 
     - ``"unbiased"``: mean of :math:`h_{ij}` over :math:`i \ne j`;
     - ``"biased"``: mean over all pairs; it is ((n - 1) unbiased + mean :math:`h_{ii}`) / n, never
@@ -74,8 +75,8 @@ def kernel_calibration_error(
     - ``"linear"``: blocks of two, h of the first and second sample, the third and fourth, ...
 
     "block" and "linear" depend on the order of the samples. The unit is that of the kernel: values
-    of different kernels or bandwidths cannot be compared, and the size alone says little. Ask
-    :func:`kernel_calibration_test` whether it is real.
+    for different kernels or bandwidths cannot be compared, and the value alone is hard to
+    interpret. Use :func:`kernel_calibration_test` for its significance.
 
     Parameters
     ----------
@@ -95,27 +96,26 @@ def kernel_calibration_error(
     block_size : int, default=None
         Samples of a block, for ``statistic="block"`` only; from 2 to n.
     sample_weight : array-like of shape (n_samples,), default=None
-        A pair counts :math:`w_i w_j`, a block the sum of its pairs. Not repetitions: a repeated
-        sample would meet itself.
+        A pair has weight :math:`w_i w_j`, a block the sum over its pairs. Weights are not
+        repetitions: a repeated sample would be paired with itself.
     labels : array-like of shape (n_classes,), default=None
         The class of each column of `y_proba`.
     pos_label : label, default=None
         The class that a `y_proba` of shape (n_samples,) refers to; by default the last in order.
     n_jobs : int, default=None
-        Number of threads; None means 1 or what ``joblib.parallel_config`` says. The result
-        does not depend on it.
+        Number of threads; None means 1 or the value of ``joblib.parallel_config``. The result does
+        not depend on it.
 
     Returns
     -------
     float
         The estimate, not rooted. At most 2 ``kernel.bound()`` in absolute value; all but "biased"
-        may be negative, as estimates of zero must be.
+        may be negative, as unbiased estimates of zero must be.
 
     Raises
     ------
     ValueError
-        For invalid input; for a single sample unless "biased"; for a `block_size` that does not
-        fit.
+        For invalid input; for a single sample unless "biased"; for an invalid `block_size`.
 
     See Also
     --------
@@ -127,9 +127,9 @@ def kernel_calibration_error(
     -----
     Time O(n^2 K) and memory O(n K) for "biased" and "unbiased", O(n B K) for blocks of size B.
 
-    The maximum mean calibration error of a classifier (MMCE, G22) is a recipe: the root of the
-    biased estimate for the top label with ``kernel=0.5 * LaplacianKernel(0.4)``. The factor
-    undoes the two columns.
+    The maximum mean calibration error of a classifier (MMCE, G22) is the root of the biased
+    estimate for the top label with ``kernel=0.5 * LaplacianKernel(0.4)``. The factor compensates
+    for the two columns.
 
     References
     ----------
@@ -190,7 +190,7 @@ def block_estimates(h: ResidualKernel, block_size: int) -> tuple[np.ndarray, np.
 
 def pair_weight(weight: np.ndarray) -> Any:
     """Sum of the weights of pairs i != j along the last axis."""
-    # Summed from one side: the square of the sum would lose small weights beside a large one.
+    # A cumulative sum: the square of the sum would lose small weights next to a large one.
     return 2 * np.sum(np.cumsum(weight, axis=-1)[..., :-1] * weight[..., 1:], axis=-1)
 
 
@@ -199,8 +199,8 @@ def check_pairs(weight: np.ndarray) -> Any:
     pairs = pair_weight(weight)
     if np.sum(pairs) <= _NO_PAIRS * np.sum(np.sum(weight, axis=-1) ** 2):
         raise ValueError(
-            "sample_weight gives nearly all of the weight to one sample of every pair, and there "
-            "is nothing to compare it with: use statistic='biased', or more even weights."
+            "sample_weight gives nearly all of the weight to one sample of every pair, so there "
+            "are no effective pairs: use statistic='biased', or more even weights."
         )
     return pairs
 
@@ -217,7 +217,7 @@ def check_statistic(statistic: str, block_size: int | None, n_samples: int) -> N
         raise ValueError(f"statistic must be one of {names}, got {statistic!r}.")
     if statistic != "biased" and n_samples < 2:
         raise ValueError(
-            f"statistic={statistic!r} needs at least two samples that count: use 'biased'."
+            f"statistic={statistic!r} needs at least two samples of positive weight: use 'biased'."
         )
     if statistic != "block":
         if block_size is not None:
@@ -264,15 +264,15 @@ def unconditional_mean_embedding_error(
         As in :func:`kernel_calibration_error`.
     locations : array-like of shape (n_locations,) or (n_locations, n_columns)
         Points of the simplex, with as many columns as the forecasts of the notion; shape
-        (n_locations,) for two columns. They should not be chosen by looking at `y_true`.
+        (n_locations,) for two columns. They must not depend on `y_true`.
     location_labels : array-like of shape (n_locations,), default=None
-        The class whose component counts at each location; for "canonical" only.
+        The class whose component is used at each location; for "canonical" only.
     kernel : None, {"laplacian", "gaussian"} or Kernel, default=None
         As in :func:`kernel_calibration_error`.
     notion : {"canonical", "auto", "top_label"} or Notion, default="canonical"
         A notion with one problem.
     sample_weight, labels, pos_label
-        As in :func:`kernel_calibration_error`. Weights average.
+        As in :func:`kernel_calibration_error`. Weights are averaging weights.
 
     Returns
     -------

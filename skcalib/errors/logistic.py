@@ -36,7 +36,7 @@ class CalibrationInterceptSlope:
     in_the_large : MeanInterval
         Intercept of the model whose slope is 1; 0 if the mean forecast fits.
     intercept, slope : MeanInterval
-        Of the model with both; 0 and 1 for a calibrated forecast.
+        Coefficients of the model with both; 0 and 1 for a calibrated forecast.
     """
 
     in_the_large: MeanInterval
@@ -89,8 +89,8 @@ def calibration_intercept_slope(
     the squared weighted gradients, d = 1 or 2 parameters and the effective size
     :math:`m = (\sum w)^2 / \sum w^2`. They are valid for weights and for misspecified models.
 
-    A forecast of exactly 0 or 1 that was right fits every intercept and every positive slope, so it
-    carries no information and is left out of the fits.
+    A correct forecast of exactly 0 or 1 fits every intercept and every positive slope, so it is not
+    informative and is omitted from the fits.
 
     Parameters
     ----------
@@ -171,8 +171,8 @@ def _uncertain_logits(problem):
         raise ValueError(
             f"y_proba is exactly 0 for the class that occurred in {impossible} samples, so the "
             "likelihood is 0 for every intercept and positive slope: use "
-            "integrated_calibration_index, which takes such forecasts, or a classifier that never "
-            "says exactly 0 or 1 (a forest of larger leaves, a softmax in double precision)."
+            "integrated_calibration_index, which allows such forecasts, or a classifier that never "
+            "predicts exactly 0 or 1 (a forest with larger leaves, a softmax in double precision)."
         )
     uncertain = (forecast > 0).all(axis=1)
     log_odds = np.log(forecast[uncertain, 1]) - np.log(forecast[uncertain, 0])
@@ -180,7 +180,7 @@ def _uncertain_logits(problem):
 
 
 def _need_a_maximum(x, y):
-    """Refuse data whose likelihood has no unique finite maximum."""
+    """Raise if the likelihood has no unique finite maximum."""
     ones, zeros = x[y == 1], x[y == 0]
     if len(ones) == 0 or len(zeros) == 0:
         why = "all labels of forecasts other than 0 and 1 are of one class"
@@ -238,7 +238,7 @@ def integrated_calibration_index(
     It is the method "direct" in the L1 norm, so it is never negative and biased upward by the noise
     of :math:`\hat C`: a calibrated forecast has a positive index, and a more flexible smoother a
     larger one. The default smoother is a line in the logit (see :ref:`smoothers`), whose noise is
-    small; the original used loess, in sample. ``smoother="kernel"`` is as flexible as that.
+    small; the original used loess, in sample. ``smoother="kernel"`` is similarly flexible.
 
     Parameters
     ----------
@@ -270,8 +270,7 @@ def integrated_calibration_index(
     Raises
     ------
     ValueError
-        For a single sample, which leaves a smoother nothing to learn from, or a `quantile` outside
-        of [0, 1].
+        For a single sample, from which no smoother can be fitted, or a `quantile` outside [0, 1].
 
     See Also
     --------

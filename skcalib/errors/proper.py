@@ -77,15 +77,15 @@ def proper_calibration_error(
       differences (B26). A lower bound in expectation for any smoother and any score; the bias is
       of second order in the error of :math:`\hat C`. For a smoother with
       ``refinement="entropy"``, the default of `DirichletKernel`, the second term is the mean
-      entropy :math:`H(\hat C_i)` instead (P24 eq. 14), which is no lower bound.
+      entropy :math:`H(\hat C_i)` instead (P24 eq. 14), which is not a lower bound.
     - ``"direct"``: :math:`\frac1n \sum_i D(\hat C_i, S_i)` (P24 eq. 9). Never negative, biased
       upward by the variance of :math:`\hat C`.
     - ``"cross"``: for Brier, :math:`\frac1n \sum_i c \langle y_i - S_i, \hat C_i - S_i \rangle`,
-      the average of "direct" and the loss-based "risk". The variance of :math:`\hat C` drops
-      out; unbiased where the smoother is, and no lower bound.
-    - ``"auto"``, the default: "cross" where the score is a quadratic form, as Brier is, and
-      "risk" for all others. With the default smoother "cross" had a smaller error than "risk" in
-      most of 90 simulated worlds (:ref:`accuracy`).
+      the average of "direct" and the loss-based "risk". The variance of :math:`\hat C` cancels;
+      unbiased if the smoother is, but not a lower bound.
+    - ``"auto"``, the default: "cross" if the score is a quadratic form, as Brier is, and "risk" for
+      all others. With the default smoother "cross" had a smaller error than "risk" in most of 90
+      simulated settings (:ref:`accuracy`).
 
     Parameters
     ----------
@@ -117,14 +117,14 @@ def proper_calibration_error(
     -------
     float
         The error, not rooted: squared units for Brier (halved for K = 2, as in scikit-learn),
-        nats for the log loss. May be negative for "risk" and "cross", which is how an estimate of
-        zero must behave; infinite if the log loss of the forecasts is.
+        nats for the log loss. May be negative for "risk" and "cross", as is necessary for an
+        unbiased estimate of zero; infinite if the log loss of the forecasts is.
 
     Raises
     ------
     ValueError
-        For invalid input, for "cross" with a score that is no quadratic form, for fewer than two
-        samples, and where the smoother gives probability 0 to a label under the log loss.
+        For invalid input, for "cross" with a score that is not a quadratic form, for fewer than two
+        samples, and if the smoother gives probability 0 to a label under the log loss.
 
     See Also
     --------
@@ -134,7 +134,7 @@ def proper_calibration_error(
     Notes
     -----
     Cost: the default smoother fits five maps of K + 1 parameters, O(n K) each; `DirichletKernel`
-    is O(n^2 K). The three methods differ a lot in small samples, and need not agree.
+    is O(n^2 K). The three methods can differ strongly in small samples.
 
     Examples
     --------
@@ -174,10 +174,10 @@ def refinement_loss(
     the calibrated scores. Positive, lower is better. By "risk" it is estimated as the mean loss
     of :math:`\hat C` on held-out labels, which is biased upward by the error of
     :math:`\hat C`; for smoothers with ``refinement="entropy"``, the default of
-    `DirichletKernel`, as the mean entropy of :math:`\hat C` (P24 eq. 15). By "cross" it is the
-    mean loss minus the "cross" calibration error, which only the bias of the smoother touches.
-    With the same smoother and method, mean loss = calibration error + refinement exactly, other
-    than for "direct".
+    `DirichletKernel`, as the mean entropy of :math:`\hat C` (P24 eq. 15). By "cross" it is the mean
+    loss minus the "cross" calibration error, which is affected only by the bias of the smoother.
+    With the same smoother and method, mean loss = calibration error + refinement exactly, except
+    for "direct".
 
     Parameters
     ----------
@@ -231,9 +231,9 @@ def sharpness(
 
     Estimates :math:`E\, D(C, E[Y]) = H(E[Y]) - E\, H(C)` with :math:`C = E[Y|S]` (P24 eq. 4-5):
     uncertainty minus refinement. Higher is better. It does not depend on calibration, only on the
-    information in S, and never grows through a layer (P24 theorem 6.2), so it is defined for any
-    representation Z: with ``transform="simplex"`` the columns of `y_proba` are features, which
-    are standardised and sent into the simplex by the injective map
+    information in S, and is never increased by a layer (P24 theorem 6.2), so it is defined for any
+    representation Z: with ``transform="simplex"`` the columns of `y_proba` are features, which are
+    standardised and mapped into the simplex by the injective map
     :math:`z \mapsto softmax(0, z)`.
 
     Parameters
@@ -252,7 +252,7 @@ def sharpness(
     -------
     float
         Sharpness in the units of the loss. At most the uncertainty; an estimate may be slightly
-        negative where there is nothing to explain.
+        negative if there is nothing to explain.
 
     Raises
     ------
@@ -300,7 +300,7 @@ def representation_sharpness(
 ) -> float:
     """Arguments of `sharpness` with ``transform="simplex"`` -> the sharpness of the features."""
     if not isinstance(resolve_notion(notion), Canonical):
-        raise ValueError("sharpness of a representation exists for notion='canonical' only.")
+        raise ValueError("sharpness of a representation needs notion='canonical'.")
     y = check_y(y_true)
     features = check_features(representation, name="y_proba", n_samples=len(y))
     classes = unique_labels(y) if labels is None else check_label_list(labels)
@@ -308,8 +308,8 @@ def representation_sharpness(
     score = resolve_loss(loss)
     if method not in ("auto", "risk"):
         raise ValueError(
-            "sharpness of a representation exists for method='risk' only: there is no forecast "
-            "that the other methods could compare with."
+            "sharpness of a representation needs method='risk': there is no forecast "
+            "for the other methods."
         )
     chosen = resolve_smoother(DirichletKernel("risk", "loss") if smoother is None else smoother)
     smoother = chosen.for_loss(score)
@@ -394,7 +394,7 @@ def score_decomposition(
     y_true, y_proba, loss, notion, smoother, sample_weight, labels, pos_label, n_jobs
         As in :func:`~skcalib.proper_calibration_error`.
     method : {"auto", "risk", "cross"}, default="auto"
-        As in :func:`proper_calibration_error`. "direct" is refused: its terms do not add up.
+        As in :func:`proper_calibration_error`. "direct" is not allowed: its terms do not add up.
 
     Returns
     -------
@@ -418,7 +418,7 @@ def score_decomposition(
     """
     if method == "direct":
         raise ValueError(
-            "method='direct' estimates the calibration error alone, and does not add up with a "
+            "method='direct' estimates the calibration error only, and does not add up with a "
             "refinement to the loss: use 'risk' or 'cross'."
         )
     problem = check_problem(
@@ -458,9 +458,9 @@ def calibration_upper_bound(
 ) -> float:
     r"""Upper bound of the proper calibration error: mean loss minus its infimum (G22).
 
-    :math:`U = E\, L(Y, S) - \inf H \ge CE`. An unbiased mean that needs no smoother, no bins and
-    no bandwidth, and hardly moves with the sample size. An injective recalibration changes U and
-    the calibration error by the same amount, so differences of U measure what was gained.
+    :math:`U = E\, L(Y, S) - \inf H \ge CE`. It is estimated by a mean without bias, smoother, bins
+    or bandwidth, and hardly depends on the sample size. An injective recalibration changes U and
+    the calibration error by the same amount, so differences of U measure the gain.
 
     Parameters
     ----------
@@ -477,7 +477,7 @@ def calibration_upper_bound(
     Raises
     ------
     ValueError
-        For invalid input, and for scores without an infimum, which bound nothing.
+        For invalid input, and for scores without an infimum, for which there is no bound.
 
     Examples
     --------
@@ -489,7 +489,7 @@ def calibration_upper_bound(
     score = resolve_loss(loss)
     if score.infimum is None:
         raise ValueError(
-            f"{score!r} has no lowest entropy, so its mean loss bounds nothing: use 'brier', "
+            f"{score!r} has no lowest entropy, so its mean loss is not a bound: use 'brier', "
             "'log', 'spherical' or a ProperScore that declares its infimum."
         )
     problem = check_problem(
@@ -515,8 +515,8 @@ def root_brier_score(
 
     The root of the mean squared distance to the label, halved for K = 2 before the root as in
     scikit-learn (G22 sums both columns: their binary value is :math:`\sqrt 2` times ours). At
-    least the root of the Brier calibration error, and nearly constant in the sample size, where
-    binned errors are not.
+    least the root of the Brier calibration error, and nearly constant in the sample size, unlike
+    binned errors.
 
     Parameters
     ----------
@@ -664,6 +664,6 @@ def refuse_infinite(refinement: np.ndarray) -> None:
     if infinite:
         raise ValueError(
             f"The smoother gives probability 0 to the label of {infinite} held-out samples, so "
-            "its own log loss is infinite and nothing can be compared with it: use the default "
+            "its own log loss is infinite and no comparison is possible: use the default "
             "smoother, method='direct' or loss='brier'."
         )

@@ -49,8 +49,8 @@ def simplex_calibration_error(
     r"""Expected calibration error of all classes at once, over bins of the simplex (W19, eq. 3).
 
     :math:`\sum_b p_b\, d(\bar y_b, \bar s_b)`: the mean distance between the class frequencies and
-    the mean forecast of each bin, where bins are cells of the simplex. It sees every class, not
-    only the predicted one, and its cells run empty quickly as classes are added: with many
+    the mean forecast of each bin, where bins are cells of the simplex. It depends on every class,
+    not only the predicted one. Most cells become empty as the number of classes grows: with many
     cells it is far above zero for calibrated forecasts too. :func:`kernel_calibration_error` has
     neither bins nor that bias.
 
@@ -71,8 +71,8 @@ def simplex_calibration_error(
         coordinate (data-dependent bins of W19); "uniform" cuts every coordinate into ten.
         Other numbers by `UniformBins`, `QuantileBins`, `LevelSets`.
     sample_weight : array-like of shape (n_samples,), optional
-        Weights. They move no cells; where cells do not depend on the data, such as "uniform",
-        whole numbers mean repetition.
+        Weights. They do not affect the cells; if the cells do not depend on the data, as for
+        "uniform", whole numbers mean repetition.
     labels : array-like of shape (n_classes,), optional
         The class of each column.
     pos_label : optional
