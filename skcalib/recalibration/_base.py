@@ -51,7 +51,7 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
     classes_ : array of shape (n_classes,)
         Classes, in the order of the columns.
     injective_ : bool
-        Whether different forecasts stay different. Then no sharpness is lost, and the improvement
+        Whether different forecasts remain different. Then no sharpness is lost, and the improvement
         of a proper score is the improvement of its calibration error (G22).
     preserves_argmax_ : bool
         Whether the predicted class of every forecast is kept.
@@ -71,8 +71,8 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples,) or (n_samples, n_classes)
-            Probabilities of held-out samples, or logits with ``input="logits"``. One column is
-            that of the positive class, or of the class that its name names.
+            Probabilities of held-out samples, or logits with ``input="logits"``. A single column is
+            that of the positive class, or of the class in its name.
         y : array-like of shape (n_samples,)
             Labels.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -96,7 +96,7 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
             )
         labels = check_y(y, name="y")
         if np.asarray(y).ndim == 2:
-            column_or_1d(y, warn=True)  # a column is taken, with scikit-learn's warning
+            column_or_1d(y, warn=True)  # accepts a column, with scikit-learn's warning
         y = labels
         raw = check_features(X, name="X", n_samples=len(y))
         self.classes_ = self._check_columns(X, raw, y)
@@ -187,7 +187,7 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         input_features : ignored
-            For the convention.
+            Not used, present for API consistency.
 
         Returns
         -------
@@ -217,7 +217,7 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
             raise ValueError(f"input must be 'proba' or 'logits', got {self.input!r}.")
 
     def _check_columns(self, X, raw, y):
-        """The class of each column; refuse features and logits where probabilities are expected."""
+        """The class of each column; raises if X has features or logits instead of probabilities."""
         if self.input == "proba" and (raw.min() < 0 or raw.max() > 1 + HALF_TOLERANCE):
             value = raw.min() if raw.min() < 0 else raw.max()
             raise ValueError(
@@ -239,7 +239,7 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         if None in classes.tolist():  # the column is named, but the other class is not
             only = np.asarray(y).tolist()[0]
             raise ValueError(
-                f"y holds the single class {only!r}, so the other class of X is unknown: pass "
+                f"y has only the class {only!r}, so the other class of X is unknown: pass "
                 f"labels=[other, {only!r}]."
             )
         return classes
@@ -262,7 +262,7 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         """Learn what `_read` needs from validated values."""
 
     def _read(self, values):
-        """What the map takes: probabilities, unless a subclass takes logits."""
+        """Input of the map: probabilities, unless a subclass uses logits."""
         return softmax_of(values) if self.input == "logits" else values
 
     def _as_proba(self, forecast):
@@ -314,7 +314,7 @@ class IdentityRecalibrator(Recalibrator):
     Parameters
     ----------
     input : {"proba", "logits"}, default="proba"
-        What X holds; logits go through the softmax.
+        What X contains; logits are passed through the softmax.
     loss : {"log", "brier", "spherical"} or ProperScore, default="log"
         What ``loss_before_`` and ``loss_after_`` are measured in.
     labels : array-like of shape (n_classes,), default=None
@@ -349,8 +349,8 @@ class LabelFrequency(Recalibrator):
     """Predicts the label frequencies given the predicted class (G22, appendix E.1).
 
     Every forecast with the same predicted class is mapped to the class frequencies among those
-    samples. The map is calibrated and keeps the accuracy where the prediction is the most frequent
-    label, but loses all other sharpness. It shows why injective maps are preferable.
+    samples. The map is calibrated and keeps the accuracy if the prediction is the most frequent
+    label, but loses all other sharpness. It illustrates why injective maps are preferable.
 
     Parameters
     ----------
@@ -405,11 +405,11 @@ class LabelFrequency(Recalibrator):
 
 
 def require_recalibrator(recalibrator):
-    """Refuse objects without `fit` or `predict_proba`."""
+    """Raise for objects without `fit` or `predict_proba`."""
     fits = hasattr(recalibrator, "fit") and hasattr(recalibrator, "predict_proba")
     if not fits or isinstance(recalibrator, type):
         raise ValueError(
-            f"recalibrator must have fit(P, y) and predict_proba(P), but {recalibrator!r} has not: "
+            f"recalibrator must have fit(P, y) and predict_proba(P), unlike {recalibrator!r}: "
             "pass 'auto', an object such as TemperatureScaling(), or a Pipeline that ends in one "
             "(IdentityRecalibrator() where it would end in 'passthrough')."
         )
@@ -469,7 +469,7 @@ def warn_without_weight(estimator, other):
     """Warn if an estimator and all of its steps take no weights."""
     if not weight_params(estimator, np.ones(1)):
         warnings.warn(
-            f"{type(estimator).__name__} takes no sample_weight: the weights count for the {other} "
+            f"{type(estimator).__name__} takes no sample_weight: the weights affect the {other} "
             "only.",
             UserWarning,
             stacklevel=4,  # the caller of the method that calls this
@@ -490,7 +490,7 @@ def recalibrated_proba(recalibrator, proba, classes):
     if response.shape != (len(proba), len(known)):
         raise ValueError(
             f"{name} has shape {response.shape}, but {len(proba)} samples of {len(known)} classes "
-            "were asked for."
+            "were expected."
         )
     return align_columns(response, known, classes)
 
@@ -504,8 +504,8 @@ def align_columns(proba, known, classes):
     if extra:
         raise ValueError(
             f"The fitted model predicts the class {extra[0]!r}, which y lacks (it holds "
-            f"{np.asarray(classes).tolist()}): it was not fitted to this y. If it knew its classes "
-            "before, wrap the whole of it in sklearn.frozen.FrozenEstimator."
+            f"{np.asarray(classes).tolist()}): it was not fitted to this y. If it was fitted "
+            "before, wrap the whole model in sklearn.frozen.FrozenEstimator."
         )
     aligned = np.zeros((len(proba), len(classes)))
     aligned[:, [position[label] for label in np.asarray(known).tolist()]] = proba

@@ -31,13 +31,13 @@ class CalibrationImprovement:
     Attributes
     ----------
     estimate : float
-        Mean loss before minus mean loss after; positive where the map helps.
+        Mean loss before minus mean loss after; positive if the map helps.
     low, high : float
         Confidence interval.
     standard_error : float
-        Of the estimate.
+        Standard error of the estimate.
     pvalue : float
-        Two-sided, of no improvement.
+        Two-sided p-value of no improvement.
     loss_before, loss_after : float
         The two mean losses.
     injective : bool or None
@@ -87,7 +87,7 @@ def calibration_improvement(
         \bigl[E\,H(E[Y|g(s)]) - E\,H(E[Y|s])\bigr] ,
 
     and the second bracket is never negative: a map can lose information but not add any. It is zero
-    where g is *injective*, because then g(s) has all information in s. So the improvement of the
+    if g is *injective*, because then g(s) has all information in s. So the improvement of the
     proper score **is** the improvement of the calibration error for an injective map, without any
     estimate of a calibration error; for every other map it is a lower bound of it.
 
@@ -105,7 +105,7 @@ def calibration_improvement(
     confidence_level : float, default=0.95
         Level of the interval.
     injective : bool, default=None
-        Whether different forecasts stay different. None asks the recalibrator.
+        Whether different forecasts remain different. None uses the recalibrator's declaration.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights.
     labels : array-like of shape (n_classes,), default=None
@@ -125,8 +125,8 @@ def calibration_improvement(
     Raises
     ------
     ValueError
-        For invalid input, for fewer than four samples, and where infinite losses before meet
-        infinite losses after, whose difference means nothing.
+        For invalid input, for fewer than four samples, and if there are infinite losses both before
+        and after, whose difference is undefined.
 
     Warns
     -----
@@ -136,13 +136,13 @@ def calibration_improvement(
 
     See Also
     --------
-    RecalibratedClassifierCV : Trains the map, and can choose it by itself.
-    proper_calibration_error : What is left to gain.
+    RecalibratedClassifierCV : Trains the map, and can choose it automatically.
+    proper_calibration_error : The remaining possible gain.
 
     Notes
     -----
     The interval accounts for the sampling of the held-out data, not for the training of the map.
-    Held-out means held out: on the data that the map was fitted to, the estimate is optimistic.
+    On the data that the map was fitted to, the estimate is optimistic.
 
     Examples
     --------
@@ -219,7 +219,7 @@ def _difference(before, after):
         raise ValueError(
             f"The losses are infinite for {np.sum(gained)} samples before and {np.sum(lost)} "
             "after, because labels of probability 0 occurred, and inf - inf is no number: use "
-            "loss='brier', or probabilities that exclude nothing."
+            "loss='brier', or probabilities that are all positive."
         )
     return before - after
 

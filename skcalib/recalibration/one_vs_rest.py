@@ -59,7 +59,7 @@ class OneVsRestRecalibrator(Recalibrator):
         answers = Parallel(prefer="threads")(delayed(one)(f) for one, f in maps)
         p = np.clip(np.stack(answers, axis=1), 0.0, 1.0)
         total = p.sum(axis=1, keepdims=True)
-        # Where every class gets probability 0, the forecast is unchanged.
+        # If every class gets probability 0, the forecast is unchanged.
         return np.where(total > 0, p / np.where(total > 0, total, 1.0), forecast)
 
     def _fit_one(self, forecast, target, weight):
@@ -75,8 +75,8 @@ class OneVsRestRecalibrator(Recalibrator):
 class BinaryLinkRecalibrator(OneVsRestRecalibrator):
     """Base class: a `BinaryMap` of the logit from ``_link()``, fitted under the loss.
 
-    Where the labels are separable, or all the same, the best parameters are infinite. The map is
-    then shrunk towards the identity with the weight of a hundredth of a sample, with a
+    If the labels are separable, or all the same, the best parameters are infinite. The map is then
+    shrunk towards the identity with the weight of a hundredth of a sample, with a
     `ConvergenceWarning` unless it is the map of a class without labels among several classes.
     """
 
@@ -171,8 +171,9 @@ def _weakly_determined(link, theta, logits, weight):
 class PlattScaling(BinaryLinkRecalibrator):
     r"""Platt scaling on logits: :math:`\sigma(a\, logit(s) + b)`, for each class against the rest.
 
-    Of the *logit*: Platt's map of the probability itself fits worse on most tasks. For two classes
-    injective where a is not 0; a bias b moves the threshold, so the predicted class may change.
+    It uses the *logit*: Platt's map of the probability itself fits worse on most tasks. For two
+    classes it is injective if a is not 0. A bias b moves the threshold, so the predicted class may
+    change.
 
     Parameters
     ----------
@@ -292,8 +293,8 @@ class BetaCalibration(BinaryLinkRecalibrator):
 class QuadraticScaling(BinaryLinkRecalibrator):
     r"""Quadratic scaling: :math:`\sigma(a\, l^2 + b\, l + c)` of the logit l, class by class.
 
-    One parameter more than `PlattScaling`, for curves that bend. A parabola turns somewhere, so
-    the map is not injective unless a = 0.
+    One parameter more than `PlattScaling`, for curved maps. A parabola is not monotone, so the map
+    is not injective unless a = 0.
 
     Parameters
     ----------
@@ -371,8 +372,8 @@ class IsotonicRecalibrator(SmootherRecalibrator):
     its ends are often exactly 0 or 1, which costs an infinite log loss when they are wrong.
     ``centered=True`` puts each level at the mean probability of its cell and interpolates
     (centered isotonic regression). ``strict=True`` also blends in a small share of the identity,
-    which makes the map strictly increasing, injective for two classes, and never certain unless
-    the forecast is.
+    which makes the map strictly increasing, injective for two classes, and never exactly 0 or 1
+    unless the forecast is.
 
     Parameters
     ----------

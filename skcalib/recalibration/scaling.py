@@ -262,7 +262,7 @@ class MatrixScaling(LinkRecalibrator):
     r"""Matrix scaling: :math:`softmax(W \log s + b)`, with shrinkage towards temperature scaling.
 
     Written as :math:`W = \beta I + M`; the entries of M and b are shrunk towards zero, in units of
-    what they do to a logit, those off the diagonal ten times as much. Without shrinkage the
+    their effect on a logit, those off the diagonal ten times as strongly. Without shrinkage the
     :math:`K^2` parameters overfit badly. The order of the classes may change; injective where
     :math:`W^{-1} 1` exists and has one sign.
 
@@ -386,8 +386,8 @@ class DiagonalOrderPreserving(LinkRecalibrator):
     r"""Diagonal intra order-preserving map (DIAG; Rahimi and others 2020): one g for every logit.
 
     :math:`softmax(g(\log s_1), \dots, g(\log s_K))` with one increasing function g, the integral of
-    a positive function. The fit starts at the optimal temperature and never ends above its training
-    loss. Injective; keeps the order of the classes, always.
+    a positive function. The fit starts at the optimal temperature, and its training loss is never
+    larger. Injective; always keeps the order of the classes.
 
     Parameters
     ----------
@@ -401,14 +401,14 @@ class DiagonalOrderPreserving(LinkRecalibrator):
         g' is the exponential of a small network, or a step function between quantiles of the
         logits, whose fit is convex under the log loss.
     shrinkage : float or "auto", default=1.0
-        Strength, in samples, of the pull of the network's parameters towards temperature scaling.
-        "auto" chooses it by cross-validation, as for `VectorScaling`.
+        Strength, in samples, of the shrinkage of the network's parameters towards temperature
+        scaling. "auto" chooses it by cross-validation, as for `VectorScaling`.
     max_iter : int, default=1000
         Maximum number of iterations.
     tol : float, default=1e-5
         Stop where no component of the gradient is larger.
     random_state : int, default=0
-        Draws the first layers of the network.
+        Seed of the first layers of the network.
 
     Attributes
     ----------
@@ -425,7 +425,7 @@ class DiagonalOrderPreserving(LinkRecalibrator):
     True
     """
 
-    _rounding = 1e-9  # slow progress at the end of a fit does not help out of sample
+    _rounding = 1e-9  # slow progress at the end of a fit has no benefit out of sample
 
     def __init__(
         self,
