@@ -296,7 +296,7 @@ def _evaluate_draw(estimator, X, y, rows, selection, *, classes, bins, response_
     train = rows[np.arange(len(rows)), selection]
     if len(np.unique(y[train])) < 2:
         raise ValueError(
-            f"A training half of {len(train)} rows holds the single class "
+            f"A training half of {len(train)} rows has only the class "
             f"{y[train].tolist()[0]!r}: use more pairs (n_pairs=), or more data of the rare class."
         )
     model = fit_rows(estimator, X, y, train, None)
