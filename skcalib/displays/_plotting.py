@@ -34,7 +34,7 @@ LINES = ("-", (0, (5, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (2, 1)), (0, (7, 1, 1, 1
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _CURVE = "skcalib curve"  # group id of the lines of a display, with its number
 _SCORES = "skcalib scores"  # label by which the histogram of an earlier display is found
-_NARROW = 3.0 # inches; narrower axes have smaller letters
+_NARROW = 3.0  # inches; narrower axes have smaller letters
 _SPIKE = 12  # times the median bin: a taller histogram has a square-root scale
 _FEW = 40  # a curve with at most this many points has markers
 
@@ -51,9 +51,7 @@ def panel_axes(ax, n_panels):
     axes = [ax] if isinstance(ax, Axes) else list(np.ravel(np.array(ax, dtype=object)))
     if len(axes) != n_panels or not all(isinstance(one, Axes) for one in axes):
         needed = "a matplotlib Axes" if n_panels == 1 else f"an array of {n_panels} Axes"
-        raise ValueError(
-            f"ax must be {needed}, one for each panel, or None for a new figure."
-        )
+        raise ValueError(f"ax must be {needed}, one for each panel, or None for a new figure.")
     return axes
 
 
@@ -209,7 +207,7 @@ def event_text(event):
 
 def scale_panels(axes, scores, weights, scale):
     """One scale for all panels of a display, chosen from all their scores."""
-    scores = np.concatenate(scores) if scores else np.array([0.0, 0.5, 1.0]) # not crowded
+    scores = np.concatenate(scores) if scores else np.array([0.0, 0.5, 1.0])  # not crowded
     weight = np.concatenate(weights) if weights else None
     for ax in axes:
         set_probability_scale(ax, scores, weight, scale)
@@ -253,7 +251,7 @@ def draw_panel(ax, curves, *, event, label, band, styles, ref_line, histogram):
 REFERENCE = "Perfectly calibrated"  # the diagonal
 SHARED = "skcalib shared legend"  # of several panels
 _CORNERS = ("upper left", "lower right", "center right", "center left", "upper right", "lower left")
-_NARROW_AXES = 4.0 # inches; narrower axes have smaller letters
+_NARROW_AXES = 4.0  # inches; narrower axes have smaller letters
 _CLEAR = 4  # points between a legend and a curve
 _INCH = 72  # points
 
