@@ -1,8 +1,8 @@
-"""skcalib: can you trust the probabilities of your classifier?
+"""skcalib: evaluate and improve the calibration of classifiers.
 
-Functions, estimators, recalibrators, displays and the report stand here. What they are built from
-is public in modules: scores, smoothers, kernels, notions and links. A module is imported when one
-of its names is asked for.
+This module exports functions, estimators, recalibrators, displays and the report. Their building
+blocks are public in submodules: scores, smoothers, kernels, notions and links. A submodule is
+imported when one of its names is accessed.
 """
 
 import re
@@ -48,7 +48,7 @@ _SUBMODULES = (
     "theory",
     "tower",
 )
-#: Modules whose public names are looked for at the root.
+#: Modules whose public names users may look for at the root.
 _BLOCKS = (
     "scores",
     "smoothers",
@@ -75,7 +75,7 @@ _BRIER = (
     "score_decomposition(y_true, y_proba)"
 )
 
-#: Names that people look for, and what to use.
+#: Common names from elsewhere, and what to use instead.
 GUESSES = {
     "ece": _ECE,
     "expected_calibration_error": _ECE,
@@ -94,7 +94,7 @@ GUESSES = {
 
 
 def __getattr__(name):
-    """Import what is asked for; names that people look for elsewhere get advice."""
+    """Import the requested name; names known from elsewhere raise an error with advice."""
     if name in _HOME:
         found = getattr(import_module(f"skcalib.{_HOME[name]}"), name)
         globals()[name] = found

@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"skcalib: which command? Try: skcalib report {arguments[0]}", file=sys.stderr)
         return 2
     options = _parser().parse_args(arguments)
-    # At a terminal the stages are shown; they never mix with the report itself.
+    # In a terminal the stages are shown, on standard error and not in the report.
     verbose = sys.stderr.isatty() or getattr(options, "verbose", False)
     try:
         with redirect_stdout(sys.stderr):
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _is_predictions(argument):
-    """Whether somebody left out the command before a file."""
+    """Whether the command before a file is missing."""
     if argument.startswith("-") or argument == "report":
         return False
     return Path(argument).suffix.lower() in SUFFIXES or Path(argument).is_file()
@@ -71,7 +71,7 @@ def _report(options, verbose):
 def _parser():
     parser = argparse.ArgumentParser(
         prog="skcalib",
-        description="Can the probabilities of a classifier be trusted? Without a command: the "
+        description="Evaluate the calibration of a classifier. Without a command: the "
         "report of a random forest on scikit-learn's digits, on held-out images.",
     )
     parser.add_argument("--version", action="version", version=f"skcalib {__version__}")
@@ -83,8 +83,8 @@ def _parser():
         help="report on files of labels and probabilities",
         description="Report on held-out predictions in a file: .npz (y_true or ground_truth, "
         "y_proba or predictions, optionally X), .csv or .parquet (a column of labels, and one "
-        "column for each class or a single one, named by the class: p_churn). Several files, one "
-        "for each model and of the same samples, are compared.",
+        "column for each class or a single one, named after the class: p_churn). Several files, "
+        "one for each model on the same samples, are compared.",
     )
     report.add_argument("files", type=Path, nargs="+", metavar="file", help="predictions")
     _add_output(report)
@@ -92,13 +92,13 @@ def _parser():
     report.add_argument(
         "--event",
         metavar="NAME",
-        help="the class, of two, whose probability is reported; default: the class that a single "
+        help="the class, of two, whose probability is evaluated; default: the class that a single "
         "column names, or the class of the last column",
     )
     report.add_argument(
         "--normalize",
         action="store_true",
-        help="divide each row of probabilities by its sum, for rounded ones",
+        help="divide each row of rounded probabilities by its sum",
     )
     report.add_argument(
         "--name",
@@ -117,7 +117,7 @@ def _parser():
     report.add_argument(
         "--verbose",
         action="store_true",
-        help="print the stages and their times on standard error; the default at a terminal",
+        help="print the stages and their times on standard error; the default in a terminal",
     )
     return parser
 
@@ -133,7 +133,7 @@ def _add_output(parser):
     parser.add_argument(
         "--details",
         action="store_true",
-        help="print all of the report; by default its first screen only",
+        help="print the full report; by default only its first screen",
     )
 
 
@@ -179,12 +179,12 @@ def _report_of_files(options, verbose):
 
 
 def _is_rounded(proba):
-    """Whether rows sum to 1 but for rounding."""
+    """Whether rows sum to 1 up to rounding."""
     return proba.ndim == 2 and np.abs(proba.sum(axis=1) - 1).max() <= ROUNDING
 
 
 def _normalize(proba, name):
-    """Rows that sum to 1 but for rounding; others are no probabilities."""
+    """Normalize rows that sum to 1 up to rounding; raise for other rows."""
     totals = proba.sum(axis=1, keepdims=True)
     off = totals[np.abs(totals - 1) > ROUNDING]
     if len(off):

@@ -67,7 +67,7 @@ def resolve_method(method, score):
     if method == "cross" and not score.separable:
         raise ValueError(
             f"method='cross' needs a score that is a fixed quadratic form, such as 'brier'; "
-            f"{score!r} is none: use method='risk'."
+            f"{score!r} is not: use method='risk'."
         )
     return method
 

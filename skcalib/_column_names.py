@@ -1,8 +1,8 @@
-"""Which class does the name of a column of probabilities name?
+"""Identify the class that the name of a column of probabilities refers to.
 
 ``p_churn``, ``churn``, ``Proba.Churn``, ``P(Y=churn)`` and ``churn_score`` name the class *churn*:
 the class, in any letter case, beside words for a probability. ``p``, ``score`` and ``y_pred_proba``
-name no class. A name with two readings is ambiguous, and is never guessed.
+name no class. A name with two readings is ambiguous; the class is never guessed.
 """
 
 import re
@@ -23,13 +23,13 @@ _NEGATIONS = frozenset(
 )
 _NUMBERED = PROBABILITY | {"class", "label"}
 _KNOWN = PROBABILITY | FORECAST | POSITIVE | _LINKS
-#: Labels of these pairs have a positive class that nobody needs to name.
+#: Pairs of labels with an obvious positive class.
 _PLAIN = (("0", "1"), ("-1", "1"), ("false", "true"))
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What the name of a single column says, against two classes or more.
+    """Interpretation of the name of a single column, given two classes or more.
 
     ``kind`` is "class" (with its ``place``), "generic" (words for a probability only), "unknown"
     (some other word), "ambiguous" (two readings) or "negated" (the complement of something).
@@ -98,7 +98,7 @@ def read_name(name, classes, default=None):
 
 
 def _matches(name, classes):
-    """Spans of the classes in a name, without those inside of a longer one."""
+    """Spans of the classes in a name, without those inside a longer one."""
     found = []
     for place, label in enumerate(classes):
         for form in forms(label):
@@ -130,7 +130,7 @@ def _inside(span, other):
 
 
 def _is_whole(name, start, end):
-    """Whether a piece of a name stands alone: no letters of a word, no digits of a number."""
+    """Whether a piece of a name is a whole word or number, not a part of one."""
     piece = name[start:end]
     before, after = name[start - 1 : start], name[end : end + 1]
     if not any(map(str.isalnum, piece)):  # classes such as "+": between other separators only
@@ -162,7 +162,7 @@ def _only_words(name, span):
 
 
 def _is_weak(name, span):
-    """Whether what names a class may be something else: a running number, a word such as "p"."""
+    """Whether the name of a class may mean something else: a running number, a word such as "p"."""
     piece = _words(name[slice(*span)])
     rest = [*_words(name[: span[0]]), *_words(name[span[1] :])]
     if piece and all(word.isdigit() for word in piece):

@@ -22,8 +22,8 @@ def record_text(interval):
 def nonnegative_text(interval):
     """As `record_text`, for a quantity that cannot be negative, such as a squared error.
 
-    The interval is truncated at zero. An estimate below zero is printed as "none detected (upper
-    limit x)": x is the upper end of the interval around an estimate of zero, or its own if that is
+    The interval is cut at zero. An estimate below zero is printed as "none detected (upper limit
+    x)": x is the upper end of the interval around an estimate of zero, or its own if that is
     larger, so that noise below zero does not make the limit too small. Without an interval the text
     is the estimate alone.
     """
@@ -40,7 +40,7 @@ def nonnegative_text(interval):
 
 
 def _limit_of_noise(interval):
-    """Upper limit where a nonnegative quantity is estimated below zero, see `nonnegative_text`."""
+    """Upper limit if a nonnegative quantity is estimated below zero, see `nonnegative_text`."""
     return max(interval.high, interval.high - interval.estimate)
 
 

@@ -7,10 +7,10 @@ from sklearn.utils.parallel import Parallel, delayed
 
 
 def run_each(function, tasks, **options):
-    """The list of ``function(*task)``, in parallel as joblib's context and `options` say.
+    """The list of ``function(*task)``, in parallel according to joblib's context and `options`.
 
-    A single task runs where it is: sent to a worker, its own loops would run there one after the
-    other, because what is nested gets one job.
+    A single task runs in the calling process. In a worker its own loops would run sequentially,
+    because nested loops get one job.
     """
     tasks = iter(tasks)
     first = list(islice(tasks, 2))
@@ -20,18 +20,18 @@ def run_each(function, tasks, **options):
 
 
 def draw_each(draw, n_draws, rng, *, n_jobs=None):
-    """Array of ``draw(own)`` for generators of their own, the same for any number of jobs."""
+    """Array of ``draw(own)``, each with its own generator, the same for any number of jobs."""
     seeds = rng.randint(np.iinfo(np.int32).max, size=n_draws)
     run = Parallel(n_jobs=n_jobs)
     return np.array(run(delayed(draw)(np.random.RandomState(seed)) for seed in seeds))
 
 
 def out_of_fold(predict, folds, n_samples, *, n_jobs=None):
-    """Out-of-fold predictions (n, ...), and which samples some fold tests (n,).
+    """Out-of-fold predictions (n, ...), and a mask (n,) of the samples in a test fold.
 
-    ``predict(train, test)`` learns from the rows `train` and returns predictions of the rows
-    `test`. Predictions of a sample that several folds test are averaged; they are 0 where none
-    does.
+    ``predict(train, test)`` learns from the rows `train` and returns predictions for the rows
+    `test`. Predictions of a sample in several test folds are averaged; they are 0 for samples in
+    none.
     """
     run = Parallel(n_jobs=n_jobs)
     parts = run(delayed(predict)(train, test) for train, test in folds)

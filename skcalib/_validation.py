@@ -37,7 +37,7 @@ def check_y(y_true, *, name="y_true"):
         if not np.isfinite(y).all():
             raise ValueError(f"{name} contains NaN or infinity: remove these rows first.")
         if np.any(y != np.floor(y)):
-            raise ValueError(f"{name} holds continuous values: class labels are expected.")
+            raise ValueError(f"{name} contains continuous values: class labels are expected.")
     return y
 
 
@@ -86,7 +86,7 @@ def check_classes(y, n_columns, *, labels=None, pos_label=None, name="y_proba"):
     if pos_label is not None:
         classes = put_positive_last(classes, pos_label, reorder=n_columns == 1)
     if len(classes) != max(n_columns, 2):
-        holds = "y_true holds" if labels is None else "labels lists"
+        holds = "y_true has" if labels is None else "labels lists"
         columns = "one column (the positive class)" if n_columns == 1 else f"{n_columns} columns"
         raise ValueError(
             f"{holds} {len(classes)} classes but {name} has {columns}: pass labels= with the class "
@@ -96,7 +96,7 @@ def check_classes(y, n_columns, *, labels=None, pos_label=None, name="y_proba"):
 
 
 def _complete_single_class(classes, pos_label, name):
-    """Both classes where y_true holds one, from `pos_label` or from 0/1 coding."""
+    """Both classes if y_true has only one, from `pos_label` or from 0/1 coding."""
     if pos_label is not None:
         other = None if classes[0] == pos_label else pos_label
         return np.array([classes[0], other], dtype=object)
@@ -106,7 +106,7 @@ def _complete_single_class(classes, pos_label, name):
     if classes.dtype.kind in "iufO" and isinstance(only, (int, float)) and only in (-1, 0, 1):
         return np.array([-1, 1]) if only == -1 else np.array([0, 1])
     raise ValueError(
-        f"y_true holds the single class {only!r}, so it is unknown which class {name} of shape "
+        f"y_true has only the class {only!r}, so it is unknown which class {name} of shape "
         "(n,) is the probability of: pass labels=[negative, positive] or pos_label=."
     )
 
@@ -115,8 +115,8 @@ def put_positive_last(classes, pos_label, *, reorder):
     """Two classes; with ``reorder``, `pos_label`, which must be one of them, comes last."""
     if len(classes) > 2:
         raise ValueError(
-            f"pos_label is for binary problems, but there are {len(classes)} classes: leave it "
-            "out; where there is a notion=, 'classwise' shows every class."
+            f"pos_label is for binary problems, but there are {len(classes)} classes: omit it; "
+            "if there is a notion= argument, 'classwise' evaluates every class."
         )
     found = [label == pos_label for label in classes]
     if not any(found):
@@ -125,7 +125,7 @@ def put_positive_last(classes, pos_label, *, reorder):
 
 
 def unique_labels(y):
-    """Sorted distinct labels; mixed types are refused."""
+    """Sorted distinct labels; raises for mixed types."""
     try:
         return np.unique(y)
     except TypeError as error:
@@ -138,7 +138,7 @@ def check_label_list(labels):
     if labels.ndim != 1 or len(labels) < 2:
         raise ValueError("labels must list at least two classes, one for each column of y_proba.")
     if len(set(labels.tolist())) != len(labels):
-        raise ValueError(f"labels holds a class twice: {listed(labels)}.")
+        raise ValueError(f"labels has a class twice: {listed(labels)}.")
     return labels
 
 
@@ -172,8 +172,8 @@ def draw_codes(levels, rng):
 # --- Forecasts and weights ------------------------------------------------------------------------
 
 
-# Deviation of the sum of a row from one that rounding explains: a float32 softmax over a thousand
-# classes, or probabilities written with six decimals; and the same for half precision.
+# Largest deviation of a row sum from one that rounding can cause: for a float32 softmax over a
+# thousand classes, or probabilities written with six decimals; and for half precision.
 ROW_SUM_TOLERANCE = 1e-5
 HALF_TOLERANCE = 10 * float(np.finfo(np.float16).eps)
 
@@ -220,7 +220,7 @@ def _check_float_array(values, name):
 
 
 def refuse_sparse(values, name):
-    """Refuse sparse matrices, which are not converted."""
+    """Raise for sparse matrices, which are not converted."""
     if issparse(values):
         raise ValueError(f"{name} is sparse: pass a dense array, for example {name}.toarray().")
 
@@ -231,7 +231,7 @@ def check_finite(array, name):
         raise ValueError(f"{name} is empty: at least one sample is needed.")
     if not np.isfinite(array).all():
         what = "NaN" if np.isnan(array).any() else "infinity"
-        raise ValueError(f"{name} contains {what}: remove or repair these rows first.")
+        raise ValueError(f"{name} contains {what}: remove or correct these rows first.")
 
 
 def _check_simplex(array, name):
@@ -251,7 +251,7 @@ def _check_simplex(array, name):
         raise ValueError(
             f"Each row of {name} must sum to 1 (within {tolerance:g}), but row {row} sums to "
             f"{p[row].sum():.6g}. Pass one probability per class in each row; divide by the row "
-            "sum first if that is what you mean."
+            "sum first if that is intended."
         )
     return p
 
@@ -307,7 +307,7 @@ def check_weight(sample_weight, n_samples):
     if not np.isfinite(weight).all() or weight.min() < 0:
         raise ValueError("sample_weight must be finite and not negative.")
     if weight.max() <= 0:
-        raise ValueError("sample_weight sums to zero: at least one sample must count.")
+        raise ValueError("sample_weight sums to zero: at least one weight must be positive.")
     return weight
 
 
@@ -406,5 +406,5 @@ def to_numpy(values, *, name):
         about = ", ".join(str(getattr(values, key, "?")) for key in ("dtype", "device"))
         raise ValueError(
             f"{name} is a {kind} ({about}) that NumPy cannot read: copy it to the CPU, for example "
-            f"by {name}.cpu(), and turn bfloat16 into float32 before the softmax."
+            f"with {name}.cpu(), and convert bfloat16 to float32 before the softmax."
         ) from error

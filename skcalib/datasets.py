@@ -65,9 +65,9 @@ def make_tempered_simplex(
     Bunch
         ``y`` (n,), ``y_proba`` (n, K), ``posterior`` (n, K) and ``truth``. For K = 2 the truth
         holds, for "brier" and "log", the calibration error under the name of the loss, and
-        ``refinement_...`` and ``uncertainty_...``, by quadrature. For K > 2 it holds what is
-        known: zeros if the forecasts are calibrated; else it is empty, and the mean divergence of
-        `posterior` from `y_proba` is the truth given the forecasts.
+        ``refinement_...`` and ``uncertainty_...``, by quadrature. For K > 2 it holds zeros if the
+        forecasts are calibrated; else it is empty, and the truth given the forecasts is the mean
+        divergence of `posterior` from `y_proba`.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def make_tempered_simplex(
     label_temperature = check_real(label_temperature, "label_temperature", *within)
     score_temperature = check_real(score_temperature, "score_temperature", *within)
     rng = check_random_state(random_state)
-    # Logarithms of exponentials stay exact where a Dirichlet draw would underflow.
+    # Logarithms of exponential draws are exact where a Dirichlet draw would underflow.
     log_u = np.log(rng.standard_exponential((n_samples, n_classes)))
     log_posterior = log_softmax(log_u / label_temperature, axis=1)
     y_proba = np.exp(log_softmax(log_posterior / score_temperature, axis=1))
@@ -107,7 +107,7 @@ def _tempered_truth(label_temperature, score_temperature):
     for name, score in (("brier", Brier()), ("log", LogLoss())):
 
         def calibration(u, score=score):
-            if isinstance(score, LogLoss):  # finite where the forecast underflows to 0
+            if isinstance(score, LogLoss):  # finite if the forecast underflows to 0
                 z = logit(u) / label_temperature
                 return logit_divergence(z / score_temperature, z)
             q = pair(u, label_temperature)
@@ -117,7 +117,7 @@ def _tempered_truth(label_temperature, score_temperature):
             return score.entropy(pair(u, label_temperature))
 
         # Symmetric in u and 1 - u: half of the interval avoids rounding near 1. `full_output`
-        # suppresses the warning where the tolerance is not reached.
+        # suppresses the warning if the tolerance is not reached.
         integrate = partial(quad, a=0, b=0.5, epsabs=1e-13, epsrel=1e-12, full_output=1)
         truth[name] = 0.0 if score_temperature == 1 else 2 * integrate(calibration)[0]
         truth[f"refinement_{name}"] = 2 * integrate(refinement)[0]
@@ -144,7 +144,7 @@ def make_grouping_problem(
 ) -> Bunch:
     r"""A calibrated classifier whose forecasts differ from E[Y|X] (L23, figure 4).
 
-    :math:`X \sim N(0, \Sigma)` with 5.5 on the diagonal of :math:`\Sigma` and 4.5 beside it,
+    :math:`X \sim N(0, \Sigma)` with 5.5 on the diagonal of :math:`\Sigma` and 4.5 off the diagonal,
     :math:`S = \sigma(x_1 + x_2)` and
     :math:`Q = E[Y|X] = S + a\, \psi(t) \min(S, 1 - S)` with :math:`t = (x_1 - x_2) / \sqrt 2`,
     a link :math:`\psi` and the `heterogeneity` a. As :math:`\psi` is odd and t is independent of S,
@@ -339,7 +339,7 @@ def make_logistic_scores(
     Bunch
         ``X`` (n, 1), ``y`` (n,), ``y_proba`` (n, 2), ``posterior`` (n, 2), and ``truth``: "tce",
         the true calibration error E|E[Y|f] - f|, "brier", "log", and "lipschitz", the Lipschitz
-        constant of E[Y|f = z] as a function of z, which the bounds of F24 ask for.
+        constant of E[Y|f = z] as a function of z, which the bounds of F24 require.
 
     Examples
     --------
@@ -351,7 +351,7 @@ def make_logistic_scores(
     n_samples, _ = check_sizes(n_samples)
     intercept, slope = check_real(intercept, "intercept"), check_real(slope, "slope")
     if slope == 0:
-        raise ValueError("slope must not be 0: all forecasts would be the same.")
+        raise ValueError("slope must not be 0: all forecasts would be equal.")
     rng = check_random_state(random_state)
     y = rng.randint(2, size=n_samples)
     x = rng.standard_normal(n_samples) + 1 - 2 * y

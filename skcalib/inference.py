@@ -1,6 +1,7 @@
 """Intervals of means, rates, ratios and the concordance, p-values of draws, and records of tests.
 
-Weights are importance weights. Where a law needs a number of samples, it gets the effective one.
+Weights are importance weights. Distributions that depend on the number of samples use the effective
+number.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def mean_interval(
     confidence_level : float, default=0.95
         Level of the two-sided interval.
     estimate : float, optional
-        Centre of the interval where it is not the mean of `values`, whose spread it then borrows.
+        Centre of the interval if it is not the mean of `values`, which then only gives the spread.
 
     Returns
     -------
@@ -110,8 +111,7 @@ def first_within_one_standard_error(
 ) -> tuple[int, int, list[MeanInterval]]:
     """The one-standard-error rule: the simplest candidate that may be the best.
 
-    The error is that of the paired difference, so that candidates which nearly agree are
-    distinguished.
+    The error is that of the paired difference, so that similar candidates are distinguished.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def clopper_pearson(
     tail = (1 - confidence_level) / 2
     hits = np.clip(mean, 0, 1) * size
     misses = size - hits
-    # Next to no hit counts as none: the limit is 0 there, and the beta quantile would underflow.
+    # Almost no events count as none: the limit is 0 there, and the beta quantile would underflow.
     some_hits, some_misses = hits > 1e-4, misses > 1e-4
     low = beta.ppf(tail, np.where(some_hits, hits, 1), misses + 1)
     high = beta.ppf(1 - tail, hits + 1, np.where(some_misses, misses, 1))
@@ -212,12 +212,12 @@ def observed_expected_ratio(
 
     .. math:: O / E = \sum_i w_i y_i \, / \sum_i w_i p_i
 
-    above 1 where events are more frequent than predicted. The forecasts are held fixed, and the
-    labels are independent with any probabilities, whose mean is what the interval is about: it is
+    above 1 where events are more frequent than predicted. The forecasts are fixed, and the labels
+    are independent with arbitrary probabilities, whose mean is the target of the interval: it is
     the Clopper-Pearson interval of the mean label divided by the mean forecast. The number of
-    events varies most where all probabilities are equal (Hoeffding), so that the interval holds
-    the ratio at least as often as its level says. With weights the mean label has the effective
-    size :math:`(\sum w)^2 / \sum w^2`, and the interval is an approximation.
+    events varies most if all probabilities are equal (Hoeffding), so the coverage of the interval
+    is at least its level. With weights the mean label has the effective size :math:`(\sum w)^2 /
+    \sum w^2`, and the interval is an approximation.
 
     Parameters
     ----------
@@ -233,14 +233,13 @@ def observed_expected_ratio(
     Returns
     -------
     MeanInterval
-        From 0 to 1 / (mean forecast), without a unit; finite also for no event or nothing but
-        events. The standard error is the length of the interval over that of a standard normal
-        one.
+        From 0 to 1 / (mean forecast), without a unit; finite also if there are no events or only
+        events. The standard error is the length of the interval over that of a standard normal one.
 
     Raises
     ------
     ValueError
-        If every forecast is 0, or so small that the ratio is no floating-point number.
+        If every forecast is 0, or so small that the ratio is not a floating-point number.
 
     References
     ----------
@@ -310,11 +309,11 @@ def concordance_interval(
     r"""Concordance (area under the ROC curve) of a score, with an interval.
 
     The probability that an event has a higher score than a non-event, ties counted one half. The
-    standard error is DeLong's: with the share :math:`V_i` of the other class that a sample is
-    ranked rightly against, the squared standard errors of the means of V over the events and over
-    the others add up. The interval is normal on the logit scale. Where the classes are separated,
-    or one has a single effective sample, there is no such error, and the interval is Newcombe's
-    score interval (his method 5), which needs no variance.
+    standard error is DeLong's: with the share :math:`V_i` of the other class against which a sample
+    is ranked correctly, the squared standard errors of the means of V over the events and over the
+    others add up. The interval is normal on the logit scale. If the classes are separated, or one
+    has a single effective sample, there is no such error, and the interval is Newcombe's score
+    interval (his method 5), which needs no variance.
 
     Parameters
     ----------
@@ -361,7 +360,7 @@ def concordance_interval(
     area = min(max(float(roc_auc_score(event, score, sample_weight=weight)), 0.0), 1.0)
     _, place = np.unique(score, return_inverse=True)
     ranked = [_ranked_above(place[own], place[~own], weight[~own]) for own in (event, ~event)]
-    ranked[1] = 1 - ranked[1]  # a non-event is right where it is below
+    ranked[1] = 1 - ranked[1]  # a non-event is ranked correctly if it is below
     errors = [
         mean_interval(values, weight[own]).standard_error
         for values, own in zip(ranked, (event, ~event), strict=True)
@@ -377,7 +376,7 @@ def concordance_interval(
 
 
 def _ranked_above(own, others, weight):
-    """Share of the weight of the others below each of one's own places, ties counted half."""
+    """Share of the weight of `others` below each value of `own`, ties counted half."""
     at = np.bincount(others, weight, max(own.max(), others.max()) + 1)
     return ((np.cumsum(at) - at / 2) / weight.sum())[own]
 
@@ -424,7 +423,7 @@ def _of_limits(estimate, low, high, confidence_level):
 def at_least(drawn: ArrayLike, observed: float) -> np.ndarray:
     """Which drawn statistics are as large as the observed one.
 
-    Equal sums in another order differ by roundings: what is equal but for these is equal.
+    Sums in another order differ by rounding errors; such differences count as ties.
     """
     rounding = 1e-14 + 1e-9 * abs(observed) if np.isfinite(observed) else 0.0
     return np.asarray(drawn) >= observed - rounding
@@ -448,7 +447,7 @@ def bonferroni(pvalues: np.ndarray | Sequence[float]) -> float:
     return float(np.minimum(1.0, len(pvalues) * np.min(pvalues)))
 
 
-# --- What a calibration test returns: a small record that is questioned later ---------------------
+# --- The result of a calibration test -------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -462,9 +461,9 @@ class CalibrationTest:
     pvalue : float
         Probability, under the null, of a statistic at least as extreme. Never negative.
     estimate : float
-        The calibration error that the test is about, in its own units.
+        The calibration error behind the test, in its own units.
     method : str
-        How the law of the statistic was found.
+        How the null distribution was computed.
 
     Examples
     --------

@@ -33,9 +33,9 @@ SUFFIXES = (".npz", ".csv", ".parquet")
 class Predictions:
     """Content of a file of predictions.
 
-    ``labels`` has the class of each column, or the negative and the positive class of
-    probabilities of shape (n,); None where the file does not name them. ``features`` are None where
-    there are none, and ``event`` is the requested class.
+    ``labels`` has the class of each column, or the negative and the positive class of probabilities
+    of shape (n,); None if the file does not name them. ``features`` is None if there are none, and
+    ``event`` is the requested class.
     """
 
     y_true: np.ndarray
@@ -69,29 +69,28 @@ def read_predictions(
     path : str or path-like
         ``.npz`` with the labels as ``y_true`` or ``ground_truth``, the probabilities as
         ``y_proba`` or ``predictions``, and optionally ``labels``, the class of each column, and
-        ``X``, the features. Without ``labels``, whole-number labels are column numbers. ``.csv``
-        or ``.parquet`` with a column of labels and one column per class, named by the class, as
-        it is or with a prefix or suffix that all of them share, in any letter case. A single
-        column is the probability of the class that it names: ``churn``, ``p_churn``,
-        ``churn_proba``, ``P(churn)``. A single column that names no class, such as ``p`` or
-        ``y_proba``, is the probability of the `event`, which need not be given where labels are
-        0/1, -1/1 or False/True. A first column without a name that counts the rows from 0, as
-        pandas writes it, is left out.
+        ``X``, the features. Without ``labels``, whole-number labels are column numbers. ``.csv`` or
+        ``.parquet`` with a column of labels and one column per class, named after the class,
+        possibly with a common prefix or suffix, in any letter case. A single column is the
+        probability of the class that it names: ``churn``, ``p_churn``, ``churn_proba``,
+        ``P(churn)``. A single column that names no class, such as ``p`` or ``y_proba``, is the
+        probability of the `event`, which need not be given if labels are 0/1, -1/1 or False/True. A
+        first column without a name that numbers the rows from 0, as written by pandas, is ignored.
     label_column : str, optional
         Name of the column of labels; by default the first of y_true, ground_truth, label, target
         and y that the table has, in any letter case.
     event : str, optional
-        The class that is the event, of two; a single column that names the other class is turned.
+        The class that is the event, of two; a single column for the other class is converted.
 
     Returns
     -------
     Predictions
-        Content of the file. Probabilities are not validated further.
+        Content of the file. Probabilities are not validated.
 
     Raises
     ------
     ValueError
-        If the file cannot be read as such.
+        If the file cannot be read in this format.
 
     Examples
     --------
@@ -131,7 +130,7 @@ def _with_event(name, predictions, event):
     if classes is None:
         classes = np.unique(predictions.y_true)
     classes = classes.tolist()
-    if len(classes) == 1:  # the other class does not occur
+    if len(classes) == 1:  # the other class is missing
         other = [0, 1] if classes[0] in (0, 1) else [-1, 1] if classes[0] == -1 else [event]
         classes = [*classes, *(one for one in other if one != classes[0])]
     return replace(predictions, event=classes[find_event(name, event, classes)])
@@ -171,7 +170,7 @@ def _read_array(archive, name, path):
         if "allow_pickle" not in str(error):
             raise
         raise _ObjectsError(
-            f"{path.name} holds Python objects in its array {name!r}, which are never opened, "
+            f"{path.name} has Python objects in its array {name!r}, which are never loaded, "
             "since that can run code: save numbers or strings, for example "
             "np.asarray(values, dtype=str)."
         ) from None
@@ -235,18 +234,18 @@ def read_table(
     """Columns of the table `name` -> labels, probabilities, class of each column, event.
 
     A single column of probabilities is returned with shape (n,), as the probability of the last
-    class, which is the event where one is given. For several columns the event is the class itself.
+    class, which is the event if one is given. For several columns the event is the class itself.
     """
     for column in header:
         if column and header.count(column) > 1:
-            raise ValueError(f"{name} has two columns of the name {column!r}: rename one of them.")
+            raise ValueError(f"{name} has two columns named {column!r}: rename one of them.")
     header, columns = _without_index(header, columns)
     place = _place_of_labels(name, header, label_column)
     label_column = header[place]
     y_true = _labels(name, label_column, columns[place])
     names = [column for k, column in enumerate(header) if k != place]
     if not names:
-        raise ValueError(f"{name} has no column of probabilities beside {label_column!r}.")
+        raise ValueError(f"{name} has no column of probabilities besides {label_column!r}.")
     numbers = [
         _numbers(name, label_column, column, columns[k])
         for k, column in enumerate(header)
@@ -301,7 +300,7 @@ def _place_of_labels(name, header, label_column):
 
 
 def _labels(name, column, values):
-    """Labels as text, or as whole numbers where all of them are."""
+    """Labels as text, or as whole numbers if all of them are whole numbers."""
     values = np.asarray(values)
     if values.dtype.kind in "Of" and any(v is None or bool(v != v) for v in values.tolist()):
         raise ValueError(
@@ -354,7 +353,7 @@ def _single(name, column, y_true, proba, label_column, event):
     place = _class_of_single(name, column, classes, label_column, wanted)
     if wanted is not None and wanted != place:
         place = wanted
-        if proba.min() >= 0 and proba.max() <= 1:  # other values are refused later, unchanged
+        if proba.min() >= 0 and proba.max() <= 1:  # other values raise an error later
             proba = 1 - proba
     labels = np.array([classes[1 - place], classes[place]])
     return y_true, proba, labels, None if wanted is None else labels[1]
@@ -379,7 +378,7 @@ def _both(name, column, observed, event):
     if read_name(column, [only]).kind == "class":
         return [f"not {only}", only] if isinstance(only, str) else [f"not {only}", str(only)]
     raise ValueError(
-        f"{name} has the single label {str(only)!r}, and its column of probabilities, {column!r}, "
+        f"{name} has only the label {str(only)!r}, and its column of probabilities, {column!r}, "
         "is not named after it: name the other class with --event."
     )
 
@@ -427,7 +426,7 @@ _WHAT_TO_KEEP = (
 
 
 def _several(name, names, y_true, proba, event):
-    """Columns are classes: those of the labels, and classes that do not occur."""
+    """Columns are classes: those of the labels, and classes without samples."""
     observed = np.unique(y_true).tolist()
     reading = match_names(names, observed) or _one_by_one(name, names, observed)
     extra = [k for k, place in enumerate(reading) if isinstance(place, str)]
@@ -479,7 +478,7 @@ def _one_by_one(name, names, observed):
 
 
 def _check_extra(name, names, observed, proba, extra):
-    """Refuse additional columns unless they can be probabilities of classes that do not occur."""
+    """Raise for additional columns unless they can be probabilities of classes without samples."""
     outside = [k for k in extra if proba[:, k].min() < 0 or proba[:, k].max() > 1]
     if outside:
         raise ValueError(

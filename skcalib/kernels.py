@@ -31,16 +31,16 @@ __all__ = [
 class Kernel:
     r"""Base class of positive semi-definite kernels on the simplex.
 
-    A scalar kernel implements `__call__` and `bound`, and `for_data` if it has something to learn
-    from forecasts. Kernels are immutable. They are combined by ``2 * k``, ``k1 + k2`` and
+    A scalar kernel implements `__call__` and `bound`, and `for_data` if it has parameters that
+    depend on forecasts. Kernels are immutable. They are combined by ``2 * k``, ``k1 + k2`` and
     ``k1 * k2``, which are kernels again.
 
-    In a kernel calibration error (W19) a kernel has matrices as values: a scalar kernel k stands
-    for k times the identity, and :class:`~skcalib.kernels.MatrixKernel` for other matrices.
+    In a kernel calibration error (W19) a kernel is matrix-valued: a scalar kernel k means k times
+    the identity, and :class:`~skcalib.kernels.MatrixKernel` for other matrices.
 
     See Also
     --------
-    skcalib.testing.check_kernel : The laws that every kernel obeys.
+    skcalib.testing.check_kernel : Checks the laws of kernels.
 
     Examples
     --------
@@ -69,7 +69,7 @@ class Kernel:
         Returns
         -------
         ndarray of shape (...)
-            The kernel of each point with its partner.
+            The kernel of each pair of points.
         """
         x, y = np.broadcast_arrays(x, y)
         rows = zip(x.reshape(-1, 1, x.shape[-1]), y.reshape(-1, 1, y.shape[-1]), strict=True)
@@ -96,7 +96,7 @@ class Kernel:
         Returns
         -------
         Kernel
-            A new kernel, or this one if it has nothing to learn.
+            A new kernel, or this one if it has no such parameters.
         """
         return self
 
@@ -225,8 +225,8 @@ class MatrixKernel(Kernel):
     r"""A scalar kernel times a fixed positive semi-definite matrix, :math:`k(s, s') M`.
 
     The matrix weights the residuals of different classes: :math:`h = k(s, s')\, r^\top M r'`
-    (W19). The identity, the default, counts all alike; a diagonal matrix weights classes,
-    :math:`v v^\top` measures one contrast v only.
+    (W19). The identity, the default, weights all classes equally; a diagonal matrix weights
+    classes, :math:`v v^\top` measures one contrast v only.
 
     Parameters
     ----------
@@ -301,7 +301,7 @@ def _check_matrix(matrix):
 
 #: Rules for the bandwidth, and whether each includes the distances of points from themselves.
 RULES = {"median": True, "median_pairs": False}
-# exp is ten times slower where its result is subnormal; the values are negligible.
+# exp is ten times slower if its result is subnormal; such values are negligible.
 _LOWEST = -700.0
 _STEEPEST = 1e300  # bound of 1 / bandwidth or of its square, which may overflow
 
@@ -332,12 +332,12 @@ def median_distance(
     -------
     float
         The median, positive. If more than half of the distances are 0, the median of the
-        others, and 1 if all forecasts are equal, where any bandwidth does.
+        others, and 1 if all forecasts are equal, where any bandwidth gives the same result.
 
     Raises
     ------
     ValueError
-        For forecasts that are no matrix of finite numbers, and unknown metrics and rules.
+        For forecasts that are not a matrix of finite numbers, and unknown metrics and rules.
 
     Examples
     --------
@@ -381,7 +381,7 @@ def _any_order(forecast):
 
 
 def _check_name(value, table, name):
-    """Refuse a value that is not a key of the table."""
+    """Raise for a value that is not a key of the table."""
     if not (isinstance(value, str) and value in table):
         raise ValueError(f"{name} must be one of {', '.join(map(repr, table))}, got {value!r}.")
 
@@ -445,7 +445,7 @@ class DistanceKernel(Kernel):
         return np.exp(values, out=values)
 
     def _check_columns(self, n_columns):
-        """Refuse where the function is not positive semi-definite."""
+        """Raise if the function is not positive semi-definite."""
 
     def _slope(self):
         raise NotImplementedError
@@ -496,8 +496,8 @@ class GaussianKernel(DistanceKernel):
     bandwidth : float or {"median", "median_pairs"}, default="median"
         The bandwidth :math:`\nu`, as for :class:`~skcalib.kernels.LaplacianKernel`.
     metric : {"euclidean", "total_variation"}, default="euclidean"
-        The distance. With total variation this is no positive semi-definite function for more
-        than two classes, and is refused there.
+        The distance. Total variation is allowed for two classes only, as the kernel is not positive
+        semi-definite for more.
     max_samples : int or None, default=2000
         Number of forecasts that a rule uses; None for all.
 

@@ -51,11 +51,11 @@ class Notion:
     Attributes
     ----------
     reduce : {"mean", "sum"}
-        How errors of several problems become one number.
+        How errors of several problems are combined into one number.
 
     See Also
     --------
-    skcalib.testing.check_notion : The laws that every notion obeys.
+    skcalib.testing.check_notion : Checks the laws of notions.
     """
 
     reduce = "mean"
@@ -137,7 +137,7 @@ class Classwise(Notion):
 
 
 class TopLabel(Notion):
-    """The confidence against being right: one problem of two columns (wrong, right).
+    """The confidence against correctness: one problem of two columns (wrong, right).
 
     The predicted class is the first one of largest probability.
 
@@ -308,7 +308,7 @@ _TABLE = 1 << 16  # range of integer labels up to which they are counted, not so
 
 @dataclass(frozen=True)
 class Events:
-    """Forecasts (n, columns), the column of each label, and a notion that turns them into scores.
+    """Forecasts (n, columns), the column of each label, and a notion that maps them to scores.
 
     ``weight`` is None for equal weights, and otherwise divided by ``scale``, a power of two, so
     that squares of weights neither overflow nor vanish.
@@ -454,7 +454,7 @@ def _scores(notion, forecast, hit):
     score = np.stack([s[:, 1] for s, _ in pairs], axis=1)
     event = np.stack([e[:, 1] for _, e in pairs], axis=1)
     if not np.all((event == 0) | (event == 1)):
-        raise ValueError(f"{notion!r} turns labels into numbers other than 0 and 1.")
+        raise ValueError(f"{notion!r} maps labels to numbers other than 0 and 1.")
     return score, event == 1
 
 

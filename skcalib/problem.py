@@ -76,8 +76,8 @@ def check_problem(
     """Arguments of a public function -> `Problem`.
 
     A `Problem` in place of the labels is returned as it is: it is validated already, and the other
-    arguments are ignored. `remedy` is the argument that messages recommend: "labels" where there is
-    no `pos_label`.
+    arguments are ignored. `remedy` is the argument that messages recommend: "labels" if there is no
+    `pos_label`.
     """
     if isinstance(y_true, Problem):
         return y_true
@@ -204,7 +204,7 @@ def _unclear(what, classes, name, remedy):
 
 
 def _name_of_single(y_proba):
-    """The name of a Series or of the only column of a frame; None where there is none.
+    """The name of a Series or of the only column of a frame, or None.
 
     Default names of libraries are ignored: the column numbers of a pandas frame, ``column_0`` of
     polars. The number of a Series is kept as a whole number: it may be one of several columns.
@@ -228,7 +228,7 @@ def _text_of(name):
 
 
 def _check_order(y_proba, classes, name, *, remedy="labels"):
-    """Refuse a data frame whose columns are named after the classes in another order."""
+    """Raise if the columns of a data frame are named after the classes in another order."""
     columns = list(getattr(y_proba, "columns", ()))
     expected = classes.tolist()
     if len(columns) != len(expected) or columns == expected:

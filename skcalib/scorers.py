@@ -1,4 +1,4 @@
-"""Scorers: errors that plug into scikit-learn's searches and cross-validation."""
+"""Scorers: errors for scikit-learn's searches and cross-validation."""
 
 from __future__ import annotations
 
@@ -31,9 +31,8 @@ if TYPE_CHECKING:
 class Scorer:
     """Base class: ``scorer(estimator, X, y, *, sample_weight=None)``, higher is better.
 
-    Takes part in metadata routing, is asked for weights by searches where routing is off, and can
-    be pickled. Subclasses implement ``_value(estimator, X, y, sample_weight)``, an error or a
-    score.
+    Supports metadata routing, accepts weights from searches if routing is disabled, and can be
+    pickled. Subclasses implement ``_value(estimator, X, y, sample_weight)``, an error or a score.
     """
 
     greater_is_better = False
@@ -70,7 +69,7 @@ class Scorer:
             The scorer itself.
         """
         self._sample_weight = sample_weight
-        self.get_metadata_routing()  # refuses what is no request
+        self.get_metadata_routing()  # raises for invalid requests
         return self
 
     def get_metadata_routing(self) -> MetadataRequest:
@@ -86,17 +85,17 @@ class Scorer:
         return request
 
     def _accept_sample_weight(self):
-        """Asked by scikit-learn's searches where metadata routing is off."""
+        """Used by scikit-learn's searches if metadata routing is disabled."""
         return True
 
 
 class ProbaScorer(Scorer):
-    r"""Scorer of a metric of probabilities that reads the classes of the fitted classifier.
+    r"""Scorer of a metric of probabilities that uses the classes of the fitted classifier.
 
-    What ``make_scorer(metric, response_method="predict_proba")`` does, and two things it cannot:
-    it knows the columns from ``estimator.classes_``, so a fold whose labels lack a class, string
-    labels and both binary and multiclass problems just work; and a label that was never seen in
-    training counts as one of probability 0.
+    Like ``make_scorer(metric, response_method="predict_proba")``, with two additions. It takes the
+    classes of the columns from ``estimator.classes_``, so it supports string labels, binary and
+    multiclass problems, and folds without a class. A label that is missing in the training data
+    counts as one of probability 0.
 
     Parameters
     ----------
@@ -153,8 +152,8 @@ class GroupingScorer(Scorer):
     Parameters
     ----------
     **kwargs
-        Arguments of :class:`~skcalib.GroupingLossEstimator`. The seed is 0 and there is no
-        permutation test unless you say otherwise.
+        Arguments of :class:`~skcalib.GroupingLossEstimator`. By default the seed is 0 and there is
+        no permutation test.
 
     Examples
     --------
@@ -208,11 +207,11 @@ _SCORERS = {
 def get_scorer(name: str) -> Scorer:
     """Scorer by its name, a fresh copy.
 
-    scikit-learn has no register for names of other packages, so pass the object:
-    ``GridSearchCV(..., scoring=skcalib.get_scorer("neg_brier_calibration_error"))``. A
-    calibration error alone as the target of a search favours uninformative models (a constant
-    forecast of the base rate is calibrated): search by a proper score such as "neg_log_loss" or
-    "neg_brier_score", and watch the calibration error beside it.
+    scikit-learn has no registry for scorers of other packages, so pass the object:
+    ``GridSearchCV(..., scoring=skcalib.get_scorer("neg_brier_calibration_error"))``. A calibration
+    error alone as the target of a search favours uninformative models (a constant forecast of the
+    base rate is calibrated). Search by a proper score such as "neg_log_loss" or "neg_brier_score",
+    and monitor the calibration error as well.
 
     Parameters
     ----------
@@ -278,8 +277,8 @@ def get_scorer_names() -> list[str]:
 def get_scorers(names: Sequence[str]) -> dict[str, Callable[..., float]]:
     """Several scorers by their names, as a dict that is a multimetric ``scoring``.
 
-    For the place where scikit-learn takes a list of names: it looks names up in a register of its
-    own, and refuses those of other packages. Its names and ours may be mixed.
+    Use it where scikit-learn accepts a list of names: scikit-learn looks names up in its own
+    registry, which does not contain those of other packages. Names of both may be mixed.
 
     Parameters
     ----------
@@ -294,7 +293,7 @@ def get_scorers(names: Sequence[str]) -> dict[str, Callable[..., float]]:
     Raises
     ------
     ValueError
-        For a name that neither knows, or that stands there twice.
+        For an unknown or repeated name.
 
     Examples
     --------

@@ -41,7 +41,7 @@ __all__ = [
 class Divergence:
     """A distance between a target and a forecast; the base of every score.
 
-    A distance that is no proper score, such as `TotalVariation`, implements `divergence` alone.
+    A distance that is not a proper score, such as `TotalVariation`, implements `divergence` only.
     """
 
     def divergence(self, target: np.ndarray, forecast: np.ndarray) -> np.ndarray:
@@ -63,7 +63,7 @@ class TotalVariation(Divergence):
     r"""Total variation, half of the L1 distance: :math:`\frac12 \sum_k |q_k - s_k|`, in [0, 1].
 
     For K = 2 it is :math:`|q_1 - s_1|`, the distance of the expected calibration error. It is a
-    distance and no proper score.
+    distance and not a proper score.
 
     Examples
     --------
@@ -116,18 +116,18 @@ class ProperScore(Divergence):
     Attributes
     ----------
     infimum : float or None
-        Lowest entropy over the domain; the loss of a perfect forecast. None where there is none,
-        and then no upper bound of the calibration error exists.
+        Lowest entropy over the domain; the loss of a perfect forecast. None if there is none; then
+        no upper bound of the calibration error exists.
     separable : bool
         True where the score is a fixed quadratic form, so that
         :math:`D(q, s) = c \|q - s\|^2` and ``method="cross"`` of
         :func:`~skcalib.proper_calibration_error` applies.
     domain : {"simplex", "moments"}
-        Where forecasts live: probability vectors, or the pairs (E[y], E[y^2]).
+        Domain of the forecasts: probability vectors, or the pairs (E[y], E[y^2]).
 
     See Also
     --------
-    skcalib.testing.check_score : The laws that every proper score obeys.
+    skcalib.testing.check_score : Checks the laws of proper scores.
 
     Examples
     --------
@@ -189,8 +189,8 @@ class ProperScore(Divergence):
         method with a closed form.
         """
         step = np.asarray(target) - forecast
-        # A gradient may bend strongly near zero. For a small probability that grows, the step is
-        # short relative to that probability; otherwise it is long relative to rounding.
+        # A gradient may have a strong curvature near zero. For a small probability that grows, the
+        # step is short relative to that probability; otherwise it is long relative to rounding.
         grows = (step > 0) & (forecast > 0) & (self.domain == "simplex")
         own = np.where(grows, 1e-3 * forecast / np.where(grows, step, 1.0), np.inf)
         short = np.clip(own.min(axis=-1, keepdims=True), np.finfo(np.float64).tiny, 1e-4)

@@ -1,6 +1,6 @@
 """Binned errors of forecasts that arrive in chunks or are stored on several machines.
 
-`IncrementalReliability` is the public class. `RunningSums` are the compensated sums that it keeps.
+`IncrementalReliability` is the public class. `RunningSums` holds its compensated sums.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
 
 class IncrementalReliability(BaseEstimator):
-    r"""Binned errors and reliability bins of a stream: `partial_fit` by chunks, `merge` of parts.
+    r"""Binned errors and reliability bins of a stream, by `partial_fit` and `merge`.
 
     Stores no samples, only the sums for each bin from which :func:`calibration_error` and
     :func:`reliability_bins` are computed. The results are those of these functions on all
     samples at once, up to rounding errors within chunks of less than 1e-15. Sums over chunks are
-    compensated: the number of chunks, their order and the way of merging rarely change a sum, and
+    compensated: the number of chunks, their order and the order of merging rarely change a sum, and
     never by more than its last bit.
 
     Bins must be known before the first sample: of equal width, or with given edges. Edges of equal
@@ -74,9 +74,9 @@ class IncrementalReliability(BaseEstimator):
 
     Notes
     -----
-    Cost: O(m K) for a chunk of m samples. Memory: ten numbers for each bin and problem, whatever
-    the number of samples. The sums over a chunk are plain float64 sums of at most 2^16 terms at a
-    time. It is a metric, so its arguments come in the order of metrics, (y_true, y_proba).
+    Cost: O(m K) for a chunk of m samples. Memory: ten numbers for each bin and problem, for any
+    number of samples. The sums over a chunk are plain float64 sums of at most 2^16 terms at a time.
+    As for all metrics, the order of arguments is (y_true, y_proba).
 
     Examples
     --------
@@ -138,7 +138,7 @@ class IncrementalReliability(BaseEstimator):
         y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
             Probability of the positive class, or of each class.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights, on one scale for all chunks; samples of a chunk without weights have 1 each.
+            Weights, on one scale for all chunks; samples of a chunk without weights have weight 1.
 
         Returns
         -------
@@ -149,7 +149,7 @@ class IncrementalReliability(BaseEstimator):
         ------
         ValueError
             For invalid input, an empty chunk, a chunk whose weights sum to zero, and parameters
-            that were changed since the first chunk. Previous chunks are kept.
+            changed since the first chunk. Previous chunks are kept.
         """
         chunk = self._read(self._plan(), y_true, y_proba, sample_weight)
         return self._become(total(self._seen(), chunk))
@@ -160,7 +160,7 @@ class IncrementalReliability(BaseEstimator):
         Parameters
         ----------
         other : IncrementalReliability
-            With the same labels, edges and notion. An empty one adds nothing.
+            An object with the same labels, edges and notion. An empty one adds nothing.
 
         Returns
         -------
@@ -255,7 +255,7 @@ class IncrementalReliability(BaseEstimator):
         return RunningSums(plan, events.n_samples, events.scale, high, np.zeros_like(high))
 
     def _seen(self):
-        """Sums over all samples so far, or None; refuse changed parameters."""
+        """Sums over all samples so far, or None; raises for changed parameters."""
         if hasattr(self, "_sums"):
             self._sums.plan.refuse_other(self._plan())
             return self._sums
@@ -293,8 +293,8 @@ class Plan:
         for name, same in alike.items():
             if not same:
                 raise ValueError(
-                    f"Samples that were seen with different {name} cannot be added up: use the "
-                    "same parameters for all chunks and parts, or begin again with fit."
+                    f"Samples with different {name} cannot be combined: use the "
+                    "same parameters for all chunks and parts, or start again with fit."
                 )
 
 

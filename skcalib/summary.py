@@ -1,4 +1,4 @@
-"""One record of how well a risk model is calibrated, as `val.prob` in R prints it."""
+"""Summary of the calibration of a risk model, like that of `val.prob` in R."""
 
 from __future__ import annotations
 
@@ -57,15 +57,15 @@ ROWS = {
 }
 LINES = ("in_the_large", "intercept", "slope")
 CURVE = ("ici", "e50", "e90", "emax", "brier_calibration_error")
-NO_SPREAD = "Every sample has the same loss, so there is no spread to judge it by."
-ONE_CLASS = "All labels are of one class: the interval does not allow for labels of the other one."
+NO_SPREAD = "Every sample has the same loss, so its spread cannot be estimated."
+ONE_CLASS = "All labels are of one class: the interval does not allow for labels of the other."
 
 
 @dataclass(frozen=True)
 class CalibrationSummary:
-    """Result of :func:`~skcalib.calibration_summary`: what a paper on a risk model reports.
+    """Result of :func:`~skcalib.calibration_summary`: the numbers reported for a risk model.
 
-    A quantity that does not exist for the data is None, and `notes` says why.
+    A quantity that does not exist for the data is None, and `notes` gives the reason.
 
     Attributes
     ----------
@@ -84,23 +84,24 @@ class CalibrationSummary:
     in_the_large : MeanInterval or None
         Calibration in the large, in units of the logit; below 0 the predictions are too high.
     intercept, slope : MeanInterval or None
-        Of the logistic recalibration; a slope below 1 means that predictions are too extreme.
+        Coefficients of the logistic recalibration; a slope below 1 means that predictions are too
+        extreme.
     ici, e50, e90, emax : float or None
         Mean, median, 90th percentile and maximum of the distance to a smooth calibration curve, in
         units of probability. They have no interval here, and are biased upward.
     brier_calibration_error : MeanInterval or None
-        The Brier score that a perfect recalibration would save, in squared units. The estimate may
-        be below zero, the interval is not.
+        The reduction of the Brier score by a perfect recalibration, in squared units. The estimate
+        may be below zero, the interval is not.
     brier : MeanInterval
         Mean squared error of the probability of the event, in [0, 1].
     brier_skill : MeanInterval or None
         Scaled Brier score, at most 1; 0 for a forecast that is always the frequency of the event.
     log_loss : MeanInterval
-        Mean log loss in nats; infinite where an event had the probability 0.
+        Mean log loss in nats; infinite if an event had probability 0.
     auc : MeanInterval or None
         Concordance in [0, 1].
     notes : dict
-        For the name of a quantity the sentence that says why it is missing, or what limits it.
+        For the name of a quantity, the reason why it is missing, or its limitation.
 
     Examples
     --------
@@ -141,7 +142,7 @@ class CalibrationSummary:
         pandas.DataFrame
             Index: the name of the field. Columns: ``quantity`` (a name to print), ``estimate``,
             ``low``, ``high``, ``perfect`` (the value of a perfect forecast) and ``explanation``.
-            Numbers that do not exist are missing values, and the explanation says why.
+            Numbers that do not exist are missing values, and the explanation gives the reason.
         """
         import pandas as pd
 
@@ -219,10 +220,10 @@ def calibration_summary(
       :math:`1 - B / (\bar y (1 - \bar y))`, also called index of prediction accuracy, the log loss,
       and the concordance, which is the area under the ROC curve.
 
-    The levels of calibration are those of Van Calster et al. [1]_, the choice of numbers is that of
-    Steyerberg [3]_ and of ``val.prob`` in the R package rms and ``val.prob.ci.2`` in
-    CalibrationCurves. Their curve is loess or a spline, in sample; here it is the default
-    smoother, out of fold, so that ICI, E50, E90 and Emax differ.
+    The levels of calibration are those of Van Calster et al. [1]_; the choice of numbers follows
+    Steyerberg [3]_, ``val.prob`` in the R package rms and ``val.prob.ci.2`` in CalibrationCurves.
+    Their curve is loess or a spline, in sample; here it is the default smoother, out of fold, so
+    that ICI, E50, E90 and Emax differ.
 
     Parameters
     ----------
@@ -245,7 +246,8 @@ def calibration_summary(
     -------
     CalibrationSummary
         Record with one field per quantity, `to_frame` and a table when printed. A quantity that
-        does not exist, such as the slope of separated data, is None, and ``notes`` says why.
+        does not exist, such as the slope of separated data, is None, and ``notes`` gives the
+        reason.
 
     Raises
     ------
@@ -254,16 +256,16 @@ def calibration_summary(
 
     See Also
     --------
-    CalibrationReport : A page for people, with figures and advice.
-    calibration_error_interval : Intervals of any error, also of the ICI.
+    CalibrationReport : A report with figures and advice.
+    calibration_error_interval : Intervals for any error, including the ICI.
 
     Notes
     -----
     Intervals: exact (Clopper-Pearson at the effective size) for the observed frequency and O/E,
     given the forecasts; Student's with the sandwich covariance for intercept and slope; Student's
     for means of losses; by the delta method for the scaled Brier score; DeLong's on the logit
-    scale, or Newcombe's, for the concordance. They are about new samples from the same population,
-    for the model as it is. Cost: one smoothing, O(n log n).
+    scale, or Newcombe's, for the concordance. They refer to new samples from the same population,
+    for the fixed model. Cost: one smoothing, O(n log n).
 
     References
     ----------
@@ -302,7 +304,7 @@ def calibration_summary(
     given, notes = (weight, confidence_level), {}
 
     def attempt(names, make, *arguments, **options):
-        """The quantity, or None for each name and the sentence of the refusal in the notes."""
+        """The quantity, or None for each name with the error message in the notes."""
         try:
             return make(*arguments, **options)
         except ValueError as error:
@@ -369,7 +371,7 @@ def _losses(problem, level, notes):
     variance = rate * (1 - rate)
     if not variance > 0:
         notes |= {name: notes.get(name, ONE_CLASS) for name in found}
-        notes["brier_skill"] = "All labels are of one class, so no forecast can save anything."
+        notes["brier_skill"] = "All labels are of one class: no forecast can improve on the mean."
         return found | {"brier_skill": None}
     # The influence of a sample on 1 - B / (rate (1 - rate)), by the delta method.
     moved = (1 - 2 * rate) * (target[:, 1] - rate)
@@ -377,7 +379,7 @@ def _losses(problem, level, notes):
         influence = (moved * loss / variance - (brier - loss)) / variance
     skill = 1 - loss / variance
     if not np.isfinite([skill, *influence]).all():
-        notes["brier_skill"] = "Next to all of the weight is on one class."
+        notes["brier_skill"] = "Nearly all of the weight is on one class."
         return found | {"brier_skill": None}
     interval = mean_interval(influence, weight, level, estimate=skill)
     return found | {"brier_skill": _inside(interval, -np.inf, 1.0)}
@@ -398,6 +400,6 @@ def _mean_loss(name, losses, highest, problem, level, notes):
 
 
 def _inside(found, low, high):
-    """An interval cut at the values that are possible."""
+    """An interval cut at the limits of the possible values."""
     limits = max(found.low, low), min(found.high, high)
     return MeanInterval(found.estimate, *limits, found.standard_error)

@@ -6,7 +6,7 @@ forecast S_B, from fine to coarse::
     Y -- Q = E[Y|X] -- C = E[Y|S] ----------- C_B = E[Y|S_B] -- E[Y]
                  \____ R = E[Y|S_B, region] ____/
 
-nearly every number of the field is the mean divergence between two of these points. Along nested
+Nearly every quantity of the field is the mean divergence between two of these points. Along nested
 partitions the divergences of a proper score add exactly, in sample (Pythagoras).
 """
 

@@ -190,7 +190,7 @@ def test_half_precision(torch, multiclass):
     assert calibration_error(y, torch.tensor(half)) == calibration_error(y, half)
     with pytest.raises(ValueError, match=r"y_proba is a torch.Tensor \(torch.bfloat16, cpu\) that"):
         calibration_error(y, torch.tensor(proba).to(torch.bfloat16))
-    with pytest.raises(ValueError, match="turn bfloat16 into float32 before the softmax"):
+    with pytest.raises(ValueError, match="convert bfloat16 to float32 before the softmax"):
         root_brier_score(y, proba, sample_weight=torch.ones(len(y), dtype=torch.bfloat16))
 
 
@@ -207,7 +207,7 @@ def test_other_devices_are_refused(what, library, multiclass):
         "labels": np.arange(3),
     }
     given[what] = xp.asarray(given[what], device=device)
-    message = rf"{what} is a {library}.* copy it to the CPU, for example by {what}.cpu\(\)"
+    message = rf"{what} is a {library}.* copy it to the CPU, for example with {what}.cpu\(\)"
     with pytest.raises(ValueError, match=message):
         calibration_error(**given)
     with pytest.raises(ValueError, match=message):

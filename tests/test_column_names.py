@@ -299,7 +299,7 @@ def test_a_single_class_and_a_name():
     assert problem.classes.tolist() == [None, "churn"]
     assert problem.target[:, 1].tolist() == [1] * 5
     assert check_problem([1] * 5, pd.Series(P, name="p_0")).classes.tolist() == [1, 0]
-    with pytest.raises(ValueError, match="single class 'stay'.*: pass labels="):
+    with pytest.raises(ValueError, match="only the class 'stay'.*: pass labels="):
         check_problem(["stay"] * 5, pd.Series(P, name="p_churn"))
 
 
@@ -336,7 +336,7 @@ def test_recalibrators_read_names_by_the_same_rule(kind):
     np.testing.assert_allclose(fitted.predict_proba(logits), RECALIBRATED, rtol=1e-9)
     with pytest.raises(ValueError, match=r"'q', which does not say .* labels=\['stay', 'churn'\]"):
         PlattScaling().fit(BY_NAME[kind]("q", P), MIXED)
-    with pytest.raises(ValueError, match=r"the single class 'churn', .* labels=\[other, 'churn'\]"):
+    with pytest.raises(ValueError, match=r"only the class 'churn', .* labels=\[other, 'churn'\]"):
         PlattScaling().fit(BY_NAME[kind]("p_churn", P), ["churn"] * 5)
 
 

@@ -176,10 +176,10 @@ def test_single_columns_of_other_labels(tmp_path):
         ("y,p;sick,0.2;well,0.5", "ill", "--event ill is not a class of p.csv: .* sick and well"),
         ("y,p;a,0.2;b,0.5;c,0.5", None, "3 labels .a, b and c., but one column .* such as 'p_a'"),
         ("y,p_a,p_b,p_c;a,0.2,0.5,0.3", "a", "--event is for two classes, but p.csv has 3"),
-        ("y,p_sick;well,0.2", None, "single label 'well'.* name the other class with --event"),
+        ("y,p_sick;well,0.2", None, "only the label 'well'.* name the other class with --event"),
         ("y,p;0,45%;1,50%", None, "column 'p' holds '45%': write 0.45 for 45 %"),
         ("y,p;0.5,0.2;1,0.5", None, "has the label '0.5' in the column 'y'"),
-        ("y,p,p;0,0.2,0.8", None, "two columns of the name 'p'"),
+        ("y,p,p;0,0.2,0.8", None, "two columns named 'p'"),
     ],
 )
 def test_single_columns_that_are_refused(tmp_path, rows, event, message):
@@ -291,7 +291,7 @@ class Trap:
 def test_pickles_are_not_opened(tmp_path):
     path = tmp_path / "p.npz"
     np.savez(path, y_true=np.array([Trap(), Trap()], dtype=object), y_proba=np.array([0.1, 0.2]))
-    with pytest.raises(ValueError, match="holds Python objects in its array 'y_true'"):
+    with pytest.raises(ValueError, match="has Python objects in its array 'y_true'"):
         read_predictions(path)
     path.write_bytes(pickle.dumps([1, 2]))
     with pytest.raises(ValueError, match=r"not a readable \.npz archive"):

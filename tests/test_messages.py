@@ -29,7 +29,7 @@ OFF = P * np.where(np.arange(40) == 7, 1.001, 1)[:, None]
 IMPOSSIBLE = np.where(np.arange(40) == np.flatnonzero(Y == 1)[0], 0.0, 0.5)
 
 # A call is a function, its positional arguments and the rest.
-DOOR = [
+INVALID_INPUT = [
     (
         ([0, 1], [[0.5, 0.5]]),
         {},
@@ -37,11 +37,11 @@ DOOR = [
     ),
     (([], []), {}, r"y_true is empty: at least one sample is needed\."),
     (([0, 1], np.empty((0, 2))), {}, r"y_proba is empty: at least one sample is needed\."),
-    ((Y, NAN), {}, r"y_proba contains NaN: remove or repair these rows first\."),
+    ((Y, NAN), {}, r"y_proba contains NaN: remove or correct these rows first\."),
     (
         (Y, np.where(P[:, 1] > 0.5, np.inf, 0)),
         {},
-        r"y_proba contains infinity: remove or repair these rows first\.",
+        r"y_proba contains infinity: remove or correct these rows first\.",
     ),
     (
         (Y, P[:, 1] - 0.5),
@@ -67,8 +67,8 @@ DOOR = [
         (Y, OFF),
         {},
         r"Each row of y_proba must sum to 1 \(within 1e-05\), but row 7 sums to 1\.001\. Pass one "
-        r"probability per class in each row; divide by the row sum first if that is what you "
-        r"mean\.",
+        r"probability per class in each row; divide by the row sum first if that is "
+        r"intended\.",
     ),
     (
         (Y, csr_array(P)),
@@ -96,11 +96,11 @@ DOOR = [
         {},
         r"y_true contains missing values \(NaN or None\): remove these rows first\.",
     ),
-    ((Y + 0.5, P), {}, r"y_true holds continuous values: class labels are expected\."),
+    ((Y + 0.5, P), {}, r"y_true contains continuous values: class labels are expected\."),
     (
         (Y3, P),
         {},
-        r"y_true holds 3 classes but y_proba has 2 columns: pass labels= with the class of each "
+        r"y_true has 3 classes but y_proba has 2 columns: pass labels= with the class of each "
         r"column of y_proba \(for a scikit-learn classifier: its classes_\)\.",
     ),
     (
@@ -109,7 +109,7 @@ DOOR = [
         r"y_true contains 1, which is none of the classes \[0, 2\]: pass labels= with the class of "
         r"each column\.",
     ),
-    ((Y, P), {"labels": [1, 1]}, r"labels holds a class twice: \[1, 1\]\."),
+    ((Y, P), {"labels": [1, 1]}, r"labels has a class twice: \[1, 1\]\."),
     (
         (Y, P),
         {"labels": [0]},
@@ -119,13 +119,13 @@ DOOR = [
     (
         (Y3, P3),
         {"pos_label": 1},
-        r"pos_label is for binary problems, but there are 3 classes: leave it out; where there is "
-        r"a notion=, 'classwise' shows every class\.",
+        r"pos_label is for binary problems, but there are 3 classes: omit it; if there is a "
+        r"notion= argument, 'classwise' evaluates every class\.",
     ),
     (
         (["x"] * 40, P[:, 1]),
         {},
-        r"y_true holds the single class 'x', so it is unknown which class y_proba of shape \(n,\) "
+        r"y_true has only the class 'x', so it is unknown which class y_proba of shape \(n,\) "
         r"is the probability of: pass labels=\[negative, positive\] or pos_label=\.",
     ),
     (
@@ -137,7 +137,7 @@ DOOR = [
     (
         (Y, P),
         {"sample_weight": np.zeros(40)},
-        r"sample_weight sums to zero: at least one sample must count\.",
+        r"sample_weight sums to zero: at least one weight must be positive\.",
     ),
     ((Y, P), {"sample_weight": "heavy"}, r"sample_weight must be an array of numbers\."),
 ]
@@ -149,13 +149,13 @@ PLAIN = [
 
 
 @pytest.mark.parametrize("recipe", PLAIN, ids=str)
-def test_the_door_says_the_same_everywhere(recipe):
-    """One door, one sentence: nothing on the way to it says something else first."""
-    for arguments, options, words in DOOR:
+def test_same_message_from_every_function(recipe):
+    """Invalid input gives one message, whatever function receives it."""
+    for arguments, options, words in INVALID_INPUT:
         if public_name(recipe.function) in BESIDE and (
-            words.startswith("y_true holds") or "pos_label" in options
+            words.startswith("y_true has") or "pos_label" in options
         ):
-            continue  # a stream is told its labels
+            continue  # a stream has explicit labels
         if recipe.accepts("labels") and not (recipe.binary and "are 3 classes" in words):
             assert_says(words, recipe, *arguments, **options)
 
@@ -215,7 +215,7 @@ FUNCTIONS = [
         {"method": "cross", "loss": "log"},
         r"method='cross' needs a score that is a fixed quadratic form, such as 'brier'; "
         r"LogLoss\(\) "
-        r"is none: use method='risk'\.",
+        r"is not: use method='risk'\.",
     ),
     (
         s.proper_calibration_error,
@@ -240,14 +240,14 @@ FUNCTIONS = [
         ([0, 0, 1, 1, 1, 0], [0.2, 0.2, 0.2, 0.8, 0.8, 0.8]),
         {"smoother": s.smoothers.LevelSets(), "loss": "log"},
         r"The smoother gives probability 0 to the label of \d held-out samples, so its "
-        r"own log loss is infinite and nothing can be compared with it: use the default smoother, "
+        r"own log loss is infinite and no comparison is possible: use the default smoother, "
         r"method='direct' or loss='brier'\.",
     ),
     (
         s.score_decomposition,
         (Y, P),
         {"method": "direct"},
-        r"method='direct' estimates the calibration error alone, and does not add up with a "
+        r"method='direct' estimates the calibration error only, and does not add up with a "
         r"refinement to the loss: use 'risk' or 'cross'\.",
     ),
     (
@@ -260,15 +260,14 @@ FUNCTIONS = [
         s.sharpness,
         (Y, P),
         {"transform": "simplex", "method": "cross"},
-        r"sharpness of a representation exists for method='risk' only: there is no forecast "
-        r"that the "
-        r"other methods could compare with\.",
+        r"sharpness of a representation needs method='risk': there is no forecast for the "
+        r"other methods\.",
     ),
     (
         s.sharpness,
         (Y, P),
         {"transform": "simplex", "notion": "top_label"},
-        r"sharpness of a representation exists for notion='canonical' only\.",
+        r"sharpness of a representation needs notion='canonical'\.",
     ),
     (
         s.proper_calibration_error,
@@ -301,7 +300,7 @@ FUNCTIONS = [
         (Y, P),
         {"debiased": True},
         r"debiased=True needs norm='l2': for 'l1' no unbiased correction is known, because the "
-        r"absolute value bends at zero\. Use norm='l2', or proper_calibration_error\.",
+        r"absolute value has a kink at zero\. Use norm='l2', or proper_calibration_error\.",
     ),
     (
         s.calibration_error,
@@ -313,7 +312,7 @@ FUNCTIONS = [
         s.calibration_error,
         (Y, P),
         {"squared": True},
-        r"squared=True leaves out the root of norm='l2'; 'l1' has none\.",
+        r"squared=True omits the root of norm='l2'; 'l1' has none\.",
     ),
     (
         s.calibration_error,
@@ -367,21 +366,21 @@ FUNCTIONS = [
         s.kernel_calibration_error,
         ONE,
         {},
-        r"statistic='unbiased' needs at least two samples that count: use 'biased'\.",
+        r"statistic='unbiased' needs at least two samples of positive weight: use 'biased'\.",
     ),
     (
         s.kernel_calibration_error,
         (Y, P),
         {"sample_weight": LAST},
-        r"sample_weight gives nearly all of the weight to one sample of every pair, and there is "
-        r"nothing to compare it with: use statistic='biased', or more even weights\.",
+        r"sample_weight gives nearly all of the weight to one sample of every pair, so there are "
+        r"no effective pairs: use statistic='biased', or more even weights\.",
     ),
     (
         s.kernel_calibration_test,
         (Y[:3], P[:3]),
         {},
-        r"A test needs at least 4 samples that count, got 3: use more or, for probabilities of "
-        r"classes, distribution_free_bound, which holds for any number\.",
+        r"A test needs at least 4 samples of positive weight, got 3: use more or, for class "
+        r"probabilities, distribution_free_bound, which is valid for any number\.",
     ),
     (
         s.kernel_calibration_test,
@@ -394,20 +393,20 @@ FUNCTIONS = [
         s.kernel_calibration_test,
         (Y[:6], P[:6]),
         {"statistic": "block", "block_size": 4},
-        r"A test needs at least two blocks, but 6 samples hold one of 4\.",
+        r"A test needs at least two blocks, but 6 samples give one of 4\.",
     ),
     (
         s.kernel_calibration_test,
         (Y, P),
         {"statistic": "linear", "sample_weight": LAST + 1e8 * (np.arange(40) == 1)},
-        r"A test needs at least two blocks that count, but sample_weight gives nearly all of the "
+        r"A test needs at least two effective blocks, but sample_weight gives nearly all of the "
         r"weight to one: use more even weights, or statistic='unbiased'\.",
     ),
     (
         s.distribution_free_bound,
         (Y, P),
         {"sample_weight": 1 + np.arange(40)},
-        r"The distribution-free bounds are for samples that count alike: leave out "
+        r"The distribution-free bounds require equal weights: leave out "
         r"sample_weight, or "
         r"use the method 'spectral' of kernel_calibration_test\.",
     ),
@@ -421,7 +420,7 @@ FUNCTIONS = [
         s.compare_calibration,
         (Y[:6], P[:6], P[:6]),
         {},
-        r"A comparison needs at least 5 blocks, and 6 samples hold 3 of 2: use smaller blocks "
+        r"A comparison needs at least 5 blocks, but 6 samples give 3 of 2: use smaller blocks "
         r"or more "
         r"samples\.",
     ),
@@ -476,7 +475,7 @@ FUNCTIONS = [
         s.hosmer_lemeshow_test,
         (Y, P),
         {"ddof": 2, "n_resamples": 99},
-        r"Labels drawn from the forecasts say nothing about forecasts that were fitted to the "
+        r"Labels drawn from the forecasts are not valid for forecasts that were fitted to the "
         r"labels: "
         r"use ddof=0 with held-out samples, or n_resamples=None\.",
     ),
@@ -499,10 +498,9 @@ FUNCTIONS = [
         (Y, IMPOSSIBLE),
         {},
         r"y_proba is exactly 0 for the class that occurred in 1 samples, so the likelihood is 0 "
-        r"for "
-        r"every intercept and positive slope: use integrated_calibration_index, which takes such "
-        r"forecasts, or a classifier that never says exactly 0 or 1 \(a forest of larger leaves, a "
-        r"softmax in double precision\)\.",
+        r"for every intercept and positive slope: use integrated_calibration_index, which allows "
+        r"such forecasts, or a classifier that never predicts exactly 0 or 1 \(a forest with "
+        r"larger leaves, a softmax in double precision\)\.",
     ),
     (
         s.calibration_intercept_slope,
@@ -531,7 +529,7 @@ FUNCTIONS = [
         s.calibration_improvement,
         (Y, P, P3),
         {},
-        r"y_true holds 2 classes but after has 3 columns: pass labels= with the class of each "
+        r"y_true has 2 classes but after has 3 columns: pass labels= with the class of each "
         r"column "
         r"of after \(for a scikit-learn classifier: its classes_\)\.",
     ),
@@ -541,8 +539,8 @@ FUNCTIONS = [
         {"loss": "log"},
         r"The losses are infinite for 40 samples before and 40 after, because labels of "
         r"probability 0 "
-        r"occurred, and inf - inf is no number: use loss='brier', or probabilities that exclude "
-        r"nothing\.",
+        r"occurred, and inf - inf is no number: use loss='brier', or probabilities that are all "
+        r"positive\.",
     ),
     # regression
     (
@@ -580,8 +578,8 @@ FUNCTIONS = [
         kernel_calibration_test_gaussian,
         ([0.0, 1.0], [0.0, 0.0], [1.0, 1.0]),
         {},
-        r"A test needs at least 4 samples that count, got 2: use more or, for probabilities of "
-        r"classes, distribution_free_bound, which holds for any number\.",
+        r"A test needs at least 4 samples of positive weight, got 2: use more or, for class "
+        r"probabilities, distribution_free_bound, which is valid for any number\.",
     ),
     # numbers
     (s.optimal_n_bins, (0,), {}, r"n_samples must be a whole number of at least 1, got 0\."),

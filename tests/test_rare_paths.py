@@ -28,7 +28,7 @@ def test_a_metric_without_a_value_is_refused():
     def nothing(y_true, y_proba, labels=None):
         return np.nan
 
-    with pytest.raises(ValueError, match="The metric gave NaN"):
+    with pytest.raises(ValueError, match="The metric returned NaN"):
         consistency_test(DATA.y, DATA.y_proba, metric=nothing, n_resamples=9)
 
 

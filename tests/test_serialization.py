@@ -199,11 +199,11 @@ def test_archives_with_objects_are_refused(tmp_path, name, capsys):
     path = tmp_path / "p.npz"
     arrays = {"y_true": np.array([0, 1]), "y_proba": np.array([0.1, 0.9])}
     np.savez(path, **{**arrays, name: np.array([Trap(), Trap()], dtype=object)})
-    with pytest.raises(ValueError, match=f"p.npz holds Python objects in its array {name!r}") as e:
+    with pytest.raises(ValueError, match=f"p.npz has Python objects in its array {name!r}") as e:
         read_predictions(path)
-    assert "never opened" in str(e.value) and "\n" not in str(e.value)
+    assert "never loaded" in str(e.value) and "\n" not in str(e.value)
     assert main(["report", str(path)]) == 2
-    assert "never opened" in capsys.readouterr().err
+    assert "never loaded" in capsys.readouterr().err
 
 
 def test_archives_with_strings_are_read(tmp_path):

@@ -350,7 +350,7 @@ def test_not_fitted():
     [
         ({"labels": None}, "labels must list the classes in the order of the columns"),
         ({"labels": [0]}, "at least two classes"),
-        ({"labels": [0, 1, 1]}, "holds a class twice"),
+        ({"labels": [0, 1, 1]}, "has a class twice"),
         ({"labels": [0, 1]}, "labels lists 2 classes but y_proba has 3 columns"),
         ({"labels": [0, 1, 3]}, "y_true contains 2, which is none of the classes"),
         ({"n_bins": "auto"}, "fixed before its first sample"),
@@ -399,7 +399,7 @@ def test_a_refused_chunk_leaves_no_trace(chunk, message):
 def test_parameters_do_not_change_on_the_way(change, name):
     y, proba, _ = sample(30)
     stream, other = stream_of([(y, proba)]), stream_of([(y, proba)], **change)
-    message = f"seen with different {name} cannot be added up"
+    message = f"with different {name} cannot be combined"
     for refused in (lambda: stream.merge(other), lambda: clone(stream).merge(other)):
         with pytest.raises(ValueError, match=message):
             refused()

@@ -97,19 +97,19 @@ BAD_PROBA = {
     "more labels than columns": (
         Y,
         np.column_stack([1 - POSITIVE, POSITIVE]),
-        "y_true holds 3 classes but y_proba has 2 columns: pass labels=",
+        "y_true has 3 classes but y_proba has 2 columns: pass labels=",
     ),
     "labels without a column": (
         [0, 1, 2, 3, 0, 1],
         P,
-        "y_true holds 4 classes .* 3 columns: pass labels=",
+        "y_true has 4 classes .* 3 columns: pass labels=",
     ),
     "columns without a label": (
         BITS,
         P,
-        "y_true holds 2 classes but y_proba has 3 columns: pass labels=",
+        "y_true has 2 classes but y_proba has 3 columns: pass labels=",
     ),
-    "three labels, one column": (Y, POSITIVE, "y_true holds 3 classes but y_proba has one column"),
+    "three labels, one column": (Y, POSITIVE, "y_true has 3 classes but y_proba has one column"),
 }
 
 
@@ -127,7 +127,7 @@ BAD_Y = {
     "scalar": (1, "y_true must hold one label per sample"),
     "None": (None, "y_true must hold one label per sample"),
     "ragged": ([[0], [1, 2]], "y_true must hold one label per sample"),
-    "continuous": (Y + 0.5, "y_true holds continuous values"),
+    "continuous": (Y + 0.5, "y_true contains continuous values"),
     "NaN": (without(Y, 2, np.nan), "y_true contains NaN"),
     "infinity": (without(Y, 2, np.inf), "y_true contains NaN or infinity"),
     "None among strings": (["a", "b", None, "c", "a", "c"], "y_true contains missing values"),
@@ -161,7 +161,7 @@ def test_bad_labels_of_samples(y, words):
 
 
 BAD_ARGUMENTS = {
-    "duplicate": (Y, P, {"labels": [0, 1, 1]}, "labels holds a class twice"),
+    "duplicate": (Y, P, {"labels": [0, 1, 1]}, "labels has a class twice"),
     "too few": (Y, P, {"labels": [0, 1]}, "labels lists 2 classes but y_proba has 3 columns"),
     "too many": (
         Y,
@@ -186,8 +186,8 @@ BAD_ARGUMENTS = {
         "pos_label=7 is not one of the classes",
     ),
     "pos_label with K = 3": (Y, P, {"pos_label": 1}, "pos_label is for binary problems.*classwise"),
-    "single class": (["x"] * 6, POSITIVE, {}, "single class 'x'.* pass labels="),
-    "single number": ([7] * 6, POSITIVE, {}, "single class 7"),
+    "single class": (["x"] * 6, POSITIVE, {}, "only the class 'x'.* pass labels="),
+    "single number": ([7] * 6, POSITIVE, {}, "only the class 7"),
     "single class, two columns": (["x"] * 3, np.eye(2)[[0, 1, 0]], {}, "pass labels="),
     "negative weight": (
         Y,

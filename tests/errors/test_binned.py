@@ -379,7 +379,7 @@ def test_cumulative_curve():
     ("options", "message"),
     [
         ({"norm": "l3"}, "norm must be"),
-        ({"squared": True}, "squared=True leaves out the root"),
+        ({"squared": True}, "squared=True omits the root"),
         ({"debiased": True}, "debiased=True needs norm='l2'"),
         ({"norm": "max", "debiased": True}, "no unbiased correction"),
         ({"strategy": "kmeans"}, "strategy must be"),

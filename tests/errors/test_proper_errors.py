@@ -343,7 +343,7 @@ def test_a_class_missing_from_y(smoother, multiclass):
     rows = y != 2
     error = proper_calibration_error(y[rows], proba[rows], labels=[0, 1, 2], smoother=smoother)
     assert np.isfinite(error)
-    with pytest.raises(ValueError, match="y_true holds 2 classes but y_proba has 3 columns"):
+    with pytest.raises(ValueError, match="y_true has 2 classes but y_proba has 3 columns"):
         proper_calibration_error(y[rows], proba[rows], smoother=smoother)
 
 
@@ -537,7 +537,7 @@ def test_refusals(function, arguments, words, multiclass):
 
 
 def test_decomposition_refuses_what_does_not_add_up(multiclass):
-    with pytest.raises(ValueError, match="method='direct' estimates the calibration error alone"):
+    with pytest.raises(ValueError, match="method='direct' estimates the calibration error only"):
         score_decomposition(*multiclass, method="direct")
 
 

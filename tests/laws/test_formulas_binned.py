@@ -414,15 +414,15 @@ def test_a_weight_of_zero_is_no_sample():
         ({"norm": "l3"}, "norm must be 'l1', 'l2' or 'max', got 'l3'."),
         ({"norm": None}, "norm must be 'l1', 'l2' or 'max', got None."),
         ({"norm": ["l1"]}, "norm must be 'l1', 'l2' or 'max', got ['l1']."),
-        ({"squared": True}, "squared=True leaves out the root of norm='l2'; 'l1' has none."),
+        ({"squared": True}, "squared=True omits the root of norm='l2'; 'l1' has none."),
         (
             {"norm": "max", "squared": True},
-            "squared=True leaves out the root of norm='l2'; 'max' has none.",
+            "squared=True omits the root of norm='l2'; 'max' has none.",
         ),
         (
             {"debiased": True},
             "debiased=True needs norm='l2': for 'l1' no unbiased correction is known, because the "
-            "absolute value bends at zero. Use norm='l2', or proper_calibration_error.",
+            "absolute value has a kink at zero. Use norm='l2', or proper_calibration_error.",
         ),
         (
             {"notion": "top_label", "reduce": "sum"},

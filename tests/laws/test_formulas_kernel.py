@@ -277,8 +277,8 @@ def test_a_block_without_pairs_counts_nothing():
 
 def test_words_where_one_sample_has_all_the_weight():
     message = (
-        "sample_weight gives nearly all of the weight to one sample of every pair, and there is "
-        "nothing to compare it with: use statistic='biased', or more even weights."
+        "sample_weight gives nearly all of the weight to one sample of every pair, so there "
+        "are no effective pairs: use statistic='biased', or more even weights."
     )
     lonely = np.full(N, 1e-13)
     lonely[4] = 1.0
@@ -306,11 +306,11 @@ def test_words_where_one_sample_has_all_the_weight():
         ),
         (
             ("unbiased", None, 1),
-            "statistic='unbiased' needs at least two samples that count: use 'biased'.",
+            "statistic='unbiased' needs at least two samples of positive weight: use 'biased'.",
         ),
         (
             ("block", 2, 1),
-            "statistic='block' needs at least two samples that count: use 'biased'.",
+            "statistic='block' needs at least two samples of positive weight: use 'biased'.",
         ),
         (("linear", 2, 9), "block_size is for statistic='block', not for 'linear'."),
         (("biased", 0, 9), "block_size is for statistic='block', not for 'biased'."),

@@ -177,7 +177,7 @@ def test_labels_and_shapes(data):
     with pytest.raises(ValueError, match=r"fitted to columns of the classes \['no', 'yes'\]"):
         calibration_improvement(data.y, data.y_proba, named, labels=[0, 1])
     three = make_tempered_simplex(len(data.y), 3, random_state=0)
-    with pytest.raises(ValueError, match="y_true holds 2 classes but after has 3 columns"):
+    with pytest.raises(ValueError, match="y_true has 2 classes but after has 3 columns"):
         calibration_improvement(data.y, data.y_proba, three.y_proba, injective=True)
 
 

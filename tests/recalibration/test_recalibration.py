@@ -980,7 +980,7 @@ def test_a_pipeline_of_recalibrators_is_a_classifier():
         ({"loss": "hinge"}, "loss must be one of 'brier', 'log', 'spherical'"),
         ({"input": "scores"}, "input must be 'proba' or 'logits', got 'scores'"),
         ({"labels": [0, 1]}, "labels lists 2 classes but X has 3 columns"),
-        ({"labels": [0, 1, 1]}, "labels holds a class twice"),
+        ({"labels": [0, 1, 1]}, "labels has a class twice"),
         ({"labels": [0, 1, 7]}, "2, which is none of the classes"),
     ],
 )
@@ -1066,7 +1066,7 @@ def test_what_is_no_matrix_of_probabilities_is_told_the_remedy():
         with pytest.raises(ValueError) as caught:
             TemperatureScaling().fit(*arguments)
         assert str(caught.value) == message + remedy
-    with pytest.raises(ValueError, match="^y_true holds 2 classes but X has 3 columns"):
+    with pytest.raises(ValueError, match="^y_true has 2 classes but X has 3 columns"):
         TemperatureScaling().fit(P[y > 0], y[y > 0])
 
 

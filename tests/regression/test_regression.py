@@ -254,7 +254,7 @@ def test_edges_of_the_map():
     assert (scaling.coef_, scaling.intercept_) == (pytest.approx(60), 0)
     one = VarianceScaling().fit([[0.0, 4.0]], [6.0])
     assert (one.coef_, one.intercept_, one.converged_) == (9, 0, True)
-    with pytest.warns(ConvergenceWarning, match="all residuals are zero, so .* left as they are"):
+    with pytest.warns(ConvergenceWarning, match="all residuals are zero, so .* are not changed"):
         perfect = VarianceScaling().fit([[1.0, 4.0], [2.0, 5.0]], [1.0, 2.0])
     assert (perfect.coef_, perfect.intercept_, perfect.converged_) == (1, 0, False)
     # A variance of zero has a score of infinity, so it is refused; but the map has a value there.

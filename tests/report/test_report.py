@@ -296,7 +296,7 @@ def test_how_it_was_computed():
     shown = CalibrationReport.from_predictions(data.y, data.y_proba, labels=np.arange(100))
     told = " ".join(shown.to_dict()["method"])
     assert "3,200; a random 3,162 of them in the kernel test" in told
-    assert "Left out, as they take long for so many probabilities: VectorScaling" in told
+    assert "Omitted, as they take too long for so many probabilities: VectorScaling" in told
     few = " ".join(report(30).to_dict()["method"])
     assert "30, all in the kernel test" in few and "Left out" not in few and "Groups" not in few
 

@@ -462,7 +462,7 @@ def test_threads_do_not_change_the_test(forecasts):
         ({"method": "embedding", "locations": 0}, "locations must be"),
         ({"method": "embedding", "locations": [0.3, 0.4]}, "locations have 2 columns"),
         ({"method": "embedding", "notion": "classwise"}, "has 3 problems"),
-        ({"method": "bound", "sample_weight": np.arange(1, 151)}, "count alike"),
+        ({"method": "bound", "sample_weight": np.arange(1, 151)}, "require equal weights"),
         ({"kernel": "cauchy"}, "kernel must be"),
     ],
 )
@@ -481,7 +481,7 @@ def test_fewer_than_four_samples_are_refused(statistic):
     ("arguments", "message"),
     [
         ({"statistic": "block"}, "Bounds are known for"),
-        ({"sample_weight": np.arange(1, 151)}, "count alike"),
+        ({"sample_weight": np.arange(1, 151)}, "require equal weights"),
     ],
 )
 def test_refused_bounds(arguments, message, multiclass):

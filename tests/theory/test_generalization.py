@@ -303,7 +303,7 @@ def test_records_are_frozen_and_brief():
         ({"strategy": "kmeans"}, "strategy must be one of"),
         ({"response_method": "predict"}, "response_method must be one of"),
         ({"y": np.zeros(40, dtype=int)}, "y holds one class, 0"),
-        ({"y": np.arange(40) == 0, "n_draws": 20}, "holds the single class False: use more pairs"),
+        ({"y": np.arange(40) == 0, "n_draws": 20}, "has only the class False: use more pairs"),
         ({"y": np.zeros(39)}, "inconsistent numbers of samples"),
         ({"y": np.linspace(0, 1, 40)}, "continuous"),
         ({"pos_label": 5}, "pos_label=5 is not one of the classes"),
