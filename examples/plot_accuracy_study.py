@@ -2,12 +2,12 @@
 How accurate, compared with other packages?
 ===========================================
 
-Every dot is a simulated world whose true Brier calibration error is known. It shows the root mean
-squared error of an estimator over that of the default of this library: to the right of the line
-the default is closer to the truth. The colour is the way in which the forecasts are wrong.
+Every dot is a simulated setting whose true Brier calibration error is known. It shows the root mean
+squared error of an estimator over that of the default of this library: to the right of the line the
+default is closer to the truth. The colour is the way in which the forecasts are wrong.
 
-The numbers are those of ``doc/studies/accuracy.py``. The user guide says how they came about, and
-which estimators and worlds they leave out.
+The numbers are those of ``doc/studies/accuracy.py``. The user guide explains how they were
+obtained, and which estimators and settings are omitted.
 """
 
 import csv

@@ -2,10 +2,10 @@
 Calibrated, and still wrong for half the people
 ===============================================
 
-A risk model knows the age and the blood pressure of 10,000 simulated patients, and not who
-smokes. Its forecasts are calibrated: of all people with a risk of 30 %, 30 % fall ill. Of the
-smokers among them it is 42 %, of the others 18 %. No reliability diagram can show this, as it
-averages over people of the same score. A grouping diagram can, from labels and features alone.
+A risk model uses the age and the blood pressure of 10,000 simulated patients, but not smoking. Its
+forecasts are calibrated: of all people with a risk of 30 %, 30 % fall ill. Of the smokers among
+them it is 42 %, of the others 18 %. No reliability diagram can show this, as it averages over
+people of the same score. A grouping diagram can, from labels and features alone.
 """
 
 import matplotlib.pyplot as plt
@@ -34,10 +34,10 @@ model = LogisticRegression().fit(known[train], ill[train])
 risk = model.predict_proba(known[test])[:, 1]
 
 # %%
-# The model is fitted on one half and judged on the other. Level sets of its score are cut in two,
-# by the feature that separates their people best; the search is given every column, and finds
-# the one that the model lacks. Regions that it numbers are named below the axes. The dashed curves
-# are the truth of this simulation.
+# The model is fitted on one half and evaluated on the other. Level sets of its score are split in
+# two by the feature that separates them best; the search uses every column, and finds the one that
+# the model lacks. Regions that it numbers are named below the axes. The dashed curves are the truth
+# of this simulation.
 
 fig, ax = plt.subplots(figsize=(6, 8.3), layout="constrained")
 effect = np.linspace(-6, 6, 300)
@@ -51,8 +51,8 @@ display = GroupingDisplay.from_predictions(
 plt.show()
 
 # %%
-# The calibration error is nothing, the grouping loss is much: recalibration cannot lower it, but
-# one more question to the patient would.
+# The calibration error is zero, but the grouping loss is large: recalibration cannot reduce it, but
+# one additional feature would.
 
 found, bound = display.diagrams[0], display.diagrams[0].grouping_loss
 print(f"calibration error {found.calibration_error:z.4f}")

@@ -4,10 +4,10 @@ W19, figure 1: which estimators are right on average
 
 Three models of ten classes, 250 samples, 100 data sets each. M1 is calibrated, M2 and M3 are not.
 The true expected calibration error is known for each (dashed, first row). Estimates of it by bins
-of the simplex are far off: equal cells find an error of .44 where there is none, and cells that
-follow the data cannot tell M2 from M3. The kernel calibration error (second row) has another scale,
-on which zero is zero: the unbiased and the linear estimator are right on average, and so fall on
-both sides of it, which the biased one cannot.
+of the simplex are far off: equal cells estimate an error of .44 where there is none, and
+data-dependent cells cannot distinguish M2 from M3. The kernel calibration error (second row) has
+another scale, with zero for calibrated forecasts: the unbiased and the linear estimator are right
+on average, and so take values on both sides of it, unlike the biased one.
 """
 
 import matplotlib.pyplot as plt

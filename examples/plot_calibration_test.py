@@ -2,9 +2,10 @@
 Is my model calibrated? A test for all classes at once
 ======================================================
 
-An error above zero proves nothing: calibrated forecasts have one, too, in a finite sample. A test
-says how often they would look as wrong. The three models of W19 have ten classes and 250 samples:
-M1 is calibrated, M2 draws half of its labels from the first class, M3 draws all of them uniformly.
+An error above zero proves nothing: calibrated forecasts also have one in a finite sample. A test
+shows how often their error would be as large. The three models of W19 have ten classes and 250
+samples: M1 is calibrated, M2 draws half of its labels from the first class, M3 draws all of them
+uniformly.
 """
 
 import matplotlib.pyplot as plt
@@ -16,14 +17,14 @@ from skcalib.datasets import make_widmann
 # %%
 # One data set
 # ------------
-# The record answers questions. A positive estimate alone is no evidence, a small p-value is.
+# The result is a record. A positive estimate alone is not evidence, a small p-value is.
 
 for model in ("M1", "M2", "M3"):
     data = make_widmann(250, model=model, random_state=0)
     print(model, kernel_calibration_test(data.y, data.y_proba))
 
 # %%
-# Any error can be tested by drawing labels from the forecasts, if the forecasts themselves stay:
+# Any error can be tested by drawing labels from the forecasts, if the forecasts are kept:
 
 data = make_widmann(250, model="M2", random_state=0)
 test = consistency_test(
@@ -34,8 +35,8 @@ print(test)
 # %%
 # Many data sets
 # --------------
-# Under calibration p-values are uniform: 5 % of them lie below .05. Where the model is wrong they
-# crowd at zero.
+# Under calibration p-values are uniform: 5 % of them lie below .05. If the model is wrong they are
+# concentrated near zero.
 
 fig, axes = plt.subplots(1, 3, figsize=(9, 3), sharey=True, layout="constrained")
 edges = np.linspace(0, 1, 21)

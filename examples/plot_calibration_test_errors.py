@@ -9,8 +9,8 @@ not reject M2 or M3, which are not.
 On the left a good test lies on the diagonal or below it. Consistency resampling, which resamples
 the forecasts along with the labels, always rejects the calibrated forecasts when the error is that
 of equal cells of the simplex. The distribution-free bounds never reject wrongly, and seldom
-rightly. The limit law of the unbiased kernel error keeps its level and misses neither M2 nor M3;
-the linear estimate needs n instead of n² values of the kernel, and pays for it with power.
+correctly. The limit law of the unbiased kernel error keeps its level and misses neither M2 nor M3;
+the linear estimate needs n instead of n² values of the kernel, but has less power.
 """
 
 from functools import partial
@@ -47,7 +47,7 @@ fig, axes = plt.subplots(1, 3, figsize=(10, 3.8), sharey=True, layout="constrain
 for ax, model in zip(axes, ("M1", "M2", "M3"), strict=True):
     draws = [make_widmann(250, model=model, random_state=seed) for seed in range(200)]
     for name, (test, color, style) in TESTS.items():
-        some = draws[:50] if test is resampling else draws  # it costs a hundred errors each
+        some = draws[:50] if test is resampling else draws  # each computes a hundred errors
         pvalues = np.array([test(d.y, d.y_proba).pvalue for d in some])
         rejected = np.mean(pvalues[:, None] <= levels, axis=0)
         wrong = rejected if model == "M1" else 1 - rejected

@@ -2,15 +2,15 @@
 Chain recalibrators and let GridSearchCV choose
 ===============================================
 
-Naive Bayes counts correlated features twice and is far too sure. Its cross-fitted probabilities run
-through two recalibrators in a row, and a grid search swaps both: nine chains, and the smoothing
-of the classifier beside them. Dots: log loss in the search, with standard errors. Crosses: the
-expected log loss of the chain, refitted on all samples, which we know because we know the posterior
-probabilities. No model can fall below the dashed line.
+Naive Bayes counts correlated features twice and is very over-confident. Its cross-fitted
+probabilities pass through two recalibrators, and a grid search varies both: nine chains, and the
+smoothing of the classifier. Dots: log loss in the search, with standard errors. Crosses: the
+expected log loss of the chain, refitted on all samples, which is known because the posterior
+probabilities are known. No model can be below the dashed line.
 
-The search finds the chain of lowest expected loss. Leaving the forecasts alone is the worst, and
-five bins throw away a part of what the map before them has won; they cannot tell which it was,
-because bins of equal mass see the order of the forecasts only.
+The search finds the chain of lowest expected loss. Not recalibrating is the worst, and five bins
+lose a part of the gain of the map before them; they do not depend on that map, because bins of
+equal mass use the order of the forecasts only.
 """
 
 import matplotlib.pyplot as plt

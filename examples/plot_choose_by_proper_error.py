@@ -1,15 +1,15 @@
 """
-Choose a model by its loss, and watch the calibration error
-===========================================================
+Choose a model by its loss, and monitor the calibration error
+=============================================================
 
-A boosted classifier is too timid with few trees, gets more accurate with more, and is over-
-confident in the end. A search over the number of trees shows what several scorers would choose, and
-why: the log loss is the sum of the calibration error, which a recalibrator can remove, and of the
-rest, the refinement, which it cannot.
+A boosted classifier is under-confident with few trees, gets more accurate with more, and finally
+over-confident. A search over the number of trees shows what several scorers would choose, and why:
+the log loss is the sum of the calibration error, which a recalibrator can remove, and of the rest,
+the refinement, which it cannot.
 
-Accuracy chooses more trees than the log loss does, and does not see that their probabilities have
-become worse. The calibration error agrees with the log loss here. It is no target all the same: the
-forecast that always answers with the class frequencies is calibrated, and knows nothing.
+Accuracy chooses more trees than the log loss does, although their probabilities are worse. The
+calibration error agrees with the log loss here. It is not a suitable target, though: the forecast
+that always predicts the class frequencies is calibrated, but not informative.
 """
 
 import matplotlib.pyplot as plt

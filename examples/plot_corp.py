@@ -4,7 +4,7 @@ Split a score without choosing bins
 
 CORP splits the mean score of a forecast into miscalibration, discrimination and uncertainty by one
 isotonic regression: no bins, no bandwidth, the same curve for every proper score. Two forecasts of
-the same events show what each term sees, and the bands show what chance does.
+the same events illustrate each term, and the bands show the sampling variation.
 """
 
 import matplotlib.pyplot as plt
@@ -14,9 +14,9 @@ from scipy.special import ndtr, ndtri
 from skcalib import corp_bands, corp_decomposition, corp_test
 
 # %%
-# The event happens with probability :math:`\Phi(z_1 + z_2)`. The first forecast knows both
-# features and is far too sure. The second knows only :math:`z_1`, and says exactly what follows
-# from that: :math:`\Phi(z_1 / \sqrt 2)`.
+# The event happens with probability :math:`\Phi(z_1 + z_2)`. The first forecast uses both features
+# and is very over-confident. The second uses only :math:`z_1`, and is calibrated: :math:`\Phi(z_1 /
+# \sqrt 2)`.
 
 rng = np.random.default_rng(1)
 z = rng.normal(size=(2000, 2))
@@ -27,10 +27,10 @@ forecasts = {
 }
 
 # %%
-# The first has the lower Brier score, and the terms tell how much lower it could be: more than
-# half of what it gains in discrimination it loses in miscalibration, which one map would repair.
-# The second shows some miscalibration too, as every finite sample does; no more of it than
-# calibrated forecasts show by chance.
+# The first has the lower Brier score, and the terms show how much lower it could be: more than half
+# of its gain in discrimination is lost in miscalibration, which one map would remove. The second
+# also shows some miscalibration, as every finite sample does, but no more than expected of
+# calibrated forecasts.
 
 for name, p in forecasts.items():
     terms, test = corp_decomposition(y, p), corp_test(y, p, random_state=0)
@@ -43,7 +43,7 @@ for name, p in forecasts.items():
 # %%
 # The curve of the first leaves its *consistency* band, where the curve of calibrated forecasts
 # would lie; that of the second hardly does. The *confidence* band lies around the curve, and
-# holds the true one. Both are pointwise.
+# contains the true one. Both are pointwise.
 
 fig, axes = plt.subplots(1, 2, figsize=(10, 5.2), sharey=True, layout="constrained")
 score = np.linspace(0.001, 0.999, 500)

@@ -2,10 +2,10 @@
 Decompose the loss of three classifiers
 =======================================
 
-Three classifiers lose for different reasons. Naive Bayes counts a signal three times, and would be
-improved by recalibration. Logistic regression is calibrated, but blind to an interaction: only a
-better use of the features helps. The forest has found the interaction, and most of its loss is
-chance, which no model avoids. The data are simulated, so the truth is known: the diamonds.
+The losses of three classifiers have different causes. Naive Bayes counts a signal three times, and
+would be improved by recalibration. Logistic regression is calibrated, but misses an interaction:
+only a better use of the features helps. The forest finds the interaction, and most of its loss is
+irreducible. The data are simulated, so the truth is known: the diamonds.
 """
 
 import matplotlib.pyplot as plt
@@ -26,8 +26,8 @@ frequency = expit(1.5 * signal + left * right)
 y = (rng.random(8000) < frequency).astype(int)
 
 # %%
-# Each model is assessed by its out-of-fold probabilities. ``DecompositionDisplay.from_estimators``
-# with ``cv=5`` does this by itself; here they are kept, as the truth about them is wanted.
+# Each model is evaluated by its out-of-fold probabilities. ``DecompositionDisplay.from_estimators``
+# with ``cv=5`` does this automatically; here they are kept to compute their true errors.
 
 models = {
     "Naive Bayes": GaussianNB(),
@@ -42,8 +42,9 @@ truth = [np.mean((p - frequency) ** 2) for p in proba.values()]
 
 # %%
 # A diamond is the true sum of calibration error and grouping loss, the mean square of forecast
-# minus true frequency. The two estimates reach it from the left, as both are lower bounds: the more
-# data, the closer. What is to the right of the diamond is the irreducible loss, the same for all.
+# minus true frequency. The two estimates approach it from the left, as both are lower bounds: the
+# more data, the closer. The part to the right of the diamond is the irreducible loss, the same for
+# all.
 
 display = DecompositionDisplay.from_predictions(y, proba, X, grouping="risk")
 rows = range(len(models))

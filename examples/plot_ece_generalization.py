@@ -3,14 +3,14 @@ The ECE on the training samples
 ===============================
 
 A classifier appears calibrated on its training samples. Here each of two classifiers is
-refitted on random halves of *supersamples*: n pairs, of which a coin chooses one for training and
-leaves the other for testing. Left, the mean ECE on both halves; right, the mean of their absolute
-difference, and the bound of F24.
+refitted on random halves of *supersamples*: n pairs, of which a random choice selects one for
+training and the other for testing. Left, the mean ECE on both halves; right, the mean of their
+absolute difference, and the bound of F24.
 
-The bound is drawn for a classifier that carries *no* information about the coins, where it is
-smallest: :math:`\\sqrt{8 B \\ln 2 / n}`. The gap of the logistic regression, which carries little,
-is far below and falls with n. The tree remembers its training samples: its gap stays where it is,
-and ends above a bound that was not made for it.
+The bound is drawn for a classifier that contains *no* information about these choices, where it is
+smallest: :math:`\\sqrt{8 B \\ln 2 / n}`. The gap of the logistic regression, which contains little,
+is far below and decreases with n. The tree memorises its training samples: its gap does not
+decrease, and exceeds a bound that does not apply to it.
 """
 
 import matplotlib.pyplot as plt
@@ -53,9 +53,9 @@ right.legend(loc="lower left")
 plt.show()
 
 # %%
-# How much does the tree know? The plug-in estimate from k draws of the coins is stuck at its
-# ceiling, ln k, although the truth may be anything up to n ln 2. It is no upper bound, so it must
-# not be put into the bound.
+# How much information does the tree contain? The plug-in estimate from k draws is at its ceiling,
+# ln k, although the truth may be anything up to n ln 2. It is not an upper bound, so it must not be
+# used in the bound.
 
 information = results[-1].fcmi
 print(f"estimate {information.estimate:.3f} nats")

@@ -1,18 +1,18 @@
 """
-Intervals of errors, and what the bootstrap makes of them
-=========================================================
+Intervals of errors, and why the bootstrap fails
+================================================
 
 Three errors of ten data sets each of 200, 800 and 3,200 samples. In the upper row the forecasts are
 calibrated, in the lower one over-confident; the dashed line is the true error of the scores. Above
-the axis: how many of the ten intervals hold it.
+the axis: how many of the ten intervals cover it.
 
-The intervals of the library (blue) are meant to hold it 95 times in 100. Those of the ECE and the
-KS error may do so more often, and say it (``conservative``): estimates of absolute errors (dots)
-are too large by an unknown part of their noise, and the lower limit allows for all of it.
+The intervals of the library (blue) have a nominal coverage of 95 %. Those of the ECE and the KS
+error may cover more often, and are flagged as such (``conservative``): estimates of absolute errors
+(dots) are too large by an unknown part of their noise, and the lower limit allows for all of it.
 
 A percentile bootstrap (grey) resamples the rows. A resample repeats some of them, which adds noise
-to every bin and sum, and an error turns noise into error. For calibrated forecasts not one of its
-intervals of the ECE holds the truth, which is zero, and more samples do not help.
+to every bin and sum, and this noise increases the error. For calibrated forecasts none of its
+intervals of the ECE covers the truth, which is zero, and more samples do not help.
 """
 
 import matplotlib.pyplot as plt

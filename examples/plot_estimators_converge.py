@@ -3,13 +3,12 @@ P24, figure 2: estimates of a proper calibration error and the truth
 =====================================================================
 
 Over-confident forecasts of two classes, whose calibration error is known exactly. Each curve is the
-mean of 20 data sets, each band the middle 80 % of them. Frequencies of 15 bins, put into the
-divergence, count their own noise as miscalibration. So does P24's kernel (bandwidth .01), as long
-as samples are few; by its direct formula it is close to the truth from 800 on, while the risk
-formula pays for what the kernel smooths away. The default of this library fits a map to the
-forecasts instead of averaging the labels of neighbours, and is right on average from the start.
-
-The default can be below zero, and is meant to: clipped at zero, it would have a bias.
+mean of 20 data sets, each band the middle 80 % of them. Frequencies of 15 bins, substituted into
+the divergence, count their own noise as miscalibration. So does P24's kernel (bandwidth .01) for
+few samples; by its direct formula it is close to the truth from 800 samples on, while the risk
+formula has the smoothing bias of the kernel. The default of this library fits a map to the
+forecasts instead of averaging the labels of neighbours, and is right on average for all sizes. The
+default can be below zero: clipped at zero, it would be biased.
 """
 
 import matplotlib.pyplot as plt

@@ -1,13 +1,13 @@
 """
-L23, figures 4 and 9 to 12: what moves the bound
-================================================
+L23, figures 4 and 9 to 12: what affects the bound
+==================================================
 
 A calibrated classifier that is wrong for nearly everybody, with a grouping loss that is known
 (dashed). The lower bound of L23 depends on choices. Left, the size of the regions: without the
 correction of the bias, small regions explain their own noise, and the plug-in is far above the
-truth. Middle, the number of level sets: with few of them the variance that binning induces is
-large; it is taken off, so that the bound holds, and both parts vanish as the level sets get
-narrower. Right, the number of samples: the bound rises to the truth.
+truth. Middle, the number of level sets: with few of them the variance induced by binning is large;
+it is subtracted, so the bound is valid, and both parts vanish as the level sets get narrower.
+Right, the number of samples: the bound approaches the truth.
 """
 
 import warnings
@@ -34,7 +34,7 @@ def terms(n_samples, **options):
         data = make_grouping_problem(n_samples, random_state=seed)
         model = GroupingLossEstimator(n_permutations=0, random_state=seed, **options)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # small regions are warned about: shown here
+            warnings.simplefilter("ignore")  # small regions raise a warning
             fits.append(model.fit(data.X, data.y, y_proba=data.y_proba))
     return {name: np.mean([getattr(fit, term) for fit in fits]) for name, term in NAMES.items()}
 

@@ -1,16 +1,16 @@
 """
-What does each layer of a network still know?
-=============================================
+How much information does each layer of a network contain?
+==========================================================
 
 Sharpness is the part of the uncertainty about the label that a representation resolves. P24
-(theorem 6.2) shows that no layer can add to it: whatever a layer computes, it computes from the
-layer before. A layer can only make what it knows easier to read.
+(theorem 6.2) shows that no layer can increase it, as a layer is a function of the layer before. A
+layer can only make the information easier to extract.
 
-Estimates are another matter. Sharpness is estimated here by a reader: a classifier that is trained
-on the layer, and may miss what is there. Each bar is a lower bound, in expectation. A linear reader
-finds little in the coordinates of two interleaved spirals, and everything in the layers that unroll
-them; a reader that asks neighbours finds as much in the coordinates. The *largest* bound of a layer
-holds for all layers before it, too: that is the dashed line.
+Estimates need not follow this order. Sharpness is estimated here by a probe: a classifier that is
+trained on the layer, and may miss information. Each bar is a lower bound, in expectation. A linear
+probe finds little in the coordinates of two interleaved spirals, and everything in the layers that
+unroll them; a nearest-neighbour probe finds as much in the coordinates. The *largest* bound of a
+layer also holds for all layers before it: that is the dashed line.
 """
 
 import matplotlib.pyplot as plt
@@ -50,7 +50,7 @@ def layers(x):
 READERS = {"linear": LogisticRegression(max_iter=1000), "neighbours": KNeighborsClassifier(50)}
 
 # %%
-# The reader's out-of-fold forecast is itself a function of the layer, and `sharpness` asks what
+# The probe's out-of-fold forecast is itself a function of the layer, and `sharpness` measures what
 # *its* calibrated version resolves: at most what the layer does.
 
 names = [name for name, _ in layers(X[:1])]

@@ -1,12 +1,12 @@
 """
-A risk score moves to another hospital: who is harmed?
-======================================================
+A risk score at another hospital: which patients are affected?
+==============================================================
 
-A score for the risk of a complication was made at one hospital. At a second one the complication is
-rarer, the score's weights are too large, and for patients with diabetes, who were few at the first
-hospital, the risk is underestimated. The usual numbers come first: intercept and slope with
-intervals, and a logistic update, which corrects the first two faults. The third is invisible on
-average, and harms one group.
+A score for the risk of a complication was developed at one hospital. At a second one the
+complication is rarer, the score's weights are too large, and for patients with diabetes, who were
+few at the first hospital, the risk is underestimated. The usual numbers come first: intercept and
+slope with intervals, and a logistic update, which corrects the first two faults. The third is not
+visible on average, and affects one group.
 """
 
 import matplotlib.pyplot as plt

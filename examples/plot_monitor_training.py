@@ -2,11 +2,11 @@
 Monitor a network while it trains
 =================================
 
-The validation loss of a network falls, reaches its minimum and rises: time to stop, it seems. Its
-two parts tell another story. What rises first is the calibration error: the network gets over-
-confident about its training samples. The refinement, which is the loss after the best
-recalibration, goes on falling. Stopping at *its* minimum and recalibrating with the validation
-samples gives the better forecast.
+The validation loss of a network decreases to its minimum and then increases, which suggests
+stopping. Its two parts behave differently. The calibration error increases first: the network gets
+over-confident about its training samples. The refinement, which is the loss after the best
+recalibration, continues to decrease. Stopping at *its* minimum and recalibrating with the
+validation samples gives the better forecast.
 """
 
 import matplotlib.pyplot as plt

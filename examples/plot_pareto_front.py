@@ -2,12 +2,11 @@
 Accurate or calibrated? A Pareto front
 ======================================
 
-Twenty-two classifiers on the same data, each a point: what its forecasts do not resolve
-(refinement) and how far they are from what they could say (calibration error). Their sum is the
-Brier score. Recalibration moves a point straight down, and costs next to nothing: of two models the
-one further to the left is the better one *after* it, whatever their scores are now. No model is
-better in both than a filled point; there are few, and after recalibration only the one furthest to
-the left remains.
+Twenty-two classifiers on the same data, each a point: refinement (the uncertainty that its
+forecasts do not resolve) and calibration error. Their sum is the Brier score. Recalibration moves a
+point straight down at almost no cost: of two models the one further to the left is the better one
+*after* it, whatever their scores are now. No model is better in both than a filled point; there are
+few, and after recalibration only the one furthest to the left remains.
 """
 
 import matplotlib.pyplot as plt

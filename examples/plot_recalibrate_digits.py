@@ -3,11 +3,10 @@ P24, table 2: which map for which error
 =======================================
 
 Naive Bayes on the digits, very over-confident, and three maps. They are fitted on 700 held-out
-images and judged on the other 600, by the loss and by the calibration error that it contains.
-
-P24's lesson is that the map should serve the loss. Isotonic regression is free to take any
-increasing shape, and wins by the Brier score. Under the log loss it ranks behind maps with few
-parameters: it gives zeros, and a zero for a class that happens costs everything.
+images and evaluated on the other 600, by the loss and by the calibration error that it contains.
+P24 concludes that the map should be chosen for the loss. Isotonic regression can take any
+increasing shape, and is best by the Brier score. Under the log loss it ranks behind maps with few
+parameters: it predicts zeros, and a zero for a class that occurs has an infinite loss.
 """
 
 import matplotlib.pyplot as plt
@@ -33,7 +32,7 @@ MAPS = {
     "vector": VectorScaling(),
 }
 LOSSES = {"Brier score": Brier(), "log loss": LogLoss()}
-# Zeros are lifted, or the mean log loss of isotonic regression would be infinite.
+# Zeros are raised, otherwise the mean log loss of isotonic regression would be infinite.
 FLOOR = 1e-4
 
 rows = {(name, loss): [] for name in MAPS for loss in LOSSES}
@@ -51,8 +50,8 @@ for train, held_out in splits.split(X, y):
             rows[name, loss].append((total, error))
 
 # %%
-# Mean of six splits, with its standard error. What is left of the bar after its coloured part is
-# the refinement: what better forecasts would have to come from better features for.
+# Mean of six splits, with its standard error. The rest of the bar after its coloured part is the
+# refinement, which only better features or models can reduce.
 
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained", sharey=True)
 for ax, loss in zip(axes, LOSSES, strict=True):

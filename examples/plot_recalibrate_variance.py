@@ -3,9 +3,9 @@ G22, section 5: recalibrate the variance of a regressor
 =======================================================
 
 A small network forecasts the mean of 100 samples, and its squared residuals, averaged over
-neighbours, the variance. But it has fitted its own residuals away: the longer it trains, the
-smaller the variance that it claims. Two numbers, fitted to 100 held-out samples under the
-Dawid-Sebastiani score, repair that on average at every stage of the training.
+neighbours, the variance. But it overfits its training samples: the longer it trains, the smaller
+its forecast variance. Two numbers, fitted to 100 held-out samples under the Dawid-Sebastiani score,
+correct that on average at every stage of the training.
 
 The data are those of Friedman, with noise of standard deviation :math:`0.5 + x_6`, so the expected
 squared error of every forecast is known: :math:`(f(x) - \mu(x))^2 + (0.5 + x_6)^2`.
@@ -49,8 +49,8 @@ for seed in range(SEEDS):
 
 # %%
 # On the left, means over eight data sets with two standard errors. On the right, after 300
-# iterations, squared errors of test samples in bins of the forecast variance (crosses: what they
-# are expected to be). The map brings them near the diagonal.
+# iterations, squared errors of test samples in bins of the forecast variance (crosses: their
+# expected values). The map brings them near the diagonal.
 
 fig, axes = plt.subplots(1, 2, figsize=(9.5, 4.2), layout="constrained")
 outcome, mean, *variances, expected = np.concatenate(kept, axis=1)

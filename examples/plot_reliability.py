@@ -2,9 +2,9 @@ r"""
 Read a reliability diagram
 ==========================
 
-The forecasts below are over-confident in a known way, so that the true curve can be drawn next
-to what 2,000 labels show of it. The same labels give two pictures: one answers whether the
-forecasts are calibrated, the other where the true curve may be.
+The forecasts below are over-confident in a known way, so the true curve can be drawn next to its
+estimate from 2,000 labels. The two diagrams of the same labels differ in their bands: one shows
+whether the forecasts are calibrated, the other where the true curve may be.
 """
 
 import matplotlib.pyplot as plt
@@ -26,9 +26,9 @@ truth = expit(0.6 * logit(score))
 # %%
 # On the left, the *consistency* band lies around the diagonal: where the curve of a calibrated
 # classifier would be, with these forecasts and this many labels. The curve leaves it on both
-# sides, which is evidence against calibration. On the right, the *confidence* band lies around
-# the curve: it holds the true curve, and most of the diagonal is outside. Both bands are
-# pointwise: each point has a level of 95 %, and the truth may leave the band somewhere.
+# sides, which is evidence against calibration. On the right, the *confidence* band lies around the
+# curve: it contains the true curve, and most of the diagonal is outside. Both bands are pointwise:
+# each point has a level of 95 %, and the truth may leave the band somewhere.
 
 fig, axes = plt.subplots(1, 2, figsize=(10, 5.6), layout="constrained")
 for ax, band in zip(axes, ("consistency", "confidence"), strict=True):
@@ -39,8 +39,8 @@ for ax, band in zip(axes, ("consistency", "confidence"), strict=True):
 plt.show()
 
 # %%
-# The number in the legend weighs samples, not inches of the axis; the histogram above tells where
-# they are. The true calibration error lies in its interval.
+# The number in the legend weights samples equally; the histogram above shows where they are. The
+# true calibration error lies in its interval.
 
 error = display.curves[0].error
 print(f"estimated {error.estimate:.4f} [{error.low:.4f}, {error.high:.4f}]")

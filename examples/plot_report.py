@@ -3,9 +3,9 @@ Which of two models is better calibrated, on one page
 =====================================================
 
 The people of one score differ in two features. The model "average" is right on average in each
-score, and does not know about the features. The model "informed" knows them, but doubles the log
-odds of the truth: it is over-confident. Which one is better calibrated, which one predicts better,
-and are the differences significant? The verdict answers this in words. The table recommends a
+score, and does not use the features. The model "informed" uses them, but doubles the log odds of
+the truth: it is over-confident. Which one is better calibrated, which one predicts better, and are
+the differences significant? The verdict answers these questions. The table recommends a
 recalibration for "informed" only, after which it has the smaller loss.
 """
 
@@ -23,8 +23,8 @@ comparison = ComparisonReport.from_predictions(data.y, models, data.X)
 print(comparison)
 
 # %%
-# The differences on which the verdict rests, in the units of their quantity: left of zero the
-# model "average" is better. Intervals are paired, since both models predict the same samples.
+# The differences behind the verdict, in the units of their quantity: left of zero the model
+# "average" is better. Intervals are paired, since both models predict the same samples.
 
 names = {
     "brier": "Brier score",
@@ -45,6 +45,6 @@ ax.set(xlabel='"average" minus "informed"', title="Paired differences with 95 % 
 plt.show()
 
 # %%
-# The whole page, as a notebook shows it; ``comparison.to_html("comparison.html")`` writes it.
+# The whole page, as displayed in a notebook; ``comparison.to_html("comparison.html")`` writes it.
 
 comparison

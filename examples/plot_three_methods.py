@@ -5,8 +5,8 @@ Three methods, one error
 The calibration error of the same forecasts, estimated by "risk", "cross" and "direct" from samples
 of different sizes: means over 40 data sets, against the true error (dashed).
 
-"risk" comes from below and "direct" from above, each by the noise of the smoother. Fifteen bins
-are noisy and make the gap wide; the default smoother has two parameters and closes it early.
+"risk" is too low and "direct" too high, each because of the noise of the smoother. Fifteen bins are
+noisy and the gap is wide; the default smoother has two parameters and a small gap.
 """
 
 import matplotlib.pyplot as plt

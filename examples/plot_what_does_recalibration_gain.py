@@ -7,9 +7,9 @@ of the Brier score on 2,000 held-out samples, which needs no estimate of a calib
 Crosses: the true improvement of the calibration error, known because the forecasts are simulated.
 
 For injective maps (blue) both are the same number, and the dashed line is the most that any map
-can gain. Maps that are not injective (orange) merge forecasts: they remove the calibration error
-as well as the others do, but the score pays for the information that they lose. Keeping nothing
-but the predicted class leaves perfect calibration, and forecasts that are worse than before.
+can gain. Maps that are not injective (orange) merge forecasts: they remove the calibration error as
+well as the others do, but the score includes the information that they lose. Keeping only the
+predicted class gives perfect calibration, but forecasts that are worse than before.
 """
 
 import warnings
@@ -59,7 +59,7 @@ fig, ax = plt.subplots(figsize=(7.5, 4.5), layout="constrained")
 for row, recalibrator in enumerate(maps.values()):
     fitted = recalibrator.fit(past.y_proba, past.y)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that maps are not injective is what we show
+        warnings.simplefilter("ignore")  # some maps are not injective on purpose
         gain = calibration_improvement(test.y, test.y_proba, fitted)
     removed = world.truth["brier"] - true_calibration_error(fitted.predict_proba(world.y_proba))
     color = "C0" if fitted.injective_ else "C1"

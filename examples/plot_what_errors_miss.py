@@ -1,12 +1,12 @@
 """
-G22, section 3: what the usual errors cannot see
-================================================
+G22, section 3: what the usual errors do not detect
+===================================================
 
-A forecaster of three classes always says 50 %, 30 % and 20 %, in one of the six orders. For three
-of the orders the true frequencies are 70 %, 30 % and 0 %, for the others 30 %, 30 % and 40 %. Every
-forecast is wrong by the same large distance, :math:`0.2 \\sqrt 2`. But an error of one
-class at a time, or only of the predicted class, averages one half of the orders with the other, and
-finds perfect calibration. This is no lack of samples: these errors are zero in truth.
+A forecast of three classes is always 50 %, 30 % and 20 %, in one of the six orders. For three of
+the orders the true frequencies are 70 %, 30 % and 0 %, for the others 30 %, 30 % and 40 %. Every
+forecast is wrong by the same large distance, :math:`0.2 \\sqrt 2`. But an error of one class at a
+time, or only of the predicted class, averages one half of the orders with the other, and finds
+perfect calibration. This is not due to few samples: the true values of these errors are zero.
 """
 
 from itertools import permutations
@@ -36,7 +36,7 @@ y = (rng.random((n, 1)) > frequency.cumsum(axis=1)[:, :2]).sum(axis=1)
 
 
 def proper(notion):
-    """Root of the Brier calibration error; the six forecasts are level sets of their own."""
+    """Root of the Brier calibration error; each of the six forecasts is a level set."""
     return max(proper_calibration_error(y, proba, notion=notion, smoother=LevelSets()), 0) ** 0.5
 
 
@@ -58,7 +58,7 @@ ax.legend(loc="upper right")
 plt.show()
 
 # %%
-# The kernel test is made for all classes at once. Through a lens it sees what that lets through.
+# The kernel test is for all classes at once. With another notion it tests that notion only.
 
 for notion in ("canonical", "classwise", "top_label"):
     test = kernel_calibration_test(y[:4000], proba[:4000], notion=notion)

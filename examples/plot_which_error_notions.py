@@ -5,12 +5,12 @@ Wrong for whom? Three notions of calibration
 Two forecasts of ten classes, 2,000 samples, and the calibration error of the predicted class, of
 each class against the rest, and of all classes at once. Black bars are the truth.
 
-The first forecast is too confident. The second is right about the class that it predicts, and
-reverses the order of all others: an error of the predicted class alone is blind to it. Over all
+The first forecast is too confident. The second is calibrated for the class that it predicts, and
+reverses the order of all others: an error of the predicted class alone does not detect it. Over all
 classes bins become cells of the simplex, in which errors of opposite sign cancel. The proper error
-is as good as the map that its smoother finds, and a smoother does not easily guess that nine
-classes stand in reverse order. The test on the kernel error needs no map; its p-values
-are below the names.
+is as accurate as the map that its smoother finds, and a smoother does not easily find that nine
+classes are in reverse order. The test on the kernel error needs no map; its p-values are below the
+names.
 """
 
 import matplotlib.pyplot as plt

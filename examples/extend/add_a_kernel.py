@@ -19,7 +19,7 @@ from skcalib.kernels import GaussianKernel, Kernel, LaplacianKernel
 from skcalib.testing import check_kernel
 
 # %%
-# The class. Kernels are values, hence the frozen dataclass: they compare, and never change.
+# The class. Kernels are immutable and comparable, hence the frozen dataclass.
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class RationalQuadratic(Kernel):
 check_kernel(RationalQuadratic())
 
 # %%
-# It is now a kernel like the others, in sums and products, too. Which share of 60 data sets is
+# It is now a kernel like the others, also in sums and products. Which share of 60 data sets is
 # rejected at the 5 % level? Of the calibrated model M1 it should be about 5 % (a Monte Carlo error
 # of 3 %), of the others as many as possible.
 

@@ -3,8 +3,9 @@ Add a map of logits
 ===================
 
 A recalibrator is a map of logits with parameters: a *link*. This one multiplies the logits by a
-slope that may differ for forecasts above and below one half, for a classifier that is too sure of
-one class only. The optimiser, the loss, weights, labels and pipelines come with the base classes.
+slope that may differ for forecasts above and below one half, for a classifier that is
+over-confident in one class only. The base classes provide the optimiser, the loss, weights, labels
+and pipelines.
 """
 
 import matplotlib.pyplot as plt
@@ -17,7 +18,7 @@ from skcalib.recalibration import BinaryLinkRecalibrator
 from skcalib.testing import check_link
 
 # %%
-# The link: two features of the logit, two parameters, and where the identity is.
+# The link: two features of the logit, two parameters, and the parameters of the identity.
 
 
 class TwoSlopesMap(BinaryMap):
@@ -36,7 +37,7 @@ class TwoSlopesMap(BinaryMap):
         return bool(min(theta) > 0)
 
     def preserves_order(self, theta, n_classes):
-        return bool(min(theta) > 0)  # the sign of the logit stays
+        return bool(min(theta) > 0)  # the sign of the logit is kept
 
 
 # %%
@@ -56,12 +57,13 @@ class TwoSlopesScaling(BinaryLinkRecalibrator):
 
 
 # %%
-# The line of test: identity, gradients, and that what is declared is true.
+# The line of test: identity, gradients, and declared properties.
 
 check_link(TwoSlopesMap())
 
 # %%
-# Forecasts that are too sure of class 1 only. The gain is that of the Brier score on new samples.
+# Forecasts that are over-confident in class 1 only. The gain is that of the Brier score on new
+# samples.
 
 past, test = (make_tempered_simplex(3000, random_state=seed) for seed in (0, 1))
 for data in (past, test):

@@ -2,10 +2,10 @@ r"""
 Add a notion of calibration
 ===========================
 
-A notion says which question is asked: it projects forecasts and labels to one or several smaller
-problems, the lenses of W19. Where the classes are ordered, as the stages of a disease are,
-decisions ask whether the stage is *at least* k. This notion asks whether those probabilities can be
-trusted.
+A notion defines what is evaluated: it projects forecasts and labels to one or several smaller
+problems, the lenses of W19. If the classes are ordered, like the stages of a disease, decisions
+depend on whether the stage is *at least* k. This notion evaluates the calibration of those
+probabilities.
 """
 
 import matplotlib.pyplot as plt

@@ -1,11 +1,11 @@
 r"""
-Add a recalibrator that is no map of logits
-===========================================
+Add a recalibrator that is not a map of logits
+==============================================
 
-Validation, classes, weights, names of columns, losses and pipelines come with the base class. A
+The base class provides validation, classes, weights, names of columns, losses and pipelines. A
 recalibrator learns from arrays in ``_fit_map``, maps arrays in ``_apply_map``, and declares what
-the map keeps. This one mixes the forecast with the label frequencies, which is all that a small
-calibration set can tell.
+the map preserves. This one mixes the forecast with the label frequencies, which suits small
+calibration sets.
 """
 
 import matplotlib.pyplot as plt
@@ -41,7 +41,7 @@ class FrequencyMixture(Recalibrator):
 
 
 # %%
-# The line of test: probabilities row by row, weights, names of classes, and true declarations.
+# The line of test: probabilities row by row, weights, names of classes, declared properties.
 
 check_recalibrator(FrequencyMixture())
 
