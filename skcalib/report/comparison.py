@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class ComparisonReport(Shown):
-    r"""Compare several models: which is better calibrated, and is the difference significant?
+    r"""Comparison of several models: calibration, loss, and significance of differences.
 
     Create one with `from_estimators`, with `from_predictions`, or from existing reports.
     ``print(report)`` shows the first screen, `to_text` returns the full text, `to_html` writes one

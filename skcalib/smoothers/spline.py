@@ -73,7 +73,7 @@ class SplineSmoother(OutOfFoldSmoother):
     -----
     Measured coverage of the interval of level 95 %, on average over seven quantiles of the scores
     from .02 to .98, with 30, 150, 1,000 and 5,000 samples (200 data sets each): 92 to 98 % in eight
-    simulated worlds whose curve is smooth, among them rare events of base rate .02 and .05, a
+    simulations whose curve is smooth, among them rare events of base rate .02 and .05, a
     forest with ties and a constant curve; but 90 % with 30 samples of base rate .02, of which less
     than one is an event. At each single quantile 85 % or more. Where the curve has
     waves that five knots cannot follow, the interval does not cover it: two waves of .12 were
