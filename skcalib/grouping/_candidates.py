@@ -12,7 +12,7 @@ import numpy as np
 
 from skcalib.inference import effective_size
 
-#: Groups at most; those nearest to half of the samples are kept.
+#: Maximum number of groups; those nearest to half of the samples are kept.
 MOST_GROUPS = 1000
 _FEW_VALUES = 6  # whole numbers that are treated as categories too
 _CUTS = (0.25, 0.5, 0.75)
@@ -20,11 +20,11 @@ _CUTS = (0.25, 0.5, 0.75)
 
 @dataclass(frozen=True)
 class Candidates:
-    """``member`` (n, m); a rule in words for each column, and one for its complement.
+    """``member`` (n, m); the rule of each column as text, and that of its complement.
 
     ``feature`` is the number of the column of X that a group comes from, ``category`` whether it
-    is one value of several, ``two_sided`` whether the complement is as good a group, and
-    ``n_formed`` the number of groups before some were left out.
+    is one value of several, ``two_sided`` whether the complement is an equally suitable group, and
+    ``n_formed`` the number of groups before some were dropped.
     """
 
     member: np.ndarray
@@ -37,7 +37,7 @@ class Candidates:
 
 
 def form_groups(X, names, encoded, weight, least):
-    """Groups of features (n, d) that hold, as their complements, `least` effective samples."""
+    """Groups of features (n, d) of at least `least` effective samples; so are the complements."""
     kept, numbers = [], {}
     sources = [source(name, encoded) for name in names]
     for j, (name, origin) in enumerate(zip(names, sources, strict=True)):
@@ -96,7 +96,7 @@ def _of_numbers(column, name):
             not missing,
             (column <= cut),
         )
-        if missing:  # neither side holds the missing values
+        if missing:  # neither side has the missing values
             yield high, f"({low} or {name} is missing)", False, False, column > cut
 
 
@@ -111,7 +111,7 @@ def _of_values(column, name, values, missing):
 
 
 def _rounded_cuts(known, values):
-    """Quartiles, rounded to what is short to read and divides the samples nearly alike."""
+    """Quartiles, rounded to few digits that divide the samples nearly equally."""
     quartiles = np.quantile(known, _CUTS)
     spread = quartiles[2] - quartiles[0]
     cuts = []
@@ -120,7 +120,7 @@ def _rounded_cuts(known, values):
         if spread > 0 and np.isfinite(spread):
             decimals = int(np.clip(1 - np.floor(np.log10(spread)), -300, 300))
             cut = float(np.round(quartile, decimals))
-        if not values[0] <= cut < values[-1]:  # a mass at one end
+        if not values[0] <= cut < values[-1]:  # many ties at one end
             at = np.searchsorted(values, quartile)
             cut = values[min(max(at - 1, 0), len(values) - 2)]
         cuts.append(float(cut) + 0.0)  # no -0
@@ -130,9 +130,9 @@ def _rounded_cuts(known, values):
 # --- Pairs of groups ------------------------------------------------------------------------------
 
 
-#: Pairs of groups that each half proposes for the other, at most.
+#: Maximum number of pairs of groups that each half proposes for the other.
 N_PAIRS = 5
-#: One-feature groups that are paired, and rows that are searched, at most.
+#: Maximum numbers of one-feature groups that are paired, and of rows that are searched.
 MOST_PAIRED, MOST_SEARCHED = 200, 20_000
 _RIDGE = 1e-3
 
@@ -162,7 +162,7 @@ class Pair:
         return np.column_stack([one == self.inside[0], two == self.inside[1]])
 
     def rule(self, candidates, score_name):
-        """The pair in words."""
+        """The rule of the pair as text."""
         said = [candidates.rules[self.first] if self.inside[0]
                 else candidates.complements[self.first]]  # fmt: skip
         if self.cut is not None:
@@ -180,7 +180,7 @@ def propose_pairs(equal, candidates, rows, least, rng):
     Parameters
     ----------
     equal : EqualScores
-        Of the searched half.
+        Position of each sample of the searched half.
     candidates : Candidates
         Groups of all samples.
     rows : array of int
@@ -188,7 +188,7 @@ def propose_pairs(equal, candidates, rows, least, rng):
     least : float
         Size of a group, in samples of the searched half.
     rng : RandomState
-        Chooses rows where there are many.
+        Seed of the subsample of rows.
 
     Returns
     -------
@@ -258,7 +258,7 @@ def _without_main_effects(groups, residual, weight):
 
 
 def _best_quadrant(equal, candidates, rows, first, second, cut, least):
-    """Of the four intersections, the large enough one that explains most here."""
+    """The intersection, of the four, that is large enough and explains most."""
     best, most = None, 0.0
     for inside in ((True, True), (True, False), (False, True), (False, False)):
         one = candidates.member[rows, first] == inside[0]
@@ -278,18 +278,18 @@ def _best_quadrant(equal, candidates, rows, first, second, cut, least):
 # --- One-hot encoding -----------------------------------------------------------------------------
 
 
-#: Categories of a column that get a column of their own, the most frequent ones.
+#: Categories of a column that get their own column, the most frequent ones.
 MOST_CATEGORIES = 20
 _CUT = re.compile(r" (?:> 0\.5|<= 0\.5|> 0|<= 0)$")
 _MISSING = " is missing"
 
 
 def encode_features(X):
-    """Frame -> the same, categories one-hot, and the new names; anything else as it is.
+    """Frame -> the same with one-hot categories, and the new names; other objects are unchanged.
 
-    A column "region" becomes "region = south" and so on, and "region is missing" where values are.
-    Dates and other objects stay, and are refused where features are checked. X itself is not
-    changed.
+    A column "region" becomes "region = south" and so on, and "region is missing" if values are
+    missing. Dates and other objects are kept; the check of the features raises an error for them. X
+    itself is not changed.
     """
     if not (hasattr(X, "columns") and hasattr(X, "dtypes")):
         return X, ()
@@ -305,7 +305,7 @@ def encode_features(X):
         else:
             columns.update(encoded)
             added += encoded
-    if not columns:  # nothing but missing values
+    if not columns:  # all values are missing
         return X, ()
     if hasattr(X, "index"):  # pandas matches columns by their index
         return type(X)(columns, index=X.index), tuple(added)
@@ -313,7 +313,7 @@ def encode_features(X):
 
 
 def plain_rule(rule, encoded):
-    """A rule in words: "region = south > 0.5" is "region = south"."""
+    """A rule as text: "region = south > 0.5" becomes "region = south"."""
     return " and ".join(_plain(part, encoded) for part in rule.split(" and "))
 
 
@@ -353,7 +353,7 @@ def _one_hot(name, column):
     said = np.array(["" if _is_missing(value) else str(value) for value in values], dtype=str)
     there = np.array([not _is_missing(value) for value in values], dtype=bool)
     categories, counts = np.unique(said[there], return_counts=True)
-    if len(categories) and set(categories) <= {"False", "True"}:  # one column tells both
+    if len(categories) and set(categories) <= {"False", "True"}:  # one column is sufficient
         categories, counts = np.array(["True"]), np.array([1])
     often = categories[np.sort(np.argsort(-counts, kind="stable")[:MOST_CATEGORIES])]
     columns = {

@@ -65,7 +65,7 @@ class GroupingFit:
 
 @dataclass(frozen=True)
 class GroupingProblem:
-    """One problem of a notion with what surrounds it; ``events`` names its columns."""
+    """One problem of a notion with its options; ``events`` names its columns."""
 
     forecast: np.ndarray
     target: np.ndarray
@@ -89,7 +89,7 @@ def fit_partition(problem, score, smoother, partitioner, options, seed):
     if len(problem.forecast) < 2:
         raise ValueError(
             "The grouping loss of a single sample cannot be estimated: one half of the samples "
-            "tells the regions, the other measures them."
+            "determines the regions, the other measures them."
         )
     rng = np.random.RandomState(seed)
     bins = level_sets(problem.forecast, options.n_bins, options.strategy)
@@ -167,9 +167,9 @@ def _terms(problem, score, bins, measured, cut, curve, options, rng):
     lonely = np.bincount(region)[region] == 1
     if lonely.all():
         raise ValueError(
-            "Every region holds a single sample: use fewer bins or a larger region_ratio."
+            "Every region has a single sample: use fewer bins or a larger region_ratio."
         )
-    if lonely.any():  # level sets of one sample: left out of all terms
+    if lonely.any():  # level sets of one sample are omitted from all terms
         keep = ~lonely
         level, forecast, target, weight = level[keep], forecast[keep], target[keep], weight[keep]
         residual, curve = residual[keep], curve[keep]
@@ -229,11 +229,11 @@ _LEAST_KNOWN = 10  # values of a feature, to be of use to a model
 
 
 def fit_risk(problem, score, smoother, model, options, seed):
-    """Risk bound: what a model of (score, features) saves on held-out samples."""
+    """Risk bound: the reduction of the loss by a model of (score, features) on held-out samples."""
     if len(problem.forecast) < 4:
         raise ValueError(
-            "method='risk' needs at least 4 samples: a model and its scale are learned on some of "
-            f"them and judged on others; got {len(problem.forecast)}."
+            "method='risk' needs at least 4 samples: a model and its scale are fitted to some of "
+            f"them and evaluated on others; got {len(problem.forecast)}."
         )
     curve = clone(smoother).fit(problem.forecast, problem.target, problem.weight).smooth_held_out()
     folds = check_folds(options.folds, problem.target, random_state=seed)
@@ -290,7 +290,7 @@ class RiskTerms:
 
 
 def default_model(random_state):
-    """Boosting of the residual by small trees, slowly, and stopped early."""
+    """Boosting of the residual with small trees, a low learning rate and early stopping."""
     return HistGradientBoostingRegressor(
         learning_rate=0.05,
         max_iter=300,
@@ -351,9 +351,9 @@ def _fit_predict(model, X, residual, weighted, X_new):
 
 
 def _refine(model, features, target, curve, weight, train, test):
-    """Steps from the curve to what the model says at the rows `test`."""
+    """Steps from the curve to the predictions of the model at the rows `test`."""
     weighted = {} if np.ptp(weight) == 0 else {"sample_weight": weight[train]}
-    # Boosting fails on a feature without any value, also after it has set rows aside.
+    # Boosting fails on a feature without any value, also in its early-stopping split.
     known = np.count_nonzero(~np.isnan(features[train]), axis=0)
     hollow = (known < len(train)) & (known < _LEAST_KNOWN)
     if hollow.any():

@@ -25,11 +25,11 @@ from skcalib.smoothers import IsotonicSmoother, LogitSmoother
 
 _FEWEST, _MOST = 3, 30  # intervals of the curve
 _RANK = 1e-8
-_ISOTONIC = 20  # samples from which on jumps of the curve are sought
+_ISOTONIC = 20  # smallest number of samples for which jumps of the curve are estimated
 
 
 class EqualScores:
-    """Residuals and groups without what the score explains.
+    """Residuals and groups, adjusted for the score.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class EqualScores:
 
     @property
     def inflation(self):
-        """What corrects squares of residuals for the degrees of freedom of the fit."""
+        """Correction of squared residuals for the degrees of freedom of the fit."""
         return self.size / max(self.size - self._directions.shape[1], 1.0)
 
     @property
@@ -80,7 +80,7 @@ class EqualScores:
         return other
 
     def center(self, columns):
-        """Columns (n, m) without what the basis explains of them."""
+        """Residuals of columns (n, m) after regression on the basis."""
         if not self._directions.shape[1]:
             return columns
         inner = self._directions.T @ (self.weight[:, None] * columns)
@@ -142,7 +142,7 @@ def parametric_curve(score, hit, weight):
 # --- Tests of groups ------------------------------------------------------------------------------
 
 
-#: Samples that a group and its complement hold at least.
+#: Minimum number of samples in a group and in its complement.
 LEAST_SIZE = 10
 _LEAST_VARIANCE = 1.0  # sum of c (1 - c) in a group: about the events that are expected
 _LEAST_SHARE = 0.1  # of the variance of a group: what the score does not explain
@@ -153,7 +153,8 @@ _BLOCK = 64  # columns that are centred at once
 class Tested:
     """One tested group: ``source`` is the number of a candidate, or a `Pair`.
 
-    ``member`` (n,) is about all samples, ``rows`` are those tested, and ``equal`` their comparison.
+    ``member`` (n,) refers to all samples, ``rows`` are those tested, and ``equal`` their
+    comparison.
     """
 
     source: object
@@ -289,9 +290,9 @@ _ORDINARY = 1.2  # z below which the tail is not needed
 def label_sum_pvalue(total, coefficients, proba, variance=None):
     r"""Two-sided p-value of :math:`T = \sum_i a_i (y_i - p_i)` for independent labels.
 
-    The tail is the saddlepoint approximation of Lugannani and Rice (1980), which holds far out
-    and for a few expected events; half of a typical step :math:`|a_i|` of the largest labels is
-    taken off \|T\|, as a correction for continuity.
+    The tail is the saddlepoint approximation of Lugannani and Rice (1980), which is accurate far in
+    the tails and for a few expected events; half of a typical step :math:`|a_i|` of the largest
+    labels is subtracted from \|T\|, as a continuity correction.
 
     Parameters
     ----------
@@ -300,7 +301,7 @@ def label_sum_pvalue(total, coefficients, proba, variance=None):
     coefficients, proba : array of shape (n,)
         a and the probability of each label, strictly between 0 and 1.
     variance : float, default=None
-        Variance of T where it is known to exceed that of independent labels; T is scaled down.
+        Variance of T if it is known to exceed that of independent labels; T is then scaled down.
 
     Returns
     -------
@@ -332,7 +333,7 @@ def label_sum_pvalue(total, coefficients, proba, variance=None):
 
 
 def _solve(size, a, logit, proba, start):
-    """Slope at which the expected sum is `size`: Newton inside of a bracket."""
+    """Slope at which the expected sum is `size`: Newton inside a bracket."""
     center = np.sum(a * proba)
     low, high, slope = 0.0, np.inf, start
     for _ in range(_ROUNDS):

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 #: Samples that are compared at most.
 MOST_ROWS = 50_000
 _LEAST_LABELS = 2
-#: Samples times groups at most: of 1,000 groups 10,000 samples are compared.
+#: Maximum number of samples times groups: for 1,000 groups 10,000 samples are compared.
 MOST_VALUES = 1e7
 
 
@@ -50,12 +50,11 @@ class GroupDifference:
     Attributes
     ----------
     rule : str
-        Who belongs to the group, in names of features.
+        Definition of the group in terms of features.
     n_samples : int
         Samples of the group.
     n_tested : int
-        Those on which the other numbers rest: all, or half of them where the other half chose the
-        rule.
+        Samples used for the other numbers: all, or one half if the other half chose the rule.
     share : float
         Weight of the group, between 0 and 1.
     mean_score : float
@@ -73,9 +72,9 @@ class GroupDifference:
     standard_error : float
         Of the difference.
     pvalue : float
-        Two-sided, of the group alone.
+        Two-sided p-value of the group alone.
     harm : float
-        What naming the group would take off the Brier score: the explained variance, less its
+        Reduction of the Brier score by a correction for the group: the explained variance minus its
         noise. In units of the grouping loss, of which it is a part.
     """
 
@@ -106,13 +105,13 @@ class GroupComparison:
     Attributes
     ----------
     named : tuple of GroupDifference
-        The most harmful first; nearly the same groups only once.
+        The most harmful first; nearly identical groups are listed once.
     n_tried : int
         Groups tested.
     n_samples : int
         Samples compared.
     note : str
-        What was left out, or why nothing was tested.
+        What was omitted, or why nothing was tested.
     """
 
     named: tuple
@@ -146,13 +145,13 @@ def differences_at_equal_scores(
 ) -> GroupComparison:
     r"""Name the groups that differ from other samples with equal scores.
 
-    A recalibration treats equal scores alike. A group g whose event is more frequent than
+    A recalibration maps equal scores to equal values. A group g whose event is more frequent than
 
     .. math:: E[\,C(S) \mid g\,], \qquad C(S) = E[Y|S],
 
-    is wronged by every recalibration; the score lacks what the group tells. Groups are compared
-    with the frequency :math:`C(S)` of all samples with equal scores and not with the score, so that
-    no group is named where a model is wrong for everybody alike.
+    is miscalibrated after every recalibration: the score lacks the information in the group. Groups
+    are compared with the frequency :math:`C(S)` of all samples with equal scores and not with the
+    score, so no group is named only because the model is miscalibrated for all groups.
 
     - **Groups**: each category; numbers cut at their quartiles; missing values; and up to ten
       intersections of two of these, or of one and a range of scores, chosen on one half of the
@@ -161,12 +160,12 @@ def differences_at_equal_scores(
       :math:`\tilde g` the residual of the group after a regression on a curve of the score. A
       wrong :math:`\hat C` enters only times what that curve misses of :math:`E[g|S]`. The p-value
       is that of independent labels (saddlepoint approximation), and with unequal weights uses the
-      larger of two variances. Of an intersection, both the difference and the joint effect must be
+      larger of two variances. For an intersection, both the difference and the joint effect must be
       significant.
     - **Named** is what the rule of Benjamini and Hochberg finds at the false discovery rate
-      ``1 - confidence_level``, the most harmful first. A group after the first is left out if it
-      holds nearly the samples of one before it, or if it does not differ much, and significantly
-      (Bonferroni), at equal values of the features named before it.
+      ``1 - confidence_level``, the most harmful first. A group after the first is omitted if it has
+      nearly the same samples as an earlier one, or if its difference is small or not significant
+      (Bonferroni) at equal values of the features named before it.
 
     Parameters
     ----------
@@ -186,7 +185,7 @@ def differences_at_equal_scores(
     confidence_level : float, default=0.95
         One minus the false discovery rate, and the level of the intervals.
     random_state : int, RandomState instance or None, default=0
-        Chooses the halves, and the rows of more than 50,000 samples.
+        Seed of the halves, and of the subsample of more than 50,000 samples.
 
     Returns
     -------
@@ -200,11 +199,11 @@ def differences_at_equal_scores(
 
     Notes
     -----
-    The harm of a group counts one difference for all scores, and so is at most its part of the
+    The harm of a group assumes one difference for all scores, and so is at most its part of the
     grouping loss. Groups of fewer than 10 samples (by weight), or in which less than one event is
     expected, are not tested. Of more than 50,000 samples 50,000 are drawn; of more than 1,000
-    groups those nearest to half of the samples are kept. A test of one variable at a time says
-    nothing on causes: a group may be named for what it goes with.
+    groups those nearest to half of the samples are kept. A test of one variable at a time does not
+    identify causes: a group may be named because of a correlated feature.
 
     Examples
     --------
@@ -214,7 +213,7 @@ def differences_at_equal_scores(
     >>> X = rng.normal(size=(4000, 3))
     >>> p = rng.uniform(0.2, 0.6, 4000)
     >>> y = rng.random(4000) < p + np.where(X[:, 1] > 0, 0.1, -0.1)
-    >>> found = differences_at_equal_scores(y, np.sqrt(p), X)  # wrong for everybody
+    >>> found = differences_at_equal_scores(y, np.sqrt(p), X)  # miscalibrated for all
     >>> found.named[0].rule, found.named[0].direction
     ('x1 > 0', 'too_low')
     """
@@ -268,7 +267,7 @@ def compare_groups(
     rows : array of int
         The samples that were compared.
     members : list of array of bool
-        Which of these each named group holds.
+        Members of each named group among these samples.
     """
     rng = check_random_state(random_state)
     forecast, target, weight = problem.forecast, problem.target, problem.weight
@@ -343,7 +342,7 @@ def _record(one, candidates, reach, score_name):
 
 
 def _variance(one):
-    """Variance of the statistic where the group does differ."""
+    """Variance of the statistic if the group differs."""
     equal = one.equal
     centred = equal.center(one.inside[:, None].astype(np.float64))[:, 0]
     residual = equal.residual - one.total / one.information * centred
@@ -364,8 +363,8 @@ def distinct(found: list[Tested], candidates: Candidates, level: float) -> list[
     Explained is a group that at equal scores *and* equal values of the features that are named
     no longer differs, or keeps less than a quarter of its harm. After the first, a group needs a
     p-value of at most `level`, before and in this second comparison: the false discovery rate over
-    the number of groups tested (Bonferroni), because several cuts of one feature would else make
-    room for others.
+    the number of groups tested (Bonferroni), because several cuts of one feature would otherwise
+    raise the threshold for others.
     """
     kept = []
     for one in sorted(found, key=_rank):
@@ -380,7 +379,7 @@ def distinct(found: list[Tested], candidates: Candidates, level: float) -> list[
 def _rank(one):
     """By harm with a few digits, so that of two sides of a cut the smaller one comes first.
 
-    The longer rule of a pair must be worth it.
+    The longer rule of a pair requires more harm.
     """
     harm = one.harm * (_WORTH if isinstance(one.source, Pair) else 1.0)
     return -float(f"{harm:.6g}"), one.member.mean()
@@ -418,10 +417,10 @@ def _known(kept, candidates):
 
 
 def _adds(one, known, level):
-    """Whether a group differs beyond what is known, by enough."""
+    """Whether a group differs sufficiently beyond the known groups."""
     beyond = one.equal.beyond(known[one.rows])
     numbers = compare(beyond, one.inside[:, None], least_share=1e-3)
-    if not max(numbers.pvalue[0], one.pvalue) <= level:  # also where nothing is left to compare
+    if not max(numbers.pvalue[0], one.pvalue) <= level:  # also if there is nothing to compare
         return False
     left = (numbers.total[0] ** 2 - numbers.variance[0]) / numbers.information[0]
     return left / one.equal.weight.sum() >= _LEAST_PART * one.harm

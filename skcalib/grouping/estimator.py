@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 class GroupingLossEstimator(ClassifierInspector):
     r"""Estimate a lower bound of the grouping loss, which no recalibration removes (L23).
 
-    A calibrated classifier can be wrong for every person: over-confident for one group,
-    under-confident for another, right on average. With Q = E[Y|X] and C = E[Y|S] the loss of the
-    score S splits into
+    A calibrated classifier can be wrong for every group: over-confident for one, under-confident
+    for another, and right on average. With Q = E[Y|X] and C = E[Y|S] the loss of the score S splits
+    into
 
     .. math:: E\,L(Y, S) = \underbrace{E\,D(C, S)}_{calibration} +
         \underbrace{E\,D(Q, C)}_{grouping} + \underbrace{E\,L(Y, Q)}_{irreducible} .
@@ -60,28 +60,27 @@ class GroupingLossEstimator(ClassifierInspector):
 
     R being the label frequencies of the regions, :math:`C_B` those of the level sets. The bias
     correction (a jackknife) is exact in expectation for Brier. For other scores it leaves a bias of
-    second order; the log loss is explained in excess where regions hold less than one label of a
-    rare class, so give it larger regions.
-    ``method="risk"`` cross-fits a model of (score, features) on top of the calibration curve and
-    reports the loss that it saves; each fold is scaled by what is best on the others.
+    second order; the explained log loss is too large if regions have less than one label of a rare
+    class, so it needs larger regions. ``method="risk"`` cross-fits a model of (score, features) on
+    top of the calibration curve and reports the reduction of the loss; each fold is scaled by the
+    best factor on the others.
 
     Parameters
     ----------
     estimator : classifier or None, default=None
-        What produces the probabilities. None: pass ``y_proba`` to `fit`, and any representation
-        as X, such as the penultimate layer of a network. (Its own log-probabilities say little.)
+        The classifier. None: pass ``y_proba`` to `fit`, and any representation as X, such as the
+        penultimate layer of a network. (Its own log-probabilities contain little information.)
     loss : {"brier", "log", "spherical"} or ProperScore, default="brier"
         The proper score.
     notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
         Two classes: the positive class. Of a canonical problem of more classes, level sets are
         cells of the simplex cut at medians.
     partitioner : None, "stump", "kmeans" or estimator, default=None
-        None: a histogram tree. "stump": one balanced split, which is easy to name. Any
+        None: a histogram tree. "stump": one balanced split, which has a simple rule. Any
         scikit-learn estimator with `apply` or `predict`. For "risk": a regressor, fitted to the
         residual, or a classifier in place of the default gradient boosting.
     n_bins : int, default=15
-        Maximum number of level sets; fewer where one would not hold three regions of measured
-        samples.
+        Maximum number of level sets; fewer if one would not have three regions of measured samples.
     strategy : {"quantile", "uniform"}, default="quantile"
         Level sets of equal mass or equal width.
     region_ratio : int, default=12
@@ -114,24 +113,24 @@ class GroupingLossEstimator(ClassifierInspector):
     Attributes
     ----------
     grouping_loss_ : float
-        The lower bound; may be negative where there is nothing to find.
+        The lower bound; may be negative if there is no grouping loss.
     confidence_interval_ : tuple of float
         Normal interval of the bound. It accounts for the measured samples, not for the partition.
     standard_error_ : float
-        Standard error behind it.
+        Standard error of the bound.
     pvalue_ : float
-        Of "no grouping loss". "partition": residuals are permuted among neighbours in the score;
-        several problems are combined by Bonferroni. "risk": one-sided normal test of the slope of
-        the loss towards the model, its variance doubled for the dependence between folds.
+        p-value of "no grouping loss". "partition": residuals are permuted among neighbours in the
+        score; several problems are combined by Bonferroni. "risk": one-sided normal test of the
+        slope of the loss towards the model, its variance doubled for the dependence between folds.
     plugin_, bias_, explained_, induced_ : float
         Terms of the bound, nan for "risk".
     calibration_error_ : float
-        "partition": of the binned score, debiased by the variance of the residual. "risk": what the
-        cross-fitted calibration curve saves.
+        "partition": of the binned score, debiased by the variance of the residual. "risk": the
+        reduction of the loss by the cross-fitted calibration curve.
     expected_loss_ : float
         Mean loss of the score.
     irreducible_bound_ : float
-        Upper bound of the irreducible loss: what calibration and grouping leave.
+        Upper bound of the irreducible loss: the loss minus calibration and grouping.
     epistemic_bound_ : float
         Lower bound of :math:`E\,D(Q, S)`: calibration plus grouping.
     binned_epistemic_bound_ : float
@@ -140,8 +139,9 @@ class GroupingLossEstimator(ClassifierInspector):
     regions_ : list of Region
         Who is affected, the largest harm first: event, level set, rule in feature names, samples,
         mean score, frequency that is expected at equal scores, mean outcome and its Clopper-Pearson
-        interval. The gap is between the last two frequencies, so a score that is wrong for
-        everybody has none. ``pandas.DataFrame(regions_)`` makes a table. Empty for "risk".
+        interval. The gap is the difference of the last two frequencies, so a score that is equally
+        wrong for all regions has none. ``pandas.DataFrame(regions_)`` makes a table. Empty for
+        "risk".
     n_regions_ : int
         Regions before single samples were merged into the region most like them.
     scale_ : float
@@ -154,7 +154,7 @@ class GroupingLossEstimator(ClassifierInspector):
     Notes
     -----
     An injective recalibration leaves the grouping loss unchanged (L23 lemma C.5). The classwise
-    standard error is the mean over classes, as if their errors moved together.
+    standard error is the mean over classes, as if their errors were perfectly correlated.
 
     Examples
     --------
@@ -224,17 +224,17 @@ class GroupingLossEstimator(ClassifierInspector):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Features, dense numbers. Missing values are allowed where the partitioner, or the model
-            of "risk", takes them; the default ones do.
+            Features, dense numbers. Missing values are allowed if the partitioner, or the model of
+            "risk", accepts them; the default ones do.
         y : array-like of shape (n_samples,)
             Labels. A `skcalib.problem.Problem` of the rows of X holds validated forecasts too.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the means, the curve and the trees; with `cv` also passed to the classifier.
+            Weights for the means, the curve and the trees; with `cv` also passed to the classifier.
         y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), default=None
             Probabilities, with ``estimator=None``.
         regions : array-like of shape (n_samples,), default=None
-            Regions that are known beforehand, such as a clinic or an age group. All samples are
-            then measured. They must not have been found with these labels.
+            Regions that are known in advance, such as a clinic or an age group, and not derived
+            from these labels. All samples are then measured.
         **fit_params : dict
             With `cv`: further parameters of the classifier's `fit`, and ``groups`` for the
             splitter. Routed as metadata where metadata routing is enabled.
@@ -247,13 +247,13 @@ class GroupingLossEstimator(ClassifierInspector):
         Raises
         ------
         ValueError
-            For invalid input, and for features that are sparse or no numbers.
+            For invalid input, and for features that are sparse or not numeric.
         """
         score = check_parameters(self)
         if self.estimator is not None and y_proba is not None:
             raise ValueError(
                 "y_proba and an estimator were both given: drop y_proba, or set estimator=None to "
-                "assess these probabilities."
+                "evaluate these probabilities."
             )
         if self.method == "risk" and regions is not None:
             raise ValueError("method='risk' has no regions: use 'partition' to measure given ones.")
@@ -336,7 +336,7 @@ class GroupingLossEstimator(ClassifierInspector):
 
 @dataclass(frozen=True)
 class Options:
-    """What the fits of all problems share."""
+    """Options shared by the fits of all problems."""
 
     n_bins: int
     strategy: str
@@ -443,7 +443,7 @@ def collect(estimator: GroupingLossEstimator, fits: list[GroupingFit], notion: N
 def _warn(fits):
     ratio = sum(fit.n_measured for fit in fits) / max(sum(fit.n_regions for fit in fits), 1)
     single = max(fit.singletons for fit in fits)
-    # One or two of a dozen regions are more than 5 %, and no cause for alarm.
+    # One or two of a dozen regions are more than 5 %, but not a reason for a warning.
     several = max(fit.singletons * fit.n_regions for fit in fits) > 2.5
     if ratio < 6 or single > (0.05 if several else 0.25):
         warnings.warn(

@@ -66,7 +66,7 @@ def check_features(X: MatrixLike, *, allow_nan: bool) -> np.ndarray:
         odd = [str(name) for name, kind in kinds if not _is_number(kind)]
         if odd:
             raise ValueError(
-                f"X has columns that are no numbers ({', '.join(odd[:5])}): encode them first, for "
+                f"X has non-numeric columns ({', '.join(odd[:5])}): encode them first, for "
                 "example by pd.get_dummies(X)."
             )
     elif np.asarray(X).dtype.kind in "USmM":
@@ -116,7 +116,7 @@ def stratified_half(
 ) -> np.ndarray:
     """Mask of the measured samples: a share `test_size` of each few neighbours in the score.
 
-    Neighbours are shuffled: every test_size-th in the very order would leave two halves to draw.
+    Neighbours are shuffled: with every test_size-th sample in order there would be only two halves.
     """
     shuffled = rng.permutation(len(bins))
     order = shuffled[np.lexsort((order_of(forecast)[shuffled], bins[shuffled]))]
@@ -189,7 +189,8 @@ class Partitioner:
             tree = HistogramTree(
                 2 if stump else n_regions,
                 # A balanced stump: no side below a third of the level set.
-                # Else half of the ratio: with less, many regions hold a single measured sample.
+                # Otherwise half of the ratio: with less, many regions have a single measured
+                # sample.
                 min_samples_leaf=max(1, len(fitting) // 3 if stump else self.region_ratio // 2),
             )
             equal = np.ptp(weight) == 0
@@ -209,7 +210,7 @@ class Partitioner:
             if is_classifier(model) and np.ptp(labels[fitting]) == 0:  # nothing to separate
                 return np.zeros_like(fitting), np.zeros_like(measured), ["all"]
         with warnings.catch_warnings():
-            # Fewer distinct points than clusters: fewer regions, which is right.
+            # With fewer distinct points than clusters there are fewer regions, as intended.
             warnings.filterwarnings("ignore", "Number of distinct clusters", ConvergenceWarning)
             model.fit(prepared[fitting], labels[fitting])
         return _numbered(model, prepared, fitting, measured)
@@ -251,7 +252,7 @@ def _numbered(model, prepared, fitting, measured):
     names, number = np.unique(np.concatenate(found), return_inverse=True)
     if len(names) > 0.5 * len(number) and len(number) > 4:
         raise ValueError(
-            f"{type(model).__name__} puts nearly every sample into a region of its own: use an "
+            f"{type(model).__name__} puts nearly every sample into its own region: use an "
             "estimator that predicts few values, such as a tree or a clustering."
         )
     kind = type(model).__name__
@@ -266,8 +267,8 @@ def merge_singletons(region: np.ndarray, likeness: np.ndarray) -> np.ndarray:
     region : array of int of shape (n,)
         Regions of the measured samples of one level set.
     likeness : array of shape (n_regions, C)
-        What regions are compared by: label frequencies on the *other* half, so that the measured
-        labels are not used.
+        Label frequencies of the regions on the *other* half, by which they are compared, so that
+        the measured labels are not used.
 
     Returns
     -------
@@ -413,7 +414,7 @@ def partition_terms(
 
 
 def _binning_correction(score, coarse, forecast, target):
-    r"""What binning adds to :math:`E\,D(Q, S)`, for quadratic scores; nan for others.
+    r"""The effect of binning on :math:`E\,D(Q, S)`, for quadratic scores; nan for others.
 
     :math:`E\|Q - S\|^2 = CE(S_B) + GL(S_B) - E[2 cov(C, S | S_B) - var(S | S_B)]` exactly, and
     cov(C, S | S_B) = cov(Y, S | S_B) needs no calibration curve (L23 theorem C.1, corollary C.2).
@@ -456,8 +457,8 @@ class Cells:
 
         Weights enter so that the changes of the means cancel in each cell, and each cell is scaled
         so that squares are corrected exactly; with equal weights it is the formula of the module.
-        Cells of a single sample contribute nothing, or of one beside which the others weigh
-        nothing; nor does a sample without which the function is infinite: a divergence from a
+        Cells of a single sample contribute nothing, nor do cells in which one weight dominates all
+        others; nor does a sample without which the function is infinite: a divergence from a
         forecast of zero.
         """
         mean, mass, weight = self.mean(values), self.mass[self.cells], self.weight

@@ -22,11 +22,11 @@ class Region:
     Attributes
     ----------
     event : str
-        What is forecast: a class, or "top label".
+        The event: a class, or "top label".
     level_set, region : int
         Numbers of the level set and of the region.
     rule : str
-        Who belongs to the region.
+        Definition of the region.
     n_samples : int
         Measured samples.
     share : float
@@ -92,7 +92,7 @@ def region_table(
     first = np.unique(cells.cells, return_index=True)[1]
     level = levels.cells[first]
     score, outcome = cells.mean(forecast)[first], cells.mean(target)[first]
-    # The curve tells how scores differ within the level set, the level set how often it happens.
+    # The curve gives differences within the level set, the level set gives the mean frequency.
     expected = cells.mean(curve + levels.mean(target - curve))[first]
     spread = (cells.mean((target - curve) ** 2) - cells.mean(target - curve) ** 2)[first]
     column = np.full(len(first), 1)
@@ -160,7 +160,7 @@ def permutation_pvalue(
     """
     order = np.lexsort((rng.random_sample(len(bins)), order_of(forecast), bins))
     bins, regions, weight = bins[order], regions[order], weight[order]
-    # A unit of weight and residual travels together, so that level sets keep their sums.
+    # Weight and residual are permuted together, so that level sets keep their sums.
     mass, pull = weight, weight[:, None] * residual[order]
     position = np.arange(len(bins)) - np.searchsorted(bins, bins)
     band = np.cumsum(position % width == 0)

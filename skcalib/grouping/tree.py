@@ -146,7 +146,7 @@ class HistogramTree:
     def rules(self, edges: list[np.ndarray], names: list[str], missing: np.ndarray) -> list[str]:
         """One sentence a leaf: the splits on its path, merged by feature.
 
-        `missing` tells of which features values are missing: they are above everything.
+        `missing` marks features with missing values, which are sorted above all others.
         """
         rules = {}
         stack = [(0, {})]
@@ -199,7 +199,7 @@ class HistogramTree:
             mass_left, mass_right = left.sum(axis=0), right.sum(axis=0)
         least = max(self.min_samples_leaf, 1)
         legal = (size_left >= least) & (size_right >= least)
-        legal &= (mass_left > 0) & (mass_right > 0)  # tiny weights vanish beside huge ones
+        legal &= (mass_left > 0) & (mass_right > 0)  # tiny weights vanish next to huge ones
         if not legal.any():
             return
         # The parent's own term is the same for all splits of the node.

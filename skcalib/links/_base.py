@@ -29,7 +29,7 @@ class Link:
 
     See Also
     --------
-    skcalib.testing.check_link : The laws that every link obeys.
+    skcalib.testing.check_link : Checks the laws of links.
     """
 
     def prepare(self, logits: np.ndarray) -> Self:
@@ -55,7 +55,7 @@ class Link:
     def stiffness(self, n_classes: int) -> np.ndarray:
         """Relative strength of the shrinkage of each parameter towards `start`, shape (P,).
 
-        In units of the mean square of what the parameter does to a logit; 0 leaves it free.
+        In units of the mean squared effect of the parameter on a logit; 0 leaves it free.
         """
         return np.zeros(len(self.start(n_classes)))
 
@@ -272,7 +272,7 @@ def log_forecast(forecast, limit):
     :math:`z_0 - \log(1 + z_0 - z)`. The replacement is strictly increasing, so different forecasts
     stay different, and has slope one at :math:`z_0`. A softmax in single precision gives no such
     values. Products of densities, as in naive Bayes, do, and underflow soon after: a
-    log-probability of -700 carries little more information than one of -100, but would dominate
+    log-probability of -700 has little more information than one of -100, but would dominate
     the fit of every slope.
     """
     log = np.log(np.where(forecast == 0, limit, forecast))

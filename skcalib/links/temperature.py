@@ -139,7 +139,7 @@ def _halley(logits, hit, peak, weight, beta, low, high, tolerance):
             step /= bend
         new = beta + step
         safe = below < new < above
-        if not safe or (passes > 10 and passes % 2):  # slow convergence, as to an infinite optimum
+        if not safe or (passes > 10 and passes % 2):  # slow, as to an infinite optimum
             end = low if slope > 0 else high
             safe, new = False, end if end in untried else (below * above) ** 0.5
             untried.discard(end)

@@ -41,12 +41,12 @@ class Smoother(BaseEstimator):
         True where `smooth` replaces values by averages over cells: applying it twice changes
         nothing and the overall mean is kept.
     refinement : {"loss", "entropy"}
-        How the refinement is read off :math:`\hat C`: its mean loss on held-out labels, or
-        its mean entropy (P24 eq. 15).
+        How the refinement is computed from :math:`\hat C`: its mean loss on held-out labels, or its
+        mean entropy (P24 eq. 15).
 
     See Also
     --------
-    skcalib.testing.check_smoother : The laws that every smoother obeys.
+    skcalib.testing.check_smoother : Checks the laws of smoothers.
     """
 
     projection = False
@@ -77,8 +77,8 @@ class Smoother(BaseEstimator):
     def smooth_held_out(self, values: ArrayLike | None = None) -> np.ndarray:
         """As `smooth`, but each estimate leaves out the value of its own sample.
 
-        The estimate that the methods "risk" and "cross" of
-        :func:`~skcalib.proper_calibration_error` rest on.
+        The methods "risk" and "cross" of :func:`~skcalib.proper_calibration_error` use this
+        estimate.
         """
         check_is_fitted(self)
         values = self._values(values)
@@ -123,12 +123,12 @@ class Smoother(BaseEstimator):
 
 
 def check_at_least_two(n_samples):
-    """Refuse a single sample: leaving it out would leave none."""
+    """Raise for a single sample: leaving it out would leave none."""
     if n_samples < 2:
         raise ValueError(
-            "At least 2 samples are needed: an estimate that leaves samples out has nothing to "
+            "At least 2 samples are needed: an estimate that leaves samples out has no data to "
             "learn from. Functions of the loss alone, such as root_brier_score and "
-            "calibration_upper_bound, take one sample."
+            "calibration_upper_bound, accept one sample."
         )
 
 
@@ -218,7 +218,7 @@ class OutOfFoldSmoother(Smoother):
         raise NotImplementedError
 
     def _check_target(self, values):
-        """Refuse targets that the model cannot learn; classifiers learn one-hot rows."""
+        """Raise for targets that the model cannot learn; classifiers learn one-hot rows."""
         rows_are_labels = values.ndim == 2 and values.shape[1] >= 2
         if not (
             rows_are_labels
@@ -246,7 +246,7 @@ class CrossFitted(OutOfFoldSmoother):
         Folds; None means five, and a whole number shuffled folds, stratified by label where every
         class is frequent enough. Repeated splitters average their predictions.
     random_state : int, RandomState instance or None, default=0
-        Shuffles the folds of an integer `cv`.
+        Seed of the folds of an integer `cv`.
 
     Examples
     --------
@@ -271,7 +271,7 @@ class CrossFitted(OutOfFoldSmoother):
     def _fit_one(self, forecast, target, weight):
         labels = target.argmax(axis=1)
         present = np.unique(labels)
-        if len(present) == 1:  # nothing to learn; many classifiers refuse a single class
+        if len(present) == 1:  # nothing to learn; many classifiers do not accept a single class
             constant = np.eye(target.shape[1])[present[0]]
             return lambda new: np.tile(constant, (len(new), 1))
         model = clone(self.estimator)

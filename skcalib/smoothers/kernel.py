@@ -57,8 +57,9 @@ class DirichletKernel(Smoother):
     :math:`n h^{(K-1)/2}` to infinity.
 
     From five classes on no affordable n is large enough to estimate :math:`E[Y|S]` this way:
-    `fit` counts the neighbours that an average rests on and warns where even a calibrated forecast
-    would look miscalibrated. Prefer `LogitSmoother`, or the classwise or top-label notion, there.
+    `fit` counts the effective neighbours of an average and warns if even a calibrated forecast
+    would look miscalibrated. Prefer `LogitSmoother`, or the classwise or top-label notion, in this
+    case.
 
     Parameters
     ----------
@@ -66,10 +67,10 @@ class DirichletKernel(Smoother):
         The bandwidth h > 0.
 
         - "loo" maximises the leave-one-out log likelihood of the *forecasts* on [1e-5, 1], as in
-          P24. Labels play no part; ties in the forecasts pull it towards 0.
+          P24. It does not depend on the labels; ties in the forecasts drive it towards 0.
         - "risk" minimises the leave-one-out loss of :math:`\hat C`, cross-validated for the
           labels: the criterion that matters for an error. `smooth_held_out` then chooses it for
-          each of five folds from the others, so that no label takes part in its own estimate.
+          each of five folds from the others, so that no label affects its own estimate.
         - "scott" is a rule, :math:`n^{-2/(K+3)} \sum_k V[S_k] / \sum_k E[S_k (1 - S_k)]`: the
           spread of a kernel is that of the forecasts, shrunk at the optimal rate.
         - A callable gets (n_samples, n_columns) and returns a number.
@@ -78,13 +79,13 @@ class DirichletKernel(Smoother):
         brackets the choice of the first two, rescaled by (n / m)^(-2 / (K + 3)), and at most ten
         evaluations on all rows follow.
     refinement : {"entropy", "loss"}, default="entropy"
-        How refinement and the method "risk" of :func:`~skcalib.proper_calibration_error` read
-        :math:`\hat C`: its mean entropy, as in P24 eq. 14-15, or its mean loss on the labels that
-        it left out, which makes "risk" a lower bound in expectation.
+        How refinement and the method "risk" of :func:`~skcalib.proper_calibration_error` use
+        :math:`\hat C`: its mean entropy, as in P24 eq. 14-15, or its mean loss on the held-out
+        labels, which makes "risk" a lower bound in expectation.
     loss : {"brier", "log", "spherical"}, ProperScore or None, default=None
-        The loss of ``bandwidth="risk"``. None is the loss in use, or "brier" where there is none.
+        The loss of ``bandwidth="risk"``. None is the loss in use, or "brier" if there is none.
     random_state : int, RandomState instance or None, default=0
-        Draws the subsample and the folds.
+        Seed of the subsample and the folds.
     n_jobs : int or None, default=None
         Threads over blocks of rows, for more than two columns.
 
@@ -254,7 +255,7 @@ class DirichletKernel(Smoother):
             Brier() if self.loss is None else self.loss, SCORES, name="loss", kind=ProperScore
         )
         target = self.target_.reshape(len(self.target_), -1)
-        # A class with a single sample gets probability 0 there at any bandwidth: it is left out.
+        # A class with a single sample gets probability 0 there at any bandwidth: it is omitted.
         weight = self.weight_ * (np.sum(target > 0, axis=0) > 1)[np.argmax(target, axis=1)]
 
         def risk(bandwidth):
@@ -435,8 +436,8 @@ def _vertex(left, middle, right):
 # --- Number of effective neighbours ---------------------------------------------------------------
 
 
-_PROBES = 200  # forecasts whose neighbours are counted
-_TOO_FAR = 0.01  # largest charge of a calibrated forecast, as a share of the uncertainty
+_PROBES = 200  # number of forecasts whose neighbours are counted
+_TOO_FAR = 0.01  # largest error of a calibrated forecast, as a share of the uncertainty
 _TINY = np.finfo(np.float64).tiny
 
 
@@ -448,9 +449,9 @@ def warn_few_neighbours(
     if charge > _TOO_FAR * uncertainty:
         n_samples, n_columns = forecast.shape
         warnings.warn(
-            f"A kernel average here rests on {neighbours:.3g} effective neighbours (median; "
+            f"A kernel average here uses {neighbours:.3g} effective neighbours (median; "
             f"{n_samples} samples of {n_columns} columns, bandwidth {bandwidth:.2g}): even a "
-            f"calibrated forecast would be charged a Brier calibration error of about {charge:.2g}."
+            f"calibrated forecast would have a Brier calibration error of about {charge:.2g}."
             " Use the default smoother, notion='classwise' or 'top_label', or, where the bandwidth "
             "was not chosen by it, DirichletKernel('risk').",
             UserWarning,
@@ -464,7 +465,7 @@ def count_neighbours(
     r"""Median effective neighbours, charge of a calibrated forecast, and its uncertainty.
 
     With the shares :math:`a_{ij}` of the others in the average at :math:`s_i`, the effective number
-    is :math:`1 / \sum_j a_{ij}^2` (Kish). The charge is the direct Brier error of a calibrated
+    is :math:`1 / \sum_j a_{ij}^2` (Kish). The error is the direct Brier error of a calibrated
     forecast, :math:`\|\sum_j a_{ij} s_j - s_i\|^2 + \sum_j a_{ij}^2 (1 - \|s_i\|^2)`: the squared
     bias of averaging plus the variance of the labels.
     """

@@ -1,10 +1,10 @@
-r"""The default smoother: a cross-fitted map of the logits, with a curve where one is needed.
+r"""The default smoother: a cross-fitted map of the logits, with a curve if necessary.
 
 `LogitSmoother` fits an affine map of the logits and adds an `AddedCurve` where a test rejects the
 map. The curve f is piecewise linear and changes the log odds t of one class of each forecast, the
 second of two classes or the most likely of more: :math:`t \mapsto t + f(t)`. The other classes keep
-their proportions. The curve corrects confidences that no temperature corrects, because the
-reliability curve bends or is not monotone.
+their proportions. The curve corrects confidences that no temperature can correct, because the
+reliability curve is curved or not monotone.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ _MANY_CLASSES, _PER_CLASS = 20, 20  # classes, and samples per class below which
 
 
 class LogitSmoother(OutOfFoldSmoother):
-    r"""Cross-fitted map of the logits, with a curve where one is needed: the default smoother.
+    r"""Cross-fitted map of the logits, with a curve if necessary: the default smoother.
 
     Models :math:`E[Y|S] = \mathrm{softmax}(\beta \log S + b)` by penalised maximum likelihood.
     For K = 2 this is the affine map of the logit; for K > 2 one temperature and class biases that
-    are shrunk towards zero as far as the data allow (empirical Bayes). Two parameters where a
-    kernel has hundreds: little variance, and no curse of dimension.
+    are shrunk towards zero as far as the data allow (empirical Bayes). It has two parameters where
+    a kernel has hundreds: little variance, and no curse of dimensionality.
 
     Where a test at the level .01 finds a pattern in the residuals of the map, a curve is added:
     with t the log odds of the second of two classes, or of the most likely of more, t becomes
     t + f(t), piecewise linear with up to twelve knots and smoothed by marginal likelihood; the
-    other classes keep their proportions. So a reliability curve that bends or is not monotone is
-    detected too, from about a thousand samples on. Not detected are slopes that differ between
-    three or more classes, other than through their biases, and patterns of single classes:
-    `CrossFitted` may detect them, or ``notion="classwise"``.
+    other classes keep their proportions. So a curved or non-monotone reliability curve is also
+    detected, from about a thousand samples on. Not detected are slopes that differ between three or
+    more classes, other than through their biases, and patterns of single classes: `CrossFitted` may
+    detect them, or ``notion="classwise"``.
 
     Half of the smallest positive probability of the training fold replaces forecasts of exactly 0,
     and logarithms below -87, the end of single precision, are compressed, as in
     `TemperatureScaling`. This affects the fitted curve only, not the forecasts under evaluation.
 
-    From 20 classes on, `fit` warns below 20 samples per class: miscalibration that all classes
-    share is then still detected, that of single classes is not.
+    From 20 classes on, `fit` warns below 20 samples per class: miscalibration common to all classes
+    is then still detected, that of single classes is not.
 
     Parameters
     ----------
@@ -88,8 +88,8 @@ class LogitSmoother(OutOfFoldSmoother):
         if n_classes >= _MANY_CLASSES and n_samples < _PER_CLASS * n_classes:
             warnings.warn(
                 f"{n_samples} samples of {n_classes} classes are less than {_PER_CLASS} per "
-                "class: LogitSmoother then sees the miscalibration that the classes share, and "
-                "next to nothing of what differs between them. The error may be larger than the "
+                "class: LogitSmoother then detects miscalibration common to all classes, but "
+                "hardly any differences between them. The error may be larger than the "
                 "estimate: use more samples, or notion='top_label'.",
                 UserWarning,
                 stacklevel=2,
@@ -103,7 +103,7 @@ class LogitSmoother(OutOfFoldSmoother):
         if not fit.converged:
             warnings.warn(
                 "The logit map of LogitSmoother did not converge: the forecasts may hold extreme "
-                "values. The estimate is still valid, but another smoother may see more.",
+                "values. The estimate is still valid, but another smoother may detect more.",
                 ConvergenceWarning,
                 stacklevel=2,
             )
@@ -140,17 +140,17 @@ _LARGEST = 700.0  # largest log odds: exp overflows from 710 on
 class AddedCurve:
     """Piecewise linear correction of the log odds after a map, fitted if a test rejects.
 
-    A score test asks whether the residuals of the map vary with t, over hat functions whose
-    knots hold equal information. The degrees of freedom of the map are not subtracted, so the test
-    is conservative. A fitted curve has a random walk as its prior; the updates of Fellner and
-    Schall estimate the variance of its steps by maximising the marginal likelihood.
+    A score test checks whether the residuals of the map vary with t, with hat functions whose knots
+    have equal information. The degrees of freedom of the map are not subtracted, so the test is
+    conservative. A fitted curve has a random walk as its prior; the updates of Fellner and Schall
+    estimate the variance of its steps by maximising the marginal likelihood.
 
     Attributes
     ----------
     knots_, values_ : array of shape (n_knots,), or None
-        The curve, constant beyond its ends; None where there is none.
+        The curve, constant beyond its ends; None if there is none.
     pvalue_ : float
-        Of the score test; 1 where there is too little information for it.
+        p-value of the score test; 1 if there is too little information for it.
     """
 
     knots_ = values_ = None

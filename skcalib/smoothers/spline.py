@@ -48,10 +48,10 @@ class SplineSmoother(OutOfFoldSmoother):
     information, c (1 - c) with c from a straight line, so that the knots of a rare event lie where
     the events are.
 
-    Where the data do not hold the knots, fewer are used: a straight line of the logit, whose slope
-    has a weak normal prior around 1, and where all scores are equal only :math:`b_0` is fitted.
-    Separated labels get a straight line. Scores of exactly 0 enter the logarithm with half of the
-    smallest positive score or .01, whichever is smaller; scores of exactly 1 likewise.
+    If the data do not support the knots, fewer are used: a straight line of the logit, whose slope
+    has a weak normal prior around 1, and only :math:`b_0` if all scores are equal. Separated labels
+    get a straight line. Scores of exactly 0 enter the logarithm with half of the smallest positive
+    score or .01, whichever is smaller; scores of exactly 1 likewise.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class SplineSmoother(OutOfFoldSmoother):
         Folds of `smooth`, as in `CrossFitted`; five by default. `predict` and `interval` rest on
         all samples.
     random_state : int, RandomState instance or None, default=0
-        Shuffles the folds of an integer `cv`.
+        Seed of the folds of an integer `cv`.
 
     See Also
     --------

@@ -8,8 +8,8 @@ class, labels y in {0, 1} and B bins I_1, ..., I_B,
     ECE = \sum_b \Big| \frac1n \sum_m (y_m - f_m) 1\{f_m \in I_b\} \Big|, \qquad
     TCE = E\, |E[Y|f] - f| .
 
-The ECE misses the TCE for two reasons: it averages over the samples in a bin (statistical bias,
-grows with B) and over the forecasts in a bin (binning bias, falls with B).
+The ECE differs from the TCE for two reasons: it averages over the samples in a bin (statistical
+bias, grows with B) and over the forecasts in a bin (binning bias, falls with B).
 
 `ece_generalization_bound` is for training samples, on which a classifier appears calibrated. The
 difference between the ECE on them and on new samples is bounded by the information that the
@@ -44,8 +44,8 @@ def optimal_n_bins(n_samples: int, lipschitz: float = 1.0) -> int:
 
     the minimiser of the bound :math:`(1 + L) / B + \sqrt{2 B \ln 2 / n}` of
     :func:`ece_bias_bound`, rounded down, and at least 1. It minimises the *bound*, not the error:
-    the bound holds for every forecast with this L, so for most forecasts fewer bins, or more, come
-    closer to the truth. What it gets right is the rate, :math:`n^{1/3}`.
+    the bound holds for every forecast with this L, so for most forecasts fewer bins, or more, are
+    closer to the truth. Its rate, :math:`n^{1/3}`, is correct.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def ece_bias_bound(
     The bins must not depend on the samples ("uniform"), or be cut at the order statistics of rank
     floor(n b / B) of forecasts without ties ("quantile"); the samples are independent of the
     classifier. These are worst cases over all forecasts: expect the bias to be several times
-    smaller, and read a bound above 1 as no information.
+    smaller. A bound above 1 is not informative.
 
     With `confidence_level` :math:`1 - \delta` the same differences, without the expectation, stay
     below the returned value with at least that probability. For uniform bins
@@ -173,7 +173,7 @@ def ece_bias_bound(
     lipschitz : float, default=1.0
         Lipschitz constant L of the calibration curve :math:`f \mapsto E[Y|f]`, not negative.
     term : {"total", "statistical", "binning"}, default="total"
-        What is bounded. "statistical" does not depend on L.
+        The quantity to bound. "statistical" does not depend on L.
     confidence_level : float, default=None
         None for the bounds in expectation; a number in (0, 1) for those with high probability.
 
@@ -364,9 +364,9 @@ def ece_generalization_bound(
     Information is that of the classifier about the choice U of its training samples, given the
     supersample of n pairs: eCMI that of its residuals on all 2 n samples, fCMI that of its
     forecasts there; :math:`0 \le eCMI \le fCMI \le n \ln 2` nats. The default 0 describes a
-    classifier that does *not depend* on its training samples, so the result is then a floor of
-    the bound and no statement about your classifier. For most classifiers the information is
-    unknown; estimates from refits (:func:`evaluate_supersample`) are no upper bounds.
+    classifier that does *not depend* on its training samples, so the result is then the minimum of
+    the bound and not a statement about your classifier. For most classifiers the information is
+    unknown; estimates from refits (:func:`evaluate_supersample`) are not upper bounds.
 
     Parameters
     ----------
@@ -374,7 +374,7 @@ def ece_generalization_bound(
         Number of samples n and of bins B, with n >= 2 B. For "recalibrated_fresh" n is the number
         of fresh samples.
     bound : str, default="ece"
-        What is bounded: "ece", "tce", "recalibrated_fresh", "recalibrated_reused" or
+        The quantity to bound: "ece", "tce", "recalibrated_fresh", "recalibrated_reused" or
         "metric_entropy".
     strategy : {"uniform", "quantile"}, default="uniform"
         Bins; makes a difference for "tce". Histogram binning has quantile bins always, the bound
@@ -402,7 +402,7 @@ def ece_generalization_bound(
 
     See Also
     --------
-    evaluate_supersample : Refits that show the gap itself.
+    evaluate_supersample : Refits that measure the gap itself.
     ece_bias_bound : Bounds for held-out samples.
 
     Examples
@@ -423,7 +423,7 @@ def ece_generalization_bound(
         if value > n_samples * LOG2 * (1 + 1e-12):
             raise ValueError(
                 f"{name}={value:g} nats exceeds n ln 2 = {n_samples * LOG2:g}, the entropy of the "
-                "choice of n training samples: no classifier knows more."
+                "choice of n training samples, which is the maximum."
             )
     return formula(
         _Setting(

@@ -44,14 +44,14 @@ if TYPE_CHECKING:
     )
 
 NOTE = (
-    "A plug-in estimate from k draws cannot exceed ln k, whatever the information is, and is no "
-    "upper bound of it: an estimate near ln k says only that k draws do not suffice."
+    "A plug-in estimate from k draws cannot exceed ln k for any information, and is not an "
+    "upper bound of it: an estimate near ln k only shows that k draws are not sufficient."
 )
 
 
 @dataclass(frozen=True)
 class InformationEstimate:
-    """Plug-in estimate of a conditional mutual information, with what limits it, in nats.
+    """Plug-in estimate of a conditional mutual information, with its limits, in nats.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class InformationEstimate:
 
 @dataclass(frozen=True, eq=False)
 class SupersampleEvaluation:
-    """What :func:`~skcalib.evaluate_supersample` measured: S supersamples of n pairs, k draws each.
+    """Result of :func:`~skcalib.evaluate_supersample`: S supersamples of n pairs, k draws each.
 
     Attributes
     ----------
@@ -176,7 +176,7 @@ def evaluate_supersample(
     random_state : int, RandomState instance or None, default=0
         Draws supersamples, choices and seeds.
     n_jobs : int, default=None
-        Trainings in parallel; the result does not depend on it.
+        Number of parallel jobs; the result does not depend on it.
     verbose : int, default=0
         Passed to joblib.
 

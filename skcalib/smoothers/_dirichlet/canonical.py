@@ -168,7 +168,7 @@ def _weight_of_others(weight):
 
 
 def _is_one_hot(values):
-    """Whether each row is a single 1 beside zeros."""
+    """Whether each row is a single 1 and zeros."""
     return bool(np.all((values == 0) | (values == 1)) and np.all(values.sum(axis=1) == 1))
 
 
@@ -447,7 +447,7 @@ class Dropping:
         return np.maximum(beside_their_own, beside_the_whole).min(axis=0)
 
     def pays(self, tiles, log_points, position):
-        """Whether dropping is faster than the full sum, judged by the share that a few tiles keep.
+        """Whether dropping is faster than the full sum, estimated from a few tiles.
 
         The measured time is 0.15 + 1500 / n + 1.4 times the share that is kept, in units of the
         time without dropping; dropping is faster where that share is at most 0.5 - 1000 / n. The
