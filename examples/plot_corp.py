@@ -22,7 +22,7 @@ rng = np.random.default_rng(1)
 z = rng.normal(size=(2000, 2))
 y = (rng.random(2000) < ndtr(z.sum(axis=1))).astype(int)
 forecasts = {
-    "Informed, too sure": ndtr(6 * z.sum(axis=1)),
+    "Informed, over-confident": ndtr(6 * z.sum(axis=1)),
     "Uninformed, calibrated": ndtr(z[:, 0] / np.sqrt(2)),
 }
 

@@ -1,21 +1,21 @@
 """Identify the class that the name of a column of probabilities refers to.
 
 ``p_churn``, ``churn``, ``Proba.Churn``, ``P(Y=churn)`` and ``churn_score`` name the class *churn*:
-the class, in any letter case, beside words for a probability. ``p``, ``score`` and ``y_pred_proba``
-name no class. A name with two readings is ambiguous; the class is never guessed.
+the class, in any letter case, besides words for a probability. ``p``, ``score`` and
+``y_pred_proba`` name no class. A name with two readings is ambiguous; the class is never guessed.
 """
 
 import re
 from dataclasses import dataclass
 
-#: Words for a probability. A number behind one of them is a class: ``p0`` is that of class 0.
+#: Words for a probability. A number after one of them is a class: ``p0`` is that of class 0.
 PROBABILITY = frozenset(("p", "pr", "prob", "probs", "proba", "probas", "probability"))
-#: Words for a forecast. A number behind one of them may also count models or folds.
+#: Words for a forecast. A number after one of them may also count models or folds.
 FORECAST = frozenset(
     ("score", "scores", "pred", "preds", "predict", "predicted", "prediction", "predictions")
     + ("forecast", "forecasts", "yhat", "hat", "risk", "probabilities", "logit", "logits")
 )
-#: Words for the positive class, whatever it is called in the labels.
+#: Words for the positive class, independent of its label.
 POSITIVE = frozenset(("pos", "positive", "event"))
 _LINKS = frozenset(("y", "x", "of", "class", "label", "the"))
 _NEGATIONS = frozenset(
@@ -33,7 +33,7 @@ class Reading:
 
     ``kind`` is "class" (with its ``place``), "generic" (words for a probability only), "unknown"
     (some other word), "ambiguous" (two readings) or "negated" (the complement of something).
-    ``mentioned`` are the places of the classes that an unknown name holds beside other words.
+    ``mentioned`` are the places of the classes that an unknown name contains besides other words.
     """
 
     kind: str
@@ -188,7 +188,7 @@ def _is_foreign_number(words):
 def match_names(names, classes):
     """Names of columns, and classes that must be among them -> the class of each column.
 
-    Names match as they are, or behind a prefix and before a suffix that all of them share, in the
+    Names match as they are, or between a common prefix and a common suffix, in the
     letter case of the classes if that is possible. A list with the place of a class or, for a
     column that names none of them, the name without prefix and suffix; None if there is no such
     reading, or more than one.

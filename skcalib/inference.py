@@ -284,7 +284,7 @@ def rate_interval(
     Returns
     -------
     MeanInterval
-        Inside of [0, 1]. The standard error is the length of the interval over that of a standard
+        In [0, 1]. The standard error is the length of the interval over that of a standard
         normal one.
 
     Examples
@@ -329,7 +329,7 @@ def concordance_interval(
     Returns
     -------
     MeanInterval
-        Inside of [0, 1]; 0.5 is a score without information.
+        In [0, 1]; 0.5 is a score without information.
 
     Raises
     ------

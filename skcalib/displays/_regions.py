@@ -293,7 +293,7 @@ def write_rules(ax, diagram, n_rules):
 
 
 def _write_numbers(ax, diagram, score, n_rules):
-    """Numbers beside the regions that are explained."""
+    """Numbers next to the regions that are explained."""
     for number, index in enumerate(most_told(diagram, n_rules), start=1):
         above = diagram.side[index] == ABOVE
         ax.annotate(

@@ -296,7 +296,7 @@ class DecompositionDisplay:
         Raises
         ------
         ValueError
-            As `from_predictions`, and if `estimators` is no dict.
+            As `from_predictions`, and if `estimators` is not a dict.
         NotFittedError
             For classifiers that are not fitted, without `cv`.
 
@@ -365,7 +365,7 @@ class DecompositionDisplay:
         Raises
         ------
         ValueError
-            If `ax` is no Axes.
+            If `ax` is not an Axes.
         """
         from skcalib.displays import _plotting as draw  # matplotlib is imported here, not before
 

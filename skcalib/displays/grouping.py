@@ -55,7 +55,7 @@ class GroupingDisplay:
 
     Samples with similar scores form a level set. The **curve** joins the level sets, each at its
     mean score and mean outcome. On the diagonal the forecasts are calibrated. The features split
-    each level set into **regions**, by default two. A region is drawn beside the mean score of its
+    each level set into **regions**, by default two. A region is drawn next to the mean score of its
     level set. Its height is the mean outcome that it would have at the scores of the level set, so
     its distance from the curve is its difference from all samples with equal scores. If scores vary
     within the level set, this difference is adjusted with the calibration curve. The area of a

@@ -51,11 +51,11 @@ class ReliabilityDisplay:
     - "confidence" lies around the curve, where the true C may be. For bins and for the kernel it
       is the Clopper-Pearson interval at the effective size :math:`(\sum w)^2 / \sum w^2` of the
       average, for the kernel estimated from `n_resamples` random signs. It covers the mean of C
-      in the bin, and the kernel's average of C, which is not C where C bends within a bandwidth.
-      For the isotonic curve it holds the heights through which an increasing curve passes with a
-      deviance (likelihood ratio) of at most the quantile of :math:`\chi^2_1`; the weights are
-      scaled to sum to their effective size. For "smooth" it is the interval of `SplineSmoother`,
-      by the delta method.
+      in the bin, and the kernel's average of C, which is not C where C is curved within a
+      bandwidth. For the isotonic curve it holds the heights through which an increasing curve
+      passes with a deviance (likelihood ratio) of at most the quantile of :math:`\chi^2_1`; the
+      weights are scaled to sum to their effective size. For "smooth" it is the interval of
+      `SplineSmoother`, by the delta method.
 
     Sample weights are treated as fixed: they enter the averages, each sample counts as one label
     for any weight, and unequal weights widen every band.

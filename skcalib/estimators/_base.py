@@ -264,8 +264,8 @@ class ClassifierTrainer(MetaEstimator):
         unknown = np.setdiff1d(y, classes)
         if len(unknown):
             raise ValueError(
-                f"y contains {unknown.tolist()[0]!r}, which is no class of the frozen classifier; "
-                f"its classes are {classes.tolist()}: no map of its probabilities can predict it."
+                f"y contains {unknown.tolist()[0]!r}, but the classes of the frozen classifier are "
+                f"{classes.tolist()}: no map of its probabilities can predict it."
             )
         return self.estimator, self._aligned_proba(self.estimator, X, classes), np.arange(len(y))
 

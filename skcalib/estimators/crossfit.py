@@ -103,7 +103,7 @@ class CrossFitProba(TransformerMixin, ClassifierTrainer):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Features, in whatever form the classifier takes them.
+            Features, in any form that the classifier accepts.
         y : array-like of shape (n_samples,)
             Labels.
         **fit_params : dict
@@ -129,7 +129,7 @@ class CrossFitProba(TransformerMixin, ClassifierTrainer):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Features, in whatever form the classifier takes them.
+            Features, in any form that the classifier accepts.
         y : array-like of shape (n_samples,)
             Labels.
         **fit_params : dict

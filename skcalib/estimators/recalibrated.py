@@ -152,7 +152,7 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Features, in whatever form the classifier takes them.
+            Features, in any form that the classifier accepts.
         y : array-like of shape (n_samples,)
             Labels.
         sample_weight : array-like of shape (n_samples,), default=None

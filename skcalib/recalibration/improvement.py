@@ -218,7 +218,7 @@ def _difference(before, after):
     if lost.any() and gained.any():
         raise ValueError(
             f"The losses are infinite for {np.sum(gained)} samples before and {np.sum(lost)} "
-            "after, because labels of probability 0 occurred, and inf - inf is no number: use "
+            "after, because labels of probability 0 occurred, and inf - inf is undefined: use "
             "loss='brier', or probabilities that are all positive."
         )
     return before - after

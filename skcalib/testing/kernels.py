@@ -110,7 +110,7 @@ def _positive(kernel, points):
     """The matrix of all values is positive semi-definite."""
     total = sum(np.kron(term(points, points), matrix) for term, matrix in _values(kernel, points))
     values = np.linalg.eigvalsh((total + total.T) / 2)
-    found = f"an eigenvalue of {values[0]:.3g} beside {values[-1]:.3g}"
+    found = f"an eigenvalue of {values[0]:.3g} next to {values[-1]:.3g}"
     need(values[0] >= -1e-9 * max(values[-1], 1e-300), found)
 
 

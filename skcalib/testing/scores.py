@@ -190,13 +190,13 @@ def _pythagoras(score, world):
         fine = rng.integers(n_samples // 4, size=n_samples)
         coarse, weight = fine % 5, rng.uniform(0.5, 2, size=n_samples)
         middle, top = (_project(bottom, cells, weight) for cells in (fine, coarse))
-        legs = [
+        parts = [
             expected_divergence(score, a, b, weight)
             for a, b in ((bottom, middle), (middle, top), (bottom, top))
         ]
-        magnitude = legs[2] + np.abs(score.entropy(top)).mean()
+        magnitude = parts[2] + np.abs(score.entropy(top)).mean()
         need_close(
-            legs[0] + legs[1], legs[2], "two legs against one", tolerance=1e-12, scale=magnitude
+            parts[0] + parts[1], parts[2], "two steps against one", tolerance=1e-12, scale=magnitude
         )
 
 
