@@ -50,7 +50,7 @@ def others(module, base, listed, *, abstract=()):
 OWN_WARNINGS = (
     "The map from before to after",
     "The logit map of LogitSmoother did not converge",
-    "A kernel average here rests on",
+    "A kernel average here uses",
     "The regions hold",
 )
 

@@ -1,7 +1,9 @@
 """Public names, pages and examples are where a reader of the documentation looks for them."""
 
 import ast
+import io
 import re
+import tokenize
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,65 @@ NO_PAGE = {
     "smoothers.OutOfFoldSmoother",
     "smoothers.PartitionSmoother",
 }
+
+_THING = (
+    r"(?:smoother|error|test|notion|model|recalibrator|forecast|bin|classifier|default|fold|kernel|"
+    r"statistic|score|scorer|map|tree|report|estimator|estimate|curve|network|column|sum)s?"
+)
+_NOT = (
+    r"(?: can| cannot| could| may| must| does| do| not| never| then| that| which| already| only)*"
+)
+#: Figurative words and phrases that comments, docstrings, messages and the documentation avoid,
+#: beside those of `forbidden_words`, with the word to use instead.
+FIGURATIVE = {
+    r"doors?": "public function, constructor",
+    rf"{_THING}{_NOT} (?:sees?|saw|seen|has seen|have seen)": "detects, depends on, is fitted to",
+    rf"{_THING}{_NOT} (?:knows?|knew|tells?|asks?|wants?)": "contains, has",
+    rf"{_THING}{_NOT} (?:says?|remembers?|forgets?)": "shows, contains, does not depend on",
+    r"knows? nothing": "is not informative",
+    r"blind (?:to|for)": "does not detect",
+    r"timid": "under-confident",
+    r"(?:far )?too sure": "over-confident",
+    r"weight zero (?:is|are) not there": "zero-weight samples are dropped",
+    r"samples? (?:that|which) (?:is|are) alone": "only sample",
+    r"alone in (?:its|their)": "only sample of its",
+    r"legs?": "divergence, term",
+    r"(?<!random )walks?": "traversal",
+    r"house": "package",
+    r"mend(?:s|ed|ing)?": "fix",
+    r"repair(?:s|ed|ing)?": "correct, recalibrate",
+    r"cures?": "remedy",
+    r"carr(?:y|ies|ied|ying)": "has, contains",
+    r"travel(?:s|led)?": "is passed",
+    r"lives?": "is defined, lies",
+    r"the price (?:is|for)": "at the cost of",
+    r"pays? (?:for|with)": "at the cost of, includes",
+    r"earns?": "yields",
+    r"anew": "again",
+    r"(?:every|some|no)body": "all samples, users",
+    r"worlds?(?!\.)": "setting, simulation",
+    r"next to nothing": "hardly any",
+    r"beyond doubt": "known, certain",
+    r"truth in hand": "knowledge of the truth",
+    r"lea(?:ves?|ving|ft) no trace": "has no effect",
+    r"(?:refused?|refusals?|refuses) in words": "raises an error",
+    r"in silence": "silently",
+    r"neighbou?rs? ask": "nearest-neighbour",
+    r"cry wolf": "false alarm",
+    r"do(?:es)? no harm": "has no effect",
+    r"doing nothing": "the identity, no recalibration",
+    r"stands? (?:beside|in for|here|there|side)": "is defined next to, replaces",
+    r"bends?(?: at| near)?": "is curved, has a kink",
+    r"(?<!there )(?:is|are) no (?:number|lower bound|upper bound|classifier|Axes|dict|proof|"
+    r"ranking|property|kernel|line|cure|use|matrix|proper score|quadratic form)s?": "is not a",
+    r"(?:bin|map|classifier|recalibrator|law|name|region|method|column|page|sentence)s? of "
+    r"(?:its|their) own": "its own",
+    r"judge[sd]?(?: by| on)": "evaluated",
+    r"(?:by|of|at) chance alone": "by chance",
+    r"inside of": "inside",
+    r"whatever (?:it|they|the|its) (?:is|are|form)": "for any",
+}
+_FIGURATIVE = re.compile(r"\b(?:" + "|".join(FIGURATIVE) + r")\b", re.IGNORECASE)
 
 
 def test_every_public_name_is_in_the_reference():
@@ -101,3 +162,76 @@ def test_no_forbidden_word_in_guide_and_examples():
         for words in forbidden_words(path.read_text(encoding="utf-8"))
     }
     assert not found, "\n" + "\n".join(sorted(found))
+
+
+def figurative_words(text):
+    """The figurative words of a text, each with what is around it."""
+    text = re.sub(r"\s+(?:#:? )?", " ", text)
+    return [text[max(0, m.start() - 30) : m.end() + 30] for m in _FIGURATIVE.finditer(text)]
+
+
+def prose(source):
+    """Comments, docstrings and strings of several words of a source; doctests are left out."""
+    comments = []
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            comments.append(token.string.lstrip("#: "))
+        elif token.type == tokenize.STRING and " " in token.string:
+            yield "\n".join(
+                line
+                for line in token.string.splitlines()
+                if not line.lstrip().startswith((">>>", "..."))
+            )
+    yield "\n".join(comments)
+
+
+def test_no_figurative_words():
+    """Plain technical English: the field's terms instead of images, see `FIGURATIVE`."""
+    built = {"generated", "auto_examples", "_build"}
+    texts = {path: [path.read_text(encoding="utf-8")] for path in DOC.rglob("*.rst")}
+    texts = {path: text for path, text in texts.items() if not built & set(path.parts)}
+    for name in ("README.md", "CONTRIBUTING.md"):
+        texts[ROOT / name] = [(ROOT / name).read_text(encoding="utf-8")]
+    package = Path(skcalib.__file__).parent
+    for path in [*package.rglob("*.py"), *(ROOT / "examples").rglob("*.py")]:
+        texts[path] = list(prose(path.read_text(encoding="utf-8")))
+    assert len(texts) > 150
+    found = {
+        f"{path.name}: {words}"
+        for path, parts in texts.items()
+        for part in parts
+        for words in figurative_words(part)
+    }
+    assert not found, "\n" + "\n".join(sorted(found))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "checked at the door",
+        "a smoother that sees its own label",
+        "what no forecast can know",
+        "Errors of one class are blind to it.",
+        "a sample of weight zero is not there",
+        "a leg of the tower",
+        "The price is power.",
+        "It is no lower bound.",
+        "the curve is fitted\n    # anew",
+    ],
+)
+def test_figurative_words_are_found(text):
+    assert figurative_words(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Validated by public functions.",
+        "see `Smoother` for the methods",
+        "An estimate of zero is no evidence of miscalibration.",
+        "Zero-weight samples are dropped.",
+        "A random walk as the prior.",
+    ],
+)
+def test_plain_words_are_not_figurative(text):
+    assert not figurative_words(text)

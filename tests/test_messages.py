@@ -221,10 +221,10 @@ FUNCTIONS = [
         s.proper_calibration_error,
         ONE,
         {},
-        r"At least 2 samples are needed: an estimate that leaves samples out has nothing to learn "
+        r"At least 2 samples are needed: an estimate that leaves samples out has no data to learn "
         r"from\. Functions of the loss alone, such as root_brier_score and "
         r"calibration_upper_bound, "
-        r"take one sample\.",
+        r"accept one sample\.",
     ),
     (
         s.proper_calibration_error,
@@ -539,7 +539,7 @@ FUNCTIONS = [
         {"loss": "log"},
         r"The losses are infinite for 40 samples before and 40 after, because labels of "
         r"probability 0 "
-        r"occurred, and inf - inf is no number: use loss='brier', or probabilities that are all "
+        r"occurred, and inf - inf is undefined: use loss='brier', or probabilities that are all "
         r"positive\.",
     ),
     # regression
@@ -608,7 +608,7 @@ FUNCTIONS = [
         (100, 10),
         {"ecmi": 100},
         r"ecmi=100 nats exceeds n ln 2 = 69\.3147, the entropy of the choice of n training "
-        r"samples: no classifier knows more\.",
+        r"samples, which is the maximum\.",
     ),
     (
         s.ece_generalization_bound,

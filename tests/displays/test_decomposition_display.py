@@ -372,7 +372,7 @@ def test_estimators_are_a_dict_of_fitted_classifiers():
 def test_features_that_are_no_numbers_are_refused_unless_grouping_is_none(problem):
     _, y, proba = problem
     words = pd.DataFrame({"word": ["a", "b", "c"] * 500})
-    with pytest.raises(ValueError, match="columns that are no numbers"):
+    with pytest.raises(ValueError, match="non-numeric columns"):
         draw(y, proba, words)
     assert draw(y, proba, words, grouping=None).terms[0].grouping is None
 

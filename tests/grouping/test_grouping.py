@@ -692,7 +692,7 @@ def test_fewer_points_than_clusters_is_no_reason_to_warn(data):
     [
         (RandomForestClassifier(3), "RandomForestClassifier gives several regions for each sample"),
         (GradientBoostingClassifier(n_estimators=3), "gives several regions for each sample"),
-        (LinearRegression(), "puts nearly every sample into a region of its own"),
+        (LinearRegression(), "puts nearly every sample into its own region"),
         ("tree", "partitioner must be None, 'stump', 'kmeans' or a scikit-learn estimator"),
         (DecisionTreeClassifier, "partitioner must be None, 'stump'"),
         (7, "partitioner must be None, 'stump'"),
@@ -730,7 +730,7 @@ def test_small_regions_are_warned_about(data):
 @pytest.mark.parametrize("method", ["partition", "risk"])
 def test_columns_that_are_no_numbers_are_refused(data, column, kind, method):
     frame = pd.DataFrame(data.X, columns=["a", "b"]).assign(ward=column)
-    with pytest.raises(ValueError, match=r"columns that are no numbers \(ward\): encode them"):
+    with pytest.raises(ValueError, match=r"non-numeric columns \(ward\): encode them"):
         fast(method=method).fit(frame, data.y, y_proba=data.y_proba)
 
 
@@ -1072,7 +1072,7 @@ def test_a_handful_of_samples():
     with pytest.warns(UserWarning, match="unreliable"):
         small = fast().fit(data.X[:8], data.y[:8], y_proba=data.y_proba[:8])
     assert np.isfinite(small.grouping_loss_)
-    with pytest.raises(ValueError, match="Every region holds a single sample"):
+    with pytest.raises(ValueError, match="Every region has a single sample"):
         fast().fit(data.X[:2], [0, 1], y_proba=data.y_proba[:2])
 
 

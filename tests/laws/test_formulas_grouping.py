@@ -328,7 +328,7 @@ def test_words_of_refused_features():
         check_features(csr_array(np.eye(2)), allow_nan=False)
     columns = {f"c{j}": ["x"] for j in range(7)} | {"n": [1]}
     message = (
-        "X has columns that are no numbers (c0, c1, c2, c3, c4): encode them first, for example by "
+        "X has non-numeric columns (c0, c1, c2, c3, c4): encode them first, for example by "
         "pd.get_dummies(X)."
     )
     with pytest.raises(ValueError, match=whole(message)):
@@ -590,7 +590,7 @@ def test_words_of_estimators_without_regions():
     with pytest.raises(ValueError, match=whole(message)):
         cut(RandomForestClassifier(2), 12)
     message = (
-        "LinearRegression puts nearly every sample into a region of its own: use an estimator that "
+        "LinearRegression puts nearly every sample into its own region: use an estimator that "
         "predicts few values, such as a tree or a clustering."
     )
     X = np.arange(48.0)[:, None]
@@ -599,7 +599,7 @@ def test_words_of_estimators_without_regions():
     halves = np.arange(48.0)[:, None] // 2  # half as many regions as samples: just allowed
     assert len(cut(FirstColumn(), 12, X=halves)[2]) == 24
     halves[0] = 99
-    with pytest.raises(ValueError, match="^FirstColumn puts nearly every sample into a region"):
+    with pytest.raises(ValueError, match="^FirstColumn puts nearly every sample into its own region"):
         cut(FirstColumn(), 12, X=halves)
     for n_samples, allowed in ((4, True), (5, False)):  # four samples may be alone
         cutter = Partitioner(FirstColumn(), 12, None, ["a"])
@@ -608,7 +608,7 @@ def test_words_of_estimators_without_regions():
         if allowed:
             assert len(cutter.cut(*arguments)[2]) == 4
         else:
-            with pytest.raises(ValueError, match="region of its own"):
+            with pytest.raises(ValueError, match="its own region"):
                 cutter.cut(*arguments)
 
 
@@ -1201,20 +1201,20 @@ def test_a_model_that_says_nothing():
 def test_words_of_too_few_samples():
     few = problem_of(3)
     message = (
-        "method='risk' needs at least 4 samples: a model and its scale are learned on some of them "
-        "and judged on others; got 3."
+        "method='risk' needs at least 4 samples: a model and its scale are fitted to some of them "
+        "and evaluated on others; got 3."
     )
     with pytest.raises(ValueError, match=whole(message)):
         fit_risk(few, Brier(), QuantileBins(1), LinearRegression(), OPTIONS, 0)
     four = fit_risk(problem_of(4), Brier(), QuantileBins(1), LinearRegression(), OPTIONS, 0)
     assert four.n_measured == 4
     message = (
-        "The grouping loss of a single sample cannot be estimated: one half of the samples tells "
-        "the regions, the other measures them."
+        "The grouping loss of a single sample cannot be estimated: one half of the samples "
+        "determines the regions, the other measures them."
     )
     with pytest.raises(ValueError, match=whole(message)):
         fit_partition(problem_of(1), Brier(), QuantileBins(1), None, OPTIONS, 0)
-    message = "Every region holds a single sample: use fewer bins or a larger region_ratio."
+    message = "Every region has a single sample: use fewer bins or a larger region_ratio."
     with pytest.raises(ValueError, match=whole(message)):
         fit_partition(problem_of(2), Brier(), QuantileBins(1), None, OPTIONS, 0)
     with pytest.raises(ValueError, match=whole(message)):

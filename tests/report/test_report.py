@@ -198,7 +198,7 @@ def test_features_that_cannot_be_cut_do_not_stop_the_report():
     data = make_tempered_simplex(300, 2, random_state=0)
     frame = pd.DataFrame({"day": pd.date_range("2020-01-01", periods=300)})
     shown = CalibrationReport.from_predictions(data.y, data.y_proba, frame)
-    assert "Groups were not compared: X has columns that are no numbers" in shown.verdict
+    assert "Groups were not compared: X has non-numeric columns" in shown.verdict
     assert shown.grouping_estimator is None
     assert "Groups were not compared" in shown._repr_html_()
 

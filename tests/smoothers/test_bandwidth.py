@@ -180,7 +180,7 @@ def test_bandwidths_that_are_none(bandwidth):
 
 def test_kernels_of_many_classes_warn():
     forecast, target = problem(1000, 10)
-    with pytest.warns(UserWarning, match=r"rests on [23]\.\d* effective neighbours .* 10 columns"):
+    with pytest.warns(UserWarning, match=r"uses [23]\.\d* effective neighbours .* 10 columns"):
         DirichletKernel().fit(forecast, target)
     with pytest.warns(UserWarning, match="Use the default smoother, notion='classwise'"):
         proper_calibration_error(target.argmax(axis=1), forecast, smoother="kernel")

@@ -193,7 +193,7 @@ def test_sharpness_does_not_grow_through_a_layer():
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:A kernel average here rests on:UserWarning")
+@pytest.mark.filterwarnings("ignore:A kernel average here uses:UserWarning")
 def test_default_beats_plug_in_estimates():
     """Mean absolute error over 200 data sets, K = 2 and K = 10, n = 1000 (DESIGN 1).
 

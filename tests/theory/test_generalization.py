@@ -204,7 +204,7 @@ def test_information_is_shown_with_its_limits():
         assert information.ceiling == log(6)
         assert information.maximum == pytest.approx(50 * log(2))
         assert information.estimate <= information.ceiling + 1e-12
-        assert "cannot exceed ln k" in information.note and "no upper bound" in information.note
+        assert "cannot exceed ln k" in information.note and "not an upper bound" in information.note
     assert result.ecmi == result.fcmi  # two classes: the label tells one from the other
     assert set(asdict(result.ecmi)) == {"estimate", "ceiling", "maximum", "note"}
 
