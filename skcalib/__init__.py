@@ -21,7 +21,7 @@ _HOME = {
     )
     for name in re.findall(r"(\w+) as", names)
 }
-#: Public modules: attributes of the package, as if they had been imported.
+#: Public modules, available as attributes of the package.
 _SUBMODULES = (
     "datasets",
     "displays",

@@ -365,7 +365,7 @@ def check_not_negative(value, name, meaning):
 
 
 def look_up(value, table, name, *, kind=None):
-    """The entry of a string in a table; refuse all other values.
+    """The entry of a string in a table; raises for all other values.
 
     With `kind`, a table of constructors: the object that the entry makes, and objects of this class
     as they are.

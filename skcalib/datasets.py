@@ -43,7 +43,7 @@ def make_tempered_simplex(
     score_temperature: float = 0.6,
     random_state: RandomState = None,
 ) -> Bunch:
-    r"""Over- or under-confident forecasts whose calibrated scores are known (P24, simulation).
+    r"""Over- or under-confident forecasts with known calibrated scores (P24, simulation).
 
     :math:`u \sim Dirichlet(1, \dots, 1)`, posterior :math:`p = softmax(\log u / t_{label})`,
     labels :math:`y \sim p`, forecasts :math:`S = softmax(\log p / t_{score})`. The map from p to

@@ -160,7 +160,7 @@ def clopper_pearson(
 def wilson_interval(
     mean: float | np.ndarray, size: float | np.ndarray, confidence_level: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    r"""Wilson's score interval of a mean of labels, always inside of [0, 1].
+    r"""Wilson's score interval of a mean of labels, always inside [0, 1].
 
     The rates :math:`\pi` with :math:`(\bar y - \pi)^2 \le z^2 \pi (1 - \pi) / m`, with the normal
     quantile z and m samples. It is shorter than the exact interval `clopper_pearson`. Its coverage
@@ -443,7 +443,7 @@ def benjamini_hochberg(pvalues: ArrayLike, level: float) -> np.ndarray:
 
 
 def bonferroni(pvalues: np.ndarray | Sequence[float]) -> float:
-    """One p-value of several, whatever their dependence; nan where there was no test."""
+    """One p-value from several with any dependence; nan if there was no test."""
     return float(np.minimum(1.0, len(pvalues) * np.min(pvalues)))
 
 

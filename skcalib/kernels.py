@@ -59,7 +59,7 @@ class Kernel:
         raise NotImplementedError
 
     def pairs(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Values for points that belong together.
+        """Values for corresponding points.
 
         Parameters
         ----------
@@ -76,7 +76,7 @@ class Kernel:
         return np.array([self(a, b)[0, 0] for a, b in rows]).reshape(x.shape[:-1])
 
     def bound(self) -> float:
-        """A bound of the values over the simplex, of matrices of their largest eigenvalues.
+        """A bound of the values over the simplex; for matrices, of their largest eigenvalues.
 
         Returns
         -------

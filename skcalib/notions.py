@@ -270,7 +270,7 @@ class ClassGroups(Notion):
         rest = tuple(k for k in range(n_classes) if k not in members)
         groups = [*self.groups, rest] if rest else list(self.groups)
         if len(groups) < 2:
-            raise ValueError("groups put all classes into one group: nothing is left to predict.")
+            raise ValueError("groups has all classes in one group: its probability is always 1.")
         first, second = (
             np.stack([array[:, list(group)].sum(axis=1) for group in groups], axis=1)
             for array in (forecast, target)

@@ -145,7 +145,7 @@ def classes_of_columns(
 
 
 def check_column_names(y_proba: ArrayLike, classes: np.ndarray, name: str) -> None:
-    """Refuse names of columns that contradict the known classes."""
+    """Raise if names of columns contradict the known classes."""
     columns = getattr(y_proba, "columns", None)
     column = _name_of_single(y_proba) if columns is None or len(columns) == 1 else None
     if column is None:

@@ -205,7 +205,7 @@ _SCORERS = {
 
 
 def get_scorer(name: str) -> Scorer:
-    """Scorer by its name, a fresh copy.
+    """Return a new scorer by name.
 
     scikit-learn has no registry for scorers of other packages, so pass the object:
     ``GridSearchCV(..., scoring=skcalib.get_scorer("neg_brier_calibration_error"))``. A calibration
@@ -249,7 +249,7 @@ def get_scorer(name: str) -> Scorer:
 
 
 def get_scorer_names() -> list[str]:
-    """Names that :func:`get_scorer` knows, sorted.
+    """Names accepted by :func:`get_scorer`, sorted.
 
     Returns
     -------
@@ -275,7 +275,7 @@ def get_scorer_names() -> list[str]:
 
 
 def get_scorers(names: Sequence[str]) -> dict[str, Callable[..., float]]:
-    """Several scorers by their names, as a dict that is a multimetric ``scoring``.
+    """Several scorers by name, as a dict for a multimetric ``scoring``.
 
     Use it where scikit-learn accepts a list of names: scikit-learn looks names up in its own
     registry, which does not contain those of other packages. Names of both may be mixed.

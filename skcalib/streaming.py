@@ -155,7 +155,7 @@ class IncrementalReliability(BaseEstimator):
         return self._become(total(self._seen(), chunk))
 
     def merge(self, other: IncrementalReliability) -> Self:
-        """The object for the samples of both.
+        """Combine the samples of two objects.
 
         Parameters
         ----------
@@ -184,7 +184,7 @@ class IncrementalReliability(BaseEstimator):
         squared: bool = False,
         debiased: bool = False,
     ) -> float:
-        """Binned calibration error of all samples seen.
+        """Binned calibration error of all samples so far.
 
         Parameters
         ----------
@@ -209,7 +209,7 @@ class IncrementalReliability(BaseEstimator):
         return error_of_bins(sums, notion, norm=norm, squared=squared, debiased=debiased)
 
     def reliability_bins(self) -> list[ReliabilityBins]:
-        """Mean score, frequency and mass of each bin, of all samples seen.
+        """Mean score, frequency and mass of each bin, over all samples so far.
 
         Returns
         -------

@@ -203,7 +203,7 @@ def calibration_summary(
     confidence_level: float = 0.95,
     random_state: RandomState = 0,
 ) -> CalibrationSummary:
-    r"""Summary of the calibration of a risk model: all that a validation study reports.
+    r"""Summary of the calibration of a risk model, as reported by validation studies.
 
     For a model of the probability p of an event (a disease, a default) and labels y on data that
     it was not fitted to:

@@ -264,7 +264,7 @@ class SplinedCurve:
             group = group * _GROUPS // len(distinct)
         mass = np.bincount(group, weight)
         score = np.bincount(group, weight * score) / mass
-        # The curve scales its weights to the effective size, which is that of the samples.
+        # The curve scales its weights to the effective sample size.
         size = effective_size(weight)
         heights = []
         for one in labels.T:

@@ -140,7 +140,7 @@ def check_sizes(sample_sizes, n_samples):
 def estimation_curves(
     problem, errors, sizes, *, weighted, n_repeats, confidence_level, rng, n_jobs
 ):
-    """Errors of random subsamples of a `Problem`, the same for all errors -> curves."""
+    """Curves of several errors on the same random subsamples of a `Problem`."""
     n_samples = len(problem.forecast)
     repeats = [1 if size == n_samples else n_repeats for size in sizes]
     tasks = [size for size, times in zip(sizes, repeats, strict=True) for _ in range(times)]

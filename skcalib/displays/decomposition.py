@@ -404,7 +404,7 @@ class LossTerms:
 
     @property
     def rest(self) -> float:
-        """What the other parts leave: the refinement, or an upper bound of the irreducible loss."""
+        """The remaining loss: the refinement, or an upper bound of the irreducible loss."""
         explained = 0.0 if self.grouping is None else self.grouping.estimate
         return self.loss - self.calibration.estimate - explained
 

@@ -45,9 +45,9 @@ class EstimationDisplay:
     All of them are about the same notion, by default one score at a time: the probability of the
     positive class for two classes, the top label for more.
 
-    "debiased", "proper", "kernel" and "rbs" are right on average as squares, of which the first
-    three may come out negative: the mean of squares is drawn as its root, with the sign of the
-    mean. The unit is that of a probability; for "kernel" it is that of its kernel.
+    "debiased", "proper", "kernel" and "rbs" are unbiased as squares, and the first three may be
+    negative: the signed root of the mean square is drawn. The unit is that of a probability; for
+    "kernel" it is that of its kernel.
 
     For an l1 :func:`calibration_error` with any bins two more curves are drawn, from the folded
     normal law (G22): with the share :math:`p_b` of bin b, its gap :math:`g_b` (mean label minus
@@ -160,20 +160,20 @@ class EstimationDisplay:
         y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
             Probability of the positive class, or of each class.
         errors : str, callable, list or dict of them by name, default=("ece", "proper")
-            What is drawn: names of the table in `EstimationDisplay`, or any error of this library
-            or function ``error(y_true, y_proba, *, labels)`` (with `sample_weight` if weights are
-            given); ``functools.partial`` fixes its options. The keys of a dict are the names in
-            the legend.
+            The errors to draw: names from the table in `EstimationDisplay`, or any error of this
+            library or function ``error(y_true, y_proba, *, labels)`` (with `sample_weight` if
+            weights are given); ``functools.partial`` fixes its options. The keys of a dict are the
+            names in the legend.
         notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
             Notion of the errors that are named by strings; a function has its own.
         sample_sizes : list of int, default=None
             Sizes of the subsamples, at most the number of samples; by default nine between about
             100 and all, evenly spaced on a log scale.
         n_repeats : int, default=50
-            Subsamples of each size, drawn without replacement and the same for all errors. All
-            samples together are evaluated once.
+            Subsamples of each size, drawn without replacement and the same for all errors. The full
+            data are evaluated once.
         confidence_level : float, default=0.95
-            The band holds the central subsamples of this share.
+            Central share of the subsamples that the band contains.
         truth : float or dict of str to float, default=None
             The true error, if known: one value for all errors, or a dict by their names.
         random_state : int, RandomState instance or None, default=0

@@ -191,7 +191,7 @@ class GroupingDisplay:
         strategy : {"quantile", "uniform"}, default="quantile"
             Level sets of equal mass or equal width.
         region_ratio : int, default=12
-            Samples that a region should hold.
+            Target number of samples in a region.
         notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
             The probability of the positive class of a binary problem, and the confidence of the
             predicted class otherwise; the confidence; or a panel for each of at most 25 classes.
@@ -401,7 +401,7 @@ class GroupingDisplay:
         ax: AxesLike | None = None,
         **plot_params: Any,
     ) -> Self:
-        """Grouping diagram of a fitted `GroupingLossEstimator`, whatever its settings.
+        """Grouping diagram of a fitted `GroupingLossEstimator`, with any settings.
 
         Parameters
         ----------

@@ -221,7 +221,7 @@ class RecalibrationDisplay:
         ax: AxesLike | None = None,
         **plot_params: Any,
     ) -> Self:
-        """Map inside of a recalibrated classifier, at the probabilities of its inner classifier.
+        """Map inside a recalibrated classifier, at the probabilities of its inner classifier.
 
         With ``ensemble=True`` each fold has its own classifier and map. Their maps are overlaid in
         one colour; the classifier averages over them.

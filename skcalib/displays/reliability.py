@@ -174,20 +174,21 @@ class ReliabilityDisplay:
             Probability of the positive class, or of each class.
         strategy : {"isotonic", "quantile", "uniform", "kernel", "smooth"} or Smoother, \
                 default="isotonic"
-            The curve. Of smoothers, partitions are drawn as bins, others as curves.
+            The curve. Partition smoothers are drawn as bins, other smoothers as curves.
         n_bins : int, "auto", "cube_root" or array-like of edges, default=None
             Bins for "quantile" and "uniform", as in :func:`calibration_error`; 10 if None.
             Refused for other curves.
         notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
-            The probability of the positive class of a binary problem, and the confidence of the
-            predicted class otherwise; the confidence; or a panel for each of at most 25 classes.
+            "auto": the probability of the positive class of a binary problem, and the confidence of
+            the predicted class otherwise. "top_label": the confidence. "classwise": a panel for
+            each of at most 25 classes.
         band : {"auto", "consistency", "confidence"} or None, default="auto"
             The band, see `ReliabilityDisplay`; by default "confidence" for ``strategy="smooth"``
             and "consistency" for other curves.
         confidence_level : float, default=0.95
             Level of the band, pointwise, and of the interval in the legend.
         n_resamples : int, default=500
-            Draws of labels behind a band, at least 2 / (1 - confidence_level) - 1.
+            Number of resampled label sets for a band, at least 2 / (1 - confidence_level) - 1.
         random_state : int, RandomState instance or None, default=0
             Seed of the draws.
         sample_weight : array-like of shape (n_samples,), default=None

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from skcalib._arguments import Label, RandomState
     from skcalib.problem import Problem
 
-#: Names at the door; functions inside.
+#: Public names of metrics -> functions.
 METRICS = {
     "l1": partial(calibration_error, norm="l1"),
     "ece": partial(calibration_error, norm="l1", strategy="uniform", n_bins=15),
@@ -84,7 +84,7 @@ def calibration_error_interval(
     n_jobs: int | None = None,
     **kwargs: Any,
 ) -> ErrorInterval:
-    r"""Confidence interval of any calibration error, or a word on why there is none.
+    r"""Confidence interval for any calibration error, with a reason where it is not valid.
 
     Percentile bootstrap intervals fail for calibration errors: a resample repeats samples, which
     inflates binned errors and, for held-out estimates, reveals the held-out label through its copy.
@@ -131,13 +131,12 @@ def calibration_error_interval(
     confidence_level : float, default=0.95
         Level of the two-sided interval.
     method : {"auto", "delta", "jackknife", "subsampling", "bootstrap"}, default="auto"
-        "auto" is described above. "delta" takes the standard error for a normal interval. The
-        others compute the metric on parts of the data, and need nothing but the metric:
-        "jackknife" leaves out groups, "subsampling" takes subsets of :math:`n^{2/3}` samples and
-        rescales by roots of sizes, "bootstrap" is the percentile interval, never valid, for
-        comparison.
+        "auto" is described above. "delta" is a normal interval based on the standard error. The
+        other methods only evaluate the metric on parts of the data: "jackknife" leaves out groups,
+        "subsampling" uses subsets of :math:`n^{2/3}` samples and rescales by roots of sizes,
+        "bootstrap" is the percentile interval, which is never valid and included for comparison.
     n_resamples : int, default=500
-        Draws of the noise, subsets, resamples, or draws of labels.
+        Number of draws of the noise, subsets, resamples, or draws of labels.
     sample_weight : array-like of shape (n_samples,), default=None
         Importance weights, not repetitions.
     labels : array-like of shape (n_classes,), default=None
@@ -353,7 +352,7 @@ class Question:
         ceiling: float = np.inf,
         **flags: Any,
     ) -> ErrorInterval:
-        """An `ErrorInterval` inside of the values that the target can have."""
+        """An `ErrorInterval` within the possible values of the target."""
         low, high = (float(min(max(limit, floor), ceiling)) for limit in (low, high))
         if not np.isfinite(error):
             flags = {"conservative": True, "reason": "there is no spread to estimate it from"}
@@ -362,8 +361,8 @@ class Question:
         )
 
     def nothing_varies(self, *, target: str, ceiling: float) -> ErrorInterval:
-        """The answer where every residual is like the others, or alone."""
-        reason = "residuals do not vary in any bin, so that there is no spread to judge it by"
+        """The result if all residuals of every bin are equal."""
+        reason = "residuals do not vary in any bin, so its spread cannot be estimated"
         whole: dict[str, Any] = {"method": "none", "target": target, "ceiling": ceiling}
         return replace(self.answer(0.0, ceiling, np.inf, **whole), reason=reason)
 
@@ -397,10 +396,10 @@ class Question:
 
 
 def unwrap(metric: Any, keywords: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """Take functools.partial apart -> (function, keywords)."""
+    """Resolve functools.partial -> (function, keywords)."""
     while isinstance(metric, partial):
         if metric.args:
-            raise ValueError("A functools.partial as metric may hold keywords only.")
+            raise ValueError("A functools.partial as metric may only have keyword arguments.")
         keywords = {**metric.keywords, **keywords}
         metric = metric.func
     return metric, keywords

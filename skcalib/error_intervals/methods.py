@@ -178,7 +178,7 @@ def upper_bound(question: Question) -> ErrorInterval:
 
 
 def root_brier(question: Question) -> ErrorInterval:
-    """Interval of `root_brier_score`: the root of that of a mean loss."""
+    """Interval of `root_brier_score`: the root of the interval of a mean loss."""
     notion = resolve_notion("canonical")
     return _mean_loss(question, Brier(), notion, question.problem(), "the root of E L(Y, S)", True)
 
@@ -417,7 +417,7 @@ def bootstrap(question: Question) -> ErrorInterval:
 
 
 def normal_limits(answer: ErrorInterval) -> tuple[float, float]:
-    """The interval of an answer by its standard error alone."""
+    """The interval from the standard error alone."""
     reach = float(normal.isf((1 - answer.confidence_level) / 2)) * answer.standard_error
     return answer.estimate - reach, answer.estimate + reach
 
@@ -437,7 +437,7 @@ def _draws(question, draw):
 def calibrated_values(
     question: Question, forecast: np.ndarray, value: Callable[[np.ndarray], Any]
 ) -> np.ndarray:
-    """Values of a function of labels (n,), codes that are drawn from the forecasts."""
+    """Values of a function of labels (n,), which are class codes drawn from the forecasts."""
     levels = forecast.cumsum(axis=1)
     return _draws(question, lambda rng: value(draw_codes(levels, rng)))
 

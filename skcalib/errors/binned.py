@@ -118,11 +118,11 @@ def calibration_error(
     norm : {"l1", "l2", "max"}, default="l1"
         How gaps are averaged.
     squared : bool, default=False
-        Leave the root of "l2" out. Refused for the other norms.
+        Omit the root of "l2". Not allowed for the other norms.
     notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
         "auto": the probability of the positive class, which is the last one, for two classes, as
         in F24 and in scikit-learn's pending binary function; the top label for more. "top_label":
-        confidence against being right. "classwise": each class against the rest; the power p is
+        confidence against correctness. "classwise": each class against the rest; the power p is
         averaged over classes before the root is taken, and "max" is the largest gap of all.
         "canonical" is the probability of the positive class, for two classes only.
     n_bins : int, "auto", "cube_root" or array-like of edges, default="auto"
@@ -182,10 +182,9 @@ def calibration_error(
     =======  ===================================================================================
 
     For two classes "top_label" and "auto" differ: the first folds the forecasts at 1/2.
-    Bins are right-closed, ((i-1)/B, i/B]; zero belongs to the first and one to the last; empty
-    bins count nothing. Of every C_B that bins can see, :math:`ECE \le RMSCE \le MCE`. Cost: O(n K)
-    for uniform bins and given edges, which keep nothing in memory; a partition of the scores for
-    quantile bins.
+    Bins are right-closed, ((i-1)/B, i/B]; zero belongs to the first and one to the last; empty bins
+    contribute nothing. For the same bins, :math:`ECE \le RMSCE \le MCE`. Cost: O(n K) for uniform
+    bins and given edges, which store no scores; a partition of the scores for quantile bins.
 
     Examples
     --------
@@ -323,7 +322,7 @@ def _check_reduced(notion, reduce):
 
 
 def check_options(norm: Literal["l1", "l2", "max"], squared: bool, debiased: bool) -> None:
-    """Refuse invalid combinations of norm, root and debiasing."""
+    """Raise for invalid combinations of norm, root and debiasing."""
     if not isinstance(norm, str) or norm not in NORMS:
         raise ValueError(f"norm must be 'l1', 'l2' or 'max', got {norm!r}.")
     if squared and norm != "l2":

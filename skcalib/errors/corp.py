@@ -458,7 +458,7 @@ def corp_test(
     pos_label: Label = None,
     n_jobs: int | None = None,
 ) -> CalibrationTest:
-    r"""Test whether the CORP miscalibration is more than calibrated forecasts show by chance.
+    r"""Test whether the CORP miscalibration is larger than expected of calibrated forecasts.
 
     The miscalibration MCB of :func:`corp_decomposition` is never negative, so also calibrated
     forecasts have some. Labels are drawn from the forecasts B times, the curve is refitted each

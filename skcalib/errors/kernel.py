@@ -55,7 +55,7 @@ def kernel_calibration_error(
     pos_label: Label = None,
     n_jobs: int | None = None,
 ) -> float:
-    r"""Squared kernel calibration error (W19): residuals of like forecasts against each other.
+    r"""Squared kernel calibration error (W19): products of residuals of similar forecasts.
 
     .. math::
 
@@ -90,9 +90,9 @@ def kernel_calibration_error(
     statistic : {"unbiased", "biased", "linear", "block"}, default="unbiased"
         See above.
     notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
-        All classes at once; the mean over one-vs-rest problems; or the confidence against being
-        right. Problems have their two columns, so binary errors are twice those of
-        papers that take the residual of one column.
+        All classes at once; the mean over one-vs-rest problems; or the confidence against
+        correctness. Problems have two columns, so binary errors are twice those of papers that take
+        the residual of one column.
     block_size : int, default=None
         Samples of a block, for ``statistic="block"`` only; from 2 to n.
     sample_weight : array-like of shape (n_samples,), default=None
@@ -195,7 +195,7 @@ def pair_weight(weight: np.ndarray) -> Any:
 
 
 def check_pairs(weight: np.ndarray) -> Any:
-    """The same; refused if it is next to nothing."""
+    """The same; raises if it is almost zero."""
     pairs = pair_weight(weight)
     if np.sum(pairs) <= _NO_PAIRS * np.sum(np.sum(weight, axis=-1) ** 2):
         raise ValueError(
@@ -206,12 +206,12 @@ def check_pairs(weight: np.ndarray) -> Any:
 
 
 def resolve_kernel(kernel: KernelLike) -> Kernel:
-    """None is the default; names and kernels pass."""
+    """A kernel from None (the default), a name or a kernel."""
     return LaplacianKernel() if kernel is None else look_up(kernel, KERNELS, "kernel", kind=Kernel)
 
 
 def check_statistic(statistic: str, block_size: int | None, n_samples: int) -> None:
-    """One of the four statistics, with samples enough and a block size where it needs one."""
+    """Check the statistic, the number of samples, and the block size of "block"."""
     if statistic not in STATISTICS:
         names = ", ".join(map(repr, STATISTICS))
         raise ValueError(f"statistic must be one of {names}, got {statistic!r}.")
@@ -429,7 +429,7 @@ class Part:
     residual: np.ndarray
 
     def take(self, rows: RowIndex) -> Part:
-        """The part with some of its samples."""
+        """The same part for some of the samples."""
         arrays = {name: getattr(self, name)[rows] for name in ("forecast", "left", "residual")}
         return replace(self, **arrays)
 

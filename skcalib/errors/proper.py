@@ -66,7 +66,7 @@ def proper_calibration_error(
     pos_label: Label = None,
     n_jobs: int | None = None,
 ) -> float:
-    r"""Calibration error of a proper score: how much loss a perfect recalibration would save.
+    r"""Calibration error of a proper score: the loss that a perfect recalibration would remove.
 
     Estimates :math:`CE = E\, D(C, S)` with :math:`C = E[Y|S]`, where D is the divergence of the
     score (P24, G22): the squared calibration error for Brier, the Kullback-Leibler calibration
@@ -168,7 +168,7 @@ def refinement_loss(
     pos_label: Label = None,
     n_jobs: int | None = None,
 ) -> float:
-    r"""Refinement: the loss that is left when the forecasts are perfectly recalibrated.
+    r"""Refinement: the loss that remains after a perfect recalibration of the forecasts.
 
     Estimates :math:`E\, H(C) = E\, L(Y, C)` with :math:`C = E[Y|S]`, the generalised entropy of
     the calibrated scores. Positive, lower is better. By "risk" it is estimated as the mean loss
@@ -582,7 +582,7 @@ class SmoothedProblem:
     by_entropy: bool
 
     def refinement(self, score: ProperScore) -> np.ndarray:
-        """Refinement sample by sample, by the rule of the smoother."""
+        """Refinement of each sample, by the rule of the smoother."""
         if self.by_entropy:
             return score.entropy(self.conditional)
         return score.loss(self.target, self.conditional)
@@ -659,7 +659,7 @@ def _terms_of_one(smoothed, score, method):
 
 
 def refuse_infinite(refinement: np.ndarray) -> None:
-    """Refuse infinite losses of the smoother, which are no property of the forecast."""
+    """Raise for infinite losses of the smoother, which are not a property of the forecast."""
     infinite = np.sum(~np.isfinite(refinement))
     if infinite:
         raise ValueError(

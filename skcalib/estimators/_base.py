@@ -75,7 +75,7 @@ class MetaEstimator(MetaEstimatorMixin, BaseEstimator):
         return is_fitted(self.estimator)
 
     def _check_wrapped(self):
-        """A frozen estimator must be fitted; any other is fitted anew, with a warning."""
+        """A frozen estimator must be fitted; any other is refitted, with a warning."""
         if self._is_frozen():
             if not self._is_fitted():
                 kind = type(self.estimator.estimator).__name__
@@ -85,7 +85,7 @@ class MetaEstimator(MetaEstimatorMixin, BaseEstimator):
                 )
         elif self.estimator is not None and self._is_fitted():
             warnings.warn(
-                f"The fitted {type(self.estimator).__name__} is cloned and fitted anew, out of "
+                f"The fitted {type(self.estimator).__name__} is cloned and fitted again, out of "
                 "fold. To use it as it is, with (X, y) as held-out data, wrap it in "
                 "sklearn.frozen.FrozenEstimator.",
                 UserWarning,
@@ -143,7 +143,7 @@ class MetaEstimator(MetaEstimatorMixin, BaseEstimator):
 
 
 class ClassifierInspector(MetaEstimator):
-    """Base class: turns (estimator, X, y) into held-out forecasts in all forms of use.
+    """Base class: obtains held-out forecasts from (estimator, X, y) in all forms of use.
 
     Subclasses have the parameters ``estimator, cv, response_method, n_jobs``. They never train, so
     none has a method `score`.
@@ -189,7 +189,7 @@ class ClassifierInspector(MetaEstimator):
             groups=split_params.get("groups"),
             owner=type(self).__name__,
         )
-        validate_data(self, X, skip_check_array=True)  # remembers the features
+        validate_data(self, X, skip_check_array=True)  # stores the number and names of the features
         rows = np.flatnonzero(tested if weight is None else tested & (weight > 0))
         weight = None if weight is None else weight[rows]
         return problem_of(y[rows], proba[rows], self.classes_, weight), rows

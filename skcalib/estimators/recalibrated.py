@@ -264,7 +264,7 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         )
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Routing: as its parts request, and ``sample_weight`` for the recalibrator.
+        """Routing: the requests of the parts, and ``sample_weight`` for the recalibrator.
 
         Returns
         -------

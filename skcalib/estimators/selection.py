@@ -256,7 +256,7 @@ def _held_out_losses(candidate, proba, y, weight, classes, scores, used, test):
 
 
 def candidate_names(candidates: Sequence[BaseEstimator]) -> list[str]:
-    """Names of the candidates: their classes, numbered where one occurs again."""
+    """Names of the candidates: their classes, numbered if one occurs repeatedly."""
     if len(candidates) == 0:
         raise ValueError("candidates is empty: at least one recalibrator is needed.")
     for candidate in candidates:

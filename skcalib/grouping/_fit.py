@@ -309,7 +309,7 @@ def risk_terms(score, X, forecast, target, curve, weight, *, model, folds, n_job
     a column at a time, or a classifier of the label.
     """
     features = np.column_stack([forecast[:, 1:], X])
-    weight = mean_one(weight)  # a penalty of the model must not depend on their scale
+    weight = mean_one(weight)  # penalties must not depend on their scale
     predict = partial(_refine, model, features, target, curve, weight)
     step, _ = out_of_fold(predict, folds, len(curve), n_jobs=n_jobs)
     scale = np.zeros(len(curve))

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from skcalib.grouping._statistics import Tested
     from skcalib.problem import Problem
 
-#: Samples that are compared at most.
+#: Maximum number of compared samples.
 MOST_ROWS = 50_000
 _LEAST_LABELS = 2
 #: Maximum number of samples times groups: for 1,000 groups 10,000 samples are compared.
@@ -64,11 +64,11 @@ class GroupDifference:
     observed : float
         Frequency of the event in the group.
     estimate : float
-        The difference ``observed - expected``, between -1 and 1: negative where the predictions are
+        The difference ``observed - expected``, between -1 and 1: negative if the predictions are
         too high for the group even after recalibration.
     low, high : float
-        Interval of the difference, wider than the level says, so that over all groups that are
-        named a share of at most ``1 - confidence_level`` misses the truth (false coverage rate).
+        Interval of the difference. It is widened so that among all named groups at most a share of
+        ``1 - confidence_level`` of the intervals misses the truth (false coverage rate).
     standard_error : float
         Of the difference.
     pvalue : float
@@ -358,7 +358,7 @@ _LEAST_PART = 0.25  # of its harm: what a group explains beyond those before it
 
 
 def distinct(found: list[Tested], candidates: Candidates, level: float) -> list[Tested]:
-    """The most harmful first, without those that repeat one before, or are explained by them.
+    """The most harmful first, without those that repeat an earlier one or are explained by it.
 
     Explained is a group that at equal scores *and* equal values of the features that are named
     no longer differs, or keeps less than a quarter of its harm. After the first, a group needs a

@@ -129,7 +129,7 @@ def stratified_half(
 
 
 def order_of(forecast: np.ndarray) -> np.ndarray:
-    """What samples are sorted by: the probability of two columns, the confidence of more."""
+    """Sort key of the samples: the probability for two columns, the confidence for more."""
     return forecast[:, 1] if forecast.shape[1] == 2 else forecast.max(axis=1)
 
 
@@ -162,14 +162,14 @@ class Partitioner:
         self.kind = _kind(partitioner)
 
     def prepare(self, X: MatrixLike) -> np.ndarray:
-        """What all level sets share: codes for the trees, standardised features for k-means."""
+        """Data shared by all level sets: codes for the trees, standardised features for k-means."""
         if self.kind in ("tree", "stump"):
             self._bins = FeatureBins().fit(X, self.rng)
             return self._bins.transform(X)
         return StandardScaler().fit_transform(X) if self.kind == "kmeans" else X
 
     def seed(self) -> int | None:
-        """What a level set draws from: one after the other, so that n_jobs changes nothing."""
+        """Generators of the level sets, drawn in sequence so that n_jobs has no effect."""
         return self.rng.randint(2**31 - 1) if self.kind == "kmeans" else None
 
     def cut(
@@ -230,7 +230,7 @@ def _kind(partitioner):
 
 
 def allows_nan(partitioner: PartitionerLike) -> bool:
-    """Whether a partitioner takes missing values: our trees do, estimators say so in their tags."""
+    """Whether a partitioner accepts missing values: our trees do, estimators have a tag for it."""
     if partitioner is None or isinstance(partitioner, str):
         return partitioner in (None, "stump")
     return _is_estimator(partitioner) and get_tags(partitioner).input_tags.allow_nan
@@ -260,7 +260,7 @@ def _numbered(model, prepared, fitting, measured):
 
 
 def merge_singletons(region: np.ndarray, likeness: np.ndarray) -> np.ndarray:
-    """Join each region of a single sample to the one of several samples that is most alike.
+    """Merge each region of a single sample into the most similar larger region.
 
     Parameters
     ----------

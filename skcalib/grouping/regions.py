@@ -67,7 +67,7 @@ class Region:
 
     @property
     def direction(self) -> Literal["too_high", "too_low", ""]:
-        """ "too_high", "too_low", or "" where the interval holds the calibrated score."""
+        """ "too_high", "too_low", or "" if the interval contains the calibrated score."""
         if self.low <= self.expected <= self.high:
             return ""
         return "too_high" if self.gap > 0 else "too_low"

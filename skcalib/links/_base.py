@@ -33,7 +33,7 @@ class Link:
     """
 
     def prepare(self, logits: np.ndarray) -> Self:
-        """Learn from the logits what the map needs, such as knots; return self."""
+        """Prepare data-dependent parts of the map, such as knots; return self."""
         return self
 
     def start(self, n_classes: int) -> np.ndarray:
@@ -60,7 +60,7 @@ class Link:
         return np.zeros(len(self.start(n_classes)))
 
     def injective(self, theta: np.ndarray, n_classes: int) -> bool:
-        """Whether different forecasts stay different."""
+        """Whether different forecasts remain different."""
         return False
 
     def preserves_order(self, theta: np.ndarray, n_classes: int) -> bool:

@@ -210,10 +210,10 @@ def fit_bias_corrected(logits: np.ndarray, target: np.ndarray, weight: np.ndarra
 
     The slope has a weak prior around 1, in units of the spread of the logits, which keeps it finite
     when the classes are separable. For K = 2 the biases have a weak prior too. For K > 2 they stay
-    at zero unless a chi-square test of the class totals rejects at the level .01; then they carry
-    the prior :math:`N(0, \tau^2)`, its variance estimated from the totals by the method of moments
-    (empirical Bayes). Without the test, shrinkage alone would follow part of every random excess,
-    and calibrated forecasts would look miscalibrated too often.
+    at zero unless a chi-square test of the class totals rejects at the level .01; then they have
+    the prior :math:`N(0, \tau^2)`, whose variance is estimated from the totals by the method of
+    moments (empirical Bayes). Without the test, shrinkage alone would follow part of every random
+    excess, and calibrated forecasts would look miscalibrated too often.
 
     Parameters
     ----------

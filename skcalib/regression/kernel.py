@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from skcalib._arguments import RandomState, RowIndex
     from skcalib.inference import CalibrationTest
 
-_SUBSAMPLE = 2000  # forecasts whose distances choose a bandwidth
+_SUBSAMPLE = 2000  # forecasts used to choose a bandwidth
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class GaussianPart:
     target_bandwidth: float
 
     def take(self, rows: RowIndex) -> GaussianPart:
-        """The part with some of its samples."""
+        """The same function for some of the samples."""
         bandwidths = self.forecast_bandwidth, self.target_bandwidth
         return GaussianPart(self.place[rows], self.outcome[rows], self.weight[rows], *bandwidths)
 
@@ -228,7 +228,7 @@ def _function(y_true, y_mean, y_var, scales, sample_weight, n_jobs):
     moments = check_moments(y_true, y_mean, y_var, sample_weight)
     mean = check_numbers(y_mean, "y_mean")
     mean = mean[weighted_rows(sample_weight, len(mean))]
-    # Kernels see differences only: a common shift would cost digits.
+    # Kernels depend on differences only: a common shift would lose precision.
     mean = mean - mean.mean()
     place = np.column_stack([mean, np.sqrt(moments.variance)])
     weight = mean_one(moments.weight)

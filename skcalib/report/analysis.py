@@ -88,7 +88,7 @@ def find(
 ) -> tuple[
     Findings, GroupingLossEstimator | None, tuple[np.ndarray, np.ndarray, np.ndarray] | None
 ]:
-    """`Problem`, and the features where there are any -> `Findings`, the split, the recalibrated.
+    """`Problem`, and features or None -> `Findings`, the split, the recalibrated forecasts.
 
     The second is the fitted split of the grouping diagram or None; the third is None or the event
     or confidence after recalibration, its outcome (n, 2), and the weights.
@@ -171,7 +171,7 @@ def _averages(problem, forecast, target, level):
 
 
 def binary_problem(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-    """Forecast and target (n, 2): the event of two classes, else the confidence and its truth."""
+    """Forecast and target (n, 2): the event of two classes, else confidence and correctness."""
     if problem.forecast.shape[1] == 2:
         return problem.forecast, problem.target
     return next(TopLabel().problems(problem.forecast, problem.target))
@@ -255,7 +255,7 @@ def _in_range(interval, most):
 
 
 def part_of(problem: Problem, random_state: int) -> Problem:
-    """All samples, or a random part of those whose probabilities are too many for some steps."""
+    """All samples, or a random part if there are too many probabilities for some steps."""
     n_samples, n_classes = problem.forecast.shape
     if problem.forecast.size <= HUGE:
         return problem
@@ -282,7 +282,7 @@ def find_test(
     if n_samples > most:  # time grows as n^2 K
         rows = np.random.RandomState(random_state).choice(n_samples, most, replace=False)
     if np.ptp(problem.forecast[rows], axis=0).max() == 0:
-        return None, 0  # equal forecasts have no distances; a kernel would have no scale
+        return None, 0  # equal forecasts have distance 0: the kernel has no scale
     part: Any = problem.take(rows)
     test = kernel_calibration_test(
         part,
@@ -295,7 +295,7 @@ def find_test(
 
 
 def candidates_of(problem: Problem) -> tuple[list[BaseEstimator], tuple[str, ...]]:
-    """The maps that are compared, and the names of those that would take too long."""
+    """The maps to compare, and the names of those that would take too long."""
     candidates = default_candidates(problem.forecast.shape[1])
     kept = candidates
     if problem.forecast.size > LARGE:
@@ -308,7 +308,7 @@ def candidates_of(problem: Problem) -> tuple[list[BaseEstimator], tuple[str, ...
 def compare_maps(
     problem: Problem, folds: list, level: float, n_jobs: int | None = None
 ) -> tuple[RecalibratorSelection, BrierChange | None, tuple[BrierChange, ...], tuple[str, ...]]:
-    """Held-out log losses of the maps, doing nothing included, and the choice among them.
+    """Held-out log losses of the maps, the identity included, and the choice among them.
 
     The simplest map within a standard error of the best is chosen. A map that raises the held-out
     Brier score is rejected, and the others are compared again: the log loss may decrease because a
@@ -352,7 +352,7 @@ def _no_comparison(name):
 def recalibrate(
     problem: Problem, name: str, folds: list
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The event or confidence after the map of that name, fitted on the other folds.
+    """The event or confidence after the named map, fitted on the other folds.
 
     Returns the forecast (n, 2), whether it was right (n, 2), and the weights (n,).
     """

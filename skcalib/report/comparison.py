@@ -233,7 +233,7 @@ class ComparisonReport(Shown):
 
     @property
     def verdict(self) -> str:
-        """The verdict in words: a headline, then a sentence a line."""
+        """The verdict as text: a headline, then one sentence per line."""
         return "\n".join([headline(self), *sentences(self)])
 
     def _document(self):
@@ -315,13 +315,13 @@ class PairedDifference:
 
     @property
     def detected(self) -> bool:
-        """True where the interval excludes zero, by more than rounding."""
+        """True if the interval excludes zero, by more than rounding."""
         found = self.difference
         return (found.low > 0 or found.high < 0) and abs(found.estimate) > ROUNDING
 
     @property
     def better(self) -> str:
-        """The better model, or "" where the difference may be chance."""
+        """The better model, or "" if the difference is not significant."""
         if not self.detected:
             return ""
         return self.first if self.difference.estimate < 0 else self.second
@@ -330,7 +330,7 @@ class PairedDifference:
 def find_differences(
     problems: Mapping[str, Problem], level: float, random_state: int, n_jobs: int | None = None
 ) -> tuple[PairedDifference, ...]:
-    """Problems by the names of their models -> all paired differences.
+    """Problems by model name -> all paired differences.
 
     Intervals are widened (Bonferroni): those of one quantity hold for all pairs simultaneously.
     """

@@ -53,7 +53,7 @@ def headline(comparison: ComparisonReport) -> str:
 
 
 def joined(names: list[str]) -> str:
-    """A list of names in a sentence."""
+    """A list of names as part of a sentence."""
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
@@ -66,7 +66,7 @@ def _standing(comparison, quantity):
 
 
 def leader(comparison: ComparisonReport, quantity: str) -> tuple[str, bool]:
-    """The model of the lowest estimate, and whether all others are significantly higher."""
+    """The model with the lowest estimate, and whether all others are significantly higher."""
     against = {name: _against(comparison, quantity, name) for name in comparison.reports}
     for name, others in against.items():
         if all(other.estimate <= 0 for other in others.values()):
@@ -75,7 +75,7 @@ def leader(comparison: ComparisonReport, quantity: str) -> tuple[str, bool]:
 
 
 def ranks(comparison: ComparisonReport, quantity: str) -> dict[str, tuple[int, int, int]]:
-    """{model: (rank, lowest, highest)}; ends of the rank by the simultaneous intervals."""
+    """{model: (rank, lowest, highest)}; the last two follow from the simultaneous intervals."""
     found = {}
     for name in comparison.reports:
         others = _against(comparison, quantity, name)
@@ -87,7 +87,7 @@ def ranks(comparison: ComparisonReport, quantity: str) -> dict[str, tuple[int, i
 
 
 def sentences(comparison: ComparisonReport) -> list[str]:
-    """A sentence for each loss and the calibration error, and which models are miscalibrated."""
+    """A sentence for each loss and the calibration error, and a list of miscalibrated models."""
     said = [_lowest(comparison, quantity) for quantity in ("log", "brier", "calibration")]
     off = [
         f"{name} ({short_verdict(report.findings)})"

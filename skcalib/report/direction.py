@@ -29,7 +29,7 @@ from skcalib.tower import weighted_mean
 if TYPE_CHECKING:
     from skcalib.problem import Problem
 
-#: Probabilities beyond which the maps are fitted to a random part of the rows.
+#: With more probabilities than this, the maps are fitted to a random part of the rows.
 MOST_PROBABILITIES = 5_000_000
 _LIMIT = 0.01  # replaces a forecast of exactly 0, unless smaller ones occur
 _WEAK = 0.01  # precision of the priors that keep separable fits finite, in samples
@@ -39,7 +39,7 @@ _BIAS_PRECISION = 4.0  # of class biases: a prior standard deviation of one half
 def logistic_recalibration(
     forecast: np.ndarray, target: np.ndarray, weight: np.ndarray, confidence_level: float
 ) -> LogisticRecalibration | None:
-    """Two columns -> `LogisticRecalibration`; None where forecasts do not differ.
+    """Two columns -> `LogisticRecalibration`; None if all forecasts are equal.
 
     Correct forecasts of exactly 0 or 1 fit every shift and slope. They are omitted, unless some
     such forecast is wrong.
@@ -73,7 +73,7 @@ def logistic_recalibration(
 
 
 def held_out_gains(problem: Problem, folds: list, conditional: np.ndarray) -> Gains:
-    """Gains of the maps on test folds; `conditional` are the held-out values of the whole map."""
+    """Gains of the maps on test folds; `conditional` holds the held-out values of the whole map."""
     rows = np.arange(len(problem.weight))
     n_classes = problem.forecast.shape[1]
     if problem.forecast.size > MOST_PROBABILITIES:
@@ -94,7 +94,7 @@ def held_out_gains(problem: Problem, folds: list, conditional: np.ndarray) -> Ga
 
 
 def direction_of(gains: Gains, shift_up: float, slope_down: float) -> str | None:
-    """The name of the direction from the gains; None stands for none of the simple ones.
+    """The name of the direction from the gains; None if it is none of the simple ones.
 
     `shift_up` and `slope_down` are +1 if forecasts are clearly too high or too extreme, -1 if they
     are clearly too low or too moderate, and 0 if the data do not decide.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from skcalib.grouping import GroupDifference
     from skcalib.report.subgroups import Place
 
-#: Level of each test that counts for the verdict beside the intervals; several are made.
+#: Level of each test that enters the verdict besides the intervals; strict, as there are several.
 TEST_LEVEL = 0.005
 #: Smallest number of labels of the rarer kind for recommending a recalibration map.
 FEWEST_LABELS = 10
@@ -65,7 +65,7 @@ class ModelBound:
 
     @property
     def detected(self) -> bool:
-        """True where the interval lies above zero and the test rejects."""
+        """True if the interval lies above zero and the test rejects."""
         return self.grouping_loss.low > 0 and self.pvalue < GROUPING_LEVEL
 
 
@@ -91,18 +91,18 @@ class GroupingFinding:
 
     @property
     def by_trees(self) -> bool:
-        """True where the interval of the trees lies above zero and their test rejects."""
+        """True if the interval of the trees lies above zero and their test rejects."""
         loss, pvalue = self.grouping_loss, self.pvalue
         return loss is not None and loss.low > 0 and pvalue is not None and pvalue < GROUPING_LEVEL
 
     @property
     def detected(self) -> bool:
-        """True where the bound by trees, or by a model, is significant."""
+        """True if the bound by trees, or by a model, is significant."""
         return self.by_trees or (self.model is not None and self.model.detected)
 
     @property
     def bound(self) -> MeanInterval | None:
-        """The lower bound to tell: of the trees, or of the model where only that is significant."""
+        """The lower bound to report: of the trees, or of the model if only that is significant."""
         only_model = self.detected and not self.by_trees
         return self.model.grouping_loss if only_model else self.grouping_loss
 
@@ -126,7 +126,7 @@ class ErrorFinding:
 
     @property
     def detected(self) -> bool:
-        """True where the interval of the calibration error lies above zero."""
+        """True if the interval of the calibration error lies above zero."""
         return self.calibration.low > 0
 
 
@@ -158,7 +158,7 @@ class BrierChange:
 
     @property
     def harmful(self) -> bool:
-        """True where the Brier score rises."""
+        """True if the Brier score increases."""
         return self.after > self.before
 
 
@@ -183,7 +183,7 @@ class Advice:
 
     @property
     def log_loss(self) -> dict[str, float | None]:
-        """Held-out log loss before and after; None after where nothing is recommended."""
+        """Held-out log loss before and after; the second is None if nothing is recommended."""
         losses, names = self.selection.losses, self.selection.names
         after = None if self.recommended is None else losses[names.index(self.recommended)]
         return {"before": losses[0], "after": after}
@@ -241,40 +241,40 @@ class Findings:
 
     @property
     def brier_errors(self) -> list[ErrorFinding]:
-        """The Brier errors on which the verdict rests."""
+        """The Brier errors that enter the verdict."""
         canonical = self.error("brier", "canonical")
         return [canonical, *([self.confidence] if self.n_classes > 2 else []), self.flexible]
 
     @property
     def kernel_test_rejects(self) -> bool:
-        """True where the kernel test rejects at the level that counts for the verdict."""
+        """True if the kernel test rejects at the level of the verdict."""
         return self.test is not None and self.test.rejects(TEST_LEVEL)
 
     @property
     def logistic_test_rejects(self) -> bool:
-        """True where the test of shift and slope rejects at the level that counts."""
+        """True if the test of shift and slope rejects at the level of the verdict."""
         return self.logistic is not None and self.logistic.pvalue < TEST_LEVEL
 
     @property
     def miscalibrated(self) -> bool:
-        """True where a calibration error lies above zero, or a test rejects."""
+        """True if a calibration error is significantly above zero, or a test rejects."""
         tests = self.kernel_test_rejects or self.logistic_test_rejects
         return tests or any(error.detected for error in self.brier_errors)
 
     @property
     def input_is_suspect(self) -> bool:
-        """True where the probabilities are probably not those of the labels."""
+        """True if the probabilities probably do not belong to these labels."""
         return any(one.invalidates for one in self.suspicions)
 
     @property
     def shown_error(self) -> ErrorFinding:
-        """The Brier error behind the typical error: the default, or isotonic if only that sees."""
+        """The Brier error behind the typical error; isotonic if only that one is significant."""
         only_isotonic = self.flexible.detected and not self.confidence.detected
         return self.flexible if only_isotonic else self.confidence
 
     @property
     def typical_error(self) -> dict[str, float]:
-        """Root mean square of prediction minus calibrated prediction, in probability.
+        """Root mean square of prediction minus calibrated prediction, as a probability.
 
         The root of the Brier calibration error and of the ends of its interval; ends below zero
         are zero.
@@ -286,7 +286,7 @@ class Findings:
 
     @property
     def reach(self) -> float:
-        """Root mean square by which a slope or shift must be off to be detected with 95 %.
+        """Root mean square error of a slope or shift that is detected with probability 95 %.
 
         With an error of r, the mean of paired differences is r^2 with standard error 2 r sqrt(loss
         / n). From this r on it is 1.96 + 1.64 standard errors above zero.
@@ -303,12 +303,12 @@ class Findings:
         return tuple(sorted(named, key=lambda group: -group.harm))
 
     def is_off(self, place: Place) -> bool:
-        """True where a range or class is off significantly, and so are the forecasts."""
+        """True if a range or class is significantly miscalibrated, and so are the forecasts."""
         return self.miscalibrated and place.detected
 
     @property
     def groups_differ(self) -> bool:
-        """True where groups are named, or the grouping loss lies above zero."""
+        """True if groups are named, or the grouping loss is significant."""
         return bool(self.named_groups) or (self.grouping is not None and self.grouping.detected)
 
 
@@ -320,12 +320,12 @@ PACKAGES = ("skcalib", "scikit-learn", "numpy", "scipy", "matplotlib")
 
 
 def versions() -> dict[str, str]:
-    """Versions of what the numbers depend on."""
+    """Versions of the packages that the numbers depend on."""
     return {name: version(name) for name in PACKAGES}
 
 
 def check_seed(random_state: RandomState) -> int:
-    """A whole number, so that all stages and a later run can share it."""
+    """The seed as a whole number, so that all stages and a later run can use it."""
     if isinstance(random_state, (int, np.integer)):
         check_random_state(random_state)  # raises for negative numbers
         return int(random_state)
@@ -334,7 +334,7 @@ def check_seed(random_state: RandomState) -> int:
 
 @contextmanager
 def noted() -> Iterator[list[str]]:
-    """A list of what was warned of inside, once each: a report tells it on its page."""
+    """Collect the warnings raised inside, each once; a report lists them on its page."""
     notes = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
@@ -348,7 +348,7 @@ def noted() -> Iterator[list[str]]:
 
 @contextmanager
 def stage(what: str, verbose: int | bool, name: str) -> Iterator[None]:
-    """Print how long a part of the report took, if `verbose` asks for it."""
+    """Print the time of a part of the report if `verbose` is above 0."""
     start = perf_counter()
     yield
     if verbose:

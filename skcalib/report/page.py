@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from skcalib.report.findings import ErrorFinding, Findings
     from skcalib.report.report import CalibrationReport
 
-#: Classes of a table, the most harmful first.
+#: Most classes in a table, the most harmful first.
 MOST_CLASSES = 20
 
 
@@ -437,7 +437,7 @@ def _one_model(name, report):
 
 
 def loss_parts(report: CalibrationReport) -> Section:
-    """The loss as bars and as a table: calibration, grouping where it is known, and the rest."""
+    """The loss as bars and as a table: calibration, grouping if known, and the rest."""
     findings = report.findings
     bars = [bar(findings, findings.error(loss, "canonical")) for loss in LOSS_NAMES]
     if findings.n_classes > 2 and findings.grouping is not None:
@@ -460,7 +460,7 @@ def loss_parts(report: CalibrationReport) -> Section:
 
 
 def key(bars: Sequence[Bar]) -> Key:
-    """What the parts mean; grouping only where a bar has it."""
+    """Legend of the parts; grouping only if a bar has it."""
     grouped = any(len(bar.parts) > 2 for bar in bars)
     return Key((CALIBRATION_PART, *([GROUPING_PART] if grouped else []), REST_PART))
 
@@ -468,7 +468,7 @@ def key(bars: Sequence[Bar]) -> Key:
 def bar(
     findings: Findings, error: ErrorFinding, *, name: str = "", width: float | None = None
 ) -> Bar:
-    """One loss as a bar; of `width` percent of the page, or all of it."""
+    """One loss as a bar of `width` percent of the page, by default its full width."""
     loss, grouped = error.terms.loss, findings.grouping
     what = LOSS_NAMES[error.loss]
     if error is not findings.error(error.loss, "canonical"):

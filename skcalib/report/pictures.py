@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from skcalib.report.report import CalibrationReport
 
-#: With more classes than this, a diagram for each is too much.
+#: Most classes for which each has a diagram.
 MOST_PANELS = 6
 #: Colours of the displays -> CSS variables of the page, which depend on the colour scheme.
 _VARIABLES = {
@@ -46,7 +46,7 @@ _NUMBER = re.compile(r"(\d+\.\d\d)\d+")
 
 
 def reliability(report: CalibrationReport) -> Pictures:
-    """The diagram of the event or confidence, and beside it that after the recommended map."""
+    """The diagram of the event or confidence, next to that after the recommended map."""
     findings = report.findings
     binary = findings.n_classes == 2
     what = f"probability of {event_name(findings)}" if binary else "confidence"
@@ -88,7 +88,7 @@ def overlaid(reports: Mapping[str, CalibrationReport]) -> Pictures:
 
 
 def classes(report: CalibrationReport) -> list[Pictures]:
-    """Blocks: the diagram of each class where there are a few, else of those that are off."""
+    """Blocks: the diagram of each of a few classes, or of the miscalibrated ones of many."""
     places = [place for place in report.findings.places if place.kind == "class"]
     if len(places) <= MOST_PANELS:
         chosen = range(len(places))

@@ -15,7 +15,7 @@ from textwrap import fill, wrap
 
 @dataclass(frozen=True)
 class Text:
-    """A paragraph; a ``soft`` one explains."""
+    """A paragraph; ``soft`` marks an explanation."""
 
     text: str
     soft: bool = False
@@ -23,7 +23,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Heading:
-    """A heading inside of a section."""
+    """A heading inside a section."""
 
     text: str
 
@@ -39,8 +39,8 @@ class Points:
 class Row:
     """Cells of a table, the first one its heading; ``note`` is a sentence below that.
 
-    ``marked`` cells, by number, stand out: by a star and by bold type, not by colour alone, which
-    they have only where they are cause for ``alarm``.
+    ``marked`` cells, by number, are highlighted with a star and bold type. They are also coloured
+    if ``alarm`` is True.
     """
 
     cells: tuple
@@ -51,9 +51,9 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """A table with a caption, which screen readers and the terminal show, too.
+    """A table with a caption, which is also shown by screen readers and in the terminal.
 
-    A ``compact`` one has short cells, and stays a table on a phone.
+    A ``compact`` table has short cells and remains a table on narrow screens.
     """
 
     caption: str
@@ -64,7 +64,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a bar, in percent of its width; ``low`` and ``high`` are where a whisker ends."""
+    """A part of a bar, in percent of its width; ``low`` and ``high`` are the ends of a whisker."""
 
     kind: str
     share: float
@@ -74,7 +74,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Bar:
-    """A stacked bar, and what it says in words."""
+    """A stacked bar with its text description."""
 
     label: str
     parts: tuple
@@ -82,14 +82,14 @@ class Bar:
 
 @dataclass(frozen=True)
 class Key:
-    """What the kinds of parts of the bars above mean: (kind, meaning)."""
+    """Legend of the parts of the bars above: (kind, meaning)."""
 
     entries: tuple
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure that is drawn when a page needs it; ``alt`` says what can be seen in it."""
+    """A figure that is drawn when a page needs it; ``alt`` describes it."""
 
     draw: Callable
     alt: str
@@ -98,7 +98,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Pictures:
-    """Figures beside each other where there is room, with one caption; pages only."""
+    """Figures side by side if they fit, with one caption; in pages only."""
 
     pictures: tuple
     caption: str
@@ -106,7 +106,7 @@ class Pictures:
 
 @dataclass(frozen=True)
 class Tile:
-    """A number of the first screen: (value, what it is) pairs, and a line below."""
+    """A number of the first screen: (value, description) pairs, and a line below."""
 
     values: tuple
     note: str = ""
@@ -114,7 +114,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Section:
-    """A heading and the blocks below it, which a reader opens."""
+    """A collapsible section: a heading and the blocks below it."""
 
     title: str
     blocks: tuple

@@ -358,17 +358,17 @@ class CalibrationReport(Shown):
 
     @property
     def miscalibrated(self) -> bool:
-        """True where miscalibration was found."""
+        """True if miscalibration was found."""
         return self.findings.miscalibrated
 
     @property
     def direction(self) -> str | None:
-        """Which way the forecasts are off; None where no miscalibration was found."""
+        """Direction of the miscalibration; None if no miscalibration was found."""
         return self.findings.direction
 
     @property
     def verdict(self) -> str:
-        """The verdict in words: a headline, then a sentence a line."""
+        """The verdict as text: a headline, then one sentence per line."""
         return "\n".join([headline(self.findings), *sentences(self.findings)])
 
     @property

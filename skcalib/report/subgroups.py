@@ -52,12 +52,12 @@ class Place:
 
     @property
     def detected(self) -> bool:
-        """True where the interval does not hold the mean score."""
+        """True if the interval does not contain the mean score."""
         return not self.low <= self.mean_score <= self.high
 
     @property
     def too_high(self) -> bool:
-        """True where the mean prediction lies above the observed frequency."""
+        """True if the mean prediction exceeds the observed frequency."""
         return self.mean_score > self.mean_outcome
 
     @property
@@ -90,7 +90,7 @@ def find_places(problem: Problem, level: float) -> tuple[Place, ...]:
 
 
 def place_level(confidence_level: float) -> float:
-    """Level at which the intervals of all ranges, or of all classes, hold together.
+    """Level at which the intervals of all ranges, or of all classes, hold simultaneously.
 
     It is stricter than that of the report, as there are many ranges and classes.
     """
@@ -98,7 +98,7 @@ def place_level(confidence_level: float) -> float:
 
 
 def worst_places(places: Sequence[Place], kind: str, most: int) -> list[Place]:
-    """Those of a kind that are significantly off, the largest harm first."""
+    """Significantly miscalibrated places of a kind, the most harmful first."""
     found = [place for place in places if place.kind == kind and place.detected]
     return sorted(found, key=lambda place: -place.squared_gap)[:most]
 
@@ -163,7 +163,7 @@ def _labelled(groups, score):
 
 
 def range_label(low: float, high: float, decimals: int = 1) -> str:
-    """Ends in percent; equal ones once."""
+    """Ends in percent; equal ends are shown once."""
     said = [f"{100 * end:.{decimals}f}" for end in (low, high)]
     return f"{said[0]} %" if said[0] == said[1] else f"{said[0]} to {said[1]} %"
 
@@ -262,7 +262,7 @@ def find_grouping(
 
 
 def _named_split(problem, member, rule, common):
-    """Regions of one named group and of all others, on the samples that were compared."""
+    """Regions of one named group and of all others, on the compared samples."""
     estimator = GroupingLossEstimator(
         partitioner="stump", n_bins=N_LEVEL_SETS, n_permutations=0, **common
     )
@@ -298,7 +298,7 @@ def _balanced_split(features, problem, encoded, common):
 
 
 def _model_bound(problem, values, common):
-    """The bound by a model of score and features; None where it needs more samples."""
+    """The bound by a model of score and features; None if it needs more samples."""
     n_samples = len(problem.weight)
     rows = np.arange(n_samples)
     if n_samples > MOST_ROWS:

@@ -20,7 +20,7 @@ from skcalib.tower import weighted_mean
 if TYPE_CHECKING:
     from skcalib.problem import Problem
 
-#: Standard errors by which another reading of the input must have the lower Brier score.
+#: Standard errors by which another reading of the input must lower the Brier score.
 _CLEARLY = 5.0
 #: Level of the interval of the concordance that must lie below one half.
 _RANKING_LEVEL = 0.999
@@ -47,12 +47,12 @@ class Suspicion:
 
     @property
     def invalidates(self) -> bool:
-        """True where the probabilities are probably not those of the labels."""
+        """True if the probabilities probably do not belong to these labels."""
         return self.kind in ("other_class", "column_order", "percent_scale")
 
     @property
     def comes_before_advice(self) -> bool:
-        """True where the input has to be corrected before it can be recalibrated."""
+        """True if the input must be corrected before recalibration."""
         return self.invalidates or self.kind == "hard_predictions"
 
 

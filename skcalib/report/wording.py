@@ -86,7 +86,7 @@ def sizes(findings: Findings) -> list[str]:
 
 
 def short_verdict(findings: Findings) -> str:
-    """The direction in two or three words, for a table."""
+    """The direction in a few words, for a table."""
     if findings.input_is_suspect:
         return "check the input"
     return _SHORT[findings.direction]
@@ -202,7 +202,7 @@ def _size(findings):
 
 
 def missed(findings: Findings) -> str:
-    """What these samples could not detect."""
+    """The size of errors that these samples could not detect."""
     with_samples = f"With {findings.n_samples:,} samples"
     if findings.reach >= _LARGE_REACH:
         return f"{with_samples}, even large errors could be missed."
@@ -216,7 +216,7 @@ def typical_error(findings: Findings) -> str:
 
 
 def typical_points(findings: Findings) -> str:
-    """Points of the typical error, with the interval in words."""
+    """The typical error in points, with its interval."""
     found, level = findings.typical_error, percent(findings.confidence_level)
     if found["low"] == 0:
         return f"up to {points(found['high'])} ({level} upper limit)"
@@ -250,7 +250,7 @@ def observed_expected(ratio: MeanInterval) -> str:
 
 
 def event_name(findings: Findings) -> str:
-    """The event in words: a class that is a number is called so."""
+    """The event as text: a numeric label is shown as "class 1"."""
     return class_name(str(findings.event))
 
 
@@ -261,12 +261,12 @@ def class_name(label: str) -> str:
 
 
 def shorten(name: str) -> str:
-    """A name that does not burst a sentence."""
+    """A name, shortened if it is too long for a sentence."""
     return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 3]}..."
 
 
 def score_name(findings: Findings) -> str:
-    """What the score is called."""
+    """The name of the score."""
     return "score" if findings.n_classes == 2 else "confidence"
 
 
@@ -274,7 +274,7 @@ def score_name(findings: Findings) -> str:
 
 
 def advice(findings: Findings) -> str:
-    """Which map to use, with both held-out losses; or why none."""
+    """The recommended map with both held-out losses, or why there is none."""
     found = findings.advice
     if found.recommended is None:
         return _NO_ADVICE[found.reason](findings)
@@ -318,17 +318,17 @@ _NO_ADVICE = {
 
 
 def is_conclusive(findings: Findings) -> bool:
-    """Whether there are enough samples to call the absence of evidence good news."""
+    """Whether there are enough samples to interpret the absence of evidence."""
     return findings.reach < _WEAK_REACH
 
 
 def recalibrator_name(name: str) -> str:
-    """A map in words."""
+    """The name of a map in a sentence."""
     return RECALIBRATOR_NAMES.get(name, name)
 
 
 def in_code(findings: Findings) -> str:
-    """How the recommended map is applied, in one line."""
+    """One line of code that applies the recommended map."""
     name = findings.advice.recommended
     options = "strict=True" if name == "IsotonicRecalibrator" else ""
     return f"RecalibratedClassifierCV(model, {name}({options}), cv=5).fit(X_train, y_train)"
@@ -347,7 +347,7 @@ def in_code_predictions(findings: Findings, classes: Sequence[str]) -> str:
 
 
 def groups(findings: Findings) -> list[str]:
-    """What the verdict says of groups with equal scores."""
+    """The sentences of the verdict on groups with equal scores."""
     found = findings.grouping
     named = findings.named_groups
     if found.grouping_loss is None and not named:
@@ -440,7 +440,7 @@ def classes_caption(level: float) -> str:
 
 
 def kernel_test(findings: Findings) -> str:
-    """The kernel test in words."""
+    """The result of the kernel test as a sentence."""
     test = findings.test
     if test is None:
         return "The kernel test needs more samples, or forecasts that differ."

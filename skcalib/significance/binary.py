@@ -46,7 +46,7 @@ def spiegelhalter_test(
     pos_label: Label = None,
     n_jobs: int | None = None,
 ) -> CalibrationTest:
-    r"""Two-sided test whether the Brier score is what a calibrated forecast would have.
+    r"""Two-sided test of whether the Brier score is that of a calibrated forecast.
 
     .. math::
 
@@ -69,10 +69,10 @@ def spiegelhalter_test(
         Probability of the positive class, or of both.
     n_resamples : int, default=None
         None for the p-value of the asymptotic law, which needs four samples. With a number R of
-        labelings drawn from the forecasts, m of them at least as extreme, (1 + m) / (R + 1):
-        valid for every n and every forecast.
+        labelings drawn from the forecasts, of which m are at least as extreme, the p-value is (1 +
+        m) / (R + 1): valid for every n and every forecast.
     random_state : int, RandomState instance or None, default=0
-        Draws the labelings.
+        Seed of the labelings.
     sample_weight : array-like of shape (n_samples,), default=None
         Importance weights: a weight of 2 is not two samples.
     labels : array-like of shape (2,), default=None
@@ -164,8 +164,8 @@ def hosmer_lemeshow_test(
     strategy : {"quantile", "uniform"}, default="quantile"
         Bins of equal mass ("deciles of risk") or of equal width.
     ddof : int, default=0
-        0 for samples that the forecasts were not fitted to, which this library is for; 2 for a
-        logistic regression on its own training samples.
+        0 for held-out samples, the usual case; 2 for a logistic regression on its own training
+        samples.
     n_resamples, random_state, sample_weight, labels, pos_label, n_jobs
         As in :func:`spiegelhalter_test`. With weights the deviation is
         :math:`\sum w (y - p)`, and :math:`n_b` in the variance becomes :math:`\sum w^2`, which also
@@ -511,11 +511,11 @@ def _excluded(problem):
 
 
 def _simulated_pvalue(test, statistic, n_resamples, rng, n_jobs):
-    """Share of labelings drawn from the forecasts, and the observed one, that are as extreme."""
+    """Share of labelings that are as extreme, the observed one included."""
     n_samples = len(test.p)
     rows = max(1, _BLOCK // n_samples)
     sizes = (min(rows, n_resamples - start) for start in range(0, n_resamples, rows))
-    # Drawn here, one block after the other: the p-value does not depend on who adds them up.
+    # Drawn here in sequence: the p-value does not depend on parallel execution.
     drawn = Parallel(n_jobs=n_jobs, prefer="threads")(
         delayed(test.statistic)(rng.random_sample((size, n_samples)) < test.p) for size in sizes
     )

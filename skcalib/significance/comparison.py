@@ -55,7 +55,7 @@ class CalibrationComparison:
 
     def __str__(self) -> str:
         if self.pvalue > 0.05:
-            return f"No difference in calibration can be seen: {pvalue_text(self.pvalue)}."
+            return f"No significant difference in calibration: {pvalue_text(self.pvalue)}."
         better = "first" if self.estimate < 0 else "second"
         return f"The {better} model is better calibrated: {pvalue_text(self.pvalue)}."
 
@@ -74,7 +74,7 @@ def compare_calibration(
     pos_label: Label = None,
     n_jobs: int | None = None,
 ) -> CalibrationComparison:
-    r"""Compare two models on the same samples: whether the first is better calibrated.
+    r"""Compare two models on the same samples: is the first better calibrated?
 
     Both forecasts are for the same samples. In each of B consecutive blocks the unbiased
     estimate of :func:`~skcalib.kernel_calibration_error` is computed for both, with one kernel
@@ -95,7 +95,7 @@ def compare_calibration(
     kernel : Kernel, str or None, default=None
         As in :func:`~skcalib.kernel_calibration_error`.
     notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
-        Which calibration.
+        The notion of calibration.
     block_size : int, optional
         Samples per block; by default the square root of the number of samples, rounded down. Larger
         blocks detect smaller differences. At least five blocks are needed.
@@ -174,7 +174,7 @@ def compare_problems(
             f"A comparison needs at least {MIN_BLOCKS} blocks, but {n_samples} samples give "
             f"{n_blocks} of {block_size}: use smaller blocks or more samples."
         )
-    # The samples of both models in one, so that each problem of the notion has one bandwidth.
+    # Pool the samples of both models, so that each problem of the notion has one bandwidth.
     samples = {name: np.concatenate([getattr(p, name) for p in problems]) for name in PER_SAMPLE}
     both = Problem(**samples, classes=problems[0].classes)
     h = ResidualKernel.of_problem(both, kernel, notion, n_jobs)

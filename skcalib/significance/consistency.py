@@ -65,7 +65,7 @@ def consistency_test(
     n_resamples : int, default=500
         Number of draws B. The smallest p-value is 1 / (1 + B).
     resample_forecasts : bool, default=True
-        Draw the forecasts with replacement, as published; False for the exact test.
+        Resample the forecasts with replacement, as published; False for the exact test.
     random_state : int, RandomState instance or None, default=0
         Seed. The result does not depend on `n_jobs`.
     sample_weight : array-like of shape (n_samples,), optional

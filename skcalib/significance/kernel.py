@@ -69,7 +69,7 @@ def kernel_calibration_test(
     pos_label: Label = None,
     n_jobs: int | None = None,
 ) -> CalibrationTest:
-    r"""Test of calibration by the kernel calibration error: whether miscalibration is real.
+    r"""Test of calibration by the kernel calibration error.
 
     The null hypothesis is E[Y|S] = S for all classes at once (or as defined by the notion), and the
     alternative is every kind of error. Large estimates of :func:`kernel_calibration_error` are
@@ -127,13 +127,13 @@ def kernel_calibration_test(
     method : str, default="auto"
         One of the names above; "auto" is the default of the statistic.
     n_resamples : int, default=500
-        Draws R of "multipliers" and "bootstrap"; the p-value is (1 + m) / (R + 1) for m draws that
-        are as large.
+        Number R of draws of "multipliers" and "bootstrap"; the p-value is (1 + m) / (R + 1) if m
+        draws are at least as large.
     locations : int or array-like of shape (n_locations, n_columns), default=10
-        Of "embedding": how many of the forecasts to draw, each with a class drawn from it, whose
-        component counts; or points whose components all count.
+        For "embedding": the number of forecasts to draw, each with a class drawn from it whose
+        component is used; or points, of which all components are used.
     random_state : int, RandomState instance or None, default=0
-        Draws samples, resamples and locations. "spectral" uses it for n > 1000 only.
+        Seed of samples, resamples and locations. "spectral" uses it for n > 1000 only.
     sample_weight : array-like of shape (n_samples,), default=None
         Importance weights; a pair has weight :math:`w_i w_j`. Not allowed with "bound".
 
@@ -209,7 +209,7 @@ def run_test(
     n_resamples: int,
     rng: np.random.RandomState,
 ) -> CalibrationTest:
-    """Test of a function h by a law that needs nothing but h."""
+    """Test of a function h by a law that depends on h only."""
     check_statistic(statistic, block_size, len(h))
     method = _check_method(method, statistic)
     _check_enough(len(h), statistic, block_size)
@@ -378,7 +378,7 @@ def distribution_free_bound(
 
 
 def check_bounded(statistic: str, weight: np.ndarray) -> None:
-    """Refuse statistics and weights for which no bound is known."""
+    """Raise for statistics and weights for which no bound is known."""
     if statistic not in STATISTICS:
         names = ", ".join(map(repr, STATISTICS))
         raise ValueError(f"Bounds are known for the statistics {names}, got {statistic!r}.")
@@ -459,7 +459,7 @@ def bootstrap(
     n_resamples: int,
     rng: np.random.RandomState,
 ) -> tuple[float, float]:
-    r"""Arcones and Gine's bootstrap of a degenerate U-statistic, which W19 uses.
+    r"""Bootstrap of a degenerate U-statistic (Arcones and Gine), as used by W19.
 
     The statistic is n / (n - 1) SKCE - V with V the mean of h over all pairs, and a draw
     :math:`\frac2{n (n - 1)} \sum_{i < j} h^*_{ij} - \frac2n \sum_i \bar h^*_i`, where

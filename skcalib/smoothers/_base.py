@@ -53,7 +53,7 @@ class Smoother(BaseEstimator):
     refinement = "loss"
 
     def for_loss(self, score: ProperScore) -> Smoother:
-        """The smoother to use under a proper score: itself, unless one of its choices needs it."""
+        """The smoother for a score: itself, unless one of its options depends on the score."""
         return self
 
     def fit(

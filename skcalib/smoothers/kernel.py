@@ -462,7 +462,7 @@ def warn_few_neighbours(
 def count_neighbours(
     forecast: np.ndarray, weight: np.ndarray, bandwidth: float, rng: np.random.RandomState
 ) -> tuple[float, float, float]:
-    r"""Median effective neighbours, charge of a calibrated forecast, and its uncertainty.
+    r"""Median effective neighbours, error of a calibrated forecast, and its uncertainty.
 
     With the shares :math:`a_{ij}` of the others in the average at :math:`s_i`, the effective number
     is :math:`1 / \sum_j a_{ij}^2` (Kish). The error is the direct Brier error of a calibrated

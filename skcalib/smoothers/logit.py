@@ -179,7 +179,7 @@ class AddedCurve:
         return self
 
     def apply(self, mapped: np.ndarray) -> np.ndarray:
-        """Bend mapped forecasts (m, K)."""
+        """Apply the curve to mapped forecasts (m, K)."""
         if self.knots_ is None:
             return mapped
         log_proba, reference, odds = _log_odds(mapped)

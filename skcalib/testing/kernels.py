@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def check_kernel(
     kernel: Kernel, *, n_classes: Sequence[int] = (2, 3, 5), random_state: int = 0
 ) -> None:
-    r"""Check that an object obeys the laws of kernels on the simplex.
+    r"""Check that an object satisfies the laws of kernels on the simplex.
 
     The laws, for forecasts that are spread out, tied, near corners and at corners:
 

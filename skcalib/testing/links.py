@@ -14,12 +14,12 @@ from skcalib.testing._laws import accepted, duplicate, need, need_close, run_law
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: Parameters to try: how far from `start`, and which share of them moves.
+#: Parameters to try: distance from `start`, and share of parameters that change.
 MOVES = ((0.1, 1.0), (0.5, 1.0), (2.0, 1.0), (0.5, 0.5), (2.0, 0.2))
 
 
 def check_link(link: Link, *, n_classes: Sequence[int] = (2, 3, 5), random_state: int = 0) -> None:
-    r"""Check that an object obeys the laws of links.
+    r"""Check that an object satisfies the laws of links.
 
     Write :math:`f_\theta` for the map of logits. The laws, for each number of classes that
     ``start`` accepts, that is, for which it does not raise a ValueError:

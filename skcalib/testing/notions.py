@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def check_notion(
     notion: Notion, *, n_classes: Sequence[int] = (2, 3, 10), random_state: int = 0
 ) -> None:
-    """Check that an object obeys the laws of notions of calibration.
+    """Check that an object satisfies the laws of notions of calibration.
 
     A notion maps forecasts and targets (n, K) to problems with their own columns. The laws, for
     each number of classes for which the notion does not raise a ValueError:

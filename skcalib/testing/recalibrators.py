@@ -30,7 +30,7 @@ DECLARATIONS = ("injective_", "preserves_argmax_", "preserves_order_")
 def check_recalibrator(
     recalibrator: BaseEstimator, *, n_classes: Sequence[int] = (2, 3), random_state: int = 0
 ) -> None:
-    r"""Check that an object obeys the laws of recalibrators.
+    r"""Check that an object satisfies the laws of recalibrators.
 
     The laws, for each number of classes for which ``fit`` does not raise a ValueError:
 

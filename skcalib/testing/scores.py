@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def check_score(
     score: ProperScore, *, n_classes: Sequence[int] = (2, 3, 5), random_state: int = 0
 ) -> None:
-    r"""Check that an object obeys the laws of strictly proper scores.
+    r"""Check that an object satisfies the laws of strictly proper scores.
 
     Write :math:`H` for the entropy, :math:`L(q, s)` for the loss and :math:`D(q, s)` for the
     divergence, q for targets and s for forecasts. The laws:

@@ -24,14 +24,14 @@ from skcalib.testing._laws import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Enough for sums in another order, too little for a single sample to hide in.
+# Larger than rounding errors of sums, smaller than the influence of a single sample.
 TOLERANCE = 1e-6
 
 
 def check_smoother(
     smoother: Smoother, *, n_classes: Sequence[int] = (2, 3), random_state: int = 0
 ) -> None:
-    """Check that an object obeys the laws of smoothers.
+    """Check that an object satisfies the laws of smoothers.
 
     The laws, for each number of classes for which `fit` does not raise a ValueError:
 

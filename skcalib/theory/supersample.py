@@ -174,7 +174,7 @@ def evaluate_supersample(
     pos_label : label, default=None
         The positive one of two classes; by default the last in order.
     random_state : int, RandomState instance or None, default=0
-        Draws supersamples, choices and seeds.
+        Seed of supersamples, choices and seeds.
     n_jobs : int, default=None
         Number of parallel jobs; the result does not depend on it.
     verbose : int, default=0
