@@ -64,7 +64,7 @@ def test_a_foreign_recalibrator_of_one_class_is_certain():
 def test_one_class_alone_is_nothing_to_assess():
     X = np.zeros((2, 1))
     alone = DummyClassifier().fit(X, ["a", "a"])
-    with pytest.raises(ValueError, match="hold the single class 'a'"):
+    with pytest.raises(ValueError, match="have only one class, 'a'"):
         CalibrationErrorEstimator(alone).fit(X, ["a", "a"])
 
 

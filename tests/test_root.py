@@ -88,7 +88,7 @@ def test_the_module_behaves():
         exec("from skcalib import ece", {})
     assert pickle.loads(pickle.dumps(skcalib.calibration_error)) is skcalib.calibration_error
     assert np.isin(skcalib.__all__, dir(skcalib)).all()
-    assert "can you trust the probabilities" in pydoc.render_doc(skcalib)
+    assert "evaluate and improve the calibration" in pydoc.render_doc(skcalib)
 
 
 def test_submodules_are_still_found():

@@ -599,7 +599,7 @@ def test_words_of_estimators_without_regions():
     halves = np.arange(48.0)[:, None] // 2  # half as many regions as samples: just allowed
     assert len(cut(FirstColumn(), 12, X=halves)[2]) == 24
     halves[0] = 99
-    with pytest.raises(ValueError, match="^FirstColumn puts nearly every sample into its own region"):
+    with pytest.raises(ValueError, match="puts nearly every sample into its own region"):
         cut(FirstColumn(), 12, X=halves)
     for n_samples, allowed in ((4, True), (5, False)):  # four samples may be alone
         cutter = Partitioner(FirstColumn(), 12, None, ["a"])

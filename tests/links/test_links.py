@@ -57,9 +57,7 @@ def test_optimum_of_one_temperature():
     def loss(beta):
         return -np.mean(log_softmax(beta[0] * log_p, axis=1)[np.arange(1500), data.y])
 
-    assert 1 / link.temperature_ == pytest.approx(
-        minimize(loss, [1.0], tol=1e-12).x[0], rel=1e-4
-    )
+    assert 1 / link.temperature_ == pytest.approx(minimize(loss, [1.0], tol=1e-12).x[0], rel=1e-4)
 
 
 def test_biases_come_where_the_classes_ask_for_them():
