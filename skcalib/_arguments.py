@@ -104,7 +104,12 @@ CV: TypeAlias = int | Splitter | Folds | None
 RowIndex: TypeAlias = slice | np.ndarray
 LossLike: TypeAlias = Literal["brier", "log", "spherical"] | ProperScore
 NotionLike: TypeAlias = Literal["auto", "canonical", "classwise", "top_label"] | Notion
-SmootherLike: TypeAlias = Literal["kernel", "isotonic", "binning"] | Smoother | BaseEstimator | None
+SmootherLike: TypeAlias = (
+    Literal["isotonic", "quantile", "uniform", "smooth", "kernel", "binning"]
+    | Smoother
+    | BaseEstimator
+    | None
+)
 KernelLike: TypeAlias = Literal["laplacian", "gaussian"] | Kernel | None
 PartitionerLike: TypeAlias = Literal["stump", "kmeans"] | BaseEstimator | None
 Method: TypeAlias = Literal["auto", "risk", "direct", "cross"]

@@ -60,7 +60,7 @@ class Predictions:
 
 
 def read_predictions(
-    path: str | PathLike[str], *, label_column: str | None = None, event: Label = None
+    path: str | PathLike[str], *, label_column: str | None = None, event: str | None = None
 ) -> Predictions:
     """Read labels and probabilities from a file.
 
@@ -229,7 +229,7 @@ def read_table(
     columns: np.ndarray,
     *,
     label_column: str | None = None,
-    event: Label = None,
+    event: str | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, Any]:
     """Columns of the table `name` -> labels, probabilities, class of each column, event.
 

@@ -247,7 +247,7 @@ class MatrixKernel(Kernel):
     """
 
     kernel: Kernel
-    matrix: tuple | None = None
+    matrix: Any = None  # array-like; rows as tuples once it is set
 
     def __post_init__(self) -> None:
         if not isinstance(self.kernel, Kernel):
@@ -399,8 +399,8 @@ def _check_options(metric, max_samples):
 class DistanceKernel(Kernel):
     """A kernel that is a function of distance over bandwidth."""
 
-    bandwidth: float | str = "median"
-    metric: str = "total_variation"
+    bandwidth: float | Literal["median", "median_pairs"] = "median"
+    metric: Literal["total_variation", "euclidean"] = "total_variation"
     max_samples: int | None = 2000
 
     squared = False  # whether `_profile` takes the square of the distance
@@ -510,7 +510,7 @@ class GaussianKernel(DistanceKernel):
            [0.3679, 1.    ]])
     """
 
-    metric: str = "euclidean"
+    metric: Literal["total_variation", "euclidean"] = "euclidean"
 
     squared = True
 

@@ -6,10 +6,12 @@ Whether the annotations are true is for a type checker: ``python -m mypy``, see 
 import importlib
 import inspect
 import pkgutil
+from typing import Literal, get_args, get_origin
 
 import pytest
 
 import skcalib
+from skcalib import _arguments, kernels, notions, scores
 
 #: Tells what a class inherits from its own library apart from what it inherits from others.
 OURS = "skcalib"
@@ -85,3 +87,19 @@ def test_the_walk_finds_what_it_looks_for():
     def bare(self, x, *, y: int = 0): ...
 
     assert missing(bare) == ["self", "x", "return"] and missing(bare, bound=True) == ["x", "return"]
+
+
+@pytest.mark.parametrize(
+    ("alias", "names"),
+    [
+        (_arguments.LossLike, scores.SCORES),
+        (_arguments.NotionLike, notions.NOTIONS),
+        (_arguments.SmootherLike, _arguments.SMOOTHERS),
+        (_arguments.KernelLike, kernels.KERNELS),
+        (_arguments.Method, _arguments.METHODS),
+    ],
+)
+def test_the_names_in_types_are_those_in_tables(alias, names):
+    parts = [alias] if get_origin(alias) is Literal else get_args(alias)
+    literal = next(part for part in parts if get_origin(part) is Literal)
+    assert set(get_args(literal)) == set(names)

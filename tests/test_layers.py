@@ -209,6 +209,7 @@ MAY_IMPORT = {
     "smoothers/test_beta_kernel.py": ("smoothers._dirichlet",),  # fast sums against plain ones
     "smoothers/test_canonical_kernel.py": ("smoothers._dirichlet",),
     "smoothers/test_spline.py": ("displays._curves",),  # refits that a band sums up
+    "test_annotations.py": ("_arguments",),  # types against tables of names
     "test_column_names.py": ("_column_names",),  # what a name says of its class
     "test_formatting.py": ("_formatting",),  # decimals of given numbers
     "test_validation.py": ("_validation",),  # every container, once

@@ -116,7 +116,7 @@ class DecompositionDisplay:
     def from_predictions(
         cls,
         y_true: ArrayLike,
-        y_proba: ArrayLike,
+        y_proba: ArrayLike | Mapping[str, ArrayLike],
         X: MatrixLike = None,
         *,
         loss: LossLike = "brier",

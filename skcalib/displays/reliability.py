@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from skcalib._arguments import (
         AxesLike,
+        Bins,
         Label,
         MatrixLike,
         NotionLike,
@@ -136,7 +137,7 @@ class ReliabilityDisplay:
         *,
         name: str | None = None,
         confidence_level: float = 0.95,
-        band: Literal["auto", "consistency", "confidence"] | None = None,
+        band: Literal["consistency", "confidence"] | None = None,
     ) -> None:
         self.curves = list(curves)
         self.name = name
@@ -151,9 +152,9 @@ class ReliabilityDisplay:
         *,
         strategy: Literal["isotonic", "quantile", "uniform", "kernel", "smooth"]
         | Smoother = "isotonic",
-        n_bins: int | None = None,
+        n_bins: Bins | None = None,
         notion: NotionLike = "auto",
-        band: Literal["auto", "consistency", "confidence"] = "auto",
+        band: Literal["auto", "consistency", "confidence"] | None = "auto",
         confidence_level: float = 0.95,
         n_resamples: int = 500,
         random_state: RandomState = 0,
@@ -242,9 +243,9 @@ class ReliabilityDisplay:
         response_method: ResponseMethod = "auto",
         strategy: Literal["isotonic", "quantile", "uniform", "kernel", "smooth"]
         | Smoother = "isotonic",
-        n_bins: int | None = None,
+        n_bins: Bins | None = None,
         notion: NotionLike = "auto",
-        band: Literal["auto", "consistency", "confidence"] = "auto",
+        band: Literal["auto", "consistency", "confidence"] | None = "auto",
         confidence_level: float = 0.95,
         n_resamples: int = 500,
         random_state: RandomState = 0,
@@ -326,7 +327,7 @@ class ReliabilityDisplay:
         response_method: ResponseMethod = "auto",
         strategy: Literal["isotonic", "quantile", "uniform", "kernel", "smooth"]
         | Smoother = "isotonic",
-        n_bins: int | None = None,
+        n_bins: Bins | None = None,
         notion: NotionLike = "auto",
         band: Literal["auto", "consistency", "confidence"] | None = None,
         confidence_level: float = 0.95,

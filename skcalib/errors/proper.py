@@ -373,7 +373,7 @@ def score_decomposition(
     loss: LossLike = "brier",
     notion: NotionLike = "canonical",
     smoother: SmootherLike = None,
-    method: Method = "auto",
+    method: Literal["auto", "risk", "cross"] = "auto",
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
     pos_label: Label = None,

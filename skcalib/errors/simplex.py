@@ -40,7 +40,7 @@ def simplex_calibration_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,
     *,
-    distance: str | Divergence = "total_variation",
+    distance: Any = "total_variation",
     bins: Literal["median", "uniform"] | PartitionSmoother = "median",
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from sklearn.utils import Tags
 
-    from skcalib._arguments import LossLike, MatrixLike
+    from skcalib._arguments import LossLike
 
 
 class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
@@ -65,7 +65,7 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
     skcalib.RecalibratedClassifierCV : A classifier with a recalibrator, cross-fitted.
     """
 
-    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the map.
 
         Parameters
@@ -120,7 +120,7 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         self._learn(score, self._read(values), columns, weight)
         return self
 
-    def predict_proba(self, X: MatrixLike) -> np.ndarray:
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Recalibrated probabilities, shape (n_samples, n_classes).
 
         Parameters
@@ -150,7 +150,7 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
             )
         return self._apply_map(self._read(values))
 
-    def predict(self, X: MatrixLike) -> np.ndarray:
+    def predict(self, X: ArrayLike) -> np.ndarray:
         """Class of largest recalibrated probability.
 
         Parameters
@@ -166,7 +166,7 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         proba = self.predict_proba(X)
         return self.classes_[proba.argmax(axis=1)]
 
-    def transform(self, X: MatrixLike) -> np.ndarray:
+    def transform(self, X: ArrayLike) -> np.ndarray:
         """Recalibrated probabilities: the same as `predict_proba`.
 
         Parameters

@@ -27,7 +27,7 @@ from skcalib.smoothers.partition import interpolate
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from skcalib._arguments import Bandwidth, LossLike, Strategy
+    from skcalib._arguments import Bandwidth, Bins, LossLike, Strategy
 
 
 class OneVsRestRecalibrator(Recalibrator):
@@ -473,7 +473,7 @@ class HistogramBinning(SmootherRecalibrator):
         input: Literal["proba", "logits"] = "proba",
         loss: LossLike = "log",
         labels: ArrayLike | None = None,
-        n_bins: int = 15,
+        n_bins: Bins = 15,
         strategy: Strategy = "quantile",
     ) -> None:
         self.input = input

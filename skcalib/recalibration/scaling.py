@@ -31,7 +31,7 @@ from skcalib.smoothers._base import check_folds
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from skcalib._arguments import LossLike, RandomState
+    from skcalib._arguments import LossLike
 
 #: Strengths of "auto", in samples, from temperature scaling to very weak shrinkage.
 STRENGTHS = (np.inf, 1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1)
@@ -437,7 +437,7 @@ class DiagonalOrderPreserving(LinkRecalibrator):
         shrinkage: float | Literal["auto"] = 1.0,
         max_iter: int = 1000,
         tol: float = 1e-5,
-        random_state: RandomState = 0,
+        random_state: int = 0,
     ) -> None:
         self.input = input
         self.loss = loss

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from sklearn.base import BaseEstimator
 
-    from skcalib._arguments import CV, MatrixLike
+    from skcalib._arguments import CV, MatrixLike, RandomState
     from skcalib.problem import Problem
 
 
@@ -123,7 +123,7 @@ class ComparisonReport(Shown):
         y_proba: Mapping[str, ArrayLike],
         X: MatrixLike = None,
         *,
-        random_state: int | None = 0,
+        random_state: RandomState = 0,
         n_jobs: int | None = None,
         **params: Any,
     ) -> Self:
@@ -170,7 +170,7 @@ class ComparisonReport(Shown):
         y: ArrayLike,
         *,
         cv: CV = None,
-        random_state: int | None = 0,
+        random_state: RandomState = 0,
         n_jobs: int | None = None,
         **params: Any,
     ) -> Self:

@@ -507,7 +507,7 @@ _NEGLIGIBLE = 1e-15
 _UNDERFLOW = -750.0
 
 
-def chi_square_mixture_sf(x: float, weights: np.ndarray) -> float:
+def chi_square_mixture_sf(x: float, weights: ArrayLike) -> float:
     r"""Probability that :math:`\sum_l \lambda_l Z_l^2` is at least x, for standard normal Z.
 
     The inversion integral of the Laplace transform,

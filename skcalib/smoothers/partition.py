@@ -21,6 +21,8 @@ from skcalib.theory.bounds import parse_bins
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from skcalib._arguments import BinCount, Bins
+
 
 class PartitionSmoother(Smoother):
     r"""Base class: replace every value by the mean over the cell of its forecast.
@@ -164,7 +166,7 @@ class UniformBins(PartitionSmoother):
     array([0.333, 0.333, 0.333, 1.   , 1.   ])
     """
 
-    def __init__(self, n_bins: int = 15) -> None:
+    def __init__(self, n_bins: Bins = 15) -> None:
         self.n_bins = n_bins
 
     def _fit_cells(self, forecast):
@@ -212,7 +214,7 @@ class QuantileBins(PartitionSmoother):
     array([0, 0, 0, 1])
     """
 
-    def __init__(self, n_bins: int = 15) -> None:
+    def __init__(self, n_bins: BinCount = 15) -> None:
         self.n_bins = n_bins
 
     def _fit_cells(self, forecast):

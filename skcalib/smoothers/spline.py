@@ -118,7 +118,7 @@ class SplineSmoother(OutOfFoldSmoother):
         return super().fit(forecast, target, sample_weight)
 
     def interval(
-        self, forecast: np.ndarray, confidence_level: float = 0.95
+        self, forecast: ArrayLike, confidence_level: float = 0.95
     ) -> tuple[np.ndarray, np.ndarray]:
         """Pointwise confidence interval of the curve at new forecasts.
 
