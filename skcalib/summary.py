@@ -330,10 +330,12 @@ def calibration_summary(
     )
 
 
-def _lines(problem, level, notes):
+def _lines(problem, confidence_level, notes):
     """Calibration in the large, intercept and slope; the first may exist without the others."""
     try:
-        found = calibration_intercept_slope(problem, problem.forecast, confidence_level=level)
+        found = calibration_intercept_slope(
+            problem, problem.forecast, confidence_level=confidence_level
+        )
         return found.in_the_large, found.intercept, found.slope
     except ValueError as error:
         log_odds, outcome, weight = _uncertain_logits(problem)
@@ -341,15 +343,17 @@ def _lines(problem, level, notes):
             raise
         notes |= dict.fromkeys(("intercept", "slope"), str(error))
         one = np.ones((len(outcome), 1))
-        return *_logistic_fit(one, log_odds, outcome, weight, level), None, None
+        return *_logistic_fit(one, log_odds, outcome, weight, confidence_level), None, None
 
 
-def _curve(problem, level, random_state, notes):
+def _curve(problem, confidence_level, random_state, notes):
     """ICI, E50, E90 and Emax, and the Brier calibration error, from one smoothing."""
     notion, smoother = Canonical(), LogitSmoother(random_state=random_state)
     smoothed = smooth_notion(problem, notion=notion, smoother=smoother)
     distance = TotalVariation().divergence(smoothed[0].conditional, problem.forecast)
-    _, error = interval_of_smoothed(smoothed, loss=Brier(), notion=notion, confidence_level=level)
+    _, error = interval_of_smoothed(
+        smoothed, loss=Brier(), notion=notion, confidence_level=confidence_level
+    )
     error = _inside(error, 0.0, 1.0)
     if problem.target[:, 1].min() == problem.target[:, 1].max():
         notes["brier_calibration_error"] = ONE_CLASS
@@ -357,14 +361,14 @@ def _curve(problem, level, random_state, notes):
     return float(weighted_mean(distance, problem.weight)), *map(float, quantiles), error
 
 
-def _losses(problem, level, notes):
+def _losses(problem, confidence_level, notes):
     """Brier score, scaled Brier score and log loss."""
     target, forecast, weight = problem.target, problem.forecast, problem.weight
     brier = Brier().loss(target, forecast)
     found = {
-        "brier": _mean_loss("brier", brier, 1.0, problem, level, notes),
+        "brier": _mean_loss("brier", brier, 1.0, problem, confidence_level, notes),
         "log_loss": _mean_loss(
-            "log_loss", LogLoss().loss(target, forecast), np.inf, problem, level, notes
+            "log_loss", LogLoss().loss(target, forecast), np.inf, problem, confidence_level, notes
         ),
     }
     rate, loss = float(weighted_mean(target[:, 1], weight)), found["brier"].estimate
@@ -381,13 +385,13 @@ def _losses(problem, level, notes):
     if not np.isfinite([skill, *influence]).all():
         notes["brier_skill"] = "Nearly all of the weight is on one class."
         return found | {"brier_skill": None}
-    interval = mean_interval(influence, weight, level, estimate=skill)
+    interval = mean_interval(influence, weight, confidence_level, estimate=skill)
     return found | {"brier_skill": _inside(interval, -np.inf, 1.0)}
 
 
-def _mean_loss(name, losses, highest, problem, level, notes):
+def _mean_loss(name, losses, highest, problem, confidence_level, notes):
     """Student's interval of a mean loss, in its range."""
-    found = mean_interval(losses, problem.weight, level)
+    found = mean_interval(losses, problem.weight, confidence_level)
     if not np.isfinite(found.estimate):
         wrong = int(np.sum(~np.isfinite(losses)))
         share = f"{wrong} of {len(losses)} samples"

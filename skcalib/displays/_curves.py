@@ -2,7 +2,8 @@
 
 Each curve has the abscissae ``prob_pred`` and heights ``prob_true``, shape (m,); ``refit(labels)``,
 which applies the same rule to other labels (n, B) of the same forecasts and returns heights of
-shape (m, B); and ``confidence(level, n_resamples, rng)``, an interval for the true heights.
+shape (m, B); and ``confidence(confidence_level, n_resamples, rng)``, an interval for the true
+heights.
 """
 
 from dataclasses import dataclass
@@ -126,12 +127,12 @@ def binary_problems(problem, pos_label, notion):
 def _one_curve(event, problem, options, rng):
     forecast, target, weight = problem.forecast, problem.target, problem.weight
     curve = make_curve(options.smoother, forecast, target, weight)
-    level, resamples = options.confidence_level, options.n_resamples
+    confidence_level, resamples = options.confidence_level, options.n_resamples
     low = high = None
     if options.band == "consistency":
-        low, high = consistency_band(curve, forecast[:, 1], level, resamples, rng)
+        low, high = consistency_band(curve, forecast[:, 1], confidence_level, resamples, rng)
     elif options.band == "confidence":
-        low, high = curve.confidence(level, resamples, rng)
+        low, high = curve.confidence(confidence_level, resamples, rng)
     return ReliabilityCurve(
         event=event,
         prob_pred=curve.prob_pred,
@@ -141,15 +142,17 @@ def _one_curve(event, problem, options, rng):
         joined=curve.joined,
         scores=forecast[:, 1],
         weight=weight,
-        error=_error(problem, level),
+        error=_error(problem, confidence_level),
     )
 
 
-def _error(problem, level):
+def _error(problem, confidence_level):
     """Brier calibration error of the binary problem; one sample has no held-out estimate."""
     if len(problem.forecast) < 2:
         return None
-    return proper_interval(problem, loss="brier", notion="canonical", confidence_level=level)[1]
+    return proper_interval(
+        problem, loss="brier", notion="canonical", confidence_level=confidence_level
+    )[1]
 
 
 def legend_label(curves, name):
@@ -211,10 +214,10 @@ class BinnedCurve:
     def refit(self, labels):
         return self._bins.cell_means(labels)[self._order]
 
-    def confidence(self, level, n_resamples, rng):
+    def confidence(self, confidence_level, n_resamples, rng):
         square_mass = np.bincount(self._bins.cells_, self._bins.weight_**2)
         size = effective_size_of_sums(self._bins.mass_, square_mass)[self._order]
-        return clopper_pearson(self.prob_true, size, level)
+        return clopper_pearson(self.prob_true, size, confidence_level)
 
 
 class SmoothCurve:
@@ -231,12 +234,12 @@ class SmoothCurve:
     def refit(self, labels):
         return self._apply(labels.astype(np.float64))
 
-    def confidence(self, level, n_resamples, rng):
+    def confidence(self, confidence_level, n_resamples, rng):
         # The estimate is a weighted mean. For any smoother, averages of random signs estimate the
         # sum of the squared weights, which is the inverse of the effective size.
         signs = rng.choice([-1.0, 1.0], size=(len(self._fitted.forecast_), n_resamples))
         size = 1 / np.mean(self._apply(signs) ** 2, axis=1)
-        return clopper_pearson(self.prob_true, np.maximum(size, 1), level)
+        return clopper_pearson(self.prob_true, np.maximum(size, 1), confidence_level)
 
     def _apply(self, values):
         again = clone(self._fitted)
@@ -273,5 +276,5 @@ class SplinedCurve:
             heights.append(curve(self._grid)[:, 1])
         return np.stack(heights, axis=1)
 
-    def confidence(self, level, n_resamples, rng):
-        return self._fitted.interval(self._grid, level)
+    def confidence(self, confidence_level, n_resamples, rng):
+        return self._fitted.interval(self._grid, confidence_level)

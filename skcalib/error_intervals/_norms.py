@@ -73,7 +73,7 @@ class SquaredNorm:
         """Root of the variance at the estimate; a negative estimate counts as zero."""
         return float(np.sqrt(self._cumulants(max(self.estimate, 0.0))[0]))
 
-    def interval(self, level):
+    def interval(self, confidence_level):
         """Parameters whose tests do not reject the estimate.
 
         The upper limit is at least that of an estimate at the median of its law at zero: otherwise
@@ -82,7 +82,7 @@ class SquaredNorm:
         probability for large estimates; the others use one half on either side. The coverage equals
         the level for every parameter, zero included.
         """
-        spare = 1 - level
+        spare = 1 - confidence_level
         typical = self._median_at_zero()
         reached = self._upper(typical, spare / 2)
         high = self._upper(max(self.estimate, typical), spare / 2)
@@ -393,7 +393,7 @@ def squared_gaps(gaps, n_draws, rng):
     return SquaredNorm.from_mean(signal, raw, raw - trace, noise2, noise3, between)
 
 
-def absolute_gaps(gaps, level, n_draws, rng):
+def absolute_gaps(gaps, confidence_level, n_draws, rng):
     """Limits of the sum of share times mass times |gap| -> (low, high, error, bias)."""
     gap, mass = gaps.gap(), gaps.mass()
     contributions = gaps.contributions()
@@ -412,7 +412,7 @@ def absolute_gaps(gaps, level, n_draws, rng):
     folded = noise[:, clear] @ linear[clear] + np.abs(noise[:, ~clear]) @ factor[~clear]
     between = error**2 - float(np.sum((contributions @ linear) ** 2))
     folded = folded + np.sqrt(max(between, 0.0)) * rng.standard_normal(n_draws)
-    tail = (1 - level) / 2
+    tail = (1 - confidence_level) / 2
     estimate = float(factor @ np.abs(gap))
     error = max(error, float(np.std(noise @ linear)))
     low = estimate - float(np.quantile(folded, 1 - tail))
@@ -421,12 +421,12 @@ def absolute_gaps(gaps, level, n_draws, rng):
     return low, high, error, bias
 
 
-def largest_gap(gaps, level):
+def largest_gap(gaps, confidence_level):
     """Limits of the largest |gap| -> (low, high, error, number of bins that may be the largest)."""
     size = np.abs(gaps.gap())
     spread = np.sqrt(gap_variance(gaps, gaps.contributions(), smooth=True))
     degrees = np.maximum(1 / gaps.inverse_size() - 1, 1.0)
-    tail = (1 - level) / 2
+    tail = (1 - confidence_level) / 2
     candidates = int(np.sum(size + CLEAR * spread >= np.max(size - CLEAR * spread)))
     # Sidak: P(max |Z| <= q) >= P(|Z| <= q)^m for normal Z of any correlation.
     both = (1 - (1 - tail) ** (1 / candidates)) / 2 if candidates > 1 else tail
@@ -469,7 +469,7 @@ def n_thresholds(n_problems):
     return max(_FEWEST, _POINTS // n_problems)
 
 
-def largest_difference(gaps, estimate, level, n_draws, rng):
+def largest_difference(gaps, estimate, confidence_level, n_draws, rng):
     """Limits of the share-weighted sum of largest |cumulative difference|.
 
     -> (low, high, error, bias). The noise of the curve is Gaussian. At thresholds whose distance
@@ -497,7 +497,7 @@ def largest_difference(gaps, estimate, level, n_draws, rng):
         largest += share * noisy
         bias += share * float(noisy.mean())
         found = found + share * np.sign(curve[j][top]) * noise[j][:, top]
-    tail, error = (1 - level) / 2, float(np.std(found))
+    tail, error = (1 - confidence_level) / 2, float(np.std(found))
     low = seen - float(np.quantile(largest, 1 - tail))
     return low, estimate + float(normal.isf(tail)) * error, error, bias
 

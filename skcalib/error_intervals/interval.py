@@ -335,7 +335,7 @@ class Question:
     keywords: dict
     data: dict
     estimate: float
-    level: float
+    confidence_level: float
     n_resamples: int
     rng: np.random.RandomState
     n_jobs: int | None
@@ -357,7 +357,7 @@ class Question:
         if not np.isfinite(error):
             flags = {"conservative": True, "reason": "there is no spread to estimate it from"}
         return ErrorInterval(
-            self.estimate, low, high, float(error), self.level, method, target, **flags
+            self.estimate, low, high, float(error), self.confidence_level, method, target, **flags
         )
 
     def nothing_varies(self, *, target: str, ceiling: float) -> ErrorInterval:

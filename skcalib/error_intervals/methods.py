@@ -115,7 +115,9 @@ def largest_cumulative(question: Question) -> ErrorInterval:
     options |= {"n_bins": n_thresholds(n_problems), "strategy": "quantile"}
     gaps = score_gaps(options)
     draws = question.n_resamples, question.rng
-    low, high, error, bias = largest_difference(gaps, question.estimate, question.level, *draws)
+    low, high, error, bias = largest_difference(
+        gaps, question.estimate, question.confidence_level, *draws
+    )
     ceiling = 1.0 if options["notion"].reduce == "mean" else float(len(gaps.cell))
     target = "the largest |E (Y - S) 1{S <= t}| over thresholds t"
     if not error > 0:
@@ -131,7 +133,7 @@ def kernel(question: Question) -> ErrorInterval:
     target = "the squared kernel calibration error, with the kernel of this sample"
     if options["statistic"] in ("linear", "block"):
         size = 2 if options["statistic"] == "linear" else options["block_size"]
-        mean = mean_interval(*block_estimates(h, size), question.level)
+        mean = mean_interval(*block_estimates(h, size), question.confidence_level)
         limits = mean.low, mean.high, mean.standard_error
         return question.answer(*limits, method="delta method", target=target)
     ceiling = np.inf
@@ -154,8 +156,10 @@ def proper(question: Question) -> ErrorInterval:
     options, problem = question.options, question.problem()
     target = "E D(C, S), as far as the smoother can represent C = E[Y|S]"
     given = {name: options[name] for name in ("loss", "notion", "smoother", "method")}
-    level, n_jobs = question.level, question.n_jobs
-    terms, found = proper_interval(problem, **given, confidence_level=level, n_jobs=n_jobs)
+    confidence_level, n_jobs = question.confidence_level, question.n_jobs
+    terms, found = proper_interval(
+        problem, **given, confidence_level=confidence_level, n_jobs=n_jobs
+    )
     if not terms.loss.any():  # every label had probability 1
         return question.nothing_varies(target=target, ceiling=np.inf)
     if found is None:
@@ -195,7 +199,7 @@ def _mean_loss(question, score, notion, problem, target, rooted=False):
         for forecast, target in notion.problems(problem.forecast, problem.target)
     ]
     share = 1 / len(losses) if notion.reduce == "mean" else 1.0
-    mean = mean_interval(share * sum(losses), problem.weight, question.level)
+    mean = mean_interval(share * sum(losses), problem.weight, question.confidence_level)
     low, high, error = max(mean.low, 0.0), mean.high, mean.standard_error
     if rooted:
         low, high, error = np.sqrt(low), np.sqrt(high), error / (2 * question.estimate or 1.0)
@@ -215,11 +219,11 @@ def _inverted(question, norm, target, ceiling, *, rooted=False):
     """Test inversion on the laws of a squared norm; limits of a root are roots of the limits."""
     if not norm.noise2 > 0:
         return question.nothing_varies(target=target, ceiling=ceiling)
-    low, high = norm.interval(question.level)
+    low, high = norm.interval(question.confidence_level)
     error = norm.standard_error
     if rooted:
         low, high = np.sqrt(low), np.sqrt(high)
-        error = (high - low) / (2 * float(normal.isf((1 - question.level) / 2)))
+        error = (high - low) / (2 * float(normal.isf((1 - question.confidence_level) / 2)))
     flags = {"method": INVERSION, "target": target, "ceiling": ceiling}
     if low > 0 and norm.padding > PADDED:
         flags |= {"conservative": True, "reason": MARGIN.format(norm.padding)}
@@ -227,7 +231,7 @@ def _inverted(question, norm, target, ceiling, *, rooted=False):
 
 
 def _absolute(question, gaps, target, ceiling):
-    limits = absolute_gaps(gaps, question.level, question.n_resamples, question.rng)
+    limits = absolute_gaps(gaps, question.confidence_level, question.n_resamples, question.rng)
     low, high, error, bias = limits
     if error == 0 and bias == 0:
         return question.nothing_varies(target=target, ceiling=ceiling)
@@ -236,7 +240,7 @@ def _absolute(question, gaps, target, ceiling):
 
 
 def _largest(question, gaps):
-    low, high, error, candidates = largest_gap(gaps, question.level)
+    low, high, error, candidates = largest_gap(gaps, question.confidence_level)
     flags = {}
     if candidates > 1:
         reason = f"any of {candidates} bins may have the largest gap: the limits allow for all"
@@ -374,7 +378,7 @@ def jackknife(question: Question, *, at_zero: bool = False, target: str = METRIC
     left = np.array(Parallel(n_jobs=question.n_jobs)(delayed(value)(rows) for rows in groups))
     error = float(np.sqrt((n_groups - 1) * left.var()))
     bias = (n_groups - 1) * (left.mean() - question.estimate)
-    reach = float(student.isf((1 - question.level) / 2, n_groups - 1)) * error
+    reach = float(student.isf((1 - question.confidence_level) / 2, n_groups - 1)) * error
     low, high = question.estimate - reach, question.estimate + reach
     flags: dict[str, Any] = {"method": "jackknife", "target": target}
     if at_zero:
@@ -398,7 +402,7 @@ def subsampling(question: Question) -> ErrorInterval:
     # Without replacement: a subset is correlated with the full sample.
     scale = np.sqrt(size / n_samples / (1 - size / n_samples))
     law = scale * (draws - question.estimate)
-    tail = (1 - question.level) / 2
+    tail = (1 - question.confidence_level) / 2
     low, high = question.estimate - np.quantile(law, [1 - tail, tail])
     error = float(law.std())
     flags: dict[str, Any] = {"method": "subsampling", "target": METRIC, "floor": -np.inf}
@@ -410,7 +414,7 @@ def bootstrap(question: Question) -> ErrorInterval:
     problem, value = question.sample()
     n_samples = len(problem.weight)
     draws = _draws(question, lambda rng: value(rng.randint(n_samples, size=n_samples)))
-    tail = (1 - question.level) / 2
+    tail = (1 - question.confidence_level) / 2
     low, high = np.quantile(draws, [tail, 1 - tail])
     flags: dict[str, Any] = {"method": "bootstrap", "target": METRIC, "floor": -np.inf}
     return question.answer(low, high, draws.std(), **flags, valid=False, reason=_NAIVE)
@@ -445,4 +449,4 @@ def calibrated_values(
 def _rejects_calibration(question, problem, value):
     """Whether the metric is significantly larger than with labels drawn from the forecasts."""
     drawn = calibrated_values(question, problem.forecast, partial(value, slice(None)))
-    return monte_carlo_pvalue(question.estimate, drawn) <= (1 - question.level) / 2
+    return monte_carlo_pvalue(question.estimate, drawn) <= (1 - question.confidence_level) / 2

@@ -58,10 +58,12 @@ class IsotonicCurve:
         return np.stack([self.levels(label)[self._points] for label in labels.T], axis=1)
 
     def confidence(
-        self, level: float, n_resamples: int, rng: np.random.RandomState
+        self, confidence_level: float, n_resamples: int, rng: np.random.RandomState
     ) -> tuple[np.ndarray, np.ndarray]:
         """Likelihood-ratio interval at the points to plot; uses no random numbers."""
-        return isotonic_interval(self.mean, self._share * self.tied.mass, self._points, level)
+        return isotonic_interval(
+            self.mean, self._share * self.tied.mass, self._points, confidence_level
+        )
 
     def _fit(self, mean):
         with config_context(skip_parameter_validation=True, assume_finite=True):  # many tiny fits

@@ -94,36 +94,40 @@ def find(
     or confidence after recalibration, its outcome (n, 2), and the weights.
     """
     n_classes = problem.forecast.shape[1]
-    level, seed = confidence_level, random_state
+    seed = random_state
     part = part_of(problem, seed)
     folds = [test for _, test in check_folds(5, part.target, random_state=seed)]
     binary = binary_problem(problem)
     with noted() as notes:
         with stage("calibration errors", verbose, name):
-            errors, flexible, conditional = find_errors(problem, part, level, seed, n_jobs)
-            logistic = logistic_recalibration(*binary, problem.weight, level)
+            errors, flexible, conditional = find_errors(
+                problem, part, confidence_level, seed, n_jobs
+            )
+            logistic = logistic_recalibration(*binary, problem.weight, confidence_level)
         with stage("kernel test", verbose, name):
             test, n_tested = find_test(problem, seed, n_jobs)
         with stage("direction", verbose, name):
             gains = held_out_gains(part, folds, conditional)
         with stage("recalibration maps", verbose, name):
-            selection, brier, refused, left_out = compare_maps(part, folds, level, n_jobs)
+            selection, brier, refused, left_out = compare_maps(
+                part, folds, confidence_level, n_jobs
+            )
         with stage("numbers that others report", verbose, name):
-            reported = find_reported(problem, level, seed, n_jobs)
+            reported = find_reported(problem, confidence_level, seed, n_jobs)
     grouping, split = None, None
     if features is not None:
         confidence = "canonical" if n_classes == 2 else "top_label"
         refinement = next(e for e in errors if e.loss == "brier" and e.notion == confidence)
         with stage("grouping loss", verbose, name):
             grouping, split = find_grouping(
-                problem, features, refinement.refinement, level, seed, n_jobs
+                problem, features, refinement.refinement, confidence_level, seed, n_jobs
             )
     found = Findings(
-        confidence_level=level,
+        confidence_level=confidence_level,
         n_samples=len(problem.forecast),
         effective_size=effective_size(problem.weight),
         n_classes=n_classes,
-        **_averages(problem, *binary, level),
+        **_averages(problem, *binary, confidence_level),
         suspicions=find_suspicions(problem),
         errors=errors,
         flexible=flexible,
@@ -132,7 +136,7 @@ def find(
         logistic=logistic,
         advice=Advice(None, "no_gain", selection, brier, refused, left_out),
         reported=reported,
-        places=find_places(problem, level),
+        places=find_places(problem, confidence_level),
         test=test,
         n_tested=n_tested,
         grouping=grouping,
@@ -147,7 +151,7 @@ def find(
     return found, split, recalibrated
 
 
-def _averages(problem, forecast, target, level):
+def _averages(problem, forecast, target, confidence_level):
     """Means of the event (two classes) or of the confidence, with intervals inside their range."""
     weight = problem.weight
     top_label = next(TopLabel().problems(problem.forecast, problem.target))
@@ -155,15 +159,15 @@ def _averages(problem, forecast, target, level):
     predicted = float(weighted_mean(forecast[:, 1], weight))
     ratio = None
     if predicted > np.finfo(np.float64).tiny:
-        ratio = observed_expected_ratio(target[:, 1], forecast[:, 1], weight, level)
-    gap = mean_interval(confidence - right, weight, level)
+        ratio = observed_expected_ratio(target[:, 1], forecast[:, 1], weight, confidence_level)
+    gap = mean_interval(confidence - right, weight, confidence_level)
     return {
         "event": str(problem.classes[1]) if len(problem.classes) == 2 else None,
         "n_events": int(target[:, 1].sum()) if len(problem.classes) == 2 else None,
         "mean_predicted": predicted,
-        "observed_rate": rate_interval(target[:, 1], weight, level),
+        "observed_rate": rate_interval(target[:, 1], weight, confidence_level),
         "observed_expected_ratio": ratio,
-        "accuracy": rate_interval(right, weight, level),
+        "accuracy": rate_interval(right, weight, confidence_level),
         "confidence_gap": MeanInterval(
             gap.estimate, max(gap.low, -1.0), min(gap.high, 1.0), gap.standard_error
         ),
@@ -182,7 +186,7 @@ def paired_terms(
     loss: Sequence[LossLike],
     notion: NotionLike,
     smoother: Smoother,
-    level: float,
+    confidence_level: float,
     n_jobs: int | None = None,
 ) -> tuple[list[tuple[ProperTerms, MeanInterval | None]], list[np.ndarray]]:
     """[(`ProperTerms`, `MeanInterval`)] of several losses under one notion, and its conditionals.
@@ -192,14 +196,18 @@ def paired_terms(
     notion = resolve_notion(notion)
     smoothed = smooth_notion(problem, notion=notion, smoother=smoother, n_jobs=n_jobs)
     found = [
-        interval_of_smoothed(smoothed, loss=name, notion=notion, confidence_level=level)
+        interval_of_smoothed(smoothed, loss=name, notion=notion, confidence_level=confidence_level)
         for name in loss
     ]
     return found, [one.conditional for one in smoothed]
 
 
 def find_errors(
-    problem: Problem, part: Problem, level: float, random_state: int, n_jobs: int | None = None
+    problem: Problem,
+    part: Problem,
+    confidence_level: float,
+    random_state: int,
+    n_jobs: int | None = None,
 ) -> tuple[tuple[ErrorFinding, ...], ErrorFinding, np.ndarray]:
     """The losses under each notion, the isotonic error, and the held-out calibrated forecast.
 
@@ -213,13 +221,13 @@ def find_errors(
 
     def measure(data, notion, smoother, losses):
         jobs = n_jobs if notion == "classwise" else None  # a single problem needs no workers
-        found, conditionals = paired_terms(data, losses, notion, smoother, level, jobs)
+        found, conditionals = paired_terms(data, losses, notion, smoother, confidence_level, jobs)
         kept.setdefault(notion, conditionals[0])
         for loss, (terms, interval) in zip(losses, found, strict=True):
             several = notion == "canonical" and n_classes > 2  # the Brier score is halved for two
             most = np.inf if loss == "log" else 1.0 + several
             name = type(smoother).__name__
-            yield error_finding(loss, notion, name, terms, interval, level, most)
+            yield error_finding(loss, notion, name, terms, interval, confidence_level, most)
 
     errors = list(measure(part, "canonical", smoother, LOSSES))
     if n_classes > 2:
@@ -236,13 +244,13 @@ def error_finding(
     smoother: str,
     terms: ProperTerms,
     calibration: MeanInterval,
-    level: float,
+    confidence_level: float,
     most: float,
 ) -> ErrorFinding:
     """Terms and their calibration error -> `ErrorFinding`; intervals lie in [0, most]."""
     calibration = _in_range(calibration, most)
-    mean_loss = _in_range(mean_interval(terms.loss, terms.weight, level), most)
-    refinement = _in_range(mean_interval(terms.refinement, terms.weight, level), most)
+    mean_loss = _in_range(mean_interval(terms.loss, terms.weight, confidence_level), most)
+    refinement = _in_range(mean_interval(terms.refinement, terms.weight, confidence_level), most)
     return ErrorFinding(
         loss, notion, smoother, decompose(terms), mean_loss, calibration, refinement
     )
@@ -306,7 +314,7 @@ def candidates_of(problem: Problem) -> tuple[list[BaseEstimator], tuple[str, ...
 
 
 def compare_maps(
-    problem: Problem, folds: list, level: float, n_jobs: int | None = None
+    problem: Problem, folds: list, confidence_level: float, n_jobs: int | None = None
 ) -> tuple[RecalibratorSelection, BrierChange | None, tuple[BrierChange, ...], tuple[str, ...]]:
     """Held-out log losses of the maps, the identity included, and the choice among them.
 
@@ -330,7 +338,7 @@ def compare_maps(
         means = [float(weighted_mean(row, weight)) for row in losses[0]]
         if np.isinf(means).all():
             return _no_comparison(names[0]), None, tuple(refused), left_out
-        record = one_standard_error(names, losses[0], weight, level)
+        record = one_standard_error(names, losses[0], weight, confidence_level)
         at = names.index(record.chosen)
         if at == 0:
             return record, None, tuple(refused), left_out
@@ -479,14 +487,14 @@ _ERRORS = {
 
 
 def find_reported(
-    problem: Problem, level: float, random_state: int, n_jobs: int | None = None
+    problem: Problem, confidence_level: float, random_state: int, n_jobs: int | None = None
 ) -> tuple[ReportedNumber, ...]:
     """`Problem` -> tuple of `ReportedNumber`; of two classes the summary of a risk model first."""
     data = {
         "y_true": problem,
         "y_proba": problem.forecast,
         "sample_weight": problem.sample_weight,
-        "confidence_level": level,
+        "confidence_level": confidence_level,
         "labels": problem.classes,
     }
     run = {"random_state": random_state, "n_jobs": n_jobs}

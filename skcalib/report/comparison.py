@@ -328,24 +328,29 @@ class PairedDifference:
 
 
 def find_differences(
-    problems: Mapping[str, Problem], level: float, random_state: int, n_jobs: int | None = None
+    problems: Mapping[str, Problem],
+    confidence_level: float,
+    random_state: int,
+    n_jobs: int | None = None,
 ) -> tuple[PairedDifference, ...]:
     """Problems by model name -> all paired differences.
 
     Intervals are widened (Bonferroni): those of one quantity hold for all pairs simultaneously.
     """
     pairs = list(combinations(problems, 2))
-    level = 1 - (1 - level) / len(pairs)
+    confidence_level = 1 - (1 - confidence_level) / len(pairs)
     values = {name: _per_sample(p, random_state) for name, p in problems.items()}
     weight = next(iter(problems.values())).weight
     found = []
     for quantity in QUANTITIES:
         for first, second in pairs:
             if quantity == "kernel":
-                difference = _kernel(problems, first, second, level, random_state, n_jobs)
+                difference = _kernel(
+                    problems, first, second, confidence_level, random_state, n_jobs
+                )
             else:
                 one, other = (values[name][quantity] for name in (first, second))
-                difference = _paired(one, other, weight, level)
+                difference = _paired(one, other, weight, confidence_level)
             if difference is not None:
                 found.append(PairedDifference(quantity, first, second, difference))
     return tuple(found)
@@ -367,7 +372,7 @@ def _per_sample(problem, random_state):
     }
 
 
-def _paired(first, second, weight, level):
+def _paired(first, second, weight, confidence_level):
     """Interval of a mean difference; two infinite losses have none.
 
     In a pair (values, estimate), the values give the spread and the estimate the centre.
@@ -378,10 +383,10 @@ def _paired(first, second, weight, level):
         first, second = first[0], second[0]
     if np.isinf(first).any() and np.isinf(second).any():
         return None
-    return mean_interval(first - second, weight, level, estimate=estimate)
+    return mean_interval(first - second, weight, confidence_level, estimate=estimate)
 
 
-def _kernel(problems, first, second, level, random_state, n_jobs):
+def _kernel(problems, first, second, confidence_level, random_state, n_jobs):
     """Blocks of samples in random order. The order of the models is fixed, so that signs flip."""
     one, two = sorted((first, second))
     problem = problems[one]
@@ -392,7 +397,7 @@ def _kernel(problems, first, second, level, random_state, n_jobs):
             problems[two].take(rows),
             kernel=resolve_kernel(None),
             notion=Canonical(),
-            confidence_level=level,
+            confidence_level=confidence_level,
             n_jobs=n_jobs,
         )
     except ValueError:  # too few samples for blocks: only this quantity is missing

@@ -191,7 +191,7 @@ def find_grouping(
     problem: Problem,
     features: MatrixLike,
     refinement: MeanInterval,
-    level: float,
+    confidence_level: float,
     random_state: int,
     n_jobs: int | None = None,
 ) -> tuple[GroupingFinding, GroupingLossEstimator | None]:
@@ -205,7 +205,7 @@ def find_grouping(
         Numbers; in data frames also categories.
     refinement : MeanInterval
         Refinement of the Brier score of the same event.
-    level : float
+    confidence_level : float
         Confidence level.
     random_state : int
         Seed.
@@ -227,13 +227,18 @@ def find_grouping(
         return GroupingFinding(note=str(error)), None
     names = feature_names(features, values.shape[1])
     compared, rows, members = compare_groups(
-        problem, values, names, encoded, confidence_level=level, random_state=random_state
+        problem,
+        values,
+        names,
+        encoded,
+        confidence_level=confidence_level,
+        random_state=random_state,
     )
     notes = [compared.note] if compared.note else []
     common: dict[str, Any] = {
         "notion": "auto",
         "labels": problem.classes,
-        "confidence_level": level,
+        "confidence_level": confidence_level,
         "n_jobs": n_jobs,
         "random_state": random_state,
     }
