@@ -156,6 +156,27 @@ PARALLEL = {
         n_resamples=39,
         random_state=0,
     ),
+    **{
+        function.__name__: partial(function, *MANY, notion="classwise")
+        for function in (
+            skcalib.proper_calibration_error,
+            skcalib.refinement_loss,
+            skcalib.sharpness,
+            skcalib.score_decomposition,
+            skcalib.integrated_calibration_index,
+            skcalib.corp_decomposition,
+        )
+    },
+    **{
+        function.__name__: partial(
+            function, MANY[0] == 0, MANY[1][:, 0], n_resamples=19, random_state=0
+        )
+        for function in (
+            skcalib.spiegelhalter_test,
+            skcalib.hosmer_lemeshow_test,
+            skcalib.cumulative_test,
+        )
+    },
     "kernel_calibration_error_gaussian": partial(
         skcalib.kernel_calibration_error_gaussian,
         MANY[1][:, 0],
