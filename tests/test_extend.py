@@ -1,6 +1,8 @@
 """The examples of extension run: the documentation includes these very files."""
 
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,3 +35,14 @@ def test_page_includes_the_file(path):
     if not page.parent.exists():
         pytest.skip("the documentation is not here")
     assert f"literalinclude:: ../../examples/extend/{path.name}" in page.read_text()
+
+
+@pytest.mark.slow
+def test_one_of_each_can_be_added_to_the_library():
+    """In a copy, as a contributor would; the script says what failed."""
+    script = FOLDER.parents[1] / "doc" / "extend" / "add_one_of_each.py"
+    if not script.exists():
+        pytest.skip("the documentation is not here")
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("tests passed") == 2 * len(FILES)
