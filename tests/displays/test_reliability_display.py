@@ -429,7 +429,7 @@ def test_hard_input_gives_a_picture(case, strategy, band):
         with pytest.raises(ValueError, match="At least 2 samples"):
             draw(**HARD[case], strategy=strategy, band=band)
         return
-    display = draw(**HARD[case], strategy=strategy, band=band)
+    display = draw(**HARD[case], strategy=strategy, band=band, n_resamples=49)
     display.figure_.canvas.draw()
     curve = display.curves[0]
     for values in (curve.prob_pred, curve.prob_true, curve.low, curve.high):

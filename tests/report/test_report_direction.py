@@ -40,7 +40,7 @@ def classes(n=3000, n_classes=4, *, temperature=1.0, bias=(), seed=0):
 )
 @pytest.mark.parametrize("mean", [0.0, -3.0])
 def test_direction_of_an_event(parameters, direction, headline, mean):
-    report = CalibrationReport.from_predictions(*event(8000, mean=mean, **parameters))
+    report = CalibrationReport.from_predictions(*event(4000, mean=mean, **parameters))
     assert report.direction == direction
     assert report.verdict.startswith(headline)
     assert report.miscalibrated is (direction is not None)

@@ -84,7 +84,9 @@ def test_leave_one_out_against_all_pairs(name, n_samples):
         pytest.skip("needs room for its special values")
     forecast = columns(scores(name, n_samples, rng))
     values = rng.uniform(-1, 1, (n_samples, 2))
-    rows = np.unique(np.append(np.arange(min(n_samples, 95)), rng.choice(n_samples, 30)))
+    # special values come first; of many samples that have none fewer are compared
+    n_first = min(n_samples, 95 if name == "extreme" or n_samples <= 3000 else 10)
+    rows = np.unique(np.append(np.arange(n_first), rng.choice(n_samples, 30)))
     for weight in (np.ones(n_samples), 10.0 ** rng.uniform(-6, 6, n_samples)):
         for bandwidth in BANDWIDTHS:
             averages, log_mass = leave_one_out(forecast, weight, values, bandwidth)
