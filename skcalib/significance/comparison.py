@@ -74,7 +74,7 @@ def compare_calibration(
     pos_label: Label = None,
     n_jobs: int | None = None,
 ) -> CalibrationComparison:
-    r"""Compare two models on the same samples: is the first better calibrated?
+    r"""Difference in calibration between two models on the same samples.
 
     Both forecasts are for the same samples. In each of B consecutive blocks the unbiased
     estimate of :func:`~skcalib.kernel_calibration_error` is computed for both, with one kernel
