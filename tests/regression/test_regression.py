@@ -416,7 +416,7 @@ def test_frozen_and_fitted_regressors(wave):
     np.testing.assert_array_equal(model.predict(X_new), mean)
     with pytest.raises(NotFittedError, match="of BayesianRidge, which is not fitted"):
         RecalibratedRegressorCV(FrozenEstimator(BayesianRidge())).fit(X, y)
-    with pytest.warns(UserWarning, match="is cloned and fitted anew.*FrozenEstim"):
+    with pytest.warns(UserWarning, match="is cloned and fitted again.*FrozenEstim"):
         RecalibratedRegressorCV(ridge).fit(X, y)
 
 

@@ -99,7 +99,7 @@ def test_comparison_of_a_model_with_itself():
     data = make_tempered_simplex(400, 3, random_state=0)
     same = compare_calibration(data.y, data.y_proba, data.y_proba)
     assert same.estimate == 0 and same.pvalue == 1 and same.low == same.high == 0
-    assert "No difference" in str(same)
+    assert "No significant difference" in str(same)
 
 
 def test_comparison_is_antisymmetric_and_uses_all_blocks():
