@@ -283,6 +283,7 @@ def test_absolute_errors_of_calibrated_forecasts_say_that_they_are_conservative(
 def test_absolute_errors_of_bad_forecasts_are_next_to_normal():
     data = make_widmann(5000, model="M3", random_state=0)
     for metric, options in (("l1", {"n_bins": 5}), ("ks", {})):
+        options["n_resamples"] = 1000
         found = calibration_error_interval(data.y, data.y_proba, metric=metric, **options)
         assert found.valid
         # The largest of a curve is never alone: its neighbours are within their noise.
