@@ -67,7 +67,7 @@ def world():
 def test_the_last_point_is_the_error_of_all_samples(name, world):
     y, proba = world.y[:800], world.y_proba[:800]
     (curve,) = draw(y, proba, errors=name, n_repeats=3).curves
-    value = drawn_value(name, ERRORS[name](y, proba))
+    value = drawn_value(name, ERRORS[name](y, proba, notion="top_label"))
     assert curve.mean[-1] == pytest.approx(value, rel=1e-12)
     assert curve.low[-1] == curve.high[-1] == curve.mean[-1] and curve.size[-1] == 800
     assert np.all(curve.low <= curve.high) and len(curve.size) == 9 and curve.size[0] == 80
@@ -110,8 +110,8 @@ def test_a_notion_is_for_the_errors_of_the_table(world):
         for curve, (name, error) in zip(display.curves, ERRORS.items(), strict=True):
             value = drawn_value(name, error(y, proba, notion="classwise"))
             assert curve.mean[-1] == pytest.approx(value, rel=1e-12)
-    rbs = draw(y, proba, errors="rbs", n_repeats=1).curves[0]
-    assert rbs.mean[-1] == pytest.approx(root_brier_score(y, proba), rel=1e-12)
+    own = draw(y, proba, errors=root_brier_score, n_repeats=1).curves[0]
+    assert own.mean[-1] == pytest.approx(root_brier_score(y, proba), rel=1e-12)
 
 
 def test_the_ece_of_calibrated_forecasts_falls_and_the_root_brier_score_does_not(world):
