@@ -128,9 +128,12 @@ def check(display, *, inside_figure=True):
 def test_legend_covers_nothing(kind, strategy):
     y, p = world(kind)
     check(draw(y, p, strategy=strategy, n_resamples=39))
-    for size in ((5, 5.7), (3.4, 4)):
-        ax = plt.subplots(figsize=size, layout="constrained")[1]
-        check(draw(y, p, strategy=strategy, name="GradientBoosting", ax=ax, n_resamples=39))
+    large, small = (
+        plt.subplots(figsize=size, layout="constrained")[1] for size in ((5, 5.7), (3.4, 4))
+    )
+    named = draw(y, p, strategy=strategy, name="GradientBoosting", ax=large, n_resamples=39)
+    check(named)
+    check(named.plot(small))
 
 
 @pytest.mark.parametrize("kind", WORLDS)
