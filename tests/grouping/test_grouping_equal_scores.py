@@ -212,11 +212,11 @@ def test_noise_is_not_named(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n", "n_sets"), [(300, 200), (2000, 120)])
+@pytest.mark.parametrize("n", [300, 2000])
 @pytest.mark.parametrize("name", WORLDS)
-def test_noise_is_named_in_at_most_one_data_set_of_twenty(name, n, n_sets):
-    """Exactly 5 % is what the test allows; its standard error is .015 in 200, .020 in 120."""
-    assert accused(name, n, range(1000, 1000 + n_sets)) <= 0.05 * n_sets
+def test_noise_is_named_in_at_most_one_data_set_of_twenty(name, n):
+    """200 data sets each: 0 to 9 of them; 10 are 5 %."""
+    assert accused(name, n, range(1000, 1200)) <= 10
 
 
 @pytest.mark.slow
