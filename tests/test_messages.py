@@ -201,7 +201,8 @@ FUNCTIONS = [
         s.proper_calibration_error,
         (Y, P),
         {"smoother": "kern"},
-        r"smoother must be one of 'isotonic', 'quantile', 'uniform', got 'kern'\.",
+        r"smoother must be one of 'isotonic', 'quantile', 'uniform', 'smooth', 'kernel', 'binning' "
+        r"or a Smoother, got 'kern'\.",
     ),
     (
         s.proper_calibration_error,

@@ -163,7 +163,7 @@ class CalibrationErrorEstimator(ClassifierInspector):
             Features, in any form that the classifier accepts; the probabilities with
             ``estimator=None``.
         y : array-like of shape (n_samples,)
-            Labels. A `skcalib.problem.Problem` of the rows of X holds validated forecasts too.
+            Labels. A ``skcalib.problem.Problem`` of the rows of X holds validated forecasts too.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights for the means and the smoother; with `cv` also passed to the classifier.
         **fit_params : dict

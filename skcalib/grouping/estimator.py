@@ -227,7 +227,7 @@ class GroupingLossEstimator(ClassifierInspector):
             Features, dense numbers. Missing values are allowed if the partitioner, or the model of
             "risk", accepts them; the default ones do.
         y : array-like of shape (n_samples,)
-            Labels. A `skcalib.problem.Problem` of the rows of X holds validated forecasts too.
+            Labels. A ``skcalib.problem.Problem`` of the rows of X holds validated forecasts too.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights for the means, the curve and the trees; with `cv` also passed to the classifier.
         y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), default=None

@@ -61,8 +61,9 @@ def check_display(
         k: partial(constructor, world.y.copy(), world.P.copy()) for k, world in worlds.items()
     }
     try:
-        for k in accepted(constructor, attempts):
-            run_laws(constructor, LAWS, worlds[k])
+        with plt.rc_context({"figure.max_open_warning": 0}):  # of the caller's figures too
+            for k in accepted(constructor, attempts):
+                run_laws(constructor, LAWS, worlds[k])
     finally:
         close()
 
