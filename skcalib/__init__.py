@@ -7,7 +7,6 @@ imported when one of its names is accessed.
 
 import re
 from importlib import import_module
-from pathlib import Path
 
 __version__ = "0.1.0"
 
@@ -16,7 +15,7 @@ _HOME = {
     name: module
     for module, names in re.findall(
         r"^from skcalib\.(\S+) import \(([^)]*)\)",
-        Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"),
+        __spec__.loader.get_data(f"{__path__[0]}/__init__.pyi").decode(),
         flags=re.MULTILINE,
     )
     for name in re.findall(r"(\w+) as", names)

@@ -199,7 +199,7 @@ def _need_a_maximum(x, y):
 def _logistic_fit(columns, offset, y, weight, confidence_level):
     """Intervals of the coefficients of a logistic regression."""
     share, size = weight / weight.sum(), effective_size(weight)
-    theta, hessian = logistic_regression(columns, offset, y, size * share, tolerance=1e-16)
+    theta, hessian = logistic_regression(columns, offset, y, size * share, tolerance=1e-24)
     freedom = size - len(theta)
     if freedom < 1e-9:
         return [MeanInterval(float(value), -np.inf, np.inf, np.inf) for value in theta]
