@@ -239,7 +239,8 @@ def fit_bias_corrected(logits: np.ndarray, target: np.ndarray, weight: np.ndarra
     # Each ratio has mean one, and the totals sum to zero: K - 1 of them are free.
     ratios = excess**2 / np.maximum(noise, np.finfo(np.float64).tiny)
     statistic = np.sum(ratios) * (n_classes - 1) / n_classes
-    if chi2.sf(statistic, n_classes - 1) >= _BIAS_LEVEL:
+    rejects = chi2.sf(statistic, n_classes - 1) < _BIAS_LEVEL  # a single class: nan, so False
+    if not rejects:
         return found
     # Under b ~ N(0, tau^2) the class totals have E[excess^2] = noise + (information tau)^2.
     variance = np.sum(excess**2 - noise) / np.sum(information**2)
