@@ -148,7 +148,7 @@ def test_no_probability_is_below_zero_where_rounding_left_one_above_one():
         (lambda: ClassGroups([[0, 1], [1]]), "groups must be disjoint"),
         (lambda: images(ClassGroups([[0, 7]])), "groups name columns"),
         (lambda: images(ClassGroups([[-1]])), "groups name columns"),
-        (lambda: images(ClassGroups([[0, 1, 2, 3]])), "all classes into one group"),
+        (lambda: images(ClassGroups([[0, 1, 2, 3]])), "all classes in one group"),
     ],
 )
 def test_refusals(make, words):

@@ -156,7 +156,7 @@ def mean_confidence(y_true, y_proba):
     [
         ({"metric": "brierr"}, "metric must be one of 'l1'"),
         ({"metric": None}, "or a function"),
-        ({"metric": partial(calibration_error, None)}, "keywords only"),
+        ({"metric": partial(calibration_error, None)}, "may only have keyword arguments"),
         ({"metric": "l1", "method": "magic"}, "method must be one of 'auto'"),
         ({"metric": "l1", "confidence_level": 95}, "strictly between 0 and 1"),
         ({"metric": "l1", "n_resamples": 0}, "n_resamples"),
@@ -299,7 +299,7 @@ def test_squared_norms_say_where_the_growth_of_their_noise_is_not_known():
         found = calibration_error_interval(y, proba, metric="kernel", **options)
         assert found.valid and found.low > 0
         assert found.conservative is conservative
-        assert ("how much the noise grows" in found.reason) is conservative
+        assert ("the growth of the noise" in found.reason) is conservative
 
 
 def test_the_delta_method_says_where_it_fails():
