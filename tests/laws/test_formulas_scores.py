@@ -155,9 +155,9 @@ def test_names_in_the_message_for_arrays_that_cannot_be_read():
 
     for score in (Brier(), LogLoss()):
         for method in (score.loss, score.divergence):
-            with pytest.raises(ValueError, match=r"^target is a .* by target\.cpu"):
+            with pytest.raises(ValueError, match=r"^target is a .* with target\.cpu"):
                 method(OnAnotherDevice(), PAIR)
-            with pytest.raises(ValueError, match=r"^forecast is a .* by forecast\.cpu"):
+            with pytest.raises(ValueError, match=r"^forecast is a .* with forecast\.cpu"):
                 method(PAIR, OnAnotherDevice())
 
 
