@@ -473,9 +473,9 @@ def test_sharpness_of_features_takes_weights_labels_and_one_column(grouping):
     ("arguments", "words"),
     [
         ({"transform": "softmax"}, "transform must be None or 'simplex'"),
-        ({"transform": "simplex", "notion": "classwise"}, "notion='canonical' only"),
+        ({"transform": "simplex", "notion": "classwise"}, "needs notion='canonical'"),
         ({"transform": "simplex", "loss": "nll"}, "loss must be one of"),
-        ({"transform": "simplex", "method": "cross"}, "method='risk' only"),
+        ({"transform": "simplex", "method": "cross"}, "needs method='risk'"),
         ({"transform": "simplex", "smoother": "magic"}, "smoother must be one of"),
         ({"transform": "simplex", "smoother": LogitSmoother()}, "one forecast column per class"),
     ],
@@ -524,7 +524,7 @@ def test_refusals_of_sharpness(grouping, arguments, words):
         ),
         (
             {"method": "cross", "loss": "spherical"},
-            r"method='cross' needs .* Spherical\(\) is none",
+            r"method='cross' needs .* Spherical\(\) is not",
         ),
         ({"pos_label": 1}, "pos_label is for binary problems"),
         ({"labels": [0, 1]}, "labels lists 2 classes but y_proba has 3 columns"),
