@@ -304,7 +304,9 @@ def representation_sharpness(
     y = check_y(y_true)
     features = check_features(representation, name="y_proba", n_samples=len(y))
     classes = unique_labels(y) if labels is None else check_label_list(labels)
-    weight, target, features = drop_zero_weights(sample_weight, one_hot(y, classes), features)
+    weight, target, features = drop_zero_weights(
+        sample_weight, one_hot(y, classes), np.ascontiguousarray(features)
+    )
     score = resolve_loss(loss)
     if method not in ("auto", "risk"):
         raise ValueError(

@@ -192,7 +192,7 @@ def test_frozen_classifiers(data):
     expected = TemperatureScaling().fit(classifier.predict_proba(X_new), y_new)
     assert model.recalibrator_.temperature_ == expected.temperature_
     assert model.estimator_.estimator is classifier
-    with pytest.raises(ValueError, match=r"y contains 'cat', but the classes of the frozen classifier"):
+    with pytest.raises(ValueError, match=r"y contains 'cat', but the classes of the frozen"):
         short = GaussianNB().fit(X[y < 2], NAMES[y[y < 2]])
         RecalibratedClassifierCV(FrozenEstimator(short)).fit(X_new, NAMES[y_new])
     with pytest.raises(NotFittedError, match="not fitted: fit it on other data before"):

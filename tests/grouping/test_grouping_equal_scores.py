@@ -410,7 +410,10 @@ def test_bad_input():
     for X, words in (
         (csr_array(np.eye(20)), "X is sparse"),
         (np.array([["a"]] * 20), "X holds strings or dates"),
-        (pd.DataFrame({"day": pd.date_range("2020-01-01", periods=20)}), "non-numeric columns \\(day\\)"),
+        (
+            pd.DataFrame({"day": pd.date_range("2020-01-01", periods=20)}),
+            "non-numeric columns \\(day\\)",
+        ),
         (np.ones((19, 1)), "X has 19, y_true has 20"),
     ):
         with pytest.raises(ValueError, match=words):

@@ -423,16 +423,17 @@ def test_taxonomy(seed, n_classes):
     score, right = proba.max(axis=1), y == proba.argmax(axis=1)
     tce = [level_error(right, score, norm, labels=[False, True]) for norm in ("l1", "l2", "max")]
     assert tce == sorted(tce)
-    ks = ks_calibration_error(y, proba, labels=labels)
+    top = {"notion": "top_label", "labels": labels}
+    ks = ks_calibration_error(y, proba, **top)
     assert ks <= tce[0] + 1e-12
     for strategy in ("uniform", "quantile"):
         for n_bins in (1, 4, 15, "auto"):
-            options = {"strategy": strategy, "n_bins": n_bins, "labels": labels}
+            options = {"strategy": strategy, "n_bins": n_bins, **top}
             assert calibration_error(y, proba, **options) <= tce[0] + 1e-12
     coarse, fine = (0, 0.4, 1), (0, 0.2, 0.4, 0.7, 1)  # nested
     for norm in ("l1", "l2", "max"):
         errors = [
-            calibration_error(y, proba, n_bins=edges, norm=norm, labels=labels)
+            calibration_error(y, proba, n_bins=edges, norm=norm, **top)
             for edges in (coarse, fine)
         ]
         assert errors[0] <= errors[1] + 1e-12

@@ -190,7 +190,7 @@ def honest(draw, truth):
         "suspicions": [],
         "suspicion_kinds": [],
         "named_groups": [
-            {"rule": "z > 0.1", "observed": 0.5, "expected": 0.4, "difference": 0.1, "low": 0.08,
+            {"rule": "z > 0.1", "observed": 0.5, "expected": 0.4, "estimate": 0.1, "low": 0.08,
              "high": 0.12, "n_samples": 3000, "harm": 0.01},
         ],
         "recommended": "PlattScaling",
@@ -217,7 +217,7 @@ def test_an_honest_report_passes(world):
 
 def group(rule, observed, expected):
     return {"rule": rule, "observed": observed, "expected": expected, "harm": 0.01,
-            "difference": observed - expected, "low": 0.05, "high": 0.15}  # fmt: skip
+            "estimate": observed - expected, "low": 0.05, "high": 0.15}  # fmt: skip
 
 
 @pytest.mark.parametrize(
