@@ -340,7 +340,21 @@ def take_rows(values, index):
     """Rows of an array, a data frame or a list."""
     if hasattr(values, "iloc"):
         return values.iloc[index]
+    if issparse(values):
+        values = values.tocsr()
     return [values[i] for i in index] if isinstance(values, (list, tuple)) else values[index]
+
+
+def weighted_features(X, sample_weight, n_samples):
+    """The rows of X of positive weight, which has one row for each sample."""
+    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+    if n_rows != n_samples:
+        raise ValueError(
+            f"X and y_true must have the same number of samples: X has {n_rows}, y_true has "
+            f"{n_samples}."
+        )
+    rows = weighted_rows(sample_weight, n_samples)
+    return X if len(rows) == n_samples else take_rows(X, rows)
 
 
 # --- Names, counts and levels ---------------------------------------------------------------------

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_consistent_length
 
 from skcalib._arguments import resolve_loss, resolve_notion
 from skcalib._formatting import decimals_of, nonnegative_text
-from skcalib._validation import check_confidence_level, take_rows, weighted_rows
+from skcalib._validation import check_confidence_level, weighted_features
 from skcalib.displays._base import held_out, unit
 from skcalib.displays._regions import grouping_interval
 from skcalib.estimators.calibration_error import CalibrationErrorEstimator
@@ -192,8 +191,7 @@ class DecompositionDisplay:
             y_proba = {"Predictions" if name is None else name: y_proba}
         options = check_options(loss, notion, smoother, grouping, confidence_level, random_state)
         if X is not None:
-            check_consistent_length(X, y_true)
-            X = take_rows(X, weighted_rows(sample_weight, np.shape(y_true)[0]))
+            X = weighted_features(X, sample_weight, np.shape(y_true)[0])
         terms, columns = [], 0
         for model, proba in y_proba.items():
             problem = check_problem(

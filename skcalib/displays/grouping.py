@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from skcalib._arguments import resolve_notion
-from skcalib._validation import take_rows, weighted_rows
+from skcalib._validation import weighted_features, weighted_rows
 from skcalib.displays._base import held_out, unit
 from skcalib.displays._curves import binary_problems
 from skcalib.displays._regions import (
@@ -249,12 +249,9 @@ class GroupingDisplay:
         )
         n_samples = len(problem.weight) if y_true is problem else np.shape(y_true)[0]
         X = np.zeros((n_samples, 1)) if X is None else X
-        check_consistent_length(X, np.zeros(n_samples))
+        X = weighted_features(X, sample_weight, n_samples)
         if regions is not None:
-            regions = check_regions(regions, n_samples)
-        if len(problem.weight) < n_samples:  # zero-weight samples are dropped
-            rows = weighted_rows(sample_weight, n_samples)
-            X, regions = take_rows(X, rows), None if regions is None else regions[rows]
+            regions = check_regions(regions, n_samples)[weighted_rows(sample_weight, n_samples)]
         rng = check_random_state(random_state)
         X, encoded = encode_features(X)
         estimator = GroupingLossEstimator(

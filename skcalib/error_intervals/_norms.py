@@ -346,8 +346,9 @@ def normal_draws(contributions, n_draws, rng, *, weight=None):
             cross = np.outer(contributions.T @ weight, total)
             matrix += np.outer(total, total) * (weight @ weight) - cross - cross.T
         values, vectors = np.linalg.eigh(matrix)
-        root = vectors * np.sqrt(np.maximum(values, 0.0))
-        return rng.standard_normal((n_draws, n_cells)) @ root.T
+        # The symmetric root: unlike eigenvectors it does not depend on rounding.
+        root = vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T
+        return rng.standard_normal((n_draws, n_cells)) @ root
     draws = np.zeros((n_cells, n_draws))
     for start in range(0, n_samples, _ROWS_OF_GAPS):
         rows = contributions[start : start + _ROWS_OF_GAPS]

@@ -13,7 +13,11 @@ from scipy.stats import norm
 from sklearn.utils import check_random_state
 
 from skcalib._formatting import frame_of
-from skcalib._validation import check_confidence_level, check_y, take_rows, weighted_rows
+from skcalib._validation import (
+    check_confidence_level,
+    check_y,
+    weighted_features,
+)
 from skcalib.grouping._candidates import MOST_GROUPS, Pair, encode_features, form_groups
 from skcalib.grouping._statistics import LEAST_SIZE, EqualScores, compare, compare_all
 from skcalib.grouping.partition import check_features
@@ -217,16 +221,9 @@ def differences_at_equal_scores(
     problem = check_problem(
         y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
     )
-    n_samples = len(check_y(y_true))
-    if len(problem.target) < n_samples:  # zero-weight samples are dropped
-        X = take_rows(X, weighted_rows(sample_weight, n_samples))
+    X = weighted_features(X, sample_weight, len(check_y(y_true)))
     features, encoded = encode_features(X)
     values = check_features(features, allow_nan=True)
-    if len(values) != len(problem.target):
-        raise ValueError(
-            f"X and y_true must have the same number of samples: X has {len(values)}, y_true has "
-            f"{len(problem.target)}."
-        )
     compared, _, _ = compare_groups(
         problem,
         values,

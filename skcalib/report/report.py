@@ -13,7 +13,7 @@ from skcalib._validation import (
     check_weight,
     check_y,
     take_rows,
-    weighted_rows,
+    weighted_features,
 )
 from skcalib.estimators._response import held_out_proba
 from skcalib.problem import check_problem, event_last, problem_of
@@ -261,7 +261,7 @@ class CalibrationReport(Shown):
         )
         problem = event_last(problem, pos_label)
         if X is not None:
-            X = _weighted_features(X, sample_weight, np.shape(y_true)[0])
+            X = weighted_features(X, sample_weight, np.shape(y_true)[0])
         return cls(
             problem,
             name=name,
@@ -427,17 +427,6 @@ class CalibrationReport(Shown):
 
 
 # --- Inputs of a report ---------------------------------------------------------------------------
-
-
-def _weighted_features(X, sample_weight, n_samples):
-    """Features of the samples of positive weight."""
-    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
-    if n_rows != n_samples:
-        raise ValueError(
-            f"X and y_true must have the same number of samples: X has {n_rows}, y_true has "
-            f"{n_samples}."
-        )
-    return take_rows(X, weighted_rows(sample_weight, n_samples))
 
 
 def _kind(estimator):
