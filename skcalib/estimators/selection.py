@@ -5,14 +5,15 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._arguments import resolve_loss
 from skcalib._formatting import frame_of
+from skcalib._parallel import out_of_fold_each
 from skcalib._validation import one_hot
 from skcalib.inference import (
     MeanInterval,
@@ -203,17 +204,13 @@ def held_out_losses(
             "recalibrator='auto' compares candidates on the test folds of cv and needs at least "
             "two of them: choose another cv, or a recalibrator."
         )
-    jobs = [(candidate, test) for candidate in candidates for test in folds]
-    parts = Parallel(n_jobs=n_jobs)(
-        delayed(_held_out_losses)(candidate, proba, y, weight, classes, scores, used, test)
-        for candidate, test in jobs
-    )
-    times = np.bincount(np.concatenate(folds), minlength=len(y))
-    counts = times > 0 if weight is None else (times > 0) & (weight > 0)
-    losses = np.zeros((len(scores), len(candidates), len(y)))
-    for (k, test), part in zip(np.ndindex(len(candidates), len(folds)), parts, strict=True):
-        losses[:, k, folds[test]] += part
-    return losses[:, :, counts] / times[counts], None if weight is None else weight[counts]
+    pairs = [(np.setdiff1d(used, test), test) for test in folds]
+    data = proba, y, weight, classes, scores
+    predictors = [partial(_fold_losses, candidate, *data) for candidate in candidates]
+    found = out_of_fold_each(predictors, pairs, len(y), n_jobs=n_jobs)
+    losses, tested = np.array([losses.T for losses, _ in found]).swapaxes(0, 1), found[0][1]
+    counts = tested if weight is None else tested & (weight > 0)
+    return losses[:, :, counts], None if weight is None else weight[counts]
 
 
 def one_standard_error(
@@ -242,8 +239,8 @@ def one_standard_error(
     )
 
 
-def _held_out_losses(candidate, proba, y, weight, classes, scores, used, test):
-    train = np.setdiff1d(used, test)
+def _fold_losses(candidate, proba, y, weight, classes, scores, train, test):
+    """Losses (m, scores) of the test rows under the candidate fitted to the training rows."""
     with warnings.catch_warnings():
         # If the chosen one does not converge, its final fit warns.
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -252,7 +249,7 @@ def _held_out_losses(candidate, proba, y, weight, classes, scores, used, test):
         )
     forecast = recalibrated_proba(fitted, proba[test], classes)
     target = one_hot(y[test], classes)
-    return [score.loss(target, forecast) for score in scores]
+    return np.column_stack([score.loss(target, forecast) for score in scores])
 
 
 def candidate_names(candidates: Sequence[BaseEstimator]) -> list[str]:

@@ -12,12 +12,14 @@ logits, the shift is a bias of each class.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import expit, log_softmax
 from scipy.stats import chi2, norm
 
+from skcalib._parallel import out_of_fold
 from skcalib.inference import MeanInterval, effective_size
 from skcalib.links import Link, TemperatureMap, fit_link
 from skcalib.links._base import detection_limit, log_forecast, logistic_regression
@@ -83,11 +85,12 @@ def held_out_gains(problem: Problem, folds: list, conditional: np.ndarray) -> Ga
     target, weight = problem.target[rows], problem.weight[rows]
     gains = _binary_gains if n_classes == 2 else _multiclass_gains
     base = _log_loss(logits, target)
-    shift, slope = np.zeros(len(rows)), np.zeros(len(rows))
-    for test in folds:
-        tested = np.isin(rows, test)
-        if tested.any() and not tested.all():
-            shift[tested], slope[tested] = gains(logits, target, weight, ~tested, tested)
+    masks = [np.isin(rows, test) for test in folds]
+    pairs = [(~tested, tested) for tested in masks if tested.any() and not tested.all()]
+    losses = np.zeros((len(rows), 2))
+    if pairs:
+        losses, _ = out_of_fold(partial(gains, logits, target, weight), pairs, len(rows))
+    shift, slope = losses.T
     with np.errstate(divide="ignore"):
         whole = _log_loss(np.log(conditional[rows]), target)
     return Gains(*(float(weighted_mean(base - loss, weight)) for loss in (shift, slope, whole)))
@@ -139,7 +142,7 @@ def _binary_gains(logits, target, weight, train, test):
             design[train], x[train], y[train], weight[train], penalty=_WEAK
         )
         losses.append(_loss(x[test] + design[test] @ theta, y[test]))
-    return losses
+    return np.column_stack(losses)
 
 
 class _ClassBiases(Link):
@@ -173,7 +176,5 @@ def _multiclass_gains(logits, target, weight, train, test):
     beta, _ = optimal_inverse_temperature(
         logits[train], target[train].argmax(axis=1), weight[train]
     )
-    return (
-        _log_loss(biases.apply(fit.theta, logits[test]), target[test]),
-        _log_loss(TemperatureMap().apply([beta], logits[test]), target[test]),
-    )
+    mapped = biases.apply(fit.theta, logits[test]), TemperatureMap().apply([beta], logits[test])
+    return np.column_stack([_log_loss(one, target[test]) for one in mapped])
