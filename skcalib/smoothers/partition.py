@@ -184,7 +184,7 @@ def quantile_cuts(score: np.ndarray, n_bins: int) -> np.ndarray:
     """
     rank = len(score) * np.arange(1, n_bins) // n_bins
     rank = np.unique(rank[rank > 0]) - 1
-    return np.unique(np.partition(score, rank)[rank]) if len(rank) else np.empty(0)
+    return np.unique(np.sort(score)[rank]) if len(rank) else np.empty(0)
 
 
 class QuantileBins(PartitionSmoother):
