@@ -1,11 +1,8 @@
 """Shared by the displays: held-out probabilities, units of losses, and legend texts."""
 
-import numpy as np
-
 from skcalib._arguments import resolve_loss
 from skcalib._validation import check_weight, check_y, take_rows
-from skcalib.estimators._response import held_out_proba
-from skcalib.problem import problem_of
+from skcalib.estimators._response import held_out_problem
 from skcalib.scores import Brier, LogLoss, Spherical
 
 UNCHANGED = "Unchanged"  # legend text for the diagonal of a map
@@ -15,19 +12,18 @@ def held_out(estimator, X, y, *, cv, response_method, sample_weight, owner):
     """The `Problem` of the samples that can be assessed, their features, and their rows."""
     y = check_y(y, name="y")
     weight = None if sample_weight is None else check_weight(sample_weight, len(y))
-    proba, classes, tested = held_out_proba(
+    problem, rows = held_out_problem(
         estimator,
         X,
         y,
+        weight,
         cv=cv,
         response_method=response_method,
         fit_params=None if cv is None or weight is None else {"sample_weight": weight},
         owner=owner,
     )
-    rows = np.flatnonzero(tested if weight is None else tested & (weight > 0))
     features = X if len(rows) == len(y) else take_rows(X, rows)
-    weight = None if weight is None else weight[rows]
-    return problem_of(y[rows], proba[rows], classes, weight), features, rows
+    return problem, features, rows
 
 
 _UNITS = {Brier: "Brier score", LogLoss: "log loss in nats", Spherical: "spherical score"}

@@ -24,8 +24,14 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
 from skcalib._validation import check_weight, check_y, unique_labels, weighted_rows
-from skcalib.estimators._response import aligned_proba, fit_fold, held_out_proba, is_fitted
-from skcalib.problem import Problem, problem_of
+from skcalib.estimators._response import (
+    aligned_proba,
+    fit_fold,
+    held_out_proba,
+    held_out_problem,
+    is_fitted,
+)
+from skcalib.problem import Problem
 from skcalib.recalibration._base import warn_without_weight, weight_params
 
 if TYPE_CHECKING:
@@ -39,8 +45,8 @@ class MetaEstimator(MetaEstimatorMixin, BaseEstimator):
     Subclasses have the parameters ``estimator`` and ``cv``.
     """
 
+    estimator: Any  # a classifier or regressor, or None for the default
     #: Methods that take metadata.
-    estimator: Any  # a classifier, or None for the default
     _fitting_methods: tuple[str, ...] = ("fit",)
     #: Whether the object itself requests ``sample_weight``.
     _requests_weight = False
@@ -178,10 +184,11 @@ class ClassifierInspector(MetaEstimator):
         params, split_params = {}, {}
         if self._trains():
             params, split_params = self._route("fit", fit_params, weight)
-        proba, self.classes_, tested = held_out_proba(
+        problem, rows = held_out_problem(
             self.estimator,
             X,
             y,
+            weight,
             cv=self.cv,
             response_method=self.response_method,
             n_jobs=self.n_jobs,
@@ -190,9 +197,8 @@ class ClassifierInspector(MetaEstimator):
             owner=type(self).__name__,
         )
         validate_data(self, X, skip_check_array=True)  # stores the number and names of the features
-        rows = np.flatnonzero(tested if weight is None else tested & (weight > 0))
-        weight = None if weight is None else weight[rows]
-        return problem_of(y[rows], proba[rows], self.classes_, weight), rows
+        self.classes_ = problem.classes
+        return problem, rows
 
     def _check_y(self, y):
         if y is None:

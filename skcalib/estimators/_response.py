@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skcalib._parallel import out_of_fold
 from skcalib._validation import check_proba, take_rows, unique_labels
+from skcalib.problem import problem_of
 from skcalib.recalibration._base import align_columns
 
 RESPONSE_METHODS = ("auto", "predict_proba", "decision_function")
@@ -143,6 +144,14 @@ def held_out_proba(
     predict = partial(_fold_proba, estimator, X, y, classes, response_method, fit_params)
     proba, tested = out_of_fold(predict, folds, len(y), n_jobs=n_jobs)
     return proba, classes, tested
+
+
+def held_out_problem(estimator, X, y, weight, **options):
+    """`held_out_proba` as the `Problem` of the samples that can be assessed, and their rows."""
+    proba, classes, tested = held_out_proba(estimator, X, y, **options)
+    rows = np.flatnonzero(tested if weight is None else tested & (weight > 0))
+    weight = None if weight is None else weight[rows]
+    return problem_of(y[rows], proba[rows], classes, weight), rows
 
 
 def _fold_proba(estimator, X, y, classes, response_method, fit_params, train, test):

@@ -15,8 +15,8 @@ from skcalib._validation import (
     take_rows,
     weighted_features,
 )
-from skcalib.estimators._response import held_out_proba
-from skcalib.problem import check_problem, event_last, problem_of
+from skcalib.estimators._response import held_out_problem
+from skcalib.problem import check_problem, event_last
 from skcalib.report.analysis import binary_problem, find
 from skcalib.report.findings import check_seed, versions
 from skcalib.report.page import report_page
@@ -333,22 +333,21 @@ class CalibrationReport(Shown):
             `pos_label` that is not a class or is given for more than two classes.
         """
         y = check_y(y, name="y")
-        proba, classes, tested = held_out_proba(
+        problem, rows = held_out_problem(
             estimator,
             X,
             y,
+            None if sample_weight is None else check_weight(sample_weight, len(y)),
             cv=cv,
             response_method=response_method,
             n_jobs=n_jobs,
             owner=cls.__name__,
         )
-        weight = check_weight(sample_weight, len(y))
-        problem = problem_of(y[tested], proba[tested], classes, weight[tested])
         problem = event_last(problem, pos_label)
         return cls(
             problem,
             name=_kind(estimator) if name is None else name,
-            features=take_rows(X, np.flatnonzero(tested & (weight > 0))),
+            features=take_rows(X, rows),
             confidence_level=confidence_level,
             random_state=random_state,
             n_jobs=n_jobs,
