@@ -1,0 +1,260 @@
+r"""Calibration errors from averaged recalibration maps, without folds, and their intervals.
+
+The default of the proper calibration errors for Brier and log loss. With the models m of a
+`ModelAverage`, fitted to all samples, and their weights a, the estimate is
+:math:`\sum_m a_m T_m`, where the identity has the value 0 and the optimism of each fit is
+subtracted analytically. With the residual :math:`e = Y - m(S)`, the tangents h and the score x of
+the parameters, the penalised Hessian H and the leverage l of a sample,
+
+.. math::
+
+    T_m^{Brier} &= \overline{c \langle Y - S, m - S \rangle
+        - c\, (h^\top e)^\top H^{-1} x / (1 - l)} , \\
+    T_m^{log} &= \overline{L(Y, S) - L(Y, m)
+        - \tfrac12\, x^\top H^{-1} x / (1 - l)} .
+
+The interval does not depend on the weights. The miscalibration Y - S is projected on all
+directions of the basis, and its squared length is a squared norm of a mean, `SquaredNorm`. So the
+interval has the spread of what the models may have missed, not only that of what they found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skcalib.links.averaging import ModelAverage
+from skcalib.scores import Brier, LogLoss
+from skcalib.squared_norm import SquaredNorm
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skcalib.scores import ProperScore
+
+_NEGLIGIBLE = 1e-9  # weights of models that are left out
+_FLAT = 1e-6  # relative eigenvalues of directions that are left out
+_NO_CHANGE = 1e-12  # mean squared change below which a map is the identity
+_WIDE, _PROBES = 2_000, 256  # directions of all problems from which traces are estimated; draws
+_TINY = np.finfo(np.float64).tiny
+
+
+@dataclass(frozen=True)
+class AveragedProblem:
+    """One problem of a notion with its averaged recalibration map."""
+
+    forecast: np.ndarray
+    target: np.ndarray
+    weight: np.ndarray
+    average: ModelAverage
+
+    @classmethod
+    def of(cls, forecast: np.ndarray, target: np.ndarray, weight: np.ndarray) -> AveragedProblem:
+        """Fit the models to forecasts (n, K), one-hot targets and weights (n,)."""
+        return cls(forecast, target, weight, ModelAverage().fit(forecast, target, weight))
+
+    @property
+    def conditional(self) -> np.ndarray:
+        """The averaged forecasts (n, K)."""
+        return self.average.averaged
+
+    @property
+    def half(self) -> float:
+        """The factor of the Brier score."""
+        return 0.5 if self.forecast.shape[1] == 2 else 1.0
+
+    def calibration(self, score: ProperScore) -> tuple[np.ndarray, np.ndarray]:
+        """Terms whose mean is the error, and paired differences of losses; both (n,)."""
+        return self._brier if isinstance(score, Brier) else self._log
+
+    @cached_property
+    def _brier(self):
+        return self._averaged_terms(self._brier_terms)
+
+    @cached_property
+    def _log(self):
+        return self._averaged_terms(self._log_terms)
+
+    def _averaged_terms(self, terms_of):
+        calibration, influence = np.zeros((2, len(self.weight)))
+        for share, model in zip(self.average.shares[1:], self.average.models, strict=True):
+            if share > _NEGLIGIBLE:
+                for rows, block in self.average.directions.of(model.groups):
+                    gain, optimism, difference = terms_of(model, rows, block)
+                    calibration[rows] += share * (gain - optimism)
+                    influence[rows] += share * difference
+        return calibration, influence
+
+    def _brier_terms(self, model, rows, block):
+        p, s, y = model.proba[rows], self.forecast[rows], self.target[rows]
+        score, factor = self._score_and_factor(model, rows, block)
+        change = block.tangent_project(p, y - p) @ model.covariance
+        optimism = factor * np.einsum("ij,ij->i", change, score)
+        gain = np.einsum("ik,ik->i", y - s, p - s)
+        difference = 2 * gain - np.einsum("ik,ik->i", p - s, p - s)
+        return self.half * gain, self.half * optimism, self.half * difference
+
+    def _log_terms(self, model, rows, block):
+        p, s, y = model.proba[rows], self.forecast[rows], self.target[rows]
+        score, factor = self._score_and_factor(model, rows, block)
+        optimism = 0.5 * factor * np.einsum("ij,ij->i", score @ model.covariance, score)
+        gain = LogLoss().loss(y, s) - LogLoss().loss(y, np.maximum(p, _TINY))
+        return gain, optimism, gain
+
+    def _score_and_factor(self, model, rows, block):
+        """Score of each sample, and its weight over one minus its leverage."""
+        p, weight = model.proba[rows], self.average.weight[rows]
+        leverage = weight * block.leverage(p, model.covariance) / (p.shape[1] - 1)
+        score = block.project(self.target[rows] - p)
+        return score, weight / (1 - np.clip(leverage, 0.0, 0.5))
+
+
+# --- Intervals ------------------------------------------------------------------------------------
+
+
+def squared_norm(
+    problems: Sequence[AveragedProblem], score: ProperScore, reduce: str = "mean"
+) -> SquaredNorm:
+    """`SquaredNorm` of the error of a score, reduced over the problems of a notion."""
+    projection = _BrierProjection if isinstance(score, Brier) else _LogProjection
+    found = [projection(problem) for problem in problems]
+    share = 1 / len(found) if reduce == "mean" else 1.0
+    traces = _Traces(np.sqrt(share) * np.concatenate([one.mean for one in found]))
+    fitted, fitted_square = 0.0, 0.0
+    for parts in zip(*(one.blocks() for one in found), strict=True):
+        noise = np.sqrt(share) * np.hstack([noise for noise, _, _ in parts])
+        own, weight = share * sum(value for _, value, _ in parts), parts[0][2]
+        traces.add(weight[:, None] * noise)
+        fitted += float(weight @ own)
+        fitted_square += np.array([weight**2 @ own**2, weight**2 @ own, weight @ weight])
+    variance = max(float(fitted_square @ [1.0, -2 * fitted, fitted**2]), 0.0)
+    return projection.combine(traces, fitted, variance)
+
+
+class _BrierProjection:
+    """Y - S on an orthonormal basis of the tangents at S and of the change by the affine map."""
+
+    def __init__(self, problem):
+        self.problem, self.share = problem, problem.weight / problem.weight.sum()
+        self.fit = problem.average.affine.proba
+        forecast, target = problem.forecast, problem.target
+        gram, mean, changed = 0.0, 0.0, 0.0
+        for rows, block in problem.average.directions:
+            p, share, d = np.exp(block.log), self.share[rows], self.fit[rows] - forecast[rows]
+            residual = target[rows] - forecast[rows]
+            cross = share @ block.tangent_project(p, d)
+            length = share @ np.einsum("ik,ik->i", d, d)
+            gram = gram + np.block(
+                [[block.tangent_gram(p, share), cross[:, None]], [cross, length]]
+            )
+            mean = mean + np.append(
+                share @ block.tangent_project(p, residual),
+                share @ np.einsum("ik,ik->i", d, residual),
+            )
+            changed += length
+        if changed <= _NO_CHANGE:
+            gram[-1], gram[:, -1] = 0.0, 0.0
+        self.root = _orthonormal(problem.half * gram)
+        self.mean = problem.half * mean @ self.root
+
+    def blocks(self):
+        """Noise (m, J), the squared change by the affine map (m,) and shares (m,) by block."""
+        problem, half = self.problem, self.problem.half
+        inner = self.root @ self.root.T
+        for rows, block in problem.average.directions:
+            p, share = np.exp(block.log), self.share[rows]
+            d = self.fit[rows] - problem.forecast[rows]
+            residual = problem.target[rows] - self.fit[rows]
+            length = np.einsum("ik,ik->i", d, d)
+            squares = block.tangent_squares(p, inner[:-1, :-1])
+            squares += 2 * block.tangent_project(p, d) @ inner[:-1, -1] + length * inner[-1, -1]
+            leverage = np.clip(half * share * squares / (p.shape[1] - 1), 0.0, 0.5)
+            along = np.einsum("ik,ik->i", d, residual)[:, None]
+            noise = np.hstack([block.tangent_project(p, residual), along]) @ self.root
+            yield half * noise / np.sqrt(1 - leverage)[:, None], half * length, share
+
+    @staticmethod
+    def combine(traces, fitted, variance):
+        between = min(variance / fitted**2, 1.0) if fitted > 0 else 0.0
+        raw = traces.squared_mean
+        return SquaredNorm.from_mean(traces.signal, raw, raw - traces.first, *traces.noise, between)
+
+
+class _LogProjection:
+    """The gain of the best model, and half the whitened mean score at this model."""
+
+    def __init__(self, problem):
+        self.problem, self.share = problem, problem.weight / problem.weight.sum()
+        self.fit = problem.average.best.proba
+        information, mean = 0.0, 0.0
+        for rows, block in problem.average.directions:
+            p, share = self.fit[rows], self.share[rows]
+            information = information + block.information(p, share)
+            mean = mean + share @ block.project(problem.target[rows] - p)
+        self.root = _orthonormal(information) / np.sqrt(2)
+        self.mean = mean @ self.root
+
+    def blocks(self):
+        """Noise (m, J), the gain (m,) and shares (m,) by block."""
+        problem, inner = self.problem, self.root @ self.root.T
+        loss = LogLoss().loss
+        for rows, block in problem.average.directions:
+            p, share, y = self.fit[rows], self.share[rows], problem.target[rows]
+            leverage = 2 * share * block.leverage(p, inner) / (p.shape[1] - 1)
+            noise = block.project(y - p) @ self.root
+            gain = loss(y, problem.forecast[rows]) - loss(y, np.maximum(p, _TINY))
+            yield noise / np.sqrt(1 - np.clip(leverage, 0.0, 0.5))[:, None], gain, share
+
+    @staticmethod
+    def combine(traces, fitted, variance):
+        raw = fitted + traces.squared_mean
+        signal = 0.25 * variance + traces.signal
+        return SquaredNorm.from_mean(signal, max(raw, _TINY), raw - traces.first, *traces.noise)
+
+
+def _orthonormal(gram):
+    """Columns R with R' gram R = 1; directions that the others nearly contain are left out."""
+    size = np.sqrt(np.maximum(np.diag(gram), _TINY))
+    values, vectors = np.linalg.eigh(gram / np.outer(size, size))
+    kept = values > _FLAT * max(values.max(), _TINY)
+    return vectors[:, kept] / np.sqrt(values[kept]) / size[:, None]
+
+
+class _Traces:
+    """Traces of powers of the covariance of a mean, added up over blocks of samples.
+
+    With very many directions the second and third are estimated by random signs.
+    """
+
+    def __init__(self, mean):
+        self._mean, self.first, self.signal = mean, 0.0, 0.0
+        self._probes = np.eye(len(mean))
+        if len(mean) > _WIDE:
+            signs = np.random.RandomState(0).choice([-1.0, 1.0], size=(len(mean), _PROBES))
+            self._probes = signs
+        self._image = np.zeros(self._probes.shape)
+
+    def add(self, noise):
+        """Rows of weighted noise."""
+        self.first += float(np.sum(noise**2))
+        self.signal += float(np.sum((noise @ self._mean) ** 2))
+        wide = len(self._mean) > _WIDE
+        self._image += noise.T @ (noise @ self._probes if wide else noise)
+
+    @property
+    def squared_mean(self):
+        return float(self._mean @ self._mean)
+
+    @property
+    def noise(self):
+        """Second and third cumulant of the squared norm of the noise."""
+        image = self._image
+        if len(self._mean) <= _WIDE:
+            return 2 * float(np.sum(image**2)), 8 * float(np.sum((image @ image) * image))
+        once, twice = self._probes.T @ image, image.T @ image
+        np.fill_diagonal(once, 0.0)  # products of independent probes have no bias
+        pairs = _PROBES * (_PROBES - 1)
+        return 2 * float(np.sum(once**2)) / pairs, 8 * float(np.sum(once * twice)) / pairs

@@ -1,0 +1,255 @@
+r"""Recalibration maps averaged by their evidence.
+
+A `ModelAverage` fits a small tree of nested models. Each corrects the logits in the directions of
+some groups of a `LogitBasis`, by penalised maximum likelihood on all samples:
+
+- two classes: slope; bias; slope and bias; these and unlike slopes of the classes; a bend; a bend
+  and a wave; and the last two with slope and bias;
+- more classes: slope (one temperature); slope and biases; these and slopes by class; a curve of the
+  top class; a curve shared by all classes; a bend of all logits; and combinations of them.
+
+The log evidence of a model is that of its parent plus the gain of log likelihood minus a cost.
+With the effective number of samples n, one parameter costs
+:math:`\max(\tfrac12 \log(n / 15), \tfrac14)`, and a group of d parameters that and
+
+.. math:: \tfrac32 + \tfrac d2 (1 + \log F), \qquad F = \max(2\, gain / d, 1),
+
+which is the price of its variance under empirical Bayes. The weights of the models are the softmax
+of their log evidence; the identity has the log evidence 0. Models that a score test puts out of
+reach are not fitted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+from scipy.linalg import solve
+from scipy.special import log_softmax, softmax
+
+from skcalib.links._base import minimise_convex
+from skcalib.links.basis import Directions, LogitBasis
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_RIDGE = 1.0  # precision of every parameter; a parameter of scale one has unit information
+_TOLERANCE = 1e-6  # of the fits, in units of the log likelihood
+_FREE = 15.0  # samples up to which a parameter costs least
+_LEAST, _GROUP = 0.25, 1.5  # least cost of a parameter; cost of the variance of a group
+_OUT_OF_REACH = 8.0  # below the best model by this much log evidence, and a fifth of the best
+#: Samples per class below which there are no directions of single classes.
+PER_CLASS = 20
+
+_TWO = (
+    (("slope",), ()),
+    (("bias",), ()),
+    (("slope", "bias"), ("slope",)),
+    (("class_slopes", "slope", "bias"), ("slope", "bias")),
+    (("bend",), ()),
+    (("bend", "wave"), ()),
+    (("slope", "bias", "bend"), ("slope", "bias")),
+    (("slope", "bias", "bend", "wave"), ("slope", "bias")),
+)
+_TOP, _SHARED = ("top", "top_wave"), ("shared", "shared_wave")
+_MORE = (
+    (("slope",), ()),
+    (("slope", "bias"), ("slope",)),
+    (("slope", "bias", "class_slopes"), ("slope", "bias")),
+    (("bend",), ()),
+    (("slope", "bend"), ("slope",)),
+    (("slope", "bend", "bias"), ("slope", "bias")),
+    (("top",), ()),
+    (_TOP, ()),
+    (("shared",), ()),
+    (_SHARED, ()),
+    (("slope", *_TOP), ("slope",)),
+    (("slope", *_SHARED), ("slope",)),
+    (("slope", "bias", "top"), ("slope", "bias")),
+    (("slope", "bias", *_TOP), ("slope", "bias")),
+    (("slope", *_SHARED, "bias"), ("slope", "bias")),
+    (("slope", *_SHARED, "bias", "class_slopes", *_TOP), ("slope", "bias", "class_slopes")),
+)
+_BY_CLASS = {"bias", "class_slopes"}
+
+
+@dataclass(frozen=True)
+class Model:
+    """A fitted model: its groups, parameters, log likelihood and log evidence.
+
+    ``gain`` is the log likelihood minus that of the identity, in units of effective samples;
+    ``covariance`` is the inverse of the penalised Hessian at ``theta``; ``proba`` (n, K) holds the
+    corrected forecasts.
+    """
+
+    groups: tuple[str, ...]
+    theta: np.ndarray
+    gain: float
+    evidence: float
+    proba: np.ndarray = field(repr=False)
+    covariance: np.ndarray = field(repr=False)
+
+
+class ModelAverage:
+    """The models of a tree and their weights.
+
+    Attributes
+    ----------
+    basis : LogitBasis
+        The directions.
+    directions : Directions
+        The directions at the forecasts.
+    weight : ndarray of shape (n,)
+        Weights of the samples, whose sum is the effective number of samples.
+    models : list of Model
+        The models that were fitted; the identity is not among them.
+    shares : ndarray of shape (len(models) + 1,)
+        Weights of the identity and of the models, which sum to one.
+    """
+
+    def fit(self, forecast: np.ndarray, target: np.ndarray, weight: np.ndarray) -> Self:
+        """Fit to forecasts (n, K), one-hot targets and positive weights (n,)."""
+        size = float(weight.sum() ** 2 / (weight @ weight))
+        self.size, self.forecast, self.label = size, forecast, target.argmax(axis=1)
+        self.weight = weight * (size / weight.sum())
+        n_classes = forecast.shape[1]
+        by_class = n_classes > 2 and size >= PER_CLASS * n_classes
+        basis = LogitBasis().fit(forecast, self.weight, size=size, by_class=by_class)
+        self.basis, self.directions = basis, Directions(basis, forecast)
+        tree = _TWO if n_classes == 2 else _MORE
+        if n_classes > 2 and not by_class:
+            tree = tuple(m for m in tree if not _BY_CLASS & set(m[0]))
+        self._fit_tree(tree, needed=2 if n_classes > 2 and not by_class else 4)
+        return self
+
+    @property
+    def averaged(self) -> np.ndarray:
+        """The averaged forecasts (n, K)."""
+        found = self.shares[0] * self.forecast
+        for share, model in zip(self.shares[1:], self.models, strict=True):
+            found += share * model.proba
+        return found
+
+    @property
+    def evidence(self) -> Mapping[str, float]:
+        """Weight of the models with a shift, a slope, unlike slopes of the classes, and a curve."""
+        found = dict.fromkeys(("shift", "slope", "class_slopes", "curve"), 0.0)
+        names = {"bias": "shift", "slope": "slope", "class_slopes": "class_slopes"}
+        for share, model in zip(self.shares[1:], self.models, strict=True):
+            for name in {names.get(group, "curve") for group in model.groups}:
+                found[name] += float(share)
+        return found
+
+    @property
+    def affine(self) -> Model:
+        """The model with slope and bias; slopes by class too, or a slope only, where there are."""
+        wanted = {"slope", "bias"} if self.basis.n_classes == 2 else {"slope"}
+        wanted |= _BY_CLASS if self.basis.by_class else set()
+        return next(model for model in self.models if set(model.groups) == wanted)
+
+    @property
+    def best(self) -> Model:
+        """The model of the highest evidence, the identity left out."""
+        return max(self.models, key=lambda model: model.evidence)
+
+    def predict(self, forecast: np.ndarray) -> np.ndarray:
+        """The averaged map at new forecasts (m, K)."""
+        found = self.shares[0] * forecast
+        for share, model in zip(self.shares[1:], self.models, strict=True):
+            for rows in self.basis.blocks(len(forecast)):
+                block = self.basis(forecast[rows], model.groups)
+                found[rows] += share * softmax(block.logits(model.theta), axis=1)
+        return found
+
+    def _fit_tree(self, tree, needed):
+        identity = Model((), np.empty(0), 0.0, 0.0, self._start(), np.empty((0, 0)))
+        self._base = self._log_likelihood(np.log(identity.proba))
+        fitted, slopes = {frozenset(): identity}, {}
+        for groups, parent in tree:
+            parent = fitted.get(frozenset(parent))
+            if parent is None:
+                continue
+            if len(fitted) > needed - 1:
+                if parent.groups not in slopes:
+                    slopes[parent.groups] = self._score(parent.proba)
+                best = max(model.evidence for model in fitted.values())
+                likely = parent.evidence + self._likely(parent, groups, *slopes[parent.groups])
+                if likely < best - _OUT_OF_REACH - 0.2 * best:
+                    continue
+            fitted[frozenset(groups)] = self._fit_one(groups, parent)
+        self.models = [model for key, model in fitted.items() if key]
+        self.shares = softmax([0.0, *(model.evidence for model in self.models)])
+
+    def _start(self):
+        return np.exp(self.basis.log_proba(self.forecast))
+
+    def _log_likelihood(self, log_proba):
+        return float(self.weight @ log_proba[np.arange(len(self.label)), self.label])
+
+    def _score(self, proba):
+        """Gradient and information of all directions at some forecasts."""
+        gradient, information = 0.0, 0.0
+        for rows, block in self.directions:
+            p, w = proba[rows], self.weight[rows]
+            gradient = gradient + w @ block.project(self._residual(rows, p))
+            information = information + block.information(p, w)
+        return gradient, information
+
+    def _residual(self, rows, proba):
+        residual = -proba
+        residual[np.arange(len(proba)), self.label[rows]] += 1
+        return residual
+
+    def _likely(self, parent, groups, gradient, information):
+        """Evidence that a model will add to its parent's, from the efficient score."""
+        added = self.basis.select(set(groups) - set(parent.groups))
+        old = self.basis.select(parent.groups)
+        u, i = gradient[added], information[np.ix_(added, added)] + _RIDGE * np.eye(len(added))
+        if len(old):
+            cross = information[np.ix_(added, old)]
+            inner = information[np.ix_(old, old)] + _RIDGE * np.eye(len(old))
+            i = i - cross @ solve(inner, cross.T, assume_a="pos")
+        gain = 0.5 * float(u @ solve(i, u, assume_a="sym"))
+        return gain - cost(gain, len(added), self.size)
+
+    def _fit_one(self, groups, parent):
+        blocks = self.directions.of(groups)
+        chosen = self.basis.select(groups)
+        start = np.zeros(len(chosen))
+        start[np.searchsorted(chosen, self.basis.select(parent.groups))] = parent.theta
+
+        def value(theta):
+            fit, kept = 0.5 * _RIDGE * theta @ theta, []
+            for rows, block in blocks:
+                log_proba = log_softmax(block.logits(theta), axis=1)
+                hit = log_proba[np.arange(len(log_proba)), self.label[rows]]
+                fit -= self.weight[rows] @ hit
+                kept.append(np.exp(log_proba, out=log_proba))
+            return fit, kept
+
+        def slopes(theta, kept):
+            gradient, hessian = _RIDGE * theta, _RIDGE * np.eye(len(theta))
+            for (rows, block), p in zip(blocks, kept, strict=True):
+                w = self.weight[rows]
+                gradient = gradient - w @ block.project(self._residual(rows, p))
+                hessian += block.information(p, w)
+            return gradient, hessian
+
+        theta, _, _ = minimise_convex(value, slopes, start, tolerance=_TOLERANCE)
+        fit, kept = value(theta)
+        _, hessian = slopes(theta, kept)
+        gain = 0.5 * _RIDGE * theta @ theta - fit - self._base
+        added = len(theta) - len(parent.theta)
+        evidence = parent.evidence + gain - parent.gain - cost(gain - parent.gain, added, self.size)
+        covariance = np.linalg.inv(hessian)
+        return Model(groups, theta, gain, evidence, np.concatenate(kept), covariance)
+
+
+def cost(gain: float, n_parameters: int, size: float) -> float:
+    """Log evidence that a group of parameters must pay for its gain of log likelihood."""
+    found = max(0.5 * np.log(size / _FREE), _LEAST)
+    if n_parameters > 1:
+        spread = 1 + np.log(max(2 * gain / n_parameters, 1.0))
+        found += _GROUP + 0.5 * n_parameters * spread
+    return float(found)

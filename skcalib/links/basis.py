@@ -1,0 +1,451 @@
+r"""Directions in which logits may be corrected, and sums over samples of their products.
+
+A corrected forecast is :math:`softmax(\log S + \sum_j \theta_j g_j(S))`. A `LogitBasis` learns the
+functions :math:`g_j` from forecasts without labels. They form groups:
+
+- two classes, with the log odds t: "slope" t, "bias" 1, "class_slopes" :math:`\log s_0 + \log s_1`
+  (the third direction of beta calibration), "bend" and "wave", Legendre polynomials of degrees 2 to
+  5 and of higher degrees;
+- more classes: "slope" :math:`\log s_k`, "bias" one constant and "class_slopes" one multiple of
+  :math:`\log s_k` for each class, both summing to zero; "bend" four functions of the centred logits
+  z, :math:`z |z|, z^3, z^2, \tanh 2z`, common to all classes; "top" and "top_wave", polynomials
+  that change the logit of the most likely class only; "shared" and "shared_wave", polynomials that
+  change the logit of every class by its own log odds.
+
+The argument of the polynomials is the distribution function of the log odds, in which each sample
+has the weight :math:`w p (1 - p)`, its information. Every direction is scaled to unit mean
+information at the forecasts. The number of polynomials grows as the cube root of the effective
+number of samples.
+
+A direction of one class, or of the most likely class, is zero elsewhere. `BasisBlock` uses this:
+with K classes it needs sums of the order :math:`n K^2` where arrays of shape (n, K, J) would need
+:math:`n K^3`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+from scipy.linalg import block_diag
+from scipy.special import logsumexp
+
+from skcalib.links._base import detection_limit, log_forecast
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+_FEWEST, _MOST = 6, 15  # polynomials of a curve
+_SIMPLE = 5  # degree up to which polynomials are a bend; the others are a wave
+_KNOTS = 512  # places at which the distribution function is kept
+_ENTRIES = 1 << 22  # of the arrays of one block
+_KEPT = 1 << 25  # entries of blocks that are kept between passes
+_NO_INFORMATION = 1e-12
+BY_CLASS = {"bias", "class_slopes"}  # groups with one direction for each class
+TOP = {"top", "top_wave"}  # groups that change the most likely class only
+
+
+@dataclass(frozen=True)
+class BasisBlock:
+    r"""Directions at some forecasts, and their sums.
+
+    Sample i has the directions :math:`g_i` (K, J), probabilities :math:`p_i` (K,), the mean
+    direction :math:`m_i = \sum_k p_{ik} g_{ik}`, and the tangents
+    :math:`h_{ik} = p_{ik} (g_{ik} - m_i)`, the derivatives of p in the parameters.
+
+    Attributes
+    ----------
+    log : ndarray of shape (n, K)
+        Logarithms of the forecasts.
+    dense : ndarray of shape (n, K, d) or None
+        Directions that are different from zero everywhere.
+    factors : tuple of ndarray of shape (n, K), or of None
+        For each class the direction that is this factor in its own column and zero in the others;
+        None stands for ones.
+    top : ndarray of shape (n, t) or None
+        Directions that are different from zero in the column ``column`` of each sample only.
+    column : ndarray of shape (n,)
+        That column.
+    mix : ndarray of shape (J0, J) or None
+        The directions of the basis as combinations of those above, in this order; None if they are
+        the same.
+    """
+
+    log: np.ndarray
+    dense: np.ndarray | None
+    factors: tuple
+    top: np.ndarray | None
+    column: np.ndarray
+    mix: np.ndarray | None
+
+    def logits(self, theta: np.ndarray) -> np.ndarray:
+        r"""Logarithms plus :math:`\sum_j \theta_j g_{ikj}`, (n, K)."""
+        theta = theta if self.mix is None else self.mix @ theta
+        found, at, n_classes = self.log.copy(), 0, self.log.shape[1]
+        if self.dense is not None:
+            at = self.dense.shape[2]
+            found += self.dense @ theta[:at]
+        for factor in self.factors:
+            one = theta[at : at + n_classes]
+            found += one if factor is None else factor * one
+            at += n_classes
+        if self.top is not None:
+            found[np.arange(len(found)), self.column] += self.top @ theta[at:]
+        return found
+
+    def project(self, q: np.ndarray) -> np.ndarray:
+        r""":math:`\sum_k q_{ik} g_{ik}`, (n, J)."""
+        parts = []
+        if self.dense is not None:
+            parts.append(np.einsum("ik,ikd->id", q, self.dense))
+        parts += [q if f is None else q * f for f in self.factors]
+        if self.top is not None:
+            parts.append(self._at_column(q)[:, None] * self.top)
+        found = parts[0] if len(parts) == 1 else np.hstack(parts)
+        return found if self.mix is None else found @ self.mix
+
+    def information(self, p: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        r""":math:`\sum_i w_i (\sum_k p_{ik} g_{ik} g_{ik}^\top - m_i m_i^\top)`, (J, J)."""
+        if self._binary:
+            return self._weighted_squares(weight * p[:, 0] * p[:, 1])
+        mean = self.project(p)
+        return self._gram(weight[:, None] * p) - (mean * weight[:, None]).T @ mean
+
+    def leverage(self, p: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+        """Trace of `matrix` times the information of each sample, (n,)."""
+        if self._binary:
+            return p[:, 0] * p[:, 1] * _squares(self.top, matrix)
+        return self._quadratic(p, matrix) - _squares(self.project(p), matrix)
+
+    def tangent_project(self, p: np.ndarray, r: np.ndarray) -> np.ndarray:
+        r""":math:`\sum_k h_{ik} r_{ik}`, (n, J)."""
+        return self.project(p * (r - np.einsum("ik,ik->i", p, r)[:, None]))
+
+    def tangent_gram(self, p: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        r""":math:`\sum_{ik} w_i h_{ik} h_{ik}^\top`, (J, J)."""
+        if self._binary:
+            return self._weighted_squares(2 * weight * (p[:, 0] * p[:, 1]) ** 2)
+        square, mean = p**2, self.project(p)
+        cross = (self.project(square) * weight[:, None]).T @ mean
+        total = (mean * (weight * square.sum(axis=1))[:, None]).T @ mean
+        return self._gram(weight[:, None] * square) - cross - cross.T + total
+
+    def tangent_squares(self, p: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+        r""":math:`\sum_k h_{ik}^\top P h_{ik}` with P = `matrix`, (n,)."""
+        if self._binary:
+            return 2 * (p[:, 0] * p[:, 1]) ** 2 * _squares(self.top, matrix)
+        square, mean = p**2, self.project(p)
+        along = mean @ matrix
+        found = self._quadratic(square, matrix)
+        found -= 2 * np.einsum("ij,ij->i", self.project(square), along)
+        return found + square.sum(axis=1) * np.einsum("ij,ij->i", mean, along)
+
+    @property
+    def _binary(self):
+        return self.dense is None and not self.factors and self.log.shape[1] == 2
+
+    def _weighted_squares(self, weight):
+        return (self.top * weight[:, None]).T @ self.top
+
+    def _gram(self, q):
+        """Sum of q g g' over samples and classes, (J, J)."""
+        n_classes = q.shape[1]
+        d, t = (0 if a is None else a.shape[-1] for a in (self.dense, self.top))
+        start = d + n_classes * len(self.factors)
+        total = np.zeros((start + t, start + t))
+        at_column = self._at_column(q)
+        if self.dense is not None:
+            weighted = self.dense * q[:, :, None]
+            total[:d, :d] = self.dense.reshape(-1, d).T @ weighted.reshape(-1, d)
+            for j, factor in enumerate(self.factors):
+                rows = slice(d + j * n_classes, d + (j + 1) * n_classes)
+                part = weighted if factor is None else weighted * factor[:, :, None]
+                total[:d, rows] = part.sum(axis=0).T
+            if self.top is not None:
+                total[:d, start:] = (self._at_column(self.dense) * at_column[:, None]).T @ self.top
+        for j, one in enumerate(self.factors):
+            first = q if one is None else q * one
+            rows = d + j * n_classes + np.arange(n_classes)
+            for i, other in enumerate(self.factors[j:], start=j):
+                columns = d + i * n_classes + np.arange(n_classes)
+                total[rows, columns] = (first if other is None else first * other).sum(axis=0)
+            if self.top is not None:
+                weighted = self._at_column(first)[:, None] * self.top
+                for k in range(n_classes):
+                    total[rows[k], start:] = weighted[self.column == k].sum(axis=0)
+        if self.top is not None:
+            total[start:, start:] = self._weighted_squares(at_column)
+        upper = np.triu(total)
+        total = upper + np.triu(upper, 1).T
+        return total if self.mix is None else self.mix.T @ total @ self.mix
+
+    def _quadratic(self, q, matrix):
+        """Sum of q g' P g over the classes of each sample, (n,), with a symmetric matrix P."""
+        n_classes = q.shape[1]
+        if self.mix is not None:
+            matrix = self.mix @ matrix @ self.mix.T
+        d = 0 if self.dense is None else self.dense.shape[2]
+        start = d + n_classes * len(self.factors)
+        blocks = [d + j * n_classes + np.arange(n_classes) for j in range(len(self.factors))]
+        each = np.zeros_like(q)
+        if self.dense is not None:
+            each += _squares(self.dense.reshape(-1, d), matrix[:d, :d]).reshape(each.shape)
+        for j, one in enumerate(self.factors):
+            part = np.zeros_like(q)
+            if self.dense is not None:
+                part += 2 * np.einsum("ikd,dk->ik", self.dense, matrix[:d, blocks[j]])
+            part += matrix[blocks[j], blocks[j]] * (1.0 if one is None else one)
+            for i in range(j + 1, len(self.factors)):
+                other = self.factors[i]
+                part += 2 * matrix[blocks[j], blocks[i]] * (1.0 if other is None else other)
+            each += part if one is None else part * one
+        found = np.einsum("ik,ik->i", q, each)
+        if self.top is not None:
+            along = self.top @ matrix[start:, start:]
+            if self.dense is not None:
+                along += 2 * self._at_column(self.dense) @ matrix[:d, start:]
+            for j, one in enumerate(self.factors):
+                row = 2 * matrix[blocks[j], start:][self.column]
+                along += row if one is None else row * self._at_column(one)[:, None]
+            found += self._at_column(q) * np.einsum("ij,ij->i", along, self.top)
+        return found
+
+    def _at_column(self, values):
+        return values[np.arange(len(values)), self.column]
+
+
+def _squares(rows, matrix):
+    """x' P x of each row x, (n,)."""
+    return np.einsum("ij,ij->i", rows @ matrix, rows)
+
+
+class LogitBasis:
+    """Directions of logits, learned from forecasts.
+
+    Attributes
+    ----------
+    groups : dict of str to slice
+        The directions of each group, in the order of the parameters.
+    """
+
+    def fit(
+        self, forecast: np.ndarray, weight: np.ndarray, *, size: float, by_class: bool = True
+    ) -> Self:
+        """Learn from forecasts (n, K) and weights (n,); `size` is the effective number of samples.
+
+        Without `by_class` there are no directions of single classes (more than two classes).
+        """
+        self.limit = detection_limit(forecast)
+        self.n_classes = forecast.shape[1]
+        self.degree = int(np.clip(round(size ** (1 / 3)), _FEWEST, _MOST))
+        self.by_class = by_class and self.n_classes > 2
+        log = self.log_proba(forecast)
+        if self.n_classes == 2:
+            odds = log[:, 1] - log[:, 0]
+            self._cdf = _DistributionFunction(odds, weight * np.exp(log.sum(axis=1)))
+        else:
+            odds, proba = _log_odds(log), np.exp(log)
+            information = weight[:, None] * proba * (1 - proba)
+            rows, top = np.arange(len(log)), log.argmax(axis=1)
+            self._cdf = _DistributionFunction(odds[rows, top], information[rows, top])
+            self._cdf_shared = _DistributionFunction(odds.ravel(), information.ravel())
+            centred = log - log.mean(axis=1, keepdims=True)
+            self._spread = float(np.sqrt(weight @ (centred**2).mean(axis=1) / weight.sum())) or 1.0
+        self.groups = self._groups()
+        self._scale = np.ones(sum(s.stop - s.start for s in self.groups.values()))
+        information = np.zeros(len(self._scale))
+        for rows in self.blocks(len(forecast)):
+            block = self(forecast[rows])
+            information += np.diag(block.information(np.exp(block.log), weight[rows]))
+        self._scale = 1 / np.sqrt(np.maximum(information / weight.sum(), _NO_INFORMATION))
+        return self
+
+    def log_proba(self, forecast: np.ndarray) -> np.ndarray:
+        """Logarithms that sum to one as probabilities, without infinite values."""
+        log = log_forecast(forecast, self.limit)
+        return log - logsumexp(log, axis=1, keepdims=True)
+
+    def select(self, names: Collection[str]) -> np.ndarray:
+        """Numbers of the directions of some groups, in order."""
+        spans = [span for name, span in self.groups.items() if name in names]
+        return np.concatenate([np.arange(s.start, s.stop) for s in spans] or [[]]).astype(int)
+
+    def __call__(self, forecast: np.ndarray, names: Collection[str] | None = None) -> BasisBlock:
+        """The directions of some groups, by default of all, at forecasts (n, K)."""
+        names = tuple(self.groups) if names is None else tuple(names)
+        log = self.log_proba(forecast)
+        if self.n_classes == 2:
+            return self._of_two(log, names)
+        return self._of_more(log, names)
+
+    def blocks(self, n_samples: int) -> list[slice]:
+        """Slices of samples whose arrays have a limited size."""
+        each = self.n_classes * (self.degree + 8)
+        step = max(_ENTRIES // each, 1)
+        return [slice(start, start + step) for start in range(0, n_samples, step)]
+
+    def _groups(self):
+        simple, wave = _SIMPLE - 1, self.degree + 1 - _SIMPLE
+        if self.n_classes == 2:
+            sizes = {"class_slopes": 1, "slope": 1, "bias": 1, "bend": simple, "wave": wave}
+        else:
+            free = self.n_classes - 1
+            sizes = {"slope": 1, "bend": 4, "shared": simple, "shared_wave": wave - 1}
+            sizes |= {"bias": free, "class_slopes": free} if self.by_class else {}
+            sizes |= {"top": _SIMPLE, "top_wave": self.degree + 1 - _SIMPLE}
+        ends = np.cumsum(list(sizes.values()))
+        return {
+            name: slice(int(end) - size, int(end))
+            for (name, size), end in zip(sizes.items(), ends, strict=True)
+        }
+
+    def _of_two(self, log, names):
+        odds = log[:, 1] - log[:, 0]
+        parts = {"slope": odds, "bias": np.ones(len(log)), "class_slopes": log.sum(axis=1)}
+        columns = [parts[name][:, None] for name in self.groups if name in names and name in parts]
+        if "bend" in names or "wave" in names:
+            degrees = [np.arange(2, _SIMPLE + 1), np.arange(_SIMPLE + 1, self.degree + 2)]
+            wanted = [d for d, n in zip(degrees, ("bend", "wave"), strict=True) if n in names]
+            columns.append(_legendre(self._cdf(odds), np.concatenate(wanted)))
+        top = np.hstack(columns) if columns else np.empty((len(log), 0))
+        top *= self._scale[self.select(names)]
+        return BasisBlock(log, None, (), top, np.ones(len(log), dtype=int), None)
+
+    def _of_more(self, log, names):
+        n_samples, n_classes = log.shape
+        dense, top = [], None
+        if "slope" in names:
+            dense.append(log[:, :, None])
+        if "bend" in names:
+            z = (log - log.mean(axis=1, keepdims=True)) / self._spread
+            dense.append(np.stack([z * np.abs(z), z**3, z**2, np.tanh(2 * z)], axis=2))
+        degrees = self._degrees(names, "shared", 2)
+        if len(degrees):
+            place = self._cdf_shared(_log_odds(log).ravel())
+            dense.append(_legendre(place, degrees).reshape(n_samples, n_classes, -1))
+        column, degrees = log.argmax(axis=1), self._degrees(names, "top", 0)
+        if len(degrees):
+            place = self._cdf(_log_odds(log)[np.arange(n_samples), column])
+            top = _legendre(place, degrees) * self._scale[self.select(set(names) & TOP)]
+        every = None
+        if dense:
+            every = np.concatenate(dense, axis=2)
+            every *= self._scale[self.select(set(names) - TOP - BY_CLASS)]
+        factors, mix = self._factors(names, log, every, top)
+        return BasisBlock(log, every, factors, top, column, mix)
+
+    def part(self, block: BasisBlock, names: Collection[str]) -> BasisBlock:
+        """The directions of some groups, from the block of all of them."""
+        if self.n_classes == 2:
+            return replace(block, top=block.top[:, as_slice(self.select(names))])
+        dense, top = block.dense, block.top
+        chosen = self.select(set(names) - TOP - BY_CLASS)
+        dense = dense[:, :, as_slice(chosen)] if len(chosen) else None
+        chosen = self.select(set(names) & TOP) - self.groups["top"].start
+        top = top[:, as_slice(chosen)] if len(chosen) else None
+        factors, mix = self._factors(names, block.log, dense, top)
+        return BasisBlock(block.log, dense, factors, top, block.column, mix)
+
+    def _factors(self, names, log, dense, top):
+        """Factors of the groups by class, and the combinations of all directions."""
+        factors = (None,) * ("bias" in names) + (log,) * ("class_slopes" in names)
+        if not factors:
+            return (), None
+        scale = np.split(self._scale[self.select(set(names) & BY_CLASS)], len(factors))
+        parts = [_contrasts(log.shape[1]) * one for one in scale]
+        sizes = 0 if dense is None else dense.shape[2], 0 if top is None else top.shape[1]
+        return factors, block_diag(np.eye(sizes[0]), *parts, np.eye(sizes[1]))
+
+    def _degrees(self, names, name, first):
+        """Degrees of the polynomials of a curve that are wanted."""
+        last = _SIMPLE - (name == "top")
+        simple = np.arange(first, last + 1) if name in names else []
+        wave = np.arange(last + 1, self.degree + 1) if f"{name}_wave" in names else []
+        return np.concatenate([simple, wave]).astype(int)
+
+
+class Directions:
+    """The directions of a basis at the forecasts of a problem, block by block.
+
+    Blocks are kept between passes unless they are too large.
+    """
+
+    def __init__(self, basis: LogitBasis, forecast: np.ndarray) -> None:
+        self.basis, self.forecast = basis, forecast
+        self._rows = basis.blocks(len(forecast))
+        columns = sum(span.stop - span.start for span in basis.groups.values())
+        width = columns * (1 if basis.n_classes == 2 else basis.n_classes)
+        self._kept = None
+        if len(forecast) * width <= _KEPT:
+            self._kept = [(rows, basis(forecast[rows])) for rows in self._rows]
+
+    def __iter__(self) -> Iterator[tuple[slice, BasisBlock]]:
+        return iter(self._kept or self.of(tuple(self.basis.groups)))
+
+    def of(self, names: Collection[str]) -> Iterable[tuple[slice, BasisBlock]]:
+        """Pairs (rows, block) with the directions of some groups only; may be read repeatedly."""
+        if self._kept is None:
+            return _Repeated(self.basis, self.forecast, self._rows, names)
+        return [(rows, self.basis.part(block, names)) for rows, block in self._kept]
+
+
+class _Repeated:
+    """Blocks that are computed again in every pass."""
+
+    def __init__(self, basis, forecast, rows, names):
+        self.basis, self.forecast, self.rows, self.names = basis, forecast, rows, names
+
+    def __iter__(self):
+        for rows in self.rows:
+            yield rows, self.basis(self.forecast[rows], self.names)
+
+
+def _log_odds(log):
+    """Log odds of each class against all others; finite."""
+    return log - np.log1p(-np.minimum(np.exp(log), 1 - 1e-12))
+
+
+def _contrasts(n_classes):
+    """Orthonormal columns (K, K - 1) that sum to zero."""
+    found = np.zeros((n_classes, n_classes - 1))
+    for j in range(n_classes - 1):
+        found[: j + 1, j] = 1 / (j + 1)
+        found[j + 1, j] = -1
+    return found / np.linalg.norm(found, axis=0)
+
+
+def _legendre(place, degrees):
+    """Legendre polynomials on [0, 1] of the given degrees, (n, len(degrees))."""
+    x, last = 2 * np.clip(place, 0, 1) - 1, int(np.max(degrees))
+    found = np.empty((len(degrees), len(x)))
+    before, now = np.ones_like(x), x
+    at = {int(d): row for row, d in enumerate(degrees)}
+    for degree in range(last + 1):
+        value = before if degree == 0 else now
+        if degree in at:
+            found[at[degree]] = value
+        if degree > 0:
+            before, now = now, ((2 * degree + 1) * x * now - degree * before) / (degree + 1)
+    return np.ascontiguousarray(found.T)
+
+
+class _DistributionFunction:
+    """The weighted distribution function of values, in the middle of its steps."""
+
+    def __init__(self, values, mass):
+        values, place = np.unique(values, return_inverse=True)
+        mass = np.bincount(place.ravel(), mass)
+        reached = np.cumsum(mass)
+        reached = (reached - 0.5 * mass) / max(reached[-1], np.finfo(np.float64).tiny)
+        kept = np.linspace(0, len(values) - 1, min(len(values), _KNOTS)).astype(int)
+        self.values, self.reached = values[kept], reached[kept]
+
+    def __call__(self, x):
+        return np.interp(x, self.values, self.reached)
+
+
+def as_slice(index: np.ndarray) -> np.ndarray | slice:
+    """Consecutive numbers as a slice, which makes a view instead of a copy."""
+    consecutive = len(index) > 0 and index[-1] - index[0] + 1 == len(index)
+    return slice(int(index[0]), int(index[-1]) + 1) if consecutive else index

@@ -1,0 +1,136 @@
+r"""Squared norm of a mean: the laws of its debiased estimate, and intervals by test inversion.
+
+A debiased squared binned error, the unbiased kernel error and the debiased error of embeddings are
+all :math:`T = \|\bar u\|^2 - tr S` with a mean :math:`\bar u` that is nearly normal around
+:math:`\mu`, with covariance S of eigenvalues :math:`\lambda`. So T estimates
+:math:`\theta = \|\mu\|^2` without bias, and has the cumulants
+
+.. math::
+
+    \kappa_2 = 2 \sum_l \lambda_l^2 + 4 \mu^\top S \mu, \qquad
+    \kappa_3 = 8 \sum_l \lambda_l^3 + 24 \mu^\top S^2 \mu .
+
+With :math:`\theta = 0` T is of the order of S and skewed; far from zero it is normal and of the
+order of its root. A normal interval is wrong in one of the two cases. With :math:`\mu^\top S \mu =
+r \theta`, where r depends only on the direction of the mean, the laws are a one-parameter family,
+and :math:`\mu^\top S^2 \mu` is set to its lower bound, :math:`r^2 \theta`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import gammainc, gammaincc, gammainccinv, ndtr
+
+_NORMAL = 1e-3  # a skewness that is practically zero
+
+
+@dataclass(frozen=True)
+class SquaredNorm:
+    """The family of laws of a debiased squared norm, and the observed estimate.
+
+    ``noise2`` and ``noise3`` are the cumulants at zero; ``slope`` is r; ``between`` is the variance
+    of the estimate, divided by theta^2, that is due to the random masses of the cells. ``padding``
+    is the standard error divided by the one for an r without margin.
+    """
+
+    estimate: float
+    noise2: float
+    noise3: float
+    slope: float
+    between: float = 0.0
+    padding: float = 1.0
+
+    @classmethod
+    def from_mean(cls, signal, raw, estimate, noise2, noise3, between=0.0):
+        r"""From :math:`\bar u^\top S \bar u`, :math:`\|\bar u\|^2`, T and the cumulants at zero."""
+        slope, padding = signal_slope(signal, raw, estimate, noise2, noise3), 1.0
+        if estimate > 0 and noise2 > 0:
+            plain = max(signal - noise2 / 2, 0.0) / estimate
+            variance = noise2 + between * estimate**2 + 4 * estimate * np.array([slope, plain])
+            padding = float(np.sqrt(variance[0] / variance[1]))
+        found = (estimate, noise2, noise3, slope, between, padding)
+        return cls(*map(float, found))
+
+    @property
+    def standard_error(self):
+        """Root of the variance at the estimate; a negative estimate counts as zero."""
+        return float(np.sqrt(self._cumulants(max(self.estimate, 0.0))[0]))
+
+    def interval(self, confidence_level):
+        """Parameters whose tests do not reject the estimate.
+
+        The upper limit is at least that of an estimate at the median of its law at zero: otherwise
+        the interval would be a point if the estimate is very small by chance. So the upper limit is
+        never below parameters up to that one, h, and tests of these may use their whole error
+        probability for large estimates; the others use one half on either side. The coverage equals
+        the level for every parameter, zero included.
+        """
+        spare = 1 - confidence_level
+        typical = self._median_at_zero()
+        reached = self._upper(typical, spare / 2)
+        high = self._upper(max(self.estimate, typical), spare / 2)
+        low = self._lower(spare)
+        if low > reached:
+            low = max(reached, self._lower(spare / 2))
+        return float(low), float(high)
+
+    def _lower(self, tail):
+        """The parameter for which so large an estimate has the probability `tail`."""
+        if self._tail(self.estimate, 0.0) >= tail:
+            return 0.0
+        return brentq(lambda t: self._tail(self.estimate, t) - tail, 0.0, self.estimate)
+
+    def _upper(self, value, tail):
+        """The parameter for which so small a value has the probability `tail`."""
+        start = max(value, 0.0)
+        step = np.sqrt(self._cumulants(start)[0])
+        for _ in range(60):
+            if 1 - self._tail(value, start + step) < tail:
+                return brentq(lambda t: 1 - self._tail(value, t) - tail, start, start + step)
+            step *= 2
+        return np.inf
+
+    def _cumulants(self, theta):
+        second = self.noise2 + 4 * self.slope * theta + self.between * theta**2
+        return second, self.noise3 + 24 * self.slope**2 * theta
+
+    def _tail(self, value, theta):
+        """Probability of at least this value: of a gamma variable with the same cumulants."""
+        second, third = self._cumulants(theta)
+        distance, skewness = (value - theta) / np.sqrt(second), third / second**1.5
+        if abs(skewness) < _NORMAL:
+            return float(ndtr(-distance))
+        shape = 4 / skewness**2
+        place = max(shape + np.sign(skewness) * np.sqrt(shape) * distance, 0.0)
+        return float(gammaincc(shape, place) if skewness > 0 else gammainc(shape, place))
+
+    def _median_at_zero(self):
+        second, third = self._cumulants(0.0)
+        skewness = third / second**1.5
+        if abs(skewness) < _NORMAL:
+            return 0.0
+        shape = 4 / skewness**2
+        standard = (gammainccinv(shape, 0.5) - shape) / np.sqrt(shape)
+        return float(np.sign(skewness) * np.sqrt(second) * standard)
+
+
+def signal_slope(signal, raw, estimate, noise2, noise3):
+    r"""The ratio :math:`r = \mu^\top S \mu / \|\mu\|^2` from estimates of both.
+
+    ``signal`` and ``raw`` contain the estimated mean, noise included, so their ratio lies between r
+    and that of pure noise. Without the noise it is accurate if the estimate is far from zero, and
+    unstable otherwise. An r that is too small makes the upper limit too small, in particular if
+    both are small by chance. So the ratio is at least its value with one more standard error of
+    signal in the direction of the large eigenvalues.
+    """
+    if not (raw > 0 and noise2 > 0):
+        return 0.0
+    ratio = signal / raw
+    if estimate > 0:
+        ratio = max(ratio, min((signal - noise2 / 2) / estimate, np.sqrt(noise2 / 2)))
+    largest = max(noise3 / (4 * noise2), 0.0)
+    more = np.sqrt(noise2 + 4 * ratio * max(estimate, 0.0))
+    return float(max(ratio, (signal + more * largest) / (raw + more)))
