@@ -10,14 +10,14 @@ import numpy as np
 
 from skcalib._formatting import record_text
 from skcalib._validation import check_confidence_level
-from skcalib.error_intervals.methods import interval_of_smoothed
+from skcalib.error_intervals.methods import estimate_of_solved
 from skcalib.errors.logistic import (
     _logistic_fit,
     _uncertain_logits,
     _weighted_quantile,
     calibration_intercept_slope,
 )
-from skcalib.errors.proper import smooth_notion
+from skcalib.errors.proper import solve_notion
 from skcalib.inference import (
     MeanInterval,
     concordance_interval,
@@ -28,14 +28,13 @@ from skcalib.inference import (
 from skcalib.notions import Canonical, binary_events
 from skcalib.problem import check_problem
 from skcalib.scores import Brier, LogLoss, TotalVariation
-from skcalib.smoothers import LogitSmoother
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from pandas import DataFrame
 
-    from skcalib._arguments import Label, RandomState
+    from skcalib._arguments import Label
 
 #: Field -> (name, perfect value, explanation), in the order of the table.
 ROWS = {
@@ -201,7 +200,6 @@ def calibration_summary(
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     confidence_level: float = 0.95,
-    random_state: RandomState = 0,
 ) -> CalibrationSummary:
     r"""Summary of the calibration of a risk model, as reported by validation studies.
 
@@ -222,8 +220,8 @@ def calibration_summary(
 
     The levels of calibration are those of Van Calster et al. [1]_; the choice of numbers follows
     Steyerberg [3]_, ``val.prob`` in the R package rms and ``val.prob.ci.2`` in CalibrationCurves.
-    Their curve is loess or a spline, in sample; here it is the default smoother, out of fold, so
-    that ICI, E50, E90 and Emax differ.
+    Their curve is loess or a spline; here it is the average of recalibration maps by which the
+    default of :func:`proper_calibration_error` estimates C, so that ICI, E50, E90 and Emax differ.
 
     Parameters
     ----------
@@ -239,8 +237,6 @@ def calibration_summary(
         Importance weights: a weight of 2 is not two samples.
     confidence_level : float, default=0.95
         Level of the two-sided intervals.
-    random_state : int, RandomState instance or None, default=0
-        Seed of the folds of the calibration curve.
 
     Returns
     -------
@@ -313,7 +309,7 @@ def calibration_summary(
 
     ratio = attempt(["observed_expected_ratio"], observed_expected_ratio, label, forecast, *given)
     lines = attempt([*LINES], _lines, problem, confidence_level, notes)
-    curve = attempt([*CURVE], _curve, problem, confidence_level, random_state, notes)
+    curve = attempt([*CURVE], _curve, problem, confidence_level, notes)
     return CalibrationSummary(
         event=str(problem.classes.tolist()[-1]),
         n_samples=len(label),
@@ -346,15 +342,14 @@ def _lines(problem, confidence_level, notes):
         return *_logistic_fit(one, log_odds, outcome, weight, confidence_level), None, None
 
 
-def _curve(problem, confidence_level, random_state, notes):
+def _curve(problem, confidence_level, notes):
     """ICI, E50, E90 and Emax, and the Brier calibration error, from one smoothing."""
-    notion, smoother = Canonical(), LogitSmoother(random_state=random_state)
-    smoothed = smooth_notion(problem, notion=notion, smoother=smoother)
-    distance = TotalVariation().divergence(smoothed[0].conditional, problem.forecast)
-    _, error = interval_of_smoothed(
-        smoothed, loss=Brier(), notion=notion, confidence_level=confidence_level
+    solved = solve_notion(problem, notion=Canonical(), smoother=None)
+    distance = TotalVariation().divergence(solved[0].conditional, problem.forecast)
+    found = estimate_of_solved(
+        solved, loss=Brier(), notion=Canonical(), confidence_level=confidence_level
     )
-    error = _inside(error, 0.0, 1.0)
+    error = _inside(found.interval, 0.0, 1.0)
     if problem.target[:, 1].min() == problem.target[:, 1].max():
         notes["brier_calibration_error"] = ONE_CLASS
     quantiles = (_weighted_quantile(distance, problem.weight, q) for q in (0.5, 0.9, 1))

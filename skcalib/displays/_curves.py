@@ -14,7 +14,7 @@ from sklearn.base import clone
 from skcalib._arguments import SMOOTHERS, resolve_notion
 from skcalib._formatting import nonnegative_text
 from skcalib._validation import check_confidence_level, look_up
-from skcalib.error_intervals.methods import proper_interval
+from skcalib.error_intervals.methods import estimate_proper_error
 from skcalib.errors.isotonic_curve import (
     BANDS,
     IsotonicCurve,
@@ -150,9 +150,9 @@ def _error(problem, confidence_level):
     """Brier calibration error of the binary problem; one sample has no held-out estimate."""
     if len(problem.forecast) < 2:
         return None
-    return proper_interval(
+    return estimate_proper_error(
         problem, loss="brier", notion="canonical", confidence_level=confidence_level
-    )[1]
+    ).interval
 
 
 def legend_label(curves, name):

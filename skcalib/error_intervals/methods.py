@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from scipy.stats import t as student
 from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
 
-from skcalib._arguments import resolve_loss, resolve_method, resolve_notion, resolve_smoother
+from skcalib._arguments import resolve_loss, resolve_method, resolve_notion
 from skcalib._parallel import draw_each
 from skcalib._validation import draw_codes, look_up
 from skcalib.error_intervals._norms import (
@@ -27,9 +28,10 @@ from skcalib.error_intervals._norms import (
     squared_gaps,
     squared_location_norm,
 )
+from skcalib.errors.averaged import AveragedProblem, squared_norm
 from skcalib.errors.binned import _check_reduced
 from skcalib.errors.kernel import block_estimates
-from skcalib.errors.proper import reduce_terms, smooth_notion
+from skcalib.errors.proper import reduce_terms, resolve_estimate, solve_notion
 from skcalib.errors.simplex import BINS, DISTANCES
 from skcalib.inference import MeanInterval, mean_interval, monte_carlo_pvalue
 from skcalib.scores import Brier, Lp, TotalVariation
@@ -41,12 +43,16 @@ if TYPE_CHECKING:
     from skcalib._arguments import LossLike, Method, NotionLike, SmootherLike
     from skcalib.error_intervals.interval import ErrorInterval, Question
     from skcalib.errors.proper import ProperTerms, SmoothedProblem
+    from skcalib.notions import Notion
     from skcalib.problem import Problem
+    from skcalib.scores import ProperScore
+    from skcalib.squared_norm import SquaredNorm
 
 INVERSION, BOTH_SIDES = "test inversion", "limits for all bias and none"
 BINNED = "the {} of E[Y|bin] from E[S|bin], with the bins of this sample"
 #: Estimates of at least so many standard errors are far from zero.
 FAR = 4.0
+SMOOTHED = "E D(C, S), as far as the smoother can represent C = E[Y|S]"
 #: A margin in the standard error that has a visible effect on coverage.
 PADDED = 1.15
 MARGIN = (
@@ -152,23 +158,23 @@ def embedding(question: Question) -> ErrorInterval:
 
 
 def proper(question: Question) -> ErrorInterval:
-    """Interval of `proper_calibration_error`: a mean of paired differences."""
+    """Interval of `proper_calibration_error`, by the projected miscalibration or paired losses."""
     options, problem = question.options, question.problem()
-    target = "E D(C, S), as far as the smoother can represent C = E[Y|S]"
     given = {name: options[name] for name in ("loss", "notion", "smoother", "method")}
-    confidence_level, n_jobs = question.confidence_level, question.n_jobs
-    terms, found = proper_interval(
-        problem, **given, confidence_level=confidence_level, n_jobs=n_jobs
-    )
-    if not terms.loss.any():  # every label had probability 1
-        return question.nothing_varies(target=target, ceiling=np.inf)
-    if found is None:
-        return jackknife(question, at_zero=True, target=target)
-    flags: dict[str, Any] = {"method": "delta method", "target": target}
-    low, high, error = found.low, found.high, found.standard_error
-    if not np.isfinite(found.estimate):
+    level, n_jobs = question.confidence_level, question.n_jobs
+    found = estimate_proper_error(problem, **given, confidence_level=level, n_jobs=n_jobs)
+    if not found.terms.loss.any():  # every label had probability 1
+        return question.nothing_varies(target=found.target, ceiling=np.inf)
+    if found.norm is not None:
+        return _inverted(question, found.norm, found.target, np.inf)
+    if found.interval is None:
+        return jackknife(question, at_zero=True, target=found.target)
+    flags: dict[str, Any] = {"method": "delta method", "target": found.target}
+    interval = found.interval
+    low, high, error = interval.low, interval.high, interval.standard_error
+    if not np.isfinite(interval.estimate):
         flags |= {"valid": False, "reason": "the estimate is infinite"}
-    elif 0 < error < np.inf and found.estimate < FAR * error:
+    elif 0 < error < np.inf and interval.estimate < FAR * error:
         reason = "close to zero the estimate varies less than the paired differences suggest"
         flags |= {"conservative": True, "reason": reason}
     return question.answer(low, high, error, **flags)
@@ -221,6 +227,8 @@ def _inverted(question, norm, target, ceiling, *, rooted=False):
         return question.nothing_varies(target=target, ceiling=ceiling)
     low, high = norm.interval(question.confidence_level)
     error = norm.standard_error
+    if not rooted:
+        low, high = min(low, max(question.estimate, 0.0)), max(high, question.estimate)
     if rooted:
         low, high = np.sqrt(low), np.sqrt(high)
         error = (high - low) / (2 * float(normal.isf((1 - question.confidence_level) / 2)))
@@ -261,7 +269,23 @@ def _bent(bias, error):
 # --- The proper calibration error of a problem with its interval ----------------------------------
 
 
-def proper_interval(
+@dataclass(frozen=True)
+class ProperEstimate:
+    """A proper calibration error with its interval; see `estimate_of_solved`.
+
+    ``target`` names what the interval covers. ``interval`` is None for the method "direct", whose
+    interval needs repetitions. ``norm`` and ``evidence`` are those of averaged maps, and None for
+    smoothers; ``norm`` is None too if the error is infinite.
+    """
+
+    terms: ProperTerms
+    interval: MeanInterval | None
+    target: str
+    norm: SquaredNorm | None = None
+    evidence: dict[str, float] | None = None
+
+
+def estimate_proper_error(
     problem: Problem,
     *,
     loss: LossLike,
@@ -270,28 +294,60 @@ def proper_interval(
     method: Method = "auto",
     confidence_level: float = 0.95,
     n_jobs: int | None = None,
-) -> tuple[ProperTerms, MeanInterval | None]:
-    """`Problem` -> (`ProperTerms`, `MeanInterval`), see `interval_of_smoothed`."""
+) -> ProperEstimate:
+    """`Problem` -> `ProperEstimate` of one loss."""
     score, notion = resolve_loss(loss), resolve_notion(notion)
-    smoother = resolve_smoother(smoother).for_loss(score)
-    smoothed = smooth_notion(problem, notion=notion, smoother=smoother, n_jobs=n_jobs)
+    smoother, method = resolve_estimate(smoother, method, score)
+    solved = solve_notion(problem, notion=notion, smoother=smoother, n_jobs=n_jobs)
     how: dict[str, Any] = {"loss": score, "notion": notion, "method": method}
-    return interval_of_smoothed(smoothed, confidence_level=confidence_level, **how)
+    return estimate_of_solved(solved, confidence_level=confidence_level, **how)
 
 
-def interval_of_smoothed(
-    smoothed: list[SmoothedProblem],
+def estimate_of_solved(
+    solved: list[SmoothedProblem] | list[AveragedProblem],
     *,
     loss: LossLike,
     notion: NotionLike,
     method: Method = "auto",
     confidence_level: float = 0.95,
-) -> tuple[ProperTerms, MeanInterval | None]:
-    r"""Terms of smoothed problems, and the interval of their calibration error.
+) -> ProperEstimate:
+    """Problems from `solve_notion`, which several losses may share -> `ProperEstimate`.
 
-    The interval is Student's, with the spread of the paired differences
-    :math:`L(y, S) - L(y, \hat C)` around the estimate, as in `CalibrationErrorEstimator`. The
-    differences concern zero, the lowest possible error:
+    For averaged maps the interval is that of `squared_norm`, for smoothers that of
+    `interval_of_terms`.
+    """
+    score, notion = resolve_loss(loss), resolve_notion(notion)
+    if not isinstance(solved[0], AveragedProblem):
+        method = resolve_method(method, score)
+        terms = reduce_terms(solved, score=score, notion=notion, method=method)
+        interval = interval_of_terms(solved, terms, score, notion, method, confidence_level)
+        return ProperEstimate(terms, interval, SMOOTHED)
+    terms = reduce_terms(solved, score=score, notion=notion, method=method)
+    estimate, target = terms.mean("calibration"), solved[0].target_text
+    shares = [one.average.evidence for one in solved]
+    evidence = {name: float(np.mean([share[name] for share in shares])) for name in shares[0]}
+    if not np.isfinite(estimate):
+        interval = MeanInterval(estimate, estimate, estimate, 0.0)
+        return ProperEstimate(terms, interval, target, None, evidence)
+    norm = squared_norm(solved, score, notion.reduce)
+    low, high = norm.interval(confidence_level) if norm.noise2 > 0 else (0.0, np.inf)
+    limits = min(low, max(estimate, 0.0)), max(high, estimate)
+    interval = MeanInterval(estimate, *limits, norm.standard_error)
+    return ProperEstimate(terms, interval, target, norm, evidence)
+
+
+def interval_of_terms(
+    smoothed: list[SmoothedProblem],
+    terms: ProperTerms,
+    score: ProperScore,
+    notion: Notion,
+    method: str,
+    confidence_level: float,
+) -> MeanInterval | None:
+    r"""Interval of the calibration error of smoothed problems; None for "direct".
+
+    It is Student's, with the spread of the paired differences :math:`L(y, S) - L(y, \hat C)` around
+    the estimate. The differences concern zero, the lowest possible error:
 
     - Limits are cut at 0.
     - The upper limit t uses the spread at t instead of that at the estimate, as Wilson's interval
@@ -302,37 +358,17 @@ def interval_of_smoothed(
       form.
 
     It is never below Student's limit, and tends to it as the error grows.
-
-    Parameters
-    ----------
-    smoothed : list of SmoothedProblem
-        From `smooth_notion`; several losses may share it.
-    loss, notion, method : as in `proper_calibration_error`
-        Names or objects.
-    confidence_level : float
-        Level of the two-sided interval.
-
-    Returns
-    -------
-    terms : ProperTerms
-        ``terms.mean("calibration")`` is the estimate; ``terms.influence`` gives the standard error.
-    interval : MeanInterval or None
-        None for "direct", which has no standard error.
     """
-    score, notion = resolve_loss(loss), resolve_notion(notion)
-    method = resolve_method(method, score)
-    given: dict[str, Any] = {"score": score, "notion": notion}
-    terms = reduce_terms(smoothed, method=method, **given)
     if terms.influence is None:
-        return terms, None
+        return None
     estimate = terms.mean("calibration")
     found = mean_interval(terms.influence, terms.weight, confidence_level, estimate=estimate)
     if not np.isfinite(estimate):
-        return terms, found
-    direct = reduce_terms(smoothed, method="direct", **given).mean("calibration")
+        return found
+    direct = reduce_terms(smoothed, score=score, notion=notion, method="direct").mean("calibration")
     centre = (estimate + direct) / 2 if method == "risk" else estimate
     high = max(found.high, _upper(max(centre, 0.0), direct, found.high - estimate))
-    return terms, MeanInterval(estimate, max(found.low, 0.0), high, found.standard_error)
+    return MeanInterval(estimate, max(found.low, 0.0), high, found.standard_error)
 
 
 def _upper(centre, direct, reach):

@@ -28,6 +28,7 @@ import numpy as np
 
 from skcalib.links.averaging import ModelAverage
 from skcalib.scores import Brier, LogLoss
+from skcalib.smoothers._base import check_at_least_two
 from skcalib.squared_norm import SquaredNorm
 
 if TYPE_CHECKING:
@@ -35,7 +36,11 @@ if TYPE_CHECKING:
 
     from skcalib.scores import ProperScore
 
-_NEGLIGIBLE = 1e-9  # weights of models that are left out
+#: The targets of intervals.
+CURVE = "E D(C, S), as far as {} polynomials of the log odds represent C = E[Y|S]"
+MAPS = "E D(C, S), as far as {} and curves of the top class and of all classes represent C = E[Y|S]"
+BY_CLASS = "one temperature, a bias and a slope of each class"
+COMMON = "one temperature (too few samples for maps by class)"
 _FLAT = 1e-6  # relative eigenvalues of directions that are left out
 _NO_CHANGE = 1e-12  # mean squared change below which a map is the identity
 _WIDE, _PROBES = 2_000, 256  # directions of all problems from which traces are estimated; draws
@@ -54,6 +59,7 @@ class AveragedProblem:
     @classmethod
     def of(cls, forecast: np.ndarray, target: np.ndarray, weight: np.ndarray) -> AveragedProblem:
         """Fit the models to forecasts (n, K), one-hot targets and weights (n,)."""
+        check_at_least_two(len(forecast))
         return cls(forecast, target, weight, ModelAverage().fit(forecast, target, weight))
 
     @property
@@ -70,6 +76,34 @@ class AveragedProblem:
         """Terms whose mean is the error, and paired differences of losses; both (n,)."""
         return self._brier if isinstance(score, Brier) else self._log
 
+    def refinement(self, score: ProperScore) -> np.ndarray:
+        """Loss minus calibration; where the loss is infinite, that of the averaged forecast."""
+        loss = score.loss(self.target, self.forecast)
+        possible = np.isfinite(loss)
+        found = score.loss(self.target, np.maximum(self.conditional, _TINY))
+        found[possible] = loss[possible] - self.calibration(score)[0][possible]
+        return found
+
+    def gain(self, group: str) -> np.ndarray:
+        """Gain of the log loss by the model of one group alone, without its optimism, (n,).
+
+        Zero if the model was not fitted.
+        """
+        found = np.zeros(len(self.weight))
+        for model in self.average.models:
+            if model.groups == (group,):
+                for rows, block in self.average.directions.of(model.groups):
+                    gain, optimism, _ = self._log_terms(model, rows, block)
+                    found[rows] = gain - optimism
+        return found
+
+    @property
+    def target_text(self) -> str:
+        """The quantity that the interval covers."""
+        if self.forecast.shape[1] == 2:
+            return CURVE.format(self.average.basis.degree)
+        return MAPS.format(BY_CLASS if self.average.basis.by_class else COMMON)
+
     @cached_property
     def _brier(self):
         return self._averaged_terms(self._brier_terms)
@@ -80,12 +114,11 @@ class AveragedProblem:
 
     def _averaged_terms(self, terms_of):
         calibration, influence = np.zeros((2, len(self.weight)))
-        for share, model in zip(self.average.shares[1:], self.average.models, strict=True):
-            if share > _NEGLIGIBLE:
-                for rows, block in self.average.directions.of(model.groups):
-                    gain, optimism, difference = terms_of(model, rows, block)
-                    calibration[rows] += share * (gain - optimism)
-                    influence[rows] += share * difference
+        for share, model in self.average.weighted_models:
+            for rows, block in self.average.directions.of(model.groups):
+                gain, optimism, difference = terms_of(model, rows, block)
+                calibration[rows] += share * (gain - optimism)
+                influence[rows] += share * difference
         return calibration, influence
 
     def _brier_terms(self, model, rows, block):

@@ -13,7 +13,7 @@ from scipy.stats import t as student
 from skcalib._arguments import resolve_notion, resolve_smoother
 from skcalib._formatting import frame_of
 from skcalib._validation import check_confidence_level
-from skcalib.errors.proper import smooth_notion
+from skcalib.errors.proper import solve_notion
 from skcalib.inference import MeanInterval, effective_size
 from skcalib.links._base import logistic_regression
 from skcalib.problem import check_problem
@@ -297,9 +297,10 @@ def integrated_calibration_index(
     problem = check_problem(
         y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
     )
-    notion, smoother = resolve_notion(notion), resolve_smoother(smoother)
+    notion = resolve_notion(notion)
+    smoother = None if smoother is None else resolve_smoother(smoother)
     indices = []
-    for one in smooth_notion(problem, notion=notion, smoother=smoother, n_jobs=n_jobs):
+    for one in solve_notion(problem, notion=notion, smoother=smoother, n_jobs=n_jobs):
         distance = TotalVariation().divergence(one.conditional, one.forecast)
         if quantile is None:
             indices.append(weighted_mean(distance, one.weight))

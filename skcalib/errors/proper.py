@@ -37,8 +37,10 @@ from skcalib._validation import (
     one_hot,
     unique_labels,
 )
+from skcalib.errors.averaged import AveragedProblem
 from skcalib.notions import Canonical
 from skcalib.problem import check_problem
+from skcalib.scores import Brier, LogLoss
 from skcalib.smoothers import DirichletKernel
 from skcalib.tower import weighted_mean
 
@@ -599,15 +601,25 @@ def smooth_held_out(
     return SmoothedProblem(forecast, target, conditional, weight, fitted.refinement == "entropy")
 
 
-def smooth_notion(
-    problem: Problem, *, notion: Notion, smoother: Smoother, n_jobs: int | None = None
-) -> list[SmoothedProblem]:
-    """Smooth every problem of a notion -> list of `SmoothedProblem`."""
-    tasks = (
-        (forecast, target, problem.weight, smoother)
-        for forecast, target in notion.problems(problem.forecast, problem.target)
-    )
+def solve_notion(
+    problem: Problem, *, notion: Notion, smoother: Smoother | None, n_jobs: int | None = None
+) -> list[SmoothedProblem] | list[AveragedProblem]:
+    """Estimate C for every problem of a notion; without a smoother by averaged maps."""
+    pairs = notion.problems(problem.forecast, problem.target)
+    if smoother is None:
+        tasks = ((forecast, target, problem.weight) for forecast, target in pairs)
+        return run_each(AveragedProblem.of, tasks, n_jobs=n_jobs)
+    tasks = ((forecast, target, problem.weight, smoother) for forecast, target in pairs)
     return run_each(smooth_held_out, tasks, n_jobs=n_jobs)
+
+
+def resolve_estimate(
+    smoother: SmootherLike, method: Method, score: ProperScore
+) -> tuple[Smoother | None, str]:
+    """The smoother and the method of a score; (None, "auto") stands for averaged maps."""
+    if smoother is None and method == "auto" and type(score) in (Brier, LogLoss):
+        return None, "auto"
+    return resolve_smoother(smoother).for_loss(score), resolve_method(method, score)
 
 
 def proper_terms(
@@ -620,19 +632,21 @@ def proper_terms(
     n_jobs: int | None = None,
 ) -> ProperTerms:
     """Arguments of a public function -> `ProperTerms`."""
-    score = resolve_loss(loss)
-    notion = resolve_notion(notion)
-    method = resolve_method(method, score)
-    smoother = resolve_smoother(smoother).for_loss(score)
-    smoothed = smooth_notion(problem, notion=notion, smoother=smoother, n_jobs=n_jobs)
-    return reduce_terms(smoothed, score=score, notion=notion, method=method)
+    score, notion = resolve_loss(loss), resolve_notion(notion)
+    smoother, method = resolve_estimate(smoother, method, score)
+    solved = solve_notion(problem, notion=notion, smoother=smoother, n_jobs=n_jobs)
+    return reduce_terms(solved, score=score, notion=notion, method=method)
 
 
 def reduce_terms(
-    smoothed: list[SmoothedProblem], *, score: ProperScore, notion: Notion, method: str
+    solved: list[SmoothedProblem] | list[AveragedProblem],
+    *,
+    score: ProperScore,
+    notion: Notion,
+    method: str,
 ) -> ProperTerms:
     """Terms of the problems of a notion, reduced to one record."""
-    terms = [_terms_of_one(one, score, method) for one in smoothed]
+    terms = [_terms_of_one(one, score, method) for one in solved]
     share = 1 / len(terms) if notion.reduce == "mean" else 1.0
 
     def total(name):
@@ -641,23 +655,25 @@ def reduce_terms(
 
     names = ("loss", "calibration", "refinement", "influence", "uncertainty")
     reduced = {name: total(name) for name in names}
-    return ProperTerms(**reduced, weight=smoothed[0].weight)
+    return ProperTerms(**reduced, weight=solved[0].weight)
 
 
-def _terms_of_one(smoothed, score, method):
-    target, forecast, conditional = smoothed.target, smoothed.forecast, smoothed.conditional
-    loss, refinement = score.loss(target, forecast), smoothed.refinement(score)
-    if method == "direct":
-        calibration, influence = score.divergence(conditional, forecast), None
+def _terms_of_one(solved, score, method):
+    target, forecast = solved.target, solved.forecast
+    loss, refinement = score.loss(target, forecast), solved.refinement(score)
+    if isinstance(solved, AveragedProblem):
+        calibration, influence = solved.calibration(score)
+    elif method == "direct":
+        calibration, influence = score.divergence(solved.conditional, forecast), None
     elif method == "risk":
         refuse_infinite(refinement)
         calibration = influence = loss - refinement
     else:
-        influence = loss - score.loss(target, conditional)
-        calibration = 0.5 * (score.divergence(conditional, forecast) + influence)
+        influence = loss - score.loss(target, solved.conditional)
+        calibration = 0.5 * (score.divergence(solved.conditional, forecast) + influence)
         refinement = loss - calibration
-    uncertainty = float(score.entropy(weighted_mean(target, smoothed.weight)))
-    return ProperTerms(loss, calibration, refinement, influence, uncertainty, smoothed.weight)
+    uncertainty = float(score.entropy(weighted_mean(target, solved.weight)))
+    return ProperTerms(loss, calibration, refinement, influence, uncertainty, solved.weight)
 
 
 def refuse_infinite(refinement: np.ndarray) -> None:

@@ -8,10 +8,10 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import validate_data
 
-from skcalib._arguments import resolve_smoother
+from skcalib._arguments import resolve_loss
 from skcalib._validation import check_confidence_level, check_proba
-from skcalib.error_intervals.methods import proper_interval
-from skcalib.errors.proper import decompose
+from skcalib.error_intervals.methods import estimate_proper_error
+from skcalib.errors.proper import decompose, resolve_estimate
 from skcalib.estimators._base import ClassifierInspector
 from skcalib.problem import Problem, check_problem
 
@@ -177,7 +177,7 @@ class CalibrationErrorEstimator(ClassifierInspector):
         """
         check_confidence_level(self.confidence_level)
         problem, _ = self._forecasts(X, y, sample_weight, fit_params)
-        terms, interval = proper_interval(
+        found = estimate_proper_error(
             problem,
             loss=self.loss,
             notion=self.notion,
@@ -186,7 +186,7 @@ class CalibrationErrorEstimator(ClassifierInspector):
             confidence_level=self.confidence_level,
             n_jobs=self.n_jobs,
         )
-        parts = decompose(terms)
+        parts, interval = decompose(found.terms), found.interval
         self.calibration_error_ = parts.calibration
         self.refinement_ = parts.refinement
         self.sharpness_ = parts.sharpness
@@ -196,6 +196,7 @@ class CalibrationErrorEstimator(ClassifierInspector):
         if interval is not None:
             self.confidence_interval_ = (interval.low, interval.high)
             self.standard_error_ = interval.standard_error
+        self.evidence_ = found.evidence
         return self
 
     def _given_forecasts(self, X, y, sample_weight):
@@ -219,8 +220,10 @@ class CalibrationErrorEstimator(ClassifierInspector):
         return tags
 
     def _seeded_smoother(self):
+        """The smoother with the seed of the estimator; None if no smoother is needed."""
+        smoother, _ = resolve_estimate(self.smoother, self.method, resolve_loss(self.loss))
         named = self.smoother is None or isinstance(self.smoother, str)
-        smoother = resolve_smoother(self.smoother)
-        if named and self.random_state is not None and "random_state" in smoother.get_params():
+        seeded = smoother is not None and "random_state" in smoother.get_params()
+        if named and seeded and self.random_state is not None:
             return clone(smoother).set_params(random_state=self.random_state)
-        return smoother
+        return smoother if self.smoother is None else self.smoother

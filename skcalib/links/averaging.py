@@ -5,8 +5,8 @@ some groups of a `LogitBasis`, by penalised maximum likelihood on all samples:
 
 - two classes: slope; bias; slope and bias; these and unlike slopes of the classes; a bend; a bend
   and a wave; and the last two with slope and bias;
-- more classes: slope (one temperature); slope and biases; these and slopes by class; a curve of the
-  top class; a curve shared by all classes; a bend of all logits; and combinations of them.
+- more classes: slope (one temperature); biases; slope and biases; these and slopes by class; a
+  curve of the top class; a curve shared by all classes; a bend of all logits; and combinations.
 
 The log evidence of a model is that of its parent plus the gain of log likelihood minus a cost.
 With the effective number of samples n, one parameter costs
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from scipy.linalg import solve
-from scipy.special import log_softmax, softmax
+from scipy.special import softmax
 
 from skcalib.links._base import minimise_convex
 from skcalib.links.basis import Directions, LogitBasis
@@ -38,7 +38,9 @@ _RIDGE = 1.0  # precision of every parameter; a parameter of scale one has unit 
 _TOLERANCE = 1e-6  # of the fits, in units of the log likelihood
 _FREE = 15.0  # samples up to which a parameter costs least
 _LEAST, _GROUP = 0.25, 1.5  # least cost of a parameter; cost of the variance of a group
-_OUT_OF_REACH = 8.0  # below the best model by this much log evidence, and a fifth of the best
+_OUT_OF_REACH = 7.0  # log evidence below the best model from which a model is not fitted
+_INACCURACY = 0.25  # of the gain that a score test predicts
+_NEGLIGIBLE = 1e-4  # weights of models that are set to zero
 #: Samples per class below which there are no directions of single classes.
 PER_CLASS = 20
 
@@ -55,6 +57,7 @@ _TWO = (
 _TOP, _SHARED = ("top", "top_wave"), ("shared", "shared_wave")
 _MORE = (
     (("slope",), ()),
+    (("bias",), ()),
     (("slope", "bias"), ("slope",)),
     (("slope", "bias", "class_slopes"), ("slope", "bias")),
     (("bend",), ()),
@@ -120,14 +123,20 @@ class ModelAverage:
         tree = _TWO if n_classes == 2 else _MORE
         if n_classes > 2 and not by_class:
             tree = tuple(m for m in tree if not _BY_CLASS & set(m[0]))
-        self._fit_tree(tree, needed=2 if n_classes > 2 and not by_class else 4)
+        self._fit_tree(tree, needed=1 if n_classes > 2 and not by_class else 4)
         return self
+
+    @property
+    def weighted_models(self) -> list[tuple[float, Model]]:
+        """The models with a weight above zero, the identity left out."""
+        pairs = zip(self.shares[1:], self.models, strict=True)
+        return [(float(share), model) for share, model in pairs if share > 0]
 
     @property
     def averaged(self) -> np.ndarray:
         """The averaged forecasts (n, K)."""
         found = self.shares[0] * self.forecast
-        for share, model in zip(self.shares[1:], self.models, strict=True):
+        for share, model in self.weighted_models:
             found += share * model.proba
         return found
 
@@ -136,7 +145,7 @@ class ModelAverage:
         """Weight of the models with a shift, a slope, unlike slopes of the classes, and a curve."""
         found = dict.fromkeys(("shift", "slope", "class_slopes", "curve"), 0.0)
         names = {"bias": "shift", "slope": "slope", "class_slopes": "class_slopes"}
-        for share, model in zip(self.shares[1:], self.models, strict=True):
+        for share, model in self.weighted_models:
             for name in {names.get(group, "curve") for group in model.groups}:
                 found[name] += float(share)
         return found
@@ -156,43 +165,45 @@ class ModelAverage:
     def predict(self, forecast: np.ndarray) -> np.ndarray:
         """The averaged map at new forecasts (m, K)."""
         found = self.shares[0] * forecast
-        for share, model in zip(self.shares[1:], self.models, strict=True):
+        for share, model in self.weighted_models:
             for rows in self.basis.blocks(len(forecast)):
                 block = self.basis(forecast[rows], model.groups)
                 found[rows] += share * softmax(block.logits(model.theta), axis=1)
         return found
 
     def _fit_tree(self, tree, needed):
-        identity = Model((), np.empty(0), 0.0, 0.0, self._start(), np.empty((0, 0)))
-        self._base = self._log_likelihood(np.log(identity.proba))
+        proba = np.exp(self.basis.log_proba(self.forecast))
+        identity = Model((), np.empty(0), 0.0, 0.0, proba, np.empty((0, 0)))
+        self._base = self._log_likelihood(proba)
         fitted, slopes = {frozenset(): identity}, {}
         for groups, parent in tree:
             parent = fitted.get(frozenset(parent))
             if parent is None:
                 continue
-            if len(fitted) > needed - 1:
+            if len(fitted) > needed:
                 if parent.groups not in slopes:
                     slopes[parent.groups] = self._score(parent.proba)
                 best = max(model.evidence for model in fitted.values())
-                likely = parent.evidence + self._likely(parent, groups, *slopes[parent.groups])
-                if likely < best - _OUT_OF_REACH - 0.2 * best:
+                if self._likely(parent, groups, *slopes[parent.groups]) < best - _OUT_OF_REACH:
                     continue
             fitted[frozenset(groups)] = self._fit_one(groups, parent)
         self.models = [model for key, model in fitted.items() if key]
-        self.shares = softmax([0.0, *(model.evidence for model in self.models)])
+        # Forecasts of 0 have no logarithm: the models start close to them, the identity is exact.
+        own = self._log_likelihood(self.forecast) - self._base
+        shares = softmax([own, *(model.evidence for model in self.models)])
+        shares[shares < _NEGLIGIBLE] = 0.0
+        self.shares = shares / shares.sum()
 
-    def _start(self):
-        return np.exp(self.basis.log_proba(self.forecast))
-
-    def _log_likelihood(self, log_proba):
-        return float(self.weight @ log_proba[np.arange(len(self.label)), self.label])
+    def _log_likelihood(self, proba):
+        with np.errstate(divide="ignore"):
+            return float(self.weight @ np.log(proba[np.arange(len(self.label)), self.label]))
 
     def _score(self, proba):
         """Gradient and information of all directions at some forecasts."""
         gradient, information = 0.0, 0.0
         for rows, block in self.directions:
             p, w = proba[rows], self.weight[rows]
-            gradient = gradient + w @ block.project(self._residual(rows, p))
+            gradient = gradient + block.total(w[:, None] * self._residual(rows, p))
             information = information + block.information(p, w)
         return gradient, information
 
@@ -202,7 +213,7 @@ class ModelAverage:
         return residual
 
     def _likely(self, parent, groups, gradient, information):
-        """Evidence that a model will add to its parent's, from the efficient score."""
+        """Evidence of a model, from the efficient score at its parent; rather too large."""
         added = self.basis.select(set(groups) - set(parent.groups))
         old = self.basis.select(parent.groups)
         u, i = gradient[added], information[np.ix_(added, added)] + _RIDGE * np.eye(len(added))
@@ -211,7 +222,7 @@ class ModelAverage:
             inner = information[np.ix_(old, old)] + _RIDGE * np.eye(len(old))
             i = i - cross @ solve(inner, cross.T, assume_a="pos")
         gain = 0.5 * float(u @ solve(i, u, assume_a="sym"))
-        return gain - cost(gain, len(added), self.size)
+        return parent.evidence + (1 + _INACCURACY) * gain - cost(gain, len(added), self.size)
 
     def _fit_one(self, groups, parent):
         blocks = self.directions.of(groups)
@@ -219,26 +230,33 @@ class ModelAverage:
         start = np.zeros(len(chosen))
         start[np.searchsorted(chosen, self.basis.select(parent.groups))] = parent.theta
 
+        last = {}
+
         def value(theta):
             fit, kept = 0.5 * _RIDGE * theta @ theta, []
             for rows, block in blocks:
-                log_proba = log_softmax(block.logits(theta), axis=1)
-                hit = log_proba[np.arange(len(log_proba)), self.label[rows]]
-                fit -= self.weight[rows] @ hit
-                kept.append(np.exp(log_proba, out=log_proba))
-            return fit, kept
+                p = block.logits(theta)
+                p -= p.max(axis=1, keepdims=True)
+                hit = p[np.arange(len(p)), self.label[rows]]
+                np.exp(p, out=p)
+                total = p.sum(axis=1)
+                p /= total[:, None]
+                fit -= self.weight[rows] @ (hit - np.log(total))
+                kept.append(p)
+            return fit, (fit, kept)
 
-        def slopes(theta, kept):
+        def slopes(theta, state):
             gradient, hessian = _RIDGE * theta, _RIDGE * np.eye(len(theta))
-            for (rows, block), p in zip(blocks, kept, strict=True):
+            for (rows, block), p in zip(blocks, state[1], strict=True):
                 w = self.weight[rows]
-                gradient = gradient - w @ block.project(self._residual(rows, p))
+                gradient = gradient - block.total(w[:, None] * self._residual(rows, p))
                 hessian += block.information(p, w)
+            last["state"], last["hessian"] = state, hessian  # those of the optimum, in the end
             return gradient, hessian
 
         theta, _, _ = minimise_convex(value, slopes, start, tolerance=_TOLERANCE)
-        fit, kept = value(theta)
-        _, hessian = slopes(theta, kept)
+        fit, kept = last["state"]
+        hessian = last["hessian"]
         gain = 0.5 * _RIDGE * theta @ theta - fit - self._base
         added = len(theta) - len(parent.theta)
         evidence = parent.evidence + gain - parent.gain - cost(gain - parent.gain, added, self.size)

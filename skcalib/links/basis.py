@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from scipy.linalg import block_diag
+from scipy.sparse import csr_matrix
 from scipy.special import logsumexp
 
 from skcalib.links._base import detection_limit, log_forecast
@@ -96,21 +97,27 @@ class BasisBlock:
 
     def project(self, q: np.ndarray) -> np.ndarray:
         r""":math:`\sum_k q_{ik} g_{ik}`, (n, J)."""
+        found = self._project(q)
+        return found if self.mix is None else found @ self.mix
+
+    def total(self, q: np.ndarray) -> np.ndarray:
+        r""":math:`\sum_{ik} q_{ik} g_{ik}`, (J,)."""
         parts = []
         if self.dense is not None:
-            parts.append(np.einsum("ik,ikd->id", q, self.dense))
-        parts += [q if f is None else q * f for f in self.factors]
+            parts.append(q.ravel() @ self.dense.reshape(q.size, -1))
+        parts += [(q if f is None else q * f).sum(axis=0) for f in self.factors]
         if self.top is not None:
-            parts.append(self._at_column(q)[:, None] * self.top)
-        found = parts[0] if len(parts) == 1 else np.hstack(parts)
+            parts.append(self._at_column(q) @ self.top)
+        found = np.concatenate(parts)
         return found if self.mix is None else found @ self.mix
 
     def information(self, p: np.ndarray, weight: np.ndarray) -> np.ndarray:
         r""":math:`\sum_i w_i (\sum_k p_{ik} g_{ik} g_{ik}^\top - m_i m_i^\top)`, (J, J)."""
         if self._binary:
             return self._weighted_squares(weight * p[:, 0] * p[:, 1])
-        mean = self.project(p)
-        return self._gram(weight[:, None] * p) - (mean * weight[:, None]).T @ mean
+        mean = self._project(p)
+        found = self._gram(weight[:, None] * p) - (mean * weight[:, None]).T @ mean
+        return found if self.mix is None else self.mix.T @ found @ self.mix
 
     def leverage(self, p: np.ndarray, matrix: np.ndarray) -> np.ndarray:
         """Trace of `matrix` times the information of each sample, (n,)."""
@@ -126,10 +133,11 @@ class BasisBlock:
         r""":math:`\sum_{ik} w_i h_{ik} h_{ik}^\top`, (J, J)."""
         if self._binary:
             return self._weighted_squares(2 * weight * (p[:, 0] * p[:, 1]) ** 2)
-        square, mean = p**2, self.project(p)
-        cross = (self.project(square) * weight[:, None]).T @ mean
+        square, mean = p**2, self._project(p)
+        cross = (self._project(square) * weight[:, None]).T @ mean
         total = (mean * (weight * square.sum(axis=1))[:, None]).T @ mean
-        return self._gram(weight[:, None] * square) - cross - cross.T + total
+        found = self._gram(weight[:, None] * square) - cross - cross.T + total
+        return found if self.mix is None else self.mix.T @ found @ self.mix
 
     def tangent_squares(self, p: np.ndarray, matrix: np.ndarray) -> np.ndarray:
         r""":math:`\sum_k h_{ik}^\top P h_{ik}` with P = `matrix`, (n,)."""
@@ -145,11 +153,21 @@ class BasisBlock:
     def _binary(self):
         return self.dense is None and not self.factors and self.log.shape[1] == 2
 
+    def _project(self, q):
+        """Projections on the directions before they are combined, (n, J0)."""
+        parts = []
+        if self.dense is not None:
+            parts.append(np.einsum("ik,ikd->id", q, self.dense))
+        parts += [q if f is None else q * f for f in self.factors]
+        if self.top is not None:
+            parts.append(self._at_column(q)[:, None] * self.top)
+        return parts[0] if len(parts) == 1 else np.hstack(parts)
+
     def _weighted_squares(self, weight):
         return (self.top * weight[:, None]).T @ self.top
 
     def _gram(self, q):
-        """Sum of q g g' over samples and classes, (J, J)."""
+        """Sum of q g g' over samples and classes, before directions are combined, (J0, J0)."""
         n_classes = q.shape[1]
         d, t = (0 if a is None else a.shape[-1] for a in (self.dense, self.top))
         start = d + n_classes * len(self.factors)
@@ -160,8 +178,10 @@ class BasisBlock:
             total[:d, :d] = self.dense.reshape(-1, d).T @ weighted.reshape(-1, d)
             for j, factor in enumerate(self.factors):
                 rows = slice(d + j * n_classes, d + (j + 1) * n_classes)
-                part = weighted if factor is None else weighted * factor[:, :, None]
-                total[:d, rows] = part.sum(axis=0).T
+                if factor is None:
+                    total[:d, rows] = weighted.sum(axis=0).T
+                else:
+                    total[:d, rows] = np.einsum("ikd,ik->dk", weighted, factor)
             if self.top is not None:
                 total[:d, start:] = (self._at_column(self.dense) * at_column[:, None]).T @ self.top
         for j, one in enumerate(self.factors):
@@ -172,13 +192,11 @@ class BasisBlock:
                 total[rows, columns] = (first if other is None else first * other).sum(axis=0)
             if self.top is not None:
                 weighted = self._at_column(first)[:, None] * self.top
-                for k in range(n_classes):
-                    total[rows[k], start:] = weighted[self.column == k].sum(axis=0)
+                total[rows, start:] = self._sum_by_column(weighted, n_classes)
         if self.top is not None:
             total[start:, start:] = self._weighted_squares(at_column)
         upper = np.triu(total)
-        total = upper + np.triu(upper, 1).T
-        return total if self.mix is None else self.mix.T @ total @ self.mix
+        return upper + np.triu(upper, 1).T
 
     def _quadratic(self, q, matrix):
         """Sum of q g' P g over the classes of each sample, (n,), with a symmetric matrix P."""
@@ -213,6 +231,12 @@ class BasisBlock:
 
     def _at_column(self, values):
         return values[np.arange(len(values)), self.column]
+
+    def _sum_by_column(self, values, n_classes):
+        """Sums (K, t) of the rows of values (n, t) with the same column."""
+        n_samples = len(values)
+        parts = (np.ones(n_samples), self.column, np.arange(n_samples + 1))
+        return csr_matrix(parts, shape=(n_samples, n_classes)).T @ values
 
 
 def _squares(rows, matrix):
@@ -279,10 +303,16 @@ class LogitBasis:
             return self._of_two(log, names)
         return self._of_more(log, names)
 
+    @property
+    def width(self) -> int:
+        """Entries of the arrays of a block for each sample, about."""
+        if self.n_classes == 2:
+            return self.degree + 5
+        return self.n_classes * (self.degree + 8) + self.degree
+
     def blocks(self, n_samples: int) -> list[slice]:
         """Slices of samples whose arrays have a limited size."""
-        each = self.n_classes * (self.degree + 8)
-        step = max(_ENTRIES // each, 1)
+        step = max(_ENTRIES // self.width, 1)
         return [slice(start, start + step) for start in range(0, n_samples, step)]
 
     def _groups(self):
@@ -374,10 +404,8 @@ class Directions:
     def __init__(self, basis: LogitBasis, forecast: np.ndarray) -> None:
         self.basis, self.forecast = basis, forecast
         self._rows = basis.blocks(len(forecast))
-        columns = sum(span.stop - span.start for span in basis.groups.values())
-        width = columns * (1 if basis.n_classes == 2 else basis.n_classes)
         self._kept = None
-        if len(forecast) * width <= _KEPT:
+        if len(forecast) * basis.width <= _KEPT:
             self._kept = [(rows, basis(forecast[rows])) for rows in self._rows]
 
     def __iter__(self) -> Iterator[tuple[slice, BasisBlock]]:

@@ -12,8 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 from skcalib._arguments import resolve_loss, resolve_notion
 from skcalib._parallel import out_of_fold
 from skcalib.error_intervals import calibration_error_interval
-from skcalib.error_intervals.methods import interval_of_smoothed
-from skcalib.errors.proper import decompose, smooth_notion
+from skcalib.error_intervals.methods import ProperEstimate, estimate_of_solved
+from skcalib.errors.proper import decompose, solve_notion
 from skcalib.estimators.selection import (
     RecalibratorSelection,
     candidate_names,
@@ -31,7 +31,7 @@ from skcalib.inference import (
 from skcalib.notions import TopLabel
 from skcalib.recalibration import VectorScaling
 from skcalib.recalibration._base import fit_recalibrator, recalibrated_proba
-from skcalib.report.direction import direction_of, held_out_gains, logistic_recalibration
+from skcalib.report.direction import direction_of, gains_of, logistic_recalibration
 from skcalib.report.findings import (
     FEWEST_LABELS,
     Advice,
@@ -46,7 +46,7 @@ from skcalib.report.subgroups import find_grouping, find_places
 from skcalib.report.suspicions import find_suspicions
 from skcalib.significance import kernel_calibration_test
 from skcalib.significance.kernel import MIN_SAMPLES
-from skcalib.smoothers import IsotonicSmoother, LogitSmoother
+from skcalib.smoothers import IsotonicSmoother
 from skcalib.smoothers._base import check_folds
 from skcalib.summary import ROWS, calibration_summary
 from skcalib.tower import weighted_mean
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
     from skcalib._arguments import LossLike, NotionLike
-    from skcalib.errors.proper import ProperTerms
+    from skcalib.errors.averaged import AveragedProblem
     from skcalib.grouping import GroupingLossEstimator
     from skcalib.inference import CalibrationTest
     from skcalib.problem import Problem
@@ -100,14 +100,12 @@ def find(
     binary = binary_problem(problem)
     with noted() as notes:
         with stage("calibration errors", verbose, name):
-            errors, flexible, conditional = find_errors(
-                problem, part, confidence_level, seed, n_jobs
-            )
+            errors, flexible, solved = find_errors(problem, part, confidence_level, n_jobs)
             logistic = logistic_recalibration(*binary, problem.weight, confidence_level)
         with stage("kernel test", verbose, name):
             test, n_tested = find_test(problem, seed, n_jobs)
         with stage("direction", verbose, name):
-            gains = held_out_gains(part, folds, conditional)
+            gains = gains_of(solved)
         with stage("recalibration maps", verbose, name):
             selection, brier, refused, left_out = compare_maps(
                 part, folds, confidence_level, n_jobs
@@ -181,60 +179,58 @@ def binary_problem(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
     return next(TopLabel().problems(problem.forecast, problem.target))
 
 
-def paired_terms(
+def estimate_errors(
     problem: Problem,
-    loss: Sequence[LossLike],
+    losses: Sequence[LossLike],
     notion: NotionLike,
-    smoother: Smoother,
     confidence_level: float,
+    *,
+    smoother: Smoother | None = None,
     n_jobs: int | None = None,
-) -> tuple[list[tuple[ProperTerms, MeanInterval | None]], list[np.ndarray]]:
-    """[(`ProperTerms`, `MeanInterval`)] of several losses under one notion, and its conditionals.
+) -> tuple[list[ProperEstimate], list]:
+    """`ProperEstimate` of several losses under one notion, and its solved problems.
 
-    The terms and intervals are those of `proper_calibration_error` and `CalibrationErrorEstimator`.
+    Without a smoother they are those of `proper_calibration_error` and `CalibrationErrorEstimator`.
     """
     notion = resolve_notion(notion)
-    smoothed = smooth_notion(problem, notion=notion, smoother=smoother, n_jobs=n_jobs)
+    solved = solve_notion(problem, notion=notion, smoother=smoother, n_jobs=n_jobs)
     found = [
-        interval_of_smoothed(smoothed, loss=name, notion=notion, confidence_level=confidence_level)
-        for name in loss
+        estimate_of_solved(solved, loss=name, notion=notion, confidence_level=confidence_level)
+        for name in losses
     ]
-    return found, [one.conditional for one in smoothed]
+    return found, solved
 
 
 def find_errors(
-    problem: Problem,
-    part: Problem,
-    confidence_level: float,
-    random_state: int,
-    n_jobs: int | None = None,
-) -> tuple[tuple[ErrorFinding, ...], ErrorFinding, np.ndarray]:
-    """The losses under each notion, the isotonic error, and the held-out calibrated forecast.
+    problem: Problem, part: Problem, confidence_level: float, n_jobs: int | None = None
+) -> tuple[tuple[ErrorFinding, ...], ErrorFinding, AveragedProblem]:
+    """The losses under each notion, the isotonic error, and the averaged maps of all classes.
 
     All classes together are estimated on `part` of the problem, which is smaller if there are many
     classes; the confidence on all samples.
     """
     n_classes = problem.forecast.shape[1]
-    smoother = LogitSmoother(random_state=random_state)
     confidence = "canonical" if n_classes == 2 else "top_label"
     kept = {}
 
-    def measure(data, notion, smoother, losses):
+    def measure(data, notion, losses, smoother=None):
         jobs = n_jobs if notion == "classwise" else None  # a single problem needs no workers
-        found, conditionals = paired_terms(data, losses, notion, smoother, confidence_level, jobs)
-        kept.setdefault(notion, conditionals[0])
-        for loss, (terms, interval) in zip(losses, found, strict=True):
+        found, solved = estimate_errors(
+            data, losses, notion, confidence_level, smoother=smoother, n_jobs=jobs
+        )
+        kept.setdefault(notion, solved[0])
+        for loss, one in zip(losses, found, strict=True):
             several = notion == "canonical" and n_classes > 2  # the Brier score is halved for two
             most = np.inf if loss == "log" else 1.0 + several
-            name = type(smoother).__name__
-            yield error_finding(loss, notion, name, terms, interval, confidence_level, most)
+            name = "" if smoother is None else type(smoother).__name__
+            yield error_finding(loss, notion, name, one, confidence_level, most)
 
-    errors = list(measure(part, "canonical", smoother, LOSSES))
+    errors = list(measure(part, "canonical", LOSSES))
     if n_classes > 2:
-        errors += measure(problem, "top_label", smoother, LOSSES)
+        errors += measure(problem, "top_label", LOSSES)
     if n_classes > 2 and problem.forecast.size <= HUGE:
-        errors += measure(problem, "classwise", smoother, LOSSES)
-    (flexible,) = measure(problem, confidence, IsotonicSmoother(), ("brier",))
+        errors += measure(problem, "classwise", LOSSES)
+    (flexible,) = measure(problem, confidence, ("brier",), IsotonicSmoother())
     return tuple(errors), flexible, kept["canonical"]
 
 
@@ -242,17 +238,24 @@ def error_finding(
     loss: str,
     notion: str,
     smoother: str,
-    terms: ProperTerms,
-    calibration: MeanInterval,
+    found: ProperEstimate,
     confidence_level: float,
     most: float,
 ) -> ErrorFinding:
-    """Terms and their calibration error -> `ErrorFinding`; intervals lie in [0, most]."""
-    calibration = _in_range(calibration, most)
+    """`ProperEstimate` -> `ErrorFinding`; intervals lie in [0, most]."""
+    terms, calibration = found.terms, _in_range(found.interval, most)
     mean_loss = _in_range(mean_interval(terms.loss, terms.weight, confidence_level), most)
     refinement = _in_range(mean_interval(terms.refinement, terms.weight, confidence_level), most)
     return ErrorFinding(
-        loss, notion, smoother, decompose(terms), mean_loss, calibration, refinement
+        loss,
+        notion,
+        smoother,
+        decompose(terms),
+        mean_loss,
+        calibration,
+        refinement,
+        found.target,
+        found.evidence,
     )
 
 
@@ -498,13 +501,13 @@ def find_reported(
         "labels": problem.classes,
     }
     run = {"random_state": random_state, "n_jobs": n_jobs}
-    summary = _summary(data, random_state) if len(problem.classes) == 2 else []
+    summary = _summary(data) if len(problem.classes) == 2 else []
     return tuple(summary + [_error(key, data, run) for key in _ERRORS])
 
 
-def _summary(data, random_state):
+def _summary(data):
     """The quantities of `calibration_summary`."""
-    found = calibration_summary(**data, random_state=random_state)
+    found = calibration_summary(**data)
     numbers = []
     for key, (name, perfect, explanation) in ROWS.items():
         value = getattr(found, key)

@@ -15,13 +15,12 @@ from skcalib._validation import check_y
 from skcalib.errors.kernel import resolve_kernel
 from skcalib.inference import MeanInterval, mean_interval
 from skcalib.notions import Canonical, TopLabel
-from skcalib.report.analysis import LOSSES, paired_terms
+from skcalib.report.analysis import LOSSES, estimate_errors
 from skcalib.report.comparison_wording import QUANTITIES, ROUNDING, headline, sentences
 from skcalib.report.findings import check_seed, noted, versions
 from skcalib.report.page import comparison_page
 from skcalib.report.report import CalibrationReport, Shown
 from skcalib.significance.comparison import compare_problems
-from skcalib.smoothers import LogitSmoother
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,13 +41,13 @@ class ComparisonReport(Shown):
 
     All models are evaluated on the same samples, so differences are *paired*: the common part of
     two losses cancels, and a difference may be significant although the two intervals overlap. With
-    the Brier score of sample i under model a, :math:`L_i^a`, and :math:`R_i^a` its loss after the
-    recalibration that was fitted on the other folds (`LogitSmoother`, the same folds for all
-    models), the table has the means, each with a Student interval, of
+    the Brier score of sample i under model a, :math:`L_i^a`, and :math:`E_i^a` the term of the
+    sample in the default estimate of the Brier calibration error, the table has the means, each
+    with a Student interval, of
 
-    - Brier calibration error: :math:`(L_i^a - R_i^a) - (L_i^b - R_i^b)`;
+    - Brier calibration error: :math:`E_i^a - E_i^b`;
     - Brier score: :math:`L_i^a - L_i^b`, and the same for the log loss;
-    - Brier score after recalibration: :math:`R_i^a - R_i^b`;
+    - Brier score after recalibration: :math:`(L_i^a - E_i^a) - (L_i^b - E_i^b)`;
     - share of wrong predictions;
     - squared kernel calibration error, by :func:`~skcalib.compare_calibration` on blocks of samples
       in random order.
@@ -339,7 +338,7 @@ def find_differences(
     """
     pairs = list(combinations(problems, 2))
     confidence_level = 1 - (1 - confidence_level) / len(pairs)
-    values = {name: _per_sample(p, random_state) for name, p in problems.items()}
+    values = {name: _per_sample(p) for name, p in problems.items()}
     weight = next(iter(problems.values())).weight
     found = []
     for quantity in QUANTITIES:
@@ -356,12 +355,11 @@ def find_differences(
     return tuple(found)
 
 
-def _per_sample(problem, random_state):
+def _per_sample(problem):
     """The terms of each quantity, one per sample."""
-    smoother = LogitSmoother(random_state=random_state)
     with noted():  # the warnings are in the report of each model
-        found, _ = paired_terms(problem, LOSSES, "canonical", smoother, 0.95)
-    brier, log = (terms for terms, _ in found)
+        found, _ = estimate_errors(problem, LOSSES, "canonical", 0.95)
+    brier, log = (one.terms for one in found)
     right = next(TopLabel().problems(problem.forecast, problem.target))[1][:, 1]
     return {
         "calibration": (brier.influence, brier.mean("calibration")),

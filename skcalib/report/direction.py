@@ -4,38 +4,31 @@ Two classes: on the logit of the event, centred at the mean logit of the forecas
 
 .. math:: \mathrm{logit}\, C = m + \alpha + \beta (\mathrm{logit}\, S - m) .
 
-The shift :math:`\alpha` alone, the slope :math:`\beta` alone and both are fitted on four of five
-folds. Their gains of the log loss are measured on the fifth, as is the gain of the default
-calibration map, which may add a curve. Several classes: the slope is one inverse temperature of all
-logits, the shift is a bias of each class.
+The shift :math:`\alpha` alone and the slope :math:`\beta` alone are two of the models that the
+default calibration error averages (`ModelAverage`). Their gains of the log loss, without the
+optimism of the fit, are compared with that of the averaged map, which may contain a curve. Several
+classes: the slope is one inverse temperature of all logits, the shift is a bias of each class.
 """
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import expit, log_softmax
+from scipy.special import expit
 from scipy.stats import chi2, norm
 
-from skcalib._parallel import out_of_fold
 from skcalib.inference import MeanInterval, effective_size
-from skcalib.links import Link, TemperatureMap, fit_link
 from skcalib.links._base import detection_limit, log_forecast, logistic_regression
-from skcalib.links.temperature import optimal_inverse_temperature
 from skcalib.report.findings import Gains, LogisticRecalibration
 from skcalib.scores import LogLoss
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
-    from skcalib.problem import Problem
+    from skcalib.errors.averaged import AveragedProblem
 
-#: With more probabilities than this, the maps are fitted to a random part of the rows.
-MOST_PROBABILITIES = 5_000_000
 _LIMIT = 0.01  # replaces a forecast of exactly 0, unless smaller ones occur
 _WEAK = 0.01  # precision of the priors that keep separable fits finite, in samples
-_BIAS_PRECISION = 4.0  # of class biases: a prior standard deviation of one half
 
 
 def logistic_recalibration(
@@ -74,26 +67,12 @@ def logistic_recalibration(
     return LogisticRecalibration(shift, slope, float(chi2.sf(max(statistic, 0.0), 2)))
 
 
-def held_out_gains(problem: Problem, folds: list, conditional: np.ndarray) -> Gains:
-    """Gains of the maps on test folds; `conditional` holds the held-out values of the whole map."""
-    rows = np.arange(len(problem.weight))
-    n_classes = problem.forecast.shape[1]
-    if problem.forecast.size > MOST_PROBABILITIES:
-        most = MOST_PROBABILITIES // n_classes
-        rows = np.sort(np.random.RandomState(0).choice(len(rows), most, replace=False))
-    logits = log_forecast(problem.forecast[rows], _limit(problem.forecast))
-    target, weight = problem.target[rows], problem.weight[rows]
-    gains = _binary_gains if n_classes == 2 else _multiclass_gains
-    base = _log_loss(logits, target)
-    masks = [np.isin(rows, test) for test in folds]
-    pairs = [(~tested, tested) for tested in masks if tested.any() and not tested.all()]
-    losses = np.zeros((len(rows), 2))
-    if pairs:
-        losses, _ = out_of_fold(partial(gains, logits, target, weight), pairs, len(rows))
-    shift, slope = losses.T
-    with np.errstate(divide="ignore"):
-        whole = _log_loss(np.log(conditional[rows]), target)
-    return Gains(*(float(weighted_mean(base - loss, weight)) for loss in (shift, slope, whole)))
+def gains_of(solved: AveragedProblem) -> Gains:
+    """Gains of the log loss by a shift alone, a slope alone and the averaged map."""
+    weight, loss = solved.weight, LogLoss()
+    shift, slope = (weighted_mean(solved.gain(name), weight) for name in ("bias", "slope"))
+    whole = weighted_mean(solved.calibration(loss)[0], weight)
+    return Gains(float(shift), float(slope), float(whole))
 
 
 def direction_of(gains: Gains, shift_up: float, slope_down: float) -> str | None:
@@ -124,57 +103,3 @@ def _limit(forecast):
 
 def _loss(eta, y):
     return np.logaddexp(0, eta) - y * eta
-
-
-def _log_loss(logits, target):
-    log_p = log_softmax(logits, axis=1)
-    return -log_p[np.arange(len(target)), target.argmax(axis=1)]
-
-
-def _binary_gains(logits, target, weight, train, test):
-    """Losses on `test` of the shift and of the slope that were fitted on `train`."""
-    x, y = logits[:, 1] - logits[:, 0], target[:, 1]
-    mean = weighted_mean(x[train], weight[train])
-    losses = []
-    for column in (np.ones(len(x)), x - mean):
-        design = column[:, None]
-        theta, _ = logistic_regression(
-            design[train], x[train], y[train], weight[train], penalty=_WEAK
-        )
-        losses.append(_loss(x[test] + design[test] @ theta, y[test]))
-    return np.column_stack(losses)
-
-
-class _ClassBiases(Link):
-    """z -> z + b."""
-
-    def start(self, n_classes):
-        return np.zeros(n_classes)
-
-    def apply(self, theta, logits):
-        return logits + theta
-
-    def vjp(self, theta, logits, cotangent):
-        return cotangent.sum(axis=0)
-
-    def stiffness(self, n_classes):
-        return np.ones(n_classes)
-
-
-def _multiclass_gains(logits, target, weight, train, test):
-    """Losses on `test` of class biases and of one temperature that were fitted on `train`."""
-    biases = _ClassBiases()
-    fit = fit_link(
-        biases,
-        LogLoss(),
-        logits[train],
-        target[train],
-        weight[train],
-        shrinkage=_BIAS_PRECISION,
-        tolerance=1e-5,
-    )
-    beta, _ = optimal_inverse_temperature(
-        logits[train], target[train].argmax(axis=1), weight[train]
-    )
-    mapped = biases.apply(fit.theta, logits[test]), TemperatureMap().apply([beta], logits[test])
-    return np.column_stack([_log_loss(one, target[test]) for one in mapped])

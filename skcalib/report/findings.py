@@ -113,7 +113,9 @@ class ErrorFinding:
 
     ``expected_loss`` = ``calibration`` + ``refinement``. ``calibration`` is the number of
     `proper_calibration_error` with its defaults, and the interval that of
-    `CalibrationErrorEstimator`.
+    `CalibrationErrorEstimator`. ``target`` says what the interval covers, and ``evidence`` holds
+    the weights of a shift, a slope, unlike slopes of the classes and a curve. ``smoother`` is
+    empty for the default, which averages recalibration maps.
     """
 
     loss: str
@@ -123,6 +125,8 @@ class ErrorFinding:
     expected_loss: MeanInterval
     calibration: MeanInterval
     refinement: MeanInterval
+    target: str = ""
+    evidence: dict | None = None
 
     @property
     def detected(self) -> bool:
