@@ -52,6 +52,7 @@ from skcalib.recalibration import (
     KernelRecalibrator as KernelRecalibrator,
     LabelFrequency as LabelFrequency,
     MatrixScaling as MatrixScaling,
+    ModelAverageScaling as ModelAverageScaling,
     PlattScaling as PlattScaling,
     QuadraticScaling as QuadraticScaling,
     TemperatureScaling as TemperatureScaling,

@@ -25,6 +25,7 @@ from skcalib.recalibration import (
     BiasCorrectedTemperatureScaling,
     IdentityRecalibrator,
     IsotonicRecalibrator,
+    ModelAverageScaling,
     PlattScaling,
     TemperatureScaling,
     VectorScaling,
@@ -104,12 +105,13 @@ class RecalibratorSelection:
 def default_candidates(n_classes: int, loss: LossLike = "log") -> list[BaseEstimator]:
     """The short list of ``recalibrator="auto"``, from simple to complex, fitted under `loss`.
 
-    Two classes: identity, temperature, Platt, beta, strictly increasing isotonic (1 to n
-    parameters). More: identity, temperature, bias-corrected temperature, vector scaling shrunk
-    towards temperature by cross-validation, one-vs-rest isotonic.
+    Two classes: identity, temperature, Platt, beta, model average, strictly increasing isotonic.
+    More: identity, temperature, bias-corrected temperature, vector scaling shrunk towards
+    temperature by cross-validation, model average, one-vs-rest isotonic.
     """
     binary = (PlattScaling, BetaCalibration)
-    between = binary if n_classes == 2 else (BiasCorrectedTemperatureScaling, VectorScaling)
+    several = (BiasCorrectedTemperatureScaling, VectorScaling, ModelAverageScaling)
+    between = (*binary, ModelAverageScaling) if n_classes == 2 else several
     return [
         IdentityRecalibrator(loss=loss),
         TemperatureScaling(loss=loss),

@@ -94,6 +94,48 @@ class Model:
     covariance: np.ndarray = field(repr=False)
 
 
+@dataclass(frozen=True)
+class AveragedMap:
+    """The weighted mean of the identity and of maps of logits.
+
+    Attributes
+    ----------
+    basis : LogitBasis
+        Directions of the maps.
+    identity : float
+        Weight of the identity.
+    parts : list of (float, tuple of str, ndarray)
+        Weight, groups of directions and parameters of each map.
+    """
+
+    basis: LogitBasis
+    identity: float
+    parts: list[tuple[float, tuple[str, ...], np.ndarray]]
+
+    def __call__(self, forecast: np.ndarray) -> np.ndarray:
+        """Forecasts (m, K) -> recalibrated forecasts (m, K)."""
+        found = self.identity * forecast
+        for share, groups, theta in self.parts:
+            for rows in self.basis.blocks(len(forecast)):
+                block = self.basis(forecast[rows], groups)
+                found[rows] += share * softmax(block.logits(theta), axis=1)
+        return found
+
+    @property
+    def increasing(self) -> bool:
+        """Whether every part is known to be an increasing function of the log odds or a slope."""
+        known = {"slope", "bias"} if self.basis.n_classes == 2 else {"slope"}
+        return all(
+            set(groups) <= known and ("slope" not in groups or self._slope(groups, theta) > 0)
+            for _, groups, theta in self.parts
+        )
+
+    def _slope(self, groups, theta):
+        """Slope of a map in the log odds."""
+        at = np.flatnonzero(self.basis.select(groups) == self.basis.groups["slope"].start)[0]
+        return 1 + theta[at] * self.basis.scale[self.basis.groups["slope"].start]
+
+
 class ModelAverage:
     """The models of a tree and their weights.
 
@@ -162,14 +204,11 @@ class ModelAverage:
         """The model of the highest evidence, the identity left out."""
         return max(self.models, key=lambda model: model.evidence)
 
-    def predict(self, forecast: np.ndarray) -> np.ndarray:
-        """The averaged map at new forecasts (m, K)."""
-        found = self.shares[0] * forecast
-        for share, model in self.weighted_models:
-            for rows in self.basis.blocks(len(forecast)):
-                block = self.basis(forecast[rows], model.groups)
-                found[rows] += share * softmax(block.logits(model.theta), axis=1)
-        return found
+    @property
+    def map(self) -> AveragedMap:
+        """The averaged map, for new forecasts."""
+        parts = [(share, model.groups, model.theta) for share, model in self.weighted_models]
+        return AveragedMap(self.basis, float(self.shares[0]), parts)
 
     def _fit_tree(self, tree, needed):
         proba = np.exp(self.basis.log_proba(self.forecast))

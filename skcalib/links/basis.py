@@ -251,6 +251,10 @@ class LogitBasis:
     ----------
     groups : dict of str to slice
         The directions of each group, in the order of the parameters.
+    scale : ndarray of shape (J,)
+        Factor of each direction, which gives it unit mean information.
+    degree : int
+        Highest degree of the polynomials, about.
     """
 
     def fit(
@@ -277,12 +281,12 @@ class LogitBasis:
             centred = log - log.mean(axis=1, keepdims=True)
             self._spread = float(np.sqrt(weight @ (centred**2).mean(axis=1) / weight.sum())) or 1.0
         self.groups = self._groups()
-        self._scale = np.ones(sum(s.stop - s.start for s in self.groups.values()))
-        information = np.zeros(len(self._scale))
+        self.scale = np.ones(sum(s.stop - s.start for s in self.groups.values()))
+        information = np.zeros(len(self.scale))
         for rows in self.blocks(len(forecast)):
             block = self(forecast[rows])
             information += np.diag(block.information(np.exp(block.log), weight[rows]))
-        self._scale = 1 / np.sqrt(np.maximum(information / weight.sum(), _NO_INFORMATION))
+        self.scale = 1 / np.sqrt(np.maximum(information / weight.sum(), _NO_INFORMATION))
         return self
 
     def log_proba(self, forecast: np.ndarray) -> np.ndarray:
@@ -339,7 +343,7 @@ class LogitBasis:
             wanted = [d for d, n in zip(degrees, ("bend", "wave"), strict=True) if n in names]
             columns.append(_legendre(self._cdf(odds), np.concatenate(wanted)))
         top = np.hstack(columns) if columns else np.empty((len(log), 0))
-        top *= self._scale[self.select(names)]
+        top *= self.scale[self.select(names)]
         return BasisBlock(log, None, (), top, np.ones(len(log), dtype=int), None)
 
     def _of_more(self, log, names):
@@ -357,11 +361,11 @@ class LogitBasis:
         column, degrees = log.argmax(axis=1), self._degrees(names, "top", 0)
         if len(degrees):
             place = self._cdf(_log_odds(log)[np.arange(n_samples), column])
-            top = _legendre(place, degrees) * self._scale[self.select(set(names) & TOP)]
+            top = _legendre(place, degrees) * self.scale[self.select(set(names) & TOP)]
         every = None
         if dense:
             every = np.concatenate(dense, axis=2)
-            every *= self._scale[self.select(set(names) - TOP - BY_CLASS)]
+            every *= self.scale[self.select(set(names) - TOP - BY_CLASS)]
         factors, mix = self._factors(names, log, every, top)
         return BasisBlock(log, every, factors, top, column, mix)
 
@@ -382,7 +386,7 @@ class LogitBasis:
         factors = (None,) * ("bias" in names) + (log,) * ("class_slopes" in names)
         if not factors:
             return (), None
-        scale = np.split(self._scale[self.select(set(names) & BY_CLASS)], len(factors))
+        scale = np.split(self.scale[self.select(set(names) & BY_CLASS)], len(factors))
         parts = [_contrasts(log.shape[1]) * one for one in scale]
         sizes = 0 if dense is None else dense.shape[2], 0 if top is None else top.shape[1]
         return factors, block_diag(np.eye(sizes[0]), *parts, np.eye(sizes[1]))

@@ -21,6 +21,7 @@ from skcalib.recalibration.scaling import (
     DiagonalOrderPreserving,
     DirichletCalibration,
     MatrixScaling,
+    ModelAverageScaling,
     VectorScaling,
 )
 from skcalib.recalibration.temperature import (
@@ -44,6 +45,7 @@ __all__ = [
     "LabelFrequency",
     "LogitRecalibrator",
     "MatrixScaling",
+    "ModelAverageScaling",
     "OneVsRestRecalibrator",
     "PlattScaling",
     "QuadraticScaling",

@@ -1,7 +1,8 @@
-"""Vector, matrix, Dirichlet and diagonal scaling: maps of all logits at once.
+"""Vector, matrix, Dirichlet and diagonal scaling, and averages: maps of all logits at once.
 
 `LinkRecalibrator` is the base class; it chooses the shrinkage by cross-validation. The affine maps
 `VectorScaling`, `MatrixScaling` and `DirichletCalibration` follow, then `DiagonalOrderPreserving`.
+`ModelAverageScaling` averages several maps by their evidence.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from skcalib.links import (
     VectorMap,
     fit_link,
 )
-from skcalib.recalibration._base import LogitRecalibrator, softmax_of
+from skcalib.links.averaging import ModelAverage
+from skcalib.recalibration._base import LogitRecalibrator, Recalibrator, softmax_of
 from skcalib.recalibration.temperature import fit_temperature, warn_at_the_ends
 from skcalib.smoothers._base import check_folds
 
@@ -474,3 +476,66 @@ class DiagonalOrderPreserving(LinkRecalibrator):
         """
         logits = np.asarray(logits, dtype=np.float64)
         return self._fitted.apply(self._theta, logits.reshape(1, -1)).reshape(logits.shape)
+
+
+class ModelAverageScaling(Recalibrator):
+    r"""Average of recalibration maps, weighted by their evidence.
+
+    The map of the default calibration error (:func:`~skcalib.proper_calibration_error`): slopes,
+    shifts, unlike slopes of the classes and curves of the logits are fitted by penalised maximum
+    likelihood, and :math:`s \mapsto \sum_m a_m\, m(s)` with weights a from the log evidence of
+    each model. The identity is one of the models, so little is changed where the data show little.
+    Without folds and without parameters to choose.
+
+    With more than two classes and fewer than 20 samples for each, there are no maps of single
+    classes.
+
+    Parameters
+    ----------
+    input : {"proba", "logits"}, default="proba"
+        What X holds.
+    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
+        What ``loss_before_`` and ``loss_after_`` are measured in; the fit is by likelihood.
+    labels : array-like of shape (n_classes,), default=None
+        The class of each column, needed where y may lack a class.
+
+    Attributes
+    ----------
+    evidence_ : dict
+        Weight of the models with a "shift", a "slope", "class_slopes" (unlike slopes of the
+        classes) and a "curve", each in [0, 1]. A model may have several of them.
+    identity_weight_ : float
+        Weight of the identity.
+
+    Examples
+    --------
+    >>> from skcalib import ModelAverageScaling
+    >>> from skcalib.datasets import make_tempered_simplex
+    >>> data = make_tempered_simplex(5000, 3, random_state=0)
+    >>> scaling = ModelAverageScaling().fit(data.y_proba, data.y)
+    >>> {name: round(weight, 1) for name, weight in scaling.evidence_.items()}
+    {'shift': 0.0, 'slope': 1.0, 'class_slopes': 0.0, 'curve': 0.0}
+    """
+
+    def __init__(
+        self,
+        *,
+        input: Literal["proba", "logits"] = "proba",
+        loss: LossLike = "log",
+        labels: ArrayLike | None = None,
+    ) -> None:
+        self.input = input
+        self.loss = loss
+        self.labels = labels
+
+    def _fit_map(self, forecast, target, weight):
+        average = ModelAverage().fit(forecast, target, weight)
+        self._map = average.map
+        self.evidence_, self.identity_weight_ = average.evidence, float(average.shares[0])
+        # A mean of increasing maps is the gradient of a convex function, so it is injective.
+        self.injective_ = self._map.increasing
+        shifts = any("bias" in groups for _, groups, _ in self._map.parts)
+        self.preserves_order_ = self.preserves_argmax_ = self.injective_ and not shifts
+
+    def _apply_map(self, forecast):
+        return self._map(forecast)

@@ -433,8 +433,7 @@ def test_taxonomy(seed, n_classes):
     coarse, fine = (0, 0.4, 1), (0, 0.2, 0.4, 0.7, 1)  # nested
     for norm in ("l1", "l2", "max"):
         errors = [
-            calibration_error(y, proba, n_bins=edges, norm=norm, **top)
-            for edges in (coarse, fine)
+            calibration_error(y, proba, n_bins=edges, norm=norm, **top) for edges in (coarse, fine)
         ]
         assert errors[0] <= errors[1] + 1e-12
 
