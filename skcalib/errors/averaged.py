@@ -29,6 +29,7 @@ import numpy as np
 from skcalib.links.averaging import ModelAverage
 from skcalib.scores import Brier, LogLoss
 from skcalib.smoothers._base import check_at_least_two
+from skcalib.smoothers.logit import warn_few_per_class
 from skcalib.squared_norm import SquaredNorm
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class AveragedProblem:
     def of(cls, forecast: np.ndarray, target: np.ndarray, weight: np.ndarray) -> AveragedProblem:
         """Fit the models to forecasts (n, K), one-hot targets and weights (n,)."""
         check_at_least_two(len(forecast))
+        warn_few_per_class(*forecast.shape)
         return cls(forecast, target, weight, ModelAverage().fit(forecast, target, weight))
 
     @property

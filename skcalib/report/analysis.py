@@ -29,7 +29,7 @@ from skcalib.inference import (
     rate_interval,
 )
 from skcalib.notions import TopLabel
-from skcalib.recalibration import VectorScaling
+from skcalib.recalibration import ModelAverageScaling, VectorScaling
 from skcalib.recalibration._base import fit_recalibrator, recalibrated_proba
 from skcalib.report.direction import direction_of, gains_of, logistic_recalibration
 from skcalib.report.findings import (
@@ -68,6 +68,7 @@ LOSSES = ("brier", "log")
 #: With more probabilities than this, a report omits steps that take minutes.
 LARGE = 300_000
 HUGE = 5_000_000
+SLOW = (VectorScaling, ModelAverageScaling)
 #: With more classes than this, only temperature scaling is compared with no recalibration.
 MANY_CLASSES = 200
 _PAIRS = 1e9  # most pairs of samples, times classes, in the kernel test
@@ -310,7 +311,7 @@ def candidates_of(problem: Problem) -> tuple[list[BaseEstimator], tuple[str, ...
     candidates = default_candidates(problem.forecast.shape[1])
     kept = candidates
     if problem.forecast.size > LARGE:
-        kept = [one for one in kept if not isinstance(one, VectorScaling)]
+        kept = [one for one in kept if not isinstance(one, SLOW)]
     if problem.forecast.shape[1] > MANY_CLASSES:
         kept = kept[:2]
     return kept, tuple(type(one).__name__ for one in candidates if one not in kept)
