@@ -253,7 +253,7 @@ def _tests(findings):
     rows = []
     what = wording.NOTION_NAMES if findings.n_classes > 2 else {"canonical": "the event"}
     for error in findings.brier_errors:
-        how = "isotonic" if error is findings.flexible else "logit map"
+        how = "isotonic" if error is findings.flexible else "averaged maps"
         name = f"Brier calibration error, {what[error.notion]}, {how}"
         rows.append(_test_row(name, nonnegative(error.calibration), error.detected))
     if findings.logistic is not None:
@@ -266,8 +266,8 @@ def _tests(findings):
         name = f"Kernel test, {what['canonical']}{part}"
         rows.append(_test_row(name, pvalue(findings.test.pvalue), findings.kernel_test_rejects))
     table = Table(wording.caption_of_tests(), ("Test", "result", "significant"), tuple(rows))
-    said = wording.kernel_test(findings)
-    return Section(SECTIONS["tests"], (table, *([Text(said)] if said else [])))
+    said = [text for text in (wording.kernel_test(findings), wording.evidence(findings)) if text]
+    return Section(SECTIONS["tests"], (table, *map(Text, said)))
 
 
 def _test_row(name, result, significant):

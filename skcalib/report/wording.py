@@ -45,6 +45,7 @@ RECALIBRATOR_NAMES = {
     "BetaCalibration": "beta calibration",
     "BiasCorrectedTemperatureScaling": "temperature scaling with class biases",
     "VectorScaling": "vector scaling",
+    "ModelAverageScaling": "model averaging",
     "IsotonicRecalibrator": "isotonic regression",
 }
 #: Most ranges, classes or groups named in a sentence or a list.
@@ -440,15 +441,40 @@ def classes_caption(level: float) -> str:
 
 
 def kernel_test(findings: Findings) -> str:
-    """The result of the kernel test as a sentence."""
+    """Where the kernel test disagrees with the other tests, or with the interval of the error."""
     test = findings.test
     if test is None:
         return "The kernel test needs more samples, or forecasts that differ."
+    said = []
     if findings.kernel_test_rejects != findings.miscalibrated:
         other = "the other tests do" if findings.miscalibrated else "the other tests do not"
         verb = "rejects" if findings.kernel_test_rejects else "does not reject"
-        return f"The kernel test {verb} calibration ({pvalue(test.pvalue)}); {other}."
-    return ""
+        said.append(f"The kernel test {verb} calibration ({pvalue(test.pvalue)}); {other}.")
+    found = findings.error("brier", "canonical").calibration
+    if findings.kernel_test_rejects and found.low == 0:
+        said.append(
+            "The kernel test assumes no form of miscalibration and rejects, but the interval of "
+            "the calibration error reaches zero: the averaged maps may not represent this "
+            "miscalibration, and the error may exceed the upper limit."
+        )
+    return " ".join(said)
+
+
+_EVIDENCE = {
+    "shift": "a shift",
+    "slope": "a slope",
+    "class_slopes": "unlike slopes of the classes",
+    "curve": "a curve",
+}
+
+
+def evidence(findings: Findings) -> str:
+    """Weights of the kinds of maps in the average, if miscalibration was found."""
+    found = findings.error("brier", "canonical").evidence
+    if not findings.miscalibrated or not found:
+        return ""
+    said = ", ".join(f"{_EVIDENCE[name]} {percent(share)}" for name, share in found.items())
+    return f"Weight of the recalibration maps that contain {said}."
 
 
 def caption_of_tests() -> str:
@@ -496,11 +522,12 @@ def method(report: CalibrationReport, *, of_several: bool = False) -> tuple[str,
     level = percent(report.confidence_level)
     said = [
         _samples(findings),
-        "Calibration error: the default of proper_calibration_error, a cross-fitted logit map with "
-        f"a curve where one is needed ({level} Student intervals). Typical error: the root of "
-        "the Brier calibration error, in points of probability.",
-        "Direction: held-out gains of the log loss by a shift, a slope and the whole map"
-        + ("." if of_several else f"; {_gains(findings)}."),
+        "Calibration error: the default of proper_calibration_error, an average of recalibration "
+        f"maps weighted by their evidence. The {level} intervals cover "
+        f"{findings.error('brier', 'canonical').target}. Typical error: the root of the Brier "
+        "calibration error, in points of probability.",
+        "Direction: gains of the log loss by a shift, a slope and the average of all maps, without "
+        "the optimism of their fits" + ("." if of_several else f"; {_gains(findings)}."),
         "Recalibration maps: held-out losses on five folds. A map is recommended if the interval "
         "of its gain of the log loss excludes zero and it does not raise the Brier score. The "
         "gain is slightly optimistic, as the choice uses the same samples." + _left_out(findings),
