@@ -473,8 +473,8 @@ def evidence(findings: Findings) -> str:
     found = findings.error("brier", "canonical").evidence
     if not findings.miscalibrated or not found:
         return ""
-    said = ", ".join(f"{_EVIDENCE[name]} {percent(share)}" for name, share in found.items())
-    return f"Weight of the recalibration maps that contain {said}."
+    said = ", ".join(f"with {_EVIDENCE[name]} {100 * share:.0f} %" for name, share in found.items())
+    return f"Weights of the averaged recalibration maps: {said}."
 
 
 def caption_of_tests() -> str:
