@@ -12,8 +12,9 @@ import warnings
 import numpy as np
 
 from skcalib import calibration_error
-from skcalib.errors.proper import reduce_terms, smooth_notion
-from skcalib.inference import mean_interval
+from skcalib.error_intervals.methods import estimate_of_solved
+from skcalib.errors.proper import solve_notion
+from skcalib.problem import Problem
 from skcalib.notions import NOTIONS, TopLabel
 from skcalib.scores import SCORES
 from skcalib.smoothers import (
@@ -26,52 +27,47 @@ from skcalib.smoothers import (
 
 #: Smoothers, and the largest n K^2, times problems of the notion, that the study can afford.
 SMOOTHERS = {
-    "default": (LogitSmoother(), np.inf),
-    "affine": (LogitSmoother(curve=False), np.inf),
+    "default": (None, np.inf),
+    "out of fold": (LogitSmoother(), np.inf),
     "isotonic": (IsotonicSmoother(), np.inf),
     "quantile bins": (QuantileBins(15), np.inf),
     "neighbours": (NearestNeighborsSmoother(), 3e4),
     "kernel": (DirichletKernel("risk", "loss"), 4000),
 }
 METHODS = ("risk", "cross", "direct")
-LOSSES = {"canonical": ("brier", "log"), "classwise": ("brier",), "top_label": ("brier",)}
+LOSSES = dict.fromkeys(("canonical", "classwise", "top_label"), ("brier", "log"))
+MAPS = ("default", "out of fold")  # their log loss is finite
 
 
 def ours(y, proba, notion, slow=True):
     """Yield (target, "smoother, method", estimate, low, high) for every smoother and method.
 
-    Without ``slow``, kernels and neighbours are left out.
+    The default has one method, "auto". Without ``slow`` there is only the default.
     """
     n_samples, n_classes = proba.shape
-    problem = _Problem(proba, np.eye(n_classes)[y], np.ones(n_samples))
+    problem = Problem(proba, np.eye(n_classes)[y], np.ones(n_samples), np.arange(n_classes))
     rule = NOTIONS[notion]()
     for name, (smoother, largest) in SMOOTHERS.items():
+        if smoother is not None and not slow:
+            continue
         columns = n_classes if notion == "canonical" else 2
         n_problems = n_classes if notion == "classwise" else 1
-        if not slow and np.isfinite(largest):
+        if n_samples * columns**2 * n_problems > largest:
             continue
-        if n_samples * columns**2 * n_problems > largest or (
-            name == "quantile bins" and columns > 2
-        ):
-            continue
-        if name == "isotonic" and notion == "canonical" and n_classes > 2:
-            continue  # isotonic regression is one-dimensional
-        smoothed = smooth_notion(problem, notion=rule, smoother=smoother)
+        if columns > 2 and name in ("quantile bins", "isotonic"):
+            continue  # they are one-dimensional
+        solved = solve_notion(problem, notion=rule, smoother=smoother)
         for loss in LOSSES[notion]:
-            for method in METHODS:
-                if loss == "log" and (method == "cross" or name not in ("default", "affine")):
+            for method in ("auto",) if smoother is None else METHODS:
+                if loss == "log" and (method == "cross" or name not in MAPS):
                     continue  # frequencies of 0 have an infinite log loss
-                terms = reduce_terms(smoothed, score=SCORES[loss](), notion=rule, method=method)
-                estimate, low, high = terms.mean("calibration"), np.nan, np.nan
-                if terms.influence is not None:
-                    interval = mean_interval(terms.influence, terms.weight, estimate=estimate)
-                    low, high = interval.low, max(interval.high, 0.0)
-                yield f"{notion} {loss}", f"{name}, {method}", estimate, low, high
-
-
-class _Problem:
-    def __init__(self, forecast, target, weight):
-        self.forecast, self.target, self.weight = forecast, target, weight
+                how = {"loss": loss, "notion": rule, "method": method}
+                found = estimate_of_solved(solved, **how)
+                estimate, low, high = found.terms.mean("calibration"), np.nan, np.nan
+                if found.interval is not None:
+                    low, high = found.interval.low, found.interval.high
+                key = name if smoother is None else f"{name}, {method}"
+                yield f"{notion} {loss}", key, estimate, low, high
 
 
 def confidences(y, proba):
@@ -132,15 +128,17 @@ def _recalibrated(loss, recalibrator, notion="canonical"):
 
     def estimate(y, proba):
         """Loss minus loss after cross-validated recalibration (B26)."""
-        if notion == "top_label":
-            confidence, y = confidences(y, proba)
-            y, proba = y.astype(int), np.column_stack([1 - confidence, confidence])
-        if np.bincount(y, minlength=proba.shape[1]).min() == 0:
-            return np.nan  # the package needs every class
         if recalibrator.startswith("isotonic") and proba.size > 1e5 and proba.shape[1] == 100:
             return np.nan  # several seconds each, and far from the others before that
-        value = _both_losses(y, proba, recalibrator)[f"calib-err_{measure}_{recalibrator}_cv-5"]
-        return value / (2 if loss == "brier" and proba.shape[1] == 2 else 1)
+        target = np.eye(proba.shape[1])[y]
+        values = []
+        for forecast, label in NOTIONS[notion]().problems(proba, target):
+            if label.sum(axis=0).min() == 0:
+                return np.nan  # the package needs every class
+            losses = _both_losses(label.argmax(axis=1), forecast, recalibrator)
+            value = losses[f"calib-err_{measure}_{recalibrator}_cv-5"]
+            values.append(value / (2 if loss == "brier" and forecast.shape[1] == 2 else 1))
+        return float(np.mean(values))
 
     return estimate
 
@@ -159,7 +157,7 @@ def _both_losses(y, proba, recalibrator):
         found = Metrics.from_names(names).compute_all_from_labels_probs(
             torch.tensor(y), torch.tensor(proba)
         )
-        while len(_LAST) > 8:
+        while len(_LAST) > 40:
             _LAST.pop(next(iter(_LAST)))
         _LAST[key] = {name: float(value) for name, value in found.items()}
     return _LAST[key]
@@ -200,6 +198,16 @@ PEERS = {
     },
     "classwise brier": {
         "uncertainty-calibration": lambda y, p: _kumar(y, p, "marginal"),
+        "probmetrics temperature": _recalibrated("brier", "ts-mix", "classwise"),
+        "probmetrics isotonic": _recalibrated("brier", "isotonic-mix", "classwise"),
+    },
+    "classwise log": {
+        "probmetrics temperature": _recalibrated("log", "ts-mix", "classwise"),
+        "probmetrics isotonic": _recalibrated("log", "isotonic-mix", "classwise"),
+    },
+    "top_label log": {
+        "probmetrics temperature": _recalibrated("log", "ts-mix", "top_label"),
+        "probmetrics isotonic": _recalibrated("log", "isotonic-mix", "top_label"),
     },
     "top_label brier": {
         "uncertainty-calibration": lambda y, p: _kumar(y, p, "top-label"),

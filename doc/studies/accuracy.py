@@ -22,9 +22,10 @@ from _worlds import KINDS, World, true_error
 
 RESULTS = Path(__file__).parent / "results" / "accuracy.csv"
 CLASSES = (2, 3, 10, 100)
-#: Data sets per world, by the number of samples.
-REPETITIONS = {300: 24, 1000: 20, 3000: 12, 10_000: 6, 30_000: 5}
-SLOW_REPETITIONS = 6  # of kernels and neighbours
+#: Data sets per world, by the number of samples: of the default, and of everything else.
+REPETITIONS = {300: 400, 1000: 400, 3000: 100, 10_000: 40, 30_000: 20}
+OTHERS = {300: 200, 1000: 200, 3000: 40, 10_000: 10, 30_000: 5}
+SLOW_REPETITIONS = 20  # of kernels and of our other smoothers
 LARGEST_100 = 3000  # samples of 100 classes
 FIELDS = (
     "classes",
@@ -38,7 +39,10 @@ FIELDS = (
     "bias",
     "rmse",
     "rmse_error",
+    "rmse_paired",
     "coverage",
+    "width",
+    "positive",
 )
 
 
@@ -63,35 +67,48 @@ def notions(world):
     return names
 
 
-def study(world, repetitions, available):
+def study(world, available, times=1):
     """Rows of one world."""
     found = {}
+    repetitions, others = (_often(world, table, times) for table in (REPETITIONS, OTHERS))
     for seed in range(repetitions):
         y, proba, _ = world.draw(seed)
-        slow = seed < SLOW_REPETITIONS
+        slow = seed < SLOW_REPETITIONS * times
         for notion in notions(world):
             for target, name, *numbers in ours(y, proba, notion, slow):
                 found.setdefault((target, name, 1), []).append(numbers)
+            if seed >= others:
+                continue
             targets = [f"{notion} {loss}" for loss in LOSSES[notion]]
             for target in targets + ["top_label l1"] * (notion == "top_label"):
                 for name, value in peers(y, proba, target, available, slow):
                     own = int(name.startswith("calibration_error"))
                     found.setdefault((target, name, own), []).append((value, np.nan, np.nan))
-    return [_row(world, *key, np.array(values)) for key, values in found.items()]
+    return [_row(world, *key, np.array(values), others) for key, values in found.items()]
 
 
-def _row(world, target, name, own, values):
+def _often(world, table, times):
+    """Data sets of a world; fewer of a hundred classes."""
+    return max(2, round(times * table[world.n_samples] / (4 if world.n_classes == 100 else 1)))
+
+
+def _row(world, target, name, own, values, others):
+    """Bias, errors and coverage; the error over the data sets of other estimators is paired."""
     notion, loss = target.split()
     truth = true_error(world, loss, notion)
     miss = values[:, 0] - truth
     square = miss**2
     rmse = np.sqrt(square.mean())
     error = square.std() / np.sqrt(len(square)) / (2 * rmse) if rmse > 0 else 0.0
-    covers = (values[:, 1] <= truth) & (truth <= values[:, 2])
-    coverage = "" if np.isnan(values[:, 1]).any() else f"{covers.mean():.3f}"
-    numbers = [f"{x:.3g}" for x in (truth, miss.mean(), rmse, error)]
+    paired = np.sqrt(square[:others].mean())
+    numbers = [f"{x:.4g}" for x in (truth, miss.mean(), rmse, error, paired)]
+    low, high = values[:, 1:].T
+    intervals = ["", "", ""]
+    if not np.isnan(low).any():
+        covers = (low <= truth * (1 + 1e-12)) & (truth <= high)
+        intervals = f"{covers.mean():.3f}", f"{np.mean(high - low):.4g}", f"{np.mean(low > 0):.3f}"
     key = (world.n_classes, world.kind, world.n_samples, target, name, own, len(values))
-    return dict(zip(FIELDS, (*key, *numbers, coverage), strict=True))
+    return dict(zip(FIELDS, (*key, *numbers, *intervals), strict=True))
 
 
 def main():
@@ -120,8 +137,7 @@ def run(options):
         if not options.append:
             writer.writeheader()
         for world in worlds(options.classes, options.samples):
-            repetitions = max(2, round(options.times * REPETITIONS[world.n_samples]))
-            writer.writerows(study(world, repetitions, available))
+            writer.writerows(study(world, available, options.times))
             file.flush()
             print(world, flush=True)
 
