@@ -14,8 +14,8 @@ import numpy as np
 from skcalib import calibration_error
 from skcalib.error_intervals.methods import estimate_of_solved
 from skcalib.errors.proper import solve_notion
-from skcalib.problem import Problem
 from skcalib.notions import NOTIONS, TopLabel
+from skcalib.problem import Problem
 from skcalib.scores import SCORES
 from skcalib.smoothers import (
     DirichletKernel,

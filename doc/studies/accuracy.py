@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from _estimators import LOSSES, installed, ours, peers
 from _summary import write
-from _worlds import KINDS, World, true_error
+from _worlds import KINDS, MORE_KINDS, World, true_error
 
 RESULTS = Path(__file__).parent / "results" / "accuracy.csv"
 CLASSES = (2, 3, 10, 100)
@@ -27,6 +27,7 @@ REPETITIONS = {300: 400, 1000: 400, 3000: 100, 10_000: 40, 30_000: 20}
 OTHERS = {300: 200, 1000: 200, 3000: 40, 10_000: 10, 30_000: 5}
 SLOW_REPETITIONS = 20  # of kernels and of our other smoothers
 LARGEST_100 = 3000  # samples of 100 classes
+LARGEST_MORE = 3000  # samples of the worlds that nothing was tuned on
 FIELDS = (
     "classes",
     "kind",
@@ -52,17 +53,19 @@ def worlds(classes=CLASSES, samples=tuple(REPETITIONS)):
         World(kind, k, n)
         for k in classes
         for n in samples
-        for kind in KINDS
-        if k < 100 or n <= LARGEST_100
+        for kind in KINDS | MORE_KINDS
+        if (k < 100 or n <= LARGEST_100)
+        and (kind in KINDS or (k < 100 and n <= LARGEST_MORE))
+        and (k == 2 or not kind.startswith("rare"))
     ]
 
 
 def notions(world):
-    """Classwise errors are studied for three classes, top-label errors from three on."""
+    """Top-label errors from three classes on, classwise errors of three and ten classes."""
     names = ["canonical"]
     if world.n_classes > 2:
         names.append("top_label")
-    if world.n_classes == 3:
+    if world.n_classes in (3, 10):
         names.append("classwise")
     return names
 
