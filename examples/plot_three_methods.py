@@ -6,7 +6,7 @@ The calibration error of the same forecasts, estimated by "risk", "cross" and "d
 of different sizes: means over 40 data sets, against the true error (dashed).
 
 "risk" is too low and "direct" too high, each because of the noise of the smoother. Fifteen bins are
-noisy and the gap is wide; the default smoother has two parameters and a small gap.
+noisy and the gap is wide; `LogitSmoother` averages maps of few parameters and has a small gap.
 """
 
 import matplotlib.pyplot as plt
@@ -19,7 +19,7 @@ from skcalib.smoothers import LogitSmoother, QuantileBins
 SIZES, METHODS, REPETITIONS = (50, 100, 200, 400, 800), ("direct", "cross", "risk"), 40
 
 fig, axes = plt.subplots(1, 2, figsize=(9, 4), sharey=True, layout="constrained")
-smoothers = {"15 quantile bins": QuantileBins(15), "the default smoother": LogitSmoother()}
+smoothers = {"15 quantile bins": QuantileBins(15), "LogitSmoother": LogitSmoother()}
 for ax, (title, smoother) in zip(axes, smoothers.items(), strict=True):
     errors = np.empty((REPETITIONS, len(SIZES), len(METHODS)))
     for r, i in np.ndindex(REPETITIONS, len(SIZES)):

@@ -8,9 +8,9 @@ each class against the rest, and of all classes at once. Black bars are the trut
 The first forecast is too confident. The second is calibrated for the class that it predicts, and
 reverses the order of all others: an error of the predicted class alone does not detect it. Over all
 classes bins become cells of the simplex, in which errors of opposite sign cancel. The proper error
-is as accurate as the map that its smoother finds, and a smoother does not easily find that nine
-classes are in reverse order. The test on the kernel error needs no map; its p-values are below the
-names.
+is as accurate as its recalibration maps. They detect nearly all of the reverse order of nine
+classes, but would detect less of a more complicated error. The test on the kernel error needs no
+map; its p-values are below the names.
 """
 
 import matplotlib.pyplot as plt

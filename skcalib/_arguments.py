@@ -60,7 +60,7 @@ def resolve_notion(notion: NotionLike) -> Notion:
 
 
 def resolve_method(method, score):
-    """The method for a score: "auto" is "cross" if the score supports it, else "risk"."""
+    """The method with a smoother: "auto" is "cross" if the score supports it, else "risk"."""
     look_up(method, dict.fromkeys(METHODS), "method")
     if method == "auto":
         return "cross" if score.separable else "risk"
@@ -73,7 +73,10 @@ def resolve_method(method, score):
 
 
 def resolve_smoother(smoother: SmootherLike) -> Smoother:
-    """A smoother from None (the default), a string, a smoother or a scikit-learn classifier."""
+    """A smoother from None, a string, a smoother or a scikit-learn classifier.
+
+    None is `LogitSmoother`. `resolve_estimate` decides where no smoother is needed at all.
+    """
     if smoother is None:
         return LogitSmoother()
     if hasattr(smoother, "predict_proba") and not isinstance(smoother, (Smoother, type)):

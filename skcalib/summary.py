@@ -87,9 +87,11 @@ class CalibrationSummary:
         extreme.
     ici, e50, e90, emax : float or None
         Mean, median, 90th percentile and maximum of the distance to a smooth calibration curve, in
-        units of probability. They have no interval here, and are biased upward.
+        units of probability. The curve is fitted to the same samples. They have no interval here,
+        and are biased upward.
     brier_calibration_error : MeanInterval or None
-        The reduction of the Brier score by a perfect recalibration, in squared units. The estimate
+        The reduction of the Brier score by a perfect recalibration, in squared units: the default
+        of `proper_calibration_error` with the interval of `CalibrationErrorEstimator`. The estimate
         may be below zero, the interval is not.
     brier : MeanInterval
         Mean squared error of the probability of the event, in [0, 1].
@@ -213,7 +215,8 @@ def calibration_summary(
     - *moderate*: mean (ICI), median (E50), 90th percentile (E90) and maximum (Emax) of the distance
       :math:`|\hat C_i - p_i|` to a smooth calibration curve
       (:func:`integrated_calibration_index`), and the Brier calibration error
-      (:func:`proper_calibration_error`), the squared distance without the bias of the curve;
+      (:func:`proper_calibration_error`), the squared distance, from which the optimism of the fit
+      of the curve is subtracted;
     - *overall*: the Brier score :math:`B = \overline{(p - y)^2}`, the scaled Brier score
       :math:`1 - B / (\bar y (1 - \bar y))`, also called index of prediction accuracy, the log loss,
       and the concordance, which is the area under the ROC curve.
@@ -221,7 +224,8 @@ def calibration_summary(
     The levels of calibration are those of Van Calster et al. [1]_; the choice of numbers follows
     Steyerberg [3]_, ``val.prob`` in the R package rms and ``val.prob.ci.2`` in CalibrationCurves.
     Their curve is loess or a spline; here it is the average of recalibration maps by which the
-    default of :func:`proper_calibration_error` estimates C, so that ICI, E50, E90 and Emax differ.
+    default of :func:`proper_calibration_error` estimates C, fitted to the same samples, so that
+    ICI, E50, E90 and Emax differ. Nothing is drawn at random.
 
     Parameters
     ----------
@@ -259,9 +263,11 @@ def calibration_summary(
     -----
     Intervals: exact (Clopper-Pearson at the effective size) for the observed frequency and O/E,
     given the forecasts; Student's with the sandwich covariance for intercept and slope; Student's
-    for means of losses; by the delta method for the scaled Brier score; DeLong's on the logit
-    scale, or Newcombe's, for the concordance. They refer to new samples from the same population,
-    for the fixed model. Cost: one smoothing, O(n log n).
+    for means of losses; by test inversion for the Brier calibration error
+    (:func:`calibration_error_interval`); by the delta method for the scaled Brier score; DeLong's
+    on the logit scale, or Newcombe's, for the concordance. They refer to new samples from the same
+    population, for the fixed model. Cost: at most eight logistic regressions of fewer than twenty
+    terms, and O(n log n) for sorting.
 
     References
     ----------
@@ -343,7 +349,7 @@ def _lines(problem, confidence_level, notes):
 
 
 def _curve(problem, confidence_level, notes):
-    """ICI, E50, E90 and Emax, and the Brier calibration error, from one smoothing."""
+    """ICI, E50, E90 and Emax, and the Brier calibration error, from one average of maps."""
     solved = solve_notion(problem, notion=Canonical(), smoother=None)
     distance = TotalVariation().divergence(solved[0].conditional, problem.forecast)
     found = estimate_of_solved(

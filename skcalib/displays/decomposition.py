@@ -146,7 +146,8 @@ class DecompositionDisplay:
         notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
             The notion of calibration.
         smoother : None, str, Smoother or classifier, default=None
-            The calibration curve, as in `CalibrationErrorEstimator`.
+            Estimates C, as in `CalibrationErrorEstimator`; None for its default, averaged maps for
+            the Brier score and the log loss.
         grouping : {"partition", "risk"}, GroupingLossEstimator or None, default="partition"
             Estimator of the grouping loss: a method of `GroupingLossEstimator`, or an estimator
             whose other settings are used; None for calibration and refinement only.
@@ -240,7 +241,7 @@ class DecompositionDisplay:
         >>> X, y = load_breast_cancer(return_X_y=True)
         >>> display = DecompositionDisplay.from_estimator(GaussianNB(), X, y, cv=5, grouping=None)
         >>> print(display.terms[0])
-        calibration 0.010 [0.003, 0.022], refinement 0.046
+        calibration 0.013 [0.003, 0.031], refinement 0.043
         """
         name = type(estimator).__name__ if name is None else name
         return cls.from_estimators({name: estimator}, X, y, **params)

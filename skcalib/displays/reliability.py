@@ -62,8 +62,9 @@ class ReliabilityDisplay:
     for any weight, and unequal weights widen every band.
 
     **Legend.** It is below the axes if the figure has a layout engine, else in a free place. The
-    number is `proper_calibration_error` with its default smoother and method, with its interval:
-    for the positive class, the top label, or each class against the rest. The error cannot be
+    number is `proper_calibration_error` with its defaults, with the interval of
+    `CalibrationErrorEstimator`: for the positive class, the top label, or each class against the
+    rest. It does not depend on the curve that is drawn. The error cannot be
     negative: an estimate below zero is shown as "none detected", with an upper limit.
 
     Parameters
@@ -95,7 +96,7 @@ class ReliabilityDisplay:
 
     See Also
     --------
-    proper_calibration_error : The number in the legend: default smoother and method, Brier score.
+    proper_calibration_error : The number in the legend, with its defaults: Brier score.
     corp_bands : The isotonic curve and its bands as arrays.
 
     Notes
@@ -128,7 +129,7 @@ class ReliabilityDisplay:
     >>> print(display.line_.get_label())
     Over-confident
     Brier calibration error
-    0.004 [0.001, 0.009]
+    0.004 [0.001, 0.008]
     """
 
     def __init__(

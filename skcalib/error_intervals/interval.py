@@ -100,17 +100,23 @@ def calibration_error_interval(
       has its level at zero, and roots of limits are limits of the root. If the growth of the
       variance with the error cannot be determined from the sample, its upper end is used, and the
       result is ``conservative``.
+    - the same for "brier" and "log", which are :func:`proper_calibration_error` with its defaults.
+      For "brier" T is the debiased squared length of Y - S, projected on the directions of all maps
+      that the estimate averages and on the change by the affine map. For "log" T is the gain of the
+      map of the highest evidence, plus half of the debiased squared score at this map in units of
+      its information. T does not depend on the weights of the maps, so the interval allows for
+      miscalibration that these may have missed. It contains the estimate if that is positive. It is
+      the interval of `CalibrationErrorEstimator`, whose notes describe the target.
     - *limits for all bias and none* for absolute values ("l1", "ece", "ks", "simplex"). Noise
       biases the estimate upward. The lower limit assumes the largest possible bias, the upper one
       assumes none.
     - *simultaneous limits* for "max": those of every bin that may have the largest gap.
-    - *delta method*: Student intervals of means ("upper_bound", "root_brier_score", "brier", "log",
-      kernel blocks). "brier" and "log" are :func:`proper_calibration_error` with its defaults. The
+    - *delta method*: Student intervals of means ("upper_bound", "root_brier_score", kernel blocks),
+      and of proper errors with a smoother, an explicit method or another score. For the latter the
       spread is that of the paired differences :math:`L(y, S) - L(y, \hat C)`, and the lower limit
-      that of `CalibrationErrorEstimator`, cut at 0. Close to zero the upper limit is larger: it
-      uses the spread at the limit itself, as Wilson's interval of a rate does. For "log" and other
-      errors by "risk", which are too small on average, it is centred at the mean of "risk" and
-      "direct".
+      is cut at 0. Close to zero the upper limit is larger: it uses the spread at the limit itself,
+      as Wilson's interval of a rate does. For "risk", which is too small on average, it is centred
+      at the mean of "risk" and "direct".
     - *jackknife*, over twenty random groups, for "ici", ``method="direct"`` and any other function.
       For errors of the library the lower limit is 0 unless the exact test of calibration
       (:func:`consistency_test`) rejects at half of 1 - level.
@@ -157,9 +163,11 @@ def calibration_error_interval(
         Record with ``estimate, low, high, standard_error, confidence_level, method, target, valid,
         conservative, reason``. The interval covers ``target``. For binned errors this is the error
         of the *binned* forecast with the edges of this sample, which is at most the true error for
-        any sample size. Limits of nonnegative errors are cut at 0. If ``valid`` is False, the
-        coverage is below the level; if ``conservative`` is True, it may be above. ``reason`` gives
-        the reason in both cases.
+        any sample size. For "brier" and "log" it is the error as far as the maps represent it: for
+        two classes any curve that some polynomials represent, for more classes a limited family,
+        for which the upper limit does not cover the whole error. Limits of nonnegative errors are
+        cut at 0. If ``valid`` is False, the coverage is below the level; if ``conservative`` is
+        True, it may be above. ``reason`` gives the reason in both cases.
 
     Raises
     ------
@@ -176,7 +184,8 @@ def calibration_error_interval(
     Notes
     -----
     Cost: that of the metric and O(n K^2 + B^3) for B bins of all classes together ("l1", "l2"),
-    O(n^2 K) for "kernel", twenty times the metric for a jackknife. Coverages are measured in
+    O(n^2 K) for "kernel", O(n J^2) for "brier" and "log" with J directions of all maps together,
+    twenty times the metric for a jackknife. Coverages are measured in
     :ref:`error_intervals`.
 
     References
@@ -276,14 +285,17 @@ class ErrorInterval:
     low, high : float
         The interval for the target. It need not contain a biased estimate.
     standard_error : float
-        Standard error of the estimate. For a root, the length of the interval divided by that of a
-        standard normal interval.
+        Standard error of the estimate. For "brier" and "log" by default, that of the squared norm
+        from which the limits are computed. For a root, the length of the interval divided by that
+        of a standard normal interval.
     confidence_level : float
         Level of the two-sided interval.
     method : str
         How the interval was computed.
     target : str
-        Description of the quantity that the interval covers.
+        Description of the quantity that the interval covers. For "brier" and "log" by default it
+        names the number of polynomials, or the maps, and says if those of single classes are left
+        out because there are fewer than 20 samples per class.
     valid : bool
         Whether the coverage is at least the level.
     conservative : bool

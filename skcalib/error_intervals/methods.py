@@ -158,7 +158,7 @@ def embedding(question: Question) -> ErrorInterval:
 
 
 def proper(question: Question) -> ErrorInterval:
-    """Interval of `proper_calibration_error`, by the projected miscalibration or paired losses."""
+    """Interval of `proper_calibration_error`: test inversion, or paired losses of a smoother."""
     options, problem = question.options, question.problem()
     given = {name: options[name] for name in ("loss", "notion", "smoother", "method")}
     level, n_jobs = question.confidence_level, question.n_jobs

@@ -230,15 +230,21 @@ def integrated_calibration_index(
 ) -> float:
     r"""Distance of the forecasts from a smooth calibration curve: mean, median, maximum.
 
-    With a smoother's estimate :math:`\hat C` of the calibrated forecast, each without the sample's
-    own label, the mean of :math:`|\hat C_i - S_i|` (the integrated calibration index ICI of Austin
-    and Steyerberg), or a quantile of it: 0.5 is their E50, 0.9 their E90, 1 their Emax. With
-    "canonical" :math:`|\cdot|` is the total variation, half of the L1 distance.
+    With an estimate :math:`\hat C` of the calibrated forecast, the mean of :math:`|\hat C_i - S_i|`
+    (the integrated calibration index ICI of Austin and Steyerberg), or a quantile of it: 0.5 is
+    their E50, 0.9 their E90, 1 their Emax. With "canonical" :math:`|\cdot|` is the total variation,
+    half of the L1 distance.
+
+    By default :math:`\hat C` is the average of recalibration maps by which
+    :func:`proper_calibration_error` estimates C (`ModelAverageScaling`), fitted to the same
+    samples, in which it is evaluated. With a smoother each :math:`\hat C_i` is estimated without
+    the sample's own label.
 
     It is the method "direct" in the L1 norm, so it is never negative and biased upward by the noise
-    of :math:`\hat C`: a calibrated forecast has a positive index, and a more flexible smoother a
-    larger one. The default smoother is a line in the logit (see :ref:`smoothers`), whose noise is
-    small; the original used loess, in sample. ``smoother="kernel"`` is similarly flexible.
+    of :math:`\hat C`: a calibrated forecast has a positive index, unless the identity has all of
+    the weight, and a more flexible smoother a larger one. The noise of the averaged maps is small,
+    as the weights shrink them towards the identity. The original used loess, in sample;
+    ``smoother="kernel"`` is similarly flexible.
 
     Parameters
     ----------
@@ -252,9 +258,9 @@ def integrated_calibration_index(
         "auto": the probability of the positive class for two classes, the top label for more;
         "canonical": all classes at once; "classwise": the mean over one-vs-rest problems.
     smoother : None, str, Smoother or classifier, default=None
-        Estimates C, as in :func:`proper_calibration_error`.
+        Estimates C, as in :func:`proper_calibration_error`; None for averaged maps.
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the mean or the quantile, and of the smoother.
+        Weights of the mean or the quantile, and of the maps or the smoother.
     labels : array-like of shape (n_classes,), default=None
         The class of each column of `y_proba`; needed where `y_true` may lack a class.
     pos_label : label, default=None
@@ -270,7 +276,7 @@ def integrated_calibration_index(
     Raises
     ------
     ValueError
-        For a single sample, from which no smoother can be fitted, or a `quantile` outside [0, 1].
+        For a single sample, from which nothing can be fitted, or a `quantile` outside [0, 1].
 
     See Also
     --------
@@ -290,7 +296,7 @@ def integrated_calibration_index(
     >>> data = make_tempered_simplex(2000, random_state=0)
     >>> [round(integrated_calibration_index(data.y, data.y_proba, quantile=q), 3)
     ...     for q in (None, 0.5, 0.9, 1)]
-    [0.072, 0.079, 0.117, 0.129]
+    [0.072, 0.081, 0.11, 0.114]
     """
     if quantile is not None and not (isinstance(quantile, Real) and 0 <= quantile <= 1):
         raise ValueError(f"quantile must be None or a number in [0, 1], got {quantile!r}.")

@@ -1,10 +1,11 @@
 r"""Proper calibration errors: error, refinement, sharpness, decomposition and upper bound.
 
-The public functions come first, each followed by its helpers. The estimates that use a smoother of
-the forecasts share one record, `ProperTerms`, at the end of the file: arrays over samples whose
-weighted means estimate the loss of the forecast, its calibration error and its refinement. With the
-calibrated scores :math:`\hat C` that a smoother estimates without the label of the sample, the
-terms are
+The public functions come first, each followed by its helpers. The estimates share one record,
+`ProperTerms`, at the end of the file: arrays over samples whose weighted means estimate the loss of
+the forecast, its calibration error and its refinement. Without a smoother and a method, the terms
+of the Brier score and of the log loss are those of averaged recalibration maps, which
+`skcalib.errors.averaged` defines. With the calibrated scores :math:`\hat C` that a smoother
+estimates without the label of the sample, they are
 
 =========  =====================================================  =============================
 method     calibration                                            refinement
@@ -14,7 +15,8 @@ method     calibration                                            refinement
 "cross"    (D(Ĉ, S) + L(Y, S) - L(Y, Ĉ)) / 2 = c <Y - S, Ĉ - S>   L(Y, S) - calibration
 =========  =====================================================  =============================
 
-The method "auto" is "cross" for scores that are a quadratic form, and "risk" for the others.
+With a smoother, "auto" is "cross" for scores that are a quadratic form, and "risk" for the others.
+Without one, an explicit method, or another score than these two, uses `LogitSmoother`.
 """
 
 from __future__ import annotations
@@ -72,7 +74,32 @@ def proper_calibration_error(
 
     Estimates :math:`CE = E\, D(C, S)` with :math:`C = E[Y|S]`, where D is the divergence of the
     score (P24, G22): the squared calibration error for Brier, the Kullback-Leibler calibration
-    error for the log loss. With :math:`\hat C` the smoother's estimate of C without the
+    error for the log loss.
+
+    **Default** (``smoother=None`` and ``method="auto"``), for the Brier score and the log loss: an
+    average of nested recalibration maps :math:`m(S) = softmax(\log S + \sum_j \theta_j g_j(S))`.
+    They change shifts, slopes, slopes of single classes, and curves of the logits; the identity is
+    one of them. Each is fitted to all samples by penalised maximum likelihood. Its weight
+    :math:`a_m` is the softmax of its log evidence. The estimate is :math:`\sum_m a_m T_m`, with 0
+    for the identity and, for the other maps,
+
+    .. math::
+
+        T_m^{Brier} &= \frac1n \sum_i c \langle y_i - S_i, m(S_i) - S_i \rangle
+            - \frac{c\, (h_i^\top e_i)^\top H^{-1} x_i}{1 - l_i} , \\
+        T_m^{log} &= \frac1n \sum_i L(y_i, S_i) - L(y_i, m(S_i))
+            - \frac{x_i^\top H^{-1} x_i}{2 (1 - l_i)} .
+
+    Here :math:`e_i = y_i - m(S_i)` is the residual, :math:`x_i = g_i^\top e_i` the score, H the
+    penalised Hessian, :math:`l_i` the leverage, :math:`h_i = \partial m(S_i) / \partial \theta`, and
+    c is 1/2 for two classes and else 1. The second terms are the optimism of the fit to first
+    order, so no folds are needed and no random numbers are drawn. The optimism of the weights is
+    not subtracted: for calibrated forecasts the estimate is slightly above zero on average. It is
+    too small where no map has the form of C, and where an error is too small to give its map much
+    weight. :ref:`averaged_maps` lists the functions :math:`g_j`, the maps and the cost of
+    parameters in the log evidence.
+
+    **With a smoother or a method**, :math:`\hat C` is the smoother's estimate of C without the
     sample's own label:
 
     - ``"risk"``: :math:`\frac1n \sum_i L(y_i, S_i) - L(y_i, \hat C_i)`, a plain mean of paired
@@ -85,9 +112,10 @@ def proper_calibration_error(
     - ``"cross"``: for Brier, :math:`\frac1n \sum_i c \langle y_i - S_i, \hat C_i - S_i \rangle`,
       the average of "direct" and the loss-based "risk". The variance of :math:`\hat C` cancels;
       unbiased if the smoother is, but not a lower bound.
-    - ``"auto"``, the default: "cross" if the score is a quadratic form, as Brier is, and "risk" for
-      all others. With the default smoother "cross" had a smaller error than "risk" in most of 90
-      simulated settings (:ref:`accuracy`).
+    - ``"auto"``: "cross" if the score is a quadratic form, as Brier is, and "risk" for all others.
+
+    With ``smoother=None`` and an explicit method, or a score other than Brier and log (spherical
+    or user-defined), the smoother is `LogitSmoother`: the same maps, fitted out of fold.
 
     Parameters
     ----------
@@ -101,13 +129,13 @@ def proper_calibration_error(
         All classes at once; the mean over one-vs-rest problems, each with the binary convention
         of the score; or the confidence against being right.
     smoother : None, str, Smoother or classifier, default=None
-        Estimates C. None is `LogitSmoother`; "isotonic", "quantile" (or "binning"), "uniform",
+        Estimates C. None is described above; "isotonic", "quantile" (or "binning"), "uniform",
         "smooth" and "kernel" are the smoothers of these names, as ``strategy=`` of diagrams; a
         scikit-learn classifier is cross-fitted on the forecasts (`CrossFitted`).
     method : {"auto", "risk", "direct", "cross"}, default="auto"
         See above.
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the mean and of the smoother.
+        Weights of the mean and of the maps or the smoother.
     labels : array-like of shape (n_classes,), default=None
         The class of each column of `y_proba`; needed where `y_true` may lack a class.
     pos_label : label, default=None
@@ -119,8 +147,8 @@ def proper_calibration_error(
     -------
     float
         The error, not rooted: squared units for Brier (halved for K = 2, as in scikit-learn),
-        nats for the log loss. May be negative for "risk" and "cross", as is necessary for an
-        unbiased estimate of zero; infinite if the log loss of the forecasts is.
+        nats for the log loss. May be negative, except for "direct", as is necessary for an unbiased
+        estimate of zero; infinite if the log loss of the forecasts is.
 
     Raises
     ------
@@ -131,12 +159,18 @@ def proper_calibration_error(
     See Also
     --------
     CalibrationErrorEstimator : The same with a confidence interval.
+    ModelAverageScaling : The averaged map as a recalibrator.
     score_decomposition : All terms of a loss at once.
 
     Notes
     -----
-    Cost: the default smoother fits five maps of K + 1 parameters, O(n K) each; `DirichletKernel`
-    is O(n^2 K). The three methods can differ strongly in small samples.
+    Cost of the default: at most 8 maps for two classes and 17 for more, each fitted in some Newton
+    steps of O(n J^2) for two classes, with J < 20 functions :math:`g_j`, and O(n K^2) for more. A
+    map is not fitted if a score test predicts that its weight is negligible. `LogitSmoother` fits
+    the maps in each of five folds; `DirichletKernel` is O(n^2 K). With more than two classes and
+    fewer than 20 samples for each, there are no maps of single classes; from 20 classes on, there
+    is a warning. The default has no lower or upper bound in expectation; "risk" is a lower bound.
+    The three methods can differ strongly in small samples.
 
     Examples
     --------
@@ -173,20 +207,22 @@ def refinement_loss(
     r"""Refinement: the loss that remains after a perfect recalibration of the forecasts.
 
     Estimates :math:`E\, H(C) = E\, L(Y, C)` with :math:`C = E[Y|S]`, the generalised entropy of
-    the calibrated scores. Positive, lower is better. By "risk" it is estimated as the mean loss
-    of :math:`\hat C` on held-out labels, which is biased upward by the error of
+    the calibrated scores. Positive, lower is better. By default it is, for the Brier score and the
+    log loss, the mean loss minus the default calibration error. By "risk" it is estimated as the
+    mean loss of :math:`\hat C` on held-out labels, which is biased upward by the error of
     :math:`\hat C`; for smoothers with ``refinement="entropy"``, the default of
     `DirichletKernel`, as the mean entropy of :math:`\hat C` (P24 eq. 15). By "cross" it is the mean
     loss minus the "cross" calibration error, which is affected only by the bias of the smoother.
     With the same smoother and method, mean loss = calibration error + refinement exactly, except
-    for "direct".
+    for "direct". Where a forecast gave probability 0 to the label, the log loss is infinite; by
+    default the refinement of this sample is then the loss of the averaged map.
 
     Parameters
     ----------
     y_true, y_proba, loss, notion, smoother, sample_weight, labels, pos_label, n_jobs
         As in :func:`~skcalib.proper_calibration_error`.
     method : {"auto", "risk", "direct", "cross"}, default="auto"
-        As in :func:`proper_calibration_error`; "direct" is the same as "risk" here.
+        As in :func:`proper_calibration_error`; with a smoother "direct" is the same as "risk" here.
 
     Returns
     -------
@@ -244,7 +280,7 @@ def sharpness(
         As in :func:`proper_calibration_error`; for refinement as in :func:`refinement_loss`. With
         ``transform="simplex"``, `y_proba` is any real array of shape (n_samples, n_features),
         `labels` lists the classes in any order, `notion` must be "canonical", `method` must be
-        "risk", which "auto" is here, and the default smoother is
+        "risk", which "auto" is here, and without a `smoother` it is
         ``DirichletKernel("risk", refinement="loss")``: the entropy form is optimistic where a
         kernel overfits, and more so in more dimensions.
     transform : {None, "simplex"}, default=None
@@ -391,7 +427,9 @@ def score_decomposition(
         \qquad E\, H(C) = \underbrace{H(E[Y])}_{uncertainty}
         - \underbrace{E\, D(C, E[Y])}_{sharpness}
 
-    with :math:`C = E[Y|S]` (P24 eq. 4-5, G22). The estimates satisfy both identities exactly.
+    with :math:`C = E[Y|S]` (P24 eq. 4-5, G22). The estimates satisfy both identities exactly if the
+    mean loss is finite. By default calibration is the average over recalibration maps that
+    :func:`proper_calibration_error` defines, and refinement the rest of the loss.
 
     Parameters
     ----------
@@ -556,8 +594,8 @@ def root_brier_score(
 class ProperTerms:
     """Arrays over samples, already reduced over the problems of the notion.
 
-    ``influence`` is the paired difference whose spread gives the standard error of the
-    calibration estimate; None where no standard error is known (method "direct").
+    ``influence`` is a paired difference of losses. With a smoother, its spread gives the standard
+    error of the calibration estimate; None where no standard error is known (method "direct").
     """
 
     loss: np.ndarray

@@ -55,10 +55,10 @@ class CalibrationErrorEstimator(ClassifierInspector):
     notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
         The notion of calibration.
     smoother : None, str, Smoother or classifier, default=None
-        Estimates C, as in :func:`~skcalib.proper_calibration_error`.
+        Estimates C, as in :func:`~skcalib.proper_calibration_error`. None with ``method="auto"``
+        and the Brier score or the log loss: averaged recalibration maps, without folds.
     method : {"auto", "risk", "direct", "cross"}, default="auto"
-        How the error is computed from the smoother, as in
-        :func:`~skcalib.proper_calibration_error`.
+        How the error is computed from a smoother, as in :func:`~skcalib.proper_calibration_error`.
     cv : None, int or splitter, default=None
         None: the classifier is fitted already. Else folds for out-of-fold probabilities.
     confidence_level : float, default=0.95
@@ -70,22 +70,25 @@ class CalibrationErrorEstimator(ClassifierInspector):
     n_jobs : int, default=None
         Folds, and problems of the notion, in parallel.
     random_state : int, RandomState instance or None, default=0
-        Seed of the default smoother, or of one named by a string; None keeps its own default,
-        which is fixed. A smoother object keeps its own seed.
+        Seed of `LogitSmoother`, where ``smoother=None`` stands for it, or of a smoother named by a
+        string; None keeps its own default, which is fixed. A smoother object keeps its own seed.
+        Averaged maps need no seed.
 
     Attributes
     ----------
     calibration_error_ : float
         The estimate; may be negative. For "risk" a lower bound in expectation.
+    evidence_ : dict or None
+        For averaged maps, the weight of the models with a "shift", a "slope", "class_slopes"
+        (different slopes of the classes) and a "curve", each in [0, 1]. A model may have several of
+        them. The mean over the problems of the notion. None with a smoother.
     confidence_interval_ : tuple of float, or None
-        (low, high): a Student interval of the mean of paired differences :math:`L(y, S) -
-        L(y, \hat C)`. For "cross" the same spread around the "cross" estimate. None for "direct",
-        whose bias is larger than its spread. The interval accounts for the sampling of the
-        evaluation data, not for refitting the classifier. It is cut at zero, the lowest possible
-        error. Close to zero the upper limit uses the spread at the limit itself, as Wilson's
-        interval of a rate does.
+        (low, high), cut at zero, the lowest possible error. It accounts for the sampling of the
+        evaluation data, not for refitting the classifier; see the notes. None for "direct", whose
+        bias is larger than its spread.
     standard_error_ : float or None
-        Standard error used for the interval.
+        Standard error used for the interval; for averaged maps that of the squared norm in the
+        notes.
     refinement_, sharpness_, uncertainty_, expected_loss_ : float
         The other terms, as in :func:`~skcalib.score_decomposition`.
     classes_ : array of shape (n_classes,)
@@ -101,11 +104,33 @@ class CalibrationErrorEstimator(ClassifierInspector):
     -----
     There is no ``score`` method: a search would minimise an estimated error, and a calibration
     error alone prefers uninformative models. Use the scorers of :func:`~skcalib.get_scorer`
-    together with a proper score. In simulations where the smoother contains the truth, the interval
-    at n = 2000 covered the true error in 97 to 98 % of 400 simulations by "risk", and in 98 % by
-    "cross", which varies less than that spread. For calibrated forecasts its lower end was above
-    zero in less than 2.5 % (``tests/studies/test_coverage.py``). In other simulations it covers
-    less often, see :ref:`accuracy`.
+    together with a proper score.
+
+    **Interval by default.** The residuals Y - S are projected on the directions of all maps. The
+    squared length of the mean projection is an error without a choice of map. The interval holds
+    the errors whose law does not reject it (test inversion, as in
+    :func:`~skcalib.calibration_error_interval`), and the estimate if that is positive. So it allows
+    for miscalibration that the weights of the maps may have missed.
+
+    Its target, for two classes, "top_label" and "classwise", is the error of any curve that c
+    polynomials of the log odds represent, where c grows as the cube root of the number of samples,
+    from 6 to 15. For more classes at once it is the error within these maps: a common temperature, a bias
+    and a slope for each class, a curve of the top class and one shared by all classes, and a common
+    nonlinear function of all logits. Miscalibration outside these maps is not covered; the lower
+    limit stays valid for the whole error, the upper one does not. With more than two classes and
+    fewer than 20 samples per class the maps of single classes are left out, and
+    ``calibration_error_interval(...).target`` says so. No method can do without such a limitation:
+    with more than two classes no finite sample bounds the error of an arbitrary function on the
+    simplex. The kernel test (:func:`~skcalib.kernel_calibration_test`) assumes no family of maps;
+    where it rejects and the interval touches zero, `CalibrationReport` states this.
+
+    **Interval with a smoother.** Student's, of the mean of paired differences :math:`L(y, S) -
+    L(y, \hat C)`; for "cross" the same spread around the "cross" estimate. Close to zero the upper
+    limit uses the spread at the limit itself, as Wilson's interval of a rate does. The target is
+    the part of the error that the smoother detects. Where the smoother contains the truth, the
+    interval at n = 2000 covered it in 97 to 98 % of 400 simulations by "risk", and in 98 % by
+    "cross" (``tests/studies/test_coverage.py``); in other simulations less often, see
+    :ref:`accuracy`.
 
     Examples
     --------
@@ -115,10 +140,12 @@ class CalibrationErrorEstimator(ClassifierInspector):
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> estimator = CalibrationErrorEstimator(GaussianNB(), cv=5).fit(X, y)
     >>> round(estimator.calibration_error_, 3)
-    0.01
+    0.013
     >>> low, high = estimator.confidence_interval_
     >>> low < estimator.calibration_error_ < high
     True
+    >>> max(estimator.evidence_, key=estimator.evidence_.get)
+    'slope'
     """
 
     def __init__(

@@ -94,12 +94,13 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
     Notes
     -----
     **"auto"**: in the order of complexity, for two classes: `IdentityRecalibrator`,
-    `TemperatureScaling`, `PlattScaling`, `BetaCalibration`, `IsotonicRecalibrator` (strictly
-    increasing); for more: `IdentityRecalibrator`, `TemperatureScaling`,
-    `BiasCorrectedTemperatureScaling`, `VectorScaling` (shrunk towards temperature),
-    `IsotonicRecalibrator` (strictly increasing). Each is fitted to the out-of-fold probabilities of
-    all test folds but one and evaluated on that one. The first candidate is chosen whose mean loss
-    exceeds the lowest by at most one standard error of the paired difference.
+    `TemperatureScaling`, `PlattScaling`, `BetaCalibration`, `ModelAverageScaling`,
+    `IsotonicRecalibrator` (strictly increasing); for more: `IdentityRecalibrator`,
+    `TemperatureScaling`, `BiasCorrectedTemperatureScaling`, `VectorScaling` (shrunk towards
+    temperature), `ModelAverageScaling`, `IsotonicRecalibrator` (strictly increasing). Each is
+    fitted to the out-of-fold probabilities of all test folds but one and evaluated on that one. The
+    first candidate is chosen whose mean loss exceeds the lowest by at most one standard error of
+    the paired difference.
 
     **Weights** are passed to the recalibrator (in a Pipeline to each step that accepts them) and to
     the classifier, if it accepts them. Without metadata routing `fit` also takes ``groups`` for the

@@ -129,7 +129,7 @@ def monotone_curve(score, hit, weight):
 
 
 def parametric_curve(score, hit, weight):
-    """Frequency of the event by the default smoother, fitted once to all samples."""
+    """Frequency of the event by averaged recalibration maps, fitted to all samples."""
     if np.ptp(hit) == 0:
         return np.full(len(hit), float(hit[0]))
     forecast = np.column_stack([1 - score, score])

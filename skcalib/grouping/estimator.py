@@ -86,8 +86,9 @@ class GroupingLossEstimator(ClassifierInspector):
     region_ratio : int, default=12
         Measured samples per region. Below 6 the bound is unreliable, and warned about.
     smoother : None, str, Smoother or classifier, default=None
-        The continuous calibration curve, as in :func:`~skcalib.proper_calibration_error`; fitted
-        on the half that is not measured.
+        The continuous calibration curve. None is `LogitSmoother`, whose averaged maps are those of
+        the default of :func:`~skcalib.proper_calibration_error`; others as there. It is fitted on
+        the half that is not measured.
     method : {"partition", "risk"}, default="partition"
         See above.
     test_size : float, default=0.5

@@ -1,12 +1,13 @@
 r"""Recalibration maps averaged by their evidence.
 
-A `ModelAverage` fits a small tree of nested models. Each corrects the logits in the directions of
+A `ModelAverage` fits a short list of nested models. Each corrects the logits in the directions of
 some groups of a `LogitBasis`, by penalised maximum likelihood on all samples:
 
-- two classes: slope; bias; slope and bias; these and unlike slopes of the classes; a bend; a bend
-  and a wave; and the last two with slope and bias;
+- two classes: slope; bias; slope and bias; these and different slopes of the classes; a curve of
+  low degree; a curve of all degrees; and these curves with slope and bias;
 - more classes: slope (one temperature); biases; slope and biases; these and slopes by class; a
-  curve of the top class; a curve shared by all classes; a bend of all logits; and combinations.
+  curve of the top class; a curve shared by all classes; nonlinear functions of all logits; and
+  combinations.
 
 The log evidence of a model is that of its parent plus the gain of log likelihood minus a cost.
 With the effective number of samples n, one parameter costs
@@ -14,9 +15,9 @@ With the effective number of samples n, one parameter costs
 
 .. math:: \tfrac32 + \tfrac d2 (1 + \log F), \qquad F = \max(2\, gain / d, 1),
 
-which is the price of its variance under empirical Bayes. The weights of the models are the softmax
-of their log evidence; the identity has the log evidence 0. Models that a score test puts out of
-reach are not fitted.
+the cost of a variance that is estimated by empirical Bayes. The weights of the models are the
+softmax of their log evidence; the identity has the log evidence 0. A model is not fitted if a score
+test predicts a log evidence that is far below that of the best model.
 """
 
 from __future__ import annotations
@@ -137,7 +138,7 @@ class AveragedMap:
 
 
 class ModelAverage:
-    """The models of a tree and their weights.
+    """Nested models and their weights.
 
     Attributes
     ----------
@@ -184,7 +185,7 @@ class ModelAverage:
 
     @property
     def evidence(self) -> Mapping[str, float]:
-        """Weight of the models with a shift, a slope, unlike slopes of the classes, and a curve."""
+        """Weight of the models with a shift, a slope, different slopes of classes, and a curve."""
         found = dict.fromkeys(("shift", "slope", "class_slopes", "curve"), 0.0)
         names = {"bias": "shift", "slope": "slope", "class_slopes": "class_slopes"}
         for share, model in self.weighted_models:
@@ -304,7 +305,7 @@ class ModelAverage:
 
 
 def cost(gain: float, n_parameters: int, size: float) -> float:
-    """Log evidence that a group of parameters must pay for its gain of log likelihood."""
+    """Log evidence that is subtracted for a group of parameters with this gain."""
     found = max(0.5 * np.log(size / _FREE), _LEAST)
     if n_parameters > 1:
         spread = 1 + np.log(max(2 * gain / n_parameters, 1.0))

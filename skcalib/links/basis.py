@@ -4,12 +4,12 @@ A corrected forecast is :math:`softmax(\log S + \sum_j \theta_j g_j(S))`. A `Log
 functions :math:`g_j` from forecasts without labels. They form groups:
 
 - two classes, with the log odds t: "slope" t, "bias" 1, "class_slopes" :math:`\log s_0 + \log s_1`
-  (the third direction of beta calibration), "bend" and "wave", Legendre polynomials of degrees 2 to
-  5 and of higher degrees;
+  (the third direction of beta calibration), and Legendre polynomials in two groups, one of the
+  degrees 2 to 5 and "wave" of higher degrees;
 - more classes: "slope" :math:`\log s_k`, "bias" one constant and "class_slopes" one multiple of
-  :math:`\log s_k` for each class, both summing to zero; "bend" four functions of the centred logits
-  z, :math:`z |z|, z^3, z^2, \tanh 2z`, common to all classes; "top" and "top_wave", polynomials
-  that change the logit of the most likely class only; "shared" and "shared_wave", polynomials that
+  :math:`\log s_k` for each class, both summing to zero; four functions of the centred logits z,
+  :math:`z |z|, z^3, z^2, \tanh 2z`, common to all classes; "top" and "top_wave", polynomials that
+  change the logit of the most likely class only; "shared" and "shared_wave", polynomials that
   change the logit of every class by its own log odds.
 
 The argument of the polynomials is the distribution function of the log odds, in which each sample
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
 _FEWEST, _MOST = 6, 15  # polynomials of a curve
-_SIMPLE = 5  # degree up to which polynomials are a bend; the others are a wave
+_SIMPLE = 5  # highest degree of the first group of polynomials of a curve
 _KNOTS = 512  # places at which the distribution function is kept
 _ENTRIES = 1 << 22  # of the arrays of one block
 _KEPT = 1 << 25  # entries of blocks that are kept between passes

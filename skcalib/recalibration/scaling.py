@@ -481,11 +481,12 @@ class DiagonalOrderPreserving(LinkRecalibrator):
 class ModelAverageScaling(Recalibrator):
     r"""Average of recalibration maps, weighted by their evidence.
 
-    The map of the default calibration error (:func:`~skcalib.proper_calibration_error`): slopes,
-    shifts, unlike slopes of the classes and curves of the logits are fitted by penalised maximum
-    likelihood, and :math:`s \mapsto \sum_m a_m\, m(s)` with weights a from the log evidence of
-    each model. The identity is one of the models, so little is changed where the data show little.
-    Without folds and without parameters to choose.
+    The map of the default calibration error (:func:`~skcalib.proper_calibration_error`): nested
+    models of slopes, shifts, slopes of single classes and curves of the logits are fitted by
+    penalised maximum likelihood. The map is :math:`s \mapsto \sum_m a_m\, m(s)` with weights a from
+    the log evidence of each model m; :ref:`averaged_maps` has the formulas. The identity is one of
+    the models, so the map is close to it where the data show no miscalibration. There are no folds
+    and no parameters to choose.
 
     With more than two classes and fewer than 20 samples for each, there are no maps of single
     classes.
@@ -502,7 +503,7 @@ class ModelAverageScaling(Recalibrator):
     Attributes
     ----------
     evidence_ : dict
-        Weight of the models with a "shift", a "slope", "class_slopes" (unlike slopes of the
+        Weight of the models with a "shift", a "slope", "class_slopes" (different slopes of the
         classes) and a "curve", each in [0, 1]. A model may have several of them.
     identity_weight_ : float
         Weight of the identity.

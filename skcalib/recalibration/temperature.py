@@ -276,8 +276,8 @@ class BiasCorrectedTemperatureScaling(LogitRecalibrator):
     One temperature, and a bias for each class that stays at zero unless a chi-square test of the
     class totals rejects at the level .01; then the biases are shrunk by empirical Bayes. For two
     classes it is Platt scaling of the logit with a weak prior. Fitted by penalised maximum
-    likelihood in a few Newton steps: the map of the default smoother, and the cheapest one that
-    corrects a shift of the class frequencies. Injective; biases may change the predicted class.
+    likelihood in a few Newton steps. It is the cheapest map that corrects a shift of the class
+    frequencies. Injective; biases may change the predicted class.
 
     Parameters
     ----------

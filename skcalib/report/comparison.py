@@ -42,7 +42,8 @@ class ComparisonReport(Shown):
     All models are evaluated on the same samples, so differences are *paired*: the common part of
     two losses cancels, and a difference may be significant although the two intervals overlap. With
     the Brier score of sample i under model a, :math:`L_i^a`, and :math:`E_i^a` the term of the
-    sample in the default estimate of the Brier calibration error, the table has the means, each
+    sample in the default estimate of the Brier calibration error
+    (:func:`~skcalib.proper_calibration_error`), the table has the means, each
     with a Student interval, of
 
     - Brier calibration error: :math:`E_i^a - E_i^b`;

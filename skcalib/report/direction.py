@@ -6,7 +6,7 @@ Two classes: on the logit of the event, centred at the mean logit of the forecas
 
 The shift :math:`\alpha` alone and the slope :math:`\beta` alone are two of the models that the
 default calibration error averages (`ModelAverage`). Their gains of the log loss, without the
-optimism of the fit, are compared with that of the averaged map, which may contain a curve. Several
+optimism of the fits, are compared with that of the averaged map, which may contain a curve. Several
 classes: the slope is one inverse temperature of all logits, the shift is a bias of each class.
 """
 

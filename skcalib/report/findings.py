@@ -48,7 +48,10 @@ class LogisticRecalibration:
 
 @dataclass(frozen=True)
 class Gains:
-    """Held-out gains of the log loss, in nats: of the shift, the slope, and the whole map."""
+    """Gains of the log loss without the optimism of the fits, in nats.
+
+    Of the shift alone, the slope alone, and the whole averaged map.
+    """
 
     shift: float
     slope: float
@@ -114,7 +117,7 @@ class ErrorFinding:
     ``expected_loss`` = ``calibration`` + ``refinement``. ``calibration`` is the number of
     `proper_calibration_error` with its defaults, and the interval that of
     `CalibrationErrorEstimator`. ``target`` says what the interval covers, and ``evidence`` holds
-    the weights of a shift, a slope, unlike slopes of the classes and a curve. ``smoother`` is
+    the weights of a shift, a slope, different slopes of the classes and a curve. ``smoother`` is
     empty for the default, which averages recalibration maps.
     """
 
@@ -199,9 +202,9 @@ class Findings:
 
     With two classes all results refer to the ``event``, with more to the confidence of the
     predicted class: ``mean_predicted`` against ``observed_rate``, and their ratio, observed over
-    predicted. ``errors`` holds the two losses under each notion with the default smoother;
+    predicted. ``errors`` holds the two losses under each notion with averaged maps, the default;
     ``flexible`` is the Brier error of the event or confidence with cross-fitted isotonic
-    regression, which detects curves that the default smoother may miss. ``logistic`` is the
+    regression, which detects curves that the averaged maps may miss. ``logistic`` is the
     logistic recalibration of the event or confidence, ``test`` the kernel test of all classes at
     once on ``n_tested`` samples; each is None if it does not exist. ``places`` are the ranges of
     scores and the classes, ``reported`` the commonly reported numbers, ``notes`` the warnings of

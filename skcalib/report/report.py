@@ -90,17 +90,18 @@ class CalibrationReport(Shown):
 
     - **Miscalibrated**: the interval of a Brier calibration error lies above zero (all classes;
       confidence; confidence by cross-fitted isotonic regression, which detects curves that the
-      default smoother may miss), or one of two tests rejects at the level .005: Cox's test of shift
+      default maps may miss), or one of two tests rejects at the level .005: Cox's test of shift
       and slope, and the kernel test of all classes.
     - **Direction**: on the logit, centred at the mean m of the forecasts,
       :math:`\mathrm{logit}\, C = m + \alpha + \beta (\mathrm{logit}\, S - m)`. Predictions are
-      "too_high" or "too_low" if the shift :math:`\alpha` alone yields at least half of the held-out
-      gain of the log loss, and no less than the slope; "too_extreme" or "too_moderate" if the slope
+      "too_high" or "too_low" if the shift :math:`\alpha` alone yields at least half of the gain of
+      the log loss by the averaged map (both without the optimism of the fit), and no less than the
+      slope; "too_extreme" or "too_moderate" if the slope
       :math:`\beta` alone does; "class_shift" if, for several classes, one bias per class does; else
       "uneven".
     - **Typical error**: the root of the Brier calibration error, in points of probability: the
       number of :func:`~skcalib.proper_calibration_error` with its defaults, with the interval of
-      :class:`~skcalib.CalibrationErrorEstimator`.
+      :class:`~skcalib.CalibrationErrorEstimator`, whose notes describe what the interval covers.
     - **Groups** that differ from others with equal scores, if features are given: their observed
       rate against the calibrated frequency at their scores, with a false discovery rate below .05
       over all groups tested; and lower bounds of the grouping loss

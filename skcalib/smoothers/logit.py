@@ -21,12 +21,13 @@ class LogitSmoother(OutOfFoldSmoother):
     r"""Cross-fitted average of recalibration maps, weighted by their evidence.
 
     Estimates :math:`E[Y|S] = \sum_m a_m\, softmax(\log S + \sum_j \theta_{mj} g_j(S))` with maps m
-    that change slopes, shifts, unlike slopes of the classes and curves of the logits, and weights a
-    from the log evidence of each map; the identity is one of them. The default of the proper
-    calibration errors averages the same maps, fitted to all samples, and subtracts the optimism of
-    the fits analytically. This smoother fits them on the other folds instead, for the methods
-    "risk", "cross" and "direct" and for other scores. Its estimates have a smaller error than those
-    of a kernel, which has hundreds of parameters where these maps have some dozens.
+    that change slopes, shifts, slopes of single classes and curves of the logits, and weights a
+    from the log evidence of each map; the identity is one of them (:ref:`averaged_maps`). The
+    default of the proper calibration errors averages the same maps, fitted to all samples, and
+    subtracts the optimism of the fits analytically. This smoother fits them on the other folds
+    instead. It is used where :func:`~skcalib.proper_calibration_error` gets a method ("risk",
+    "cross", "direct") or a score other than Brier and log, but no smoother. In the method "risk"
+    its estimates are a lower bound in expectation; the default is not.
 
     Half of the smallest positive probability of the training fold replaces forecasts of exactly 0,
     and logarithms below -87, the end of single precision, are compressed, as in

@@ -66,7 +66,7 @@ class SplineSmoother(OutOfFoldSmoother):
 
     See Also
     --------
-    LogitSmoother : The default smoother, for any number of classes.
+    LogitSmoother : Averaged recalibration maps, for any number of classes.
     ReliabilityDisplay : Draws the curve with ``strategy="smooth"``.
 
     Notes
