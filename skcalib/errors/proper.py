@@ -91,7 +91,7 @@ def proper_calibration_error(
             - \frac{x_i^\top H^{-1} x_i}{2 (1 - l_i)} .
 
     Here :math:`e_i = y_i - m(S_i)` is the residual, :math:`x_i = g_i^\top e_i` the score, H the
-    penalised Hessian, :math:`l_i` the leverage, :math:`h_i = \partial m(S_i) / \partial \theta`, and
+    penalised Hessian, :math:`l_i` the leverage and :math:`h_i = \partial m(S_i) / \partial \theta`;
     c is 1/2 for two classes and else 1. The second terms are the optimism of the fit to first
     order, so no folds are needed and no random numbers are drawn. The optimism of the weights is
     not subtracted: for calibrated forecasts the estimate is slightly above zero on average. It is

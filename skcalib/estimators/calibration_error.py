@@ -114,11 +114,11 @@ class CalibrationErrorEstimator(ClassifierInspector):
 
     Its target, for two classes, "top_label" and "classwise", is the error of any curve that c
     polynomials of the log odds represent, where c grows as the cube root of the number of samples,
-    from 6 to 15. For more classes at once it is the error within these maps: a common temperature, a bias
-    and a slope for each class, a curve of the top class and one shared by all classes, and a common
-    nonlinear function of all logits. Miscalibration outside these maps is not covered; the lower
-    limit stays valid for the whole error, the upper one does not. With more than two classes and
-    fewer than 20 samples per class the maps of single classes are left out, and
+    from 6 to 15. For more classes at once it is the error within these maps: a common temperature,
+    a bias and a slope for each class, a curve of the top class and one shared by all classes, and a
+    common nonlinear function of all logits. Miscalibration outside these maps is not covered; the
+    lower limit stays valid for the whole error, the upper one does not. With more than two classes
+    and fewer than 20 samples per class the maps of single classes are left out, and
     ``calibration_error_interval(...).target`` says so. No method can do without such a limitation:
     with more than two classes no finite sample bounds the error of an arbitrary function on the
     simplex. The kernel test (:func:`~skcalib.kernel_calibration_test`) assumes no family of maps;
