@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _FEWEST, _MOST = 6, 15  # polynomials of a curve
 _SIMPLE = 5  # highest degree of the first group of polynomials of a curve
-_KNOTS = 512  # places at which the distribution function is kept
+_KNOTS = 128  # places at which the distribution function is kept
 _ENTRIES = 1 << 22  # of the arrays of one block
 _KEPT = 1 << 25  # entries of blocks that are kept between passes
 _NO_INFORMATION = 1e-12
