@@ -20,7 +20,7 @@ interval has the spread of what the models may have missed, not only that of wha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -45,6 +45,8 @@ COMMON = "one temperature (too few samples for maps by class)"
 _FLAT = 1e-6  # relative eigenvalues of directions that are left out
 _NO_CHANGE = 1e-12  # mean squared change below which a map is the identity
 _WIDE, _PROBES = 2_000, 256  # directions of all problems from which traces are estimated; draws
+_BETWEEN = 0.1  # largest relative variance of the squared change: else it is that of few samples
+_LEAST = 1e-60  # variance of a squared norm that is practically zero
 _TINY = np.finfo(np.float64).tiny
 
 
@@ -150,13 +152,46 @@ class AveragedProblem:
 # --- Intervals ------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class ErrorNorm(SquaredNorm):
+    """`SquaredNorm` of an error, with a second test of exact calibration and bounds.
+
+    ``calibrated`` is the squared norm of the scores at the forecasts; ``size`` is the effective
+    number of samples, and ``most`` is the largest error that the forecasts allow.
+    """
+
+    calibrated: SquaredNorm | None = None
+    size: float = np.inf
+    most: float = np.inf
+
+    def interval(self, confidence_level):
+        r"""Parameters that are not rejected; zero is one of them unless both tests reject it.
+
+        An event that was never seen may have the probability :math:`q = -\log(1 - level) / n`. The
+        upper limit is at least :math:`q^2`, the error of forecasts that are wrong by q everywhere.
+        """
+        if not np.isfinite(self.estimate):
+            return np.inf, np.inf
+        low, high = super().interval(confidence_level)
+        unseen = np.log(1 - confidence_level) / self.size
+        high = float(min(max(high, unseen**2), self.most))
+        if self.calibrated is not None and self.calibrated.interval(confidence_level)[0] == 0:
+            low = 0.0
+        return min(low, high), high
+
+
 def squared_norm(
     problems: Sequence[AveragedProblem], score: ProperScore, reduce: str = "mean"
-) -> SquaredNorm:
-    """`SquaredNorm` of the error of a score, reduced over the problems of a notion."""
+) -> ErrorNorm:
+    """`ErrorNorm` of a score, reduced over the problems of a notion.
+
+    It is infinite for the log score if a label has a forecast of zero.
+    """
+    share, size = 1 / len(problems) if reduce == "mean" else 1.0, problems[0].average.size
+    if not all(np.isfinite(problem.calibration(score)[0]).all() for problem in problems):
+        return ErrorNorm(np.inf, _LEAST, 0.0, 0.0)
     projection = _BrierProjection if isinstance(score, Brier) else _LogProjection
     found = [projection(problem) for problem in problems]
-    share = 1 / len(found) if reduce == "mean" else 1.0
     traces = _Traces(np.sqrt(share) * np.concatenate([one.mean for one in found]))
     fitted, fitted_square = 0.0, 0.0
     for parts in zip(*(one.blocks() for one in found), strict=True):
@@ -166,7 +201,51 @@ def squared_norm(
         fitted += float(weight @ own)
         fitted_square += np.array([weight**2 @ own**2, weight**2 @ own, weight @ weight])
     variance = max(float(fitted_square @ [1.0, -2 * fitted, fitted**2]), 0.0)
-    return projection.combine(traces, fitted, variance)
+    norm = projection.combine(traces, fitted, variance)
+    most = share * sum(one.most for one in found)
+    return replace(norm, calibrated=_calibrated_norm(problems), size=size, most=most)
+
+
+def _calibrated_norm(problems):
+    """Law of the squared norm of the scores at the forecasts, if these are calibrated.
+
+    The residuals Y - S follow no fit. So the test of zero holds where the noise of the other is too
+    small since the fitted map follows the labels: for few samples, and for forecasts close to 0
+    and 1. The noise has the variance of products of different samples, but at least the mean and
+    the variance that calibrated forecasts would give it.
+    """
+    found = [_ScoreProjection(problem) for problem in problems]
+    traces, expected = _Traces(np.concatenate([one.mean for one in found])), 0.0
+    for parts in zip(*(one.blocks() for one in found), strict=True):
+        traces.add(np.hstack([noise for noise, _ in parts]))
+        expected += sum(float(own.sum()) for _, own in parts)
+    second, third = traces.noise
+    skewness = min(third / second**1.5, np.sqrt(8))
+    second = max(second - 2 * traces.fourth, 2 * expected**2 / max(traces.size, 1), _LEAST)
+    estimate = traces.squared_mean - max(expected, traces.first)
+    return SquaredNorm(estimate, second, skewness * second**1.5, 0.0)
+
+
+class _ScoreProjection:
+    """The scores of all directions at the forecasts, whitened by their information."""
+
+    def __init__(self, problem):
+        self.problem, self.share = problem, problem.weight / problem.weight.sum()
+        information, mean = 0.0, 0.0
+        for rows, block in problem.average.directions:
+            share = self.share[rows]
+            information = information + block.information(np.exp(block.log), share)
+            mean = mean + share @ block.project(problem.target[rows] - problem.forecast[rows])
+        self.root = _orthonormal(information)
+        self.mean = mean @ self.root
+
+    def blocks(self):
+        """Weighted noise (m, J), and its expected squared norm under calibration (m,)."""
+        problem, inner = self.problem, self.root @ self.root.T
+        for rows, block in problem.average.directions:
+            forecast, share = problem.forecast[rows], self.share[rows]
+            noise = block.project(problem.target[rows] - forecast) @ self.root
+            yield share[:, None] * noise, share**2 * block.leverage(forecast, inner)
 
 
 class _BrierProjection:
@@ -192,6 +271,8 @@ class _BrierProjection:
             changed += length
         if changed <= _NO_CHANGE:
             gram[-1], gram[:, -1] = 0.0, 0.0
+        most = np.einsum("ik,ik->i", forecast, forecast) + 1 - 2 * forecast.min(axis=1)
+        self.most = problem.half * float(self.share @ most)
         self.root = _orthonormal(problem.half * gram)
         self.mean = problem.half * mean @ self.root
 
@@ -213,13 +294,15 @@ class _BrierProjection:
 
     @staticmethod
     def combine(traces, fitted, variance):
-        between = min(variance / fitted**2, 1.0) if fitted > 0 else 0.0
+        between = min(variance / fitted**2, _BETWEEN) if fitted > 0 else 0.0
         raw = traces.squared_mean
-        return SquaredNorm.from_mean(traces.signal, raw, raw - traces.first, *traces.noise, between)
+        return ErrorNorm.from_mean(traces.signal, raw, raw - traces.first, *traces.noise, between)
 
 
 class _LogProjection:
     """The gain of the best model, and half the whitened mean score at this model."""
+
+    most = np.inf
 
     def __init__(self, problem):
         self.problem, self.share = problem, problem.weight / problem.weight.sum()
@@ -247,12 +330,15 @@ class _LogProjection:
     def combine(traces, fitted, variance):
         raw = fitted + traces.squared_mean
         signal = 0.25 * variance + traces.signal
-        return SquaredNorm.from_mean(signal, max(raw, _TINY), raw - traces.first, *traces.noise)
+        # A gain may be negative: the ratio of signal to raw is that of noise at least.
+        floor = max(traces.first, _LEAST)
+        return ErrorNorm.from_mean(signal, max(raw, floor), raw - traces.first, *traces.noise)
 
 
 def _orthonormal(gram):
     """Columns R with R' gram R = 1; directions that the others nearly contain are left out."""
-    size = np.sqrt(np.maximum(np.diag(gram), _TINY))
+    size = np.sqrt(np.maximum(np.diag(gram), 0.0))
+    size[size == 0] = 1.0
     values, vectors = np.linalg.eigh(gram / np.outer(size, size))
     kept = values > _FLAT * max(values.max(), _TINY)
     return vectors[:, kept] / np.sqrt(values[kept]) / size[:, None]
@@ -265,7 +351,8 @@ class _Traces:
     """
 
     def __init__(self, mean):
-        self._mean, self.first, self.signal = mean, 0.0, 0.0
+        self._mean, self.size = mean, len(mean)
+        self.first, self.fourth, self.signal = 0.0, 0.0, 0.0
         self._probes = np.eye(len(mean))
         if len(mean) > _WIDE:
             signs = np.random.RandomState(0).choice([-1.0, 1.0], size=(len(mean), _PROBES))
@@ -274,7 +361,9 @@ class _Traces:
 
     def add(self, noise):
         """Rows of weighted noise."""
-        self.first += float(np.sum(noise**2))
+        squares = np.einsum("ij,ij->i", noise, noise)
+        self.first += float(squares.sum())
+        self.fourth += float(squares @ squares)
         self.signal += float(np.sum((noise @ self._mean) ** 2))
         wide = len(self._mean) > _WIDE
         self._image += noise.T @ (noise @ self._probes if wide else noise)
@@ -288,8 +377,10 @@ class _Traces:
         """Second and third cumulant of the squared norm of the noise."""
         image = self._image
         if len(self._mean) <= _WIDE:
-            return 2 * float(np.sum(image**2)), 8 * float(np.sum((image @ image) * image))
-        once, twice = self._probes.T @ image, image.T @ image
-        np.fill_diagonal(once, 0.0)  # products of independent probes have no bias
-        pairs = _PROBES * (_PROBES - 1)
-        return 2 * float(np.sum(once**2)) / pairs, 8 * float(np.sum(once * twice)) / pairs
+            second, third = np.sum(image**2), np.sum((image @ image) * image)
+        else:
+            once, twice = self._probes.T @ image, image.T @ image
+            np.fill_diagonal(once, 0.0)  # products of independent probes have no bias
+            pairs = _PROBES * (_PROBES - 1)
+            second, third = np.sum(once**2) / pairs, np.sum(once * twice) / pairs
+        return max(2 * float(second), _LEAST), 8 * float(third)
