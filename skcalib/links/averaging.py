@@ -191,7 +191,7 @@ class ModelAverage:
         for share, model in self.weighted_models:
             for name in {names.get(group, "curve") for group in model.groups}:
                 found[name] += float(share)
-        return found
+        return {name: min(share, 1.0) for name, share in found.items()}
 
     @property
     def affine(self) -> Model:
