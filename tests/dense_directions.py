@@ -1,0 +1,66 @@
+"""Directions of logits as dense arrays (n, K, J), and worlds with known truth.
+
+An independent check of the sums of `BasisBlock`, which never make such arrays.
+"""
+
+import numpy as np
+from scipy.special import expit, softmax
+
+
+def dense_directions(basis, forecast, names=None):
+    """Directions (n, K, J) of some groups: what a parameter of one adds to the logits."""
+    names = tuple(basis.groups) if names is None else names
+    block = basis(forecast, names)
+    units = np.eye(len(basis.select(names)))
+    return np.stack([block.logits(unit) - block.log for unit in units], axis=2)
+
+
+def tangents(p, g):
+    """Derivatives (n, K, J) of probabilities p (n, K) in the parameters of g (n, K, J)."""
+    return p[:, :, None] * (g - np.einsum("ik,ikj->ij", p, g)[:, None])
+
+
+def labels_from(posterior, rng):
+    """One label for each row of probabilities."""
+    return (posterior.cumsum(axis=1)[:, :-1] < rng.random((len(posterior), 1))).sum(axis=1)
+
+
+def world(kind, n_samples, n_classes, seed):
+    """Labels, forecasts and posteriors with one kind of miscalibration.
+
+    The forecasts are softmax(1.3 normal); for two classes the log odds have that spread times the
+    root of two.
+    """
+    rng = np.random.default_rng(seed)
+    log = 1.3 * rng.normal(size=(n_samples, n_classes))
+    log -= np.log(np.exp(log).sum(axis=1, keepdims=True))
+    forecast = np.exp(log)
+    step = np.linspace(-1, 1, n_classes)
+    if kind == "calibrated":
+        posterior = forecast
+    elif kind == "slope":  # over-confident
+        posterior = softmax(0.6 * log, axis=1)
+    elif kind == "shift":
+        posterior = softmax(log + 0.5 * step, axis=1)
+    elif kind == "class_slopes":  # one class is over-confident where another is too cautious
+        posterior = softmax(log * (1 - 0.7 * step), axis=1)
+    elif kind == "curve":  # the most likely class is right with a wave around its confidence
+        posterior = forecast.copy()
+        rows, top = np.arange(n_samples), forecast.argmax(axis=1)
+        confidence, lowest = forecast[rows, top], 1 / n_classes
+        wave = np.sin(2 * np.pi * (confidence - lowest) / (1 - lowest))
+        right = confidence + 0.7 * (1 - confidence) * wave
+        posterior *= ((1 - right) / (1 - confidence))[:, None]
+        posterior[rows, top] = right
+    else:
+        raise ValueError(kind)
+    return labels_from(posterior, rng), forecast, posterior
+
+
+def curved_pair(n_samples, seed):
+    """Labels, forecasts (n, 2) and posteriors whose log odds are bent by a sine."""
+    rng = np.random.default_rng(seed)
+    odds = 2 * rng.normal(size=n_samples)
+    posterior = np.column_stack([expit(-odds - np.sin(2 * odds)), expit(odds + np.sin(2 * odds))])
+    forecast = np.column_stack([expit(-odds), expit(odds)])
+    return labels_from(posterior, rng), forecast, posterior

@@ -1,0 +1,589 @@
+"""Errors from averaged maps without folds, and their intervals, against dense arrays."""
+
+import numpy as np
+import pytest
+from dense_directions import curved_pair, dense_directions, tangents, world
+from scipy.integrate import quad
+from scipy.special import expit
+from scipy.stats import norm as normal
+
+from skcalib import (
+    CalibrationErrorEstimator,
+    calibration_error_interval,
+    proper_calibration_error,
+    refinement_loss,
+    score_decomposition,
+    sharpness,
+)
+from skcalib.datasets import make_tempered_simplex
+from skcalib.errors.averaged import AveragedProblem, squared_norm
+from skcalib.notions import Classwise
+from skcalib.scores import Brier, LogLoss
+from skcalib.smoothers import LogitSmoother, QuantileBins
+from skcalib.squared_norm import SquaredNorm
+
+WORLDS = ["calibrated", "slope", "shift", "class_slopes", "curve"]
+LOSSES = {"brier": Brier(), "log": LogLoss()}
+NOTIONS = ["canonical", "top_label", "classwise"]
+
+
+def solve(kind, n_samples, n_classes, seed, *, even=False):
+    """A problem of a world with uneven weights."""
+    y, forecast, _ = world(kind, n_samples, n_classes, seed)
+    weight = np.random.default_rng(seed).uniform(0.5, 2, n_samples)
+    weight = np.ones(n_samples) if even else weight
+    return AveragedProblem.of(forecast, np.eye(n_classes)[y], weight)
+
+
+def factor(problem):
+    return 0.5 if problem.forecast.shape[1] == 2 else 1.0
+
+
+# --- terms by sample ------------------------------------------------------------------------------
+
+
+def dense_terms(problem, model, loss):
+    """The gain of one model and its optimism by sample, from dense arrays."""
+    s, y, p = problem.forecast, problem.target, model.proba
+    w = problem.weight * problem.weight.sum() / (problem.weight @ problem.weight)
+    g = dense_directions(problem.average.basis, s, model.groups)
+    h = tangents(p, g)
+    inverse = np.linalg.inv(np.einsum("i,ikj,ikl->jl", w, g, h) + np.eye(g.shape[2]))
+    x = np.einsum("ikj,ik->ij", g, y - p)
+    leverage = w * np.einsum("ikj,jl,ikl->i", h, inverse, g) / (s.shape[1] - 1)
+    by = w / (1 - np.clip(leverage, 0, 0.5))
+    if loss == "brier":
+        c = factor(problem)
+        gain = c * np.sum((y - s) * (p - s), axis=1)
+        cross = np.einsum("ikj,ik->ij", h, y - p)
+        return gain, c * by * np.einsum("ij,jl,il->i", cross, inverse, x)
+    gain = np.sum(y * np.log(p / s), axis=1)
+    return gain, 0.5 * by * np.einsum("ij,jl,il->i", x, inverse, x)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+@pytest.mark.parametrize("kind", WORLDS)
+def test_terms_are_gains_minus_optimism(kind, n_classes, loss):
+    """Averaged over the models; the identity has no term."""
+    problem = solve(kind, 240, n_classes, seed=1)
+    expected = np.zeros(240)
+    for share, model in problem.average.weighted_models:
+        gain, optimism = dense_terms(problem, model, loss)
+        expected += share * (gain - optimism)
+    found, _ = problem.calibration(LOSSES[loss])
+    np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-10)
+    assert np.abs(found).max() > 0
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_paired_differences_are_those_of_losses(n_classes, loss):
+    """L(Y, S) - L(Y, m), averaged over the models."""
+    problem, score = solve("slope", 240, n_classes, seed=2), LOSSES[loss]
+    before = score.loss(problem.target, problem.forecast)
+    expected = sum(
+        share * (before - score.loss(problem.target, model.proba))
+        for share, model in problem.average.weighted_models
+    )
+    _, found = problem.calibration(score)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_gain_of_one_group(n_classes):
+    """That of the model of this group alone, without its optimism; zero if it was not fitted."""
+    problem = solve("slope", 300, n_classes, seed=3)
+    (model,) = (model for model in problem.average.models if model.groups == ("slope",))
+    gain, optimism = dense_terms(problem, model, "log")
+    np.testing.assert_allclose(problem.gain("slope"), gain - optimism, rtol=1e-7, atol=1e-10)
+    assert not problem.gain("class_slopes").any()  # never alone
+
+
+def test_mean_error_is_the_truth_where_the_gain_is_not(monkeypatch, within_standard_errors):
+    """A slope, a bias and six polynomials on 200 samples; 200 data sets, both losses.
+
+    The debiased error of the model is within four standard errors of the truth given the forecasts;
+    the gain in sample is more than eight above it.
+    """
+    monkeypatch.setattr("skcalib.links.averaging._OUT_OF_REACH", np.inf)
+    wanted = {"slope", "bias", "bend", "wave"}
+    debiased, plain = ({loss: [] for loss in LOSSES} for _ in range(2))
+    for seed in range(200):
+        data = make_tempered_simplex(200, 2, random_state=seed)
+        problem = AveragedProblem.of(data.y_proba, np.eye(2)[data.y], np.ones(200))
+        names = [set(model.groups) for model in problem.average.models]
+        at = names.index(wanted)
+        problem.average.shares = np.eye(len(names) + 1)[at + 1]  # this model only
+        model = problem.average.models[at]
+        for loss, score in LOSSES.items():
+            truth = score.divergence(data.posterior, data.y_proba).mean()
+            debiased[loss].append(problem.calibration(score)[0].mean() - truth)
+            plain[loss].append(dense_terms(problem, model, loss)[0].mean() - truth)
+    for loss in LOSSES:
+        within_standard_errors(debiased[loss], 0.0)
+        assert np.mean(plain[loss]) > 8 * np.std(plain[loss]) / np.sqrt(200)
+
+
+@pytest.mark.parametrize("kind", ["calibrated", "slope"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_averaged_error_is_close_to_the_truth(n_classes, kind):
+    """The mean over 100 data sets of 500 samples; the truth is that given the forecasts.
+
+    The weights follow the same labels, which leaves a bias where there is little to find: at most
+    .8 of the standard deviation of one estimate, that is a share of a small spread. Otherwise
+    within four standard errors of the mean.
+    """
+    distance = {loss: [] for loss in LOSSES}
+    truth = dict.fromkeys(LOSSES, 0.0)
+    for seed in range(100):
+        y, forecast, posterior = world(kind, 500, n_classes, seed)
+        problem = AveragedProblem.of(forecast, np.eye(n_classes)[y], np.ones(500))
+        for loss, score in LOSSES.items():
+            truth[loss] = score.divergence(posterior, forecast).mean()
+            distance[loss].append(problem.calibration(score)[0].mean() - truth[loss])
+    for loss, away in distance.items():
+        bias, spread = np.mean(away), np.std(away)
+        assert abs(bias) < (0.8 if kind == "calibrated" else 0.4) * spread
+        assert spread < (0.002 if kind == "calibrated" else 0.6 * truth[loss])
+
+
+# --- identities -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("notion", [*NOTIONS, Classwise("sum")], ids=str)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_loss_is_calibration_plus_refinement(n_classes, notion, loss):
+    y, forecast, _ = world("slope", 200, n_classes, seed=4)
+    options = {"loss": loss, "notion": notion}
+    options["sample_weight"] = np.random.default_rng(0).uniform(0, 2, 200)
+    terms = score_decomposition(y, forecast, **options)
+    assert terms.calibration + terms.refinement == pytest.approx(terms.loss, rel=1e-13)
+    assert terms.uncertainty - terms.sharpness == pytest.approx(terms.refinement, rel=1e-13)
+    assert terms.calibration == proper_calibration_error(y, forecast, **options)
+    assert terms.refinement == refinement_loss(y, forecast, **options)
+    assert terms.sharpness == sharpness(y, forecast, **options)
+
+
+def found_by_both(y, forecast, loss, notion, **options):
+    """The estimator, and the interval of the function."""
+    estimator = CalibrationErrorEstimator(loss=loss, notion=notion).fit(forecast, y, **options)
+    interval = calibration_error_interval(y, forecast, metric=loss, notion=notion, **options)
+    return estimator, interval
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("notion", NOTIONS)
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("kind", ["calibrated", "slope", "curve"])
+def test_all_functions_agree(kind, n_classes, notion, loss):
+    """One estimate, one interval and one standard error for each loss and notion."""
+    y, forecast, _ = world(kind, 300, n_classes, seed=5)
+    weight = np.random.default_rng(0).uniform(0.5, 2, 300)
+    given = {"loss": loss, "notion": notion, "sample_weight": weight}
+    expected = proper_calibration_error(y, forecast, **given)
+    estimator, interval = found_by_both(y, forecast, loss, notion, sample_weight=weight)
+    terms = score_decomposition(y, forecast, **given)
+    for found in (terms.calibration, estimator.calibration_error_, interval.estimate):
+        assert found == pytest.approx(expected, rel=1e-12, abs=1e-15)
+    limits = interval.low, interval.high
+    assert estimator.confidence_interval_ == pytest.approx(limits, rel=1e-12, abs=1e-15)
+    assert estimator.standard_error_ == pytest.approx(interval.standard_error, rel=1e-12)
+    assert 0 <= interval.low <= max(expected, 0) and expected <= interval.high < 1
+    assert interval.method == "test inversion" and interval.valid
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_classwise_is_the_mean_of_its_problems_and_top_label_one(loss):
+    y, forecast, _ = world("class_slopes", 300, 3, seed=6)
+    each = [proper_calibration_error(y == k, forecast[:, k], loss=loss) for k in range(3)]
+    classwise = proper_calibration_error(y, forecast, loss=loss, notion="classwise")
+    assert classwise == pytest.approx(np.mean(each), rel=1e-9)
+    estimator, _ = found_by_both(y, forecast, loss, "top_label")
+    right = (y == forecast.argmax(axis=1)).astype(int)
+    binary, _ = found_by_both(right, forecast.max(axis=1), loss, "canonical")
+    assert estimator.calibration_error_ == pytest.approx(binary.calibration_error_, rel=1e-9)
+    np.testing.assert_allclose(
+        estimator.confidence_interval_, binary.confidence_interval_, rtol=1e-6, atol=1e-12
+    )
+
+
+# --- the squared norm -----------------------------------------------------------------------------
+
+
+def orthonormal(gram):
+    """Columns R with R' gram R = 1, without directions that the others nearly contain."""
+    size = np.sqrt(np.maximum(np.diag(gram), 1e-300))
+    values, vectors = np.linalg.eigh(gram / np.outer(size, size))
+    kept = values > 1e-6 * values.max()
+    return vectors[:, kept] / np.sqrt(values[kept]) / size[:, None]
+
+
+def projected_residuals(problem):
+    """Coefficients of Y - S by sample, those of the residual, and squared changes; dense.
+
+    The basis is orthonormal and spans the tangents at S and the change by the affine map.
+    """
+    s, y, m = problem.forecast, problem.target, problem.average.affine.proba
+    share, k, c = problem.weight / problem.weight.sum(), s.shape[1], factor(problem)
+    h = tangents(s, dense_directions(problem.average.basis, s))
+    h = np.concatenate([h, (m - s)[:, :, None]], axis=2)
+    h = h @ orthonormal(c * np.einsum("i,ikj,ikl->jl", share, h, h))
+    x = c * np.einsum("ikj,ik->ij", h, y - s)
+    leverage = np.clip(c * share * np.einsum("ikj,ikj->i", h, h) / (k - 1), 0, 0.5)
+    noise = c * np.einsum("ikj,ik->ij", h, y - m) / np.sqrt(1 - leverage)[:, None]
+    return x, noise, c * np.sum((m - s) ** 2, axis=1)
+
+
+def whitened_scores(problem):
+    """Scores at the best model in units of root nats, the same with leverage, and gains; dense."""
+    s, y, m = problem.forecast, problem.target, problem.average.best.proba
+    share, k = problem.weight / problem.weight.sum(), s.shape[1]
+    g = dense_directions(problem.average.basis, s)
+    h = tangents(m, g)
+    root = orthonormal(np.einsum("i,ikj,ikl->jl", share, g, h)) / np.sqrt(2)
+    g, h = g @ root, h @ root
+    x = np.einsum("ikj,ik->ij", g, y - m)
+    leverage = np.clip(2 * share * np.einsum("ikj,ikj->i", g, h) / (k - 1), 0, 0.5)
+    return x, x / np.sqrt(1 - leverage)[:, None], np.sum(y * np.log(m / s), axis=1)
+
+
+def dense_norm(problems, loss):
+    """`SquaredNorm` of the mean over problems, with the whole covariance."""
+    parts = [(projected_residuals if loss == "brier" else whitened_scores)(p) for p in problems]
+    share = problems[0].weight / problems[0].weight.sum()
+    x, noise = (np.hstack([part[i] for part in parts]) / np.sqrt(len(parts)) for i in (0, 1))
+    own = sum(part[2] for part in parts) / len(parts)
+    u, cov = share @ x, (noise * share[:, None] ** 2).T @ noise
+    square, signal = u @ u, u @ cov @ u
+    moments = 2 * np.trace(cov @ cov), 8 * np.trace(cov @ cov @ cov)
+    mean = share @ own
+    variance = np.sum(share**2 * (own - mean) ** 2)
+    if loss == "brier":
+        between = min(variance / mean**2, 1)
+        return SquaredNorm.from_mean(signal, square, square - np.trace(cov), *moments, between)
+    raw = mean + square
+    signal = variance / 4 + signal
+    return SquaredNorm.from_mean(signal, max(raw, np.trace(cov)), raw - np.trace(cov), *moments)
+
+
+def problems_of(notion, n_samples, n_classes, kind, seed=7):
+    y, forecast, _ = world(kind, n_samples, n_classes, seed)
+    weight = np.random.default_rng(seed).uniform(0.5, 2, n_samples)
+    target = np.eye(n_classes)[y]
+    if notion == "canonical":
+        return [AveragedProblem.of(forecast, target, weight)]
+    pairs = Classwise().problems(forecast, target)
+    return [AveragedProblem.of(s, one, weight) for s, one in pairs]
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("notion", "n_classes"), [("canonical", 2), ("canonical", 3)])
+@pytest.mark.parametrize("kind", WORLDS)
+def test_squared_norm_is_that_of_dense_projections(kind, notion, n_classes, loss):
+    """Of one problem."""
+    check_norm(problems_of(notion, 260, n_classes, kind), loss)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("kind", ["calibrated", "slope"])
+def test_squared_norm_of_several_problems(kind, loss):
+    """Columns stacked, so that the correlations of the problems count."""
+    check_norm(problems_of("classwise", 260, 3, kind), loss)
+
+
+def check_norm(problems, loss):
+    found, expected = squared_norm(problems, LOSSES[loss]), dense_norm(problems, loss)
+    names = ["estimate", "noise2", "noise3", "slope"]
+    # Where the change is not certain, its relative variance is that of noise.
+    names += ["between", "padding"] if expected.between < 0.1 else []
+    for name in names:
+        value = getattr(expected, name)
+        assert getattr(found, name) == pytest.approx(value, rel=1e-5, abs=1e-12), name
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_blocks_of_any_size_give_the_same_error_and_norm(n_classes, loss, monkeypatch):
+    whole = solve("slope", 150, n_classes, seed=8)
+    monkeypatch.setattr("skcalib.links.basis._ENTRIES", 40 * whole.average.basis.width)
+    monkeypatch.setattr("skcalib.links.basis._KEPT", 0)
+    parts = solve("slope", 150, n_classes, seed=8)
+    terms = [problem.calibration(LOSSES[loss])[0] for problem in (whole, parts)]
+    np.testing.assert_allclose(terms[1], terms[0], rtol=1e-6, atol=1e-10)
+    one, other = (squared_norm([problem], LOSSES[loss]) for problem in (whole, parts))
+    np.testing.assert_allclose(other.interval(0.95), one.interval(0.95), rtol=1e-6)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("notion", "n_classes"), [("canonical", 2), ("classwise", 4)])
+def test_traces_by_random_signs(notion, n_classes, loss, monkeypatch):
+    """Of very many directions; here of few, where the exact traces are known: within a quarter."""
+    problems = problems_of(notion, 400, n_classes, "slope")
+    exact = squared_norm(problems, LOSSES[loss])
+    monkeypatch.setattr("skcalib.errors.averaged._WIDE", 0)
+    rough = squared_norm(problems, LOSSES[loss])
+    assert rough.estimate == pytest.approx(exact.estimate, rel=1e-9)
+    assert rough.noise2 == pytest.approx(exact.noise2, rel=0.25) and rough.noise2 != exact.noise2
+    assert rough.noise3 == pytest.approx(exact.noise3, rel=0.25)
+    assert rough.interval(0.95) == pytest.approx(exact.interval(0.95), rel=0.1, abs=1e-4)
+    again = squared_norm(problems, LOSSES[loss])
+    assert again == rough  # its signs are fixed
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_sum_over_classes_is_their_number_times_the_mean(loss):
+    problems = problems_of("classwise", 300, 3, "slope")
+    mean, total = (squared_norm(problems, LOSSES[loss], reduce) for reduce in ("mean", "sum"))
+    assert total.estimate == pytest.approx(3 * mean.estimate, rel=1e-9)
+    assert total.standard_error == pytest.approx(3 * mean.standard_error, rel=1e-9)
+    y, forecast, _ = world("slope", 300, 3, seed=7)
+    (one, interval), (other, longer) = (
+        found_by_both(y, forecast, loss, notion) for notion in (Classwise(), Classwise("sum"))
+    )
+    assert other.calibration_error_ == pytest.approx(3 * one.calibration_error_, rel=1e-12)
+    np.testing.assert_allclose([longer.low, longer.high], [3 * interval.low, 3 * interval.high])
+    assert longer.standard_error == pytest.approx(3 * interval.standard_error, rel=1e-9)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_wider_at_higher_levels(loss):
+    y, forecast, _ = world("slope", 3000, 2, seed=9)
+    limits = [
+        CalibrationErrorEstimator(loss=loss, confidence_level=level).fit(forecast, y)
+        for level in (0.8, 0.9, 0.99)
+    ]
+    low, high = np.transpose([found.confidence_interval_ for found in limits])
+    assert (np.diff(low) < 0).all() and (np.diff(high) > 0).all()
+
+
+# --- infinite and missing losses ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("notion", NOTIONS)
+def test_an_infinite_log_loss(n_classes, notion):
+    """One label that was impossible: the error is infinite, the refinement is not."""
+    y, forecast, _ = world("calibrated", 200, n_classes, seed=10)
+    forecast[0] = np.eye(n_classes)[(y[0] + 1) % n_classes]
+    estimator, interval = found_by_both(y, forecast, "log", notion)
+    terms = score_decomposition(y, forecast, loss="log", notion=notion)
+    assert terms.loss == terms.calibration == estimator.calibration_error_ == np.inf
+    assert interval.estimate == interval.high == np.inf and not interval.valid
+    assert estimator.confidence_interval_ == (interval.low, interval.high) == (np.inf, np.inf)
+    assert 0 < terms.refinement < 2 and np.isfinite([terms.sharpness, terms.uncertainty]).all()
+    brier, _ = found_by_both(y, forecast, "brier", notion)
+    assert np.isfinite(brier.confidence_interval_).all()
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_certain_and_right(n_classes, loss):
+    """No loss, so hardly an error, and nothing that an interval could be made of."""
+    y = np.arange(90) % n_classes
+    forecast = np.eye(n_classes)[y]
+    interval = calibration_error_interval(y, forecast, metric=loss)
+    assert -0.01 < interval.estimate < 1e-3  # the optimism of the fits is subtracted
+    assert interval.method == "none" and interval.reason
+    assert (interval.low, interval.high) == (0, np.inf)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("n_samples", [2, 3, 5, 10, 20])
+@pytest.mark.parametrize("notion", NOTIONS)
+def test_very_few_samples(n_samples, n_classes, notion, forecasts):
+    """Finite estimates within their intervals, with labels of one class too."""
+    rng = np.random.default_rng(n_samples)
+    forecast = rng.dirichlet(np.ones(n_classes), n_samples)
+    classes = np.arange(n_classes)
+    for y in (rng.integers(n_classes, size=n_samples), np.zeros(n_samples, dtype=int)):
+        for loss in LOSSES:
+            given = {"metric": loss, "notion": notion, "labels": classes}
+            found = calibration_error_interval(y, forecast, **given)
+            assert np.isfinite(found.estimate)
+            assert 0 <= found.low <= max(found.estimate, 0) and found.estimate <= found.high
+            assert found.high > 0
+
+
+# --- invariances ----------------------------------------------------------------------------------
+
+
+def numbers(y, forecast, weight=None, **options):
+    """Estimates and intervals of both losses and all notions."""
+    found = []
+    for loss in LOSSES:
+        for notion in NOTIONS:
+            one = CalibrationErrorEstimator(loss=loss, notion=notion, **options)
+            one.fit(forecast, y, weight)
+            found += [one.calibration_error_, *one.confidence_interval_, one.standard_error_]
+    return np.array(found)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_equal_weights_change_nothing(n_classes):
+    """Of any size; unequal ones do, and samples of weight zero are as if they were not there."""
+    y, forecast, _ = world("slope", 200, n_classes, seed=11)
+    plain = numbers(y, forecast)
+    for size in (1.0, 1e-3, 250.0):
+        found = numbers(y, forecast, np.full(200, size))
+        np.testing.assert_allclose(found, plain, rtol=1e-7, atol=1e-10)
+    some = np.arange(200) % 4 > 0
+    found = numbers(y, forecast, np.where(some, 1.0, 0.0))
+    np.testing.assert_allclose(found, numbers(y[some], forecast[some]), rtol=1e-7, atol=1e-10)
+    assert np.abs(found - plain).max() > 1e-4
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_order_of_rows_changes_nothing(n_classes):
+    """Beyond rounding, 1e-9."""
+    y, forecast, _ = world("slope", 250, n_classes, seed=12)
+    weight = np.random.default_rng(0).uniform(0.5, 2, 250)
+    order = np.random.default_rng(1).permutation(250)
+    one, other = numbers(y, forecast, weight), numbers(y[order], forecast[order], weight[order])
+    np.testing.assert_allclose(other, one, rtol=1e-6, atol=1e-9)
+
+
+def test_the_number_of_jobs_changes_nothing():
+    y, forecast, _ = world("slope", 200, 3, seed=13)
+    one, two = (
+        CalibrationErrorEstimator(notion="classwise", n_jobs=n_jobs).fit(forecast, y)
+        for n_jobs in (None, 2)
+    )
+    assert one.calibration_error_ == two.calibration_error_
+    assert one.confidence_interval_ == two.confidence_interval_
+    assert one.evidence_ == two.evidence_
+    options = {"loss": "log", "notion": "classwise"}
+    errors = [proper_calibration_error(y, forecast, **options, n_jobs=n) for n in (None, 2)]
+    assert errors[0] == errors[1]
+
+
+def test_columns_of_two_classes_may_be_swapped():
+    """The second column is the event; with the first one errors are the same."""
+    y, forecast, _ = world("shift", 300, 2, seed=14)
+    one = numbers(y, forecast)
+    np.testing.assert_allclose(numbers(1 - y, forecast[:, ::-1]), one, rtol=1e-3, atol=1e-5)
+
+
+# --- which way is taken ---------------------------------------------------------------------------
+
+
+def test_evidence_names_what_is_wrong():
+    """Weights of a shift, a slope, unlike slopes and a curve; the mean over problems."""
+    names = {"shift", "slope", "class_slopes", "curve"}
+    for kind in ("slope", "shift", "curve"):
+        y, forecast, _ = world(kind, 2000, 2, seed=15)
+        evidence = CalibrationErrorEstimator().fit(forecast, y).evidence_
+        assert set(evidence) == names and all(0 <= share <= 1 for share in evidence.values())
+        assert evidence[kind] > 0.9
+    y, forecast, _ = world("slope", 400, 3, seed=15)
+    classwise = CalibrationErrorEstimator(notion="classwise").fit(forecast, y).evidence_
+    each = [
+        CalibrationErrorEstimator().fit(forecast[:, [k]] * [-1, 1] + [1, 0], y == k).evidence_
+        for k in range(3)
+    ]
+    for name in names:
+        assert classwise[name] == pytest.approx(np.mean([one[name] for one in each]), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"smoother": LogitSmoother()},
+        {"smoother": "kernel"},
+        {"smoother": QuantileBins(5)},
+        {"method": "risk"},
+        {"method": "cross"},
+        {"method": "direct"},
+        {"loss": "spherical"},
+    ],
+    ids=str,
+)
+def test_a_smoother_or_a_method_is_used_as_before(options):
+    """Without averaged maps there is no evidence; the default smoother is the one out of fold."""
+    y, forecast, _ = world("slope", 300, 3, seed=16)
+    found = CalibrationErrorEstimator(**options).fit(forecast, y)
+    assert found.evidence_ is None
+    assert found.calibration_error_ == proper_calibration_error(y, forecast, **options)
+    smoother = {"smoother": LogitSmoother()} | options
+    assert found.calibration_error_ == proper_calibration_error(y, forecast, **smoother)
+    if options != {"loss": "spherical"}:
+        default = CalibrationErrorEstimator().fit(forecast, y)
+        assert found.calibration_error_ != default.calibration_error_
+    assert (found.confidence_interval_ is None) is (options == {"method": "direct"})
+
+
+def test_a_score_of_the_user_is_not_taken_for_ours():
+    class Doubled(Brier):
+        def entropy(self, forecast):
+            return 2 * super().entropy(forecast)
+
+        def gradient(self, forecast):
+            return 2 * super().gradient(forecast)
+
+    y, forecast, _ = world("slope", 300, 3, seed=17)
+    found = CalibrationErrorEstimator(loss=Doubled()).fit(forecast, y)
+    assert found.evidence_ is None
+
+
+def test_the_target_says_what_is_covered():
+    """Curves for two classes; maps by class where there are samples enough for them."""
+    y, forecast, _ = world("slope", 1000, 2, seed=18)
+    text = calibration_error_interval(y, forecast, metric="brier").target
+    assert "10 polynomials of the log odds" in text
+    y, forecast, _ = world("slope", 300, 3, seed=18)
+    text = calibration_error_interval(y, forecast, metric="log").target
+    assert "a bias and a slope of each class" in text
+    y, forecast, _ = world("slope", 150, 10, seed=18)
+    text = calibration_error_interval(y, forecast, metric="brier").target
+    assert "too few samples for maps by class" in text
+
+
+# --- coverage -------------------------------------------------------------------------------------
+
+
+def tempered(seed):
+    data = make_tempered_simplex(300, 2, random_state=seed)
+    return data.y, data.y_proba
+
+
+def calibrated(seed):
+    data = make_tempered_simplex(300, 2, score_temperature=1.0, random_state=seed)
+    return data.y, data.y_proba
+
+
+def curved(seed):
+    return curved_pair(300, seed)[:2]
+
+
+def truth_of(make, loss):
+    if make is not curved:
+        temperature = 1.0 if make is calibrated else 0.6
+        return make_tempered_simplex(2, score_temperature=temperature).truth[loss]
+
+    def mean(t):
+        pairs = (np.array([expit(-z), expit(z)]) for z in (t + np.sin(2 * t), t))
+        return LOSSES[loss].divergence(*pairs) * normal.pdf(t, scale=2)
+
+    return quad(mean, -20, 20, limit=200)[0]
+
+
+@pytest.mark.parametrize("make", [calibrated, tempered, curved])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_coverage(loss, make):
+    """At least 89 of 100 intervals contain the true error.
+
+    At a coverage of .95 the standard error is .022, so .89 is 2.7 below. The lower limit of
+    calibrated forecasts is above zero in at most 8, which is 1.4 above.
+    """
+    truth, limits = truth_of(make, loss), []
+    for seed in range(100):
+        y, forecast = make(seed)
+        found = CalibrationErrorEstimator(loss=loss).fit(forecast, y)
+        limits.append(found.confidence_interval_)
+    low, high = np.transpose(limits)
+    assert np.sum((low <= truth) & (truth <= high)) >= 89
+    if truth == 0:
+        assert np.sum(low > 0) <= 8
+    else:
+        assert truth > 0.005 and np.isfinite(high).all()

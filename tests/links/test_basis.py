@@ -1,0 +1,336 @@
+"""Directions of logits and their sums, against dense arrays."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from dense_directions import dense_directions, tangents
+from numpy.polynomial.legendre import legvander
+from scipy.special import softmax
+
+from skcalib.links.basis import Directions, LogitBasis
+
+CASES = [(2, False), (3, True), (3, False), (7, True), (7, False)]
+#: Groups of two classes; of more classes with directions by class; and without.
+SUBSETS = {
+    (2, False): [None, ("slope",), ("slope", "bias"), ("bend", "wave"), ("wave", "bias")],
+    "by class": [
+        None,
+        ("slope",),
+        ("bias",),
+        ("class_slopes", "bias"),
+        ("top", "top_wave"),
+        ("shared", "shared_wave", "bias"),
+        ("slope", "bias", "class_slopes", "top"),
+        ("bend", "class_slopes", "top_wave"),
+    ],
+    "common": [None, ("slope",), ("bend",), ("top_wave",), ("shared_wave", "top"), ("top", "bend")],
+}
+
+
+def subsets(case):
+    if case[0] == 2:
+        return SUBSETS[case]
+    return SUBSETS["by class" if case[1] else "common"]
+
+
+EVERY = [(*case, names) for case in CASES for names in subsets(case)]
+
+
+@pytest.fixture
+def data(forecasts):
+    """Forecasts with ties and exact zeros and ones, and weights."""
+
+    def make(n_classes, n_samples=110, seed=0):
+        _, forecast = forecasts(n_samples, n_classes, seed=seed)
+        return forecast, np.random.default_rng(seed).uniform(0.5, 2, n_samples)
+
+    return make
+
+
+def fit(forecast, weight, by_class, size=None):
+    size = weight.sum() ** 2 / (weight @ weight) if size is None else size
+    return LogitBasis().fit(forecast, weight, size=size, by_class=by_class)
+
+
+def places(values, mass):
+    """Distribution function at values: the mass below, and half of the mass of ties."""
+    below = (values[None] < values[:, None]) @ mass
+    equal = (values[None] == values[:, None]) @ mass
+    return (below + equal / 2) / mass.sum()
+
+
+# --- sums -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n_classes", "by_class", "names"), EVERY, ids=str)
+def test_sums_are_those_of_dense_arrays(n_classes, by_class, names, data):
+    """Every sum of a block, for any groups, at probabilities other than the forecasts."""
+    forecast, weight = data(n_classes)
+    basis, rng = fit(forecast, weight, by_class), np.random.default_rng(1)
+    names = tuple(basis.groups) if names is None else names
+    g, block = dense_directions(basis, forecast, names), basis(forecast, names)
+    n, k, j = g.shape
+    p, q = softmax(rng.normal(size=(n, k)), axis=1), rng.normal(size=(n, k))
+    theta, matrix = rng.normal(size=j), rng.normal(size=(j, j))
+    matrix = matrix + matrix.T
+    h, mean = tangents(p, g), np.einsum("ik,ikj->ij", p, g)
+    own = np.einsum("ik,ikj,ikl->ijl", p, g, g) - mean[:, :, None] * mean[:, None, :]
+    expected = {
+        "logits": block.log + g @ theta,
+        "project": np.einsum("ik,ikj->ij", q, g),
+        "total": np.einsum("ik,ikj->j", q, g),
+        "information": np.einsum("i,ijl->jl", weight, own),
+        "leverage": np.einsum("ijl,jl->i", own, matrix),
+        "tangent_project": np.einsum("ikj,ik->ij", h, q),
+        "tangent_gram": np.einsum("i,ikj,ikl->jl", weight, h, h),
+        "tangent_squares": np.einsum("ikj,jl,ikl->i", h, matrix, h),
+    }
+    found = {
+        "logits": block.logits(theta),
+        "project": block.project(q),
+        "total": block.total(q),
+        "information": block.information(p, weight),
+        "leverage": block.leverage(p, matrix),
+        "tangent_project": block.tangent_project(p, q),
+        "tangent_gram": block.tangent_gram(p, weight),
+        "tangent_squares": block.tangent_squares(p, matrix),
+    }
+    for name, value in expected.items():
+        scale = np.abs(value).max()
+        np.testing.assert_allclose(found[name], value, rtol=1e-9, atol=1e-10 * scale, err_msg=name)
+
+
+@pytest.mark.parametrize(("n_classes", "by_class", "names"), EVERY, ids=str)
+def test_three_ways_to_some_groups_agree(n_classes, by_class, names, data):
+    """Called with names, as part of the block of all groups, and from `Directions`."""
+    forecast, weight = data(n_classes)
+    basis = fit(forecast, weight, by_class)
+    names = tuple(basis.groups) if names is None else names
+    whole, chosen = dense_directions(basis, forecast), basis.select(names)
+    theta = np.random.default_rng(0).normal(size=len(chosen))
+    expected = basis.log_proba(forecast) + whole[:, :, chosen] @ theta
+    ((rows, of),) = Directions(basis, forecast).of(names)
+    assert rows.start == 0 and rows.stop >= len(forecast)
+    for block in (basis(forecast, names), basis.part(basis(forecast), names), of):
+        np.testing.assert_allclose(block.logits(theta), expected, rtol=1e-10, atol=1e-10)
+
+
+def test_the_order_of_names_does_not_matter(data):
+    forecast, weight = data(3)
+    basis = fit(forecast, weight, True)
+    one = dense_directions(basis, forecast, ("slope", "bias", "top"))
+    other = dense_directions(basis, forecast, ("top", "slope", "bias"))
+    np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(("n_classes", "by_class"), CASES)
+def test_every_direction_has_unit_mean_information(n_classes, by_class, data):
+    """At the forecasts, under the weights; from dense arrays."""
+    forecast, weight = data(n_classes)
+    basis = fit(forecast, weight, by_class)
+    p = np.exp(basis.log_proba(forecast))
+    g = dense_directions(basis, forecast)
+    each = np.einsum("ikj,ikj->ij", g, tangents(p, g))
+    np.testing.assert_allclose(weight @ each / weight.sum(), 1, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("n_classes", "by_class"), CASES)
+def test_blocks_of_any_size_give_the_same(n_classes, by_class, data, monkeypatch):
+    """Blocks of one sample, of some and of all; kept, and computed again."""
+    forecast, weight = data(n_classes)
+    rng = np.random.default_rng(2)
+    basis = fit(forecast, weight, by_class)
+    theta, q = rng.normal(size=len(basis.scale)), rng.normal(size=forecast.shape)
+    names = ("slope", "bias") if by_class or n_classes == 2 else ("slope", "top")
+    found = []
+    for entries in (1 << 22, 1, 10 * basis.width + 3):
+        for kept in (1 << 25, 0):
+            monkeypatch.setattr("skcalib.links.basis._ENTRIES", entries)
+            monkeypatch.setattr("skcalib.links.basis._KEPT", kept)
+            basis = fit(forecast, weight, by_class)
+            directions, some = Directions(basis, forecast), basis.select(names)
+            parts = list(directions)
+            assert len(parts) == {1 << 22: 1, 1: len(forecast)}.get(entries, 11)
+            logits = np.concatenate([block.logits(theta) for _, block in parts])
+            total = sum(block.total(q[rows]) for rows, block in parts)
+            part = directions.of(names)
+            for _ in range(2):  # it can be read twice
+                few = sum(block.total(q[rows]) for rows, block in part)
+                np.testing.assert_allclose(few, total[some], rtol=1e-9, atol=1e-9)
+            found.append(np.concatenate([logits.ravel(), total, basis.scale]))
+    for one in found[1:]:
+        np.testing.assert_allclose(one, found[0], rtol=1e-9, atol=1e-9)
+
+
+# --- what the directions are ----------------------------------------------------------------------
+
+
+def test_directions_of_two_classes(data):
+    """The log odds, a constant, the sum of both logs, and Legendre polynomials of the place."""
+    forecast, weight = data(2)
+    basis = fit(forecast, weight, False)
+    g = dense_directions(basis, forecast) / basis.scale
+    log = np.log(np.where(forecast == 0, basis.limit, forecast))
+    log -= np.log(np.exp(log).sum(axis=1, keepdims=True))
+    odds = log[:, 1] - log[:, 0]
+    u = places(odds, weight * np.exp(log).prod(axis=1))
+    curve = legvander(2 * u - 1, basis.degree + 1)[:, 2:]
+    expected = {"slope": odds, "bias": np.ones_like(odds), "class_slopes": log.sum(axis=1)}
+    expected |= {"bend": curve[:, :4], "wave": curve[:, 4:]}
+    assert not g[:, 0].any()
+    assert set(basis.groups) == set(expected)
+    for name, value in expected.items():
+        found = g[:, 1, basis.groups[name]]
+        np.testing.assert_allclose(found, value.reshape(found.shape), rtol=1e-8, atol=1e-8)
+
+
+def test_directions_of_more_classes(data):
+    """A temperature, functions of centred logits, contrasts, and polynomials of log odds."""
+    forecast, weight = data(4)
+    basis = fit(forecast, weight, True)
+    g = dense_directions(basis, forecast) / basis.scale
+    log = np.log(np.where(forecast == 0, basis.limit, forecast))
+    log -= np.log(np.exp(log).sum(axis=1, keepdims=True))
+    p, n, rows = np.exp(log), len(log), np.arange(len(log))
+    odds = log - np.log1p(-np.minimum(p, 1 - 1e-12))
+    mass = weight[:, None] * p * (1 - p)
+    centred = log - log.mean(axis=1, keepdims=True)
+    z = centred / np.sqrt(np.average((centred**2).mean(axis=1), weights=weight))
+    shared = legvander(2 * places(odds.ravel(), mass.ravel()) - 1, basis.degree)
+    shared = shared.reshape(n, 4, -1)[:, :, 2:]
+    column = log.argmax(axis=1)
+    top = np.zeros((n, 4, basis.degree + 1))
+    u = places(odds[rows, column], mass[rows, column])
+    top[rows, column] = legvander(2 * u - 1, basis.degree)
+    expected = {
+        "slope": log[:, :, None],
+        "bend": np.stack([z * abs(z), z**3, z**2, np.tanh(2 * z)], axis=2),
+        "shared": shared[:, :, :4],
+        "shared_wave": shared[:, :, 4:],
+        "top": top[:, :, :5],
+        "top_wave": top[:, :, 5:],
+    }
+    assert set(basis.groups) == {*expected, "bias", "class_slopes"}
+    for name, value in expected.items():
+        found = g[:, :, basis.groups[name]]
+        np.testing.assert_allclose(found, value, rtol=1e-7, atol=1e-7, err_msg=name)
+    contrasts = g[:, :, basis.groups["bias"]]
+    np.testing.assert_allclose(contrasts, contrasts[:1] + 0 * contrasts, atol=1e-12)
+    np.testing.assert_allclose(contrasts[0].sum(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(contrasts[0].T @ contrasts[0], np.eye(3), atol=1e-12)
+    found = g[:, :, basis.groups["class_slopes"]]
+    np.testing.assert_allclose(found, contrasts * log[:, :, None], rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("size", "degree"), [(2, 6), (100, 6), (300, 7), (1000, 10), (3000, 14), (4000, 15), (1e7, 15)]
+)
+def test_the_number_of_polynomials_is_the_cube_root_within_6_to_15(size, degree, data):
+    for n_classes in (2, 3):
+        basis = fit(*data(n_classes), True, size=size)
+        sizes = {name: span.stop - span.start for name, span in basis.groups.items()}
+        assert basis.degree == degree
+        if n_classes == 2:
+            assert (sizes["bend"], sizes["bend"] + sizes["wave"]) == (4, degree)
+        else:
+            assert (sizes["top"], sizes["top"] + sizes["top_wave"]) == (5, degree + 1)
+            assert (sizes["shared"], sizes["shared"] + sizes["shared_wave"]) == (4, degree - 1)
+
+
+@pytest.mark.parametrize(("n_classes", "by_class"), [*CASES, (30, True), (30, False)])
+def test_groups_follow_one_another(n_classes, by_class):
+    """Their slices cover the parameters once; directions by class are K - 1 or none."""
+    forecast = np.random.default_rng(0).dirichlet(np.ones(n_classes), 300)
+    basis = fit(forecast, np.ones(300), by_class)
+    spans = list(basis.groups.values())
+    assert spans[0].start == 0 and spans[-1].stop == len(basis.scale)
+    assert all(one.stop == other.start for one, other in pairwise(spans))
+    for name in ("bias", "class_slopes"):
+        n_directions = len(basis.select((name,)))
+        assert n_directions == (1 if n_classes == 2 else (n_classes - 1) * by_class)
+    np.testing.assert_array_equal(basis.select(basis.groups), np.arange(len(basis.scale)))
+    assert basis.select(()).size == 0
+
+
+# --- invariances and edges ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n_classes", "by_class"), CASES)
+def test_the_order_of_rows_does_not_matter(n_classes, by_class, data):
+    """Also with more distinct log odds than the distribution function keeps."""
+    forecast, weight = data(n_classes, n_samples=900)
+    order = np.random.default_rng(3).permutation(len(forecast))
+    one = dense_directions(fit(forecast, weight, by_class), forecast)
+    other = fit(forecast[order], weight[order], by_class)
+    np.testing.assert_allclose(dense_directions(other, forecast), one, rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_scale_of_weights_does_not_matter(n_classes, data):
+    forecast, weight = data(n_classes)
+    one, other = (fit(forecast, factor * weight, True, size=100) for factor in (1, 1e-3))
+    np.testing.assert_allclose(
+        dense_directions(other, forecast), dense_directions(one, forecast), rtol=1e-9, atol=1e-10
+    )
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_ties_share_a_place(n_classes, data):
+    """Equal forecasts have equal directions; a sample twice is one sample of twice the weight."""
+    forecast, weight = data(n_classes)
+    basis = fit(forecast, weight, True, size=100)
+    g = dense_directions(basis, forecast)
+    np.testing.assert_array_equal(forecast[-4], forecast[-2])
+    np.testing.assert_array_equal(g[-4], g[-2])
+    times = np.arange(len(forecast)) % 3 + 1
+    repeated = np.repeat(forecast, times, axis=0)
+    once = fit(forecast, times.astype(float), True, size=100)
+    again = fit(repeated, np.ones(len(repeated)), True, size=100)
+    np.testing.assert_allclose(
+        dense_directions(again, forecast), dense_directions(once, forecast), rtol=1e-8, atol=1e-9
+    )
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 7])
+def test_directions_of_a_row_depend_on_that_row_only(n_classes, data):
+    forecast, weight = data(n_classes)
+    basis = fit(forecast, weight, True)
+    g = dense_directions(basis, forecast)
+    for rows in (slice(3, 4), slice(20, 60, 7)):
+        np.testing.assert_allclose(dense_directions(basis, forecast[rows]), g[rows], rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 7])
+@pytest.mark.parametrize("kind", ["corners", "constant", "tiny", "one row"])
+def test_extreme_forecasts_have_finite_directions(n_classes, kind):
+    """Only zeros and ones, one forecast for all, underflowing ones, and a single sample."""
+    forecast = np.eye(n_classes)[np.arange(60) % n_classes]
+    if kind == "constant":
+        forecast = np.full((60, n_classes), 1 / n_classes)
+    elif kind == "tiny":
+        forecast = np.full((60, n_classes), 1e-320)
+        forecast[np.arange(60), np.arange(60) % n_classes] = 1.0
+        forecast[:30, 0], forecast[:30, 1] = 1e-200, 1.0
+    elif kind == "one row":
+        forecast = forecast[:1]
+    weight = np.ones(len(forecast))
+    basis = fit(forecast, weight, True)
+    for rows in (forecast, np.eye(n_classes), np.full((2, n_classes), 1 / n_classes)):
+        g = dense_directions(basis, rows)
+        assert np.isfinite(g).all()
+        block = basis(rows)
+        np.testing.assert_allclose(np.exp(block.log).sum(axis=1), 1, rtol=1e-12)
+        assert np.isfinite(block.information(np.exp(block.log), np.ones(len(rows)))).all()
+
+
+def test_the_detection_limit_replaces_zeros_only(data):
+    """Half of the smallest positive forecast, up to the renormalisation of the row."""
+    forecast, weight = data(3)
+    basis = fit(forecast, weight, True)
+    smallest = forecast[forecast > 0].min()
+    assert basis.limit == smallest / 2
+    p = np.exp(basis.log_proba(forecast))
+    inside = (forecast > 0).all(axis=1)
+    np.testing.assert_allclose(p[inside], forecast[inside], rtol=1e-12)
+    np.testing.assert_allclose(p[0], np.array([1, basis.limit, basis.limit]) / (1 + smallest))

@@ -1,0 +1,484 @@
+"""Models of recalibration and their evidence, against independent code."""
+
+import pickle
+
+import numpy as np
+import pytest
+from dense_directions import dense_directions, labels_from, tangents, world
+from scipy.optimize import approx_fprime, minimize
+from scipy.special import log_softmax, logsumexp, softmax
+
+from skcalib.links.averaging import AveragedMap, Model, ModelAverage, cost
+from skcalib.links.basis import LogitBasis
+
+WORLDS = ["calibrated", "slope", "shift", "class_slopes", "curve"]
+#: The model that each model of two classes is compared with.
+PARENTS = {
+    "slope": "",
+    "bias": "",
+    "slope bias": "slope",
+    "slope bias class_slopes": "slope bias",
+    "bend": "",
+    "bend wave": "",
+    "slope bias bend": "slope bias",
+    "slope bias bend wave": "slope bias",
+}
+#: The same for more classes.
+PARENTS_OF_MORE = {
+    "slope": "",
+    "bias": "",
+    "slope bias": "slope",
+    "slope bias class_slopes": "slope bias",
+    "bend": "",
+    "slope bend": "slope",
+    "slope bend bias": "slope bias",
+    "top": "",
+    "top top_wave": "",
+    "shared": "",
+    "shared shared_wave": "",
+    "slope top top_wave": "slope",
+    "slope shared shared_wave": "slope",
+    "slope bias top": "slope bias",
+    "slope bias top top_wave": "slope bias",
+    "slope shared shared_wave bias": "slope bias",
+    "slope shared shared_wave bias class_slopes top top_wave": "slope bias class_slopes",
+}
+
+
+def fit(y, forecast, weight=None):
+    weight = np.ones(len(y)) if weight is None else weight
+    return ModelAverage().fit(forecast, np.eye(forecast.shape[1])[y], weight)
+
+
+@pytest.fixture
+def every_model(monkeypatch):
+    """Fit all models of the tree, and keep the smallest weights."""
+    monkeypatch.setattr("skcalib.links.averaging._OUT_OF_REACH", np.inf)
+    monkeypatch.setattr("skcalib.links.averaging._NEGLIGIBLE", 0.0)
+
+
+def weighted_world(kind, n_samples, n_classes, seed):
+    """Labels, forecasts and uneven weights."""
+    y, forecast, _ = world(kind, n_samples, n_classes, seed)
+    return y, forecast, np.random.default_rng(seed).uniform(0.5, 2, n_samples)
+
+
+# --- the fits -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("kind", WORLDS)
+def test_fits_reach_the_optimum(kind, n_classes, every_model):
+    """A step by the gradient, from finite differences, would gain less than 1e-5 of likelihood.
+
+    The penalty is half of the squared parameters; weights sum to the effective number of samples.
+    """
+    y, forecast, weight = weighted_world(kind, 300, n_classes, seed=1)
+    average, rows = fit(y, forecast, weight), np.arange(300)
+    weight = weight * weight.sum() / (weight @ weight)
+    log = np.log(forecast)
+    for model in average.models:
+        g = dense_directions(average.basis, forecast, model.groups)
+
+        def loss(theta, g=g):
+            return 0.5 * theta @ theta - weight @ log_softmax(log + g @ theta, axis=1)[rows, y]
+
+        gradient = approx_fprime(model.theta, loss, 1e-6)
+        assert gradient @ model.covariance @ gradient < 1e-5
+        assert loss(model.theta) <= loss(np.zeros(len(model.theta)))
+
+
+def test_no_other_optimiser_finds_more(every_model):
+    y, forecast, weight = weighted_world("slope", 200, 2, seed=3)
+    average, rows, log = fit(y, forecast, weight), np.arange(200), np.log(forecast)
+    weight = weight * weight.sum() / (weight @ weight)
+    for model in average.models:
+        g = dense_directions(average.basis, forecast, model.groups)
+
+        def loss(theta, g=g):
+            return 0.5 * theta @ theta - weight @ log_softmax(log + g @ theta, axis=1)[rows, y]
+
+        best = minimize(loss, np.zeros(len(model.theta)), method="BFGS", tol=1e-7)
+        assert loss(model.theta) < best.fun + 1e-5
+        np.testing.assert_allclose(model.theta, best.x, atol=1e-3)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_forecasts_gain_and_covariance_of_a_model(n_classes, every_model):
+    """The softmax of corrected logits, its gain of log likelihood, and the inverse Hessian."""
+    y, forecast, weight = weighted_world("curve", 250, n_classes, seed=2)
+    average, rows = fit(y, forecast, weight), np.arange(250)
+    size = weight.sum() ** 2 / (weight @ weight)
+    weight = weight * size / weight.sum()
+    assert average.size == pytest.approx(size, rel=1e-12)
+    np.testing.assert_allclose(average.weight, weight, rtol=1e-12)
+    for model in average.models:
+        g = dense_directions(average.basis, forecast, model.groups)
+        p = softmax(np.log(forecast) + g @ model.theta, axis=1)
+        np.testing.assert_allclose(model.proba, p, rtol=1e-8)
+        gain = weight @ np.log(p[rows, y] / forecast[rows, y])
+        assert model.gain == pytest.approx(gain, abs=1e-8)
+        hessian = np.einsum("i,ikj,ikl->jl", weight, g, tangents(p, g)) + np.eye(g.shape[2])
+        product = model.covariance @ hessian
+        np.testing.assert_allclose(product, np.eye(len(product)), atol=1e-6)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("kind", WORLDS)
+def test_evidence_and_shares_by_their_formulas(kind, n_classes, every_model):
+    """That of the parent plus the gain minus the cost; shares are the softmax."""
+    y, forecast, weight = weighted_world(kind, 400, n_classes, seed=4)
+    average = fit(y, forecast, weight)
+    parents = PARENTS if n_classes == 2 else PARENTS_OF_MORE
+    parents = {frozenset(a.split()): frozenset(b.split()) for a, b in parents.items()}
+    models = {frozenset(model.groups): model for model in average.models}
+    assert set(models) == set(parents)
+    models[frozenset()] = Model((), np.empty(0), 0.0, 0.0, forecast, np.empty((0, 0)))
+    size = weight.sum() ** 2 / (weight @ weight)
+    one = max(0.5 * np.log(size / 15), 0.25)
+    for groups, name in parents.items():
+        model, parent = models[groups], models[name]
+        gain, more = model.gain - parent.gain, len(model.theta) - len(parent.theta)
+        price = one
+        if more > 1:
+            price += 1.5 + 0.5 * more * (1 + np.log(max(2 * gain / more, 1)))
+        assert model.evidence == pytest.approx(parent.evidence + gain - price, abs=1e-9)
+    evidence = np.array([0.0, *(model.evidence for model in average.models)])
+    shares = np.exp(evidence - logsumexp(evidence))
+    np.testing.assert_allclose(average.shares, shares, rtol=1e-9, atol=1e-12)
+    mean = sum(a * m.proba for a, m in zip(shares[1:], average.models, strict=True))
+    np.testing.assert_allclose(average.averaged, mean + shares[0] * forecast, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("gain", "n_parameters", "size", "expected"),
+    [
+        (3.0, 1, 1500, 0.5 * np.log(100)),
+        (3.0, 1, 10, 0.25),
+        (3.0, 1, 15, 0.25),
+        (0.5, 4, 1500, 0.5 * np.log(100) + 1.5 + 2),
+        (-1.0, 4, 1500, 0.5 * np.log(100) + 1.5 + 2),
+        (10.0, 4, 1500, 0.5 * np.log(100) + 1.5 + 2 * (1 + np.log(5))),
+        (10.0, 2, 5, 0.25 + 1.5 + 1 + np.log(10)),
+    ],
+)
+def test_costs(gain, n_parameters, size, expected):
+    assert cost(gain, n_parameters, size) == pytest.approx(expected, rel=1e-12)
+
+
+# --- shares and screening -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+@pytest.mark.parametrize("kind", WORLDS)
+def test_shares_sum_to_one_and_evidence_lies_between(kind, n_classes):
+    average = fit(*world(kind, 300, n_classes, seed=5)[:2])
+    assert average.shares.sum() == pytest.approx(1, rel=1e-12)
+    assert (average.shares >= 0).all() and len(average.shares) == len(average.models) + 1
+    used = sum(share for share, _ in average.weighted_models)
+    assert used + average.shares[0] == pytest.approx(1, rel=1e-12)
+    for share in average.evidence.values():
+        assert 0 <= share <= used + 1e-12
+    np.testing.assert_allclose(average.averaged.sum(axis=1), 1, rtol=1e-9)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 6])
+@pytest.mark.parametrize("kind", WORLDS)
+@pytest.mark.parametrize("n_samples", [150, 1500])
+def test_models_out_of_reach_do_not_matter(kind, n_classes, n_samples, monkeypatch):
+    """Averaged forecasts change by less than 2e-3 of how far they moved, plus noise.
+
+    The noise is the standard error of a frequency; distances are root mean squares.
+    """
+    y, forecast, _ = world(kind, n_samples, n_classes, seed=6)
+    screened = fit(y, forecast)
+    monkeypatch.setattr("skcalib.links.averaging._OUT_OF_REACH", np.inf)
+    monkeypatch.setattr("skcalib.links.averaging._NEGLIGIBLE", 0.0)
+    whole = fit(y, forecast)
+    assert len(screened.models) <= len(whole.models)
+    change = np.sqrt(np.mean((screened.averaged - whole.averaged) ** 2))
+    moved = np.sqrt(np.mean((whole.averaged - forecast) ** 2))
+    noise = np.sqrt(np.mean(forecast * (1 - forecast)) / n_samples)  # of one frequency
+    assert change < 2e-3 * (moved + noise)
+    for name, share in whole.evidence.items():
+        assert screened.evidence[name] == pytest.approx(share, abs=2e-3)
+
+
+def test_screening_leaves_models_out():
+    """With a strong curve a shift cannot compete: fewer models are fitted than there are."""
+    average = fit(*world("curve", 3000, 3, seed=0)[:2])
+    assert len(average.models) < len(PARENTS_OF_MORE)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_affine_model_and_the_best_are_always_there(n_classes):
+    for seed, kind in enumerate(WORLDS):
+        average = fit(*world(kind, 400, n_classes, seed)[:2])
+        wanted = {"slope", "bias"} | ({"class_slopes"} if n_classes == 3 else set())
+        assert set(average.affine.groups) == wanted
+        assert average.best.evidence == max(model.evidence for model in average.models)
+        assert average.best.groups
+
+
+# --- weights --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_scale_of_weights_does_not_matter(n_classes):
+    y, forecast, weight = weighted_world("slope", 300, n_classes, seed=7)
+    one, other = fit(y, forecast, weight), fit(y, forecast, 1e-3 * weight)
+    assert [m.groups for m in one.models] == [m.groups for m in other.models]
+    np.testing.assert_allclose(other.shares, one.shares, rtol=1e-7, atol=1e-10)
+    np.testing.assert_allclose(other.averaged, one.averaged, rtol=1e-8)
+    uneven = fit(y, forecast)
+    assert np.abs(uneven.averaged - one.averaged).max() > 1e-4
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_integer_weights_fit_as_repeated_rows(n_classes, every_model, monkeypatch):
+    """Without the penalty, parameters agree; not gains, which are in effective samples."""
+    monkeypatch.setattr("skcalib.links.averaging._RIDGE", 1e-6)
+    y, forecast, _ = world("slope", 200, n_classes, seed=8)
+    times = np.arange(200) % 3 + 1
+    weighted = fit(y, forecast, times.astype(float))
+    repeated = fit(np.repeat(y, times), np.repeat(forecast, times, axis=0))
+    assert weighted.size == pytest.approx(times.sum() ** 2 / (times @ times))
+    assert repeated.size == pytest.approx(times.sum())
+    others = {model.groups: model for model in repeated.models}
+    # The number of waves depends on the effective number of samples, which is not the same.
+    models = [m for m in weighted.models if not any("wave" in group for group in m.groups)]
+    assert len(models) >= 6
+    for model in models:
+        other = others[model.groups]
+        np.testing.assert_allclose(model.theta, other.theta, atol=2e-4)
+        gains = model.gain / weighted.size, other.gain / repeated.size
+        assert gains[0] == pytest.approx(gains[1], rel=1e-4, abs=1e-7)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_order_of_rows_does_not_matter(n_classes):
+    y, forecast, weight = weighted_world("shift", 700, n_classes, seed=9)
+    order = np.random.default_rng(0).permutation(700)
+    one, other = fit(y, forecast, weight), fit(y[order], forecast[order], weight[order])
+    np.testing.assert_allclose(other.averaged, one.averaged[order], rtol=1e-6)
+
+
+# --- what is found --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("slope", "slope"), ("shift", "shift"), ("class_slopes", "class_slopes"), ("curve", "curve")],
+)
+def test_evidence_finds_what_is_there(kind, name, n_classes):
+    """Weight above .9 in at least 18 of 20 data sets, and the identity has less than .01 in all.
+
+    What is not there has a median weight below .2: models may have a shift with unlike slopes.
+    """
+    found = []
+    for seed in range(20):
+        average = fit(*world(kind, 2000, n_classes, seed)[:2])
+        found.append([*average.evidence.values(), average.shares[0]])
+    found = dict(zip([*average.evidence, "identity"], np.transpose(found), strict=True))
+    assert np.sum(found[name] > 0.9) >= 18
+    assert found["identity"].max() < 0.01
+    absent = {"slope", "shift", "class_slopes", "curve"} - {name}
+    absent -= {"slope", "shift"} if kind == "class_slopes" else set()
+    assert all(np.median(found[other]) < 0.2 for other in absent)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 10])
+def test_calibrated_forecasts_mostly_stay_as_they_are(n_classes):
+    """Over 20 data sets the median weight of the identity is above .6, the mean above .5."""
+    shares = [fit(*world("calibrated", 1000, n_classes, seed)[:2]).shares[0] for seed in range(20)]
+    assert np.median(shares) > 0.6 and np.mean(shares) > 0.5
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("kind", WORLDS)
+def test_averaged_forecasts_are_closer_to_the_truth(kind, n_classes):
+    """Less than half of the squared distance is left; for calibrated forecasts less than 1e-3."""
+    y, forecast, posterior = world(kind, 5000, n_classes, seed=11)
+    averaged = fit(y, forecast).averaged
+    left, before = (np.mean(np.sum((p - posterior) ** 2, axis=1)) for p in (averaged, forecast))
+    assert left < (1e-3 if kind == "calibrated" else 0.5 * before)
+
+
+# --- the map --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 7])
+@pytest.mark.parametrize("zeros", [False, True])
+def test_the_map_gives_the_averaged_forecasts(n_classes, zeros, forecasts, monkeypatch):
+    """At the forecasts of the fit, in one block and in many, and after pickling."""
+    y, forecast, _ = world("slope", 200, n_classes, seed=12)
+    if zeros:
+        y, forecast = forecasts(200, n_classes)
+    average = fit(y, forecast)
+    mapped = average.map
+    np.testing.assert_allclose(mapped(forecast), average.averaged, rtol=1e-9, atol=1e-12)
+    copy = pickle.loads(pickle.dumps(mapped))
+    np.testing.assert_array_equal(copy(forecast), mapped(forecast))
+    monkeypatch.setattr("skcalib.links.basis._ENTRIES", 1)
+    np.testing.assert_allclose(copy(forecast), average.averaged, rtol=1e-9, atol=1e-12)
+
+
+def test_the_map_of_a_row_depends_on_that_row_only():
+    y, forecast, _ = world("curve", 400, 3, seed=13)
+    mapped = fit(y, forecast).map
+    np.testing.assert_allclose(mapped(forecast[7:9]), mapped(forecast)[7:9], rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_the_map_leaves_its_argument_alone(n_classes):
+    y, forecast, _ = world("slope", 300, n_classes, seed=14)
+    average = fit(y, forecast)
+    given = forecast.copy()
+    given.flags.writeable = False
+    for rows in (average.map(given), average.averaged):
+        assert not np.shares_memory(rows, given) and not np.shares_memory(rows, forecast)
+    np.testing.assert_array_equal(given, forecast)
+
+
+def grid_of_pairs():
+    p = np.linspace(0.001, 0.999, 400)
+    return np.column_stack([1 - p, p])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_map_that_claims_to_increase_does(seed):
+    """Random slopes and biases for two classes: both answers occur, and each is true."""
+    rng = np.random.default_rng(seed)
+    forecast = world("calibrated", 200, 2, seed)[1]
+    basis = LogitBasis().fit(forecast, np.ones(200), size=200)
+    slope = rng.uniform(-2, 2) + (-1) ** seed  # on the log odds; a slope below 0 reverses them
+    theta = np.array([(slope - 1), rng.normal()]) / basis.scale[basis.select(("slope", "bias"))]
+    single = AveragedMap(basis, 0.0, [(1.0, ("slope", "bias"), theta)])
+    steps = np.diff(single(grid_of_pairs())[:, 1])
+    assert single.increasing == (slope > 0)
+    assert (steps > 0).all() if slope > 0 else (steps < 0).all()
+    mixed = AveragedMap(
+        basis, 0.5, [(0.25, ("slope", "bias"), theta), (0.25, ("bias",), theta[1:])]
+    )
+    if mixed.increasing:
+        assert (np.diff(mixed(grid_of_pairs())[:, 1]) > 0).all()
+
+
+@pytest.mark.parametrize("kind", WORLDS)
+def test_fitted_maps_that_claim_to_increase_do(kind):
+    claims = 0
+    for seed in range(5):
+        mapped = fit(*world(kind, 1000, 2, seed)[:2]).map
+        claims += mapped.increasing
+        if mapped.increasing:
+            assert (np.diff(mapped(grid_of_pairs())[:, 1]) > 0).all()
+    assert claims < 5 if kind in ("curve", "class_slopes") else claims >= 0
+
+
+def test_one_temperature_increases_and_keeps_the_order_of_classes():
+    forecast = world("calibrated", 200, 3, seed=0)[1]
+    basis = LogitBasis().fit(forecast, np.ones(200), size=200)
+    scale = basis.scale[basis.groups["slope"].start]
+    for slope, expected in ((0.3, True), (2.5, True), (-0.5, False)):
+        mapped = AveragedMap(basis, 0.2, [(0.8, ("slope",), np.array([(slope - 1) / scale]))])
+        assert mapped.increasing is expected
+        found = mapped(forecast).argsort(axis=1)
+        assert np.array_equal(found, forecast.argsort(axis=1)) is expected
+    shifted = AveragedMap(basis, 0.2, [(0.8, ("bias",), np.array([1.0, 0.0]))])
+    assert not AveragedMap(basis, 0.2, [(0.8, ("top",), np.zeros(5))]).increasing
+    assert not shifted.increasing
+    assert AveragedMap(basis, 1.0, []).increasing
+
+
+# --- edges ----------------------------------------------------------------------------------------
+
+
+def check_average(average, forecast):
+    """Finite numbers, probabilities, and a map that agrees."""
+    assert np.isfinite(average.shares).all() and average.shares.sum() == pytest.approx(1)
+    averaged = average.averaged
+    assert np.isfinite(averaged).all() and (averaged >= 0).all()
+    np.testing.assert_allclose(averaged.sum(axis=1), 1, rtol=1e-9)
+    np.testing.assert_allclose(average.map(forecast), averaged, rtol=1e-8, atol=1e-12)
+    assert average.affine in average.models and average.best in average.models
+    for model in average.models:
+        assert np.isfinite(model.theta).all() and np.isfinite(model.covariance).all()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+def test_forecasts_of_exactly_zero_and_one(n_classes):
+    """Right in 80 %: averaged forecasts come close to .8, and the identity has no weight.
+
+    If all are right, nothing contradicts the forecasts.
+    """
+    rng = np.random.default_rng(0)
+    label = np.arange(600) % n_classes
+    forecast = np.eye(n_classes)[label]
+    other = (label + rng.integers(1, n_classes, 600)) % n_classes
+    y = np.where(np.arange(600) // n_classes % 5 == 0, other, label)
+    average = fit(y, forecast)
+    check_average(average, forecast)
+    assert average.shares[0] == 0
+    np.testing.assert_allclose(average.averaged.max(axis=1), 0.8, atol=0.05)
+    right = fit(label, forecast)
+    check_average(right, forecast)
+    np.testing.assert_allclose(right.averaged[np.arange(600), label], 1, atol=0.01)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+def test_labels_of_one_class(n_classes):
+    forecast = world("calibrated", 300, n_classes, seed=0)[1]
+    average = fit(np.zeros(300, dtype=int), forecast)
+    check_average(average, forecast)
+    assert average.shares[0] < 1e-3
+    assert average.averaged[:, 0].mean() > 0.95
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("value", ["equal", "unequal"])
+def test_constant_forecasts_go_to_the_frequencies(n_classes, value):
+    share = np.arange(1, n_classes + 1) / np.arange(1, n_classes + 1).sum()
+    y = np.repeat(np.arange(n_classes), np.round(600 * share).astype(int))
+    constant = share[::-1] if value == "unequal" else np.full(n_classes, 1 / n_classes)
+    forecast = np.tile(constant, (len(y), 1))
+    average = fit(y, forecast)
+    check_average(average, forecast)
+    np.testing.assert_allclose(average.averaged, average.averaged[:1] + 0 * forecast, atol=1e-12)
+    np.testing.assert_allclose(average.averaged[0], share, atol=0.02)
+
+
+@pytest.mark.parametrize("n_samples", range(2, 21))
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_very_few_samples(n_samples, n_classes):
+    """Also with one label, and with forecasts of 0 and 1 among them."""
+    rng = np.random.default_rng(n_samples)
+    forecast = rng.dirichlet(np.ones(n_classes), n_samples)
+    y = labels_from(forecast, rng)
+    check_average(fit(y, forecast), forecast)
+    check_average(fit(np.zeros_like(y), forecast), forecast)
+    forecast[0] = np.eye(n_classes)[y[0]]
+    check_average(fit(y, forecast), forecast)
+
+
+def test_many_classes_with_few_samples_have_no_directions_by_class():
+    """20 effective samples per class are needed, 600 of 30 classes."""
+    rng = np.random.default_rng(0)
+    for n_samples, weight, by_class in (
+        (400, np.ones(400), False),
+        (599, np.ones(599), False),
+        (600, np.ones(600), True),
+        (700, rng.choice([0.1, 2.0], 700), False),
+    ):
+        forecast = rng.dirichlet(np.ones(30), n_samples)
+        y = labels_from(forecast, rng)
+        average = fit(y, forecast, weight)
+        assert average.basis.by_class is by_class
+        groups = {group for model in average.models for group in model.groups}
+        assert {"bias", "class_slopes"} <= groups if by_class else "bias" not in groups
+        assert set(average.affine.groups) == (
+            {"slope", "bias", "class_slopes"} if by_class else {"slope"}
+        )
+        check_average(average, forecast)
+    over = softmax(3 * np.log(forecast), axis=1)
+    assert fit(y, over).evidence["slope"] > 0.9

@@ -1,0 +1,152 @@
+"""The smoother that averages recalibration maps, out of fold."""
+
+import numpy as np
+import pytest
+from dense_directions import labels_from, world
+from sklearn.model_selection import KFold
+
+from skcalib import proper_calibration_error
+from skcalib.links.averaging import ModelAverage
+from skcalib.recalibration import TemperatureScaling
+from skcalib.scores import Brier
+from skcalib.smoothers import CrossFitted, LogitSmoother
+from skcalib.testing import check_smoother
+
+FEW = "399 samples of 20 classes are less than 20 per class: .* notion='top_label'"
+
+
+@pytest.mark.parametrize(
+    "smoother", [LogitSmoother(), LogitSmoother(cv=3, random_state=1)], ids=repr
+)
+def test_laws_of_smoothers(smoother):
+    check_smoother(smoother, n_classes=(2, 3))
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_held_out_rows_are_the_averaged_maps_of_the_other_folds(n_classes):
+    """Of `ModelAverage`, fitted to the other folds and applied to this one."""
+    y, forecast, _ = world("slope", 300, n_classes, seed=0)
+    target, weight = np.eye(n_classes)[y], np.random.default_rng(0).uniform(0.5, 2, 300)
+    cv = KFold(4, shuffle=True, random_state=0)
+    expected = np.empty_like(forecast)
+    for train, test in cv.split(forecast):
+        average = ModelAverage().fit(forecast[train], target[train], weight[train])
+        expected[test] = average.map(forecast[test])
+    fitted = LogitSmoother(cv=cv).fit(forecast, target, weight)
+    np.testing.assert_allclose(fitted.smooth_held_out(), expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(fitted.smooth(), expected, rtol=1e-9, atol=1e-12)
+    whole = ModelAverage().fit(forecast, target, weight).map
+    np.testing.assert_allclose(fitted.predict(forecast[:9]), whole(forecast[:9]), rtol=1e-9)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("method", ["risk", "cross"])
+def test_a_wave_that_no_temperature_finds(n_classes, method):
+    """One temperature sees less than a sixth of the error, this one all but a fifth."""
+    y, forecast, posterior = world("curve", 8000, n_classes, seed=0)
+    truth = Brier().divergence(posterior, forecast).mean()
+    given = {"method": method}
+    plain = proper_calibration_error(
+        y, forecast, smoother=CrossFitted(TemperatureScaling()), **given
+    )
+    error = proper_calibration_error(y, forecast, smoother=LogitSmoother(), **given)
+    assert plain < 0.15 * truth
+    assert abs(error - truth) < 0.2 * truth
+
+
+@pytest.mark.parametrize("n_classes", [2, 5])
+def test_calibrated_forecasts_are_hardly_changed(n_classes):
+    """Over 30 data sets of 400 samples: the squared change is that of about one parameter.
+
+    A fit of all directions would change the forecasts as a dozen would.
+    """
+    changes, noise = [], []
+    for seed in range(30):
+        y, forecast, _ = world("calibrated", 400, n_classes, seed)
+        smoothed = LogitSmoother().fit(forecast, np.eye(n_classes)[y]).smooth_held_out()
+        changes.append(np.mean(np.sum((smoothed - forecast) ** 2, axis=1)))
+        noise.append(np.mean(np.sum(forecast * (1 - forecast), axis=1)) / 320)
+    assert np.mean(changes) < 1.5 * np.mean(noise)
+    assert np.median(changes) < 0.5 * np.mean(noise)
+
+
+@pytest.mark.parametrize("kind", ["slope", "curve", "class_slopes"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_smoothed_labels_are_closer_to_the_truth(kind, n_classes):
+    """Out of fold, less than half of the squared distance is left."""
+    y, forecast, posterior = world(kind, 5000, n_classes, seed=1)
+    smoothed = LogitSmoother().fit(forecast, np.eye(n_classes)[y]).smooth_held_out()
+    left, before = (np.mean((rows - posterior) ** 2) for rows in (smoothed, forecast))
+    assert left < 0.5 * before
+
+
+def test_few_samples_of_many_classes_are_warned_of():
+    """The same words as of the default error; not with enough samples, nor for few classes."""
+    rng = np.random.default_rng(0)
+    forecast = rng.dirichlet(np.ones(20), 400)
+    y = labels_from(forecast, rng)
+    target = np.eye(20)[y]
+    with pytest.warns(UserWarning, match=FEW) as of_smoother:
+        LogitSmoother().fit(forecast[:399], target[:399])
+    with pytest.warns(UserWarning, match=FEW) as of_error:
+        proper_calibration_error(y[:399], forecast[:399], labels=np.arange(20))
+    assert {str(w.message) for w in of_smoother} == {str(w.message) for w in of_error}
+    LogitSmoother().fit(forecast, target)  # enough: a warning would be an error here
+    proper_calibration_error(y, forecast, labels=np.arange(20))
+    fewer = forecast[:50, :19] / forecast[:50, :19].sum(axis=1, keepdims=True)
+    LogitSmoother().fit(fewer, np.eye(19)[np.arange(50) % 19])
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_weights(n_classes):
+    """Their scale does not matter, and they do; a heavy group decides the map."""
+    y, forecast, _ = world("slope", 400, n_classes, seed=2)
+    target, rng = np.eye(n_classes)[y], np.random.default_rng(0)
+    weight = rng.uniform(0.2, 3, 400)
+    one, scaled, none = (
+        LogitSmoother().fit(forecast, target, given).smooth_held_out()
+        for given in (weight, 1e-3 * weight, None)
+    )
+    np.testing.assert_allclose(scaled, one, rtol=1e-7, atol=1e-10)
+    assert np.abs(one - none).max() > 1e-3
+    wrong = np.eye(n_classes)[labels_from(np.full_like(forecast, 1 / n_classes), rng)]
+    both, twice = np.vstack([forecast, forecast]), np.vstack([target, wrong])
+    heavy = LogitSmoother().fit(both, twice, np.repeat([1.0, 1e-4], 400)).predict(forecast)
+    alone = LogitSmoother().fit(forecast, target).predict(forecast)
+    assert np.abs(heavy - alone).max() < 0.02
+    even = LogitSmoother().fit(both, twice).predict(forecast)
+    assert np.abs(even - alone).max() > 0.1
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_class_that_is_missing_in_a_fold(n_classes):
+    """Folds without a label of the last class, and data without one: probabilities, never a NaN."""
+    rng = np.random.default_rng(3)
+    forecast = rng.dirichlet(np.ones(n_classes), 120)
+    y = rng.integers(n_classes - 1, size=120)
+    target = np.eye(n_classes)
+    some = y.copy()
+    some[100:] = n_classes - 1  # the last fold of KFold holds all of them
+    for labels in (some, y):
+        fitted = LogitSmoother(cv=KFold(6)).fit(forecast, target[labels])
+        for rows in (fitted.smooth_held_out(), fitted.predict(np.eye(n_classes))):
+            assert np.isfinite(rows).all() and (rows >= 0).all()
+            np.testing.assert_allclose(rows.sum(axis=1), 1, rtol=1e-9)
+    fitted = LogitSmoother(cv=KFold(6)).fit(forecast, target[some])
+    # Trained without the class, the last fold gets little of it.
+    held_out = fitted.smooth_held_out()[100:, -1]
+    assert held_out.mean() < 0.5 * forecast[100:, -1].mean()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_zeros_and_ones(n_classes, forecasts):
+    y, forecast = forecasts(200, n_classes)
+    smoothed = LogitSmoother().fit(forecast, np.eye(n_classes)[y]).smooth_held_out()
+    assert np.isfinite(smoothed).all() and (smoothed >= 0).all()
+    np.testing.assert_allclose(smoothed.sum(axis=1), 1, rtol=1e-9)
+
+
+def test_other_targets_are_refused():
+    forecast = np.random.default_rng(0).dirichlet(np.ones(3), 30)
+    with pytest.raises(ValueError, match="LogitSmoother needs one forecast column per class"):
+        LogitSmoother().fit(forecast, np.eye(2)[np.arange(30) % 2]).smooth_held_out()
