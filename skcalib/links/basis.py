@@ -286,7 +286,8 @@ class LogitBasis:
         for rows in self.blocks(len(forecast)):
             block = self(forecast[rows])
             information += np.diag(block.information(np.exp(block.log), weight[rows]))
-        self.scale = 1 / np.sqrt(np.maximum(information / weight.sum(), _NO_INFORMATION))
+        information /= weight.sum()
+        self.scale = 1 / np.sqrt(np.where(information > _NO_INFORMATION, information, 1.0))
         return self
 
     def log_proba(self, forecast: np.ndarray) -> np.ndarray:
