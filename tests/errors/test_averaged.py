@@ -2,7 +2,13 @@
 
 import numpy as np
 import pytest
-from dense_directions import curved_pair, dense_directions, tangents, world
+from dense_directions import (
+    curved_pair,
+    dense_directions,
+    labels_from,
+    tangents,
+    world,
+)
 from scipy.integrate import quad
 from scipy.special import expit
 from scipy.stats import norm as normal
@@ -404,6 +410,56 @@ def test_very_few_samples(n_samples, n_classes, notion, forecasts):
             assert np.isfinite(found.estimate)
             assert 0 <= found.low <= max(found.estimate, 0) and found.estimate <= found.high
             assert found.high > 0
+
+
+def hard_cases(n_classes, n_samples=300):
+    """Labels, forecasts and weights at the edge of what floats and sums allow."""
+    rng = np.random.default_rng(n_classes)
+    even = np.full((n_samples, n_classes), 1 / n_classes)
+    random = rng.dirichlet(np.ones(n_classes), n_samples)
+    y = labels_from(random, rng)
+    corner = np.eye(n_classes)[y]
+    sure = np.where(corner > 0, 1 - 1e-9, 1e-9 / (n_classes - 1))
+    tiny = np.where(corner > 0, 1.0, 1e-300)
+    tiny[0] = np.roll(tiny[0], 1)
+    sparse = rng.dirichlet(np.full(n_classes, 0.02), n_samples)
+    rare = np.full((n_samples, n_classes), 0.003 / (n_classes - 1))
+    rare[:, 0] = 0.997
+    two = even.copy()
+    two[::2] = 0.5 * two[::2] + 0.5 * np.eye(n_classes)[0]
+    none = np.ones(n_samples)
+    return {
+        "constant": (y, even, none),
+        "constant and unequal": (y, random[:1] + 0 * random, none),
+        "two values": (y, two, none),
+        "one sample twice as sure": (y, np.vstack([random[:1], even[1:]]), none),
+        "almost sure and right": (y, sure, none),
+        "almost sure and wrong": ((y + 1) % n_classes, sure, none),
+        "underflowing": (y, tiny, none),
+        "sparse": (labels_from(sparse, rng), sparse, none),
+        "rare": ((rng.random(n_samples) < 0.01).astype(int), rare, none),
+        "never": (np.zeros(n_samples, dtype=int), rare, none),
+        "uneven weights": (y, random, np.exp(5 * rng.normal(size=n_samples))),
+        "one weight": (y, random, np.append(1e12, none[1:])),
+        "tiny weights": (y, random, 1e-200 * none),
+        "huge weights": (y, random, 1e200 * none),
+    }
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5, 10])
+@pytest.mark.parametrize("case", hard_cases(2))
+def test_hard_cases(case, n_classes):
+    """Finite estimates within an interval, the same of both functions, and no warning."""
+    y, forecast, weight = hard_cases(n_classes)[case]
+    given = {"sample_weight": weight, "labels": np.arange(n_classes)}
+    for loss in LOSSES:
+        for notion in NOTIONS:
+            found = calibration_error_interval(y, forecast, metric=loss, notion=notion, **given)
+            estimator = CalibrationErrorEstimator(loss=loss, notion=notion, labels=given["labels"])
+            low, high = estimator.fit(forecast, y, weight).confidence_interval_
+            assert np.isfinite(found.estimate)
+            assert 0 <= low <= max(found.estimate, 0) and found.estimate <= high
+            assert (found.low, found.high) == pytest.approx((low, high), rel=1e-12)
 
 
 # --- invariances ----------------------------------------------------------------------------------

@@ -135,6 +135,18 @@ def test_every_direction_has_unit_mean_information(n_classes, by_class, data):
     np.testing.assert_allclose(weight @ each / weight.sum(), 1, rtol=1e-9)
 
 
+@pytest.mark.parametrize("n_classes", [3, 5, 10])
+def test_directions_without_information_are_not_blown_up(n_classes):
+    """A slope of forecasts that are equal for all classes has only rounding errors to show."""
+    forecast = np.full((300, n_classes), 1 / n_classes)
+    basis = fit(forecast, np.ones(300), True)
+    assert basis.scale[basis.groups["slope"]] == 1
+    g = dense_directions(basis, forecast)
+    information = np.einsum("ikj,ikj->j", g, tangents(forecast, g)) / 300
+    assert ((abs(information - 1) < 1e-9) | (abs(information) < 1e-9)).all()
+    assert np.abs(g).max() < 1e3
+
+
 @pytest.mark.parametrize(("n_classes", "by_class"), CASES)
 def test_blocks_of_any_size_give_the_same(n_classes, by_class, data, monkeypatch):
     """Blocks of one sample, of some and of all; kept, and computed again."""

@@ -448,6 +448,18 @@ def test_constant_forecasts_go_to_the_frequencies(n_classes, value):
     np.testing.assert_allclose(average.averaged[0], share, atol=0.02)
 
 
+@pytest.mark.parametrize("n_classes", [2, 3, 5, 10])
+@pytest.mark.parametrize("n_samples", [30, 300, 1000])
+def test_equal_forecasts_for_all_classes(n_samples, n_classes):
+    """The slopes have no information then, and nothing is singular."""
+    forecast = np.full((n_samples, n_classes), 1 / n_classes)
+    for seed in range(5):
+        y = labels_from(forecast, np.random.default_rng(seed))
+        average = fit(y, forecast)
+        check_average(average, forecast)
+        assert np.abs(average.averaged - 1 / n_classes).max() < 4 / np.sqrt(n_samples * n_classes)
+
+
 @pytest.mark.parametrize("n_samples", range(2, 21))
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_very_few_samples(n_samples, n_classes):
