@@ -28,12 +28,10 @@ from skcalib import (
 )
 from skcalib.datasets import make_tempered_simplex, make_widmann
 from skcalib.error_intervals._norms import (
-    SquaredNorm,
     covariance,
     normal_draws,
     residual_kernel,
     score_gaps,
-    signal_slope,
     squared_embedding_norm,
     squared_gaps,
 )
@@ -41,6 +39,7 @@ from skcalib.error_intervals.interval import METRICS, all_options
 from skcalib.kernels import LaplacianKernel
 from skcalib.notions import NOTIONS
 from skcalib.smoothers import DirichletKernel
+from skcalib.squared_norm import SquaredNorm, signal_slope
 
 LOCATIONS = np.array([[0.2, 0.3, 0.5], [0.6, 0.2, 0.2]])
 #: Metrics that need no second sample.

@@ -94,7 +94,7 @@ def stub_losses(log, brier):
 
 LOG = {
     "IdentityRecalibrator": 0.9, "TemperatureScaling": 0.7, "BiasCorrectedTemperatureScaling": 0.5,
-    "VectorScaling": 0.65, "IsotonicRecalibrator": 0.8,
+    "VectorScaling": 0.65, "ModelAverageScaling": 0.75, "IsotonicRecalibrator": 0.8,
 }  # fmt: skip
 
 
@@ -227,7 +227,7 @@ def test_the_seed_decides():
     assert numbers(1) == numbers(1)
     with parallel_config(backend="threading"):
         assert numbers(1) == numbers(np.int64(1), n_jobs=2)
-    assert numbers(1)["errors"] != numbers(2)["errors"]
+    assert numbers(1)["advice"] != numbers(2)["advice"]
     drawn = numbers(np.random.RandomState(3))
     assert drawn == numbers(np.random.RandomState(3))
     assert drawn == numbers(drawn["random_state"])

@@ -16,7 +16,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import LinearSVC
 
 from skcalib import smoothers
-from skcalib.recalibration import BiasCorrectedTemperatureScaling
+from skcalib.links.averaging import ModelAverage
 from skcalib.smoothers import (
     CrossFitted,
     DirichletKernel,
@@ -377,13 +377,13 @@ def test_cross_fitted_by_loops(multiclass):
 
 def test_logit_by_loops(multiclass):
     y, forecast = multiclass
-    fitted = LogitSmoother(cv=KFold(3), curve=False).fit(forecast, one_hot(y, 3))
+    target = one_hot(y, 3)
+    fitted = LogitSmoother(cv=KFold(3)).fit(forecast, target)
     for train, test in KFold(3).split(forecast):
-        scaling = BiasCorrectedTemperatureScaling().fit(forecast[train], y[train])
-        expected = scaling.predict_proba(forecast[test])
-        np.testing.assert_allclose(fitted.smooth()[test], expected, atol=1e-12)
-    expected = BiasCorrectedTemperatureScaling().fit(forecast, y).predict_proba(forecast)
-    np.testing.assert_allclose(fitted.predict(forecast), expected, atol=1e-12)
+        average = ModelAverage().fit(forecast[train], target[train], np.ones(len(train)))
+        np.testing.assert_allclose(fitted.smooth()[test], average.map(forecast[test]), atol=1e-12)
+    average = ModelAverage().fit(forecast, target, np.ones(len(target)))
+    np.testing.assert_allclose(fitted.predict(forecast), average.averaged, atol=1e-12)
 
 
 def test_repeated_folds_are_averaged(multiclass):
