@@ -249,30 +249,32 @@ class _ScoreProjection:
 
 
 class _BrierProjection:
-    """Y - S on an orthonormal basis of the tangents at S and of the change by the affine map."""
+    """Y - S on an orthonormal basis of the tangents at S and of the changes by two maps.
+
+    These are the affine map and the best model. The noise is that of the affine map.
+    """
 
     def __init__(self, problem):
         self.problem, self.share = problem, problem.weight / problem.weight.sum()
-        self.fit = problem.average.affine.proba
-        forecast, target = problem.forecast, problem.target
-        gram, mean, changed = 0.0, 0.0, 0.0
-        for rows, block in problem.average.directions:
-            p, share, d = np.exp(block.log), self.share[rows], self.fit[rows] - forecast[rows]
+        average, forecast, target = problem.average, problem.forecast, problem.target
+        self.fits = [average.affine.proba]
+        if average.best is not average.affine:
+            self.fits.append(average.best.proba)
+        gram, mean, self.most = 0.0, 0.0, 0.0
+        for rows, block in average.directions:
+            p, share, changes = np.exp(block.log), self.share[rows], self._changes(rows)
             residual = target[rows] - forecast[rows]
-            cross = share @ block.tangent_project(p, d)
-            length = share @ np.einsum("ik,ik->i", d, d)
-            gram = gram + np.block(
-                [[block.tangent_gram(p, share), cross[:, None]], [cross, length]]
-            )
-            mean = mean + np.append(
-                share @ block.tangent_project(p, residual),
-                share @ np.einsum("ik,ik->i", d, residual),
-            )
-            changed += length
-        if changed <= _NO_CHANGE:
-            gram[-1], gram[:, -1] = 0.0, 0.0
-        most = np.einsum("ik,ik->i", forecast, forecast) + 1 - 2 * forecast.min(axis=1)
-        self.most = problem.half * float(self.share @ most)
+            cross = np.column_stack([share @ block.tangent_project(p, d) for d in changes])
+            own = np.tensordot(share, _products(changes, changes), 1)
+            gram = gram + np.block([[block.tangent_gram(p, share), cross], [cross.T, own]])
+            along = np.tensordot(share, _products(changes, [residual]), 1)
+            mean = mean + np.append(share @ block.tangent_project(p, residual), along)
+            s = forecast[rows]
+            worst = np.einsum("ik,ik->i", s, s) + 1 - 2 * s.min(axis=1)
+            self.most += problem.half * float(share @ worst)
+        for j in range(len(gram) - len(self.fits), len(gram)):
+            if gram[j, j] <= _NO_CHANGE:
+                gram[j], gram[:, j] = 0.0, 0.0
         self.root = _orthonormal(problem.half * gram)
         self.mean = problem.half * mean @ self.root
 
@@ -280,17 +282,22 @@ class _BrierProjection:
         """Noise (m, J), the squared change by the affine map (m,) and shares (m,) by block."""
         problem, half = self.problem, self.problem.half
         inner = self.root @ self.root.T
+        start = len(inner) - len(self.fits)
         for rows, block in problem.average.directions:
-            p, share = np.exp(block.log), self.share[rows]
-            d = self.fit[rows] - problem.forecast[rows]
-            residual = problem.target[rows] - self.fit[rows]
-            length = np.einsum("ik,ik->i", d, d)
-            squares = block.tangent_squares(p, inner[:-1, :-1])
-            squares += 2 * block.tangent_project(p, d) @ inner[:-1, -1] + length * inner[-1, -1]
+            p, share, changes = np.exp(block.log), self.share[rows], self._changes(rows)
+            products = _products(changes, changes)
+            squares = block.tangent_squares(p, inner[:start, :start])
+            squares += np.einsum("ijl,jl->i", products, inner[start:, start:])
+            for d, row in zip(changes, inner[start:, :start], strict=True):
+                squares += 2 * block.tangent_project(p, d) @ row
             leverage = np.clip(half * share * squares / (p.shape[1] - 1), 0.0, 0.5)
-            along = np.einsum("ik,ik->i", d, residual)[:, None]
+            residual = problem.target[rows] - self.fits[0][rows]
+            along = _products(changes, [residual])[:, :, 0]
             noise = np.hstack([block.tangent_project(p, residual), along]) @ self.root
-            yield half * noise / np.sqrt(1 - leverage)[:, None], half * length, share
+            yield half * noise / np.sqrt(1 - leverage)[:, None], half * products[:, 0, 0], share
+
+    def _changes(self, rows):
+        return [fit[rows] - self.problem.forecast[rows] for fit in self.fits]
 
     @staticmethod
     def combine(traces, fitted, variance):
@@ -333,6 +340,12 @@ class _LogProjection:
         # A gain may be negative: the ratio of signal to raw is that of noise at least.
         floor = max(traces.first, _LEAST)
         return ErrorNorm.from_mean(signal, max(raw, floor), raw - traces.first, *traces.noise)
+
+
+def _products(left, right):
+    """Inner products of the rows of two lists of arrays (n, K): (n, len(left), len(right))."""
+    found = [[np.einsum("ik,ik->i", a, b) for b in right] for a in left]
+    return np.moveaxis(np.array(found), 2, 0)
 
 
 def _orthonormal(gram):
