@@ -15,7 +15,8 @@ the parameters, the penalised Hessian H and the leverage l of a sample,
 
 The interval does not depend on the weights. The miscalibration Y - S is projected on all
 directions of the basis, and its squared length is a squared norm of a mean, `SquaredNorm`. So the
-interval has the spread of what the models may have missed, not only that of what they found.
+interval has the spread of what the models may have missed, not only that of what they found. Its
+lower limit is zero unless the scores at the forecasts, whose noise follows no fit, reject it too.
 """
 
 from __future__ import annotations
