@@ -22,7 +22,7 @@ test predicts a log evidence that is far below that of the best model.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -76,6 +76,8 @@ _MORE = (
     (("slope", *_SHARED, "bias", "class_slopes", *_TOP), ("slope", "bias", "class_slopes")),
 )
 _BY_CLASS = {"bias", "class_slopes"}
+#: Models of several classes that are fitted for their gain, and have no weight in the average.
+_WITHOUT_WEIGHT = {("bias",)}
 
 
 @dataclass(frozen=True)
@@ -226,7 +228,10 @@ class ModelAverage:
                 best = max(model.evidence for model in fitted.values())
                 if self._likely(parent, groups, *slopes[parent.groups]) < best - _OUT_OF_REACH:
                     continue
-            fitted[frozenset(groups)] = self._fit_one(groups, parent)
+            model = self._fit_one(groups, parent)
+            if self.basis.n_classes > 2 and groups in _WITHOUT_WEIGHT:
+                model = replace(model, evidence=-np.inf)
+            fitted[frozenset(groups)] = model
         self.models = [model for key, model in fitted.items() if key]
         # Forecasts of 0 have no logarithm: the models start close to them, the identity is exact.
         own = self._log_likelihood(self.forecast) - self._base

@@ -471,8 +471,9 @@ class _DistributionFunction:
         mass = np.bincount(place.ravel(), mass)
         reached = np.cumsum(mass)
         reached = (reached - 0.5 * mass) / max(reached[-1], np.finfo(np.float64).tiny)
-        kept = np.linspace(0, len(values) - 1, min(len(values), _KNOTS)).astype(int)
-        self.values, self.reached = values[kept], reached[kept]
+        rank = np.arange(len(values))
+        kept = np.linspace(0, len(values) - 1, min(len(values), _KNOTS))
+        self.values, self.reached = (np.interp(kept, rank, one) for one in (values, reached))
 
     def __call__(self, x):
         return np.interp(x, self.values, self.reached)

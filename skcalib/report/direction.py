@@ -69,10 +69,28 @@ def logistic_recalibration(
 
 def gains_of(solved: AveragedProblem) -> Gains:
     """Gains of the log loss by a shift alone, a slope alone and the averaged map."""
-    weight, loss = solved.weight, LogLoss()
-    shift, slope = (weighted_mean(solved.gain(name), weight) for name in ("bias", "slope"))
-    whole = weighted_mean(solved.calibration(loss)[0], weight)
+    weight = solved.weight
+    shift, slope = _binary_gains(solved) if solved.forecast.shape[1] == 2 else _class_gains(solved)
+    whole = weighted_mean(solved.calibration(LogLoss())[0], weight)
     return Gains(float(shift), float(slope), float(whole))
+
+
+def _class_gains(solved):
+    """Gains of biases of the classes alone, and of one temperature."""
+    return (weighted_mean(solved.gain(name), solved.weight) for name in ("bias", "slope"))
+
+
+def _binary_gains(solved):
+    """Gains of a shift and of a slope about the mean logit, without the optimism of the fit."""
+    x, y = _logit(solved.forecast), solved.target[:, 1]
+    size = effective_size(solved.weight)
+    weight = solved.weight * (size / solved.weight.sum())
+    for column in (np.ones(len(x)), x - weight @ x / size):
+        theta, ((information,),) = logistic_regression(column[:, None], x, y, weight, penalty=_WEAK)
+        p = expit(x + theta[0] * column)
+        leverage = np.clip(weight * p * (1 - p) * column**2 / information, 0.0, 0.5)
+        optimism = 0.5 * weight * (column * (y - p)) ** 2 / information / (1 - leverage)
+        yield weight @ (_loss(x, y) - _loss(x + theta[0] * column, y) - optimism) / size
 
 
 def direction_of(gains: Gains, shift_up: float, slope_down: float) -> str | None:

@@ -540,8 +540,8 @@ def test_coverage(coverage, world, metric, n_repetitions):
 
 
 def test_coverage_of_proper_errors_close_to_zero(coverage):
-    """Student's limits of "risk" hold it in .82 of these data sets; all others lie below it."""
-    assert_covers(coverage("nearly calibrated, binary", "log", 300, 120))
+    """At least .95 less two standard errors of 120 data sets."""
+    assert coverage("nearly calibrated, binary", "log", 300, 120)["coverage"] >= 0.91
 
 
 @pytest.mark.slow
