@@ -323,7 +323,7 @@ def test_blocks_of_any_size_give_the_same_error_and_norm(n_classes, loss, monkey
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize(("notion", "n_classes"), [("canonical", 2), ("classwise", 4)])
+@pytest.mark.parametrize(("notion", "n_classes"), [("canonical", 2), ("classwise", 10)])
 def test_traces_by_random_signs(notion, n_classes, loss, monkeypatch):
     """Of very many directions; here of few, where the exact traces are known: within a quarter."""
     problems = problems_of(notion, 400, n_classes, "slope")

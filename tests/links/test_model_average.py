@@ -186,11 +186,30 @@ def test_shares_sum_to_one_and_evidence_lies_between(kind, n_classes):
 @pytest.mark.parametrize("kind", WORLDS)
 @pytest.mark.parametrize("n_samples", [150, 1500])
 def test_models_out_of_reach_do_not_matter(kind, n_classes, n_samples, monkeypatch):
-    """Averaged forecasts change by less than 2e-3 of how far they moved, plus noise.
+    """Averaged forecasts change by less than 2e-3 of how far they moved, plus noise."""
+    change, evidence = changes_by_screening(kind, n_samples, n_classes, 6, monkeypatch)
+    assert change < 2e-3
+    for screened, whole in evidence:
+        assert screened == pytest.approx(whole, abs=2e-3)
 
-    The noise is the standard error of a frequency; distances are root mean squares.
+
+@pytest.mark.parametrize(
+    ("kind", "n_samples", "n_classes", "seed"), [("class_slopes", 1000, 2, 5), ("slope", 300, 3, 0)]
+)
+def test_what_correlates_with_the_parent_is_not_screened(
+    kind, n_samples, n_classes, seed, monkeypatch
+):
+    """The score is that given the parameters of the parent: without it change is above 7e-4."""
+    change, _ = changes_by_screening(kind, n_samples, n_classes, seed, monkeypatch)
+    assert change < 3e-4
+
+
+def changes_by_screening(kind, n_samples, n_classes, seed, monkeypatch):
+    """Relative change of averaged forecasts, and pairs of evidence.
+
+    Distances are root mean squares; the noise is the standard error of a frequency.
     """
-    y, forecast, _ = world(kind, n_samples, n_classes, seed=6)
+    y, forecast, _ = world(kind, n_samples, n_classes, seed)
     screened = fit(y, forecast)
     monkeypatch.setattr("skcalib.links.averaging._OUT_OF_REACH", np.inf)
     monkeypatch.setattr("skcalib.links.averaging._NEGLIGIBLE", 0.0)
@@ -198,10 +217,9 @@ def test_models_out_of_reach_do_not_matter(kind, n_classes, n_samples, monkeypat
     assert len(screened.models) <= len(whole.models)
     change = np.sqrt(np.mean((screened.averaged - whole.averaged) ** 2))
     moved = np.sqrt(np.mean((whole.averaged - forecast) ** 2))
-    noise = np.sqrt(np.mean(forecast * (1 - forecast)) / n_samples)  # of one frequency
-    assert change < 2e-3 * (moved + noise)
-    for name, share in whole.evidence.items():
-        assert screened.evidence[name] == pytest.approx(share, abs=2e-3)
+    noise = np.sqrt(np.mean(forecast * (1 - forecast)) / n_samples)
+    evidence = [(screened.evidence[name], share) for name, share in whole.evidence.items()]
+    return change / (moved + noise), evidence
 
 
 def test_screening_leaves_models_out():
@@ -424,6 +442,22 @@ def test_forecasts_of_exactly_zero_and_one(n_classes):
     right = fit(label, forecast)
     check_average(right, forecast)
     np.testing.assert_allclose(right.averaged[np.arange(600), label], 1, atol=0.01)
+
+
+def test_the_identity_keeps_forecasts_of_zero(every_model):
+    """Models start from half of the smallest forecast; the identity has what that costs."""
+    rng = np.random.default_rng(1)
+    p = rng.uniform(0.1, 0.9, 300)
+    y = (rng.random(300) < p).astype(int)
+    p[:30] = y[:30]  # certain and right
+    forecast = np.column_stack([1 - p, p])
+    average = fit(y, forecast)
+    start = np.where(forecast == 0, forecast[forecast > 0].min() / 2, forecast)
+    start /= start.sum(axis=1, keepdims=True)
+    own = np.sum(np.log(forecast[np.arange(300), y] / start[np.arange(300), y]))
+    assert own > 1
+    evidence = np.array([own, *(model.evidence for model in average.models)])
+    np.testing.assert_allclose(average.shares, softmax(evidence), rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
