@@ -19,6 +19,7 @@ and :math:`\mu^\top S^2 \mu` is set to its lower bound, :math:`r^2 \theta`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from scipy.optimize import brentq
@@ -44,7 +45,15 @@ class SquaredNorm:
     padding: float = 1.0
 
     @classmethod
-    def from_mean(cls, signal, raw, estimate, noise2, noise3, between=0.0):
+    def from_mean(
+        cls,
+        signal: float,
+        raw: float,
+        estimate: float,
+        noise2: float,
+        noise3: float,
+        between: float = 0.0,
+    ) -> Self:
         r"""From :math:`\bar u^\top S \bar u`, :math:`\|\bar u\|^2`, T and the cumulants at zero."""
         slope, padding = signal_slope(signal, raw, estimate, noise2, noise3), 1.0
         if estimate > 0 and noise2 > 0:
@@ -55,11 +64,11 @@ class SquaredNorm:
         return cls(*map(float, found))
 
     @property
-    def standard_error(self):
+    def standard_error(self) -> float:
         """Root of the variance at the estimate; a negative estimate counts as zero."""
         return float(np.sqrt(self._cumulants(max(self.estimate, 0.0))[0]))
 
-    def interval(self, confidence_level):
+    def interval(self, confidence_level: float) -> tuple[float, float]:
         """Parameters whose tests do not reject the estimate.
 
         The upper limit is at least that of an estimate at the median of its law at zero: otherwise
@@ -81,11 +90,15 @@ class SquaredNorm:
         """The parameter for which so large an estimate has the probability `tail`."""
         if self._tail(self.estimate, 0.0) >= tail:
             return 0.0
+        if self._tail(self.estimate, self.estimate) <= tail:  # skewed, and a low level
+            return self._upper(self.estimate, 1 - tail)
         return brentq(lambda t: self._tail(self.estimate, t) - tail, 0.0, self.estimate)
 
     def _upper(self, value, tail):
         """The parameter for which so small a value has the probability `tail`."""
         start = max(value, 0.0)
+        if 1 - self._tail(value, start) <= tail:
+            return start
         step = np.sqrt(self._cumulants(start)[0])
         for _ in range(60):
             if 1 - self._tail(value, start + step) < tail:
@@ -117,7 +130,7 @@ class SquaredNorm:
         return float(np.sign(skewness) * np.sqrt(second) * standard)
 
 
-def signal_slope(signal, raw, estimate, noise2, noise3):
+def signal_slope(signal: float, raw: float, estimate: float, noise2: float, noise3: float) -> float:
     r"""The ratio :math:`r = \mu^\top S \mu / \|\mu\|^2` from estimates of both.
 
     ``signal`` and ``raw`` contain the estimated mean, noise included, so their ratio lies between r

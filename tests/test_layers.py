@@ -29,6 +29,7 @@ LAYERS = (
         "links": "parametric maps of logits",
         "problem": "labels, forecasts and weights that belong together, validated once",
         "scores": "proper scores and distances",
+        "squared_norm": "laws of the squared norm of a mean",
         "theory.bounds": "bias of binned errors and the number of bins",
     },
     {

@@ -329,6 +329,9 @@ def estimate_of_solved(
     if not np.isfinite(estimate):
         interval = MeanInterval(estimate, estimate, estimate, 0.0)
         return ProperEstimate(terms, interval, target, None, evidence)
+    if not terms.loss.any():  # every label had probability 1
+        interval = MeanInterval(estimate, 0.0, np.inf, np.inf)
+        return ProperEstimate(terms, interval, target, None, evidence)
     norm = squared_norm(solved, score, notion.reduce)
     low, high = norm.interval(confidence_level) if norm.noise2 > 0 else (0.0, np.inf)
     limits = min(low, max(estimate, 0.0)), max(high, estimate)

@@ -165,7 +165,7 @@ class ErrorNorm(SquaredNorm):
     size: float = np.inf
     most: float = np.inf
 
-    def interval(self, confidence_level):
+    def interval(self, confidence_level: float) -> tuple[float, float]:
         r"""Parameters that are not rejected; zero is one of them unless both tests reject it.
 
         An event that was never seen may have the probability :math:`q = -\log(1 - level) / n`. The
@@ -194,7 +194,7 @@ def squared_norm(
     projection = _BrierProjection if isinstance(score, Brier) else _LogProjection
     found = [projection(problem) for problem in problems]
     traces = _Traces(np.sqrt(share) * np.concatenate([one.mean for one in found]))
-    fitted, fitted_square = 0.0, 0.0
+    fitted, fitted_square = 0.0, np.zeros(3)
     for parts in zip(*(one.blocks() for one in found), strict=True):
         noise = np.sqrt(share) * np.hstack([noise for noise, _, _ in parts])
         own, weight = share * sum(value for _, value, _ in parts), parts[0][2]

@@ -22,7 +22,7 @@ test predicts a log evidence that is far below that of the best model.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -50,20 +50,20 @@ _TWO = (
     (("bias",), ()),
     (("slope", "bias"), ("slope",)),
     (("class_slopes", "slope", "bias"), ("slope", "bias")),
-    (("bend",), ()),
-    (("bend", "wave"), ()),
-    (("slope", "bias", "bend"), ("slope", "bias")),
-    (("slope", "bias", "bend", "wave"), ("slope", "bias")),
+    (("curve",), ()),
+    (("curve", "curve_high"), ()),
+    (("slope", "bias", "curve"), ("slope", "bias")),
+    (("slope", "bias", "curve", "curve_high"), ("slope", "bias")),
 )
-_TOP, _SHARED = ("top", "top_wave"), ("shared", "shared_wave")
+_TOP, _SHARED = ("top", "top_high"), ("shared", "shared_high")
 _MORE = (
     (("slope",), ()),
     (("bias",), ()),
     (("slope", "bias"), ("slope",)),
     (("slope", "bias", "class_slopes"), ("slope", "bias")),
-    (("bend",), ()),
-    (("slope", "bend"), ("slope",)),
-    (("slope", "bend", "bias"), ("slope", "bias")),
+    (("common",), ()),
+    (("slope", "common"), ("slope",)),
+    (("slope", "common", "bias"), ("slope", "bias")),
     (("top",), ()),
     (_TOP, ()),
     (("shared",), ()),
@@ -76,8 +76,6 @@ _MORE = (
     (("slope", *_SHARED, "bias", "class_slopes", *_TOP), ("slope", "bias", "class_slopes")),
 )
 _BY_CLASS = {"bias", "class_slopes"}
-#: Models of several classes that are fitted for their gain, and have no weight in the average.
-_WITHOUT_WEIGHT = {("bias",)}
 
 
 @dataclass(frozen=True)
@@ -228,10 +226,7 @@ class ModelAverage:
                 best = max(model.evidence for model in fitted.values())
                 if self._likely(parent, groups, *slopes[parent.groups]) < best - _OUT_OF_REACH:
                     continue
-            model = self._fit_one(groups, parent)
-            if self.basis.n_classes > 2 and groups in _WITHOUT_WEIGHT:
-                model = replace(model, evidence=-np.inf)
-            fitted[frozenset(groups)] = model
+            fitted[frozenset(groups)] = self._fit_one(groups, parent)
         self.models = [model for key, model in fitted.items() if key]
         # Forecasts of 0 have no logarithm: the models start close to them, the identity is exact.
         own = self._log_likelihood(self.forecast) - self._base

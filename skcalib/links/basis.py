@@ -5,11 +5,11 @@ functions :math:`g_j` from forecasts without labels. They form groups:
 
 - two classes, with the log odds t: "slope" t, "bias" 1, "class_slopes" :math:`\log s_0 + \log s_1`
   (the third direction of beta calibration), and Legendre polynomials in two groups, one of the
-  degrees 2 to 5 and "wave" of higher degrees;
+  degrees 2 to 5 and "curve_high" of higher degrees;
 - more classes: "slope" :math:`\log s_k`, "bias" one constant and "class_slopes" one multiple of
   :math:`\log s_k` for each class, both summing to zero; four functions of the centred logits z,
-  :math:`z |z|, z^3, z^2, \tanh 2z`, common to all classes; "top" and "top_wave", polynomials that
-  change the logit of the most likely class only; "shared" and "shared_wave", polynomials that
+  :math:`z |z|, z^3, z^2, \tanh 2z`, common to all classes; "top" and "top_high", polynomials that
+  change the logit of the most likely class only; "shared" and "shared_high", polynomials that
   change the logit of every class by its own log odds.
 
 The argument of the polynomials is the distribution function of the log odds, in which each sample
@@ -25,7 +25,7 @@ with K classes it needs sums of the order :math:`n K^2` where arrays of shape (n
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy.linalg import block_diag
@@ -44,7 +44,7 @@ _ENTRIES = 1 << 22  # of the arrays of one block
 _KEPT = 1 << 25  # entries of blocks that are kept between passes
 _NO_INFORMATION = 1e-12
 BY_CLASS = {"bias", "class_slopes"}  # groups with one direction for each class
-TOP = {"top", "top_wave"}  # groups that change the most likely class only
+TOP = {"top", "top_high"}  # groups that change the most likely class only
 
 
 @dataclass(frozen=True)
@@ -298,7 +298,7 @@ class LogitBasis:
     def select(self, names: Collection[str]) -> np.ndarray:
         """Numbers of the directions of some groups, in order."""
         spans = [span for name, span in self.groups.items() if name in names]
-        return np.concatenate([np.arange(s.start, s.stop) for s in spans] or [[]]).astype(int)
+        return np.concatenate([np.empty(0, int), *(np.arange(s.start, s.stop) for s in spans)])
 
     def __call__(self, forecast: np.ndarray, names: Collection[str] | None = None) -> BasisBlock:
         """The directions of some groups, by default of all, at forecasts (n, K)."""
@@ -321,14 +321,15 @@ class LogitBasis:
         return [slice(start, start + step) for start in range(0, n_samples, step)]
 
     def _groups(self):
-        simple, wave = _SIMPLE - 1, self.degree + 1 - _SIMPLE
+        simple, high = _SIMPLE - 1, self.degree + 1 - _SIMPLE
         if self.n_classes == 2:
-            sizes = {"class_slopes": 1, "slope": 1, "bias": 1, "bend": simple, "wave": wave}
+            sizes = {"class_slopes": 1, "slope": 1, "bias": 1, "curve": simple, "curve_high": high}
         else:
             free = self.n_classes - 1
-            sizes = {"slope": 1, "bend": 4, "shared": simple, "shared_wave": wave - 1}
+            sizes = {"slope": 1, "common": 4, "shared": simple}
+            sizes |= {"shared_high": high - 1}
             sizes |= {"bias": free, "class_slopes": free} if self.by_class else {}
-            sizes |= {"top": _SIMPLE, "top_wave": self.degree + 1 - _SIMPLE}
+            sizes |= {"top": _SIMPLE, "top_high": self.degree + 1 - _SIMPLE}
         ends = np.cumsum(list(sizes.values()))
         return {
             name: slice(int(end) - size, int(end))
@@ -339,10 +340,9 @@ class LogitBasis:
         odds = log[:, 1] - log[:, 0]
         parts = {"slope": odds, "bias": np.ones(len(log)), "class_slopes": log.sum(axis=1)}
         columns = [parts[name][:, None] for name in self.groups if name in names and name in parts]
-        if "bend" in names or "wave" in names:
-            degrees = [np.arange(2, _SIMPLE + 1), np.arange(_SIMPLE + 1, self.degree + 2)]
-            wanted = [d for d, n in zip(degrees, ("bend", "wave"), strict=True) if n in names]
-            columns.append(_legendre(self._cdf(odds), np.concatenate(wanted)))
+        if "curve" in names or "curve_high" in names:
+            degrees = self._degrees(names, "curve", 2, self.degree + 1)
+            columns.append(_legendre(self._cdf(odds), degrees))
         top = np.hstack(columns) if columns else np.empty((len(log), 0))
         top *= self.scale[self.select(names)]
         return BasisBlock(log, None, (), top, np.ones(len(log), dtype=int), None)
@@ -352,14 +352,14 @@ class LogitBasis:
         dense, top = [], None
         if "slope" in names:
             dense.append(log[:, :, None])
-        if "bend" in names:
+        if "common" in names:
             z = (log - log.mean(axis=1, keepdims=True)) / self._spread
             dense.append(np.stack([z * np.abs(z), z**3, z**2, np.tanh(2 * z)], axis=2))
-        degrees = self._degrees(names, "shared", 2)
+        degrees = self._degrees(names, "shared", 2, self.degree)
         if len(degrees):
             place = self._cdf_shared(_log_odds(log).ravel())
             dense.append(_legendre(place, degrees).reshape(n_samples, n_classes, -1))
-        column, degrees = log.argmax(axis=1), self._degrees(names, "top", 0)
+        column, degrees = log.argmax(axis=1), self._degrees(names, "top", 0, self.degree)
         if len(degrees):
             place = self._cdf(_log_odds(log)[np.arange(n_samples), column])
             top = _legendre(place, degrees) * self.scale[self.select(set(names) & TOP)]
@@ -372,9 +372,10 @@ class LogitBasis:
 
     def part(self, block: BasisBlock, names: Collection[str]) -> BasisBlock:
         """The directions of some groups, from the block of all of them."""
+        dense: Any = block.dense
+        top: Any = block.top
         if self.n_classes == 2:
-            return replace(block, top=block.top[:, as_slice(self.select(names))])
-        dense, top = block.dense, block.top
+            return replace(block, top=top[:, as_slice(self.select(names))])
         chosen = self.select(set(names) - TOP - BY_CLASS)
         dense = dense[:, :, as_slice(chosen)] if len(chosen) else None
         chosen = self.select(set(names) & TOP) - self.groups["top"].start
@@ -392,12 +393,12 @@ class LogitBasis:
         sizes = 0 if dense is None else dense.shape[2], 0 if top is None else top.shape[1]
         return factors, block_diag(np.eye(sizes[0]), *parts, np.eye(sizes[1]))
 
-    def _degrees(self, names, name, first):
-        """Degrees of the polynomials of a curve that are wanted."""
-        last = _SIMPLE - (name == "top")
-        simple = np.arange(first, last + 1) if name in names else []
-        wave = np.arange(last + 1, self.degree + 1) if f"{name}_wave" in names else []
-        return np.concatenate([simple, wave]).astype(int)
+    def _degrees(self, names, name, first, last):
+        """Degrees of the polynomials of a curve that are wanted, between the first and the last."""
+        end = _SIMPLE - (name == "top")
+        simple = np.arange(first, end + 1) if name in names else []
+        high = np.arange(end + 1, last + 1) if f"{name}_high" in names else []
+        return np.concatenate([simple, high]).astype(int)
 
 
 class Directions:

@@ -113,7 +113,7 @@ def test_mean_error_is_the_truth_where_the_gain_is_not(monkeypatch, within_stand
     the gain in sample is more than eight above it.
     """
     monkeypatch.setattr("skcalib.links.averaging._OUT_OF_REACH", np.inf)
-    wanted = {"slope", "bias", "bend", "wave"}
+    wanted = {"slope", "bias", "curve", "curve_high"}
     debiased, plain = ({loss: [] for loss in LOSSES} for _ in range(2))
     for seed in range(200):
         data = make_tempered_simplex(200, 2, random_state=seed)
@@ -229,12 +229,14 @@ def orthonormal(gram):
 def projected_residuals(problem):
     """Coefficients of Y - S by sample, those of the residual, and squared changes; dense.
 
-    The basis is orthonormal and spans the tangents at S and the change by the affine map.
+    The basis is orthonormal and spans the tangents at S and the changes by two maps.
     """
     s, y, m = problem.forecast, problem.target, problem.average.affine.proba
     share, k, c = problem.weight / problem.weight.sum(), s.shape[1], factor(problem)
     h = tangents(s, dense_directions(problem.average.basis, s))
     h = np.concatenate([h, (m - s)[:, :, None]], axis=2)
+    if problem.average.best is not problem.average.affine:
+        h = np.concatenate([h, (problem.average.best.proba - s)[:, :, None]], axis=2)
     h = h @ orthonormal(c * np.einsum("i,ikj,ikl->jl", share, h, h))
     x = c * np.einsum("ikj,ik->ij", h, y - s)
     leverage = np.clip(c * share * np.einsum("ikj,ikj->i", h, h) / (k - 1), 0, 0.5)

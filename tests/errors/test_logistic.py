@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 from skcalib import calibration_intercept_slope, integrated_calibration_index
 from skcalib.datasets import make_tempered_simplex
+from skcalib.links.averaging import ModelAverage
 from skcalib.scores import Brier, TotalVariation
 from skcalib.smoothers import DirichletKernel, LevelSets
 

@@ -13,18 +13,31 @@ from skcalib.links.basis import Directions, LogitBasis
 CASES = [(2, False), (3, True), (3, False), (7, True), (7, False)]
 #: Groups of two classes; of more classes with directions by class; and without.
 SUBSETS = {
-    (2, False): [None, ("slope",), ("slope", "bias"), ("bend", "wave"), ("wave", "bias")],
+    (2, False): [
+        None,
+        ("slope",),
+        ("slope", "bias"),
+        ("curve", "curve_high"),
+        ("curve_high", "bias"),
+    ],
     "by class": [
         None,
         ("slope",),
         ("bias",),
         ("class_slopes", "bias"),
-        ("top", "top_wave"),
-        ("shared", "shared_wave", "bias"),
+        ("top", "top_high"),
+        ("shared", "shared_high", "bias"),
         ("slope", "bias", "class_slopes", "top"),
-        ("bend", "class_slopes", "top_wave"),
+        ("common", "class_slopes", "top_high"),
     ],
-    "common": [None, ("slope",), ("bend",), ("top_wave",), ("shared_wave", "top"), ("top", "bend")],
+    "common": [
+        None,
+        ("slope",),
+        ("common",),
+        ("top_high",),
+        ("shared_high", "top"),
+        ("top", "common"),
+    ],
 }
 
 
@@ -189,7 +202,7 @@ def test_directions_of_two_classes(data):
     u = places(odds, weight * np.exp(log).prod(axis=1))
     curve = legvander(2 * u - 1, basis.degree + 1)[:, 2:]
     expected = {"slope": odds, "bias": np.ones_like(odds), "class_slopes": log.sum(axis=1)}
-    expected |= {"bend": curve[:, :4], "wave": curve[:, 4:]}
+    expected |= {"curve": curve[:, :4], "curve_high": curve[:, 4:]}
     assert not g[:, 0].any()
     assert set(basis.groups) == set(expected)
     for name, value in expected.items():
@@ -197,8 +210,9 @@ def test_directions_of_two_classes(data):
         np.testing.assert_allclose(found, value.reshape(found.shape), rtol=1e-8, atol=1e-8)
 
 
-def test_directions_of_more_classes(data):
+def test_directions_of_more_classes(data, monkeypatch):
     """A temperature, functions of centred logits, contrasts, and polynomials of log odds."""
+    monkeypatch.setattr("skcalib.links.basis._KNOTS", 1000)
     forecast, weight = data(4)
     basis = fit(forecast, weight, True)
     g = dense_directions(basis, forecast) / basis.scale
@@ -217,11 +231,11 @@ def test_directions_of_more_classes(data):
     top[rows, column] = legvander(2 * u - 1, basis.degree)
     expected = {
         "slope": log[:, :, None],
-        "bend": np.stack([z * abs(z), z**3, z**2, np.tanh(2 * z)], axis=2),
+        "common": np.stack([z * abs(z), z**3, z**2, np.tanh(2 * z)], axis=2),
         "shared": shared[:, :, :4],
-        "shared_wave": shared[:, :, 4:],
+        "shared_high": shared[:, :, 4:],
         "top": top[:, :, :5],
-        "top_wave": top[:, :, 5:],
+        "top_high": top[:, :, 5:],
     }
     assert set(basis.groups) == {*expected, "bias", "class_slopes"}
     for name, value in expected.items():
@@ -244,10 +258,10 @@ def test_the_number_of_polynomials_is_the_cube_root_within_6_to_15(size, degree,
         sizes = {name: span.stop - span.start for name, span in basis.groups.items()}
         assert basis.degree == degree
         if n_classes == 2:
-            assert (sizes["bend"], sizes["bend"] + sizes["wave"]) == (4, degree)
+            assert (sizes["curve"], sizes["curve"] + sizes["curve_high"]) == (4, degree)
         else:
-            assert (sizes["top"], sizes["top"] + sizes["top_wave"]) == (5, degree + 1)
-            assert (sizes["shared"], sizes["shared"] + sizes["shared_wave"]) == (4, degree - 1)
+            assert (sizes["top"], sizes["top"] + sizes["top_high"]) == (5, degree + 1)
+            assert (sizes["shared"], sizes["shared"] + sizes["shared_high"]) == (4, degree - 1)
 
 
 @pytest.mark.parametrize(("n_classes", "by_class"), [*CASES, (30, True), (30, False)])

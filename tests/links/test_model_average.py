@@ -18,10 +18,10 @@ PARENTS = {
     "bias": "",
     "slope bias": "slope",
     "slope bias class_slopes": "slope bias",
-    "bend": "",
-    "bend wave": "",
-    "slope bias bend": "slope bias",
-    "slope bias bend wave": "slope bias",
+    "curve": "",
+    "curve curve_high": "",
+    "slope bias curve": "slope bias",
+    "slope bias curve curve_high": "slope bias",
 }
 #: The same for more classes.
 PARENTS_OF_MORE = {
@@ -29,19 +29,19 @@ PARENTS_OF_MORE = {
     "bias": "",
     "slope bias": "slope",
     "slope bias class_slopes": "slope bias",
-    "bend": "",
-    "slope bend": "slope",
-    "slope bend bias": "slope bias",
+    "common": "",
+    "slope common": "slope",
+    "slope common bias": "slope bias",
     "top": "",
-    "top top_wave": "",
+    "top top_high": "",
     "shared": "",
-    "shared shared_wave": "",
-    "slope top top_wave": "slope",
-    "slope shared shared_wave": "slope",
+    "shared shared_high": "",
+    "slope top top_high": "slope",
+    "slope shared shared_high": "slope",
     "slope bias top": "slope bias",
-    "slope bias top top_wave": "slope bias",
-    "slope shared shared_wave bias": "slope bias",
-    "slope shared shared_wave bias class_slopes top top_wave": "slope bias class_slopes",
+    "slope bias top top_high": "slope bias",
+    "slope shared shared_high bias": "slope bias",
+    "slope shared shared_high bias class_slopes top top_high": "slope bias class_slopes",
 }
 
 
@@ -263,8 +263,8 @@ def test_integer_weights_fit_as_repeated_rows(n_classes, every_model, monkeypatc
     assert weighted.size == pytest.approx(times.sum() ** 2 / (times @ times))
     assert repeated.size == pytest.approx(times.sum())
     others = {model.groups: model for model in repeated.models}
-    # The number of waves depends on the effective number of samples, which is not the same.
-    models = [m for m in weighted.models if not any("wave" in group for group in m.groups)]
+    # The number of polynomials depends on the effective number of samples, which is not the same.
+    models = [m for m in weighted.models if not any("_high" in group for group in m.groups)]
     assert len(models) >= 6
     for model in models:
         other = others[model.groups]
