@@ -4,18 +4,9 @@ import csv
 
 import numpy as np
 
-SMOOTHER = "default"
+DEFAULT, BEFORE = "default", "previous default"
+NUMBERS = ("truth", "bias", "rmse", "rmse_error", "rmse_paired", "coverage", "width", "positive")
 WORLD = ("classes", "kind", "samples")
-
-
-def default_of(target):
-    """Name of the default estimator: method="auto" is "cross" for Brier and "risk" for others."""
-    return f"{SMOOTHER}, cross" if target.endswith("brier") else f"{SMOOTHER}, risk"
-
-
-def risk_of(target):
-    """Name of the default smoother with method="risk", whatever the target."""
-    return f"{SMOOTHER}, risk"
 
 
 def read(path):
@@ -23,27 +14,30 @@ def read(path):
     found = {}
     with path.open(newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
-            for name in ("truth", "bias", "rmse", "rmse_error", "coverage"):
+            for name in NUMBERS:
                 row[name] = float(row[name]) if row[name] else np.nan
             world = (int(row["classes"]), row["kind"], int(row["samples"]))
             found.setdefault(row["target"], {}).setdefault(world, {})[row["estimator"]] = row
     return found
 
 
-def against_peers(results, ours=default_of):
+def against_peers(results, ours=DEFAULT):
     """Where the default has the lower error than a peer, and than the best peer of each world."""
     rows = []
     for target, worlds in results.items():
-        default = ours(target)
-        worlds = {w: e for w, e in worlds.items() if default in e}
+        worlds = {w: e for w, e in worlds.items() if ours in e}
         names = dict.fromkeys(n for e in worlds.values() for n in e if e[n]["ours"] == "0")
         if not names or not worlds:
             continue
         for name in names:
-            pairs = [(e[name]["rmse"], e[default]["rmse"]) for e in worlds.values() if name in e]
+            pairs = [
+                (e[name]["rmse_paired"], e[ours]["rmse_paired"])
+                for e in worlds.values()
+                if name in e
+            ]
             rows.append(_comparison(target, name, np.array(pairs)))
         best = [
-            (min(r["rmse"] for n, r in e.items() if r["ours"] == "0"), e[default]["rmse"])
+            (min(r["rmse_paired"] for r in e.values() if r["ours"] == "0"), e[ours]["rmse_paired"])
             for e in worlds.values()
             if any(r["ours"] == "0" for r in e.values())
         ]
@@ -67,13 +61,12 @@ def our_own(results):
     """Every smoother and method: error relative to the default, and coverage."""
     rows = []
     for target, worlds in results.items():
-        default = default_of(target)
         names = dict.fromkeys(n for e in worlds.values() for n in e if e[n]["ours"] == "1")
         for name in names:
-            both = [(e[name], e[default]) for e in worlds.values() if name in e and default in e]
+            both = [(e[name], e[DEFAULT]) for e in worlds.values() if name in e and DEFAULT in e]
             if not both:
                 continue
-            ratios = np.array([a["rmse"] / b["rmse"] for a, b in both])
+            ratios = np.array([_ratio(a, b) for a, b in both])
             covered = np.array([a["coverage"] for a, _ in both])
             rows.append(
                 {
@@ -88,13 +81,49 @@ def our_own(results):
     return rows
 
 
+def _ratio(one, other):
+    """Ratio of two errors on the same data sets; errors below 1e-12 are equal."""
+    return max(one["rmse_paired"], 1e-12) / max(other["rmse_paired"], 1e-12)
+
+
+def against_previous(results):
+    """The default beside the previous one, for calibrated and for other forecasts."""
+    rows = []
+    for target, worlds in results.items():
+        for calibrated in (True, False):
+            both = [
+                (e[DEFAULT], e[BEFORE])
+                for world, e in worlds.items()
+                if DEFAULT in e and BEFORE in e and (e[DEFAULT]["truth"] == 0) == calibrated
+            ]
+            if not both:
+                continue
+            error = [a["rmse"] / b["rmse"] for a, b in both]
+            width = [a["width"] / b["width"] for a, b in both]
+            rows.append(
+                {
+                    "target": target,
+                    "forecasts": "calibrated" if calibrated else "miscalibrated",
+                    "worlds": len(both),
+                    "error": f"{np.exp(np.mean(np.log(error))):.2f}",
+                    "width": f"{np.exp(np.mean(np.log(width))):.2f}",
+                    **{
+                        f"{text} {name}": f"{function([r[place]['coverage'] for r in both]):.3f}"
+                        for text, function in (("coverage,", np.mean), ("lowest coverage,", min))
+                        for place, name in enumerate(("now", "before"))
+                    },
+                }
+            )
+    return rows
+
+
 def by_world(results, target="canonical brier"):
     """Truth, bias and error of the default in every world of a target, and the best peer."""
     rows = []
     for world, estimators in results[target].items():
-        default = estimators[default_of(target)]
+        default = estimators[DEFAULT]
         peers = {n: r for n, r in estimators.items() if r["ours"] == "0"}
-        best = min(peers, key=lambda n: peers[n]["rmse"]) if peers else ""
+        best = min(peers, key=lambda n: peers[n]["rmse_paired"]) if peers else ""
         rows.append(
             {
                 **dict(zip(WORLD, world, strict=True)),
@@ -113,25 +142,19 @@ def coverage(results):
     """Mean coverage of the default's interval over worlds, by target, kind and sample size."""
     rows = []
     for target, worlds in results.items():
-        sizes, default = sorted({w[2] for w in worlds}), default_of(target)
+        sizes = sorted({w[2] for w in worlds})
         for kind in dict.fromkeys(w[1] for w in worlds):
             row = {"target": target, "kind": kind}
             for size in sizes:
                 values = [
-                    e[default]["coverage"]
+                    e[DEFAULT]["coverage"]
                     for w, e in worlds.items()
-                    if w[1] == kind and w[2] == size and default in e
+                    if w[1] == kind and w[2] == size and DEFAULT in e
                 ]
                 row[str(size)] = f"{np.mean(values):.2f}" if values else ""
             if any(row[str(size)] for size in sizes):
                 rows.append(row)
     return rows
-
-
-def risk_against_peers(results):
-    """As `against_peers`, for the method "risk" where that is not the default."""
-    brier = {target: worlds for target, worlds in results.items() if target.endswith("brier")}
-    return against_peers(brier, risk_of)
 
 
 def top_label_l1(results):
@@ -156,7 +179,7 @@ def top_label_l1(results):
 
 SUMMARIES = {
     "against_peers": against_peers,
-    "risk_against_peers": risk_against_peers,
+    "against_previous": against_previous,
     "top_label_l1": top_label_l1,
     "our_own": our_own,
     "by_world": by_world,

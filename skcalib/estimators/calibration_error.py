@@ -110,7 +110,10 @@ class CalibrationErrorEstimator(ClassifierInspector):
     squared length of the mean projection is an error without a choice of map. The interval holds
     the errors whose law does not reject it (test inversion, as in
     :func:`~skcalib.calibration_error_interval`), and the estimate if that is positive. So it allows
-    for miscalibration that the weights of the maps may have missed.
+    for miscalibration that the weights of the maps may have missed. The lower limit is zero unless
+    a second test rejects calibration, whose noise follows no fit: below about 30 samples it is
+    nearly always zero. The upper limit is at least :math:`(\log(1 - level) / n)^2`, the error if an
+    event that was never seen has a probability of :math:`-\log(1 - level) / n`.
 
     Its target, for two classes, "top_label" and "classwise", is the error of any curve that c
     polynomials of the log odds represent, where c grows as the cube root of the number of samples,
