@@ -16,7 +16,8 @@ the parameters, the penalised Hessian H and the leverage l of a sample,
 The interval does not depend on the weights. The miscalibration Y - S is projected on all
 directions of the basis, and its squared length is a squared norm of a mean, `SquaredNorm`. So the
 interval has the spread of what the models may have missed, not only that of what they found. Its
-lower limit is zero unless the scores at the forecasts, whose noise follows no fit, reject it too.
+lower limit is zero unless the scores at the forecasts, whose noise follows no fit, or the evidence
+of the models reject it too.
 """
 
 from __future__ import annotations
@@ -157,18 +158,21 @@ class AveragedProblem:
 class ErrorNorm(SquaredNorm):
     """`SquaredNorm` of an error, with a second test of exact calibration and bounds.
 
-    ``calibrated`` is the squared norm of the scores at the forecasts; ``size`` is the effective
-    number of samples, and ``most`` is the largest error that the forecasts allow.
+    ``calibrated`` is the squared norm of the scores at the forecasts; ``odds`` are those of the
+    models against the identity; ``size`` is the effective number of samples, and ``most`` is the
+    largest error that the forecasts allow.
     """
 
     calibrated: SquaredNorm | None = None
+    odds: float = np.inf
     size: float = np.inf
     most: float = np.inf
 
     def interval(self, confidence_level: float) -> tuple[float, float]:
-        r"""Parameters that are not rejected; zero is one of them unless both tests reject it.
+        r"""Parameters that are not rejected; zero is one of them unless a second test rejects it.
 
-        An event that was never seen may have the probability :math:`q = -\log(1 - level) / n`. The
+        The second test is that of ``calibrated``, or odds of at least :math:`1 / (1 - level)`. An
+        event that was never seen may have the probability :math:`q = -\log(1 - level) / n`. The
         upper limit is at least :math:`q^2`, the error of forecasts that are wrong by q everywhere.
         """
         if not np.isfinite(self.estimate):
@@ -176,8 +180,8 @@ class ErrorNorm(SquaredNorm):
         low, high = super().interval(confidence_level)
         unseen = np.log(1 - confidence_level) / self.size
         high = float(min(max(high, unseen**2), self.most))
-        if self.calibrated is not None and self.calibrated.interval(confidence_level)[0] == 0:
-            low = 0.0
+        if low > 0 and self.calibrated is not None and self.odds < 1 / (1 - confidence_level):
+            low = low if self.calibrated.interval(confidence_level)[0] > 0 else 0.0
         return min(low, high), high
 
 
@@ -204,7 +208,10 @@ def squared_norm(
     variance = max(float(fitted_square @ [1.0, -2 * fitted, fitted**2]), 0.0)
     norm = projection.combine(traces, fitted, variance)
     most = share * sum(one.most for one in found)
-    return replace(norm, calibrated=_calibrated_norm(problems), size=size, most=most)
+    with np.errstate(over="ignore"):  # the mean of several odds has their level, however dependent
+        odds = float(np.mean(np.exp([problem.average.log_odds for problem in problems])))
+    calibrated = _calibrated_norm(problems)
+    return replace(norm, calibrated=calibrated, odds=odds, size=size, most=most)
 
 
 def _calibrated_norm(problems):

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from scipy.linalg import solve
-from scipy.special import softmax
+from scipy.special import logsumexp, softmax
 
 from skcalib.links._base import minimise_convex
 from skcalib.links.basis import Directions, LogitBasis
@@ -152,6 +152,9 @@ class ModelAverage:
         The models that were fitted; the identity is not among them.
     shares : ndarray of shape (len(models) + 1,)
         Weights of the identity and of the models, which sum to one.
+    log_odds : float
+        Logarithm of the mean evidence of the models, relative to that of the identity. For
+        calibrated forecasts it is at least a with a probability of about exp(-a) or less.
     """
 
     def fit(self, forecast: np.ndarray, target: np.ndarray, weight: np.ndarray) -> Self:
@@ -230,7 +233,9 @@ class ModelAverage:
         self.models = [model for key, model in fitted.items() if key]
         # Forecasts of 0 have no logarithm: the models start close to them, the identity is exact.
         own = self._log_likelihood(self.forecast) - self._base
-        shares = softmax([own, *(model.evidence for model in self.models)])
+        evidence = [model.evidence for model in self.models]
+        self.log_odds = float(logsumexp(evidence) - own) - float(np.log(len(evidence)))
+        shares = softmax([own, *evidence])
         shares[shares < _NEGLIGIBLE] = 0.0
         self.shares = shares / shares.sum()
 
