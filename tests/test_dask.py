@@ -262,7 +262,7 @@ SHARED_OUT = {
     "grouping": 3 + 4 + 30,
     "grouping classwise": 3 + 2,
     "grouping risk": 3 + 5 + 5,
-    "interval": 3 + 1,
+    "interval": 3,
     "resampled interval": 20 + 20,
     "consistency": 20,
     "ensemble": 3 + 2 * 3 + 3 + 3,
