@@ -129,7 +129,7 @@ class ReliabilityDisplay:
     >>> print(display.line_.get_label())
     Over-confident
     Brier calibration error
-    0.004 [0.001, 0.008]
+    0.004 [0.001, 0.009]
     """
 
     def __init__(
