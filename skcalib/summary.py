@@ -17,7 +17,7 @@ from skcalib.errors.logistic import (
     _weighted_quantile,
     calibration_intercept_slope,
 )
-from skcalib.errors.proper import solve_notion
+from skcalib.errors.terms import solve_notion
 from skcalib.inference import (
     MeanInterval,
     concordance_interval,

@@ -13,7 +13,7 @@ import numpy as np
 
 from skcalib import calibration_error
 from skcalib.error_intervals.methods import estimate_of_solved
-from skcalib.errors.proper import solve_notion
+from skcalib.errors.terms import solve_notion
 from skcalib.notions import NOTIONS, TopLabel
 from skcalib.problem import Problem
 from skcalib.scores import SCORES

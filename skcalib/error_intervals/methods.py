@@ -31,8 +31,8 @@ from skcalib.error_intervals._norms import (
 from skcalib.errors.averaged import AveragedProblem, squared_norm
 from skcalib.errors.binned import _check_reduced
 from skcalib.errors.kernel import block_estimates
-from skcalib.errors.proper import reduce_terms, resolve_estimate, solve_notion
 from skcalib.errors.simplex import BINS, DISTANCES
+from skcalib.errors.terms import reduce_terms, resolve_estimate, solve_notion
 from skcalib.inference import MeanInterval, mean_interval, monte_carlo_pvalue
 from skcalib.scores import Brier, Lp, TotalVariation
 from skcalib.smoothers.partition import PartitionSmoother
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from skcalib._arguments import LossLike, Method, NotionLike, SmootherLike
     from skcalib.error_intervals.interval import ErrorInterval, Question
-    from skcalib.errors.proper import ProperTerms, SmoothedProblem
+    from skcalib.errors.terms import ProperTerms, SmoothedProblem
     from skcalib.notions import Notion
     from skcalib.problem import Problem
     from skcalib.scores import ProperScore

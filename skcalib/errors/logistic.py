@@ -13,7 +13,7 @@ from scipy.stats import t as student
 from skcalib._arguments import resolve_notion, resolve_smoother
 from skcalib._formatting import frame_of
 from skcalib._validation import check_confidence_level
-from skcalib.errors.proper import solve_notion
+from skcalib.errors.terms import solve_notion
 from skcalib.inference import MeanInterval, effective_size
 from skcalib.links._base import logistic_regression
 from skcalib.problem import check_problem

@@ -1,22 +1,7 @@
 r"""Proper calibration errors: error, refinement, sharpness, decomposition and upper bound.
 
-The public functions come first, each followed by its helpers. The estimates share one record,
-`ProperTerms`, at the end of the file: arrays over samples whose weighted means estimate the loss of
-the forecast, its calibration error and its refinement. Without a smoother and a method, the terms
-of the Brier score and of the log loss are those of averaged recalibration maps, which
-`skcalib.errors.averaged` defines. With the calibrated scores :math:`\hat C` that a smoother
-estimates without the label of the sample, they are
-
-=========  =====================================================  =============================
-method     calibration                                            refinement
-=========  =====================================================  =============================
-"risk"     L(Y, S) - refinement                                   L(Y, Ĉ), or H(Ĉ) for P24
-"direct"   D(Ĉ, S)                                                as for "risk"
-"cross"    (D(Ĉ, S) + L(Y, S) - L(Y, Ĉ)) / 2 = c <Y - S, Ĉ - S>   L(Y, S) - calibration
-=========  =====================================================  =============================
-
-With a smoother, "auto" is "cross" for scores that are a quadratic form, and "risk" for the others.
-Without one, an explicit method, or another score than these two, uses `LogitSmoother`.
+Each public function is followed by its helpers. The estimates are weighted means of the terms of
+each sample, which `skcalib.errors.terms` defines.
 """
 
 from __future__ import annotations
@@ -26,11 +11,9 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy.special import softmax
-from sklearn.base import clone
 
-from skcalib._arguments import resolve_loss, resolve_method, resolve_notion, resolve_smoother
+from skcalib._arguments import resolve_loss, resolve_notion, resolve_smoother
 from skcalib._formatting import frame_of
-from skcalib._parallel import run_each
 from skcalib._validation import (
     check_features,
     check_label_list,
@@ -39,10 +22,14 @@ from skcalib._validation import (
     one_hot,
     unique_labels,
 )
-from skcalib.errors.averaged import AveragedProblem
+from skcalib.errors.terms import (
+    ProperTerms,
+    proper_terms,
+    refuse_infinite,
+    smooth_held_out,
+)
 from skcalib.notions import Canonical
 from skcalib.problem import check_problem
-from skcalib.scores import Brier, LogLoss
 from skcalib.smoothers import DirichletKernel
 from skcalib.tower import weighted_mean
 
@@ -51,10 +38,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from skcalib._arguments import Label, LossLike, Method, NotionLike, SmootherLike
-    from skcalib.notions import Notion
-    from skcalib.problem import Problem
-    from skcalib.scores import ProperScore
-    from skcalib.smoothers import Smoother
 
 
 def proper_calibration_error(
@@ -585,141 +568,3 @@ def root_brier_score(
         y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
     )
     return float(np.sqrt(bound))
-
-
-# --- Terms by sample ------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class ProperTerms:
-    """Arrays over samples, already reduced over the problems of the notion.
-
-    ``influence`` is a paired difference of losses. With a smoother, its spread gives the standard
-    error of the calibration estimate; None where no standard error is known (method "direct").
-    """
-
-    loss: np.ndarray
-    calibration: np.ndarray
-    refinement: np.ndarray
-    influence: np.ndarray | None
-    uncertainty: float
-    weight: np.ndarray
-
-    def mean(self, name: str) -> float:
-        """Weighted mean of a term."""
-        return float(weighted_mean(getattr(self, name), self.weight))
-
-
-@dataclass(frozen=True)
-class SmoothedProblem:
-    """One problem of a notion with its calibrated scores Ĉ, which depend on no score.
-
-    ``by_entropy`` is true if the smoother estimates the refinement by the entropy of Ĉ.
-    """
-
-    forecast: np.ndarray
-    target: np.ndarray
-    conditional: np.ndarray
-    weight: np.ndarray
-    by_entropy: bool
-
-    def refinement(self, score: ProperScore) -> np.ndarray:
-        """Refinement of each sample, by the rule of the smoother."""
-        if self.by_entropy:
-            return score.entropy(self.conditional)
-        return score.loss(self.target, self.conditional)
-
-
-def smooth_held_out(
-    forecast: np.ndarray, target: np.ndarray, weight: np.ndarray, smoother: Smoother
-) -> SmoothedProblem:
-    """Fit a clone of the smoother and estimate each Ĉ without the label of the sample."""
-    fitted = clone(smoother).fit(forecast, target, weight)
-    conditional = fitted.smooth_held_out()
-    return SmoothedProblem(forecast, target, conditional, weight, fitted.refinement == "entropy")
-
-
-def solve_notion(
-    problem: Problem, *, notion: Notion, smoother: Smoother | None, n_jobs: int | None = None
-) -> list[SmoothedProblem] | list[AveragedProblem]:
-    """Estimate C for every problem of a notion; without a smoother by averaged maps."""
-    pairs = notion.problems(problem.forecast, problem.target)
-    if smoother is None:
-        tasks = ((forecast, target, problem.weight) for forecast, target in pairs)
-        return run_each(AveragedProblem.of, tasks, n_jobs=n_jobs)
-    tasks = ((forecast, target, problem.weight, smoother) for forecast, target in pairs)
-    return run_each(smooth_held_out, tasks, n_jobs=n_jobs)
-
-
-def resolve_estimate(
-    smoother: SmootherLike, method: Method, score: ProperScore
-) -> tuple[Smoother | None, str]:
-    """The smoother and the method of a score; (None, "auto") stands for averaged maps."""
-    if smoother is None and method == "auto" and type(score) in (Brier, LogLoss):
-        return None, "auto"
-    return resolve_smoother(smoother).for_loss(score), resolve_method(method, score)
-
-
-def proper_terms(
-    problem: Problem,
-    *,
-    loss: LossLike,
-    notion: NotionLike,
-    smoother: SmootherLike,
-    method: Method,
-    n_jobs: int | None = None,
-) -> ProperTerms:
-    """Arguments of a public function -> `ProperTerms`."""
-    score, notion = resolve_loss(loss), resolve_notion(notion)
-    smoother, method = resolve_estimate(smoother, method, score)
-    solved = solve_notion(problem, notion=notion, smoother=smoother, n_jobs=n_jobs)
-    return reduce_terms(solved, score=score, notion=notion, method=method)
-
-
-def reduce_terms(
-    solved: list[SmoothedProblem] | list[AveragedProblem],
-    *,
-    score: ProperScore,
-    notion: Notion,
-    method: str,
-) -> ProperTerms:
-    """Terms of the problems of a notion, reduced to one record."""
-    terms = [_terms_of_one(one, score, method) for one in solved]
-    share = 1 / len(terms) if notion.reduce == "mean" else 1.0
-
-    def total(name):
-        parts = [getattr(term, name) for term in terms]
-        return None if parts[0] is None else share * sum(parts)
-
-    names = ("loss", "calibration", "refinement", "influence", "uncertainty")
-    reduced = {name: total(name) for name in names}
-    return ProperTerms(**reduced, weight=solved[0].weight)
-
-
-def _terms_of_one(solved, score, method):
-    target, forecast = solved.target, solved.forecast
-    loss, refinement = score.loss(target, forecast), solved.refinement(score)
-    if isinstance(solved, AveragedProblem):
-        calibration, influence = solved.calibration(score)
-    elif method == "direct":
-        calibration, influence = score.divergence(solved.conditional, forecast), None
-    elif method == "risk":
-        refuse_infinite(refinement)
-        calibration = influence = loss - refinement
-    else:
-        influence = loss - score.loss(target, solved.conditional)
-        calibration = 0.5 * (score.divergence(solved.conditional, forecast) + influence)
-        refinement = loss - calibration
-    uncertainty = float(score.entropy(weighted_mean(target, solved.weight)))
-    return ProperTerms(loss, calibration, refinement, influence, uncertainty, solved.weight)
-
-
-def refuse_infinite(refinement: np.ndarray) -> None:
-    """Raise for infinite losses of the smoother, which are not a property of the forecast."""
-    infinite = np.sum(~np.isfinite(refinement))
-    if infinite:
-        raise ValueError(
-            f"The smoother gives probability 0 to the label of {infinite} held-out samples, so "
-            "its own log loss is infinite and no comparison is possible: use the default "
-            "smoother, method='direct' or loss='brier'."
-        )

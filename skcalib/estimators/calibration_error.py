@@ -11,7 +11,8 @@ from sklearn.utils.validation import validate_data
 from skcalib._arguments import resolve_loss
 from skcalib._validation import check_confidence_level, check_proba
 from skcalib.error_intervals.methods import estimate_proper_error
-from skcalib.errors.proper import decompose, resolve_estimate
+from skcalib.errors.proper import decompose
+from skcalib.errors.terms import resolve_estimate
 from skcalib.estimators._base import ClassifierInspector
 from skcalib.problem import Problem, check_problem
 

@@ -13,7 +13,8 @@ from skcalib._arguments import resolve_loss, resolve_notion
 from skcalib._parallel import out_of_fold
 from skcalib.error_intervals import calibration_error_interval
 from skcalib.error_intervals.methods import ProperEstimate, estimate_of_solved
-from skcalib.errors.proper import decompose, solve_notion
+from skcalib.errors.proper import decompose
+from skcalib.errors.terms import solve_notion
 from skcalib.estimators.selection import (
     RecalibratorSelection,
     candidate_names,
