@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 CURVE = "E D(C, S), as far as {} polynomials of the log odds represent C = E[Y|S]"
 MAPS = "E D(C, S), as far as {} and curves of the top class and of all classes represent C = E[Y|S]"
 BY_CLASS = "one temperature, a bias and a slope of each class"
+CONFUSED = f"{BY_CLASS}, constants by most likely class"
 COMMON = "one temperature (too few samples for maps by class)"
 _FLAT = 1e-6  # relative eigenvalues of directions that are left out
 _NO_CHANGE = 1e-12  # mean squared change below which a map is the identity
@@ -108,6 +109,8 @@ class AveragedProblem:
         """The quantity that the interval covers."""
         if self.forecast.shape[1] == 2:
             return CURVE.format(self.average.basis.degree)
+        if "confusion" in self.average.directions.names:
+            return MAPS.format(CONFUSED)
         return MAPS.format(BY_CLASS if self.average.basis.by_class else COMMON)
 
     @cached_property

@@ -165,7 +165,8 @@ class ModelAverage:
         n_classes = forecast.shape[1]
         by_class = n_classes > 2 and size >= PER_CLASS * n_classes
         basis = LogitBasis().fit(forecast, self.weight, size=size, by_class=by_class)
-        self.basis, self.directions = basis, Directions(basis, forecast)
+        plain = [name for name in basis.groups if name != "confusion"]
+        self.basis, self.directions = basis, Directions(basis, forecast, plain)
         tree = _TWO if n_classes == 2 else _MORE
         if n_classes > 2 and not by_class:
             tree = tuple(m for m in tree if not _BY_CLASS & set(m[0]))
@@ -188,9 +189,13 @@ class ModelAverage:
 
     @property
     def evidence(self) -> Mapping[str, float]:
-        """Weight of the models with a shift, a slope, different slopes of classes, and a curve."""
-        found = dict.fromkeys(("shift", "slope", "class_slopes", "curve"), 0.0)
-        names = {"bias": "shift", "slope": "slope", "class_slopes": "class_slopes"}
+        """Weight of the models of each kind.
+
+        A shift, a slope, different slopes of classes, a curve, and shifts that depend on the
+        predicted class.
+        """
+        found = dict.fromkeys(("shift", "slope", "class_slopes", "curve", "confusion"), 0.0)
+        names = {"bias": "shift"} | {name: name for name in found}
         for share, model in self.weighted_models:
             for name in {names.get(group, "curve") for group in model.groups}:
                 found[name] += float(share)
@@ -230,6 +235,8 @@ class ModelAverage:
                 if self._likely(parent, groups, *slopes[parent.groups]) < best - _OUT_OF_REACH:
                     continue
             fitted[frozenset(groups)] = self._fit_one(groups, parent)
+        if self.basis.confusion:
+            self._add_confusion(fitted)
         self.models = [model for key, model in fitted.items() if key]
         # Forecasts of 0 have no logarithm: the models start close to them, the identity is exact.
         own = self._log_likelihood(self.forecast) - self._base
@@ -238,6 +245,20 @@ class ModelAverage:
         shares = softmax([own, *evidence])
         shares[shares < _NEGLIGIBLE] = 0.0
         self.shares = shares / shares.sum()
+
+    def _add_confusion(self, fitted):
+        """Fit the constants by most likely class if their score test is above its expectation.
+
+        By one standard deviation, for K (K - 1) degrees of freedom. Only then are they among the
+        directions of the intervals, which are longer with them.
+        """
+        parent, groups = fitted[frozenset(("slope", "bias"))], ("slope", "bias", "confusion")
+        plain, self.directions = self.directions, Directions(self.basis, self.forecast)
+        gain, n_added = self._gain(parent, groups, *self._score(parent.proba))
+        if 2 * gain > n_added + np.sqrt(2 * n_added):
+            fitted[frozenset(groups)] = self._fit_one(groups, parent)
+        else:
+            self.directions = plain
 
     def _log_likelihood(self, proba):
         with np.errstate(divide="ignore"):
@@ -259,6 +280,11 @@ class ModelAverage:
 
     def _likely(self, parent, groups, gradient, information):
         """Evidence of a model, from the efficient score at its parent; rather too large."""
+        gain, n_added = self._gain(parent, groups, gradient, information)
+        return parent.evidence + (1 + _INACCURACY) * gain - cost(gain, n_added, self.size)
+
+    def _gain(self, parent, groups, gradient, information):
+        """Gain of log likelihood that the efficient score predicts, and number of parameters."""
         added = self.basis.select(set(groups) - set(parent.groups))
         old = self.basis.select(parent.groups)
         u, i = gradient[added], information[np.ix_(added, added)] + _RIDGE * np.eye(len(added))
@@ -266,8 +292,7 @@ class ModelAverage:
             cross = information[np.ix_(added, old)]
             inner = information[np.ix_(old, old)] + _RIDGE * np.eye(len(old))
             i = i - cross @ solve(inner, cross.T, assume_a="pos")
-        gain = 0.5 * float(u @ solve(i, u, assume_a="sym"))
-        return parent.evidence + (1 + _INACCURACY) * gain - cost(gain, len(added), self.size)
+        return 0.5 * float(u @ solve(i, u, assume_a="sym")), len(added)
 
     def _fit_one(self, groups, parent):
         blocks = self.directions.of(groups)

@@ -10,7 +10,9 @@ functions :math:`g_j` from forecasts without labels. They form groups:
   :math:`\log s_k` for each class, both summing to zero; four functions of the centred logits z,
   :math:`z |z|, z^3, z^2, \tanh 2z`, common to all classes; "top" and "top_high", polynomials that
   change the logit of the most likely class only; "shared" and "shared_high", polynomials that
-  change the logit of every class by its own log odds.
+  change the logit of every class by its own log odds; "confusion", a constant for each class and
+  each most likely class, for at most 20 classes and at least 10 samples for each of its K^2
+  constants.
 
 The argument of the polynomials is the distribution function of the log odds, in which each sample
 has the weight :math:`w p (1 - p)`, its information. Every direction is scaled to unit mean
@@ -45,6 +47,9 @@ _KEPT = 1 << 25  # entries of blocks that are kept between passes
 _NO_INFORMATION = 1e-12
 BY_CLASS = {"bias", "class_slopes"}  # groups with one direction for each class
 TOP = {"top", "top_high"}  # groups that change the most likely class only
+#: The group of constants for each class and each most likely class.
+CONFUSION = {"confusion"}
+_CONFUSED = 20, 10  # most classes for this group, and least samples for each of its directions
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,8 @@ class BasisBlock:
         Directions that are different from zero in the column ``column`` of each sample only.
     column : ndarray of shape (n,)
         That column.
+    confusion : bool
+        Whether there is a constant for each class and each value of ``column``.
     mix : ndarray of shape (J0, J) or None
         The directions of the basis as combinations of those above, in this order; None if they are
         the same.
@@ -78,6 +85,7 @@ class BasisBlock:
     factors: tuple
     top: np.ndarray | None
     column: np.ndarray
+    confusion: bool
     mix: np.ndarray | None
 
     def logits(self, theta: np.ndarray) -> np.ndarray:
@@ -92,7 +100,11 @@ class BasisBlock:
             found += one if factor is None else factor * one
             at += n_classes
         if self.top is not None:
-            found[np.arange(len(found)), self.column] += self.top @ theta[at:]
+            end = at + self.top.shape[1]
+            found[np.arange(len(found)), self.column] += self.top @ theta[at:end]
+            at = end
+        if self.confusion:
+            found += theta[at:].reshape(n_classes, n_classes)[self.column]
         return found
 
     def project(self, q: np.ndarray) -> np.ndarray:
@@ -108,6 +120,8 @@ class BasisBlock:
         parts += [(q if f is None else q * f).sum(axis=0) for f in self.factors]
         if self.top is not None:
             parts.append(self._at_column(q) @ self.top)
+        if self.confusion:
+            parts.append(self._sum_by_column(q, q.shape[1]).ravel())
         found = np.concatenate(parts)
         return found if self.mix is None else found @ self.mix
 
@@ -151,7 +165,7 @@ class BasisBlock:
 
     @property
     def _binary(self):
-        return self.dense is None and not self.factors and self.log.shape[1] == 2
+        return self.log.shape[1] == 2
 
     def _project(self, q):
         """Projections on the directions before they are combined, (n, J0)."""
@@ -161,6 +175,10 @@ class BasisBlock:
         parts += [q if f is None else q * f for f in self.factors]
         if self.top is not None:
             parts.append(self._at_column(q)[:, None] * self.top)
+        if self.confusion:
+            spread = np.zeros((len(q), q.shape[1], q.shape[1]))
+            spread[np.arange(len(q)), self.column] = q
+            parts.append(spread.reshape(len(q), -1))
         return parts[0] if len(parts) == 1 else np.hstack(parts)
 
     def _weighted_squares(self, weight):
@@ -168,11 +186,10 @@ class BasisBlock:
 
     def _gram(self, q):
         """Sum of q g g' over samples and classes, before directions are combined, (J0, J0)."""
-        n_classes = q.shape[1]
-        d, t = (0 if a is None else a.shape[-1] for a in (self.dense, self.top))
-        start = d + n_classes * len(self.factors)
-        total = np.zeros((start + t, start + t))
-        at_column = self._at_column(q)
+        n_classes, at_column = q.shape[1], self._at_column(q)
+        d, start, end, size = self._layout()
+        total = np.zeros((size, size))
+        own = end + np.arange(size - end).reshape(-1, n_classes)  # (column, class) of confusion
         if self.dense is not None:
             weighted = self.dense * q[:, :, None]
             total[:d, :d] = self.dense.reshape(-1, d).T @ weighted.reshape(-1, d)
@@ -183,7 +200,11 @@ class BasisBlock:
                 else:
                     total[:d, rows] = np.einsum("ikd,ik->dk", weighted, factor)
             if self.top is not None:
-                total[:d, start:] = (self._at_column(self.dense) * at_column[:, None]).T @ self.top
+                here = self._at_column(self.dense) * at_column[:, None]
+                total[:d, start:end] = here.T @ self.top
+            if self.confusion:
+                sums = self._sum_by_column(weighted.reshape(len(q), -1), n_classes)
+                total[:d, end:] = sums.reshape(-1, d).T
         for j, one in enumerate(self.factors):
             first = q if one is None else q * one
             rows = d + j * n_classes + np.arange(n_classes)
@@ -192,23 +213,40 @@ class BasisBlock:
                 total[rows, columns] = (first if other is None else first * other).sum(axis=0)
             if self.top is not None:
                 weighted = self._at_column(first)[:, None] * self.top
-                total[rows, start:] = self._sum_by_column(weighted, n_classes)
+                total[rows, start:end] = self._sum_by_column(weighted, n_classes)
+            if self.confusion:
+                total[rows, own] = self._sum_by_column(first, n_classes)
         if self.top is not None:
-            total[start:, start:] = self._weighted_squares(at_column)
+            total[start:end, start:end] = self._weighted_squares(at_column)
+            if self.confusion:
+                sums = self._sum_by_column(self.top * at_column[:, None], n_classes)
+                total[start:end, np.diag(own)] = sums.T
+        if self.confusion:
+            total[own, own] = self._sum_by_column(q, n_classes)
         upper = np.triu(total)
         return upper + np.triu(upper, 1).T
+
+    def _layout(self):
+        """Ends of the dense directions, of the factors, of those of the column, and of all."""
+        n_classes = self.log.shape[1]
+        d, t = (0 if a is None else a.shape[-1] for a in (self.dense, self.top))
+        start = d + n_classes * len(self.factors)
+        return d, start, start + t, start + t + n_classes**2 * self.confusion
 
     def _quadratic(self, q, matrix):
         """Sum of q g' P g over the classes of each sample, (n,), with a symmetric matrix P."""
         n_classes = q.shape[1]
         if self.mix is not None:
             matrix = self.mix @ matrix @ self.mix.T
-        d = 0 if self.dense is None else self.dense.shape[2]
-        start = d + n_classes * len(self.factors)
+        d, start, end, size = self._layout()
         blocks = [d + j * n_classes + np.arange(n_classes) for j in range(len(self.factors))]
+        own = end + np.arange(size - end).reshape(-1, n_classes)
         each = np.zeros_like(q)
         if self.dense is not None:
             each += _squares(self.dense.reshape(-1, d), matrix[:d, :d]).reshape(each.shape)
+            if self.confusion:
+                cross = np.moveaxis(matrix[:d, own], 0, -1)[self.column]
+                each += 2 * np.einsum("ikd,ikd->ik", self.dense, cross)
         for j, one in enumerate(self.factors):
             part = np.zeros_like(q)
             if self.dense is not None:
@@ -217,15 +255,21 @@ class BasisBlock:
             for i in range(j + 1, len(self.factors)):
                 other = self.factors[i]
                 part += 2 * matrix[blocks[j], blocks[i]] * (1.0 if other is None else other)
+            if self.confusion:
+                part += 2 * matrix[blocks[j], own][self.column]
             each += part if one is None else part * one
+        if self.confusion:
+            each += matrix[own, own][self.column]
         found = np.einsum("ik,ik->i", q, each)
         if self.top is not None:
-            along = self.top @ matrix[start:, start:]
+            along = self.top @ matrix[start:end, start:end]
             if self.dense is not None:
-                along += 2 * self._at_column(self.dense) @ matrix[:d, start:]
+                along += 2 * self._at_column(self.dense) @ matrix[:d, start:end]
             for j, one in enumerate(self.factors):
-                row = 2 * matrix[blocks[j], start:][self.column]
+                row = 2 * matrix[blocks[j], start:end][self.column]
                 along += row if one is None else row * self._at_column(one)[:, None]
+            if self.confusion:
+                along += 2 * matrix[np.diag(own), start:end][self.column]
             found += self._at_column(q) * np.einsum("ij,ij->i", along, self.top)
         return found
 
@@ -268,6 +312,8 @@ class LogitBasis:
         self.n_classes = forecast.shape[1]
         self.degree = int(np.clip(round(size ** (1 / 3)), _FEWEST, _MOST))
         self.by_class = by_class and self.n_classes > 2
+        few = self.n_classes <= _CONFUSED[0] and size >= _CONFUSED[1] * self.n_classes**2
+        self.confusion = self.by_class and few
         log = self.log_proba(forecast)
         if self.n_classes == 2:
             odds = log[:, 1] - log[:, 0]
@@ -313,7 +359,7 @@ class LogitBasis:
         """Entries of the arrays of a block for each sample, about."""
         if self.n_classes == 2:
             return self.degree + 5
-        return self.n_classes * (self.degree + 8) + self.degree
+        return self.n_classes * (self.degree + 8 + self.n_classes * self.confusion) + self.degree
 
     def blocks(self, n_samples: int) -> list[slice]:
         """Slices of samples whose arrays have a limited size."""
@@ -330,6 +376,7 @@ class LogitBasis:
             sizes |= {"shared_high": high - 1}
             sizes |= {"bias": free, "class_slopes": free} if self.by_class else {}
             sizes |= {"top": _SIMPLE, "top_high": self.degree + 1 - _SIMPLE}
+            sizes |= {"confusion": self.n_classes * free} if self.confusion else {}
         ends = np.cumsum(list(sizes.values()))
         return {
             name: slice(int(end) - size, int(end))
@@ -345,7 +392,7 @@ class LogitBasis:
             columns.append(_legendre(self._cdf(odds), degrees))
         top = np.hstack(columns) if columns else np.empty((len(log), 0))
         top *= self.scale[self.select(names)]
-        return BasisBlock(log, None, (), top, np.ones(len(log), dtype=int), None)
+        return BasisBlock(log, None, (), top, np.ones(len(log), dtype=int), False, None)
 
     def _of_more(self, log, names):
         n_samples, n_classes = log.shape
@@ -366,9 +413,9 @@ class LogitBasis:
         every = None
         if dense:
             every = np.concatenate(dense, axis=2)
-            every *= self.scale[self.select(set(names) - TOP - BY_CLASS)]
+            every *= self.scale[self.select(set(names) - TOP - BY_CLASS - CONFUSION)]
         factors, mix = self._factors(names, log, every, top)
-        return BasisBlock(log, every, factors, top, column, mix)
+        return BasisBlock(log, every, factors, top, column, "confusion" in names, mix)
 
     def part(self, block: BasisBlock, names: Collection[str]) -> BasisBlock:
         """The directions of some groups, from the block of all of them."""
@@ -376,22 +423,30 @@ class LogitBasis:
         top: Any = block.top
         if self.n_classes == 2:
             return replace(block, top=top[:, as_slice(self.select(names))])
-        chosen = self.select(set(names) - TOP - BY_CLASS)
+        chosen = self.select(set(names) - TOP - BY_CLASS - CONFUSION)
         dense = dense[:, :, as_slice(chosen)] if len(chosen) else None
         chosen = self.select(set(names) & TOP) - self.groups["top"].start
         top = top[:, as_slice(chosen)] if len(chosen) else None
         factors, mix = self._factors(names, block.log, dense, top)
-        return BasisBlock(block.log, dense, factors, top, block.column, mix)
+        confusion = "confusion" in names
+        return BasisBlock(block.log, dense, factors, top, block.column, confusion, mix)
 
     def _factors(self, names, log, dense, top):
         """Factors of the groups by class, and the combinations of all directions."""
         factors = (None,) * ("bias" in names) + (log,) * ("class_slopes" in names)
-        if not factors:
+        if not factors and "confusion" not in names:
             return (), None
-        scale = np.split(self.scale[self.select(set(names) & BY_CLASS)], len(factors))
-        parts = [_contrasts(log.shape[1]) * one for one in scale]
-        sizes = 0 if dense is None else dense.shape[2], 0 if top is None else top.shape[1]
-        return factors, block_diag(np.eye(sizes[0]), *parts, np.eye(sizes[1]))
+        contrasts, parts = _contrasts(log.shape[1]), []
+        for name in ("bias", "class_slopes"):
+            if name in names:
+                parts.append(contrasts * self.scale[self.groups[name]])
+        if top is not None:
+            parts.append(np.eye(top.shape[1]))
+        if "confusion" in names:
+            every = np.kron(np.eye(log.shape[1]), contrasts)
+            parts.append(every * self.scale[self.groups["confusion"]])
+        first = [] if dense is None else [np.eye(dense.shape[2])]
+        return factors, block_diag(*first, *parts)
 
     def _degrees(self, names, name, first, last):
         """Degrees of the polynomials of a curve that are wanted, between the first and the last."""
@@ -402,20 +457,23 @@ class LogitBasis:
 
 
 class Directions:
-    """The directions of a basis at the forecasts of a problem, block by block.
+    """Some groups of directions at the forecasts of a problem, by default all, block by block.
 
     Blocks are kept between passes unless they are too large.
     """
 
-    def __init__(self, basis: LogitBasis, forecast: np.ndarray) -> None:
+    def __init__(
+        self, basis: LogitBasis, forecast: np.ndarray, names: Collection[str] | None = None
+    ) -> None:
         self.basis, self.forecast = basis, forecast
+        self.names = tuple(basis.groups) if names is None else tuple(names)
         self._rows = basis.blocks(len(forecast))
         self._kept = None
         if len(forecast) * basis.width <= _KEPT:
-            self._kept = [(rows, basis(forecast[rows])) for rows in self._rows]
+            self._kept = [(rows, basis(forecast[rows], self.names)) for rows in self._rows]
 
     def __iter__(self) -> Iterator[tuple[slice, BasisBlock]]:
-        return iter(self._kept or self.of(tuple(self.basis.groups)))
+        return iter(self._kept or self.of(self.names))
 
     def of(self, names: Collection[str]) -> Iterable[tuple[slice, BasisBlock]]:
         """Pairs (rows, block) with the directions of some groups only; may be read repeatedly."""

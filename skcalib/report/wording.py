@@ -465,6 +465,7 @@ _EVIDENCE = {
     "slope": "a slope",
     "class_slopes": "unlike slopes of the classes",
     "curve": "a curve",
+    "confusion": "shifts that depend on the predicted class",
 }
 
 

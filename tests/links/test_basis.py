@@ -29,6 +29,8 @@ SUBSETS = {
         ("shared", "shared_high", "bias"),
         ("slope", "bias", "class_slopes", "top"),
         ("common", "class_slopes", "top_high"),
+        ("confusion",),
+        ("slope", "bias", "top", "confusion"),
     ],
     "common": [
         None,
@@ -45,6 +47,12 @@ def subsets(case):
     if case[0] == 2:
         return SUBSETS[case]
     return SUBSETS["by class" if case[1] else "common"]
+
+
+@pytest.fixture(autouse=True)
+def few_samples_suffice(monkeypatch):
+    """Directions by most likely class at any number of samples."""
+    monkeypatch.setattr("skcalib.links.basis._CONFUSED", (20, 0))
 
 
 EVERY = [(*case, names) for case in CASES for names in subsets(case)]
@@ -237,7 +245,14 @@ def test_directions_of_more_classes(data, monkeypatch):
         "top": top[:, :, :5],
         "top_high": top[:, :, 5:],
     }
-    assert set(basis.groups) == {*expected, "bias", "class_slopes"}
+    assert set(basis.groups) == {*expected, "bias", "class_slopes", "confusion"}
+    confusion = g[:, :, basis.groups["confusion"]].reshape(n, 4, 4, 3)
+    for j in range(4):  # contrasts of the classes where j is the most likely one, else zero
+        here = confusion[column == j][:, :, j]
+        np.testing.assert_allclose(here, here[:1] + 0 * here, atol=1e-12)
+        np.testing.assert_allclose(here[0].T @ here[0], np.eye(3), atol=1e-12)
+        np.testing.assert_allclose(here[0].sum(axis=0), 0, atol=1e-12)
+        assert not confusion[column != j][:, :, j].any()
     for name, value in expected.items():
         found = g[:, :, basis.groups[name]]
         np.testing.assert_allclose(found, value, rtol=1e-7, atol=1e-7, err_msg=name)
