@@ -22,7 +22,7 @@ test predicts a log evidence that is far below that of the best model.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -39,6 +39,7 @@ _RIDGE = 1.0  # precision of every parameter; a parameter of scale one has unit 
 _TOLERANCE = 1e-6  # of the fits, in units of the log likelihood
 _FREE = 15.0  # samples up to which a parameter costs least
 _LEAST, _GROUP = 0.25, 1.5  # least cost of a parameter; cost of the variance of a group
+_CONFUSION = 3.0  # further cost of the constants by most likely class, which are many
 _OUT_OF_REACH = 7.0  # log evidence below the best model from which a model is not fitted
 _INACCURACY = 0.25  # of the gain that a score test predicts
 _NEGLIGIBLE = 1e-4  # weights of models that are set to zero
@@ -247,16 +248,19 @@ class ModelAverage:
         self.shares = shares / shares.sum()
 
     def _add_confusion(self, fitted):
-        """Fit the constants by most likely class if their score test is above its expectation.
+        """Add constants by most likely class to the best model, if a score test supports them.
 
-        By one standard deviation, for K (K - 1) degrees of freedom. Only then are they among the
-        directions of the intervals, which are longer with them.
+        The statistic must exceed its expectation by one standard deviation, for K (K - 1) degrees
+        of freedom. Only then are they among the directions of the intervals, which are longer with
+        them.
         """
-        parent, groups = fitted[frozenset(("slope", "bias"))], ("slope", "bias", "confusion")
+        parent = max(fitted.values(), key=lambda model: model.evidence)
+        groups = (*parent.groups, "confusion")
         plain, self.directions = self.directions, Directions(self.basis, self.forecast)
         gain, n_added = self._gain(parent, groups, *self._score(parent.proba))
         if 2 * gain > n_added + np.sqrt(2 * n_added):
-            fitted[frozenset(groups)] = self._fit_one(groups, parent)
+            model = self._fit_one(groups, parent)
+            fitted[frozenset(groups)] = replace(model, evidence=model.evidence - _CONFUSION)
         else:
             self.directions = plain
 

@@ -504,7 +504,8 @@ class ModelAverageScaling(Recalibrator):
     ----------
     evidence_ : dict
         Weight of the models with a "shift", a "slope", "class_slopes" (different slopes of the
-        classes) and a "curve", each in [0, 1]. A model may have several of them.
+        classes), a "curve" and "confusion" (shifts that depend on the predicted class), each in
+        [0, 1]. A model may have several of them.
     identity_weight_ : float
         Weight of the identity.
 
@@ -515,7 +516,7 @@ class ModelAverageScaling(Recalibrator):
     >>> data = make_tempered_simplex(5000, 3, random_state=0)
     >>> scaling = ModelAverageScaling().fit(data.y_proba, data.y)
     >>> {name: round(weight, 1) for name, weight in scaling.evidence_.items()}
-    {'shift': 0.0, 'slope': 1.0, 'class_slopes': 0.0, 'curve': 0.0}
+    {'shift': 0.0, 'slope': 1.0, 'class_slopes': 0.0, 'curve': 0.0, 'confusion': 0.0}
     """
 
     def __init__(
