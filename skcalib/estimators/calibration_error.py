@@ -82,7 +82,8 @@ class CalibrationErrorEstimator(ClassifierInspector):
     evidence_ : dict or None
         For averaged maps, the weight of the models with a "shift", a "slope", "class_slopes"
         (different slopes of the classes), a "curve" and "confusion" (shifts that depend on the
-        predicted class), each in [0, 1]. A model may have several of them. The mean over the problems of the notion. None with a smoother.
+        predicted class), each in [0, 1]. A model may have several of them. The mean over the
+        problems of the notion. None with a smoother.
     confidence_interval_ : tuple of float, or None
         (low, high), cut at zero, the lowest possible error. It accounts for the sampling of the
         evaluation data, not for refitting the classifier; see the notes. None for "direct", whose

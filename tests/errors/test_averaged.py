@@ -233,7 +233,7 @@ def projected_residuals(problem):
     """
     s, y, m = problem.forecast, problem.target, problem.average.affine.proba
     share, k, c = problem.weight / problem.weight.sum(), s.shape[1], factor(problem)
-    h = tangents(s, dense_directions(problem.average.basis, s))
+    h = tangents(s, dense_directions(problem.average.basis, s, problem.average.directions.names))
     h = np.concatenate([h, (m - s)[:, :, None]], axis=2)
     if problem.average.best is not problem.average.affine:
         h = np.concatenate([h, (problem.average.best.proba - s)[:, :, None]], axis=2)
@@ -248,7 +248,7 @@ def whitened_scores(problem):
     """Scores at the best model in units of root nats, the same with leverage, and gains; dense."""
     s, y, m = problem.forecast, problem.target, problem.average.best.proba
     share, k = problem.weight / problem.weight.sum(), s.shape[1]
-    g = dense_directions(problem.average.basis, s)
+    g = dense_directions(problem.average.basis, s, problem.average.directions.names)
     h = tangents(m, g)
     root = orthonormal(np.einsum("i,ikj,ikl->jl", share, g, h)) / np.sqrt(2)
     g, h = g @ root, h @ root
@@ -528,7 +528,7 @@ def test_columns_of_two_classes_may_be_swapped():
 
 def test_evidence_names_what_is_wrong():
     """Weights of a shift, a slope, unlike slopes and a curve; the mean over problems."""
-    names = {"shift", "slope", "class_slopes", "curve"}
+    names = {"shift", "slope", "class_slopes", "curve", "confusion"}
     for kind in ("slope", "shift", "curve"):
         y, forecast, _ = world(kind, 2000, 2, seed=15)
         evidence = CalibrationErrorEstimator().fit(forecast, y).evidence_
