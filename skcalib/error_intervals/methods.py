@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +52,7 @@ INVERSION, BOTH_SIDES = "test inversion", "limits for all bias and none"
 BINNED = "the {} of E[Y|bin] from E[S|bin], with the bins of this sample"
 #: Estimates of at least so many standard errors are far from zero.
 FAR = 4.0
+NEAR_ZERO = "the lower limit is zero unless two tests reject calibration"
 SMOOTHED = "E D(C, S), as far as the smoother can represent C = E[Y|S]"
 #: A margin in the standard error that has a visible effect on coverage.
 PADDED = 1.15
@@ -166,7 +167,8 @@ def proper(question: Question) -> ErrorInterval:
     if not found.terms.loss.any():  # every label had probability 1
         return question.nothing_varies(target=found.target, ceiling=np.inf)
     if found.norm is not None:
-        return _inverted(question, found.norm, found.target, np.inf)
+        answer = _inverted(question, found.norm, found.target, np.inf)
+        return answer if answer.low > 0 else replace(answer, conservative=True, reason=NEAR_ZERO)
     if found.interval is None:
         return jackknife(question, at_zero=True, target=found.target)
     flags: dict[str, Any] = {"method": "delta method", "target": found.target}
