@@ -164,8 +164,12 @@ class ModelAverage:
         self.size, self.forecast, self.label = size, forecast, target.argmax(axis=1)
         self.weight = weight * (size / weight.sum())
         n_classes = forecast.shape[1]
+        if n_classes == 1:  # the only forecast is 1: there is nothing to correct
+            self.basis, self.models = LogitBasis(n_classes), []
+            self.shares, self.log_odds = np.ones(1), -np.inf
+            return self
         by_class = n_classes > 2 and size >= PER_CLASS * n_classes
-        basis = LogitBasis().fit(forecast, self.weight, size=size, by_class=by_class)
+        basis = LogitBasis(n_classes).fit(forecast, self.weight, size=size, by_class=by_class)
         plain = [name for name in basis.groups if name != "confusion"]
         self.basis, self.directions = basis, Directions(basis, forecast, plain)
         tree = _TWO if n_classes == 2 else _MORE

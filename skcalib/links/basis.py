@@ -301,6 +301,9 @@ class LogitBasis:
         Highest degree of the polynomials, about.
     """
 
+    def __init__(self, n_classes: int) -> None:
+        self.n_classes = n_classes
+
     def fit(
         self, forecast: np.ndarray, weight: np.ndarray, *, size: float, by_class: bool = True
     ) -> Self:
@@ -309,7 +312,6 @@ class LogitBasis:
         Without `by_class` there are no directions of single classes (more than two classes).
         """
         self.limit = detection_limit(forecast)
-        self.n_classes = forecast.shape[1]
         self.degree = int(np.clip(round(size ** (1 / 3)), _FEWEST, _MOST))
         self.by_class = by_class and self.n_classes > 2
         few = self.n_classes <= _CONFUSED[0] and size >= _CONFUSED[1] * self.n_classes**2

@@ -71,7 +71,7 @@ def data(forecasts):
 
 def fit(forecast, weight, by_class, size=None):
     size = weight.sum() ** 2 / (weight @ weight) if size is None else size
-    return LogitBasis().fit(forecast, weight, size=size, by_class=by_class)
+    return LogitBasis(forecast.shape[1]).fit(forecast, weight, size=size, by_class=by_class)
 
 
 def places(values, mass):

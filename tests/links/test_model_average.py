@@ -398,7 +398,7 @@ def test_a_map_that_claims_to_increase_does(seed):
     """Random slopes and biases for two classes: both answers occur, and each is true."""
     rng = np.random.default_rng(seed)
     forecast = world("calibrated", 200, 2, seed)[1]
-    basis = LogitBasis().fit(forecast, np.ones(200), size=200)
+    basis = LogitBasis(forecast.shape[1]).fit(forecast, np.ones(200), size=200)
     slope = rng.uniform(-2, 2) + (-1) ** seed  # on the log odds; a slope below 0 reverses them
     theta = np.array([(slope - 1), rng.normal()]) / basis.scale[basis.select(("slope", "bias"))]
     single = AveragedMap(basis, 0.0, [(1.0, ("slope", "bias"), theta)])
@@ -425,7 +425,7 @@ def test_fitted_maps_that_claim_to_increase_do(kind):
 
 def test_one_temperature_increases_and_keeps_the_order_of_classes():
     forecast = world("calibrated", 200, 3, seed=0)[1]
-    basis = LogitBasis().fit(forecast, np.ones(200), size=200)
+    basis = LogitBasis(forecast.shape[1]).fit(forecast, np.ones(200), size=200)
     scale = basis.scale[basis.groups["slope"].start]
     for slope, expected in ((0.3, True), (2.5, True), (-0.5, False)):
         mapped = AveragedMap(basis, 0.2, [(0.8, ("slope",), np.array([(slope - 1) / scale]))])
@@ -557,3 +557,10 @@ def test_many_classes_with_few_samples_have_no_directions_by_class():
         check_average(average, forecast)
     over = softmax(3 * np.log(forecast), axis=1)
     assert fit(y, over).evidence["slope"] > 0.9
+
+
+def test_one_class_only_has_no_models():
+    average = ModelAverage().fit(np.ones((3, 1)), np.ones((3, 1)), np.ones(3))
+    assert average.models == [] and average.shares.tolist() == [1.0]
+    np.testing.assert_array_equal(average.map(np.ones((2, 1))), np.ones((2, 1)))
+    assert average.map.increasing and not any(average.evidence.values())
