@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -166,15 +166,15 @@ def proper(question: Question) -> ErrorInterval:
     found = estimate_proper_error(problem, **given, confidence_level=level, n_jobs=n_jobs)
     if not found.terms.loss.any():  # every label had probability 1
         return question.nothing_varies(target=found.target, ceiling=np.inf)
-    if found.norm is not None:
-        answer = _inverted(question, found.norm, found.target, np.inf)
-        return answer if answer.low > 0 else replace(answer, conservative=True, reason=NEAR_ZERO)
     if found.interval is None:
         return jackknife(question, at_zero=True, target=found.target)
-    flags: dict[str, Any] = {"method": "delta method", "target": found.target}
     interval = found.interval
     low, high, error = interval.low, interval.high, interval.standard_error
-    if not np.isfinite(interval.estimate):
+    flags: dict[str, Any] = {"method": "delta method", "target": found.target}
+    if found.norm is not None:
+        flags |= {"method": INVERSION, **_padded(found.norm, low)}
+        flags |= {} if low > 0 else {"conservative": True, "reason": NEAR_ZERO}
+    elif not np.isfinite(interval.estimate):
         flags |= {"valid": False, "reason": "the estimate is infinite"}
     elif 0 < error < np.inf and interval.estimate < FAR * error:
         reason = "close to zero the estimate varies less than the paired differences suggest"
@@ -229,15 +229,18 @@ def _inverted(question, norm, target, ceiling, *, rooted=False):
         return question.nothing_varies(target=target, ceiling=ceiling)
     low, high = norm.interval(question.confidence_level)
     error = norm.standard_error
-    if not rooted:
-        low, high = min(low, max(question.estimate, 0.0)), max(high, question.estimate)
     if rooted:
         low, high = np.sqrt(low), np.sqrt(high)
         error = (high - low) / (2 * float(normal.isf((1 - question.confidence_level) / 2)))
-    flags = {"method": INVERSION, "target": target, "ceiling": ceiling}
-    if low > 0 and norm.padding > PADDED:
-        flags |= {"conservative": True, "reason": MARGIN.format(norm.padding)}
+    flags = {"method": INVERSION, "target": target, "ceiling": ceiling, **_padded(norm, low)}
     return question.answer(low, high, error, **flags)
+
+
+def _padded(norm, low):
+    """Flags of an interval whose spread has a margin."""
+    if low > 0 and norm.padding > PADDED:
+        return {"conservative": True, "reason": MARGIN.format(norm.padding)}
+    return {}
 
 
 def _absolute(question, gaps, target, ceiling):
@@ -335,7 +338,7 @@ def estimate_of_solved(
         interval = MeanInterval(estimate, 0.0, np.inf, np.inf)
         return ProperEstimate(terms, interval, target, None, evidence)
     norm = squared_norm(solved, score, notion.reduce)
-    low, high = norm.interval(confidence_level) if norm.noise2 > 0 else (0.0, np.inf)
+    low, high = norm.interval(confidence_level)
     limits = min(low, max(estimate, 0.0)), max(high, estimate)
     interval = MeanInterval(estimate, *limits, norm.standard_error)
     return ProperEstimate(terms, interval, target, norm, evidence)

@@ -87,6 +87,8 @@ class AveragedProblem:
         """Loss minus calibration; where the loss is infinite, that of the averaged forecast."""
         loss = score.loss(self.target, self.forecast)
         possible = np.isfinite(loss)
+        if possible.all():
+            return loss - self.calibration(score)[0]
         found = score.loss(self.target, np.maximum(self.conditional, _TINY))
         found[possible] = loss[possible] - self.calibration(score)[0][possible]
         return found
@@ -143,7 +145,7 @@ class AveragedProblem:
         p, s, y = model.proba[rows], self.forecast[rows], self.target[rows]
         score, factor = self._score_and_factor(model, rows, block)
         optimism = 0.5 * factor * np.einsum("ij,ij->i", score @ model.covariance, score)
-        gain = LogLoss().loss(y, s) - LogLoss().loss(y, np.maximum(p, _TINY))
+        gain = _log_gain(y, s, p)
         return gain, optimism, gain
 
     def _score_and_factor(self, model, rows, block):
@@ -242,13 +244,7 @@ class _ScoreProjection:
 
     def __init__(self, problem):
         self.problem, self.share = problem, problem.weight / problem.weight.sum()
-        information, mean = 0.0, 0.0
-        for rows, block in problem.average.directions:
-            share = self.share[rows]
-            information = information + block.information(np.exp(block.log), share)
-            mean = mean + share @ block.project(problem.target[rows] - problem.forecast[rows])
-        self.root = _orthonormal(information)
-        self.mean = mean @ self.root
+        self.root, self.mean = _whitened_scores(problem, self.share)
 
     def blocks(self):
         """Weighted noise (m, J), and its expected squared norm under calibration (m,)."""
@@ -325,23 +321,17 @@ class _LogProjection:
     def __init__(self, problem):
         self.problem, self.share = problem, problem.weight / problem.weight.sum()
         self.fit = problem.average.best.proba
-        information, mean = 0.0, 0.0
-        for rows, block in problem.average.directions:
-            p, share = self.fit[rows], self.share[rows]
-            information = information + block.information(p, share)
-            mean = mean + share @ block.project(problem.target[rows] - p)
-        self.root = _orthonormal(information) / np.sqrt(2)
-        self.mean = mean @ self.root
+        root, mean = _whitened_scores(problem, self.share, self.fit)
+        self.root, self.mean = root / np.sqrt(2), mean / np.sqrt(2)
 
     def blocks(self):
         """Noise (m, J), the gain (m,) and shares (m,) by block."""
         problem, inner = self.problem, self.root @ self.root.T
-        loss = LogLoss().loss
         for rows, block in problem.average.directions:
             p, share, y = self.fit[rows], self.share[rows], problem.target[rows]
             leverage = 2 * share * block.leverage(p, inner) / (p.shape[1] - 1)
             noise = block.project(y - p) @ self.root
-            gain = loss(y, problem.forecast[rows]) - loss(y, np.maximum(p, _TINY))
+            gain = _log_gain(y, problem.forecast[rows], p)
             yield noise / np.sqrt(1 - np.clip(leverage, 0.0, 0.5))[:, None], gain, share
 
     @staticmethod
@@ -351,6 +341,26 @@ class _LogProjection:
         # A gain may be negative: the ratio of signal to raw is that of noise at least.
         floor = max(traces.first, _LEAST)
         return ErrorNorm.from_mean(signal, max(raw, floor), raw - traces.first, *traces.noise)
+
+
+def _log_gain(target, forecast, proba):
+    """Log loss of the forecasts minus that of corrected ones, (n,)."""
+    return LogLoss().loss(target, forecast) - LogLoss().loss(target, np.maximum(proba, _TINY))
+
+
+def _whitened_scores(problem, share, fit=None):
+    """Root of the inverse information of all directions, and the mean score in its units.
+
+    Both at the corrected forecasts `fit` (n, K), by default at the forecasts themselves.
+    """
+    information, mean = 0.0, 0.0
+    for rows, block in problem.average.directions:
+        p = np.exp(block.log) if fit is None else fit[rows]
+        predicted = problem.forecast[rows] if fit is None else p
+        information = information + block.information(p, share[rows])
+        mean = mean + share[rows] @ block.project(problem.target[rows] - predicted)
+    root = _orthonormal(information)
+    return root, mean @ root
 
 
 def _products(left, right):

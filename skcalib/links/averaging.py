@@ -30,7 +30,7 @@ from scipy.linalg import solve
 from scipy.special import logsumexp, softmax
 
 from skcalib.links._base import minimise_convex
-from skcalib.links.basis import Directions, LogitBasis
+from skcalib.links.basis import BY_CLASS, Directions, LogitBasis
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,7 +76,6 @@ _MORE = (
     (("slope", *_SHARED, "bias"), ("slope", "bias")),
     (("slope", *_SHARED, "bias", "class_slopes", *_TOP), ("slope", "bias", "class_slopes")),
 )
-_BY_CLASS = {"bias", "class_slopes"}
 
 
 @dataclass(frozen=True)
@@ -173,9 +172,10 @@ class ModelAverage:
         plain = [name for name in basis.groups if name != "confusion"]
         self.basis, self.directions = basis, Directions(basis, forecast, plain)
         tree = _TWO if n_classes == 2 else _MORE
+        needed = 4  # models that are always fitted: with the affine one
         if n_classes > 2 and not by_class:
-            tree = tuple(m for m in tree if not _BY_CLASS & set(m[0]))
-        self._fit_tree(tree, needed=1 if n_classes > 2 and not by_class else 4)
+            tree, needed = tuple(m for m in tree if not BY_CLASS & set(m[0])), 1
+        self._fit_tree(tree, needed)
         return self
 
     @property
@@ -210,7 +210,7 @@ class ModelAverage:
     def affine(self) -> Model:
         """The model with slope and bias; slopes by class too, or a slope only, where there are."""
         wanted = {"slope", "bias"} if self.basis.n_classes == 2 else {"slope"}
-        wanted |= _BY_CLASS if self.basis.by_class else set()
+        wanted |= BY_CLASS if self.basis.by_class else set()
         return next(model for model in self.models if set(model.groups) == wanted)
 
     @property

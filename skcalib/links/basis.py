@@ -374,10 +374,9 @@ class LogitBasis:
             sizes = {"class_slopes": 1, "slope": 1, "bias": 1, "curve": simple, "curve_high": high}
         else:
             free = self.n_classes - 1
-            sizes = {"slope": 1, "common": 4, "shared": simple}
-            sizes |= {"shared_high": high - 1}
+            sizes = {"slope": 1, "common": 4, "shared": simple, "shared_high": high - 1}
             sizes |= {"bias": free, "class_slopes": free} if self.by_class else {}
-            sizes |= {"top": _SIMPLE, "top_high": self.degree + 1 - _SIMPLE}
+            sizes |= {"top": _SIMPLE, "top_high": high}
             sizes |= {"confusion": self.n_classes * free} if self.confusion else {}
         ends = np.cumsum(list(sizes.values()))
         return {
