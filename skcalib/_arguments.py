@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 
 from skcalib._validation import look_up
 from skcalib.kernels import Kernel
-from skcalib.notions import NOTIONS, Notion
+from skcalib.notions import NOTIONS, Classwise, Notion
 from skcalib.scores import SCORES, ProperScore
 from skcalib.smoothers import (
     CrossFitted,
@@ -57,6 +57,22 @@ def resolve_loss(loss: LossLike) -> ProperScore:
 def resolve_notion(notion: NotionLike) -> Notion:
     """A notion, by its name or as an object."""
     return look_up(notion, NOTIONS, "notion", kind=Notion)
+
+
+def resolve_reduced(
+    notion: NotionLike, reduce: str, choices: Sequence[str] = ("mean", "sum")
+) -> Notion:
+    """The notion with `reduce`, which is for "classwise" only; what is not "sum" is a mean."""
+    if not isinstance(reduce, str) or reduce not in choices:
+        names = ", ".join(map(repr, choices[:-1]))
+        raise ValueError(f"reduce must be {names} or {choices[-1]!r}, got {reduce!r}.")
+    if isinstance(notion, str) and notion == "classwise":
+        return Classwise("sum" if reduce == "sum" else "mean")
+    if reduce != "mean":
+        raise ValueError(
+            f"reduce={reduce!r} is for notion='classwise', got notion={notion!r}: leave it out."
+        )
+    return resolve_notion(notion)
 
 
 def resolve_method(method, score):

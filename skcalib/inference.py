@@ -18,6 +18,7 @@ from scipy.stats import t as student
 from sklearn.metrics import roc_auc_score
 
 from skcalib._formatting import pvalue_text, record_text
+from skcalib._ties import merge_ties
 from skcalib._validation import check_confidence_level
 from skcalib.tower import weighted_mean
 
@@ -351,7 +352,7 @@ def concordance_interval(
     (0.833, 0.152, 0.993)
     """
     check_confidence_level(confidence_level)
-    event, score = np.asarray(label) == 1, np.asarray(score)
+    event, score = np.asarray(label) == 1, merge_ties(np.asarray(score, dtype=np.float64))
     weight = np.ones(len(event)) if weight is None else np.asarray(weight, dtype=np.float64)
     if event.all() or not event.any():
         raise ValueError(

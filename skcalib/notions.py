@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from skcalib._ties import ranked_classes, reach_of, top_class
 from skcalib._validation import (
     check_features,
     check_proba,
@@ -153,7 +154,7 @@ class TopLabel(Notion):
     def problems(
         self, forecast: np.ndarray, target: np.ndarray
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        top = forecast.argmax(axis=1)[:, None]
+        top = top_class(forecast)[:, None]
         first, second = (
             np.hstack([np.take_along_axis(a, top, axis=1) for a in (_rest(array), array)])
             for array in (forecast, target)
@@ -222,7 +223,7 @@ class TopK(Notion):
             raise ValueError(
                 f"TopK(k={self.k}) needs at least {self.k} classes, got {forecast.shape[1]}."
             )
-        order = np.argsort(-forecast, axis=1, kind="stable")
+        order = ranked_classes(forecast)
         yield tuple(self._ranks(np.take_along_axis(a, order, axis=1)) for a in (forecast, target))
 
     def _ranks(self, ranked):
@@ -460,10 +461,10 @@ def _scores(notion, forecast, hit):
 
 def _top(forecast, hit):
     if forecast.shape[1] == 2:  # comparing two columns is faster than an argmax of pairs
-        second = forecast[:, 1] > forecast[:, 0]
+        second = forecast[:, 1] > reach_of(forecast[:, 0])
         score = np.maximum(forecast[:, 0], forecast[:, 1])
         return score[:, None], np.where(second, hit[:, 1], hit[:, 0])[:, None]
-    top, rows = forecast.argmax(axis=1), np.arange(len(forecast))
+    top, rows = top_class(forecast), np.arange(len(forecast))
     return forecast[rows, top][:, None], hit[rows, top][:, None]
 
 

@@ -19,6 +19,7 @@ LAYERS = (
         "_column_names": "which class does the name of a column name?",
         "_formatting": "numbers as text",
         "_parallel": "loops through joblib",
+        "_ties": "forecasts that are equal up to rounding",
         "_validation": "arrays, labels, weights, counts and levels",
         "kernels": "kernels on the simplex",
         "tower": "mean divergences and their bias",
@@ -213,6 +214,7 @@ MAY_IMPORT = {
     "test_annotations.py": ("_arguments",),  # types against tables of names
     "test_column_names.py": ("_column_names",),  # what a name says of its class
     "test_formatting.py": ("_formatting",),  # decimals of given numbers
+    "test_ties.py": ("_ties",),  # levels against a naive loop
     "test_validation.py": ("_validation",),  # every container, once
     "report/test_report.py": ("_validation",),  # how often forecasts are validated
 }

@@ -325,8 +325,7 @@ FUNCTIONS = [
         s.calibration_error,
         (Y, P),
         {"reduce": "sum"},
-        r"reduce is for notion='classwise', where it is 'mean' or 'sum'; got reduce='sum' with "
-        r"notion='auto'\.",
+        r"reduce='sum' is for notion='classwise', got notion='auto': leave it out\.",
     ),
     (
         s.calibration_error,

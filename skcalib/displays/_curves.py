@@ -13,6 +13,7 @@ from sklearn.base import clone
 
 from skcalib._arguments import SMOOTHERS, resolve_notion
 from skcalib._formatting import nonnegative_text
+from skcalib._ties import merge_ties
 from skcalib._validation import check_confidence_level, look_up
 from skcalib.error_intervals.methods import estimate_proper_error
 from skcalib.errors.isotonic_curve import (
@@ -195,8 +196,9 @@ def make_curve(smoother, forecast, target, weight):
 
 def score_grid(score):
     """Scores at which a smooth curve is drawn: some observed scores, and some between them."""
-    score = np.unique(score)
-    return np.union1d(score[spread(score)], np.linspace(score[0], score[-1], 101))
+    score = np.unique(merge_ties(score))
+    grid = np.concatenate([score[spread(score)], np.linspace(score[0], score[-1], 101)])
+    return np.unique(merge_ties(grid))
 
 
 class BinnedCurve:

@@ -12,7 +12,7 @@ from scipy.stats import t as student
 from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
 
-from skcalib._arguments import resolve_loss, resolve_method, resolve_notion
+from skcalib._arguments import resolve_loss, resolve_method, resolve_notion, resolve_reduced
 from skcalib._parallel import draw_each
 from skcalib._validation import draw_codes, look_up
 from skcalib.error_intervals._norms import (
@@ -29,8 +29,8 @@ from skcalib.error_intervals._norms import (
     squared_location_norm,
 )
 from skcalib.errors.averaged import AveragedProblem, squared_norm
-from skcalib.errors.binned import _check_reduced, resolve_norm
-from skcalib.errors.cumulative import resolve_reduced
+from skcalib.errors.binned import resolve_norm
+from skcalib.errors.cumulative import KS_REDUCTIONS, predicted_share
 from skcalib.errors.kernel import block_estimates
 from skcalib.errors.logistic import index_of_solved
 from skcalib.errors.simplex import BINS, DISTANCES
@@ -72,7 +72,7 @@ BENT = (
 def binned(question: Question) -> ErrorInterval:
     """Interval of `calibration_error`."""
     options = dict(question.options)
-    options["notion"] = _check_reduced(options["notion"], options["reduce"])
+    options["notion"] = resolve_reduced(options["notion"], options["reduce"])
     p = resolve_norm(options["norm"])
     if p not in (1, 2, np.inf):
         return _between_norms(question, p)
@@ -94,10 +94,15 @@ def _between_norms(question, p):
         binned(replace(question, options=dict(question.options, norm=norm)))
         for norm in (("l1", "l2") if p < 2 else ("l2", "max"))
     )
-    reach = float(normal.isf((1 - question.confidence_level) / 2))
+    low, high = lower.low, upper.high
     flags = {"conservative": True, "reason": BETWEEN, "method": "limits of norms"}
     flags["target"] = BINNED.format(f"distance in the norm of power {p:g}")
-    return question.answer(lower.low, upper.high, (upper.high - lower.low) / (2 * reach), **flags)
+    return question.answer(low, high, _error_of(low, high, question.confidence_level), **flags)
+
+
+def _error_of(low, high, confidence_level):
+    """The standard error of a normal estimate with these limits."""
+    return (high - low) / (2 * float(normal.isf((1 - confidence_level) / 2)))
 
 
 def simplex(question: Question) -> ErrorInterval:
@@ -133,8 +138,9 @@ def _distance_kind(distance, halved):
 def largest_cumulative(question: Question) -> ErrorInterval:
     """Interval of `ks_calibration_error`."""
     options = dict(question.options)
-    names = ("y_true", "y_proba", "notion", "reduce", "sample_weight", "labels", "pos_label")
-    options["notion"], share = resolve_reduced(**{name: options[name] for name in names})
+    reduce = options["reduce"]
+    options["notion"] = resolve_reduced(options["notion"], reduce, KS_REDUCTIONS)
+    share = predicted_share(question.problem()) if reduce == "predicted" else None
     n_problems = len(list(options["notion"].problems(np.eye(2), np.eye(2))))
     if n_problems > 1:
         n_problems = question.problem().forecast.shape[1]
@@ -245,7 +251,7 @@ def smooth_distance(question: Question) -> ErrorInterval:
     estimate, many = index_of_solved(solved, rule), 1 if rule.reduce == "mean" else len(solved)
     low = min(squared.low / largest, estimate) if largest > 0 else 0.0
     high = max(np.sqrt(many * squared.high), estimate)
-    error = (high - low) / (2 * float(normal.isf((1 - level) / 2)))
+    error = _error_of(low, high, level)
     flags: dict[str, Any] = {"method": INVERSION, "conservative": True, "reason": MOMENTS}
     flags["target"] = target.format(found.target.rpartition("as far as ")[2])
     return question.answer(low, high, error, estimate=estimate, ceiling=float(many), **flags)
@@ -281,7 +287,7 @@ def _inverted(question, norm, target, ceiling, *, rooted=False):
     error = norm.standard_error
     if rooted:
         low, high = np.sqrt(low), np.sqrt(high)
-        error = (high - low) / (2 * float(normal.isf((1 - question.confidence_level) / 2)))
+        error = _error_of(low, high, question.confidence_level)
     flags = {"method": INVERSION, "target": target, "ceiling": ceiling, **_padded(norm, low)}
     return question.answer(low, high, error, **flags)
 

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from scipy.special import erf
 
-from skcalib._arguments import resolve_notion
+from skcalib._arguments import resolve_notion, resolve_reduced
 from skcalib._formatting import frame_of
-from skcalib.notions import Classwise, check_events
+from skcalib._ties import reach_of
+from skcalib.notions import check_events
 from skcalib.smoothers.partition import quantile_cuts
 from skcalib.theory.bounds import parse_bins
 
@@ -201,7 +202,7 @@ def calibration_error(
     events = check_events(
         y_true,
         y_proba,
-        _check_reduced(notion, reduce),
+        resolve_reduced(notion, reduce),
         sample_weight=sample_weight,
         labels=labels,
         pos_label=pos_label,
@@ -309,18 +310,6 @@ def list_bins(
         bin_sums(s, e, weight, quantile_edges(s, edges), spread=spread)
         for s, e in zip(score, event, strict=True)
     ]
-
-
-def _check_reduced(notion, reduce):
-    """The notion, with `reduce` for "classwise"."""
-    if isinstance(notion, str) and notion == "classwise":
-        return Classwise(reduce)
-    if reduce != "mean":
-        raise ValueError(
-            f"reduce is for notion='classwise', where it is 'mean' or 'sum'; got reduce={reduce!r} "
-            f"with notion={notion!r}."
-        )
-    return resolve_notion(notion)
 
 
 def resolve_norm(norm: Literal["l1", "l2", "max"] | float) -> float:
@@ -477,7 +466,7 @@ def _tallies(bins, score, event, weight, n_slots, spread):
 
 def _any_bins(score, edges):
     """Number of the bin of each score, from 1 on."""
-    below = edges[:-1].copy()
+    below = reach_of(edges[:-1])
     below[0] = -np.inf
     return np.searchsorted(below, score, side="left")
 
@@ -485,14 +474,15 @@ def _any_bins(score, edges):
 def _uniform_bins(score, edges):
     """The same by a product, where rounding cannot move it past an edge.
 
-    The product s B and the edge i / B times B are off by at most 1.5 B 2^-53 together, so that
-    further than B 2^-50 from a whole number the product gives the bin. Above 1 it is B + 1.
+    The product s B and the edge i / B times B are off by at most 1.5 B 2^-53 together, and ties
+    reach 1e-15 above an edge, so that further than B 2^-49 from a whole number the product gives
+    the bin. Above 1 it is B + 1.
     """
     n_bins = len(edges) - 1
     product = score * n_bins
     distance = np.rint(product)
     distance -= product
-    near = np.abs(distance, out=distance) <= n_bins * 2.0**-50
+    near = np.abs(distance, out=distance) <= n_bins * 2.0**-49
     bins = np.ceil(product, out=product).astype(np.intp)
     if near.any():
         bins[near] = _any_bins(score[near], edges)
@@ -574,7 +564,7 @@ def expected_errors_of_subsamples(
 ) -> np.ndarray:
     """Mean error at a size: of subsamples, and of calibrated forecasts with the same scores."""
     edges = quantile_edges(score, bins) if isinstance(bins, int) else bins
-    cell = np.searchsorted(edges[1:-1], score, side="left")
+    cell = np.searchsorted(reach_of(edges[1:-1]), score, side="left")
     mass = np.bincount(cell, weight)
     full = mass > 0
     mass = mass[full]

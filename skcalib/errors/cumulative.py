@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from skcalib._arguments import resolve_notion
+from skcalib._arguments import resolve_notion, resolve_reduced
 from skcalib._formatting import frame_of
-from skcalib.notions import Classwise, check_events
+from skcalib._ties import level_starts, top_class
+from skcalib.notions import check_events
 from skcalib.problem import check_problem
 
 if TYPE_CHECKING:
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from skcalib._arguments import Label, NotionLike
-    from skcalib.notions import Notion
+    from skcalib.problem import Problem
+
+#: How the errors of classes are combined.
+KS_REDUCTIONS = ("mean", "sum", "predicted")
 
 
 @dataclass(frozen=True)
@@ -118,36 +122,18 @@ def ks_calibration_error(
     """
     data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
     data["pos_label"] = pos_label
-    rule, share = resolve_reduced(y_true, y_proba, notion, reduce, **data)
+    rule = resolve_reduced(notion, reduce, KS_REDUCTIONS)
     curves = cumulative_curve(y_true, y_proba, notion=rule, **data)
     largest = [float(np.abs(curve.difference).max()) for curve in curves]
-    if share is None:
-        return sum(largest) / (len(largest) if rule.reduce == "mean" else 1)
-    return float(share @ largest)
+    if reduce == "predicted":
+        return float(predicted_share(check_problem(y_true, y_proba, **data)) @ largest)
+    return sum(largest) / (len(largest) if rule.reduce == "mean" else 1)
 
 
-def resolve_reduced(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
-    notion: NotionLike,
-    reduce: Literal["mean", "sum", "predicted"],
-    **data: Any,
-) -> tuple[Notion, np.ndarray | None]:
-    """The notion with `reduce`, and for "predicted" the share of the samples of each class."""
-    if not isinstance(reduce, str) or reduce not in ("mean", "sum", "predicted"):
-        raise ValueError(f"reduce must be 'mean', 'sum' or 'predicted', got {reduce!r}.")
-    if not isinstance(notion, str) or notion != "classwise":
-        if reduce != "mean":
-            raise ValueError(
-                f"reduce={reduce!r} is for notion='classwise', got notion={notion!r}: leave it out."
-            )
-        return resolve_notion(notion), None
-    if reduce != "predicted":
-        return Classwise(reduce), None
-    problem = check_problem(y_true, y_proba, **data)
-    top, n_classes = problem.forecast.argmax(axis=1), problem.forecast.shape[1]
-    share = np.bincount(top, problem.weight, minlength=n_classes) / problem.weight.sum()
-    return Classwise(), share
+def predicted_share(problem: Problem) -> np.ndarray:
+    """Share of the weight (K,) for which each class is predicted."""
+    top, n_classes = top_class(problem.forecast), problem.forecast.shape[1]
+    return np.bincount(top, problem.weight, minlength=n_classes) / problem.weight.sum()
 
 
 def cumulative_curve(
@@ -201,7 +187,7 @@ def _curve(score, event, weight):
     if weight is not None:
         weight = weight[order]
         rise *= weight
-    last = np.append(np.flatnonzero(score[1:] != score[:-1]), len(score) - 1)  # ends of the ties
+    last = np.append(level_starts(score)[1:], len(score)) - 1  # ends of the ties
     reached = last + 1.0 if weight is None else np.cumsum(weight)[last]
     difference = np.cumsum(rise, out=rise)[last]
     return CumulativeCurve(score[last], reached / reached[-1], difference / reached[-1])

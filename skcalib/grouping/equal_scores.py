@@ -13,6 +13,7 @@ from scipy.stats import norm
 from sklearn.utils import check_random_state
 
 from skcalib._formatting import frame_of
+from skcalib._ties import merge_ties
 from skcalib._validation import (
     check_confidence_level,
     check_y,
@@ -268,7 +269,7 @@ def compare_groups(
     if forecast.shape[1] > 2:
         forecast, target = next(TopLabel().problems(forecast, target))
         score_name = "confidence"
-    score, hit = np.clip(forecast[:, 1], 0, 1), target[:, 1].astype(np.float64)
+    score, hit = merge_ties(np.clip(forecast[:, 1], 0, 1)), target[:, 1].astype(np.float64)
     rows = np.arange(len(score))
     if min(hit.sum(), len(hit) - hit.sum()) < _LEAST_LABELS:
         note = f"Groups were not compared: fewer than {_LEAST_LABELS} labels are of the rarer kind."

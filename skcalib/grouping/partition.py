@@ -53,6 +53,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_array, get_tags
 from sklearn.utils.parallel import Parallel, delayed
 
+from skcalib._ties import merge_ties
 from skcalib.grouping.tree import BalancedStump, FeatureBins, HistogramTree
 from skcalib.smoothers import MedianCells, QuantileBins, UniformBins
 from skcalib.tower import weighted_mean
@@ -143,7 +144,7 @@ def stratified_half(
 
 def order_of(forecast: np.ndarray) -> np.ndarray:
     """Sort key of the samples: the probability for two columns, the confidence for more."""
-    return forecast[:, 1] if forecast.shape[1] == 2 else forecast.max(axis=1)
+    return merge_ties(forecast[:, 1] if forecast.shape[1] == 2 else forecast.max(axis=1))
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ from scipy.linalg import block_diag
 from scipy.sparse import csr_matrix
 from scipy.special import logsumexp
 
+from skcalib._ties import level_starts
 from skcalib.links._base import detection_limit, log_forecast
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ _KNOTS = 128  # places at which the distribution function is kept
 _ENTRIES = 1 << 22  # of the arrays of one block
 _KEPT = 1 << 25  # entries of blocks that are kept between passes
 _NO_INFORMATION = 1e-12
+_SAME_LOG, _SAME_ODDS = 1e-14, 1e-9  # logarithms, and log-odds, of tied forecasts
 BY_CLASS = {"bias", "class_slopes"}  # groups with one direction for each class
 TOP = {"top", "top_high"}  # groups that change the most likely class only
 #: The group of constants for each class and each most likely class.
@@ -331,7 +333,7 @@ class LogitBasis:
         else:
             odds, proba = _log_odds(log), np.exp(log)
             information = weight[:, None] * proba * (1 - proba)
-            rows, top = np.arange(len(log)), log.argmax(axis=1)
+            rows, top = np.arange(len(log)), _top(log)
             self._cdf = _DistributionFunction(odds[rows, top], information[rows, top])
             self._cdf_shared = _DistributionFunction(odds.ravel(), information.ravel())
             centred = log - log.mean(axis=1, keepdims=True)
@@ -415,16 +417,20 @@ class LogitBasis:
         if len(degrees):
             place = self._cdf_shared(_log_odds(log).ravel())
             dense.append(_legendre(place, degrees).reshape(n_samples, n_classes, -1))
-        column, degrees = log.argmax(axis=1), self._degrees(names, "top", 0, self.degree)
+        column, degrees = _top(log), self._degrees(names, "top", 0, self.degree)
         if len(degrees):
             place = self._cdf(_log_odds(log)[np.arange(n_samples), column])
             top = _legendre(place, degrees) * self.scale[self.select(set(names) & TOP)]
         every = None
         if dense:
             every = np.concatenate(dense, axis=2)
-            every *= self.scale[self.select(set(names) - TOP - BY_CLASS - CONFUSION)]
+            every *= self.scale[self._select_dense(names)]
         factors, mix = self._factors(names, log, every, top)
         return BasisBlock(log, every, factors, top, column, "confusion" in names, mix)
+
+    def _select_dense(self, names):
+        """Places of the directions of several classes that have a value at every class."""
+        return self.select(set(names) - TOP - BY_CLASS - CONFUSION)
 
     def part(self, block: BasisBlock, names: Collection[str]) -> BasisBlock:
         """The directions of some groups, from the block of all of them."""
@@ -432,7 +438,7 @@ class LogitBasis:
         top: Any = block.top
         if self.n_classes == 2:
             return replace(block, top=top[:, as_slice(self.select(names))])
-        chosen = self.select(set(names) - TOP - BY_CLASS - CONFUSION)
+        chosen = self._select_dense(names)
         dense = dense[:, :, as_slice(chosen)] if len(chosen) else None
         chosen = self.select(set(names) & TOP) - self.groups["top"].start
         top = top[:, as_slice(chosen)] if len(chosen) else None
@@ -447,7 +453,7 @@ class LogitBasis:
         if self.n_classes == 2:
             top *= self.scale
             return block
-        dense *= self.scale[self.select(set(self.groups) - TOP - BY_CLASS - CONFUSION)]
+        dense *= self.scale[self._select_dense(self.groups)]
         top *= self.scale[self.select(TOP)]
         factors, mix = self._factors(self.groups, block.log, dense, top)
         return replace(block, factors=factors, mix=mix)
@@ -553,12 +559,19 @@ def _legendre(place, degrees):
     return np.ascontiguousarray(found.T)
 
 
+def _top(log):
+    """Column of the largest probability, the first of tied ones."""
+    return (log >= log.max(axis=1, keepdims=True) - _SAME_LOG).argmax(axis=1)
+
+
 class _DistributionFunction:
-    """The weighted distribution function of values, in the middle of its steps."""
+    """The weighted distribution function of log-odds, in the middle of its steps."""
 
     def __init__(self, values, mass):
-        values, place = np.unique(values, return_inverse=True)
-        mass = np.bincount(place.ravel(), mass)
+        order = np.argsort(values, kind="stable")
+        values, mass = values[order], mass[order]
+        starts = level_starts(values, lambda odds: odds + _SAME_ODDS)
+        values, mass = values[starts], np.add.reduceat(mass, starts)
         reached = np.cumsum(mass)
         reached = (reached - 0.5 * mass) / max(reached[-1], np.finfo(np.float64).tiny)
         rank = np.arange(len(values))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skcalib._ties import merge_ties
 from skcalib._validation import take_rows
 from skcalib.grouping import GroupingLossEstimator
 from skcalib.grouping._candidates import encode_features, plain_rule
@@ -72,7 +73,7 @@ def find_places(problem: Problem, level: float) -> tuple[Place, ...]:
     forecast, target = problem.forecast, problem.target
     if n_classes > 2:
         forecast, target = next(TopLabel().problems(forecast, target))
-    score, outcome, weight = forecast[:, 1], target[:, 1], problem.weight
+    score, outcome, weight = merge_ties(forecast[:, 1]), target[:, 1], problem.weight
     level = place_level(level)
     groups = equal_information(score, weight)
     ranges = [

@@ -20,6 +20,7 @@ from scipy.stats import chi2
 from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 
+from skcalib._ties import level_starts
 from skcalib._validation import check_count, look_up
 from skcalib.inference import CalibrationTest, monte_carlo_pvalue
 from skcalib.problem import check_problem
@@ -387,7 +388,7 @@ class _Cumulative:
         self.p, self.weight = p, weight
         self.order = np.argsort(p, kind="stable")
         ranked = p[self.order]
-        self.ends = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True))
+        self.ends = np.append(level_starts(ranked)[1:], len(ranked)) - 1
         self.deviation = np.sqrt(np.sum(weight**2 * p * (1 - p)))
 
     def _size(self, curve):

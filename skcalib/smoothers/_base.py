@@ -15,6 +15,7 @@ from sklearn.model_selection import KFold, StratifiedKFold, check_cv
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from skcalib._parallel import out_of_fold
+from skcalib._ties import merge_forecasts
 from skcalib._validation import mean_one
 
 if TYPE_CHECKING:
@@ -91,7 +92,8 @@ class Smoother(BaseEstimator):
         )
 
     def _store(self, forecast, target, sample_weight):
-        self.forecast_ = np.asarray(forecast, dtype=np.float64)
+        forecast = np.asarray(forecast, dtype=np.float64)
+        self.forecast_ = merge_forecasts(forecast) if forecast.ndim == 2 else forecast
         self.target_ = np.asarray(target, dtype=np.float64)
         n_samples = len(self.forecast_)
         if self.target_.shape[:1] != (n_samples,) or self.forecast_.ndim != 2:

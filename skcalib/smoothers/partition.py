@@ -15,6 +15,7 @@ from sklearn.isotonic import isotonic_regression
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
+from skcalib._ties import level_starts, merge_ties, reach_of
 from skcalib._validation import check_count
 from skcalib.smoothers._base import Smoother
 from skcalib.theory.bounds import parse_bins
@@ -176,7 +177,7 @@ class UniformBins(PartitionSmoother):
         self.edges_ = np.arange(1, bins) / bins if isinstance(bins, int) else bins[1:-1]
 
     def _cell_keys(self, forecast):
-        return np.searchsorted(self.edges_, _bin_coordinates(forecast), side="left")
+        return np.searchsorted(reach_of(self.edges_), _bin_coordinates(forecast), side="left")
 
 
 def quantile_cuts(score: np.ndarray, n_bins: int) -> np.ndarray:
@@ -186,7 +187,8 @@ def quantile_cuts(score: np.ndarray, n_bins: int) -> np.ndarray:
     """
     rank = len(score) * np.arange(1, n_bins) // n_bins
     rank = np.unique(rank[rank > 0]) - 1
-    return np.unique(np.sort(score)[rank]) if len(rank) else np.empty(0)
+    cuts = np.sort(score)[rank]
+    return cuts[level_starts(cuts)] if len(cuts) else cuts
 
 
 class QuantileBins(PartitionSmoother):
@@ -232,13 +234,14 @@ class QuantileBins(PartitionSmoother):
     def _cell_keys(self, forecast):
         columns = _bin_coordinates(forecast).T
         pairs = zip(self.edges_, columns, strict=True)
-        return np.stack([np.searchsorted(e, c, side="left") for e, c in pairs], axis=1)
+        return np.stack([np.searchsorted(reach_of(e), c, side="left") for e, c in pairs], axis=1)
 
 
 class LevelSets(PartitionSmoother):
     """One cell for every distinct forecast: the exact level sets of the forecast.
 
     The right partition for forecasts that take few values, such as those of a small tree.
+    Forecasts that differ by rounding only, by at most 1e-15, share a cell.
 
     Examples
     --------
@@ -251,10 +254,11 @@ class LevelSets(PartitionSmoother):
     """
 
     def _fit_cells(self, forecast):
-        self.levels_ = np.unique(forecast, axis=0)
+        self.levels_ = np.unique(_bin_coordinates(forecast), axis=0)
 
     def _cell_keys(self, forecast):
-        stacked = np.concatenate([self.levels_, forecast])
+        stacked = np.concatenate([self.levels_, _bin_coordinates(forecast)])
+        stacked = np.column_stack([merge_ties(column) for column in stacked.T])
         _, first, inverse = np.unique(stacked, axis=0, return_index=True, return_inverse=True)
         # A new value of the forecast gets a new key, beyond the fitted levels.
         return first[inverse.ravel()[len(self.levels_) :]][:, None]
@@ -311,7 +315,7 @@ class MedianCells(PartitionSmoother):
         best = [_widest(forecast, fewest)]
         self.cuts_ = []
         while len(members) < most and max(best)[0] > 0:
-            cell = int(np.argmax([variance for variance, *_ in best]))
+            cell = _largest([variance for variance, *_ in best])
             _, coordinate, value = best[cell]
             above = forecast[members[cell], coordinate] >= value
             self.cuts_.append((cell, coordinate, value, len(members)))
@@ -323,7 +327,7 @@ class MedianCells(PartitionSmoother):
     def _cell_keys(self, forecast):
         cells = np.zeros(len(forecast), dtype=np.int64)
         for cell, coordinate, value, new in self.cuts_:
-            cells[(cells == cell) & (forecast[:, coordinate] >= value)] = new
+            cells[(cells == cell) & (reach_of(forecast[:, coordinate]) >= value)] = new
         return cells[:, None]
 
 
@@ -333,7 +337,7 @@ def _widest(forecast, min_samples):
     if len(forecast) < 2 * min_samples:
         return never
     variance = forecast.var(axis=0, ddof=1)
-    coordinate = int(variance.argmax())
+    coordinate = _largest(variance)
     column = np.sort(forecast[:, coordinate])
     if column[0] == column[-1]:
         return never
@@ -344,6 +348,12 @@ def _widest(forecast, min_samples):
     if min(below, len(column) - below) < min_samples:
         return never
     return float(variance[coordinate]), coordinate, float(value)
+
+
+def _largest(values):
+    """Index of the first of the largest values, which may differ by rounding."""
+    values = np.asarray(values)
+    return int(np.argmax(values >= (1 - 1e-12) * values.max()))
 
 
 # --- Isotonic regression --------------------------------------------------------------------------
@@ -358,7 +368,7 @@ class TiedScores:
     def __init__(self, score: np.ndarray, weight: np.ndarray) -> None:
         self._order = np.argsort(score, kind="stable")
         ordered = score[self._order]
-        self._first = np.flatnonzero(np.diff(ordered, prepend=-np.inf))
+        self._first = level_starts(ordered)
         self._weight = weight[self._order]
         self.score = ordered[self._first]
         self.mass = np.add.reduceat(self._weight, self._first)
@@ -417,7 +427,7 @@ class IsotonicSmoother(PartitionSmoother):
         self.level_ = curve[first]
 
     def _cell_keys(self, forecast):
-        cell = np.searchsorted(self.upper_, forecast[:, 1], side="left")
+        cell = np.searchsorted(reach_of(self.upper_), forecast[:, 1], side="left")
         return np.minimum(cell, len(self.upper_) - 1)[:, None]
 
     def smooth_held_out(self, values: ArrayLike | None = None) -> np.ndarray:

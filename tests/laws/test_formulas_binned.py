@@ -198,11 +198,13 @@ def test_sums_of_several_problems_and_chunks_at_once():
 
 @pytest.mark.parametrize("n_bins", [1, 2, 3, 7, 10, 15, 49, 100, 1000])
 def test_every_edge_and_its_neighbours(n_bins):
-    """(i - 1) / B < s <= i / B as floating-point numbers, at the edges and one unit beside them."""
+    """(i - 1) / B < s <= i / B: ties of an edge lie on it, and what is further lies beside it."""
     edges = uniform_edges(n_bins)
-    beside = np.nextafter(edges, 2)[:-1], np.nextafter(edges, -1)[1:]
-    score = np.concatenate([edges, *beside, (edges[1:] + edges[:-1]) / 2])
-    expected = np.array([max(1, np.sum(edges < s)) for s in score])
+    tied = np.nextafter(edges, 2)[:-1], np.nextafter(edges, -1)[1:], edges[1:-1] + 4e-16
+    beside = edges[:-1] + 3e-15, edges[1:] - 3e-15
+    score = np.concatenate([edges, *tied, *beside, (edges[1:] + edges[:-1]) / 2])
+    reach = edges + np.minimum(1e-15, 1e-12 * edges)
+    expected = np.array([max(1, np.sum(reach < s)) for s in score])
     sums = bin_sums(score, np.zeros(len(score)), None, edges)
     np.testing.assert_array_equal(sums.mass, np.bincount(expected, minlength=n_bins + 1)[1:])
     np.testing.assert_allclose(sums.score, np.bincount(expected, score, n_bins + 1)[1:], rtol=1e-12)
@@ -210,7 +212,8 @@ def test_every_edge_and_its_neighbours(n_bins):
     free[1:-1] += 1e-13  # no longer i / B: by a search
     if n_bins > 1:
         searched = bin_sums(score, np.zeros(len(score)), None, free).mass
-        low = np.array([max(1, np.sum(free < s)) for s in score])
+        reach = free + np.minimum(1e-15, 1e-12 * free)
+        low = np.array([max(1, np.sum(reach < s)) for s in score])
         np.testing.assert_array_equal(searched, np.bincount(low, minlength=n_bins + 1)[1:])
 
 

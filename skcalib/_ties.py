@@ -1,0 +1,114 @@
+"""Ties: forecasts that differ by rounding only are one forecast.
+
+Averages of trees and sums of probabilities depend on the order of their terms in the last digit, so
+that forecasts which are equal by construction differ by about 1e-16. Level sets, ranks and edges of
+bins must not depend on that. Two forecasts are tied if they differ by at most 1e-15, which is the
+resolution of `sklearn.isotonic.IsotonicRegression`, and by at most 1e-12 of their size, so that
+1e-16 and 1e-20 are not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_ABSOLUTE, _RELATIVE = 1e-15, 1e-12  # largest differences of tied forecasts
+
+
+def reach_of(values: np.ndarray) -> np.ndarray:
+    """The largest number that is tied to each value."""
+    return values + np.minimum(_ABSOLUTE, _RELATIVE * np.abs(values))
+
+
+def level_starts(
+    ordered: np.ndarray, reach: Callable[[np.ndarray], np.ndarray] = reach_of
+) -> np.ndarray:
+    """Index of the first value of each level of sorted values (n,).
+
+    A level holds the values up to the reach of its first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skcalib._ties import level_starts
+    >>> level_starts(np.array([0.2, 0.3, 0.1 + 0.2, 0.4]))
+    array([0, 1, 3])
+    """
+    apart = np.append(True, ordered[1:] > reach(ordered[:-1]))
+    starts = np.flatnonzero(apart)
+    ends = np.append(starts[1:], len(ordered)) - 1
+    wide = np.flatnonzero(ordered[ends] > reach(ordered[starts]))
+    for chain in wide:  # values of which each is tied to the next, but the ends are not
+        start = starts[chain]
+        while True:
+            rest = ordered[start : ends[chain] + 1]
+            start += np.searchsorted(rest, reach(rest[0]), side="right")
+            if start > ends[chain]:
+                break
+            apart[start] = True
+    return np.flatnonzero(apart) if len(wide) else starts
+
+
+def merge_ties(values: np.ndarray) -> np.ndarray:
+    """Values (n,) with each one replaced by the smallest that is tied to it.
+
+    The same array where no values are tied without being equal.
+    """
+    order = _order_of_unequal_ties(values)
+    if order is None:
+        return values
+    return values[_firsts(values, order)]
+
+
+def merge_forecasts(forecast: np.ndarray) -> np.ndarray:
+    """Forecasts (n, K) with ties merged column by column.
+
+    Of two columns the second decides, and both are replaced. The same array where nothing is tied
+    without being equal.
+    """
+    if forecast.shape[1] == 2:
+        order = _order_of_unequal_ties(forecast[:, 1])
+        return forecast if order is None else forecast[_firsts(forecast[:, 1], order)]
+    merged = [merge_ties(column) for column in forecast.T]
+    pairs = zip(merged, forecast.T, strict=True)
+    if all(np.shares_memory(one, column) for one, column in pairs):
+        return forecast
+    return np.stack(merged, axis=1)
+
+
+def top_class(forecast: np.ndarray) -> np.ndarray:
+    """Number of the first column (n,) whose probability is tied to the largest of its row."""
+    return (reach_of(forecast) >= forecast.max(axis=1, keepdims=True)).argmax(axis=1)
+
+
+def ranked_classes(forecast: np.ndarray) -> np.ndarray:
+    """Numbers of the columns (n, K) by decreasing probability; tied ones stay in their order."""
+    order = np.argsort(-forecast, axis=1, kind="stable")
+    ranked = np.take_along_axis(forecast, order, axis=1)
+    higher, lower = ranked[:, :-1], ranked[:, 1:]
+    unequal = (lower < higher) & (higher <= reach_of(lower))
+    for row in np.flatnonzero(unequal.any(axis=1)):
+        order[row] = np.argsort(-merge_ties(forecast[row]), kind="stable")
+    return order
+
+
+def _order_of_unequal_ties(values):
+    """Order of the values, or None if all ties are equal."""
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    lower, higher = ordered[:-1], ordered[1:]
+    unequal = (lower < higher) & (higher <= reach_of(lower))
+    return order if unequal.any() else None
+
+
+def _firsts(values, order):
+    """For each value, the index of the first value of its level."""
+    starts = level_starts(values[order])
+    sizes = np.diff(np.append(starts, len(order)))
+    firsts = np.empty(len(order), dtype=np.intp)
+    firsts[order] = np.repeat(order[starts], sizes)
+    return firsts
