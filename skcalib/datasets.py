@@ -98,7 +98,7 @@ def make_tempered_simplex(
     posterior = np.exp(log_posterior)
     truth = {}
     if n_classes == 2:
-        truth = _tempered_truth(label_temperature, score_temperature)
+        truth = dict(_tempered_truth(label_temperature, score_temperature))
     elif score_temperature == 1:
         truth = {"brier": 0.0, "log": 0.0}
     if score_temperature == 1:
@@ -111,6 +111,7 @@ def make_tempered_simplex(
     return Bunch(y=y, y_proba=y_proba, posterior=posterior, truth=truth)
 
 
+@cache  # studies draw many data sets from one model
 def _tempered_truth(label_temperature, score_temperature):
     """Integrals over u uniform on (0, 1)."""
 
@@ -140,7 +141,7 @@ def _tempered_truth(label_temperature, score_temperature):
     return truth
 
 
-@cache  # studies draw many data sets from one model
+@cache
 def _classwise_truth(n_classes, label_temperature, score_temperature, *, seed=0):
     """Integrals over the logit of S_k, averaged over the ratios w of the other classes."""
     # u_k ~ Beta(1, K - 1) is independent of w ~ Dirichlet. With temperatures a and b,
@@ -272,6 +273,7 @@ def _grouped(score, rest, shift, optimal_accuracy):
     return np.clip(np.stack([rest - shift, score + shift], axis=-1), 0, 1)
 
 
+@cache
 def _grouping_truth(heterogeneity, psi, optimal_accuracy, logit_variance):
     """Gauss-Legendre quadrature over the two independent normal directions."""
     # The score has kinks at 0 and where it is 3/4, and the links at -1, 0 and 1. By symmetry the
@@ -586,7 +588,7 @@ def make_logistic_scores(
     )
 
 
-@cache  # studies draw many data sets from one model
+@cache
 def _logistic_truth(intercept, slope):
     """Integrals over x, split where the forecast crosses the posterior."""
 
