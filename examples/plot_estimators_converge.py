@@ -15,6 +15,8 @@ The truth of this simulation is such a map, so the default is close to it for al
 below zero: clipped at zero, it would be biased.
 """
 
+import warnings
+
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -37,7 +39,8 @@ COLORS = ["#e69f00", "#009e73", "#0072b2"]
 def estimates(n, n_classes, loss, options):
     """The same 10 data sets for each estimator."""
     draws = (make_tempered_simplex(n, n_classes, random_state=seed) for seed in range(10))
-    return [proper_calibration_error(d.y, d.y_proba, loss=loss, **options) for d in draws]
+    with warnings.catch_warnings(action="ignore"):  # too few neighbours raise a warning
+        return [proper_calibration_error(d.y, d.y_proba, loss=loss, **options) for d in draws]
 
 
 def true_error(n_classes, loss):

@@ -1,13 +1,13 @@
 """
-L23, figures 4 and 9 to 12: what affects the bound
-==================================================
+L23, figure 4: what affects the bound
+=====================================
 
 A calibrated classifier that is wrong for nearly all groups, with a grouping loss that is known
 (dashed). The lower bound of L23 depends on choices. Left, the size of the regions: without the
 correction of the bias, small regions explain their own noise, and the plug-in is far above the
 truth. Middle, the number of level sets: with few of them the variance induced by binning is large;
-it is subtracted, so the bound is valid, and both parts vanish as the level sets get narrower.
-Right, the number of samples: the bound approaches the truth.
+it is subtracted, and it vanishes as the level sets get narrower. Right, which the paper does not
+show, the number of samples: the bound approaches the truth.
 """
 
 import warnings

@@ -2,8 +2,8 @@
 
 Each simulator returns a `sklearn.utils.Bunch` with the labels ``y``, the forecasts ``y_proba`` of
 shape (n, K), the ``posterior`` E[Y|S] or E[Y|X] that the labels were drawn from, features ``X``
-where there are any, and ``truth``, a dict of exact expected values under the conventions of skcalib
-(natural logarithm; Brier halved for K = 2).
+where there are any, and ``truth``, a dict of expected values under the conventions of skcalib
+(natural logarithm; Brier halved for K = 2), exact up to numerical integration.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from numbers import Real
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from scipy.integrate import quad
-from scipy.special import expit, log_softmax, logit, xlog1py, xlogy
-from scipy.stats import beta, norm
+from scipy.integrate import quad, quad_vec
+from scipy.special import expit, log_expit, log_softmax, logit, logsumexp, xlog1py, xlogy
+from scipy.stats import beta, norm, qmc
 from sklearn.utils import Bunch, check_random_state
 
 from skcalib._validation import check_count, look_up
@@ -64,11 +64,17 @@ def make_tempered_simplex(
     Returns
     -------
     Bunch
-        ``y`` (n,), ``y_proba`` (n, K), ``posterior`` (n, K) and ``truth``. For K = 2 the truth
-        holds, for "brier" and "log", the calibration error under the name of the loss, and
-        ``refinement_...`` and ``uncertainty_...``, by quadrature. For K > 2 it holds zeros if the
-        forecasts are calibrated; else it is empty, and the truth given the forecasts is the mean
-        divergence of `posterior` from `y_proba`.
+        ``y`` (n,), ``y_proba`` (n, K), ``posterior`` (n, K) = E[Y|S], and ``truth``. For K = 2 the
+        truth holds, for "brier" and "log", the calibration error under the name of the loss, and
+        ``refinement_...`` and ``uncertainty_...``, by quadrature. For K > 2 it holds zeros under
+        these names if the forecasts are calibrated; else they are missing, and the truth given the
+        forecasts is the mean divergence of `posterior` from `y_proba`.
+
+        "classwise_brier" and "classwise_log", for at most 1000 classes, are the errors of one class
+        against the rest, of :math:`E[Y_k|S_k]`; all classes have the same. For K > 2 this is not
+        column k of `posterior`, whose mean divergence from the score is larger. Computed by
+        quadrature over :math:`S_k` and, for K > 2, 1024 quasi-random draws of the other classes,
+        with a standard error below .2 % for temperatures from .1 to 10.
 
     Examples
     --------
@@ -76,6 +82,8 @@ def make_tempered_simplex(
     >>> data = make_tempered_simplex(100, 2, random_state=0)
     >>> data.y_proba.shape, round(data.truth["log"], 7)
     ((100, 2), 0.036603)
+    >>> round(make_tempered_simplex(100, 10, random_state=0).truth["classwise_log"], 4)
+    0.0131
     """
     n_samples, n_classes = check_sizes(n_samples, n_classes)
     # Outside this range the quadrature of the truth would be inaccurate.
@@ -90,13 +98,20 @@ def make_tempered_simplex(
     posterior = np.exp(log_posterior)
     truth = {}
     if n_classes == 2:
-        truth = _tempered_truth(label_temperature, score_temperature)
+        truth = dict(_tempered_truth(label_temperature, score_temperature))
     elif score_temperature == 1:
         truth = {"brier": 0.0, "log": 0.0}
+    if score_temperature == 1:
+        truth |= {"classwise_brier": 0.0, "classwise_log": 0.0}
+    elif n_classes == 2:
+        truth |= {f"classwise_{name}": truth[name] for name in ("brier", "log")}
+    elif n_classes <= 1000:
+        truth |= _classwise_truth(n_classes, label_temperature, score_temperature)
     y = _draw(posterior, rng)
     return Bunch(y=y, y_proba=y_proba, posterior=posterior, truth=truth)
 
 
+@cache  # studies draw many data sets from one model
 def _tempered_truth(label_temperature, score_temperature):
     """Integrals over u uniform on (0, 1)."""
 
@@ -124,6 +139,34 @@ def _tempered_truth(label_temperature, score_temperature):
         truth[f"refinement_{name}"] = 2 * integrate(refinement)[0]
         truth[f"uncertainty_{name}"] = float(score.entropy(np.array([0.5, 0.5])))
     return truth
+
+
+@cache
+def _classwise_truth(n_classes, label_temperature, score_temperature, *, seed=0):
+    """Integrals over the logit of S_k, averaged over the ratios w of the other classes."""
+    # u_k ~ Beta(1, K - 1) is independent of w ~ Dirichlet. With temperatures a and b,
+    # A = sum w^(1 / a) and B = sum w^(1 / ab): logit S_k = logit(u_k) / ab - log B and
+    # logit p_k = b logit S_k + b log B - log A. The largest w is drawn first: it matters most.
+    a, b, rest = label_temperature, score_temperature, n_classes - 1
+    uniform = 1 - qmc.Sobol(rest, seed=seed).random(1024)
+    largest = np.cumsum(np.log(uniform) / np.arange(rest, 0, -1), axis=1)  # order statistics
+    log_w = np.log(-np.log(-np.expm1(np.minimum(largest, -np.finfo(float).tiny))))
+    log_w -= logsumexp(log_w, axis=1, keepdims=True)
+    log_a, log_b = logsumexp(log_w / a, axis=1), logsumexp(log_w / (a * b), axis=1)
+    middle = log_b.mean()
+
+    def integrand(t):
+        """Density of t = ab (logit S_k + middle), times both divergences of E[Y_k|S_k] from S_k."""
+        z, u = t / (a * b) - middle, t + a * b * (log_b - middle)
+        density = rest * np.exp(log_expit(u) + rest * log_expit(-u))
+        total, q = max(density.mean(), np.finfo(float).tiny), b * (z + log_b) - log_a
+        c, d = (np.mean(density * expit(sign * q)) / total for sign in (1, -1))
+        log = xlogy(c, c) - c * log_expit(z) + xlogy(d, d) - d * log_expit(-z)
+        return total * np.array([(c - expit(z)) ** 2, log])
+
+    ends = -45 - np.log(n_classes), 45
+    brier, log = quad_vec(integrand, *ends, points=[a * b * middle], epsabs=1e-14, epsrel=1e-6)[0]
+    return {"classwise_brier": float(brier), "classwise_log": float(log)}
 
 
 #: Links of `make_grouping_problem`: odd functions bounded by 1.
@@ -230,6 +273,7 @@ def _grouped(score, rest, shift, optimal_accuracy):
     return np.clip(np.stack([rest - shift, score + shift], axis=-1), 0, 1)
 
 
+@cache
 def _grouping_truth(heterogeneity, psi, optimal_accuracy, logit_variance):
     """Gauss-Legendre quadrature over the two independent normal directions."""
     # The score has kinks at 0 and where it is 3/4, and the links at -1, 0 and 1. By symmetry the
@@ -544,7 +588,7 @@ def make_logistic_scores(
     )
 
 
-@cache  # studies draw many data sets from one model
+@cache
 def _logistic_truth(intercept, slope):
     """Integrals over x, split where the forecast crosses the posterior."""
 

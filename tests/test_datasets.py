@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 from scipy.integrate import dblquad, quad
-from scipy.special import betaln, expit
+from scipy.special import betaln, expit, logit, xlogy
 from scipy.stats import norm
 
 from skcalib.datasets import (
     CURVES,
+    _classwise_truth,
     make_grouping_curves,
     make_grouping_problem,
     make_logistic_scores,
@@ -108,14 +109,77 @@ def test_tempered_truth_by_quadrature(label, score):
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_tempered_truth_by_draws(n_classes, within_standard_errors):
-    """The mean divergence of the posterior from the forecast; for K > 2 no number is claimed."""
+    """The mean divergence of the posterior from the forecast; for K > 2 only classwise errors."""
     data = make_tempered_simplex(200_000, n_classes, random_state=5)
     for name, score in (("brier", Brier()), ("log", LogLoss())):
         if n_classes == 2:
             within_standard_errors(score.divergence(data.posterior, data.y_proba), data.truth[name])
             within_standard_errors(score.entropy(data.posterior), data.truth[f"refinement_{name}"])
         else:
-            assert data.truth == {}
+            assert set(data.truth) == {"classwise_brier", "classwise_log"}
+
+
+CLASSWISE = [(2, 0.9, 0.6), (3, 0.9, 0.6), (5, 0.9, 1.4), (10, 0.9, 0.3), (4, 0.3, 0.5)]
+
+
+@pytest.mark.parametrize(("n_classes", "label", "score"), CLASSWISE)
+def test_classwise_truth_by_draws(n_classes, label, score, within_standard_errors):
+    """Neighbours in the score of one class share E[Y_k|S_k]; no draw uses the quadrature."""
+    data = make_tempered_simplex(
+        400_000, n_classes, label_temperature=label, score_temperature=score, random_state=7
+    )
+    order = np.argsort(data.y_proba[:, 0])
+    s, p = data.y_proba[order, 0], data.posterior[order, 0]
+    # Products of independent gaps at nearly equal scores: their mean is E (E[Y_0|S_0] - S_0)^2.
+    for gap in (p - s, (data.y == 0)[order] - s):
+        within_standard_errors(gap[::2] * gap[1::2], data.truth["classwise_brier"])
+    # The log loss is not a product. Means of 400 neighbours estimate E[Y_0|S_0]; their noise adds
+    # half the variance times the curvature of the divergence, which is subtracted.
+    group, score = p.reshape(-1, 400), s.reshape(-1, 400).mean(axis=1)
+    mean, variance = group.mean(axis=1), group.var(axis=1, ddof=1) / 400
+    divergence = xlogy(mean, mean / score) + xlogy(1 - mean, (1 - mean) / (1 - score))
+    estimate = np.mean(divergence - variance / (2 * mean * (1 - mean)))
+    # Noise of the means, to first order, and of the draws of the score.
+    slope = logit(mean) - logit(score)
+    error = np.sqrt(np.mean(slope**2 * variance) / len(mean) + divergence.var() / len(s))
+    truth = data.truth["classwise_log"]
+    assert abs(estimate - truth) <= 4 * error + 0.002 * truth
+
+
+def test_classwise_truth_is_not_that_of_the_posterior():
+    """P24's code takes the posterior for E[Y_k|S_k], which is too large; equal for two classes."""
+    for n_classes, below in ((2, 1), (5, 0.958), (10, 0.970)):
+        data = make_tempered_simplex(200_000, n_classes, random_state=2)
+        of_posterior = np.mean((data.posterior - data.y_proba) ** 2)
+        assert data.truth["classwise_brier"] / of_posterior == pytest.approx(below, abs=0.005)
+        if n_classes == 2:
+            assert data.truth["classwise_log"] == data.truth["log"]
+
+
+@pytest.mark.parametrize(("n_classes", "label", "score"), CLASSWISE[1:])
+def test_standard_error_of_the_classwise_truth(n_classes, label, score):
+    """Other quasi-random points: the relative error that the docstring states."""
+    values = [
+        list(_classwise_truth(n_classes, label, score, seed=seed).values()) for seed in range(5)
+    ]
+    assert (np.std(values, axis=0, ddof=1) / np.mean(values, axis=0)).max() < 2e-3
+
+
+def test_classwise_truth_of_two_classes_by_the_general_formula():
+    data = make_tempered_simplex(10, 2, random_state=0)
+    for name, value in _classwise_truth(2, 0.9, 0.6).items():
+        assert value == pytest.approx(data.truth[name], rel=1e-6)
+
+
+def test_classwise_truth_of_extreme_settings():
+    """Finite without warnings; for more than 1000 classes it is left out."""
+    for label in (0.01, 100):
+        for score in (0.01, 100):
+            truth = make_tempered_simplex(
+                10, 3, label_temperature=label, score_temperature=score, random_state=0
+            ).truth
+            assert 0 < truth["classwise_brier"] < truth["classwise_log"] < 5
+    assert make_tempered_simplex(10, 1001, random_state=0).truth == {}
 
 
 def test_the_forecast_is_a_function_of_the_posterior():
@@ -127,7 +191,8 @@ def test_the_forecast_is_a_function_of_the_posterior():
     )
     calibrated = make_tempered_simplex(50, 4, score_temperature=1, random_state=0)
     np.testing.assert_allclose(calibrated.y_proba, calibrated.posterior, rtol=1e-12)
-    assert calibrated.truth == {"brier": 0.0, "log": 0.0}
+    names = ("brier", "log", "classwise_brier", "classwise_log")
+    assert calibrated.truth == dict.fromkeys(names, 0.0)
 
 
 def test_published_value_of_the_grouping_problem():
