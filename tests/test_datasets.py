@@ -7,14 +7,14 @@ from scipy.special import betaln, expit, logit, xlogy
 from scipy.stats import norm
 
 from skcalib.datasets import (
-    CURVES,
-    _classwise_truth,
     make_grouping_curves,
     make_grouping_problem,
     make_logistic_scores,
     make_tempered_simplex,
     make_widmann,
 )
+from skcalib.datasets.forecasts import _classwise_truth
+from skcalib.datasets.grouping import CURVES
 from skcalib.scores import Brier, LogLoss
 
 MAKERS = [

@@ -32,7 +32,8 @@ from sklearn.utils.validation import check_consistent_length
 from test_tree import rule_holds
 
 from skcalib import GroupingLossEstimator, proper_calibration_error
-from skcalib.datasets import LINKS, make_grouping_problem
+from skcalib.datasets import make_grouping_problem
+from skcalib.datasets.grouping import LINKS
 from skcalib.grouping import estimator as estimator_module
 from skcalib.grouping.partition import (
     Cells,

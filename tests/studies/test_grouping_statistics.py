@@ -12,7 +12,8 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.tree import DecisionTreeRegressor
 
 from skcalib import GroupingLossEstimator, proper_calibration_error
-from skcalib.datasets import LINKS, make_grouping_problem
+from skcalib.datasets import make_grouping_problem
+from skcalib.datasets.grouping import LINKS
 from skcalib.grouping.partition import Cells, partition_terms
 from skcalib.scores import LogLoss
 
