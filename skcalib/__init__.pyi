@@ -20,6 +20,7 @@ from skcalib.errors import (
     corp_test as corp_test,
     cumulative_curve as cumulative_curve,
     integrated_calibration_index as integrated_calibration_index,
+    kde_calibration_error as kde_calibration_error,
     kernel_calibration_error as kernel_calibration_error,
     ks_calibration_error as ks_calibration_error,
     proper_calibration_error as proper_calibration_error,

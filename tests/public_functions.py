@@ -232,6 +232,9 @@ def _forecast_recipes():
     for function in (s.ks_calibration_error, s.cumulative_curve):
         yield from _recipes(function, {}, classwise)
     yield from _recipes(
+        s.kde_calibration_error, {}, {"norm": "l2", **classwise}, {"bandwidth": 0.05, **top}
+    )
+    yield from _recipes(
         s.simplex_calibration_error, {}, {"distance": "squared_euclidean", "bins": "uniform"}
     )
     yield from _recipes(s.integrated_calibration_index, {}, classwise, {"quantile": 0.9}, **folds)

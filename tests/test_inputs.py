@@ -527,6 +527,7 @@ ONE_IS_ENOUGH = {
     "IncrementalReliability",
     "calibration_upper_bound",
     "cumulative_curve",
+    "kde_calibration_error",
     "ks_calibration_error",
     "reliability_bins",
     "root_brier_score",

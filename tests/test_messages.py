@@ -523,6 +523,33 @@ FUNCTIONS = [
         {"quantile": 2},
         r"quantile must be None or a number in \[0, 1\], got 2\.",
     ),
+    (
+        s.kde_calibration_error,
+        (Y, P),
+        {"norm": "max"},
+        r"norm must be 'l1', 'l2' or a finite number of at least 1, got 'max': the largest gap is "
+        r"where the density is lowest and nothing is known\. Use calibration_error for the largest "
+        r"gap of bins\.",
+    ),
+    (
+        s.kde_calibration_error,
+        (Y, P),
+        {"norm": 0.5},
+        r"norm must be 'l1', 'l2', 'max' or a number p of at least 1, got 0\.5\.",
+    ),
+    (
+        s.kde_calibration_error,
+        (Y, P),
+        {"bandwidth": 0.5},
+        r"bandwidth must be 'scott' or a number in \(0, 1/3\], got 0\.5\.",
+    ),
+    (
+        s.calibration_error_interval,
+        (Y, P),
+        {"metric": s.kde_calibration_error, "norm": "l2"},
+        r"kde_calibration_error has no interval: noise and smoothing bias it, by an amount that is "
+        r"not known\. Use metric='l1' for the error of binned forecasts, or metric='brier'\.",
+    ),
     # the gain of a map
     (
         s.calibration_improvement,

@@ -24,6 +24,7 @@ from skcalib.errors import (
     simplex_calibration_error,
     unconditional_mean_embedding_error,
 )
+from skcalib.errors.density import kde_calibration_error
 from skcalib.errors.logistic import integrated_calibration_index
 from skcalib.problem import check_problem
 
@@ -175,8 +176,9 @@ def calibration_error_interval(
     Raises
     ------
     ValueError
-        For invalid input, ``method="delta"`` with an unknown function, and too few samples for a
-        method that uses parts of the data. Otherwise as the metric.
+        For invalid input, ``method="delta"`` with an unknown function, too few samples for a
+        method that uses parts of the data, and :func:`kde_calibration_error`, which has no
+        interval. Otherwise as the metric.
 
     See Also
     --------
@@ -233,6 +235,12 @@ def calibration_error_interval(
     if method in RESAMPLING:
         return RESAMPLING[method](question)
     if not known:
+        if function is kde_calibration_error:
+            raise ValueError(
+                "kde_calibration_error has no interval: noise and smoothing bias it, by an amount "
+                "that is not known. Use metric='l1' for the error of binned forecasts, or "
+                "metric='brier'."
+            )
         if method == "delta":
             raise ValueError(
                 "method='delta' needs a metric of the library, whose standard error is known: use "

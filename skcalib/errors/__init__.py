@@ -10,6 +10,7 @@ from skcalib.errors.corp import (
     corp_test,
 )
 from skcalib.errors.cumulative import CumulativeCurve, cumulative_curve, ks_calibration_error
+from skcalib.errors.density import kde_calibration_error
 from skcalib.errors.kernel import kernel_calibration_error, unconditional_mean_embedding_error
 from skcalib.errors.logistic import (
     CalibrationInterceptSlope,
@@ -43,6 +44,7 @@ __all__ = [
     "corp_test",
     "cumulative_curve",
     "integrated_calibration_index",
+    "kde_calibration_error",
     "kernel_calibration_error",
     "ks_calibration_error",
     "proper_calibration_error",

@@ -1,0 +1,231 @@
+"""Calibration error by kernel density estimates of one score at a time.
+
+`kde_calibration_error` is the public function. The bandwidth and the densities on a grid follow.
+"""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from scipy.fft import irfft, next_fast_len, rfft
+
+from skcalib._arguments import resolve_notion
+from skcalib.errors.binned import resolve_norm
+from skcalib.inference import effective_size
+from skcalib.notions import check_events
+from skcalib.tower import weighted_mean
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from skcalib._arguments import Label, NotionLike
+
+
+def kde_calibration_error(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    norm: Literal["l1", "l2"] | float = "l1",
+    notion: NotionLike = "auto",
+    bandwidth: Literal["scott"] | float = "scott",
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+) -> float:
+    r"""Calibration error by kernel density estimates: the TCE without bins (Zhang et al. 2020).
+
+    With the score s (the confidence, or the probability of a class) and the event y,
+
+    .. math::
+
+        \Big( \int_0^1 |\hat\pi(z) - z|^p \hat f(z)\, dz \Big)^{1/p}, \qquad
+        \hat f(z) = \frac1n \sum_i K_h(z, s_i), \qquad
+        \hat\pi(z) = \frac{\sum_i y_i K_h(z, s_i)}{\sum_i K_h(z, s_i)} .
+
+    It estimates :math:`(E |E[Y|S] - S|^p)^{1/p}`, the true calibration error :math:`TCE_p`. The
+    kernel is the triweight :math:`k_h(u) \propto (1 - (u / 3h)^2)^3` on :math:`|u| < 3h`, of
+    standard deviation h, mirrored at both ends:
+    :math:`K_h(z, s) = k_h(z - s) + k_h(z + s) + k_h(z + s - 2)`.
+
+    **Biased upward** for a calibrated forecast, as the ECE is: for p = 1 the noise of
+    :math:`\hat\pi` contributes about
+    :math:`\sqrt{0.173 / (n h)} \int_0^1 \sqrt{z (1 - z) f(z)}\, dz`, which decreases like
+    :math:`n^{-2/5}` with the default bandwidth. Smoothing biases it in either direction:
+    :math:`\hat\pi` averages the curve over the kernel, but is compared with z itself. So a
+    calibrated forecast with few distinct scores has an error of about .82 h for any number of
+    samples at this h, if their kernels do not overlap.
+    Consistent if :math:`h \to 0` and :math:`n h \to \infty`.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        Labels of any type.
+    y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
+        Probability of the positive class, or of each class.
+    norm : {"l1", "l2"} or float, default="l1"
+        The power p: 1, 2, or any finite number of at least 1.
+    notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
+        As in :func:`calibration_error`: by default the probability of the positive class for two
+        classes, the top label for more. For "classwise" each class has its own bandwidth, and the
+        power p is averaged over classes before the root is taken.
+    bandwidth : "scott" or float, default="scott"
+        The standard deviation h of the kernel. "scott" is :math:`\hat\sigma (2 n)^{-1/5}`, with the
+        standard deviation :math:`\hat\sigma` of the scores, and at most 1/3. Or a number in
+        (0, 1/3]. At least :math:`2^{-14}` of the range of the scores is used. Below
+        :math:`10^{-12}`, in particular where all scores are equal, the limit for
+        :math:`h \to 0` of equal scores replaces it, :math:`|\bar y - \bar s|`.
+    sample_weight : array-like of shape (n_samples,), optional
+        Weights for averages: their scale does not matter. The n of "scott" is then the effective
+        size :math:`(\sum w)^2 / \sum w^2`; with a given bandwidth whole numbers mean repetition.
+    labels : array-like of shape (n_classes,), optional
+        The class of each column.
+    pos_label : optional
+        The positive class of a one-dimensional `y_proba`.
+
+    Returns
+    -------
+    float
+        The error, in units of probability. Between 0 and 1, except for a notion that sums over
+        classes.
+
+    Raises
+    ------
+    ValueError
+        For invalid input, an infinite `norm` or "max", a `bandwidth` outside (0, 1/3], and a notion
+        with more than one score at a time.
+
+    See Also
+    --------
+    calibration_error : The same with bins.
+    integrated_calibration_index : The distance from a curve of recalibration maps.
+    proper_calibration_error : Squared and for all classes, with less bias and an interval.
+
+    Notes
+    -----
+    It has no interval, as its bias is not known: that of a jackknife, the default for a function
+    from outside the library, contained the truth of calibrated forecasts in 4 of 100 samples of
+    size 300. :func:`calibration_error_interval` raises an error.
+
+    The densities are evaluated by a Fourier transform on a grid of 64 nodes per bandwidth, between
+    which a score is shared linearly. In simulations this
+    changed the error by less than .01 %. Cost:
+    O(n) for each score, and O(m log m) for m nodes, of which there are at most a million.
+
+    The published code [1]_ differs in details. Its bandwidth has the standard deviation of the
+    scores *of the events*: pass ``np.std(score[event]) * (2 * n) ** -0.2`` for the same. With that
+    of all scores, the error does not depend on which of two classes is the positive one. The code
+    mirrors each score at the nearer end only, which is the same for bandwidths of at most 1/6; it
+    has 2 ** 14 nodes on [-0.6, 1.6], and where both densities vanish it repeats the value of the
+    node before, where they contribute nothing here. It returns the power p without the root.
+
+    References
+    ----------
+    .. [1] J. Zhang, B. Kailkhura and T. Y.-J. Han. Mix-n-Match: Ensemble and compositional methods
+       for uncertainty calibration in deep learning. ICML 2020.
+
+    Examples
+    --------
+    >>> from skcalib import kde_calibration_error
+    >>> from skcalib.datasets import make_logistic_scores
+    >>> data = make_logistic_scores(5000, random_state=0)
+    >>> round(kde_calibration_error(data.y, data.y_proba), 3), round(data.truth["tce"], 3)
+    (0.074, 0.074)
+    """
+    power = _check_power(norm)
+    if not _is_bandwidth(bandwidth):
+        raise ValueError(f"bandwidth must be 'scott' or a number in (0, 1/3], got {bandwidth!r}.")
+    events = check_events(
+        y_true,
+        y_proba,
+        resolve_notion(notion),
+        sample_weight=sample_weight,
+        labels=labels,
+        pos_label=pos_label,
+    )
+    scores, hits, weight = events.columns()
+    means = [
+        _mean_power(np.minimum(score, 1.0), hit, weight, bandwidth, power)
+        for score, hit in zip(scores, hits, strict=True)
+    ]
+    mean = sum(means) / (len(means) if events.notion.reduce == "mean" else 1)
+    return float(mean ** (1 / power))
+
+
+def _check_power(norm):
+    power = resolve_norm(norm)
+    if power == np.inf:
+        raise ValueError(
+            f"norm must be 'l1', 'l2' or a finite number of at least 1, got {norm!r}: the largest "
+            "gap is where the density is lowest and nothing is known. Use calibration_error for "
+            "the largest gap of bins."
+        )
+    return power
+
+
+# --- Bandwidth ------------------------------------------------------------------------------------
+
+
+_WIDEST = 1 / 3  # the kernel of half width 3 h reaches one unit to each side
+_NARROWEST = 1e-12  # below, scores are equal
+_RANGE = 2.0**-14  # smallest bandwidth in units of the range, which limits the grid
+
+
+def _is_bandwidth(bandwidth):
+    if isinstance(bandwidth, str):
+        return bandwidth == "scott"
+    number = isinstance(bandwidth, Real) and not isinstance(bandwidth, bool)
+    return number and 0 < bandwidth <= _WIDEST
+
+
+def _find_bandwidth(bandwidth, score, weight):
+    """The standard deviation of the kernel, 0 for equal scores."""
+    if isinstance(bandwidth, str):
+        size = len(score) if weight is None else effective_size(weight)
+        centred = score - weighted_mean(score, weight)
+        spread = np.sqrt(weighted_mean(centred**2, weight))
+        bandwidth = min(spread * (2 * size) ** -0.2, _WIDEST)
+    bandwidth = max(float(bandwidth), _RANGE * np.ptp(score))
+    return bandwidth if bandwidth >= _NARROWEST else 0.0
+
+
+# --- Densities ------------------------------------------------------------------------------------
+
+
+_STEPS = 64  # of the grid per bandwidth
+
+
+def _mean_power(score, event, weight, bandwidth, power):
+    """Mean of |frequency of the event - z|^power over the density of the scores."""
+    h = _find_bandwidth(bandwidth, score, weight)
+    if h == 0:
+        return float(np.abs(weighted_mean(event - score, weight)) ** power)
+    grid, density, joint = _densities(score, event, weight, h)
+    frequency = np.divide(joint, density, out=grid.copy(), where=density > 0)
+    density[[0, -1]] *= 0.5  # trapezoidal rule
+    return float(density @ np.abs(frequency - grid) ** power / density.sum())
+
+
+def _densities(score, event, weight, h):
+    """Grid (m,), density of the scores and of the scores of events, up to a common factor."""
+    left, right = max(score.min() - 3 * h, 0.0), min(score.max() + 3 * h, 1.0)
+    n_steps = next_fast_len(int(np.ceil((right - left) / h * _STEPS)), real=True)
+    step = (right - left) / n_steps
+    place = np.clip((score - left) / step, 0, n_steps)
+    node = np.minimum(place.astype(np.intp), n_steps - 1)
+    share = place - node
+    mass = np.ones(len(score)) if weight is None else weight
+    # The grid and its mirror image are one period: no kernel reaches beyond an end that is not 0
+    # or 1, so both ends may be mirrors.
+    mirrored = np.empty((2, 2 * n_steps))
+    for row, part in zip(mirrored, (mass, mass * event), strict=True):
+        nodes = np.bincount(node, part * (1 - share), n_steps + 1)
+        nodes += np.bincount(node + 1, part * share, n_steps + 1)
+        nodes[[0, -1]] *= 2  # these meet their image
+        row[: n_steps + 1], row[n_steps + 1 :] = nodes, nodes[-2:0:-1]
+    distance = step * np.minimum(np.arange(2 * n_steps), np.arange(2 * n_steps, 0, -1))
+    kernel = np.maximum(1 - (distance / (3 * h)) ** 2, 0) ** 3
+    smooth = irfft(rfft(mirrored) * rfft(kernel), 2 * n_steps)[:, : n_steps + 1]
+    density = np.maximum(smooth[0], 0)
+    return left + step * np.arange(n_steps + 1), density, np.clip(smooth[1], 0, density)

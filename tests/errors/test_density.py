@@ -1,0 +1,289 @@
+"""The error by kernel density estimates: by loops, the truth, its bias, ties and weights."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from skcalib import calibration_error_interval, kde_calibration_error
+from skcalib.datasets import make_logistic_scores
+from skcalib.notions import Classwise
+
+
+def scott(score, weight=None):
+    """The bandwidth by the formula."""
+    weight = np.ones(len(score)) if weight is None else np.asarray(weight, dtype=float)
+    mean = np.average(score, weights=weight)
+    spread = np.sqrt(np.average((score - mean) ** 2, weights=weight))
+    return min(spread * (2 * weight.sum() ** 2 / np.sum(weight**2)) ** -0.2, 1 / 3)
+
+
+def triweight(u, h):
+    return max(1 - (u / (3 * h)) ** 2, 0) ** 3
+
+
+def by_loops(event, score, power, h, weight, n_steps):
+    """The same grid: each score is shared by two nodes, and each node sums over all of them."""
+    left, right = max(min(score) - 3 * h, 0), min(max(score) + 3 * h, 1)
+    step = (right - left) / n_steps
+    mass = [[0.0, 0.0] for _ in range(n_steps + 1)]
+    for y, s, w in zip(event, score, weight, strict=True):
+        node = min(int((s - left) / step), n_steps - 1)
+        share = (s - left) / step - node
+        for at, part in ((node, 1 - share), (node + 1, share)):
+            mass[at][0] += w * part
+            mass[at][1] += w * part * y
+    occupied = [(left + step * k, *m) for k, m in enumerate(mass) if m[0] > 0]
+    total = mean = 0.0
+    for k in range(n_steps + 1):
+        z = left + step * k
+        density = joint = 0.0
+        for s, all_of_it, events in occupied:
+            kernel = sum(triweight(u, h) for u in (z - s, z + s, z + s - 2))
+            density += all_of_it * kernel
+            joint += events * kernel
+        if density > 0:
+            half = 0.5 if k in (0, n_steps) else 1.0
+            total += half * density
+            mean += half * density * abs(joint / density - z) ** power
+    return mean / total
+
+
+def exactly(event, score, power, h, weight):
+    """Kernels at the scores themselves, integrated over 20,000 intervals."""
+    z = np.linspace(0, 1, 20_001)
+    density, joint = np.zeros((2, len(z)))
+    for y, s, w in zip(event, score, weight, strict=True):
+        for u in (z - s, z + s, z + s - 2):
+            kernel = w * np.maximum(1 - (u / (3 * h)) ** 2, 0) ** 3
+            density += kernel
+            joint += y * kernel
+    some = density > 0
+    gap = np.abs(joint[some] / density[some] - z[some])
+    return np.average(gap**power, weights=density[some])
+
+
+def n_steps_of(score, h):
+    """The number of intervals of the grid, from its definition in the notes."""
+    from scipy.fft import next_fast_len
+
+    left, right = max(min(score) - 3 * h, 0), min(max(score) + 3 * h, 1)
+    return next_fast_len(int(np.ceil((right - left) / h * 64)), real=True)
+
+
+def problems_of(y, proba, notion):
+    top = proba.argmax(axis=1)
+    return {
+        "top_label": [(y == top, proba.max(axis=1))],
+        "classwise": [(y == k, proba[:, k]) for k in range(proba.shape[1])],
+        "canonical": [(y == 1, proba[:, 1])],
+    }[notion]
+
+
+@pytest.mark.parametrize("notion", ["top_label", "classwise", "canonical"])
+@pytest.mark.parametrize("power", [1, 1.5, 2])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_by_loops(notion, power, weighted, binary, multiclass):
+    y, proba = (array[:40] for array in (binary if notion == "canonical" else multiclass))
+    weight = np.random.default_rng(0).uniform(0.2, 3, len(y)) if weighted else np.ones(len(y))
+    means, close = [], []
+    for event, score in problems_of(y, proba, notion):
+        h = scott(score, weight)
+        data = event.tolist(), score.tolist(), power, h, weight.tolist()
+        means.append(by_loops(*data, n_steps_of(score, h)))
+        close.append(exactly(*data))
+    given = {"sample_weight": weight} if weighted else {}
+    labels = list(range(proba.shape[1]))
+    found = kde_calibration_error(y, proba, notion=notion, norm=power, labels=labels, **given)
+    assert found == pytest.approx(np.mean(means) ** (1 / power), rel=1e-10) and type(found) is float
+    assert found == pytest.approx(np.mean(close) ** (1 / power), rel=1e-3)
+
+
+@pytest.mark.parametrize("h", [0.003, 0.05, 1 / 3])
+def test_given_bandwidths_by_loops(h):
+    """Kernels that reach one end, both ends or neither."""
+    rng = np.random.default_rng(0)
+    for score in (rng.beta(0.3, 0.3, 50), 0.4 + 0.01 * rng.random(50), np.r_[0.0, rng.random(9)]):
+        y = rng.random(len(score)) < score**2
+        ones = np.ones(len(score)).tolist()
+        data = y.tolist(), score.tolist(), 1, h, ones
+        found = kde_calibration_error(y, score, bandwidth=h)
+        if n_steps_of(score, h) < 5000:
+            expected = by_loops(*data, n_steps_of(score, h))
+            assert found == pytest.approx(expected, rel=1e-10)
+        assert found == pytest.approx(exactly(*data), rel=2e-3)
+
+
+def test_the_bandwidth_of_the_published_code_is_one_of_those(binary):
+    """Its standard deviation is that of the scores of the events."""
+    y, proba = binary
+    score = proba[:, 1]
+    published = np.std(score[y == 1]) * (2 * len(y)) ** -0.2
+    found = kde_calibration_error(y, proba, bandwidth=published)
+    assert found == pytest.approx(exactly(y == 1, score, 1, published, np.ones(len(y))), rel=1e-3)
+    assert found != kde_calibration_error(y, proba)
+
+
+# --- The truth ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("line", [(0.5, -1.5), (0.2, -1.9), (0, -2)])
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_it_converges_to_the_truth(line, norm):
+    """The root of the mean squared distance from the truth, for three sample sizes."""
+    distances = []
+    for n_samples, n_seeds in ((300, 100), (3000, 50), (30_000, 20)):
+        square = []
+        for seed in range(n_seeds):
+            data = make_logistic_scores(n_samples, *line, random_state=seed)
+            truth = data.truth["tce"] if norm == "l1" else data.truth["brier"] ** 0.5
+            square.append((kde_calibration_error(data.y, data.y_proba, norm=norm) - truth) ** 2)
+        distances.append(np.sqrt(np.mean(square)))
+    small, medium, large = distances
+    assert large < 0.6 * medium < 0.4 * small
+    assert large < 0.012
+
+
+def test_bias_of_calibrated_forecasts():
+    """The law of the docstring, from noise alone, to which smoothing adds 10 to 15 %."""
+    rng = np.random.default_rng(0)
+    for n_samples in (500, 5000):
+        errors = []
+        for _ in range(300):
+            score = rng.random(n_samples)
+            errors.append(kde_calibration_error(rng.random(n_samples) < score, score))
+        h = np.sqrt(1 / 12) * (2 * n_samples) ** -0.2
+        noise = np.sqrt(0.173 / (n_samples * h)) * np.pi / 8
+        error = np.std(errors) / np.sqrt(300)
+        assert noise - 3 * error < np.mean(errors) < 1.2 * noise + 3 * error
+
+
+def test_smoothing_moves_few_distinct_scores():
+    """A calibrated forecast of two values: the mean of |u| over the kernel, 105 / 128 h."""
+    score = np.repeat([0.3, 0.7], 1000)
+    y = np.tile(np.arange(10), 200) < np.round(10 * score)
+    for h in (0.01, 0.05):
+        found = kde_calibration_error(y, score, bandwidth=h)
+        assert found == pytest.approx(105 / 128 * h, rel=1e-3)
+
+
+# --- Ties, ends, weights --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2", 7.5])
+def test_equal_scores(norm):
+    """No spread: the distance of the frequency from the score."""
+    for score in (0.0, 1e-300, 0.3, 1.0):
+        found = kde_calibration_error([0, 0, 1, 1, 1], [score] * 5, norm=norm)
+        assert found == pytest.approx(abs(0.6 - score), rel=1e-12)
+        narrow = kde_calibration_error([0, 0, 1, 1, 1], [score] * 5, norm=norm, bandwidth=1e-300)
+        assert narrow == found
+    assert kde_calibration_error([1], [0.75], labels=[0, 1], norm=norm) == pytest.approx(0.25)
+    apart = 0.3 + 1e-16 * np.arange(6)
+    found = kde_calibration_error([0, 0, 1, 1, 1, 0], apart, norm=norm)
+    assert found == pytest.approx(0.2, rel=1e-9)
+
+
+def test_zeros_and_ones():
+    y = np.repeat([0, 1], 500)
+    right, wrong = y.astype(float), 1.0 - y
+    h = scott(right)
+    assert kde_calibration_error(y, right) == pytest.approx(105 / 128 * h, rel=1e-3)
+    assert kde_calibration_error(y, wrong) == pytest.approx(1 - 105 / 128 * h, rel=1e-3)
+    assert kde_calibration_error(y, wrong, bandwidth=1e-9) == pytest.approx(1, abs=1e-3)
+
+
+def test_never_nan_and_within_0_and_1():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        n_samples = rng.integers(1, 30)
+        score = rng.choice([0, 1e-300, 1e-13, 1e-9, 0.5, 1 - 1e-16, 1], n_samples)
+        score = np.where(rng.random(n_samples) < 0.3, rng.random(n_samples), score)
+        weight = rng.choice([1e-300, 1e-9, 1, 1e300], n_samples)
+        bandwidth = rng.choice(np.array(["scott", 1e-300, 1e-13, 1e-4, 1 / 3], dtype=object))
+        found = kde_calibration_error(
+            rng.random(n_samples) < score,
+            score,
+            labels=[0, 1],
+            norm=rng.choice([1, 2, 30]),
+            bandwidth=bandwidth,
+            sample_weight=weight,
+        )
+        assert 0 <= found <= 1
+
+
+def test_the_grid_is_limited():
+    """An outlier of hardly any weight makes the bandwidth small in units of the range."""
+    score = np.r_[np.repeat(0.5 + 1e-8 * np.random.default_rng(0).random(50), 2), 0.9]
+    weight = np.r_[np.ones(100), 1e-20]
+    y = np.r_[np.tile([0, 1], 50), 1]
+    found = kde_calibration_error(y, score, sample_weight=weight)
+    assert found == pytest.approx(105 / 128 * 0.4 * 2**-14, rel=0.01)
+
+
+def test_the_positive_class_does_not_matter(binary):
+    y, proba = binary
+    first = kde_calibration_error(y, proba)
+    assert kde_calibration_error(1 - y, proba[:, ::-1]) == pytest.approx(first, rel=1e-9)
+    assert kde_calibration_error(y == 0, 1 - proba[:, 1]) == pytest.approx(first, rel=1e-9)
+    assert kde_calibration_error(y, proba, notion="classwise") == pytest.approx(first, rel=1e-9)
+
+
+def test_weights(multiclass):
+    y, proba = multiclass
+    rng = np.random.default_rng(0)
+    weight = rng.integers(0, 4, len(y))
+    repeated = np.repeat(y, weight), np.repeat(proba, weight, axis=0)
+    for notion in ("top_label", "classwise"):
+        options = {"notion": notion, "bandwidth": 0.05}
+        found = kde_calibration_error(y, proba, sample_weight=weight, **options)
+        assert found == pytest.approx(kde_calibration_error(*repeated, **options), rel=1e-10)
+        for scale in (1e-300, 1, 1e300):
+            scaled = kde_calibration_error(y, proba, sample_weight=scale * weight, notion=notion)
+            kept = weight > 0
+            expected = kde_calibration_error(
+                y[kept], proba[kept], sample_weight=weight[kept], notion=notion
+            )
+            assert scaled == pytest.approx(expected, rel=1e-10)
+    equal = kde_calibration_error(y, proba, sample_weight=np.full(len(y), 3.0))
+    assert equal == pytest.approx(kde_calibration_error(y, proba), rel=1e-12)
+
+
+def test_mean_and_sum_over_classes(multiclass):
+    mean = kde_calibration_error(*multiclass, notion="classwise", norm="l2")
+    total = kde_calibration_error(*multiclass, notion=Classwise("sum"), norm="l2")
+    assert total == pytest.approx(np.sqrt(3) * mean)
+
+
+def test_it_grows_with_the_power(multiclass):
+    errors = [kde_calibration_error(*multiclass, norm=p) for p in (1, 1.3, 2, 5)]
+    assert errors == sorted(errors)
+
+
+# --- Arguments ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bandwidth", [0, -0.1, 0.34, np.nan, np.inf, True, None, "silverman", [1]])
+def test_bandwidths_that_are_refused(bandwidth, binary):
+    with pytest.raises(ValueError, match=r"bandwidth must be 'scott' or a number in \(0, 1/3\]"):
+        kde_calibration_error(*binary, bandwidth=bandwidth)
+
+
+@pytest.mark.parametrize("norm", ["max", np.inf, 0.5, np.nan, "l3"])
+def test_norms_that_are_refused(norm, binary):
+    with pytest.raises(ValueError, match="norm must be 'l1', 'l2'"):
+        kde_calibration_error(*binary, norm=norm)
+
+
+def test_several_scores_at_a_time_are_refused(multiclass):
+    with pytest.raises(ValueError, match="One score at a time needs problems of two columns"):
+        kde_calibration_error(*multiclass, notion="canonical")
+
+
+@pytest.mark.parametrize("method", ["auto", "delta"])
+def test_it_has_no_interval(method, binary):
+    for metric in (kde_calibration_error, partial(kde_calibration_error, norm="l2")):
+        with pytest.raises(ValueError, match="kde_calibration_error has no interval: noise and"):
+            calibration_error_interval(*binary, metric=metric, method=method)
+    naive = calibration_error_interval(*binary, metric=metric, method="bootstrap", n_resamples=20)
+    assert not naive.valid
