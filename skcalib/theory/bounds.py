@@ -399,7 +399,7 @@ def ece_generalization_bound(
       for quantile bins, whose edges are learned, plus
       :math:`(1 + L) \sqrt{2 (fCMI + B \ln 2) / n}` as well.
     - "recalibrated_fresh": the TCE after histogram binning (quantile bins) with n held-out
-      samples, at most :math:`\sqrt{2 B \ln 2 / (n - B)} + 2 B / (n - B)` (corollary 4).
+      samples, at most :math:`\sqrt{2 B \ln 2 / (n - B)} + 2 B / (n - B)` (corollary 5).
     - "recalibrated_reused": the same error where the binning reuses the n training samples of the
       classifier, at most :math:`2 \sqrt{2 (fCMI + B \ln 2) / n}` (theorem 7).
     - "metric_entropy": :math:`|TCE - ECE(train)|` with uniform bins, without information: at most
