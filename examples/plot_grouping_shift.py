@@ -1,5 +1,5 @@
 """
-L23, figure 8: grouping diagrams before and after a shift
+L23, figure 8: grouping diagrams with and without a shift
 =========================================================
 
 A network is trained on handwritten digits. It is applied to new ones, and then to new ones of which
