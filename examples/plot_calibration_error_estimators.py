@@ -4,10 +4,10 @@ W19, figure 1: which estimators are right on average
 
 Three models of ten classes, 250 samples, 100 data sets each. M1 is calibrated, M2 and M3 are not.
 The true expected calibration error is known for each (dashed, first row). Estimates of it by bins
-of the simplex are far off: equal cells estimate an error of .44 where there is none, and
-data-dependent cells cannot distinguish M2 from M3. The kernel calibration error (second row) has
-another scale, with zero for calibrated forecasts: the unbiased and the linear estimator are right
-on average, and so take values on both sides of it, unlike the biased one.
+of the simplex are biased: where there is no error, equal cells estimate .44 and data-dependent
+cells .25, and for M3 the data-dependent cells are below the truth. The kernel calibration error
+(second row) has another scale, with zero for calibrated forecasts: the unbiased and the linear
+estimator are right on average, and so take values on both sides of it, unlike the biased one.
 """
 
 import matplotlib.pyplot as plt
@@ -19,7 +19,7 @@ from skcalib.smoothers import MedianCells
 
 ESTIMATORS = {
     "bins, uniform": lambda y, p: simplex_calibration_error(y, p, bins="uniform"),
-    "bins, from data": lambda y, p: simplex_calibration_error(y, p, bins=MedianCells()),
+    "bins, from data": lambda y, p: simplex_calibration_error(y, p, bins=MedianCells(None, 5)),
     "kernel, biased": lambda y, p: kernel_calibration_error(y, p, statistic="biased"),
     "kernel, unbiased": lambda y, p: kernel_calibration_error(y, p, statistic="unbiased"),
     "kernel, linear": lambda y, p: kernel_calibration_error(y, p, statistic="linear"),

@@ -4,7 +4,7 @@ Recalibration on reused or on fresh samples
 
 Histogram binning needs labelled samples: the training samples of the classifier again, or fewer but
 fresh ones? F24 bound the true calibration error (TCE) after the binning with B bins by
-:math:`\\sqrt{2 B \\ln 2 / (n - B)} + 2 B / (n - B)` for n fresh samples (corollary 4), and by
+:math:`\\sqrt{2 B \\ln 2 / (n - B)} + 2 B / (n - B)` for n fresh samples (corollary 5), and by
 :math:`2 \\sqrt{2 (I + B \\ln 2) / n}` for n reused ones (theorem 7), with the information I of the
 forecasts about the choice of the training samples. This is the experiment of their table 1 with
 simulated data of known TCE: three classifiers are trained on 2,000 samples and recalibrated with

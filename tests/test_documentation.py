@@ -115,6 +115,16 @@ def test_examples_are_short_and_draw():
         assert "plt.show()" in text, f"{path.name} shows no figure"
 
 
+def test_tests_that_the_page_of_papers_names_exist():
+    """As ``test_file.py::test_name``; the page of guarantees has a test of its own."""
+    text = (DOC / "user_guide" / "papers.rst").read_text(encoding="utf-8")
+    named = re.findall(r"``(test_\w+\.py)::(test_\w+)``", text)
+    assert len(named) > 30 and text.count("::test_") == len(named)
+    for file, test in named:
+        (path,) = (ROOT / "tests").rglob(file)
+        assert f"\ndef {test}(" in path.read_text(encoding="utf-8"), f"{file} has no {test}"
+
+
 @pytest.mark.skipif(not (ROOT / "examples").exists(), reason="needs the folder examples")
 def test_references_to_examples_exist():
     for path in DOC.glob("**/*.rst"):

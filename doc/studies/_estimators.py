@@ -127,7 +127,7 @@ def _recalibrated(loss, recalibrator, notion="canonical"):
     measure = {"brier": "brier", "log": "logloss"}[loss]
 
     def estimate(y, proba):
-        """Loss minus loss after cross-validated recalibration (B26)."""
+        """Loss minus loss after cross-validated recalibration (Berta and others, 2026)."""
         if recalibrator.startswith("isotonic") and proba.size > 1e5 and proba.shape[1] == 100:
             return np.nan  # several seconds each, and far from the others before that
         target = np.eye(proba.shape[1])[y]

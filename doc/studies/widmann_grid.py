@@ -22,7 +22,7 @@ CLASSES = (2, 10, 100)
 CONCENTRATIONS = (0.1, 1.0)
 SHARES = {"M1": (0.0,), "M2": (0.25, 0.5, 0.75, 1.0), "M3": (0.25, 0.5, 0.75, 1.0)}
 STATISTICS = ("biased", "unbiased", "linear")
-BINS = {"uniform": "uniform", "data-dep.": MedianCells(min_samples=10)}
+BINS = {"uniform": "uniform", "data-dep.": MedianCells(min_samples=5)}
 
 
 def estimates(data, n_classes):

@@ -272,7 +272,7 @@ def make_logistic_scores(
     *,
     random_state: RandomState = None,
 ) -> Bunch:
-    r"""A logistic model of two normal classes (F24, section 5).
+    r"""A logistic model of two normal classes (F24, section 6.1 and appendix G.1).
 
     Labels are 0 or 1 with equal probability, :math:`X|Y=1 \sim N(-1, 1)` and
     :math:`X|Y=0 \sim N(1, 1)`. The forecast of class 1 is :math:`f = \sigma(b_0 + b_1 X)`, and

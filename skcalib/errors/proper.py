@@ -88,10 +88,10 @@ def proper_calibration_error(
     sample's own label:
 
     - ``"risk"``: :math:`\frac1n \sum_i L(y_i, S_i) - L(y_i, \hat C_i)`, a plain mean of paired
-      differences (B26). A lower bound in expectation for any smoother and any score; the bias is
-      of second order in the error of :math:`\hat C`. For a smoother with
-      ``refinement="entropy"``, the default of `DirichletKernel`, the second term is the mean
-      entropy :math:`H(\hat C_i)` instead (P24 eq. 14), which is not a lower bound.
+      differences (Berta and others, arXiv:2602.24230, 2026). A lower bound in expectation for any
+      smoother and any score; the bias is of second order in the error of :math:`\hat C`. For a
+      smoother with ``refinement="entropy"``, the default of `DirichletKernel`, the second term is
+      the mean entropy :math:`H(\hat C_i)` instead (P24 eq. 14), which is not a lower bound.
     - ``"direct"``: :math:`\frac1n \sum_i D(\hat C_i, S_i)` (P24 eq. 9). Never negative, biased
       upward by the variance of :math:`\hat C`. D may also be a distance without a loss, `Lp` or
       `TotalVariation`: the L_p calibration errors of P24.

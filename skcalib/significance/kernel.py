@@ -314,8 +314,8 @@ def distribution_free_bound(
 ) -> CalibrationTest:
     r"""Upper bound of the p-value of a kernel calibration error, for every n (W19, lemma 2).
 
-    With :math:`B = 2 \sup \|k\|`, the largest absolute value of h, an estimate t > 0 is exceeded
-    by calibrated forecasts with probability at most
+    With :math:`B = 2 \sup \|k\|`, which no absolute value of h exceeds, an estimate t > 0 is
+    reached by calibrated forecasts with probability at most
 
     - :math:`\exp(-\tfrac12 \max(0, \sqrt{n t / B} - 1)^2)` for "biased",
     - :math:`\exp(-\lfloor n/2 \rfloor t^2 / (2 B^2))` for "unbiased" and "linear".
@@ -323,6 +323,13 @@ def distribution_free_bound(
     An estimate of at most 0 is no evidence, and has p = 1. The bounds only assume independent
     samples. They hold given the forecasts, and hence also for bandwidths that depend on the
     forecasts.
+
+    The norm of a matrix is its largest eigenvalue, so B is the constant :math:`B_{2;2}` of the
+    lemma. For a scalar kernel times the identity, the case without a `MatrixKernel`, no other pair
+    of norms p and q has a smaller constant :math:`B_{p;q} = 2^{1 + 1/p - 1/q} K_{p;q}` (W19,
+    example H.1), so the pair is not an argument. For a `MatrixKernel` another pair may have a
+    smaller one, for example p = 1 and :math:`q = \infty`, four times the largest entry, if that is
+    less than twice the largest eigenvalue. The p-value is then larger than necessary, and valid.
 
     The bounds have little power. Measured on W19's models (n = 250, ten classes, 400 data sets),
     rejections at .05 of (calibrated, half the labels replaced, labels at random): "biased" 0, .63

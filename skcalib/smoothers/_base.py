@@ -234,11 +234,11 @@ class OutOfFoldSmoother(Smoother):
 
 
 class CrossFitted(OutOfFoldSmoother):
-    """Out-of-fold probabilities of any scikit-learn classifier fitted on the forecasts (B26).
+    """Out-of-fold probabilities of any scikit-learn classifier fitted on the forecasts.
 
     The classifier is fitted to the labels with the forecasts as features, so that its
     out-of-fold probabilities estimate E[Y|S]. Any classifier gives a valid lower bound with
-    ``method="risk"``; a better one a tighter bound.
+    ``method="risk"`` (Berta and others, arXiv:2602.24230, 2026); a better one a tighter bound.
 
     Parameters
     ----------

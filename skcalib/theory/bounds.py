@@ -187,9 +187,10 @@ def ece_bias_bound(
     below the returned value with at least that probability. For uniform bins
     :math:`|ECE - TCE_B|` is at most the largest, over the :math:`2^B` choices of a sign for each
     bin, of means of n independent terms with values in an interval of length 2, so Hoeffding's
-    inequality and the union bound give :math:`\sqrt{2 (B \ln 2 + \ln(1/\delta)) / n}`.
-    (McDiarmid's inequality, as one sample moves the ECE by at most 2 / n, gives the larger
-    :math:`\sqrt{2 B \ln 2 / n} + \sqrt{2 \ln(1/\delta) / n}`.)
+    inequality and the union bound give :math:`\sqrt{2 (B \ln 2 + \ln(1/\delta)) / n}`. The proof of
+    F24's corollary 2 gives the same, but the corollary prints :math:`\ln(1/\delta)` without the
+    factor 2. (McDiarmid's inequality, as one sample moves the ECE by at most 2 / n, gives the
+    larger :math:`\sqrt{2 B \ln 2 / n} + \sqrt{2 \ln(1/\delta) / n}`.)
 
     For quantile bins one sample may move every edge, so bounded differences do not apply. Given
     the B - 1 samples at the edges the others are independent and keep their bins, and the
@@ -203,8 +204,9 @@ def ece_bias_bound(
         |ECE - TCE_B| \le \tfrac32 \sqrt{2 (B \ln 2 + \ln(2/\delta)) / n} + 2 B / n, \qquad
         |TCE_B - TCE| \le (1 + L) \big(1/B + 2/n + \sqrt{\ln(B/\delta) / (2 n)}\big),
 
-    and "total" is their sum at :math:`\delta / 2` each. These derivations are ours, not F24's. The
-    binning bound for quantile bins is mostly smaller than the one in expectation, which is loose.
+    and "total" is their sum at :math:`\delta / 2` each. These derivations for quantile bins are
+    ours, not F24's. The binning bound is mostly smaller than the one in expectation, which is
+    loose.
 
     Parameters
     ----------
@@ -399,7 +401,7 @@ def ece_generalization_bound(
       for quantile bins, whose edges are learned, plus
       :math:`(1 + L) \sqrt{2 (fCMI + B \ln 2) / n}` as well.
     - "recalibrated_fresh": the TCE after histogram binning (quantile bins) with n held-out
-      samples, at most :math:`\sqrt{2 B \ln 2 / (n - B)} + 2 B / (n - B)` (corollary 4).
+      samples, at most :math:`\sqrt{2 B \ln 2 / (n - B)} + 2 B / (n - B)` (corollary 5).
     - "recalibrated_reused": the same error where the binning reuses the n training samples of the
       classifier, at most :math:`2 \sqrt{2 (fCMI + B \ln 2) / n}` (theorem 7).
     - "metric_entropy": :math:`|TCE - ECE(train)|` with uniform bins, without information: at most

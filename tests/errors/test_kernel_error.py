@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 
 from skcalib import kernel_calibration_error, unconditional_mean_embedding_error
-from skcalib.datasets import make_widmann
 from skcalib.errors.kernel import ResidualKernel, block_estimates
 from skcalib.kernels import GaussianKernel, LaplacianKernel, MatrixKernel, median_distance
 from skcalib.notions import NOTIONS, Canonical, ClassGroups, Classwise, TopK
@@ -220,25 +219,6 @@ def test_unbiased_and_its_relatives_have_the_same_mean(within_standard_errors):
         np.std(draws[key]) for key in (("linear", None), ("block", 5), ("unbiased", None))
     ]
     assert deviations == sorted(deviations, reverse=True)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("model", "biased", "unbiased"),
-    [("M1", 0.00179, 0.0), ("M2", 0.0998, 0.0966), ("M3", 0.0205, 0.0152)],
-)
-def test_means_of_the_published_simulations(model, biased, unbiased):
-    """W19: n = 250, ten classes; published means of 400 data sets, so both have errors."""
-    values = []
-    for seed in range(400):
-        data = make_widmann(250, model=model, random_state=seed)
-        pair = [
-            skce((data.y, data.y_proba), e, labels=np.arange(10)) for e in ("biased", "unbiased")
-        ]
-        values.append(pair)
-    errors = np.std(values, axis=0) / 20
-    gaps = np.abs(np.mean(values, axis=0) - (biased, unbiased))
-    assert np.all(gaps < 4 * np.sqrt(2) * errors + 1e-4)
 
 
 def test_memory_does_not_grow_with_the_square(forecasts):

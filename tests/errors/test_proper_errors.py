@@ -270,7 +270,7 @@ def test_root_brier_score(binary, multiclass):
 
 
 def test_root_brier_is_above_the_rooted_errors():
-    """RBS >= CE_2 >= CWCE_2 (G22, theorem 3), with the same sum over classes."""
+    """RBS >= CE_2 >= CWCE_2 (the taxonomy of G22), with the same sum over classes."""
     data = make_tempered_simplex(5000, 3, random_state=0)
     squared = np.mean(np.sum((data.posterior - data.y_proba) ** 2, axis=1))
     classwise = np.sum(np.mean((data.posterior - data.y_proba) ** 2, axis=0))

@@ -325,7 +325,7 @@ def test_only_the_canonical_test_sees_the_six_permutations():
     ],
 )
 def test_published_rejections(arguments, m1, m2, m3):
-    """W19, figure 3: n = 250, ten classes, 400 data sets, level .05."""
+    """W19, figure 2: n = 250, ten classes, 400 data sets, level .05."""
     found = []
     for model in ("M1", "M2", "M3"):
         draws = [make_widmann(250, model=model, random_state=seed) for seed in range(400)]
