@@ -2,6 +2,7 @@
 
 from dataclasses import FrozenInstanceError
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -366,6 +367,7 @@ def test_nothing_passed_in_is_modified(binary):
 def test_bands_are_those_of_the_display(multiclass, band, notion):
     bands = corp_bands(*multiclass, band=band, notion=notion, random_state=0)
     display = ReliabilityDisplay.from_predictions(*multiclass, band=band, notion=notion)
+    plt.close(display.figure_)
     for one, curve in zip(bands, display.curves, strict=True):
         assert one.event == curve.event
         assert_array_equal(one.forecast, curve.prob_pred)
