@@ -40,6 +40,7 @@ _SUBMODULES = (
     "scorers",
     "scores",
     "significance",
+    "sketch",
     "smoothers",
     "streaming",
     "summary",

@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator
 from skcalib._validation import look_up
 from skcalib.kernels import Kernel
 from skcalib.notions import NOTIONS, Classwise, Notion
+from skcalib.problem import ForecastSummary
 from skcalib.scores import SCORES, ProperScore
 from skcalib.smoothers import (
     CrossFitted,
@@ -121,6 +122,8 @@ Folds: TypeAlias = Iterable[tuple[ArrayLike, ArrayLike]]
 CV: TypeAlias = int | Splitter | Folds | None
 #: Some of the rows of an array.
 RowIndex: TypeAlias = slice | np.ndarray
+#: Labels, or sums that stand for labels and forecasts.
+LabelsLike: TypeAlias = ArrayLike | ForecastSummary
 LossLike: TypeAlias = Literal["brier", "log", "spherical"] | ProperScore
 NotionLike: TypeAlias = Literal["auto", "canonical", "classwise", "top_label"] | Notion
 SmootherLike: TypeAlias = (

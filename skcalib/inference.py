@@ -28,12 +28,14 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 
-def effective_size(weight: np.ndarray) -> float:
+def effective_size(weight: np.ndarray, square: np.ndarray | None = None) -> float:
     r"""Number of equally weighted samples whose mean varies as much, :math:`(\sum w)^2 / \sum w^2`.
 
-    Weights (n,), Kish's formula; 0 where all are 0.
+    Weights (n,), Kish's formula; 0 where all are 0. `square` (n,) has the sums of squared weights
+    where a row stands for several samples.
     """
-    return float(effective_size_of_sums(np.sum(weight), np.sum(np.square(weight))))
+    square = np.square(weight) if square is None else square
+    return float(effective_size_of_sums(np.sum(weight), np.sum(square)))
 
 
 def effective_size_of_sums(mass: ArrayLike, square_mass: ArrayLike) -> np.ndarray:

@@ -26,7 +26,13 @@ from skcalib._validation import (
     one_hot,
     unique_labels,
 )
-from skcalib.problem import Problem, classes_of_columns, event_last
+from skcalib.problem import (
+    ForecastSummary,
+    Problem,
+    ScoredRows,
+    classes_of_columns,
+    event_last,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -344,6 +350,12 @@ class Events:
             if len(forecast):
                 yield *_scores(self.notion, forecast, hit), weight
 
+    def scored(self) -> Iterator[ScoredRows]:
+        """The samples of positive weight, for each problem of the notion."""
+        score, event, weight = self.columns()
+        for one, hit in zip(score, event, strict=True):
+            yield ScoredRows(one, hit, weight)
+
     def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """Scores (P, n), events (P, n) and weights (n,): a row for each problem."""
         score: Any = None
@@ -365,6 +377,50 @@ class Events:
         except ValueError:
             check_proba(self.raw)  # raises as well, with the number of the row in the whole array
             raise
+
+
+@dataclass(frozen=True)
+class SummaryEvents:
+    """Rows of a `ForecastSummary` that stand for the samples, in place of `Events`."""
+
+    rows: list[ScoredRows]
+    n_samples: int
+    notion: Notion
+    scale: float = 1.0
+
+    def scored(self) -> list[ScoredRows]:
+        """The rows, for each problem of the notion."""
+        return self.rows
+
+
+def events_or_summary(
+    y_true: ArrayLike | Problem | ForecastSummary,
+    y_proba: ArrayLike | None,
+    notion: Notion,
+    **options: Any,
+) -> Events | SummaryEvents:
+    """As `check_events`, for functions that also take a summary in place of the samples."""
+    if isinstance(y_true, ForecastSummary):
+        given = [name for name, value in options.items() if value is not None]
+        if y_proba is not None or given:
+            names = ", ".join(["y_proba"] * (y_proba is not None) + given)
+            raise ValueError(
+                f"{type(y_true).__name__} has forecasts, labels, weights and classes already: "
+                f"leave out {names}."
+            )
+        own, n_samples, classes = y_true.summarised_notion()
+        kept = NOTIONS[own]()
+        if isinstance(notion, Auto):
+            notion = kept
+        if type(notion.for_columns(len(classes))) is not type(kept):
+            raise ValueError(
+                f"The {type(y_true).__name__} was made for notion={own!r}, got notion="
+                f"{notion!r}: leave notion= out, or make another one."
+            )
+        return SummaryEvents(y_true.scored(), n_samples, notion)
+    if y_proba is None:
+        raise ValueError("y_proba is missing: pass labels and forecasts, or a ForecastSketch.")
+    return check_events(y_true, y_proba, notion, **options)
 
 
 def check_events(

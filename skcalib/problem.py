@@ -63,9 +63,39 @@ class Problem:
         return Problem(*rows, self.classes)
 
 
+@dataclass(frozen=True)
+class ScoredRows:
+    """Scores of an event (n,), whether it occurred, and weights, or None for equal ones.
+
+    A row is one sample, or stands for ``count`` samples (n,) whose squared weights sum to
+    ``square`` (n,).
+    """
+
+    score: np.ndarray
+    event: np.ndarray
+    weight: np.ndarray | None = None
+    square: np.ndarray | None = None
+    count: np.ndarray | None = None
+
+
+class ForecastSummary:
+    """Base class of sums that stand for labels and forecasts.
+
+    Functions of one score at a time take an instance in place of `y_true` and `y_proba`.
+    """
+
+    def scored(self) -> list[ScoredRows]:
+        """Rows that stand for the samples, for each problem of the notion."""
+        raise NotImplementedError
+
+    def summarised_notion(self) -> tuple[str, int, np.ndarray]:
+        """Name of the notion, number of samples, and the classes."""
+        raise NotImplementedError
+
+
 def check_problem(
-    y_true: ArrayLike | Problem,
-    y_proba: ArrayLike,
+    y_true: ArrayLike | Problem | ForecastSummary,
+    y_proba: ArrayLike | None,
     *,
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
@@ -81,6 +111,13 @@ def check_problem(
     """
     if isinstance(y_true, Problem):
         return y_true
+    if isinstance(y_true, ForecastSummary):
+        raise ValueError(
+            f"This function needs the labels and forecasts themselves, got a "
+            f"{type(y_true).__name__}: pass y_true and {name}."
+        )
+    if y_proba is None:
+        raise ValueError(f"{name} is missing: pass labels and forecasts.")
     y = check_y(y_true)
     raw = check_features(y_proba, name=name, n_samples=len(y))
     columns: dict[str, Any] = {

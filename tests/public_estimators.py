@@ -21,6 +21,7 @@ from skcalib import (
     CrossFitProba,
     DiagonalOrderPreserving,
     DirichletCalibration,
+    ForecastSketch,
     GroupingLossEstimator,
     HistogramBinning,
     IncrementalReliability,
@@ -172,6 +173,7 @@ CHECKED_SLOWLY = [ADAPTED[recalibrator]() for recalibrator in SHRUNKEN]
 #: `skcalib.testing.check_smoother` are run over the smoothers by test_smoothers.py.
 NOT_CHECKED = {
     **dict.fromkeys(SMOOTHERS, "an operator on forecasts and targets: it obeys check_smoother"),
+    ForecastSketch: "a metric fed by chunks, fit(y_true, y_proba): test_sketch.py",
     IncrementalReliability: "a metric fed by chunks, fit(y_true, y_proba): test_streaming.py",
 }
 
@@ -298,6 +300,7 @@ def other_instances():
     """One of each of `NOT_CHECKED`."""
     needs = {
         CrossFitted: {"estimator": LogisticRegression()},
+        ForecastSketch: {"labels": [0, 1]},
         IncrementalReliability: {"labels": [0, 1]},
     }
     return [other(**needs.get(other, {})) for other in NOT_CHECKED]

@@ -370,6 +370,7 @@ DOORS_ELSEWHERE = {  # doors of displays that fetch probabilities and then do as
     "from_grouping_estimator",
     "from_recalibrator",
     "from_recalibrators",
+    "from_bytes",  # of a sketch: test_sketch.py
 }
 
 

@@ -41,6 +41,7 @@ LAYERS = (
     },
     {
         "_arguments": "losses, notions, smoothers and methods by name",
+        "sketch": "sums over cells that stand for forecasts",
     },
     {
         "errors": "calibration errors of labels and forecasts",

@@ -26,6 +26,7 @@ import skcalib
 from skcalib import (
     CalibrationErrorEstimator,
     CrossFitProba,
+    ForecastSketch,
     IncrementalReliability,
     IsotonicRecalibrator,
     KernelRecalibrator,
@@ -121,6 +122,9 @@ def test_smoothers_and_streams_come_back(other, way):
     if isinstance(other, IncrementalReliability):
         again = way(clone(other).fit(y, P))
         assert again.calibration_error() == clone(other).fit(y, P).calibration_error()
+    elif isinstance(other, ForecastSketch):
+        fitted = clone(other).fit(y, P)
+        assert way(fitted).to_bytes() == fitted.to_bytes()
     else:
         fitted = clone(other).fit(P, np.eye(2)[y])
         np.testing.assert_array_equal(way(fitted).smooth(), fitted.smooth())

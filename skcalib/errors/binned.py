@@ -7,7 +7,7 @@ distribution (G22).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,7 +17,7 @@ from scipy.special import erf
 from skcalib._arguments import resolve_notion, resolve_reduced
 from skcalib._formatting import frame_of
 from skcalib._ties import reach_of
-from skcalib.notions import check_events
+from skcalib.notions import Events, events_or_summary
 from skcalib.smoothers.partition import quantile_cuts
 from skcalib.theory.bounds import parse_bins
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from pandas import DataFrame
 
-    from skcalib._arguments import Bins, Label, NotionLike, Strategy
-    from skcalib.notions import Events, Notion
+    from skcalib._arguments import Bins, Label, LabelsLike, NotionLike, Strategy
+    from skcalib.notions import Notion, SummaryEvents
 
 NORMS = {"l1": 1.0, "l2": 2.0, "max": np.inf}  # the power of a gap
 
@@ -81,8 +81,8 @@ class ReliabilityBins:
 
 
 def calibration_error(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: LabelsLike,
+    y_proba: ArrayLike | None = None,
     *,
     norm: Literal["l1", "l2", "max"] | float = "l1",
     squared: bool = False,
@@ -113,10 +113,10 @@ def calibration_error(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        Labels of any type.
-    y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
-        Probability of the positive class, or of each class.
+    y_true : array-like of shape (n_samples,) or ForecastSketch
+        Labels of any type, or a sketch, which stands for labels, forecasts and weights.
+    y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), optional
+        Probability of the positive class, or of each class; omitted with a sketch.
     norm : {"l1", "l2", "max"} or float, default="l1"
         How gaps are averaged; a number is the power p, at least 1, and infinity is "max".
     squared : bool, default=False
@@ -199,7 +199,7 @@ def calibration_error(
     0.114
     """
     check_options(norm, squared, debiased)
-    events = check_events(
+    events = events_or_summary(
         y_true,
         y_proba,
         resolve_reduced(notion, reduce),
@@ -246,8 +246,8 @@ def _power(sums, p, debiased):
 
 
 def reliability_bins(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: LabelsLike,
+    y_proba: ArrayLike | None = None,
     *,
     notion: NotionLike = "auto",
     n_bins: Bins = "auto",
@@ -279,7 +279,7 @@ def reliability_bins(
     >>> bins.edges.tolist(), bins.mean_score.round(2).tolist(), bins.mean_label.tolist()
     ([0.0, 0.4, 1.0], [0.3, 0.75], [0.5, 1.0])
     """
-    events = check_events(
+    events = events_or_summary(
         y_true,
         y_proba,
         resolve_notion(notion),
@@ -299,17 +299,23 @@ def record_of_bins(sums: BinSums, scale: float) -> ReliabilityBins:
 
 
 def list_bins(
-    events: Events, n_bins: Bins, strategy: Strategy, *, spread: bool = True
+    events: Events | SummaryEvents, n_bins: Bins, strategy: Strategy, *, spread: bool = True
 ) -> list[BinSums]:
     """`BinSums` of each problem of `Events`, of weights divided by their scale."""
     edges = check_bins(n_bins, strategy, events.n_samples)
-    if not isinstance(edges, int):  # known edges: one pass, without storing scores
+    if isinstance(events, Events) and not isinstance(edges, int):
+        # Known edges: one pass, without storing scores.
         return sum_chunks(events.chunks(4 * len(edges) * events.n_classes), edges, spread=spread)
-    score, event, weight = events.columns()
-    return [
-        bin_sums(s, e, weight, quantile_edges(s, edges), spread=spread)
-        for s, e in zip(score, event, strict=True)
-    ]
+    found = []
+    for one in events.scored():
+        own = quantile_edges(one.score, edges, one.count) if isinstance(edges, int) else edges
+        sums = bin_sums(one.score, one.event, one.weight, own, spread=spread)
+        if spread and one.square is not None:
+            cell = _any_bins(one.score, own) - 1
+            square = np.bincount(cell, one.square, len(own) - 1)
+            sums = replace(sums, square_mass=square)
+        found.append(sums)
+    return found
 
 
 def resolve_norm(norm: Literal["l1", "l2", "max"] | float) -> float:
@@ -389,9 +395,9 @@ def uniform_edges(n_bins: int) -> np.ndarray:
     return np.arange(n_bins + 1) / n_bins
 
 
-def quantile_edges(score: np.ndarray, n_bins: int) -> np.ndarray:
+def quantile_edges(score: np.ndarray, n_bins: int, count: np.ndarray | None = None) -> np.ndarray:
     """0, the `quantile_cuts`, 1; where the first cut is 0, zeros have their own bin."""
-    inner = quantile_cuts(score, n_bins)
+    inner = quantile_cuts(score, n_bins, count)
     # An edge at 1 would close the last bin, and the one after it would be empty.
     return np.concatenate([[0.0], inner[inner < 1], [1.0]])
 

@@ -10,14 +10,14 @@ import numpy as np
 from skcalib._arguments import resolve_notion, resolve_reduced
 from skcalib._formatting import frame_of
 from skcalib._ties import level_starts, top_class
-from skcalib.notions import check_events
+from skcalib.notions import events_or_summary
 from skcalib.problem import check_problem
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from pandas import DataFrame
 
-    from skcalib._arguments import Label, NotionLike
+    from skcalib._arguments import Label, LabelsLike, NotionLike
     from skcalib.problem import Problem
 
 #: How the errors of classes are combined.
@@ -56,8 +56,8 @@ class CumulativeCurve:
 
 
 def ks_calibration_error(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: LabelsLike,
+    y_proba: ArrayLike | None = None,
     *,
     notion: NotionLike = "auto",
     reduce: Literal["mean", "sum", "predicted"] = "mean",
@@ -80,10 +80,10 @@ def ks_calibration_error(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        Labels of any type.
-    y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
-        Probability of the positive class, or of each class.
+    y_true : array-like of shape (n_samples,) or ForecastSketch
+        Labels of any type, or a sketch, which stands for labels, forecasts and weights.
+    y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), optional
+        Probability of the positive class, or of each class; omitted with a sketch.
     notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
         As in :func:`calibration_error`.
     reduce : {"mean", "sum", "predicted"}, default="mean"
@@ -137,8 +137,8 @@ def predicted_share(problem: Problem) -> np.ndarray:
 
 
 def cumulative_curve(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: LabelsLike,
+    y_proba: ArrayLike | None = None,
     *,
     notion: NotionLike = "auto",
     sample_weight: ArrayLike | None = None,
@@ -168,7 +168,7 @@ def cumulative_curve(
     >>> curve.score.tolist(), curve.difference.round(3).tolist()
     ([0.25, 0.5], [0.167, 0.333])
     """
-    events = check_events(
+    events = events_or_summary(
         y_true,
         y_proba,
         resolve_notion(notion),
@@ -176,8 +176,7 @@ def cumulative_curve(
         labels=labels,
         pos_label=pos_label,
     )
-    score, event, weight = events.columns()
-    return [_curve(s, e, weight) for s, e in zip(score, event, strict=True)]
+    return [_curve(one.score, one.event, one.weight) for one in events.scored()]
 
 
 def _curve(score, event, weight):

@@ -14,18 +14,18 @@ from scipy.fft import irfft, next_fast_len, rfft
 from skcalib._arguments import resolve_notion
 from skcalib.errors.binned import resolve_norm
 from skcalib.inference import effective_size
-from skcalib.notions import check_events
+from skcalib.notions import events_or_summary
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from skcalib._arguments import Label, NotionLike
+    from skcalib._arguments import Label, LabelsLike, NotionLike
 
 
 def kde_calibration_error(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: LabelsLike,
+    y_proba: ArrayLike | None = None,
     *,
     norm: Literal["l1", "l2"] | float = "l1",
     notion: NotionLike = "auto",
@@ -60,10 +60,10 @@ def kde_calibration_error(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        Labels of any type.
-    y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
-        Probability of the positive class, or of each class.
+    y_true : array-like of shape (n_samples,) or ForecastSketch
+        Labels of any type, or a sketch, which stands for labels, forecasts and weights.
+    y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), optional
+        Probability of the positive class, or of each class; omitted with a sketch.
     norm : {"l1", "l2"} or float, default="l1"
         The power p: 1, 2, or any finite number of at least 1.
     notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
@@ -136,7 +136,7 @@ def kde_calibration_error(
     power = _check_power(norm)
     if not _is_bandwidth(bandwidth):
         raise ValueError(f"bandwidth must be 'scott' or a number in (0, 1/3], got {bandwidth!r}.")
-    events = check_events(
+    events = events_or_summary(
         y_true,
         y_proba,
         resolve_notion(notion),
@@ -144,11 +144,7 @@ def kde_calibration_error(
         labels=labels,
         pos_label=pos_label,
     )
-    scores, hits, weight = events.columns()
-    means = [
-        _mean_power(np.minimum(score, 1.0), hit, weight, bandwidth, power)
-        for score, hit in zip(scores, hits, strict=True)
-    ]
+    means = [_mean_power(one, bandwidth, power) for one in events.scored()]
     mean = sum(means) / (len(means) if events.notion.reduce == "mean" else 1)
     return float(mean ** (1 / power))
 
@@ -179,10 +175,10 @@ def _is_bandwidth(bandwidth):
     return number and 0 < bandwidth <= _WIDEST
 
 
-def _find_bandwidth(bandwidth, score, weight):
+def _find_bandwidth(bandwidth, score, weight, square):
     """The standard deviation of the kernel, 0 for equal scores."""
     if isinstance(bandwidth, str):
-        size = len(score) if weight is None else effective_size(weight)
+        size = len(score) if weight is None else effective_size(weight, square)
         centred = score - weighted_mean(score, weight)
         spread = np.sqrt(weighted_mean(centred**2, weight))
         bandwidth = min(spread * (2 * size) ** -0.2, _WIDEST)
@@ -196,9 +192,10 @@ def _find_bandwidth(bandwidth, score, weight):
 _STEPS = 64  # of the grid per bandwidth
 
 
-def _mean_power(score, event, weight, bandwidth, power):
+def _mean_power(rows, bandwidth, power):
     """Mean of |frequency of the event - z|^power over the density of the scores."""
-    h = _find_bandwidth(bandwidth, score, weight)
+    score, event, weight = np.minimum(rows.score, 1.0), rows.event, rows.weight
+    h = _find_bandwidth(bandwidth, score, weight, rows.square)
     if h == 0:
         return float(np.abs(weighted_mean(event - score, weight)) ** power)
     grid, density, joint = _densities(score, event, weight, h)

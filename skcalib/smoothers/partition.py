@@ -180,14 +180,20 @@ class UniformBins(PartitionSmoother):
         return np.searchsorted(reach_of(self.edges_), _bin_coordinates(forecast), side="left")
 
 
-def quantile_cuts(score: np.ndarray, n_bins: int) -> np.ndarray:
+def quantile_cuts(score: np.ndarray, n_bins: int, count: np.ndarray | None = None) -> np.ndarray:
     """Inner edges of bins of equal mass: the order statistics of rank floor(n b / B) (F24).
 
-    Ties are never split, so there may be fewer than ``n_bins - 1`` edges.
+    Ties are never split, so there may be fewer than ``n_bins - 1`` edges. A score stands for
+    ``count`` (m,) samples, by default for one.
     """
-    rank = len(score) * np.arange(1, n_bins) // n_bins
+    n_samples = len(score) if count is None else int(count.sum())
+    rank = n_samples * np.arange(1, n_bins) // n_bins
     rank = np.unique(rank[rank > 0]) - 1
-    cuts = np.sort(score)[rank]
+    if count is None:
+        cuts = np.sort(score)[rank]
+    else:
+        order = np.argsort(score, kind="stable")
+        cuts = score[order][np.searchsorted(np.cumsum(count[order]), rank, side="right")]
     return cuts[level_starts(cuts)] if len(cuts) else cuts
 
 

@@ -432,8 +432,7 @@ def test_a_weight_of_zero_is_no_sample():
         ),
         (
             {"notion": "top_label", "reduce": "sum"},
-            "reduce is for notion='classwise', where it is 'mean' or 'sum'; got reduce='sum' with "
-            "notion='top_label'.",
+            "reduce='sum' is for notion='classwise', got notion='top_label': leave it out.",
         ),
     ],
 )

@@ -1,0 +1,699 @@
+"""A summary of any number of forecasts, from which errors of one score at a time are computed.
+
+`ForecastSketch` is the public class. `CellSums` holds its compensated sums, and the byte format
+follows.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Literal, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.metadata_routing import UNUSED
+from sklearn.utils.validation import check_is_fitted
+
+from skcalib._validation import check_count, check_label_list, listed, look_up, to_numpy
+from skcalib.notions import NOTIONS, Events, check_events
+from skcalib.problem import ForecastSummary, ScoredRows
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from numpy.typing import ArrayLike
+    from pandas import DataFrame
+
+#: Cells of the probability between 0 and 1.
+N_CELLS = 1 << 16
+
+
+class ForecastSketch(ForecastSummary, BaseEstimator):
+    r"""A summary of forecasts and labels that can be added: sums over cells of the probability.
+
+    Samples are read in chunks (`partial_fit`), on any number of machines (`merge`, ``+``), and are
+    not stored. For each problem of the notion (the positive class, the top label, or each class)
+    and each group, the sketch has the number of events and of non-events and the sums of their
+    weights, squared weights and weighted scores in each of C cells of equal width in
+
+    .. math:: s(p) = \sqrt p - \sqrt{1 - p} \in [-1, 1] ,
+
+    and two more cells for scores of exactly 0 and 1. The cells are narrow at both ends: around p
+    the width is :math:`\delta(p) \approx (4 / C) \sqrt{p (1 - p)} / (\sqrt p + \sqrt{1 - p})`, at
+    most :math:`2.2 \cdot 10^{-5}` for C = 65,536, and about :math:`10^{-9}` for the cells next to
+    0 and 1.
+
+    A function of the sketch replaces each score by the mean score of its cell, so every sum of
+    scores or labels over whole cells is exact. Scores that share a cell are treated as ties. The
+    sums of squared scores and of log losses are those of the samples.
+
+    Parameters
+    ----------
+    labels : array-like of shape (n_classes,)
+        The class of each column of `y_proba`; [negative, positive] for a single column. Needed
+        because a chunk may lack a class.
+    notion : {"auto", "top_label", "classwise", "canonical"}, default="auto"
+        What is summarised: "auto" is the probability of the positive class for two classes, and
+        otherwise the top label. "canonical" is for two classes.
+    n_cells : int, default=65536
+        Number C of cells, at least 16.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    groups_ : list
+        The groups, in the order in which they appeared; [None] without groups.
+    n_samples_seen_ : int
+        Number of samples of positive weight.
+
+    See Also
+    --------
+    IncrementalReliability : Binned errors only, exact for any edges.
+
+    Notes
+    -----
+    These functions take a sketch in place of `y_true` and `y_proba`, and differ from their value
+    for the samples by at most
+
+    - :func:`calibration_error` (``norm="l1"``) and :func:`reliability_bins`, given edges: the share
+      of the samples in cells that an edge cuts; bins of equal mass: 2 (B - 1) times the share of
+      the fullest cell;
+    - :func:`ks_calibration_error` and :func:`cumulative_curve`: the share of the fullest cell;
+    - :func:`kde_calibration_error`: :math:`\delta / h` with the bandwidth h.
+
+    Whole-number sums are exact up to :math:`2^{53}`. Other sums have a second number for the
+    rounding error: the number of chunks, their order and the order of merging change a sum by at
+    most its last bit. Only occupied cells are stored, 40 bytes for each and at most 5 MB for each
+    problem and group. Cost: O(m + C) for a chunk of m samples and each problem.
+
+    A sketch may be read by several threads, but only one may add samples. Let each thread have its
+    own sketch, and merge them.
+
+    Examples
+    --------
+    >>> from skcalib import ForecastSketch
+    >>> from skcalib.datasets import make_tempered_simplex
+    >>> data = make_tempered_simplex(3000, 3, random_state=0)
+    >>> one, two = (ForecastSketch([0, 1, 2]) for _ in range(2))
+    >>> for rows in (slice(0, 1000), slice(1000, 2000)):
+    ...     _ = one.partial_fit(data.y[rows], data.y_proba[rows])
+    >>> _ = two.partial_fit(data.y[2000:], data.y_proba[2000:])  # on another machine
+    >>> sketch = one + two
+    >>> sketch.n_samples_seen_
+    3000
+    >>> from skcalib import calibration_error
+    >>> round(calibration_error(sketch, strategy="uniform", n_bins=15), 4)
+    0.1019
+    >>> round(calibration_error(data.y, data.y_proba, strategy="uniform", n_bins=15), 4)
+    0.1019
+    >>> ForecastSketch.from_bytes(sketch.to_bytes()).n_samples_seen_
+    3000
+    """
+
+    # The arguments of a metric are data, not metadata that a meta-estimator could route.
+    __metadata_request__fit = {"y_true": UNUSED, "y_proba": UNUSED, "by": UNUSED}  # noqa: RUF012
+    __metadata_request__partial_fit = __metadata_request__fit
+
+    def __init__(
+        self,
+        labels: ArrayLike | None = None,
+        *,
+        notion: Literal["auto", "top_label", "classwise", "canonical"] = "auto",
+        n_cells: int = N_CELLS,
+    ) -> None:
+        self.labels = labels
+        self.notion = notion
+        self.n_cells = n_cells
+
+    def fit(
+        self,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        by: ArrayLike | None = None,
+    ) -> Self:
+        """Reset, and add these samples.
+
+        Parameters
+        ----------
+        y_true, y_proba, sample_weight, by
+            As in `partial_fit`.
+
+        Returns
+        -------
+        ForecastSketch
+            The object itself.
+        """
+        plan = self._plan()
+        return self._become(plan, self._read(plan, y_true, y_proba, sample_weight, by))
+
+    def partial_fit(
+        self,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        by: ArrayLike | None = None,
+    ) -> Self:
+        """Add a chunk of samples.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n_samples,)
+            Labels.
+        y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
+            Probability of the positive class, or of each class.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights, on one scale for all chunks; samples of a chunk without weights have weight 1.
+        by : array-like of shape (n_samples,), default=None
+            The group of each sample, by names or numbers. `group` returns the sketch of one.
+
+        Returns
+        -------
+        ForecastSketch
+            The object itself.
+
+        Raises
+        ------
+        ValueError
+            For invalid input, an empty chunk, a chunk whose weights sum to zero, and parameters
+            changed since the first chunk. Previous chunks are kept.
+        """
+        plan = self._plan()
+        before = self._stored(plan)
+        more = self._read(plan, y_true, y_proba, sample_weight, by)
+        return self._become(plan, before, more)
+
+    def merge(self, other: ForecastSketch) -> Self:
+        """Combine the samples of two sketches, group by group.
+
+        Parameters
+        ----------
+        other : ForecastSketch
+            A sketch with the same labels, notion and cells. An empty one adds nothing.
+
+        Returns
+        -------
+        ForecastSketch
+            A new object; neither of the two is changed.
+
+        Raises
+        ------
+        ValueError
+            If labels, notions or cells differ.
+        """
+        if not isinstance(other, ForecastSketch):
+            raise ValueError(f"Only another ForecastSketch can be merged, got {other!r}.")
+        plan = self._plan()
+        mine, theirs = self._stored(plan), other._stored(plan)
+        return clone(self)._become(plan, mine, theirs)
+
+    def __add__(self, other: ForecastSketch) -> Self:
+        return self.merge(other)
+
+    def group(self, key: Hashable) -> Self:
+        """The sketch of the samples of one group.
+
+        Parameters
+        ----------
+        key : hashable
+            One of `groups_`.
+
+        Returns
+        -------
+        ForecastSketch
+            A new object with this group only.
+
+        Raises
+        ------
+        ValueError
+            If no sample is of this group.
+        """
+        check_is_fitted(self)
+        if key not in self._cells:
+            raise ValueError(f"{key!r} is none of the groups {listed(self.groups_)}.")
+        return clone(self)._become(self._plan(), {key: self._cells[key]})
+
+    def scored(self) -> list[ScoredRows]:
+        """Rows that stand for the samples, for each problem of the notion.
+
+        Returns
+        -------
+        list of ScoredRows
+            For each cell one row of the non-events and one of the events, at the mean score of the
+            cell, with their number, their weight and the sum of their squared weights.
+
+        Raises
+        ------
+        NotFittedError
+            Before the first chunk.
+        """
+        check_is_fitted(self)
+        cells = reduce(CellSums.__add__, self._sums)  # of all groups
+        problem, event, slot = cells.places()
+        count, weight, square, score = cells.unscaled()
+        rows = []
+        for k in range(self._fitted_plan.n_problems):
+            here = np.flatnonzero(problem == k)
+            own, place = np.unique(slot[here], return_inverse=True)
+            mean = np.bincount(place, score[here]) / np.bincount(place, weight[here])
+            mean[own == 0], mean[own == self._fitted_plan.n_slots - 1] = 0.0, 1.0
+            rows.append(
+                ScoredRows(mean[place], event[here], weight[here], square[here], count[here])
+            )
+        return rows
+
+    def summarised_notion(self) -> tuple[str, int, np.ndarray]:
+        """Name of the notion, number of samples, and the classes.
+
+        Returns
+        -------
+        tuple
+            (name of the notion, number of samples of positive weight, labels).
+        """
+        check_is_fitted(self)
+        return self._fitted_plan.notion, self.n_samples_seen_, self.classes_
+
+    def to_frame(self) -> DataFrame:
+        """The occupied cells as a pandas data frame.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row for each group, problem, cell and label: the number of the cell, from 0 for
+            scores of 0 to C + 1 for scores of 1, whether the event occurred, the number of samples,
+            the sums of their weights and squared weights, and the weighted mean score.
+
+        Raises
+        ------
+        NotFittedError
+            Before the first chunk.
+        """
+        check_is_fitted(self)
+        from pandas import DataFrame, concat
+
+        plan, frames = self._plan(), []
+        for group, cells in self._cells.items():
+            problem, event, cell = cells.places()
+            count, weight, square, score = cells.unscaled()
+            frames.append(
+                DataFrame(
+                    {
+                        "group": [group] * len(cell),
+                        "problem": np.array(plan.names(), dtype=object)[problem],
+                        "cell": cell,
+                        "event": event,
+                        "count": count.astype(np.int64),
+                        "weight": weight,
+                        "square_weight": square,
+                        "mean_score": score / weight,
+                    }
+                )
+            )
+        return concat(frames, ignore_index=True)
+
+    def to_bytes(self) -> bytes:
+        """The sketch as bytes, for `from_bytes`; contains no pickle.
+
+        Returns
+        -------
+        bytes
+            The text ``skcalib-sketch``, the version of the format (one byte), the length of a
+            header (four bytes), the header in JSON with labels, notion, number of cells and groups,
+            the arrays of each group one after the other, and a check sum (CRC-32, four bytes).
+            Numbers are little-endian.
+
+        Raises
+        ------
+        NotFittedError
+            Before the first chunk.
+        ValueError
+            If a label or a group is neither a string nor a number.
+        """
+        check_is_fitted(self)
+        plan = self._plan()
+        header = {
+            "labels": [_plain(label, "label") for label in plan.labels.tolist()],
+            "notion": plan.notion,
+            "n_cells": plan.n_cells,
+            "groups": [
+                {
+                    "key": _plain(key, "group"),
+                    "n_samples": cells.n_samples,
+                    "scale": cells.scale,
+                    "size": len(cells.key),
+                }
+                for key, cells in self._cells.items()
+            ],
+        }
+        text = json.dumps(header, allow_nan=False).encode()
+        parts = [_MAGIC, bytes([_VERSION]), len(text).to_bytes(4, "little"), text]
+        for cells in self._cells.values():
+            parts += [cells.key.astype("<i8").tobytes()]
+            parts += [array.astype("<f8").tobytes() for array in cells.numbers()]
+        body = b"".join(parts)
+        return body + zlib.crc32(body).to_bytes(4, "little")
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """The sketch that `to_bytes` wrote.
+
+        Parameters
+        ----------
+        data : bytes
+            What `to_bytes` returned, from any machine.
+
+        Returns
+        -------
+        ForecastSketch
+            A new object.
+
+        Raises
+        ------
+        ValueError
+            If the bytes are not a sketch, are damaged or incomplete, or have a newer version.
+        """
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise ValueError(f"data must be bytes, got {type(data).__name__}.")
+        data, at = bytes(data), len(_MAGIC) + 1
+        if data[: len(_MAGIC)] != _MAGIC:
+            raise ValueError("The bytes are no sketch: they do not begin with 'skcalib-sketch'.")
+        if data[len(_MAGIC) : at] != bytes([_VERSION]):
+            raise ValueError(
+                f"The sketch has version {data[at - 1]} of the format, and this skcalib reads "
+                f"version {_VERSION}: update skcalib."
+            )
+        if len(data) < at + 8 or zlib.crc32(data[:-4]) != int.from_bytes(data[-4:], "little"):
+            raise ValueError("The sketch is damaged or incomplete: its check sum is wrong.")
+        start = at + 4 + int.from_bytes(data[at : at + 4], "little")
+        header = json.loads(data[at + 4 : start])
+        names = ("labels", "notion", "n_cells")
+        sketch = cls(**{name: header[name] for name in names})
+        plan, cells = sketch._plan(), {}
+        for group in header["groups"]:
+            sizes = CellSums.sizes(group["size"], plan.n_problems)
+            stop = start + 8 * group["size"]
+            arrays: list[np.ndarray] = [np.frombuffer(data[start:stop], "<i8").astype(np.int64)]
+            for shape in sizes:
+                start, stop = stop, stop + 8 * int(np.prod(shape))
+                part = np.frombuffer(data[start:stop], "<f8").astype(np.float64)
+                arrays.append(part.reshape(shape))
+            start = stop
+            key = tuple(group["key"]) if isinstance(group["key"], list) else group["key"]
+            cells[key] = CellSums(plan, group["n_samples"], group["scale"], *arrays)
+        return sketch._become(plan, cells)
+
+    def _plan(self):
+        """The validated parameters."""
+        if self.labels is None:
+            raise ValueError(
+                "labels must list the classes in the order of the columns of y_proba, because a "
+                "chunk may lack some; for a single column [negative, positive]."
+            )
+        labels, n_cells = check_label_list(self.labels), check_count(self.n_cells, "n_cells")
+        if n_cells < _FEWEST:
+            raise ValueError(f"n_cells must be at least {_FEWEST}, got {n_cells}.")
+        look_up(self.notion, NOTIONS, "notion")
+        notion = self.notion
+        if notion == "auto":
+            notion = "canonical" if len(labels) == 2 else "top_label"
+        if notion == "canonical" and len(labels) > 2:
+            raise ValueError(
+                "A sketch summarises one score at a time: notion='canonical' is for two classes, "
+                f"got {len(labels)}. Use 'top_label' or 'classwise'."
+            )
+        return Plan(labels, notion, n_cells)
+
+    def _stored(self, plan):
+        """Sums of the samples so far by group; raises for changed parameters."""
+        if not hasattr(self, "_sums"):
+            return {}
+        self._fitted_plan.refuse_other(plan)
+        return self._cells
+
+    def _read(self, plan, y_true, y_proba, sample_weight, by):
+        """Sums over one chunk, by group."""
+        events = check_events(
+            y_true,
+            y_proba,
+            NOTIONS[plan.notion](),
+            sample_weight=sample_weight,
+            labels=plan.labels,
+            remedy="labels",
+        )
+        if by is None:
+            return {None: sum_events(events, plan)[0]}
+        keys, codes = _number_groups(by, len(events.raw))
+        if events.weight is not None:
+            codes = codes[events.weight > 0]
+        sums = sum_events(events, plan, codes, len(keys))
+        return {key: one for key, one in zip(keys, sums, strict=True) if one.n_samples}
+
+    def _become(self, plan, *parts):
+        """Take the sums of several dicts of groups, added where they share a group."""
+        cells: dict[Hashable, CellSums] = {}
+        for part in parts:
+            for key, one in part.items():
+                cells[key] = cells[key] + one if key in cells else one
+        if cells:
+            self._sums, self._fitted_plan = list(cells.values()), plan
+            self.classes_, self.groups_ = plan.labels, list(cells)
+            self.n_samples_seen_ = sum(one.n_samples for one in cells.values())
+        return self
+
+    @property
+    def _cells(self):
+        """Sums of the samples by group."""
+        return dict(zip(self.groups_, self._sums, strict=True))
+
+
+def _number_groups(by, n_samples):
+    """Distinct groups in the order in which they appear, and the number of each sample."""
+    by = np.asarray(to_numpy(by, name="by"))
+    if by.shape != (n_samples,):
+        raise ValueError(
+            f"by must have shape ({n_samples},), one group per sample; got shape {by.shape}."
+        )
+    numbers: dict[Hashable, int] = {}
+    codes = np.array([numbers.setdefault(key, len(numbers)) for key in by.tolist()], dtype=np.intp)
+    return list(numbers), codes
+
+
+_MAGIC, _VERSION = b"skcalib-sketch", 1
+_FEWEST = 16
+
+
+def _plain(value, what):
+    """A label or group for JSON."""
+    if isinstance(value, tuple):
+        return [_plain(one, what) for one in value]
+    if value is None or isinstance(value, (str, bool, int)):
+        return value
+    if isinstance(value, float) and np.isfinite(value):
+        return value
+    raise ValueError(f"A {what} must be a string or a number to be written, got {value!r}.")
+
+
+# --- Sums over cells ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Parameters that must agree for sums to be added."""
+
+    labels: np.ndarray
+    notion: str
+    n_cells: int
+
+    @property
+    def n_problems(self) -> int:
+        """Number of scores of a sample."""
+        return len(self.labels) if self.notion == "classwise" else 1
+
+    @property
+    def n_slots(self) -> int:
+        """Number of cells with those of exactly 0 and 1."""
+        return self.n_cells + 2
+
+    def names(self) -> list:
+        """Name of the event of each problem."""
+        if self.notion == "classwise":
+            return self.labels.tolist()
+        return ["top label"] if self.notion == "top_label" else self.labels[-1:].tolist()
+
+    def refuse_other(self, other: Plan) -> None:
+        """Raise if a parameter differs, and name it."""
+        alike = {
+            "labels": self.labels.tolist() == other.labels.tolist(),
+            "notion": self.notion == other.notion,
+            "n_cells": self.n_cells == other.n_cells,
+        }
+        for name, same in alike.items():
+            if not same:
+                raise ValueError(
+                    f"Samples with different {name} cannot be combined: use the same parameters "
+                    "for all chunks and parts, or start again with fit."
+                )
+
+
+@dataclass(frozen=True)
+class CellSums:
+    """Sums over the occupied cells of one group, of weights divided by ``scale``.
+
+    ``key`` (m,) numbers the cells by problem, label and place. ``high + low`` (4, m) are the
+    numbers of samples, and the sums of weights, squared weights and weighted scores;
+    ``total + rest`` (2, 2 P) are the sums of weighted squared scores and log losses by problem and
+    label, where impossible labels count as 0. In each pair the first is the sum rounded to float64,
+    and the second is its rounding error.
+    """
+
+    plan: Plan
+    n_samples: int
+    scale: float
+    key: np.ndarray
+    high: np.ndarray
+    low: np.ndarray
+    total: np.ndarray
+    rest: np.ndarray
+
+    def numbers(self) -> tuple[np.ndarray, ...]:
+        """The float64 arrays, in the order of `sizes`."""
+        return self.high, self.low, self.total, self.rest
+
+    @staticmethod
+    def sizes(n_keys: int, n_problems: int) -> tuple[tuple[int, int], ...]:
+        """Shapes of the float64 arrays."""
+        return (4, n_keys), (4, n_keys), (2, 2 * n_problems), (2, 2 * n_problems)
+
+    def __add__(self, other: CellSums) -> CellSums:
+        self.plan.refuse_other(other.plan)
+        scale = max(self.scale, other.scale)
+        key = np.union1d(self.key, other.key)
+        one, two = self._at(scale, key), other._at(scale, key)
+        sums = [part for i in (0, 2) for part in _add_pairs(one[i : i + 2], two[i : i + 2])]
+        return CellSums(self.plan, self.n_samples + other.n_samples, scale, key, *sums)
+
+    def _at(self, scale, key):
+        """The sums for more cells, of weights divided by another power of two, which is exact."""
+        factor = self.scale / scale
+        powers, place = _powers(factor), np.searchsorted(key, self.key)
+        wide = np.zeros((2, 4, len(key)))
+        wide[:, :, place] = powers * np.stack([self.high, self.low])
+        return wide[0], wide[1], factor * self.total, factor * self.rest
+
+    def unscaled(self) -> np.ndarray:
+        """Numbers of samples, and sums of weights, squared weights and weighted scores (4, m)."""
+        return _powers(self.scale) * self.high
+
+    def places(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Number of the problem, whether the event occurred, and number of the cell of each key."""
+        rest, slot = np.divmod(self.key, self.plan.n_slots)
+        return rest // 2, rest % 2 == 1, slot
+
+
+def _powers(factor):
+    """Powers of the factor of all weights by which the rows of `CellSums` change."""
+    return np.array([[1.0], [factor], [factor**2], [factor]])
+
+
+def cells_of(score: np.ndarray, n_cells: int) -> np.ndarray:
+    """Number of the cell of each score, 0 for scores of 0 and C + 1 for scores of 1."""
+    place = np.sqrt(score)
+    place -= np.sqrt(np.maximum(1 - score, 0))
+    place += 1
+    place *= n_cells / 2
+    cell = np.minimum(place.astype(np.int64), n_cells - 1)
+    cell += 1
+    cell[score <= 0] = 0
+    cell[score >= 1] = n_cells + 1
+    return cell
+
+
+def sum_events(
+    events: Events, plan: Plan, codes: np.ndarray | None = None, n_groups: int = 1
+) -> list[CellSums]:
+    """Sums of each group; `codes` (n,) are the groups of the samples of positive weight."""
+    n_problems, n_slots = plan.n_problems, plan.n_slots
+    width, at, n_samples = 2 * n_problems, 0, np.zeros(n_groups, dtype=np.int64)
+    cells, totals = _Tally(4, n_groups * width * n_slots), np.zeros((2, n_groups * width))
+    for score, event, weight in events.chunks(_ROWS * plan.n_problems):
+        group = (
+            np.zeros(len(score), dtype=np.int64) if codes is None else codes[at : at + len(score)]
+        )
+        at += len(score)
+        n_samples += np.bincount(group, minlength=n_groups)
+        kind = 2 * np.arange(n_problems) + event
+        kind += width * group[:, None]
+        key = (n_slots * kind + cells_of(score, plan.n_cells)).ravel()
+        kind, score, event = kind.ravel(), score.ravel(), event.ravel()
+        happened = np.where(event, score, 1 - score)
+        log = np.log(np.where(happened > 0, happened, 1.0))
+        if weight is None:
+            cells.add(key, None, None, None, score)
+        else:
+            weight = np.repeat(weight, n_problems)
+            cells.add(key, None, weight, weight**2, weight * score)
+        for row, value in zip(totals, (score**2, -log), strict=True):
+            row += np.bincount(kind, value if weight is None else weight * value, len(row))
+    key, sums = cells.result()
+    totals = totals.reshape(2, n_groups, width)
+    found = []
+    for g in range(n_groups):
+        here = slice(*np.searchsorted(key, [g * width * n_slots, (g + 1) * width * n_slots]))
+        own = key[here] - g * width * n_slots, sums[:, here].copy()
+        zeros = np.zeros_like(own[1]), totals[:, g].copy(), np.zeros((2, width))
+        found.append(CellSums(plan, int(n_samples[g]), events.scale, *own, *zeros))
+    return found
+
+
+_ROWS = 1 << 18  # samples at a time
+_DENSE = 1 << 21  # keys up to which a table of all is kept
+
+
+class _Tally:
+    """Sums by key, in a table of all keys or, where they are too many, of those that occur."""
+
+    def __init__(self, n_fields, n_keys):
+        self._n_keys = n_keys
+        self._dense = np.zeros((n_fields, n_keys)) if n_keys <= _DENSE else None
+        self._parts = []
+
+    def add(self, key, *values):
+        """Add one number to each field; None for 1."""
+        if self._dense is None:
+            distinct, place = np.unique(key, return_inverse=True)
+            place, size, into = place.ravel(), len(distinct), np.zeros((len(values), len(distinct)))
+            self._parts.append((distinct, into))
+        else:
+            place, size, into = key, self._n_keys, self._dense
+        count = np.bincount(place, minlength=size) if any(v is None for v in values) else None
+        for row, value in zip(into, values, strict=True):
+            row += count if value is None else np.bincount(place, value, size)
+
+    def result(self):
+        """Keys that occur, increasing, and their sums (n_fields, m)."""
+        if self._dense is not None:
+            key = np.flatnonzero(self._dense[0])
+            return key, self._dense[:, key]
+        distinct, place = np.unique(
+            np.concatenate([key for key, _ in self._parts]), return_inverse=True
+        )
+        every = np.concatenate([sums for _, sums in self._parts], axis=1)
+        return distinct, np.stack([np.bincount(place.ravel(), row) for row in every])
+
+
+def _add_pairs(one, two):
+    """The sum of two pairs (sum, rounding error) as such a pair (Knuth)."""
+    high, lost = _two_sum(one[0], two[0])
+    return _two_sum(high, lost + (one[1] + two[1]))
+
+
+def _two_sum(a, b):
+    total = a + b
+    of_b = total - a
+    return total, (a - (total - of_b)) + (b - of_b)

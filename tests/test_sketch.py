@@ -1,0 +1,412 @@
+"""Sketches: the sums of all samples, whatever the chunks, and functions of them within a bound."""
+
+import pickle
+import threading
+import tracemalloc
+from functools import reduce
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from skcalib import (
+    ForecastSketch,
+    IncrementalReliability,
+    calibration_error,
+    cumulative_curve,
+    kde_calibration_error,
+    ks_calibration_error,
+    proper_calibration_error,
+    reliability_bins,
+)
+from skcalib.notions import Classwise
+from skcalib.sketch import N_CELLS, cells_of
+
+UNIFORM = {"strategy": "uniform", "n_bins": 15}
+
+
+def sample(n_samples, n_classes=3, *, seed=0, weighted=False):
+    """Labels, forecasts with ties, zeros, ones and tiny values, and weights or None."""
+    rng = np.random.default_rng(seed)
+    proba = rng.dirichlet(np.ones(n_classes), n_samples)
+    proba[::5] = np.round(10 * proba[::5]) / 10
+    proba[::5] /= proba[::5].sum(axis=1, keepdims=True)
+    proba[:n_classes] = np.eye(n_classes)[:n_samples]
+    proba[n_classes : n_classes + 3, 0] = 1e-300
+    proba[n_classes : n_classes + 3] /= proba[n_classes : n_classes + 3].sum(axis=1, keepdims=True)
+    y = (proba.cumsum(axis=1)[:, :-1] < rng.random((n_samples, 1))).sum(axis=1)
+    weight = rng.gamma(0.5, 1.0, n_samples) * 10.0 ** rng.integers(-3, 3, n_samples)
+    weight[1::7] = 0.0
+    return y, proba, weight if weighted else None
+
+
+def numbers(sketch):
+    """Everything that a sketch holds, for comparisons."""
+    frame = sketch.to_frame()
+    frame["group"] = frame["group"].astype(str)
+    columns = ["group", "problem", "cell", "event"]
+    frame = frame.sort_values(columns, ignore_index=True)
+    return frame[columns].to_numpy().tolist(), frame.drop(columns=columns).to_numpy()
+
+
+def agree(one, two, rtol=4e-16):
+    """The same cells, and the same sums up to the last bit."""
+    (names, sums), (others, expected) = numbers(one), numbers(two)
+    assert names == others
+    np.testing.assert_allclose(sums, expected, rtol=rtol, atol=0)
+    assert one.n_samples_seen_ == two.n_samples_seen_
+
+
+def cell_ends(n_cells):
+    """Ends of the cells: the p of equidistant sqrt p - sqrt(1 - p)."""
+    s = np.linspace(-1, 1, n_cells + 1)
+    return ((s + np.sqrt(2 - s * s)) / 2) ** 2
+
+
+# --- Cells ----------------------------------------------------------------------------------------
+
+
+def test_cells_increase_and_are_narrow_at_both_ends():
+    score = np.concatenate(
+        [[0.0], np.geomspace(1e-300, 0.5, 4000), 1 - np.geomspace(0.5, 1e-16, 4000)]
+    )
+    score = np.append(np.unique(score), 1.0)
+    cell = cells_of(score, N_CELLS)
+    assert (np.diff(cell) >= 0).all() and cell[0] == 0 and cell[-1] == N_CELLS + 1
+    inside = (score > 0) & (score < 1)
+    assert cell[inside].min() == 1 and cell[inside].max() == N_CELLS
+    ends = cell_ends(N_CELLS)
+    width = np.diff(ends)
+    assert width.max() < 2.2e-5 and width[0] < 1.1e-9 and width[-1] < 1.1e-9
+    k = cell[inside] - 1
+    assert (score[inside] >= ends[k] - 1e-12).all() and (score[inside] <= ends[k + 1] + 1e-12).all()
+
+
+@pytest.mark.parametrize("notion", ["top_label", "classwise"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sums_by_loops(notion, weighted):
+    y, proba, weight = sample(60, weighted=weighted)
+    sketch = ForecastSketch([0, 1, 2], notion=notion, n_cells=32).fit(y, proba, weight)
+    w = np.ones(60) if weight is None else weight
+    expected = {}
+    for label, p, one in zip(y, proba, w, strict=True):
+        if one == 0:
+            continue
+        top = int(p.argmax())
+        pairs = [("top label", p[top], label == top)]
+        if notion == "classwise":
+            pairs = [(k, p[k], label == k) for k in range(3)]
+        for name, score, event in pairs:
+            cell = int(cells_of(np.array([score]), 32)[0])
+            sums = expected.setdefault((name, cell, bool(event)), np.zeros(4))
+            sums += [1, one, one**2, one * score]
+    frame = sketch.to_frame()
+    found = {
+        (row.problem, row.cell, row.event): [
+            row.count_,
+            row.weight,
+            row.square_weight,
+            row.mean_score,
+        ]
+        for row in frame.rename(columns={"count": "count_"}).itertuples()
+    }
+    assert found.keys() == expected.keys()
+    for key, sums in expected.items():
+        np.testing.assert_allclose(
+            found[key], [*sums[:3], sums[3] / sums[1]], rtol=1e-13, atol=1e-300
+        )
+
+
+# --- Chunks, merges and groups --------------------------------------------------------------------
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=6), st.booleans(), st.randoms())
+def test_order_and_chunks_leave_no_trace(sizes, weighted, shuffle):
+    n_samples = sum(sizes)
+    y, proba, weight = sample(n_samples, seed=n_samples, weighted=weighted)
+    stops = np.cumsum(sizes)
+    parts = []
+    for stop, size in zip(stops, sizes, strict=True):
+        rows = slice(stop - size, stop)
+        if weight is None or weight[rows].any():
+            own = None if weight is None else weight[rows]
+            parts.append(ForecastSketch([0, 1, 2]).fit(y[rows], proba[rows], own))
+    shuffle.shuffle(parts)
+    if parts:
+        whole = ForecastSketch([0, 1, 2]).fit(y, proba, weight)
+        agree(reduce(ForecastSketch.merge, parts), whole, rtol=2e-14 if weighted else 1e-15)
+
+
+def test_sums_of_whole_numbers_are_exact():
+    y, proba = np.array([1]), np.array([0.75])
+    one = ForecastSketch([0, 1]).fit(y, proba, [2.0**52])
+    two = ForecastSketch([0, 1]).fit(y, proba, [1.0])
+    total = reduce(ForecastSketch.merge, [two, one, two, two])
+    assert total.to_frame()["weight"].tolist() == [2**52 + 3]
+
+
+def test_many_small_chunks_lose_nothing():
+    sketch = ForecastSketch([0, 1])
+    for _ in range(1000):
+        sketch.partial_fit([0, 1], [0.1, 0.1], [1e-3, 1e3])
+    frame = sketch.to_frame()
+    np.testing.assert_allclose(frame["weight"], [1.0, 1e6], rtol=1e-16)
+    np.testing.assert_allclose(frame["mean_score"], 0.1, rtol=2e-16)
+
+
+def test_groups_are_sketches_and_add_up():
+    y, proba, weight = sample(500, weighted=True)
+    by = np.array(["north", "south", "east"])[np.random.default_rng(0).integers(3, size=500)]
+    sketch = ForecastSketch([0, 1, 2], notion="classwise")
+    for rows in (slice(0, 200), slice(200, 500)):
+        sketch.partial_fit(y[rows], proba[rows], weight[rows], by=by[rows])
+    assert sorted(sketch.groups_) == ["east", "north", "south"]
+    for name in sketch.groups_:
+        here = by == name
+        alone = ForecastSketch([0, 1, 2], notion="classwise")
+        alone.fit(y[here], proba[here], weight[here], by=by[here])
+        agree(sketch.group(name), alone, rtol=1e-13)
+    whole = ForecastSketch([0, 1, 2], notion="classwise").fit(y, proba, weight)
+    for options in (UNIFORM, {"norm": "l2", "debiased": True, **UNIFORM}):
+        assert calibration_error(sketch, **options) == pytest.approx(
+            calibration_error(whole, **options), rel=1e-12
+        )
+    with pytest.raises(ValueError, match="'west' is none of the groups"):
+        sketch.group("west")
+
+
+# --- Functions of a sketch ------------------------------------------------------------------------
+
+
+CASES = {
+    "binary": (2, "canonical"),
+    "top label": (4, "top_label"),
+    "classwise": (3, "classwise"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n_cells", [256, N_CELLS])
+def test_errors_within_their_bounds(case, weighted, n_cells):
+    n_classes, notion = CASES[case]
+    y, proba, weight = sample(3000, n_classes, weighted=weighted)
+    sketch = ForecastSketch(range(n_classes), notion=notion, n_cells=n_cells).fit(y, proba, weight)
+    frame = sketch.to_frame()
+    own = frame.groupby(["problem", "cell"])["weight"].sum()
+    share = own / frame.groupby("problem")["weight"].sum()
+    fullest = share.max()
+    exact = {"notion": notion, "sample_weight": weight}
+    ends = cell_ends(n_cells)
+    cut = np.unique(np.searchsorted(ends, np.arange(1, 15) / 15))
+    for norm in ("l1", "l2", "max"):
+        found = calibration_error(sketch, norm=norm, **UNIFORM)
+        expected = calibration_error(y, proba, norm=norm, **UNIFORM, **exact)
+        if norm == "l1":
+            by_problem = share[share.index.get_level_values("cell").isin(cut)]
+            bound = by_problem.groupby("problem").sum().max() if len(by_problem) else 0.0
+            assert abs(found - expected) <= bound + 1e-12
+        if n_cells == N_CELLS:
+            assert found == pytest.approx(expected, rel=0.02)
+    found, expected = ks_calibration_error(sketch), ks_calibration_error(y, proba, **exact)
+    assert abs(found - expected) <= fullest + 1e-12
+    assert kde_calibration_error(sketch) == pytest.approx(
+        kde_calibration_error(y, proba, **exact), abs=2.2e-5 * N_CELLS / n_cells / 0.02
+    )
+    found = calibration_error(sketch, strategy="quantile", n_bins=8)
+    expected = calibration_error(y, proba, strategy="quantile", n_bins=8, **exact)
+    assert abs(found - expected) <= 14 * fullest + 1e-12
+
+
+def test_whole_cells_are_exact():
+    """Edges at multiples of a power of two are edges of no cell, but scores are far from them."""
+    rng = np.random.default_rng(0)
+    score = rng.choice(np.arange(1, 40) / 40, 5000)
+    y = rng.random(5000) < score
+    sketch = ForecastSketch([False, True]).fit(y, score)
+    for options in (
+        {"strategy": "uniform", "n_bins": 7},
+        {"strategy": "quantile", "n_bins": 7},
+        {"norm": "l2", "debiased": True, "n_bins": 7},
+        {"n_bins": [0, 0.33, 1]},
+    ):
+        exact = calibration_error(y, score, **options)
+        assert calibration_error(sketch, **options) == pytest.approx(exact, rel=1e-12)
+    (found,), (expected,) = reliability_bins(sketch, n_bins=7), reliability_bins(y, score, n_bins=7)
+    for name in ("mass", "mean_score", "mean_label", "gap_variance"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-11)
+    (found,), (expected,) = cumulative_curve(sketch), cumulative_curve(y, score)
+    np.testing.assert_allclose(found.score, expected.score, rtol=1e-14)
+    np.testing.assert_allclose(found.difference, expected.difference, atol=1e-14)
+    assert kde_calibration_error(sketch) == pytest.approx(kde_calibration_error(y, score), rel=1e-9)
+
+
+def test_a_billion_samples_have_their_variance():
+    """Weights of rows are not mistaken for weights of samples."""
+    y, proba, _ = sample(4000, 2)
+    one = ForecastSketch([0, 1]).fit(y, proba)
+    many = reduce(lambda s, _: s + s, range(18), one)  # 2^18 times the samples
+    assert many.n_samples_seen_ == 4000 * 2**18 > 1e9
+    (few,), (all_of_them,) = reliability_bins(one, n_bins=5), reliability_bins(many, n_bins=5)
+    ratio = few.gap_variance / all_of_them.gap_variance
+    np.testing.assert_allclose(ratio, 2**18, rtol=0.01)
+    squares = {"norm": "l2", "squared": True, "n_bins": 5}
+    raw = calibration_error(one, **squares)
+    corrected = calibration_error(one, debiased=True, **squares)
+    assert calibration_error(many, **squares) - calibration_error(
+        many, debiased=True, **squares
+    ) == pytest.approx((raw - corrected) / 2**18, rel=0.01)
+
+
+def test_one_class_one_sample_and_impossible_labels():
+    sketch = ForecastSketch([0, 1]).fit([1], [0.0])
+    assert calibration_error(sketch, **UNIFORM) == ks_calibration_error(sketch) == 1.0
+    sketch = ForecastSketch([0, 1]).fit([1, 1, 1], [1e-300, 0.5, 1.0])
+    assert calibration_error(sketch, **UNIFORM) == pytest.approx(0.5)
+    assert kde_calibration_error(ForecastSketch([0, 1]).fit([0], [0.25])) == 0.25
+
+
+# --- Bytes ----------------------------------------------------------------------------------------
+
+
+def test_bytes_are_the_sketch():
+    y, proba, weight = sample(400, weighted=True)
+    names = np.array(["a", "b", "c"])
+    by = np.random.default_rng(0).integers(4, size=400)
+    sketch = ForecastSketch(names, notion="classwise").fit(names[y], proba, weight, by=by)
+    data = sketch.to_bytes()
+    assert data.startswith(b"skcalib-sketch\x01") and b"numpy" not in data
+    copy = ForecastSketch.from_bytes(data)
+    agree(copy, sketch, rtol=0)
+    assert copy.groups_ == sketch.groups_ and copy.to_bytes() == data
+    assert copy.classes_.tolist() == ["a", "b", "c"]
+    agree(pickle.loads(pickle.dumps(sketch)), sketch, rtol=0)
+    agree(copy + sketch, sketch + sketch, rtol=0)
+    more = copy.partial_fit(names[y], proba, weight, by=by)
+    agree(more, sketch + sketch, rtol=1e-15)
+
+
+@pytest.mark.parametrize(
+    "spoil, words",
+    [
+        (lambda data: data[:-7], "damaged or incomplete"),
+        (lambda data: data[:200] + b"x" + data[201:], "damaged or incomplete"),
+        (lambda data: b"PK" + data, "no sketch"),
+        (lambda data: data[:14] + b"\x02" + data[15:], "version 2 of the format"),
+        (lambda data: data[:15], "damaged or incomplete"),
+        (lambda data: b"", "no sketch"),
+        (lambda data: "text", "must be bytes, got str"),
+    ],
+)
+def test_other_bytes_are_refused(spoil, words):
+    data = ForecastSketch([0, 1]).fit([0, 1], [0.2, 0.7]).to_bytes()
+    with pytest.raises(ValueError, match=words):
+        ForecastSketch.from_bytes(spoil(data))
+
+
+def test_labels_that_json_cannot_hold():
+    labels = np.array(["2024-01-01", "2024-01-02"], dtype="datetime64[D]")
+    sketch = ForecastSketch(labels).fit(labels, [0.2, 0.7])
+    with pytest.raises(ValueError, match="label must be a string or a number to be written"):
+        sketch.to_bytes()
+
+
+# --- Parameters and bad input ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "parameters, words",
+    [
+        ({"labels": None}, "labels must list the classes"),
+        ({"labels": [0, 1, 2], "notion": "canonical"}, "'canonical' is for two classes, got 3"),
+        ({"labels": [0, 1], "notion": "all"}, "notion must be"),
+        ({"labels": [0, 1], "n_cells": 8}, "n_cells must be at least 16, got 8"),
+        ({"labels": [0, 1], "n_cells": 1.5}, "n_cells must be a whole number"),
+    ],
+)
+def test_parameters_are_refused(parameters, words):
+    with pytest.raises(ValueError, match=words):
+        ForecastSketch(**parameters).fit([0, 1], [0.2, 0.7])
+
+
+def test_bad_chunks_change_nothing():
+    sketch = ForecastSketch([0, 1]).fit([0, 1], [0.2, 0.7])
+    before = sketch.to_bytes()
+    for arguments, words in (
+        (([0, 2], [0.2, 0.7]), "y_true contains 2"),
+        (([0, 1], [0.2, 1.7]), "y_proba"),
+        (([0, 1], [0.2, np.nan]), "y_proba"),
+        (([], []), "y_true is empty"),
+        (([0, 1], [0.2, 0.7], [0, 0]), "sample_weight sums to zero"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            sketch.partial_fit(*arguments)
+    with pytest.raises(ValueError, match="by must have shape"):
+        sketch.partial_fit([0, 1], [0.2, 0.7], by=["a"])
+    sketch.set_params(n_cells=100)
+    with pytest.raises(ValueError, match="different n_cells"):
+        sketch.partial_fit([0, 1], [0.2, 0.7])
+    sketch.set_params(n_cells=N_CELLS)
+    assert sketch.to_bytes() == before
+    with pytest.raises(ValueError, match="different labels"):
+        sketch.merge(ForecastSketch([1, 0]).fit([0, 1], [0.2, 0.7]))
+    with pytest.raises(ValueError, match="Only another ForecastSketch"):
+        sketch + IncrementalReliability([0, 1])
+    agree(sketch + ForecastSketch([0, 1]), sketch, rtol=0)
+
+
+def test_before_the_first_chunk():
+    for use in (calibration_error, ForecastSketch.to_bytes, ForecastSketch.to_frame):
+        with pytest.raises(NotFittedError):
+            use(ForecastSketch([0, 1]))
+    assert not hasattr(clone(ForecastSketch([0, 1]).fit([0, 1], [0.2, 0.7])), "classes_")
+
+
+def test_functions_say_what_does_not_fit():
+    sketch = ForecastSketch([0, 1, 2]).fit(*sample(50)[:2])
+    with pytest.raises(ValueError, match="made for notion='top_label', got notion=Classwise"):
+        calibration_error(sketch, notion="classwise")
+    with pytest.raises(ValueError, match="leave out y_proba, labels"):
+        calibration_error(sketch, [0.5], labels=[0, 1, 2])
+    with pytest.raises(ValueError, match="needs the labels and forecasts themselves"):
+        proper_calibration_error(sketch, None)
+    with pytest.raises(ValueError, match="y_proba is missing"):
+        calibration_error([0, 1])
+    summed = ForecastSketch([0, 1, 2], notion="classwise").fit(*sample(50)[:2])
+    found = calibration_error(summed, notion="classwise", reduce="sum")
+    assert found == pytest.approx(calibration_error(summed, notion=Classwise("sum")))
+    assert found == pytest.approx(3 * calibration_error(summed))
+
+
+def test_threads_with_a_sketch_each():
+    y, proba, _ = sample(2000)
+    parts = [ForecastSketch([0, 1, 2]) for _ in range(4)]
+    threads = [
+        threading.Thread(target=part.fit, args=(y[k::4], proba[k::4]))
+        for k, part in enumerate(parts)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    agree(sum(parts[1:], start=parts[0]), ForecastSketch([0, 1, 2]).fit(y, proba), rtol=1e-14)
+
+
+def test_memory_does_not_grow_with_the_samples():
+    rng = np.random.default_rng(0)
+    sketch = ForecastSketch([0, 1])
+    score = rng.random(50_000)
+    y = rng.random(50_000) < score
+    for _ in range(3):
+        sketch.partial_fit(y, score)
+    tracemalloc.start()
+    for _ in range(5):
+        sketch.partial_fit(y, score)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 60e6
+    assert len(sketch.to_bytes()) < 12e6
