@@ -27,6 +27,7 @@ _SUBMODULES = (
     "error_intervals",
     "errors",
     "estimators",
+    "frames",
     "grouping",
     "inference",
     "io",

@@ -86,6 +86,9 @@ from skcalib.significance import (
     kernel_calibration_test as kernel_calibration_test,
     spiegelhalter_test as spiegelhalter_test,
 )
+from skcalib.frames import (
+    summarize as summarize,
+)
 from skcalib.sketch import (
     ForecastSketch as ForecastSketch,
 )

@@ -30,6 +30,7 @@ from skcalib.problem import (
     ForecastSummary,
     Problem,
     ScoredRows,
+    check_problem,
     classes_of_columns,
     event_last,
 )
@@ -539,8 +540,38 @@ def binary_events(problem: Problem, pos_label: Label, notion: Notion) -> list[tu
             f"A calibration curve belongs to a binary event, but {notion!r} gives {columns} "
             "columns: use notion='top_label' or 'classwise'."
         )
-    names = notion.column_names(problem.classes)
+    names = _event_names(notion, problem.classes)
     return [
-        ("" if columns is None else columns[-1], replace(problem, forecast=forecast, target=target))
-        for columns, (forecast, target) in zip(names, pairs, strict=False)
+        (name, replace(problem, forecast=forecast, target=target))
+        for name, (forecast, target) in zip(names, pairs, strict=False)
     ]
+
+
+def _event_names(notion, classes):
+    """Name of the event of each problem; empty where the notion has none."""
+    for columns in notion.column_names(classes):
+        yield "" if columns is None else columns[-1]
+
+
+def named_events(
+    y_true: ArrayLike | Problem | ForecastSummary,
+    y_proba: ArrayLike | None,
+    notion: Notion,
+    *,
+    pos_label: Label = None,
+    **options: Any,
+) -> list[tuple[str, Problem]]:
+    """As `binary_events`, for functions that also take a summary in place of the samples."""
+    if not isinstance(y_true, ForecastSummary):
+        problem = check_problem(y_true, y_proba, pos_label=pos_label, **options)
+        return binary_events(problem, pos_label, notion)
+    found = events_or_summary(y_true, y_proba, notion, pos_label=pos_label, **options)
+    classes = y_true.summarised_notion()[2]
+    names = _event_names(found.notion.for_columns(len(classes)), classes)
+    problems = []
+    for name, rows in zip(names, found.scored(), strict=False):
+        event = rows.event.astype(np.float64)
+        forecast, target = (np.column_stack([1 - one, one]) for one in (rows.score, event))
+        weight = np.ones(len(event)) if rows.weight is None else rows.weight
+        problems.append((name, Problem(forecast, target, weight, classes)))
+    return problems

@@ -83,7 +83,11 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
       of the samples in cells that an edge cuts; bins of equal mass: 2 (B - 1) times the share of
       the fullest cell;
     - :func:`ks_calibration_error` and :func:`cumulative_curve`: the share of the fullest cell;
-    - :func:`kde_calibration_error`: :math:`\delta / h` with the bandwidth h.
+    - :func:`kde_calibration_error`: :math:`\delta / h` with the bandwidth h;
+    - :func:`corp_decomposition`, Brier: score and uncertainty by :math:`2 \delta`, in practice by
+      :math:`\delta^2`. Miscalibration and discrimination are also smaller by what steps of the
+      isotonic curve inside a cell fit: at most .0001 for 3,000 samples, and a million samples
+      with a miscalibration of .00286 lose 1.4e-6.
 
     Whole-number sums are exact up to :math:`2^{53}`. Other sums have a second number for the
     rounding error: the number of chunks, their order and the order of merging change a sum by at

@@ -45,6 +45,7 @@ LAYERS = (
     },
     {
         "errors": "calibration errors of labels and forecasts",
+        "frames": "sketches of data frames, by the engine that holds them",
         "recalibration": "maps of forecasts, and what they gain",
     },
     {

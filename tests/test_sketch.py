@@ -16,6 +16,7 @@ from skcalib import (
     ForecastSketch,
     IncrementalReliability,
     calibration_error,
+    corp_decomposition,
     cumulative_curve,
     kde_calibration_error,
     ks_calibration_error,
@@ -410,3 +411,21 @@ def test_memory_does_not_grow_with_the_samples():
     tracemalloc.stop()
     assert peak < 60e6
     assert len(sketch.to_bytes()) < 12e6
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_corp_of_a_sketch(case, weighted):
+    n_classes, notion = CASES[case]
+    y, proba, weight = sample(3000, n_classes, weighted=weighted)
+    sketch = ForecastSketch(range(n_classes), notion=notion).fit(y, proba, weight)
+    for loss, bound in (("brier", 1e-6), ("spherical", 1e-5)):
+        found = corp_decomposition(sketch, loss=loss)
+        expected = corp_decomposition(y, proba, loss=loss, notion=notion, sample_weight=weight)
+        for name in ("score", "uncertainty"):
+            assert getattr(found, name) == pytest.approx(getattr(expected, name), abs=bound)
+        for name in ("miscalibration", "discrimination"):  # the curve has no steps inside a cell
+            assert -1e-4 < getattr(found, name) - getattr(expected, name) < bound
+        assert [c.event for c in found.curves] == [c.event for c in expected.curves]
+    with pytest.raises(ValueError, match="leave out pos_label"):
+        corp_decomposition(sketch, pos_label=1)

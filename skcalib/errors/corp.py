@@ -23,7 +23,7 @@ from skcalib.errors.isotonic_curve import (
     consistency_band,
 )
 from skcalib.inference import CalibrationTest, monte_carlo_pvalue
-from skcalib.notions import Canonical, binary_events
+from skcalib.notions import Canonical, binary_events, named_events
 from skcalib.problem import check_problem
 from skcalib.tower import weighted_mean
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from pandas import DataFrame
 
-    from skcalib._arguments import Label, LossLike, NotionLike, RandomState
+    from skcalib._arguments import Label, LabelsLike, LossLike, NotionLike, RandomState
     from skcalib.problem import Problem
     from skcalib.scores import ProperScore
 
@@ -116,8 +116,8 @@ class CorpDecomposition:
 
 
 def corp_decomposition(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: LabelsLike,
+    y_proba: ArrayLike | None = None,
     *,
     loss: LossLike = "brier",
     notion: NotionLike = "auto",
@@ -160,10 +160,10 @@ def corp_decomposition(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        Labels.
-    y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
-        Probability of the positive class, or of each class. Rows sum to one.
+    y_true : array-like of shape (n_samples,) or ForecastSketch
+        Labels, or a sketch, which stands for labels, forecasts and weights.
+    y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), optional
+        Probability of the positive class, or of each class; omitted with a sketch. Rows sum to one.
     loss : {"brier", "log", "spherical"} or ProperScore, default="brier"
         The proper score.
     notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
@@ -222,10 +222,14 @@ def corp_decomposition(
     (0.012, 0.094)
     """
     score, notion = resolve_loss(loss), resolve_notion(notion)
-    problem = check_problem(
-        y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
+    events = named_events(
+        y_true,
+        y_proba,
+        notion,
+        sample_weight=sample_weight,
+        labels=labels,
+        pos_label=pos_label,
     )
-    events = binary_events(problem, pos_label, notion)
     found = run_each(_decompose_event, ((score, *event) for event in events), n_jobs=n_jobs)
     terms, curves = zip(*found, strict=True)
     columns = np.array(terms).T

@@ -1,0 +1,346 @@
+"""Sketches of data frames, computed by the engine that holds the data: `summarize`."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from skcalib._validation import check_label_list, in_words, listed
+from skcalib.sketch import N_CELLS, CellSums, ForecastSketch
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from numpy.typing import ArrayLike
+
+
+def summarize(
+    frame: Any,
+    *,
+    y_true: str,
+    y_proba: str | Sequence[str],
+    sample_weight: str | None = None,
+    by: str | Sequence[str] | None = None,
+    notion: Literal["auto", "top_label", "classwise", "canonical"] = "auto",
+    labels: ArrayLike | None = None,
+    n_cells: int = N_CELLS,
+) -> Any:
+    """The sketch of a data frame, with the sums computed where the data are.
+
+    The cells of :class:`ForecastSketch` are grouped and summed by the engine of the frame; only the
+    sums of occupied cells are fetched. Neither the frame nor a column of it is copied into this
+    process, unless it is there already.
+
+    Parameters
+    ----------
+    frame : data frame
+        A pandas, polars (eager or lazy) or pyarrow table, a DuckDB relation, a Dask or PySpark
+        data frame: whatever `narwhals <https://narwhals-dev.github.io/narwhals/>`_ supports.
+        Without narwhals (``pip install "skcalib[frames]"``), eager pandas and polars frames.
+    y_true : str
+        Name of the column of labels.
+    y_proba : str or list of str
+        Name of the column of probabilities of the positive class, or names of the columns of all
+        classes, in the order of `labels`.
+    sample_weight : str, optional
+        Name of the column of weights. Rows of weight 0 are ignored.
+    by : str or list of str, optional
+        Name of the column, or of several columns, that define groups.
+    notion : {"auto", "top_label", "classwise", "canonical"}, default="auto"
+        As in :class:`ForecastSketch`.
+    labels : array-like of shape (n_classes,), optional
+        The class of each column of `y_proba`; [negative, positive] for a single column. By default
+        the sorted labels of the frame, which takes one more pass over that column.
+    n_cells : int, default=65536
+        As in :class:`ForecastSketch`.
+
+    Returns
+    -------
+    ForecastSketch or dict of ForecastSketch
+        The sketch of all rows; with `by` one for each group, by its value, or by the tuple of
+        values of several columns.
+
+    Raises
+    ------
+    ValueError
+        For an unknown kind of frame or column, missing values, probabilities outside [0, 1], rows
+        that do not sum to 1 within 1e-5, labels that are not in `labels`, negative weights.
+
+    See Also
+    --------
+    ForecastSketch.partial_fit : The same for arrays, chunk by chunk.
+
+    Notes
+    -----
+    One pass for each problem of the notion: K for "classwise", one otherwise. Sums are those of the
+    engine, in float64 and without compensation.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skcalib import calibration_error, summarize
+    >>> from skcalib.datasets import make_tempered_simplex
+    >>> data = make_tempered_simplex(2000, 2, random_state=0)
+    >>> frame = pd.DataFrame({"died": data.y, "risk": data.y_proba[:, 1]})
+    >>> sketch = summarize(frame, y_true="died", y_proba="risk")
+    >>> round(calibration_error(sketch), 4), sketch.n_samples_seen_
+    (0.0826, 2000)
+    """
+    columns = [y_proba] if isinstance(y_proba, str) else list(y_proba)
+    groups = [by] if isinstance(by, str) else list(by or [])
+    narwhals = _narwhals()
+    if narwhals is None:
+        source: Any = _Arrays(frame)
+    else:
+        source = _Engine(narwhals, frame)
+    source.check_names([y_true, *columns, *([sample_weight] if sample_weight else []), *groups])
+    classes = source.labels_of(y_true) if labels is None else check_label_list(labels)
+    if len(classes) != max(len(columns), 2):
+        raise ValueError(
+            f"{y_true!r} has {len(classes)} classes {listed(classes)}, but y_proba names "
+            f"{len(columns)} column(s): pass labels= with the class of each column."
+        )
+    empty = ForecastSketch(classes, notion=notion, n_cells=n_cells)
+    cells = source.sums(empty._plan(), y_true, columns, sample_weight, groups)
+    sketches = {}
+    for key, sums in cells.items():
+        one = ForecastSketch(classes, notion=notion, n_cells=n_cells)
+        key = None if by is None else key[0] if isinstance(by, str) else key
+        sketches[key] = one._become(one._plan(), {key: sums})
+    return sketches[None] if by is None else sketches
+
+
+def _narwhals():
+    """The library, or None where it is not installed."""
+    try:
+        return import_module("narwhals")
+    except ImportError:
+        return None
+
+
+def _refuse_columns(names, known):
+    for name in names:
+        if name not in known:
+            raise ValueError(f"The frame has no column {name!r}; its columns are {listed(known)}.")
+
+
+def _sorted_labels(values, y_true):
+    if any(value is None or value != value for value in values):
+        raise ValueError(f"{y_true!r} has missing values: labels are needed in all rows.")
+    try:
+        return np.array(sorted(values))
+    except TypeError as error:
+        raise ValueError(f"{y_true!r} mixes labels of types that cannot be ordered.") from error
+
+
+class _Arrays:
+    """A pandas or polars frame without narwhals: columns as arrays."""
+
+    def __init__(self, frame):
+        if not (hasattr(frame, "to_numpy") and hasattr(frame, "columns")):
+            raise ValueError(
+                f"A frame of type {type(frame).__name__} needs narwhals: pip install "
+                '"skcalib[frames]". Without it, pass a pandas or an eager polars frame.'
+            )
+        self.frame = frame
+
+    def check_names(self, names):
+        _refuse_columns(names, list(self.frame.columns))
+
+    def labels_of(self, y_true):
+        return _sorted_labels(set(self.frame[y_true].to_numpy().tolist()), y_true)
+
+    def sums(self, plan, y_true, columns, sample_weight, groups):
+        sketch = ForecastSketch(plan.labels, notion=plan.notion, n_cells=plan.n_cells)
+        proba = np.stack([self.frame[name].to_numpy() for name in columns], axis=1)
+        weight = None if sample_weight is None else self.frame[sample_weight].to_numpy()
+        by = None
+        if groups:
+            by = np.empty(len(proba), dtype=object)
+            by[:] = list(
+                zip(*(self.frame[name].to_numpy().tolist() for name in groups), strict=True)
+            )
+        return sketch.fit(self.frame[y_true].to_numpy(), proba, weight, by=by)._cells
+
+
+# --- Sums by the engine of a frame ----------------------------------------------------------------
+
+
+_PREFIX = "skcalib_"
+_TOLERANCE = 1e-5  # of the sum of a row
+_FIELDS = ("count", "weight", "square", "score", "score2", "loss")
+#: What makes a row invalid, and the sentence for it.
+_FAULTS = {
+    "bad_label": "{n} rows of {y_true!r} have a label that is missing or none of the classes "
+    "{labels}: pass labels= with the class of each column.",
+    "bad_score": "{n} rows of y_proba are missing or outside [0, 1]: probabilities are expected.",
+    "bad_sum": "{n} rows of y_proba do not sum to 1 within 1e-05: pass one probability per class.",
+    "bad_weight": "{n} rows of {weight!r} are missing, infinite or negative: weights are expected.",
+}
+
+
+class _Engine:
+    """A frame of any kind that narwhals supports."""
+
+    def __init__(self, narwhals, frame):
+        self.nw = narwhals
+        try:
+            self.frame = narwhals.from_native(frame)
+        except TypeError as error:
+            raise ValueError(
+                f"frame must be a data frame that narwhals supports, such as pandas, polars, "
+                f"pyarrow, DuckDB, Dask or PySpark, got {type(frame).__name__}: {in_words(error)}"
+            ) from error
+
+    def check_names(self, names):
+        _refuse_columns(names, self.frame.collect_schema().names())
+
+    def labels_of(self, y_true):
+        found = self._fetch(self.frame.select(y_true).unique())
+        return _sorted_labels(found[y_true].to_list(), y_true)
+
+    def sums(self, plan, y_true, columns, sample_weight, groups):
+        """`CellSums` by group, from one query for each problem."""
+        found: dict[Hashable, list] = {}
+        for k in range(plan.n_problems):
+            table = self._fetch(self._query(plan, k, y_true, columns, sample_weight, groups))
+            self._refuse_faults(table, plan, y_true, sample_weight)
+            keys = list(zip(*(table[f"{_PREFIX}by{i}"].to_list() for i in range(len(groups))),
+                            strict=True)) if groups else [()] * len(table)  # fmt: skip
+            event = table[_PREFIX + "event"].to_numpy().astype(np.int64)
+            cell = table[_PREFIX + "cell"].to_numpy().astype(np.int64)
+            number = (2 * k + event) * plan.n_slots + cell
+            sums = np.array(
+                [table[_PREFIX + name].to_numpy() for name in _FIELDS], dtype=np.float64
+            )
+            for key, *row in zip(keys, number, event, sums.T, strict=True):
+                if row[-1][0] > 0:
+                    found.setdefault(key, []).append((*row, k))
+        return {key: _cell_sums(plan, rows) for key, rows in found.items()}
+
+    def _fetch(self, frame):
+        return frame.collect() if isinstance(frame, self.nw.LazyFrame) else frame
+
+    def _query(self, plan, k, y_true, columns, sample_weight, groups):
+        nw, frame = self.nw, self.frame
+        one, zero = nw.lit(1.0), nw.lit(0.0)
+
+        def named(**expressions):
+            return frame.with_columns(
+                *(value.alias(_PREFIX + name) for name, value in expressions.items())
+            )
+
+        def own(name):
+            return nw.col(_PREFIX + name)
+
+        def flag(condition):  # 1 where it is false or missing
+            return nw.when(condition).then(zero).otherwise(one)
+
+        scores = [f"p{j}" for j in range(len(columns))]
+        frame = named(
+            **{s: nw.col(c).cast(nw.Float64) for s, c in zip(scores, columns, strict=True)},
+            weight=one if sample_weight is None else nw.col(sample_weight).cast(nw.Float64),
+        )
+        top = 1 + (_TOLERANCE if len(columns) > 1 else 0)
+        inside = [(own(s) >= 0) & (own(s) <= top) for s in scores]
+        known = nw.col(y_true).is_in(plan.labels.tolist())
+        good_weight = (own("weight") >= 0) & (own("weight") < np.inf)
+        frame = named(
+            bad_label=flag(known),
+            bad_score=flag(_all(inside)),
+            bad_weight=flag(good_weight),
+            weight=nw.when(good_weight).then(own("weight")).otherwise(zero),
+            **{s: nw.when(good).then(own(s)).otherwise(zero)
+               for s, good in zip(scores, inside, strict=True)},
+        )  # fmt: skip
+        total = sum((own(s) for s in scores[1:]), start=own(scores[0]))
+        score, event = self._scored(plan, k, scores, nw.col(y_true))
+        frame = named(
+            bad_sum=zero if len(columns) == 1 else flag((total - 1).abs() <= _TOLERANCE),
+            score=score,
+            event=nw.when(event).then(one).otherwise(zero),
+        )
+        frame = named(
+            score=nw.when(own("score") < 1).then(own("score")).otherwise(one),
+        )
+        place = own("score").sqrt() - (1 - own("score")).sqrt()
+        place = ((place + 1) * (plan.n_cells / 2)).floor().clip(0, plan.n_cells - 1) + 1
+        place = nw.when(own("score") <= 0).then(zero).otherwise(place)
+        happened = nw.when(own("event") > 0).then(own("score")).otherwise(1 - own("score"))
+        frame = named(
+            cell=nw.when(own("score") >= 1).then(nw.lit(plan.n_cells + 1.0)).otherwise(place),
+            happened=happened,
+        )
+        frame = named(loss=nw.when(own("happened") > 0).then(own("happened")).otherwise(one).log())
+        frame = named(
+            count=nw.when(own("weight") > 0).then(one).otherwise(zero),
+            square=own("weight") * own("weight"),
+            score2=own("weight") * own("score") * own("score"),
+            loss=own("weight") * -own("loss"),
+            **{f"by{i}": nw.col(name) for i, name in enumerate(groups)},
+        )
+        frame = named(score=own("weight") * own("score"))
+        keys = [
+            _PREFIX + name for name in (*(f"by{i}" for i in range(len(groups))), "cell", "event")
+        ]
+        summed = [own(name).sum() for name in (*_FIELDS, *_FAULTS)]
+        return frame.group_by(*keys).agg(*summed)
+
+    def _scored(self, plan, k, scores, label):
+        """The score of problem k, and the condition that its event occurred."""
+        nw = self.nw
+
+        def own(name):
+            return nw.col(_PREFIX + name)
+
+        labels = [label == one for one in plan.labels.tolist()]
+        if plan.notion == "canonical":
+            return own(scores[-1]), labels[1]
+        if len(scores) == 1:
+            raise ValueError(
+                f"notion={plan.notion!r} needs the columns of both classes: name them, or leave "
+                "notion= out."
+            )
+        if plan.notion == "classwise":
+            return own(scores[k]), labels[k]
+        largest = own(scores[0])
+        for s in scores[1:]:  # Dask frames do not evaluate conditions of max_horizontal
+            largest = nw.when(own(s) > largest).then(own(s)).otherwise(largest)
+        event = labels[-1]
+        for s, here in zip(scores[-2::-1], labels[-2::-1], strict=True):  # the first of tied ones
+            tied = own(s) + 1e-15 >= largest
+            event = (tied & here) | (~tied & event)
+        return largest, event
+
+    def _refuse_faults(self, table, plan, y_true, sample_weight):
+        words = {"y_true": y_true, "weight": sample_weight, "labels": listed(plan.labels)}
+        for name, sentence in _FAULTS.items():
+            n_rows = int(table[_PREFIX + name].to_numpy().sum())
+            if n_rows:
+                raise ValueError(sentence.format(n=f"{n_rows:,}", **words))
+        if not table[_PREFIX + "count"].to_numpy().sum():
+            raise ValueError("The frame has no rows of positive weight: at least one is needed.")
+
+
+def _all(conditions):
+    first, *others = conditions
+    for one in others:
+        first = first & one
+    return first
+
+
+def _cell_sums(plan, rows):
+    """Rows (key, event, sums of the fields, problem) of one group -> `CellSums`."""
+    key = np.array([row[0] for row in rows])
+    sums = np.array([row[2] for row in rows]).T
+    kind = np.array([2 * row[3] + row[1] for row in rows])
+    order = np.argsort(key, kind="stable")
+    n_kinds = 2 * plan.n_problems
+    total = np.stack([np.bincount(kind, sums[i], n_kinds) for i in (4, 5)])
+    n_samples = int(np.rint(sums[0, kind < 2].sum()))
+    high = sums[:4, order]
+    return CellSums(
+        plan, n_samples, 1.0, key[order], high, np.zeros_like(high), total, np.zeros_like(total)
+    )

@@ -1,0 +1,218 @@
+"""Sketches by the engine of a frame: the same sums as from arrays, and nothing but sums fetched."""
+
+import warnings
+from functools import reduce
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from skcalib import ForecastSketch, calibration_error, frames, summarize
+
+LABELS = ["bird", "cat", "dog"]
+
+
+def data(n_samples=600, seed=0):
+    """Columns of probabilities with zeros and ones, text labels, weights with zeros, groups."""
+    rng = np.random.default_rng(seed)
+    proba = rng.dirichlet(np.ones(3), n_samples)
+    proba[::7] = np.eye(3)[rng.integers(3, size=len(proba[::7]))]
+    proba[1::7] = [0.2, 0.4, 0.4]
+    code = (proba.cumsum(axis=1)[:, :-1] < rng.random((n_samples, 1))).sum(axis=1)
+    columns = {f"p{k}": column for k, column in enumerate(proba.T)}
+    return columns | {
+        "animal": np.array(LABELS)[code],
+        "sick": code == 1,
+        "w": rng.integers(0, 4, n_samples) / 2,
+        "site": rng.choice(["north", "south"], n_samples),
+        "ward": rng.integers(3, size=n_samples),
+    }
+
+
+def dask(columns):
+    dd = pytest.importorskip("dask.dataframe")
+    return dd.from_pandas(pd.DataFrame(columns), npartitions=3)
+
+
+def duck(columns):
+    duckdb = pytest.importorskip("duckdb")
+    return duckdb.from_arrow(arrow(columns))
+
+
+def arrow(columns):
+    return pytest.importorskip("pyarrow").table(columns)
+
+
+ENGINES = {
+    "pandas": pd.DataFrame,
+    "polars": pl.DataFrame,
+    "polars, lazy": pl.LazyFrame,
+    "pyarrow": arrow,
+    "duckdb": duck,
+    "dask": dask,
+}
+
+
+@pytest.fixture(params=ENGINES)
+def make(request):
+    """A frame of each engine; without narwhals only eager frames."""
+    if request.param not in ("pandas", "polars"):
+        pytest.importorskip("narwhals")
+
+    def frame(columns):
+        made = ENGINES[request.param](columns)
+        warnings.filterwarnings("ignore", message="Dask support is moving out of Narwhals")
+        return made
+
+    with warnings.catch_warnings():
+        yield frame
+
+
+def agree(one, two):
+    """The same cells and numbers of samples, and the same sums up to rounding."""
+    first, second = one.to_frame(), two.to_frame()
+    names = ["problem", "cell", "event", "count"]
+    assert first[names].to_numpy().tolist() == second[names].to_numpy().tolist()
+    sums = ["weight", "square_weight", "mean_score"]
+    np.testing.assert_allclose(first[sums], second[sums], rtol=1e-12)
+    assert one.n_samples_seen_ == two.n_samples_seen_
+    assert one.classes_.tolist() == two.classes_.tolist()
+
+
+@pytest.mark.parametrize("notion", ["top_label", "classwise"])
+def test_several_classes(make, notion):
+    columns = data()
+    proba = np.column_stack([columns[f"p{k}"] for k in range(3)])
+    found = summarize(
+        make(columns), y_true="animal", y_proba=["p0", "p1", "p2"], sample_weight="w", notion=notion
+    )
+    expected = ForecastSketch(LABELS, notion=notion).fit(columns["animal"], proba, columns["w"])
+    agree(found, expected)
+    for options in ({"norm": "l2", "debiased": True, "n_bins": 9}, {"n_bins": 9}):
+        assert calibration_error(found, **options) == pytest.approx(
+            calibration_error(expected, **options), rel=1e-10
+        )
+
+
+def test_one_column_of_the_event(make):
+    columns = data()
+    found = summarize(make(columns), y_true="sick", y_proba="p1")
+    agree(found, ForecastSketch([False, True]).fit(columns["sick"], columns["p1"]))
+    swapped = summarize(make(columns), y_true="sick", y_proba="p1", labels=[True, False])
+    agree(swapped, ForecastSketch([True, False]).fit(columns["sick"], columns["p1"]))
+
+
+def test_groups(make):
+    columns = data()
+    proba = np.column_stack([columns[f"p{k}"] for k in range(3)])
+    names = {"y_true": "animal", "y_proba": ["p0", "p1", "p2"]}
+    found = summarize(make(columns), by="site", sample_weight="w", **names)
+    assert sorted(found) == ["north", "south"]
+    for site, sketch in found.items():
+        here = columns["site"] == site
+        rows = columns["animal"][here], proba[here], columns["w"][here]
+        agree(sketch.group(site), ForecastSketch(LABELS).fit(*rows))
+    found = summarize(make(columns), by=["site", "ward"], **names)
+    assert sorted(found) == [(s, w) for s in ("north", "south") for w in range(3)]
+    assert sum(one.n_samples_seen_ for one in found.values()) == 600
+    whole = reduce(ForecastSketch.merge, found.values())
+    assert whole.n_samples_seen_ == 600 and len(whole.groups_) == 6
+    agree(
+        ForecastSketch.from_bytes(found["south", 2].to_bytes()).group(("south", 2)),
+        found["south", 2],
+    )
+
+
+def changed(name, row, value, dtype=None):
+    columns = data(50)
+    columns[name] = columns[name].astype(dtype or columns[name].dtype)
+    columns[name][row] = value
+    return columns
+
+
+FAULTS = [
+    (changed("p0", 3, np.nan), "y_proba are missing or outside|y_proba contains NaN"),
+    (changed("p0", 3, 1.5), "y_proba are missing or outside|outside \\[0, 1\\]"),
+    (changed("p0", 3, -0.1), "y_proba are missing or outside|outside \\[0, 1\\]"),
+    (changed("p1", 4, 0.9), "do not sum to 1 within 1e-05|must sum to 1"),
+    (changed("w", 5, -1.0), "missing, infinite or negative|finite and not negative"),
+    (changed("w", 5, np.inf), "missing, infinite or negative|finite and not negative"),
+    (changed("w", slice(None), 0.0), "no rows of positive weight|sums to zero"),
+    (changed("animal", 2, "fish", "U5"), "none of the classes"),
+]
+
+
+@pytest.mark.parametrize("columns, words", FAULTS, ids=range(len(FAULTS)))
+def test_faults_are_refused(make, columns, words):
+    names = {"y_true": "animal", "y_proba": ["p0", "p1", "p2"], "sample_weight": "w"}
+    with pytest.raises(ValueError, match=words):
+        summarize(make(columns), labels=LABELS, **names)
+
+
+def test_names_are_refused(make):
+    frame = make(data(50))
+    with pytest.raises(ValueError, match="no column 'p9'; its columns are"):
+        summarize(frame, y_true="animal", y_proba=["p0", "p1", "p9"])
+    with pytest.raises(ValueError, match=r"'animal' has 3 classes .* but y_proba names 2 column"):
+        summarize(frame, y_true="animal", y_proba=["p0", "p1"])
+
+
+def test_missing_labels():
+    columns = data(50)
+    columns["animal"] = columns["animal"].astype(object)
+    columns["animal"][3] = None
+    with pytest.raises(ValueError, match="'animal' has missing values"):
+        summarize(pl.DataFrame(columns, strict=False), y_true="animal", y_proba=["p0", "p1", "p2"])
+
+
+def test_without_narwhals(monkeypatch):
+    monkeypatch.setattr(frames, "_narwhals", lambda: None)  # new scikit-learn cannot be without it
+    columns = data()
+    proba = np.column_stack([columns[f"p{k}"] for k in range(3)])
+    names = {"y_true": "animal", "y_proba": ["p0", "p1", "p2"]}
+    for make in (pd.DataFrame, pl.DataFrame):
+        agree(
+            summarize(make(columns), sample_weight="w", **names),
+            ForecastSketch(LABELS).fit(columns["animal"], proba, columns["w"]),
+        )
+        found = summarize(make(columns), by=["site", "ward"], **names)
+        assert len(found) == 6 and found["north", 0].n_samples_seen_ > 0
+    with pytest.raises(
+        ValueError, match=r'LazyFrame needs narwhals: pip install "skcalib\[frames\]"'
+    ):
+        summarize(pl.LazyFrame(columns), **names)
+
+
+def test_other_objects_are_refused():
+    pytest.importorskip("narwhals")
+    with pytest.raises(ValueError, match="frame must be a data frame .* got dict"):
+        summarize({"p": [0.5]}, y_true="y", y_proba="p")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # PySpark on pandas 3
+def test_spark():
+    pytest.importorskip("narwhals")
+    sql = pytest.importorskip("pyspark.sql")
+    columns = data()
+    try:
+        session = (
+            sql.SparkSession.builder.master("local[2]")
+            .config("spark.ui.enabled", "false")
+            .config("spark.driver.bindAddress", "127.0.0.1")
+            .config("spark.driver.host", "127.0.0.1")
+            .getOrCreate()
+        )
+    except Exception as error:  # no Java, or an old one
+        pytest.skip(f"PySpark does not start: {error}")
+    try:
+        frame = session.createDataFrame(pd.DataFrame(columns))
+        names = {"y_true": "animal", "y_proba": ["p0", "p1", "p2"], "sample_weight": "w"}
+        proba = np.column_stack([columns[f"p{k}"] for k in range(3)])
+        for notion in ("top_label", "classwise"):
+            expected = ForecastSketch(LABELS, notion=notion)
+            expected.fit(columns["animal"], proba, columns["w"])
+            agree(summarize(frame, notion=notion, **names), expected)
+    finally:
+        session.stop()
