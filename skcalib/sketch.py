@@ -91,8 +91,8 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
 
     Whole-number sums are exact up to :math:`2^{53}`. Other sums have a second number for the
     rounding error: the number of chunks, their order and the order of merging change a sum by at
-    most its last bit. Only occupied cells are stored, 40 bytes for each and at most 5 MB for each
-    problem and group. Cost: O(m + C) for a chunk of m samples and each problem.
+    most its last bit. Only occupied cells are stored, 144 bytes for each and at most 9.5 MB for
+    each problem and group. Cost: O(m + C) for a chunk of m samples and each problem.
 
     A sketch may be read by several threads, but only one may add samples. Let each thread have its
     own sketch, and merge them.
