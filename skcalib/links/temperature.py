@@ -87,10 +87,10 @@ def optimal_inverse_temperature(
         return beta, 1  # every forecast is uniform: the loss does not depend on beta
 
     def search(beta, tolerance, rows=slice(None)):
-        data = logits[rows], hit[rows], peak[rows], weight[rows]
+        z, at, top, w = logits[rows], hit[rows], peak[rows], weight[rows]
         # beta is rounded to the precision of the logits: derivatives belong to the value used.
         return halley(
-            lambda beta: _derivatives(*data, beta),
+            lambda beta: _derivatives(z, at, top, w, beta),
             beta,
             low,
             high,
@@ -154,7 +154,8 @@ def log_loss_derivatives(
     array of shape (3,)
         The derivatives; those of several sets of samples add up.
     """
-    return _derivatives(logits, *_hit_and_peak(logits, labels), weight, beta)
+    hit, peak = _hit_and_peak(logits, labels)
+    return _derivatives(logits, hit, peak, weight, beta)
 
 
 def halley(
@@ -206,7 +207,7 @@ def halley(
         if bend > 0.3:
             step /= bend
         new = beta + step
-        safe = below < new < above
+        safe = below < new < above or new == beta  # beta itself: the step is rounding
         if not safe or (passes > 10 and passes % 2):  # slow, as to an infinite optimum
             end = low if slope > 0 else high
             safe, new = False, end if end in untried else (below * above) ** 0.5
@@ -382,6 +383,10 @@ class BiasedSums:
         self._hit, self._weight = hit, weight
         self.counts = np.bincount(hit, weight, minlength=logits.shape[1])
         self._blocks = _sample_blocks(*self._feature.shape)
+
+    def slope(self) -> float:
+        """Inverse temperature of the fit without biases."""
+        return float(_maximise(self, np.full(len(self.counts), np.inf)).theta[0])
 
     def max_values(self) -> float:
         """Maximum number of calls of `value` that are left."""
