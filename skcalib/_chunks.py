@@ -6,6 +6,7 @@ read several times, or one such tuple of Dask arrays, whose chunks are their blo
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,8 +29,6 @@ class Chunks:
         Number of passes so far.
     n_rows : int
         Rows of the first pass; every other pass must have as many.
-    first : object
-        Forecasts of the first chunk, or all forecasts as a Dask array that is not computed.
     """
 
     def __init__(self, source: Any) -> None:
@@ -39,7 +38,6 @@ class Chunks:
             raise ValueError(f"chunks is a single Dask collection: pass {_FORM} of Dask arrays.")
         if isinstance(source, tuple) and any(map(is_lazy, source)):
             self._blocks = _blocks(source)
-            self.first = source[0]
             return
         try:
             iterator = iter(source)
@@ -54,10 +52,14 @@ class Chunks:
                 "but several passes are needed: pass a list, or an object whose __iter__ starts "
                 "again at the first chunk."
             )
-        for chunk in iterator:
-            self.first = _checked(0, chunk)[0]
-            return
-        raise ValueError("chunks is empty: at least one chunk of samples is needed.")
+
+    def first(self) -> Any:
+        """Forecasts of the first chunk, or all forecasts as a Dask array that is not computed."""
+        if self._blocks is not None:
+            return self._source[0]
+        for chunk in self._source:
+            return _checked(0, chunk)[0]
+        raise self._changed(0)
 
     def reduce(
         self,
@@ -78,27 +80,38 @@ class Chunks:
         )
         if self.n_rows < 0:
             self.n_rows = n_rows
+        if n_rows == 0 and self.passes == 1:
+            raise ValueError("chunks is empty: at least one sample is needed.")
         if n_rows != self.n_rows:
-            raise ValueError(
-                f"chunks gave {self.n_rows} samples in the first pass and {n_rows} in pass "
-                f"{self.passes}: every pass must give the same chunks."
-            )
+            raise self._changed(n_rows)
         return found
+
+    def _changed(self, n_rows):
+        """The error for another number of rows than that of the first pass."""
+        return ValueError(
+            f"chunks gave {self.n_rows} samples in the first pass and {n_rows} in another one: "
+            "every pass must give the same chunks, from the first to the last."
+        )
 
     def _of_iterable(self, read, combine):
         """A pass through joblib, with the number of jobs and the progress of its context."""
-        tasks = (
-            delayed(read)(number, *_checked(number, chunk))
-            for number, chunk in enumerate(self._source)
-        )
-        return _in_pairs(Parallel(return_as="generator")(tasks), combine)
+        run = Parallel(return_as="generator", pre_dispatch="n_jobs")
+        return _in_pairs(run(self._tasks(delayed(read))), combine)
+
+    def _tasks(self, read):
+        """Tasks whose lists have the only reference to a chunk, which ends when it is read."""
+        number = count()  # enumerate would keep the last chunk
+        for chunk in self._source:
+            task = read(at := next(number), [_checked(at, chunk)])
+            del chunk
+            yield task
 
     def _of_blocks(self, read, combine):
         """A pass that Dask computes: one task for each block, and a tree of combinations."""
         import dask
 
         read, combine = dask.delayed(read, pure=False), dask.delayed(combine, pure=False)
-        parts = [read(number, *block) for number, block in enumerate(self._blocks)]
+        parts = [read(number, block) for number, block in enumerate(self._blocks)]
         return _in_pairs(parts, combine).compute()
 
 
@@ -108,7 +121,9 @@ class _Counted:
     def __init__(self, read, args):
         self.read, self.args = read, args
 
-    def __call__(self, number, *chunk):
+    def __call__(self, number, chunk):
+        if isinstance(chunk, list):
+            chunk = chunk.pop()
         n_rows = len(chunk[0])
         return n_rows, self.read(number, *chunk, *self.args) if n_rows else None
 

@@ -76,9 +76,10 @@ def affine_sums(
         outer += products.T @ products
     square, cross, mass = map(np.diag, inner)
     by_class = np.block([[square, cross], [cross, mass]]) - outer
-    # The common slope is the sum of the slopes of all classes.
-    spread = np.vstack([np.repeat([1.0, 0.0], n_classes), np.eye(2 * n_classes)])
-    return value, gradient, spread @ by_class @ spread.T
+    # The common slope changes the slopes of all classes.
+    common = by_class[:n_classes].sum(axis=0)
+    corner = common[:n_classes].sum().reshape(1, 1)
+    return value, gradient, np.block([[corner, common[None]], [common[:, None], by_class]])
 
 
 def minimise_affine(

@@ -72,13 +72,13 @@ class FittedFromChunks(LogitRecalibrator):
 
         Notes
         -----
-        At most 18 passes, about 5 for one temperature and the log loss, and about 10 to 13
-        otherwise. The cost of a pass is O(n K) for one temperature, and O(n K^2) otherwise. Memory:
-        one chunk for each job of joblib's context, by default one, and O(K^2) sums. With
-        ``joblib.parallel_config(verbose=5)`` each pass reports its progress. Dask computes the
-        sums of Dask arrays, on its workers; no more than sums, and the samples of the start, are
-        sent to this process. Its own ``dask.diagnostics.ProgressBar`` or dashboard reports the
-        progress.
+        At most 18 passes, about 4 for one temperature and the log loss, and about 7 to 13
+        otherwise; the first chunk is read once more. The cost of a pass is O(n K) for one
+        temperature, and O(n K^2) otherwise. Memory: one chunk, or about two for each job of
+        joblib's context, its logits and their products, O(K^2) sums, and at most 4,000 samples.
+        With ``joblib.parallel_config(verbose=5)`` each pass reports its progress. Dask computes the
+        sums of Dask arrays, on its workers; only sums and the samples of the start are sent to this
+        process. Its own ``dask.diagnostics.ProgressBar`` or dashboard reports the progress.
 
         Examples
         --------
@@ -110,8 +110,10 @@ class FittedFromChunks(LogitRecalibrator):
         if not np.isfinite(found.weight):
             raise ValueError("The sum of sample_weight is infinite: divide the weights by 1e100.")
         self.classes_, self.n_features_in_ = classes, found.n_columns
-        if np.ndim(source.first) == 2:
-            validate_data(self, source.first, reset=True, skip_check_array=True)
+        first = source.first()
+        if np.ndim(first) == 2:
+            validate_data(self, first, reset=True, skip_check_array=True)
+        del first
         if found.limit is not None:
             self.detection_limit_ = found.limit
         samples = ChunkedLogits(self, source, found)
