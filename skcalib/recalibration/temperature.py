@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 _LOW, _HIGH = 1e-4, 1e4  # range of the search for inverse temperatures
 _GRID = 41  # inverse temperatures that bracket the minimum of a loss that is not convex
+_STEPS = 11  # evaluations of its derivative after them
 _PILOT = 0.02, 50.0  # range of the first inverse temperature, from a part of the samples
 _PASSES = 14  # over samples in chunks, for one temperature
 _RESERVED = 5  # passes for the class totals and the fit of biases
-_STEPS = 11  # evaluations of its derivative after them
 
 
 class TemperatureScaling(FittedFromChunks):
@@ -455,8 +455,7 @@ class _BiasedChunks:
         self.spread = float(np.sqrt(square / (samples.n_samples * len(self.counts)))) or 1.0
         few = BiasedSums(logits, columns, weight)
         self.start = float(np.clip(few.slope(), *_PILOT))
-
-        self._reserved = _RESERVED
+        self._reserved = _RESERVED if len(self.counts) > 2 else 0
 
     def max_values(self):
         return self.samples.passes_left - self._reserved
