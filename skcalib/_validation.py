@@ -403,11 +403,22 @@ def check_confidence_level(confidence_level):
 # --- Arrays of other libraries --------------------------------------------------------------------
 
 
+def is_lazy(values):
+    """Whether the values are a Dask collection, which is computed only on request."""
+    return hasattr(values, "__dask_graph__")
+
+
 def to_numpy(values, *, name):
     """An array of another library on the CPU -> NumPy array; other values are returned unchanged.
 
     A tensor that requires gradients is detached, as results are numbers and NumPy arrays.
     """
+    if is_lazy(values):
+        raise ValueError(
+            f"{name} is a Dask collection, which would be computed as a whole: pass "
+            f"{name}.compute() if it fits into memory. Otherwise pass its blocks to fit_chunks or "
+            "partial_fit, and apply a fitted map by map_blocks."
+        )
     if isinstance(values, np.ndarray) or not hasattr(values, "__dlpack__"):
         return values
     owned = values.detach() if getattr(values, "requires_grad", False) is True else values

@@ -25,6 +25,7 @@ LAYERS = (
         "tower": "mean divergences and their bias",
     },
     {
+        "_chunks": "passes over samples in chunks",
         "inference": "intervals, tests, effective sizes",
         "io": "predictions from files and tables",
         "links": "parametric maps of logits",

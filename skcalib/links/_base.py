@@ -160,7 +160,9 @@ class Minimum(NamedTuple):
     """Where a convex function is least, and what was computed there.
 
     ``state`` is what the function returned beside its value, and ``hessian`` its second
-    derivatives, both at ``parameters``.
+    derivatives, both at ``parameters``. ``step`` is the next Newton step, whose predicted decrease
+    is below the tolerance: parameters plus step have about twice as many correct digits. It is 0
+    where the tolerance was not reached.
     """
 
     parameters: np.ndarray
@@ -168,9 +170,17 @@ class Minimum(NamedTuple):
     converged: bool
     state: Any
     hessian: np.ndarray
+    step: Any = 0.0
+
+    @property
+    def refined(self) -> np.ndarray:
+        """Parameters plus step."""
+        return self.parameters + self.step
 
 
-def minimise_convex(value, slopes, start, *, known=None, tolerance=1e-9, max_iter=200):
+def minimise_convex(
+    value, slopes, start, *, known=None, tolerance=1e-9, max_iter=200, max_values=np.inf
+):
     """Newton's method with backtracking for a smooth, strictly convex function.
 
     For few parameters and a cheap Hessian. Newton's method needs six passes over the data where a
@@ -189,7 +199,9 @@ def minimise_convex(value, slopes, start, *, known=None, tolerance=1e-9, max_ite
     tolerance : float
         Stop where the predicted decrease is below this, in units of the function.
     max_iter : int
-        Maximum number of passes.
+        Maximum number of steps.
+    max_values : int, default=infinity
+        Maximum number of calls of `value`, where each is a pass over data that are not in memory.
 
     Returns
     -------
@@ -197,7 +209,7 @@ def minimise_convex(value, slopes, start, *, known=None, tolerance=1e-9, max_ite
         The parameters, the number of steps, whether the tolerance was reached, and the state and
         the Hessian at the parameters.
     """
-    parameters = start
+    parameters, n_values = start, int(known is None)
     current, state, gradient, hessian = known or (*value(start), None, None)
     for n_iter in range(max_iter):
         if gradient is None:
@@ -205,9 +217,12 @@ def minimise_convex(value, slopes, start, *, known=None, tolerance=1e-9, max_ite
         step = -_solve(hessian, gradient)
         decrease = -gradient @ step
         if decrease <= tolerance * max(1.0, abs(current) * 1e-6):
-            return Minimum(parameters, n_iter, True, state, hessian)
+            return Minimum(parameters, n_iter, True, state, hessian, step)
         scale = 1.0
         while True:
+            if n_values >= max_values:
+                return Minimum(parameters, n_iter, False, state, hessian)
+            n_values += 1
             new, new_state = value(parameters + scale * step)
             if new <= current - 1e-4 * scale * decrease:
                 break

@@ -13,12 +13,16 @@ maximum likelihood, with the Newton method `minimise_convex`.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
-from scipy.special import softmax
 from scipy.stats import chi2
 
 from skcalib._validation import mean_one
 from skcalib.links._base import Link, LinkFit, minimise_convex
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _ENTRIES = 1 << 17  # logits per block, which fits into the cache
 _SUBSAMPLE = 2000  # rows of the warm start
@@ -81,11 +85,23 @@ def optimal_inverse_temperature(
     beta = 1.0
     if np.array_equal(logits.min(axis=1), peak):
         return beta, 1  # every forecast is uniform: the loss does not depend on beta
+
+    def search(beta, tolerance, rows=slice(None)):
+        z, at, top, w = logits[rows], hit[rows], peak[rows], weight[rows]
+        # beta is rounded to the precision of the logits: derivatives belong to the value used.
+        return halley(
+            lambda beta: _derivatives(z, at, top, w, beta),
+            beta,
+            low,
+            high,
+            tolerance=tolerance,
+            rounded=lambda value: float(logits.dtype.type(value)),
+        )
+
     if len(logits) > 4 * _SUBSAMPLE:
         few = np.linspace(0, len(logits) - 1, _SUBSAMPLE).astype(int)
-        beta, _ = _halley(logits[few], hit[few], peak[few], weight[few], beta, low, high, 1e-4)
-    beta, passes = _halley(logits, hit, peak, weight, beta, low, high, tolerance)
-    return beta, passes
+        beta, _ = search(beta, 1e-4, few)
+    return search(beta, tolerance)
 
 
 def mean_log_loss(logits: np.ndarray, labels: np.ndarray, weight: np.ndarray, beta: float) -> float:
@@ -121,12 +137,65 @@ def _blocks(logits):
     return (slice(start, start + n_rows) for start in range(0, len(logits), n_rows))
 
 
-def _halley(logits, hit, peak, weight, beta, low, high, tolerance):
-    # beta is rounded to the precision of the logits, so that derivatives belong to the value used.
-    low, high, beta = (float(logits.dtype.type(value)) for value in (low, high, beta))
+def log_loss_derivatives(
+    logits: np.ndarray, labels: np.ndarray, weight: np.ndarray, beta: float
+) -> np.ndarray:
+    """First three derivatives in beta of the sum of weighted log losses of softmax(beta * logits).
+
+    Parameters
+    ----------
+    logits, labels, weight : arrays
+        As in `optimal_inverse_temperature`.
+    beta : float
+        Inverse temperature.
+
+    Returns
+    -------
+    array of shape (3,)
+        The derivatives; those of several sets of samples add up.
+    """
+    hit, peak = _hit_and_peak(logits, labels)
+    return _derivatives(logits, hit, peak, weight, beta)
+
+
+def halley(
+    derivatives: Callable[[float], np.ndarray],
+    beta: float,
+    low: float,
+    high: float,
+    *,
+    tolerance: float = 1e-11,
+    max_passes: int = 100,
+    rounded: Callable[[float], float] = float,
+) -> tuple[float, int]:
+    """Minimiser in [low, high] of a convex function, from its first three derivatives.
+
+    Parameters
+    ----------
+    derivatives : callable
+        beta -> the derivatives, in any unit of the function.
+    beta : float
+        First value.
+    low, high : float
+        Ends of the search; an optimum beyond one is returned as that end.
+    tolerance : float, default=1e-11
+        Relative error aimed at.
+    max_passes : int, default=100
+        Maximum number of calls.
+    rounded : callable, default=float
+        Rounds beta to the values that `derivatives` distinguishes.
+
+    Returns
+    -------
+    beta : float
+        The minimiser.
+    passes : int
+        Number of calls.
+    """
+    low, high, beta = map(rounded, (low, high, beta))
     below, above, untried = low, high, {low, high}
-    for passes in range(1, 101):
-        slope, curvature, third = map(float, _derivatives(logits, hit, peak, weight, beta))
+    for passes in range(1, max_passes + 1):
+        slope, curvature, third = map(float, derivatives(beta))
         if (slope > 0 and beta <= low) or (slope <= 0 and beta >= high):
             break  # convex: the optimum is at this end, or beyond it
         if slope > 0:
@@ -138,7 +207,7 @@ def _halley(logits, hit, peak, weight, beta, low, high, tolerance):
         if bend > 0.3:
             step /= bend
         new = beta + step
-        safe = below < new < above
+        safe = below < new < above or new == beta  # beta itself: the step is rounding
         if not safe or (passes > 10 and passes % 2):  # slow, as to an infinite optimum
             end = low if slope > 0 else high
             safe, new = False, end if end in untried else (below * above) ** 0.5
@@ -147,14 +216,14 @@ def _halley(logits, hit, peak, weight, beta, low, high, tolerance):
         # Convergence is cubic: the next error is of the order of the cube of this change.
         if (safe and 10 * change**3 < tolerance) or above / below - 1 < tolerance:
             break
-        beta = float(logits.dtype.type(beta))
+        beta = rounded(beta)
         if beta == last:
             break
     return beta, passes
 
 
 def _derivatives(logits, hit, peak, weight, beta):
-    """First three derivatives of the mean log loss at beta."""
+    """First three derivatives of the sum of weighted log losses at beta."""
     total = np.zeros(3)
     for block in _blocks(logits):
         below = logits[block] - peak[block, None]
@@ -169,7 +238,7 @@ def _derivatives(logits, hit, peak, weight, beta):
         total[0] += w @ (first - (hit[block] - peak[block]))
         total[1] += w @ (second - first**2)
         total[2] += w @ (third - 3 * second * first + 2 * first**3)
-    return total / weight.sum()
+    return total
 
 
 # --- Bias-corrected temperature -------------------------------------------------------------------
@@ -177,6 +246,7 @@ def _derivatives(logits, hit, peak, weight, beta):
 
 _WEAK_PRIOR = 0.01  # precision of the priors that keep the fit finite, in samples
 _BIAS_LEVEL = 0.01  # of the chi-square test of class totals; biases are fitted if it rejects
+_FINE, _RELATIVE = 1e-12, 1e-14  # tolerances of the likelihood, the second for each sample
 _CACHED = 2**18  # entries of one block of an array, which fits into the cache
 
 
@@ -227,15 +297,18 @@ def fit_bias_corrected(logits: np.ndarray, target: np.ndarray, weight: np.ndarra
     LinkFit
         Inverse temperature beta and the biases, which sum to zero.
     """
-    weight = mean_one(weight)  # the priors are in units of samples
-    n_classes = logits.shape[1]
+    # The priors are in units of samples.
+    return fit_bias_corrected_sums(BiasedSums(logits, target.argmax(axis=1), mean_one(weight)))
+
+
+def fit_bias_corrected_sums(sums: BiasedSums) -> LinkFit:
+    """As `fit_bias_corrected`, from an object with the attributes and methods of `BiasedSums`."""
+    n_classes = len(sums.counts)
     if n_classes == 2:
-        return _maximise(logits, target, weight, np.full(2, _WEAK_PRIOR))
-    found = _maximise(logits, target, weight, np.full(n_classes, np.inf))
-    fitted = softmax(BiasCorrectedTemperature().apply(found.theta, logits), axis=1)
-    excess = (weight[:, None] * (target - fitted)).sum(axis=0)
-    noise = (weight[:, None] ** 2 * fitted * (1 - fitted)).sum(axis=0)
-    information = (weight[:, None] * fitted * (1 - fitted)).sum(axis=0)
+        return _maximise(sums, np.full(2, _WEAK_PRIOR))
+    found = _maximise(sums, np.full(n_classes, np.inf))
+    mass, noise, information = sums.totals(found.theta)
+    excess = sums.counts - mass
     # Each ratio has mean one, and the totals sum to zero: K - 1 of them are free.
     ratios = excess**2 / np.maximum(noise, np.finfo(np.float64).tiny)
     statistic = np.sum(ratios) * (n_classes - 1) / n_classes
@@ -245,47 +318,107 @@ def fit_bias_corrected(logits: np.ndarray, target: np.ndarray, weight: np.ndarra
     # Under b ~ N(0, tau^2) the class totals have E[excess^2] = noise + (information tau)^2.
     variance = np.sum(excess**2 - noise) / np.sum(information**2)
     precision = 1 / variance if variance > 0 else np.inf
-    return _maximise(logits, target, weight, np.full(n_classes, max(precision, _WEAK_PRIOR)))
+    return _maximise(sums, np.full(n_classes, max(precision, _WEAK_PRIOR)), found.theta[0])
 
 
-def _maximise(logits, target, weight, precision):
+def _maximise(sums, precision, beta=None):
     """Maximise the penalised likelihood; biases of infinite precision stay at zero."""
     free = np.isfinite(precision)
-    # One row per class makes reductions over the few classes fast.
-    centred = np.ascontiguousarray(logits.T)
-    centred -= centred.mean(axis=0)
-    # The slope and its prior are in units of the spread of the logits.
-    spread = np.sqrt(np.mean(centred**2)) or 1.0
-    feature = np.divide(centred, spread, out=centred)
-    hit = target.argmax(axis=1)
-    counts = weight @ target
     penalty = np.append(_WEAK_PRIOR, precision[free])
-    start = np.append(spread, np.zeros(free.sum()))
-    blocks, root_weight = _sample_blocks(*feature.shape), np.sqrt(weight)
+    centre = np.append(sums.spread, np.zeros(free.sum()))
+    start = centre.copy()
+    start[0] *= sums.start if beta is None else beta
 
     def value(parameters):
+        fit, state = sums.value(parameters, free)
+        return fit + 0.5 * penalty @ (parameters - centre) ** 2, state
+
+    def slopes(parameters, state):
+        gradient, hessian = sums.slopes(free, state)
+        return gradient + penalty * (parameters - centre), hessian + np.diag(penalty)
+
+    # The last step is not evaluated: the tolerance is well above the rounding errors of the sum.
+    tolerance = max(_FINE, _RELATIVE * sums.counts.sum())
+    found = minimise_convex(value, slopes, start, tolerance=tolerance, max_values=sums.max_values())
+    theta = np.zeros(1 + len(free))
+    theta[0], theta[1:][free] = found.refined[0] / sums.spread, found.refined[1:]
+    return LinkFit(theta, found.n_iter, found.converged, "")
+
+
+class BiasedSums:
+    """Sums over samples in memory for `fit_bias_corrected_sums`.
+
+    Parameters
+    ----------
+    logits : ndarray of shape (n, K)
+        Logits.
+    hit : ndarray of int of shape (n,)
+        Columns of the labels.
+    weight : ndarray of shape (n,)
+        Positive weights, whose sum is the number of samples in units of the priors.
+    spread : float, default=None
+        Unit of the logits; by default the root of their mean square, each row centred.
+
+    Attributes
+    ----------
+    spread : float
+        The unit.
+    counts : ndarray of shape (K,)
+        Total weight of the labels of each class.
+    start : float
+        First inverse temperature.
+    """
+
+    start = 1.0
+
+    def __init__(
+        self, logits: np.ndarray, hit: np.ndarray, weight: np.ndarray, spread: float | None = None
+    ) -> None:
+        # One row per class makes reductions over the few classes fast.
+        centred = np.ascontiguousarray(logits.T)
+        centred -= centred.mean(axis=0)
+        # The slope and its prior are in units of the spread of the logits.
+        self.spread = np.sqrt(np.mean(centred**2)) or 1.0 if spread is None else spread
+        self._feature = np.divide(centred, self.spread, out=centred)
+        self._hit, self._weight = hit, weight
+        self.counts = np.bincount(hit, weight, minlength=logits.shape[1])
+        self._blocks = _sample_blocks(*self._feature.shape)
+
+    def slope(self) -> float:
+        """Inverse temperature of the fit without biases."""
+        return float(_maximise(self, np.full(len(self.counts), np.inf)).theta[0])
+
+    def max_values(self) -> float:
+        """Maximum number of calls of `value` that are left."""
+        return np.inf
+
+    def value(self, parameters: np.ndarray, free: np.ndarray) -> tuple[float, Any]:
+        """Minus the log likelihood, and what `slopes` reuses.
+
+        The parameters are the slope in units of the spread and the biases of the classes `free`.
+        """
         fit, kept = 0.0, []
-        for rows in blocks:
-            p = parameters[0] * feature[:, rows]
+        for rows in self._blocks:
+            p = parameters[0] * self._feature[:, rows]
             if free.any():
                 p[free] += parameters[1:, None]
             p -= p.max(axis=0)
-            log_hit = p[hit[rows], np.arange(p.shape[1])]
+            log_hit = p[self._hit[rows], np.arange(p.shape[1])]
             np.exp(p, out=p)
             total = p.sum(axis=0)
             p /= total
-            fit -= weight[rows] @ (log_hit - np.log(total))
+            fit -= self._weight[rows] @ (log_hit - np.log(total))
             kept.append(p)
-        return fit + 0.5 * penalty @ (parameters - start) ** 2, kept
+        return fit, kept
 
-    def slopes(parameters, kept):
-        hessian, mass = np.diag(penalty), np.zeros(len(counts))
-        gradient = penalty * (parameters - start)
-        gradient[1:] -= counts[free]
-        for rows, p in zip(blocks, kept, strict=True):
-            x, w = feature[:, rows], weight[rows]
+    def slopes(self, free: np.ndarray, state: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Gradient and Hessian of minus the log likelihood."""
+        size = 1 + int(free.sum())
+        gradient, hessian, mass = np.zeros(size), np.zeros((size, size)), np.zeros(len(free))
+        for rows, p in zip(self._blocks, state, strict=True):
+            x, w = self._feature[:, rows], self._weight[rows]
             mean = np.einsum("kn,kn->n", p, x)
-            gradient[0] += w @ (mean - x[hit[rows], np.arange(len(w))])
+            gradient[0] += w @ (mean - x[self._hit[rows], np.arange(len(w))])
             spreading = x - mean
             spreading *= p
             spreading *= w
@@ -294,15 +427,22 @@ def _maximise(logits, target, weight, precision):
                 mass += p @ w
                 hessian[0, 1:] += spreading.sum(axis=1)[free]
         if free.any():
-            gradient[1:] += mass[free]
+            gradient[1:] = (mass - self.counts)[free]
             hessian[1:, 0] = hessian[0, 1:]
-            hessian[1:, 1:] += np.diag(mass[free]) - _products(kept, root_weight)[free][:, free]
+            products = _products(state, np.sqrt(self._weight))
+            hessian[1:, 1:] = np.diag(mass[free]) - products[free][:, free]
         return gradient, hessian
 
-    found = minimise_convex(value, slopes, start)
-    theta = np.zeros(1 + len(free))
-    theta[0], theta[1:][free] = found.parameters[0] / spread, found.parameters[1:]
-    return LinkFit(theta, found.n_iter, found.converged, "")
+    def totals(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Expected class totals, their variances and their information, without biases."""
+        _, kept = self.value(theta[:1] * self.spread, np.zeros(len(self.counts), dtype=bool))
+        mass, noise, information = np.zeros((3, len(self.counts)))
+        for rows, p in zip(self._blocks, kept, strict=True):
+            w, variance = self._weight[rows], p * (1 - p)
+            mass += p @ w
+            noise += variance @ w**2
+            information += variance @ w
+        return mass, noise, information
 
 
 def _products(kept, root_weight):

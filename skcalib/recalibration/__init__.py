@@ -6,6 +6,7 @@ from skcalib.recalibration._base import (
     LogitRecalibrator,
     Recalibrator,
 )
+from skcalib.recalibration.averaged import ModelAverageScaling
 from skcalib.recalibration.improvement import CalibrationImprovement, calibration_improvement
 from skcalib.recalibration.one_vs_rest import (
     BetaCalibration,
@@ -21,7 +22,6 @@ from skcalib.recalibration.scaling import (
     DiagonalOrderPreserving,
     DirichletCalibration,
     MatrixScaling,
-    ModelAverageScaling,
     VectorScaling,
 )
 from skcalib.recalibration.temperature import (

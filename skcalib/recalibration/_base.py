@@ -295,8 +295,13 @@ class LogitRecalibrator(Recalibrator):
     """
 
     def _learn_reading(self, values):
-        if self.input == "proba":
-            self.detection_limit_ = detection_limit(values)
+        limit = self._limit_of(values)
+        if limit is not None:
+            self.detection_limit_ = limit
+
+    def _limit_of(self, values):
+        """Detection limit of validated values; None for logits. That of a union is the least."""
+        return detection_limit(values) if self.input == "proba" else None
 
     def _read(self, values):
         return values if self.input == "logits" else log_forecast(values, self.detection_limit_)

@@ -1,13 +1,13 @@
-"""Vector, matrix, Dirichlet and diagonal scaling, and averages: maps of all logits at once.
+"""Vector, matrix, Dirichlet and diagonal scaling: maps of all logits at once.
 
 `LinkRecalibrator` is the base class; it chooses the shrinkage by cross-validation. The affine maps
 `VectorScaling`, `MatrixScaling` and `DirichletCalibration` follow, then `DiagonalOrderPreserving`.
-`ModelAverageScaling` averages several maps by their evidence.
 """
 
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._arguments import resolve_loss
+from skcalib._validation import mean_one
 from skcalib.inference import first_within_one_standard_error
 from skcalib.links import (
     DirichletMap,
@@ -25,9 +26,15 @@ from skcalib.links import (
     VectorMap,
     fit_link,
 )
-from skcalib.links.averaging import ModelAverage
-from skcalib.recalibration._base import LogitRecalibrator, Recalibrator, softmax_of
-from skcalib.recalibration.temperature import fit_temperature, warn_at_the_ends
+from skcalib.links.affine import affine_sums, minimise_affine
+from skcalib.recalibration._base import LogitRecalibrator, softmax_of
+from skcalib.recalibration._chunked import FittedFromChunks
+from skcalib.recalibration.temperature import (
+    fit_temperature,
+    fit_temperature_sums,
+    warn_at_the_ends,
+)
+from skcalib.scores import LogLoss
 from skcalib.smoothers._base import check_folds
 
 if TYPE_CHECKING:
@@ -35,6 +42,7 @@ if TYPE_CHECKING:
 
     from skcalib._arguments import LossLike
 
+_REFINE = 10  # evaluations after which a fit is not refined further
 #: Strengths of "auto", in samples, from temperature scaling to very weak shrinkage.
 STRENGTHS = (np.inf, 1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1)
 
@@ -79,6 +87,17 @@ class LinkRecalibrator(LogitRecalibrator):
                 tolerance=self.tol,
                 rounding=self._rounding,
             )
+            fit = self._refined(fit, score, logits, target, weight)
+        self._take(fit, beta, n_classes)
+        hit = np.sum(target * self._apply_map(logits), axis=1)
+        self._warn(fit, hit.min(), target.sum(axis=0))
+
+    def _refined(self, fit, score, logits, target, weight):
+        """A fit with more correct digits, where the Hessian is known."""
+        return fit
+
+    def _take(self, fit, beta, n_classes):
+        """Set the attributes of a fit that started from the inverse temperature beta."""
         self._theta, self.n_iter_ = fit.theta, fit.n_iter
         self.injective_ = self._fitted.injective(self._theta, n_classes)
         self.preserves_order_ = self._fitted.preserves_order(self._theta, n_classes)
@@ -86,9 +105,8 @@ class LinkRecalibrator(LogitRecalibrator):
         self._publish(n_classes)
         if beta > 1 or self.preserves_order_:
             warn_at_the_ends(beta)  # other maps can leave an infinite temperature
-        self._warn(fit, np.sum(target * self._apply_map(logits), axis=1), target.sum(axis=0))
 
-    def _warn(self, fit, hit, counts):
+    def _warn(self, fit, least, counts, remedy="'auto'"):
         """Warn if a parameter tends to infinity, or the fit did not converge."""
         name, kept = type(self).__name__, "the parameters are where the fit stopped, and finite"
         if not fit.converged:
@@ -97,7 +115,7 @@ class LinkRecalibrator(LogitRecalibrator):
                 f"({fit.message}): {kept}, and no worse than temperature scaling on the "
                 "calibration set. Raise max_iter, or shrinkage"
             )
-        elif self.shrinkage_ == 0 and hit.min() > 0.99:
+        elif self.shrinkage_ == 0 and least > 0.99:
             found = (
                 f"The labels are separable, and the best map of {name} is infinitely steep: {kept}"
             )
@@ -105,7 +123,7 @@ class LinkRecalibrator(LogitRecalibrator):
             found = f"Some classes have no label, and {name} sends their bias to -infinity: {kept}"
         else:
             return
-        warnings.warn(f"{found}. shrinkage='auto' avoids it.", ConvergenceWarning, stacklevel=5)
+        warnings.warn(f"{found}. shrinkage={remedy} avoids it.", ConvergenceWarning, stacklevel=5)
 
     def _tempered(self, link, n_classes, beta):
         """Parameters of temperature scaling."""
@@ -115,7 +133,7 @@ class LinkRecalibrator(LogitRecalibrator):
 
     def _strength(self, score, logits, target, weight):
         """Shrinkage: as given, or the strongest within one standard error of the best."""
-        if not isinstance(self.shrinkage, str) or self.shrinkage != "auto":
+        if not self._is_auto():
             try:
                 strength = float(self.shrinkage)
             except (TypeError, ValueError):
@@ -130,6 +148,9 @@ class LinkRecalibrator(LogitRecalibrator):
             return np.inf
         losses = self._held_out_losses(score, logits, target, weight)
         return STRENGTHS[first_within_one_standard_error(losses, weight)[0]]
+
+    def _is_auto(self):
+        return isinstance(self.shrinkage, str) and self.shrinkage == "auto"
 
     def _held_out_losses(self, score, logits, target, weight):
         """Losses (strengths, n) of five-fold cross-validation, in decreasing order of strength.
@@ -190,7 +211,7 @@ class LinkRecalibrator(LogitRecalibrator):
 # --- Affine maps ----------------------------------------------------------------------------------
 
 
-class VectorScaling(LinkRecalibrator):
+class VectorScaling(FittedFromChunks, LinkRecalibrator):
     r"""Vector scaling: :math:`softmax(w \odot \log s + b)`, a slope and a bias for each class.
 
     Written as :math:`w = \beta + \delta`, with :math:`\delta` and b shrunk towards zero (structured
@@ -258,6 +279,77 @@ class VectorScaling(LinkRecalibrator):
     def _publish(self, n_classes):
         deviation, self.intercept_ = np.split(self._theta[1:], 2)
         self.coef_ = self._theta[0] + deviation
+
+    def _refined(self, fit, score, logits, target, weight):
+        if not isinstance(score, LogLoss) or not fit.converged:
+            return fit
+
+        def sums(theta):
+            return affine_sums(self._fitted, score, logits, target, mean_one(weight), theta)
+
+        size = len(logits)
+        found = minimise_affine(
+            self._fitted, sums, fit.theta, shrinkage=self.shrinkage_, size=size, max_values=_REFINE
+        )
+        return replace(fit, theta=found.refined, n_iter=fit.n_iter + found.n_iter)
+
+    def _check_chunked(self, score):
+        name = type(self).__name__
+        if self._is_auto():
+            raise ValueError(
+                f"shrinkage='auto' of {name} is chosen by cross-validation, whose fits need too "
+                f"many passes over chunks: pass a number, such as {name}(shrinkage=10), or choose "
+                "one with fit on a part of the samples."
+            )
+        self._strength(score, None, None, None)  # raises for numbers that are none
+        if not isinstance(score, LogLoss):
+            raise ValueError(
+                f"{name} is fitted from chunks for loss='log' only, whose Hessian is known; got "
+                f"{self.loss!r}. Use TemperatureScaling, or fit on a part of the samples."
+            )
+
+    def _fit_sums(self, score, samples):
+        n_classes = len(self.classes_)
+        self.shrinkage_ = self._strength(score, None, None, None)
+        link = self._fitted = self._link()
+        link.prepare_from(samples.total(_sizes))
+        beta, passes = fit_temperature_sums(score, samples)
+        first = self._tempered(link, n_classes, beta)
+        if np.isinf(self.shrinkage_):
+            self._fit = LinkFit(first, passes, True, "temperature scaling")
+        else:
+            found = minimise_affine(
+                link,
+                lambda theta: samples.total(_affine_sums_of_chunk, link, score, theta),
+                first,
+                shrinkage=self.shrinkage_,
+                size=samples.n_samples,
+                max_values=samples.passes_left,
+            )
+            message = "18 passes over the chunks"
+            self._fit = LinkFit(found.refined, found.n_iter, found.converged, message)
+        self._take(self._fit, beta, n_classes)
+
+    def _check_fit(self, least, counts):
+        fit = self.__dict__.pop("_fit")
+        if fit.converged:
+            self._warn(fit, least, counts, remedy="1")
+            return
+        warnings.warn(
+            f"{type(self).__name__} stopped at {fit.message}, before its loss was minimal: the "
+            "parameters are where the fit stopped, and finite, and no worse than temperature "
+            "scaling on the calibration set. Raise shrinkage.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+
+
+def _sizes(logits, columns, weight):
+    return VectorMap.size_sums(logits)
+
+
+def _affine_sums_of_chunk(logits, columns, weight, link, score, theta):
+    return affine_sums(link, score, logits, np.eye(logits.shape[1])[columns], weight, theta)
 
 
 class MatrixScaling(LinkRecalibrator):
@@ -476,68 +568,3 @@ class DiagonalOrderPreserving(LinkRecalibrator):
         """
         logits = np.asarray(logits, dtype=np.float64)
         return self._fitted.apply(self._theta, logits.reshape(1, -1)).reshape(logits.shape)
-
-
-class ModelAverageScaling(Recalibrator):
-    r"""Average of recalibration maps, weighted by their evidence.
-
-    The map of the default calibration error (:func:`~skcalib.proper_calibration_error`): nested
-    models of slopes, shifts, slopes of single classes and curves of the logits are fitted by
-    penalised maximum likelihood. The map is :math:`s \mapsto \sum_m a_m\, m(s)` with weights a from
-    the log evidence of each model m; :ref:`averaged_maps` has the formulas. The identity is one of
-    the models, so the map is close to it where the data show no miscalibration. There are no folds
-    and no parameters to choose.
-
-    With more than two classes and fewer than 20 samples for each, there are no maps of single
-    classes.
-
-    Parameters
-    ----------
-    input : {"proba", "logits"}, default="proba"
-        What X holds.
-    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
-        What ``loss_before_`` and ``loss_after_`` are measured in; the fit is by likelihood.
-    labels : array-like of shape (n_classes,), default=None
-        The class of each column, needed where y may lack a class.
-
-    Attributes
-    ----------
-    evidence_ : dict
-        Weight of the models with a "shift", a "slope", "class_slopes" (different slopes of the
-        classes), a "curve" and "confusion" (shifts that depend on the predicted class), each in
-        [0, 1]. A model may have several of them.
-    identity_weight_ : float
-        Weight of the identity.
-
-    Examples
-    --------
-    >>> from skcalib import ModelAverageScaling
-    >>> from skcalib.datasets import make_tempered_simplex
-    >>> data = make_tempered_simplex(5000, 3, random_state=0)
-    >>> scaling = ModelAverageScaling().fit(data.y_proba, data.y)
-    >>> {name: round(weight, 1) for name, weight in scaling.evidence_.items()}
-    {'shift': 0.0, 'slope': 1.0, 'class_slopes': 0.0, 'curve': 0.0, 'confusion': 0.0}
-    """
-
-    def __init__(
-        self,
-        *,
-        input: Literal["proba", "logits"] = "proba",
-        loss: LossLike = "log",
-        labels: ArrayLike | None = None,
-    ) -> None:
-        self.input = input
-        self.loss = loss
-        self.labels = labels
-
-    def _fit_map(self, forecast, target, weight):
-        average = ModelAverage().fit(forecast, target, weight)
-        self._map = average.map
-        self.evidence_, self.identity_weight_ = average.evidence, float(average.shares[0])
-        # A mean of increasing maps is the gradient of a convex function, so it is injective.
-        self.injective_ = self._map.increasing
-        shifts = any("bias" in groups for _, groups, _ in self._map.parts)
-        self.preserves_order_ = self.preserves_argmax_ = self.injective_ and not shifts
-
-    def _apply_map(self, forecast):
-        return self._map(forecast)

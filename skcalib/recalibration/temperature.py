@@ -7,13 +7,21 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from scipy.optimize import minimize, minimize_scalar
+from scipy.optimize import brentq, minimize
 from sklearn.exceptions import ConvergenceWarning
 
 from skcalib._arguments import resolve_loss
 from skcalib.links import BiasCorrectedTemperature, fit_bias_corrected
-from skcalib.links.temperature import mean_log_loss, optimal_inverse_temperature
+from skcalib.links.temperature import (
+    BiasedSums,
+    fit_bias_corrected_sums,
+    halley,
+    log_loss_derivatives,
+    mean_log_loss,
+    optimal_inverse_temperature,
+)
 from skcalib.recalibration._base import LogitRecalibrator, softmax_of
+from skcalib.recalibration._chunked import FittedFromChunks
 from skcalib.scores import Brier, LogLoss
 from skcalib.tower import weighted_mean
 
@@ -21,12 +29,18 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from skcalib._arguments import LossLike
+    from skcalib.recalibration._chunked import ChunkedLogits
     from skcalib.scores import ProperScore
 
 _LOW, _HIGH = 1e-4, 1e4  # range of the search for inverse temperatures
+_GRID = 41  # inverse temperatures that bracket the minimum of a loss that is not convex
+_STEPS = 11  # evaluations of its derivative after them
+_PILOT = 0.02, 50.0  # range of the first inverse temperature, from a part of the samples
+_PASSES = 14  # over samples in chunks, for one temperature
+_RESERVED = 5  # passes for the class totals and the fit of biases
 
 
-class TemperatureScaling(LogitRecalibrator):
+class TemperatureScaling(FittedFromChunks):
     r"""Temperature scaling: :math:`s \mapsto softmax(\log s / T)`, one temperature for all classes.
 
     The optimum of the loss over T in [1e-4, 1e4], exact to about 1e-10: by Halley's method for the
@@ -84,12 +98,22 @@ class TemperatureScaling(LogitRecalibrator):
             logits, columns, weight, low=_LOW, high=_HIGH
         )
         self._declare(beta)
-        self.loss_before_ = mean_log_loss(logits, columns, weight, 1.0)
-        self.loss_after_ = mean_log_loss(logits, columns, weight, beta)
+        losses = self._mean_losses(score, logits, columns, weight)
+        self.loss_before_, self.loss_after_ = losses
 
     def _fit_map(self, logits, target, weight):
         beta, self.n_iter_ = fit_temperature(resolve_loss(self.loss), logits, target, weight)
         self._declare(beta)
+
+    def _fit_sums(self, score, samples):
+        beta, self.n_iter_ = fit_temperature_sums(score, samples)
+        self._declare(beta)
+
+    def _mean_losses(self, score, logits, columns, weight):
+        if not isinstance(score, LogLoss):
+            return super()._mean_losses(score, logits, columns, weight)
+        betas = 1.0, 1 / self.temperature_
+        return tuple(mean_log_loss(logits, columns, weight, beta) for beta in betas)
 
     def _declare(self, beta):
         self.temperature_ = 1 / beta
@@ -117,20 +141,96 @@ def fit_temperature(
     logits = logits.astype(np.float64)
     if not np.ptp(logits, axis=1).any():
         return 1.0, 1  # every forecast is uniform: the loss does not depend on beta
+    share = weight / weight.sum()
+    return _lowest(lambda betas: loss_sums(score, logits, target, share, betas), low, high)
 
-    def mean_loss(log_beta):
-        return weighted_mean(score.loss(target, softmax_of(np.exp(log_beta) * logits)), weight)
 
-    # Other losses are not convex in the temperature: a grid brackets the lowest minimum.
-    grid = np.linspace(np.log(low), np.log(high), 41)
-    values = [mean_loss(g) for g in grid]
-    best = int(np.argmin(values))
-    if values[-1] <= values[best] + 1e-14:  # decreasing up to the end: the end is the optimum
-        return float(high), len(grid)
-    bracket = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
-    found = minimize_scalar(mean_loss, bounds=bracket, method="bounded", options={"xatol": 1e-10})
-    log_beta = found.x if found.fun <= values[best] else grid[best]
-    return float(np.exp(log_beta)), len(grid) + int(found.nfev)
+def fit_temperature_sums(score: ProperScore, samples: ChunkedLogits) -> tuple[float, int]:
+    """As `fit_temperature`, for samples in chunks; at most 16 passes."""
+    if samples.uniform:
+        return 1.0, 0
+    if not isinstance(score, LogLoss):
+        return _lowest(lambda betas: samples.mean(_loss_sums_of_chunk, score, betas), _LOW, _HIGH)
+    pilot, _ = optimal_inverse_temperature(*samples.pilot, tolerance=1e-4)
+    beta, passes = halley(
+        lambda beta: samples.mean(_derivatives_of_chunk, beta)[0],
+        float(np.clip(pilot, *_PILOT)),
+        _LOW,
+        _HIGH,
+        max_passes=_PASSES,
+    )
+    if passes == _PASSES:
+        warnings.warn(
+            f"The search for the temperature ended after {passes} passes over the chunks: "
+            f"{1 / beta:g} may not be the optimum. Use fit on a part of the samples.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+    return beta, passes
+
+
+def _derivatives_of_chunk(logits, columns, weight, beta):
+    return (log_loss_derivatives(logits, columns, weight, beta),)
+
+
+def _loss_sums_of_chunk(logits, columns, weight, score, betas):
+    return loss_sums(score, logits, np.eye(logits.shape[1])[columns], weight, betas)
+
+
+def loss_sums(
+    score: ProperScore,
+    logits: np.ndarray,
+    target: np.ndarray,
+    weight: np.ndarray,
+    betas: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sums of weighted losses, and their derivatives, at several inverse temperatures.
+
+    The derivatives are those in log(beta), (b,).
+    """
+    found = np.empty((2, len(betas)))
+    for j, beta in enumerate(betas):
+        loss, slope = score.logit_loss(target, beta * logits)
+        found[:, j] = weight @ loss, beta * (weight @ np.einsum("ik,ik->i", slope, logits))
+    return found[0], found[1]
+
+
+def _lowest(mean_losses, low, high):
+    """Minimiser over beta in [low, high] of a loss that is not convex, and the evaluations.
+
+    A grid brackets the lowest minimum; it is the root of the derivative between two neighbours.
+    """
+    grid, n_betas = np.linspace(np.log(low), np.log(high), _GRID), 0
+    for depth in range(4):
+        values, slopes = mean_losses(np.exp(grid))
+        n_betas += len(grid)
+        best = int(np.argmin(values))
+        if depth == 0 and values[-1] <= values[best] + 1e-14:
+            return float(high), n_betas  # decreasing up to the end: the end is the optimum
+        left = best if slopes[best] < 0 else best - 1
+        if left < 0:
+            break
+        if left + 1 < len(grid) and slopes[left] < 0 <= slopes[left + 1]:
+            ends = slice(left, left + 2)
+            root, n_steps = _root(mean_losses, grid[ends], slopes[ends])
+            return float(np.exp(root)), n_betas + n_steps
+        grid = np.linspace(grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)], _GRID)
+    return float(np.exp(grid[best])), n_betas
+
+
+def _root(mean_losses, ends, slopes):
+    """Root of the derivative between two logarithms of beta, and the evaluations."""
+    known = dict(zip(ends.tolist(), slopes.tolist(), strict=True))
+
+    def slope(log_beta):
+        if log_beta not in known:
+            known[log_beta] = mean_losses(np.exp([log_beta]))[1][0]
+        return known[log_beta]
+
+    root, _ = brentq(
+        slope, *ends.tolist(), xtol=1e-12, maxiter=_STEPS, full_output=True, disp=False
+    )
+    return root, len(known) - 2
 
 
 def warn_at_the_ends(beta: float) -> None:
@@ -270,7 +370,7 @@ def _convex_weights(score, parts, target, weight):
 # --- Bias-corrected temperature scaling -----------------------------------------------------------
 
 
-class BiasCorrectedTemperatureScaling(LogitRecalibrator):
+class BiasCorrectedTemperatureScaling(FittedFromChunks):
     r"""Bias-corrected temperature scaling: :math:`softmax(\beta \log s + b)`.
 
     One temperature, and a bias for each class that stays at zero unless a chi-square test of the
@@ -319,8 +419,14 @@ class BiasCorrectedTemperatureScaling(LogitRecalibrator):
         self.labels = labels
 
     def _fit_map(self, logits, target, weight):
-        link, n_classes = BiasCorrectedTemperature(), logits.shape[1]
-        fit = fit_bias_corrected(logits, target, weight)
+        self._take(fit_bias_corrected(logits, target, weight))
+
+    def _fit_sums(self, score, samples):
+        self._take(fit_bias_corrected_sums(_BiasedChunks(samples)))
+
+    def _take(self, fit):
+        """Set the attributes of a fit."""
+        link, n_classes = BiasCorrectedTemperature(), len(self.classes_)
         self._theta, beta = fit.theta, float(fit.theta[0])
         self.temperature_ = 1 / beta if beta else float("inf")
         self.intercept_ = fit.theta[1:]
@@ -332,8 +438,49 @@ class BiasCorrectedTemperatureScaling(LogitRecalibrator):
                 "BiasCorrectedTemperatureScaling did not converge: the forecasts may hold extreme "
                 "values.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
     def _apply_map(self, logits):
         return softmax_of(BiasCorrectedTemperature().apply(self._theta, logits))
+
+
+class _BiasedChunks:
+    """`BiasedSums` of samples in chunks: one pass for each value, with the derivatives."""
+
+    def __init__(self, samples):
+        self.samples, self.counts = samples, samples.counts
+        logits, columns, weight = samples.pilot
+        square = samples.total(_centred_square)[0]
+        self.spread = float(np.sqrt(square / (samples.n_samples * len(self.counts)))) or 1.0
+        few = BiasedSums(logits, columns, weight)
+        self.start = float(np.clip(few.slope(), *_PILOT))
+        self._reserved = _RESERVED if len(self.counts) > 2 else 0
+
+    def max_values(self):
+        return self.samples.passes_left - self._reserved
+
+    def value(self, parameters, free):
+        value, *state = self.samples.total(_biased_sums, self.spread, parameters, free)
+        return value, state
+
+    def slopes(self, free, state):
+        return state
+
+    def totals(self, theta):
+        self._reserved = 0
+        return self.samples.total(_biased_totals, self.spread, theta)
+
+
+def _centred_square(logits, columns, weight):
+    return (np.sum((logits - logits.mean(axis=1, keepdims=True)) ** 2),)
+
+
+def _biased_sums(logits, columns, weight, spread, parameters, free):
+    sums = BiasedSums(logits, columns, weight, spread)
+    value, state = sums.value(parameters, free)
+    return value, *sums.slopes(free, state)
+
+
+def _biased_totals(logits, columns, weight, spread, theta):
+    return BiasedSums(logits, columns, weight, spread).totals(theta)

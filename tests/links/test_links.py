@@ -6,6 +6,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, log_softmax, logit, softmax
 
 from skcalib.datasets import make_tempered_simplex
+from skcalib.links.temperature import halley
 from skcalib.recalibration import BiasCorrectedTemperatureScaling
 
 
@@ -130,3 +131,15 @@ def test_columns_may_be_permuted(multiclass):
     order = np.array([2, 0, 1])
     permuted = fit(proba[:, order], np.argsort(order)[y]).predict_proba(proba[:, order])
     np.testing.assert_allclose(permuted, fit(proba, y).predict_proba(proba)[:, order], atol=1e-6)
+
+
+def test_halley_at_the_optimum_ends_at_once():
+    """A step of the size of rounding left the bracket, and the search started again at an end."""
+    calls = []
+
+    def derivatives(beta):
+        calls.append(beta)
+        return np.array([2e-14, 1.8e3, -4.6e3]) if beta == 0.5 else np.array([beta - 0.5, 1, 0])
+
+    assert halley(derivatives, 0.5, 1e-4, 1e4) == (0.5, 1)
+    assert calls == [0.5]

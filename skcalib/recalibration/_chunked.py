@@ -1,0 +1,302 @@
+"""Recalibrators that are fitted to samples in chunks, by sums of losses and derivatives.
+
+`FittedFromChunks` has the public method; a subclass implements `_fit_sums` from `ChunkedLogits`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+from skcalib._arguments import resolve_loss
+from skcalib._chunks import Chunks
+from skcalib._validation import (
+    check_features,
+    check_label_list,
+    check_weight,
+    check_y,
+    class_columns,
+)
+from skcalib.recalibration._base import LogitRecalibrator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+MAX_PASSES = 18  # over the chunks, in all
+_PILOT = 2000  # samples from which fits start
+
+
+class FittedFromChunks(LogitRecalibrator):
+    """Adds `fit_chunks` to a recalibrator of logits."""
+
+    labels: Any
+    loss: Any
+
+    def fit_chunks(self, chunks: Iterable[tuple[Any, ...]] | tuple[Any, ...]) -> Self:
+        r"""Learn the map from samples in chunks, which are never in memory together.
+
+        The parameters are those of `fit` on all samples at once, up to 1e-8. Each pass over the
+        chunks adds up losses, gradients and second derivatives, :math:`\sum_i w_i L(y_i, s_i)` and
+        its derivatives in the parameters. Sums of chunks are added in pairs, so that the number of
+        chunks has no effect on them beyond rounding. The fit starts from that to about 2,000 of the
+        samples, which the first pass keeps.
+
+        Parameters
+        ----------
+        chunks : iterable of tuples, or tuple of Dask arrays
+            Tuples (y_proba, y) or (y_proba, y, sample_weight) with the arguments of `fit`: a list,
+            or any object whose ``__iter__`` starts again at the first chunk, with the same chunks.
+            A chunk may lack a class. Instead of the iterable, one such tuple of Dask arrays: each
+            block of rows is a chunk. Weights are on one scale for all chunks.
+
+        Returns
+        -------
+        Recalibrator
+            The fitted recalibrator, with the further attribute ``n_passes_``, the number of passes.
+
+        Raises
+        ------
+        ValueError
+            For an iterator, such as a generator, which can be read only once; for invalid samples,
+            with the number of the chunk; without ``labels`` in the constructor, which must list the
+            classes; for chunks with different numbers of columns; if a pass has another number of
+            samples than the first.
+
+        Warns
+        -----
+        ConvergenceWarning
+            As `fit`, and if 18 passes are not sufficient. The parameters are then those reached.
+
+        Notes
+        -----
+        At most 18 passes, about 4 for one temperature and the log loss, and about 7 to 13
+        otherwise; the first chunk is read once more. The cost of a pass is O(n K) for one
+        temperature, and O(n K^2) otherwise. Memory: one chunk, or about two for each job of
+        joblib's context, its logits and their products, O(K^2) sums, and at most 4,000 samples.
+        With ``joblib.parallel_config(verbose=5)`` each pass reports its progress. Dask computes the
+        sums of Dask arrays, on its workers; only sums and the samples of the start are sent to this
+        process. Its own ``dask.diagnostics.ProgressBar`` or dashboard reports the progress.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skcalib import TemperatureScaling
+        >>> from skcalib.datasets import make_tempered_simplex
+        >>> data = make_tempered_simplex(20_000, 3, score_temperature=0.5, random_state=0)
+        >>> chunks = [
+        ...     (data.y_proba[rows], data.y[rows]) for rows in np.array_split(np.arange(20_000), 40)
+        ... ]
+        >>> scaling = TemperatureScaling(labels=[0, 1, 2]).fit_chunks(chunks)
+        >>> whole = TemperatureScaling().fit(data.y_proba, data.y)
+        >>> abs(scaling.temperature_ - whole.temperature_) < 1e-8, scaling.n_passes_ <= 18
+        (True, True)
+        """
+        score = resolve_loss(self.loss)
+        self._check_input()
+        if self.labels is None:
+            raise ValueError(
+                f"labels must list the classes in the order of the columns, because a chunk may "
+                f"lack some: {type(self).__name__}(labels=[...])."
+            )
+        self._check_chunked(score)
+        classes = check_label_list(self.labels)
+        source = Chunks(chunks)
+        found = source.reduce(_first_reading, _combined, self, classes)
+        if found is None:
+            raise ValueError("chunks has no sample of positive weight: at least one is needed.")
+        if not np.isfinite(found.weight):
+            raise ValueError("The sum of sample_weight is infinite: divide the weights by 1e100.")
+        self.classes_, self.n_features_in_ = classes, found.n_columns
+        first = source.first()
+        if np.ndim(first) == 2:
+            validate_data(self, first, reset=True, skip_check_array=True)
+        del first
+        if found.limit is not None:
+            self.detection_limit_ = found.limit
+        samples = ChunkedLogits(self, source, found)
+        self._fit_sums(score, samples)
+        before, after, least = samples.reduce(_final_reading, _losses, self, score)
+        self.loss_before_ = float(before) / samples.n_samples
+        self.loss_after_ = float(after) / samples.n_samples
+        self._check_fit(float(least), samples.counts)
+        self.n_passes_ = source.passes
+        return self
+
+    def _check_chunked(self, score):
+        """Raise for parameters that `fit` supports and `fit_chunks` does not."""
+
+    def _fit_sums(self, score, samples):
+        """Learn the map from `ChunkedLogits`."""
+        raise NotImplementedError
+
+    def _check_fit(self, least, counts):
+        """Warn, from the smallest probability of a label, and the weight of each class."""
+
+    def _mean_losses(self, score, logits, columns, weight):
+        """Mean losses of samples in memory, without and with the map."""
+        target, share = np.eye(len(self.classes_))[columns], weight / weight.sum()
+        before, after = self._as_proba(logits), self._apply_map(logits)
+        return tuple(float(share @ score.loss(target, one)) for one in (before, after))
+
+
+class ChunkedLogits:
+    """Samples in chunks, read as a recalibrator reads them.
+
+    Attributes
+    ----------
+    n_samples : int
+        Samples of positive weight.
+    counts : ndarray of shape (K,)
+        Weights of the labels of each class, whose sum is the number of samples.
+    uniform : bool
+        Whether every forecast is uniform.
+    pilot : tuple of ndarray
+        Logits (m, K), columns of the labels (m,) and weights (m,) of a part of the samples.
+    """
+
+    def __init__(self, recalibrator: Any, source: Chunks, found: Any) -> None:
+        self._recalibrator, self._source = recalibrator, source
+        # A power of two first, as weights may be too large or too small to be multiplied.
+        exponent = int(np.frexp(found.weight / found.n_samples)[1])
+        self._scale = exponent, found.n_samples / np.ldexp(found.weight, -exponent)
+        self.n_samples, self.uniform = found.n_samples, found.uniform
+        self.counts = self._scaled(found.counts)
+        values, columns, weight = found.pilot
+        self.pilot = recalibrator._read(values), columns, self._scaled(weight)
+
+    @property
+    def passes_left(self) -> int:
+        """Passes before the last one, which measures the losses."""
+        return max(MAX_PASSES - 1 - self._source.passes, 1)
+
+    def total(self, function: Callable[..., tuple[Any, ...]], *args: Any) -> tuple[Any, ...]:
+        """One pass: sums of ``function(logits, columns, weight, *args)``, elementwise.
+
+        Weights are divided by their mean.
+        """
+        return self.reduce(function, None, *args)
+
+    def mean(self, function: Callable[..., tuple[Any, ...]], *args: Any) -> tuple[Any, ...]:
+        """`total` divided by the number of samples."""
+        return tuple(value / self.n_samples for value in self.total(function, *args))
+
+    def reduce(self, function: Callable[..., Any], combine: Any, *args: Any) -> Any:
+        """One pass with another combination of the results."""
+        read = _Reading(self._recalibrator, self._scale, function, args)
+        return self._source.reduce(read, combine)
+
+    def _scaled(self, weight):
+        return _scaled(weight, self._scale)
+
+
+class _Reading:
+    """Reads a chunk, and applies a function to its logits, columns and weights."""
+
+    def __init__(self, recalibrator, scale, function, args):
+        self.recalibrator, self.scale, self.function, self.args = (
+            recalibrator,
+            scale,
+            function,
+            args,
+        )
+
+    def __call__(self, number, *chunk):
+        read = _read(self.recalibrator, self.recalibrator.classes_, number, *chunk)
+        if read is None:
+            return None
+        values, columns, weight = read
+        logits = np.asarray(self.recalibrator._read(values), dtype=np.float64)
+        return self.function(logits, columns, _scaled(weight, self.scale), *self.args)
+
+
+def _scaled(weight, scale):
+    exponent, factor = scale
+    return np.ldexp(weight, -exponent) * factor
+
+
+@dataclass(frozen=True)
+class _First:
+    """Results of the first pass."""
+
+    n_columns: int
+    n_samples: int
+    weight: float
+    counts: np.ndarray
+    limit: float | None
+    uniform: bool
+    pilot: tuple[np.ndarray, ...]
+
+
+def _read(recalibrator, classes, number, values, y, sample_weight=None):
+    """Validated values (m, K), columns and weights (m,) of a chunk; None without any weight."""
+    try:
+        y = check_y(y, name="y")
+        raw = check_features(values, name="y_proba", n_samples=len(y))
+        recalibrator._check_columns(values, raw, y)
+        weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight)
+        if not weight.any():
+            return None
+        weight = check_weight(weight, len(y))
+        values, columns = recalibrator._validated(raw), class_columns(y, classes)
+    except ValueError as error:
+        raise ValueError(f"Chunk {number}: {error}") from error
+    kept = weight > 0
+    return (values, columns, weight) if kept.all() else (values[kept], columns[kept], weight[kept])
+
+
+def _first_reading(number, values, y, *rest):
+    recalibrator, classes = rest[-2:]
+    read = _read(recalibrator, classes, number, values, y, *rest[:-2])
+    if read is None:
+        return None
+    found, columns, weight = read
+    with np.errstate(over="ignore"):  # an infinite sum is refused after the pass
+        counts = np.bincount(columns, weight, minlength=len(classes))
+        total = float(weight.sum())
+    few = np.unique(np.linspace(0, len(found) - 1, min(len(found), _PILOT)).astype(int))
+    return _First(
+        n_columns=1 if np.ndim(values) == 1 else np.shape(values)[1],
+        n_samples=len(found),
+        weight=total,
+        counts=counts,
+        limit=recalibrator._limit_of(found),
+        uniform=bool(np.array_equal(found.min(axis=1), found.max(axis=1))),
+        pilot=(found[few], columns[few], weight[few]),
+    )
+
+
+def _combined(one, two):
+    if one.n_columns != two.n_columns:
+        low, high = sorted((one.n_columns, two.n_columns))
+        raise ValueError(
+            f"Some chunks have {low} columns of y_proba and others {high}: every chunk must have "
+            "the columns of labels."
+        )
+    pilot = tuple(np.concatenate(pair) for pair in zip(one.pilot, two.pilot, strict=True))
+    if len(pilot[0]) > 2 * _PILOT:
+        pilot = tuple(part[::2] for part in pilot)
+    with np.errstate(over="ignore"):
+        counts = one.counts + two.counts
+    return replace(
+        one,
+        n_samples=one.n_samples + two.n_samples,
+        weight=one.weight + two.weight,
+        counts=counts,
+        limit=None if one.limit is None else min(one.limit, two.limit),
+        uniform=one.uniform and two.uniform,
+        pilot=pilot,
+    )
+
+
+def _final_reading(logits, columns, weight, recalibrator, score):
+    """Sums of losses without and with the map, and the smallest probability of a label."""
+    before, after = recalibrator._mean_losses(score, logits, columns, weight)
+    hit = recalibrator._apply_map(logits)[np.arange(len(logits)), columns]
+    return before * weight.sum(), after * weight.sum(), hit.min()
+
+
+def _losses(one, two):
+    return one[0] + two[0], one[1] + two[1], min(one[2], two[2])

@@ -1,0 +1,78 @@
+"""The average of recalibration maps by their evidence, as a recalibrator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from skcalib.links.averaging import ModelAverage
+from skcalib.recalibration._base import Recalibrator
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from skcalib._arguments import LossLike
+
+
+class ModelAverageScaling(Recalibrator):
+    r"""Average of recalibration maps, weighted by their evidence.
+
+    The map of the default calibration error (:func:`~skcalib.proper_calibration_error`): nested
+    models of slopes, shifts, slopes of single classes and curves of the logits are fitted by
+    penalised maximum likelihood. The map is :math:`s \mapsto \sum_m a_m\, m(s)` with weights a from
+    the log evidence of each model m; :ref:`averaged_maps` has the formulas. The identity is one of
+    the models, so the map is close to it where the data show no miscalibration. There are no folds
+    and no parameters to choose.
+
+    With more than two classes and fewer than 20 samples for each, there are no maps of single
+    classes.
+
+    Parameters
+    ----------
+    input : {"proba", "logits"}, default="proba"
+        What X holds.
+    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
+        What ``loss_before_`` and ``loss_after_`` are measured in; the fit is by likelihood.
+    labels : array-like of shape (n_classes,), default=None
+        The class of each column, needed where y may lack a class.
+
+    Attributes
+    ----------
+    evidence_ : dict
+        Weight of the models with a "shift", a "slope", "class_slopes" (different slopes of the
+        classes), a "curve" and "confusion" (shifts that depend on the predicted class), each in
+        [0, 1]. A model may have several of them.
+    identity_weight_ : float
+        Weight of the identity.
+
+    Examples
+    --------
+    >>> from skcalib import ModelAverageScaling
+    >>> from skcalib.datasets import make_tempered_simplex
+    >>> data = make_tempered_simplex(5000, 3, random_state=0)
+    >>> scaling = ModelAverageScaling().fit(data.y_proba, data.y)
+    >>> {name: round(weight, 1) for name, weight in scaling.evidence_.items()}
+    {'shift': 0.0, 'slope': 1.0, 'class_slopes': 0.0, 'curve': 0.0, 'confusion': 0.0}
+    """
+
+    def __init__(
+        self,
+        *,
+        input: Literal["proba", "logits"] = "proba",
+        loss: LossLike = "log",
+        labels: ArrayLike | None = None,
+    ) -> None:
+        self.input = input
+        self.loss = loss
+        self.labels = labels
+
+    def _fit_map(self, forecast, target, weight):
+        average = ModelAverage().fit(forecast, target, weight)
+        self._map = average.map
+        self.evidence_, self.identity_weight_ = average.evidence, float(average.shares[0])
+        # A mean of increasing maps is the gradient of a convex function, so it is injective.
+        self.injective_ = self._map.increasing
+        shifts = any("bias" in groups for _, groups, _ in self._map.parts)
+        self.preserves_order_ = self.preserves_argmax_ = self.injective_ and not shifts
+
+    def _apply_map(self, forecast):
+        return self._map(forecast)
