@@ -8,6 +8,7 @@ defines the result and raises the errors: these do not depend on the packages in
 
 import csv
 import re
+from contextlib import contextmanager
 from io import StringIO, TextIOWrapper
 from itertools import islice
 
@@ -31,7 +32,12 @@ def read_csv(path, **roles):
                 return _read(file, path, text=text, **roles)
         except TextFeatureError as error:
             text.append(error.place)
-        except (UnicodeDecodeError, csv.Error) as error:
+        except UnicodeDecodeError:
+            raise ValueError(
+                f"{path.name} is not a readable text table: it is not encoded in UTF-8. Save it in "
+                "this encoding."
+            ) from None
+        except csv.Error as error:
             raise ValueError(f"{path.name} is not a readable text table: {error}") from error
 
 
@@ -46,7 +52,8 @@ def _read(file, path, **roles):
         plain = _plain(block)
         if plain is None:  # a record may go on in the next block
             file.seek(start)
-            _read_text(table, _lines(_text(file), path.name), 1.0)
+            with _decoded(file) as text:
+                _read_text(table, _lines(text, path.name), min((start + len(block)) / size, 1.0))
             break
         start += len(block)
         share = min(start / size, 1.0)
@@ -60,8 +67,14 @@ def _read(file, path, **roles):
     return table
 
 
-def _text(file):
-    return TextIOWrapper(file, encoding="utf-8", newline="")
+@contextmanager
+def _decoded(file):
+    """The rest of a file as text; the file is not closed."""
+    text = TextIOWrapper(file, encoding="utf-8", newline="")
+    try:
+        yield text
+    finally:
+        text.detach()
 
 
 def _lines(text, name):
@@ -78,15 +91,15 @@ def _header(file, name):
     """Names of the columns, and the place where the rows begin."""
     start = len(_BOM) if file.read(len(_BOM)) == _BOM else 0
     file.seek(start)
-    text, used = _text(file), []
+    used = []
 
-    def lines():
+    def lines(text):
         for line in _lines(text, name):
             used.append(len(line.encode("utf-8")))
             yield line
 
-    record = next((row for row in csv.reader(lines()) if _is_record(row)), None)
-    text.detach()
+    with _decoded(file) as text:
+        record = next((row for row in csv.reader(lines(text)) if _is_record(row)), None)
     header = None if record is None else [column.strip() for column in record]
     return header, start + sum(used)
 
@@ -168,29 +181,47 @@ def _is_rectangular(plain, n_columns):
 def _read_text(table, lines, share):
     rows = (row for row in csv.reader(lines) if _is_record(row))
     while chunk := list(islice(rows, _CHUNK)):
-        for number, row in enumerate(chunk, start=table.n_rows + 2):
-            _check_row(table, number, row)
-        cells = dict(enumerate(zip(*chunk, strict=True)))
-        table.append(
-            {
-                k: encode([cell.strip() for cell in column])
-                if k in table.text
-                else _numbers(table, k, column)
-                for k, column in cells.items()
-            },
-            share,
-        )
+        columns = _columns(table, chunk)
+        if columns is None:
+            for number, row in enumerate(chunk, start=table.n_rows + 2):
+                _check_row(table, number, row)
+        table.append(columns, share)
+
+
+def _columns(table, rows):
+    """Columns of the cells of rows; None if a row is not as expected."""
+    n_columns = len(table.header)
+    if any(len(row) != n_columns for row in rows):
+        return None
+    columns = {}
+    for k, cells in enumerate(zip(*rows, strict=True)):
+        cells = [cell.strip() for cell in cells]
+        missing = k in table.features
+        if not missing and not all(cells):
+            return None
+        if k in table.text:
+            if max(map(len, cells)) > LONGEST:
+                return None
+            columns[k] = encode(cells)
+        else:
+            try:
+                columns[k] = np.array([float(c) if c or not missing else np.nan for c in cells])
+            except ValueError:
+                return None
+    return columns
 
 
 def _check_row(table, number, row):
+    """Raise for the first cell of a row that is not as expected."""
     name, header = table.name, table.header
     if len(row) != len(header):
         raise ValueError(
             f"{name} has {len(header)} columns, but row {number} has {len(row)} cells."
         )
     for k, cell in enumerate(row):
+        cell = cell.strip()
         column = repr(header[k]) if header[k] else "without a name"
-        if not cell.strip() and k not in table.features:
+        if not cell and k not in table.features:
             raise ValueError(
                 f"{name} has an empty cell in row {number}, column {column}: fill it, or "
                 "leave out the row."
@@ -200,15 +231,8 @@ def _check_row(table, number, row):
                 f"{name} has a cell of {len(cell):,} characters in row {number}, column {column}: "
                 f"labels and features have at most {LONGEST:,}. Shorten it, or close its quotes."
             )
-
-
-def _numbers(table, place, column):
-    missing = place in table.features
-    try:
-        return np.array([float(c) if not missing or c.strip() else np.nan for c in column])
-    except ValueError:
-        wrong = next(c for c in column if c.strip() and not _is_number(c))
-    raise table.not_a_number(place, wrong)
+        if k not in table.text and cell and not _is_number(cell):
+            raise table.not_a_number(k, cell)
 
 
 def _is_number(cell):
