@@ -29,7 +29,7 @@ def read_table(table, *, event=None):
         labels, wanted = _several(name, names, observed.tolist(), proba, event)
     if labels.dtype.kind != observed.dtype.kind:  # numbers are text beside a class that is none
         observed = _as_text(observed.astype(str).tolist())
-    return observed[which[codes]], proba, labels, wanted
+    return observed[which][codes], proba, labels, wanted
 
 
 def find_event(name, event, classes):

@@ -48,8 +48,9 @@ def _read(file, path, **roles):
     parse = choose_parser()
     file.seek(start)
     while block := file.read(BLOCK):
-        block += file.readline(_LINE)
-        plain = _plain(block)
+        end = file.readline(_LINE)
+        block += end
+        plain = None if len(end) == _LINE else _plain(block)
         if plain is None:  # a record may go on in the next block
             file.seek(start)
             with _decoded(file) as text:
@@ -112,6 +113,7 @@ def _is_record(row):
 
 
 _SIMPLE_QUOTES = re.compile(rb'(?<![^,\n])"([^",\n]*)"(?=[,\n])')
+_PAIRS = (b" ,", b", ", b" \n", b"\n ")
 _BLANKS = re.compile(rb"[ \t]*([,\n])[ \t]*")
 
 
@@ -129,7 +131,7 @@ def _plain(block):
         block = _SIMPLE_QUOTES.sub(rb"\1", block)
         if b'"' in block:
             return None
-    if any(pair in block for pair in (b" ,", b", ", b" \n", b"\n ", b"\t")):
+    if b"\t" in block or (b" " in block and any(map(block.__contains__, _PAIRS))):
         block = _BLANKS.sub(rb"\1", block)
     if b"\n\n" in block:
         block = re.sub(rb"\n\n+", b"\n", block)

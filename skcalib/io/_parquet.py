@@ -108,8 +108,9 @@ class _Pyarrow:
         import pyarrow.parquet as pq
 
         with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(_BATCH, columns=names):
-                yield [batch.column(name) for name in names]
+            for group in range(file.num_row_groups):  # of all at once, buffers would be kept
+                for batch in file.iter_batches(_BATCH, row_groups=[group], columns=names):
+                    yield [batch.column(name) for name in names]
 
     def kind(self, column):
         return column.type

@@ -45,7 +45,7 @@ class Table:
             besides = repr(header[self.label])
             if features:
                 chosen = ", ".join(header[k] for k in self.features)
-                besides += f" and the features {chosen}: leave it out of --features"
+                besides += f" and the features {chosen}: leave the probability out of --features"
             raise ValueError(f"{name} has no column of probabilities besides {besides}.")
         self._first = _Rows(1) if self._numbering else None
         self._proba = _Rows(len(self.proba) - self._numbering)
