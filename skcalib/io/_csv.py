@@ -112,15 +112,19 @@ def _is_record(row):
 # --- Blocks ---------------------------------------------------------------------------------------
 
 
-_SIMPLE_QUOTES = re.compile(rb'(?<![^,\n])"([^",\n]*)"(?=[,\n])')
-_PAIRS = (b" ,", b", ", b" \n", b"\n ")
-_BLANKS = re.compile(rb"[ \t]*([,\n])[ \t]*")
+_SIMPLE_QUOTES = re.compile(rb'"(?<![^,\n]")([^",\n]*)"(?=[,\n])')  # literal first: fast
+_BLANKS = {
+    pair: mark
+    for mark in (b",", b"\n")
+    for blank in (b" ", b"\t")
+    for pair in (blank + mark, mark + blank)
+}
 
 
 def _plain(block):
     """Text of a block with one line for each row; None if a record or a cell is not so simple.
 
-    Quotes that are not needed, spaces around cells and blank lines are removed.
+    Quotes that are not needed, one space or tab at the ends of cells, and blank lines are removed.
     """
     block = block.replace(b"\r\n", b"\n")
     if b"\r" in block or b"\0" in block:
@@ -131,8 +135,9 @@ def _plain(block):
         block = _SIMPLE_QUOTES.sub(rb"\1", block)
         if b'"' in block:
             return None
-    if b"\t" in block or (b" " in block and any(map(block.__contains__, _PAIRS))):
-        block = _BLANKS.sub(rb"\1", block)
+    if b" " in block or b"\t" in block:
+        for pair, mark in _BLANKS.items():
+            block = block.replace(pair, mark)
     if b"\n\n" in block:
         block = re.sub(rb"\n\n+", b"\n", block)
     try:
