@@ -316,6 +316,8 @@ def test_types_of_labels(tmp_path, library, labels):
 @pytest.mark.parametrize("name", [None, "id"])
 def test_the_index_of_pandas_is_left_out(tmp_path, monkeypatch, missing, name):
     pytest.importorskip("pyarrow", reason="pandas writes the file through pyarrow")
+    if name and missing and not hasattr(pl, "read_parquet_metadata"):
+        pytest.skip("this version of polars reads no metadata")
     path = tmp_path / "p.parquet"
     index = pd.Index([7, 5], name=name)
     pd.DataFrame({"y": [0, 1], "p": [0.25, 0.5]}, index=index).to_parquet(path)

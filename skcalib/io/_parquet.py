@@ -1,6 +1,7 @@
 """Tables in the format parquet, read batch by batch through pyarrow or polars."""
 
 import json
+import re
 from importlib.util import find_spec
 
 import numpy as np
@@ -9,6 +10,9 @@ from skcalib.io._table import LONGEST, Table, TextFeatureError, encode
 
 _BATCH = 2**16  # rows of a batch of pyarrow
 _SLICE = 2**18  # rows of a slice of polars, which decodes at least a part of a row group for each
+#: Columns of an index without a name. Other names of an index are in the metadata, which old versions
+#: of polars do not read.
+_INDEX = re.compile(r"__index_level_\d+__")
 
 
 def read_parquet(path, **roles):
@@ -85,7 +89,7 @@ def _texts(library, table, place, column):
 def _without_index(names, metadata):
     """Names of the columns without those that pandas wrote as the index of the rows."""
     index = (metadata or {}).get("index_columns", [])
-    return [name for name in names if name not in index]
+    return [name for name in names if name not in index and not _INDEX.fullmatch(name)]
 
 
 class _Pyarrow:
