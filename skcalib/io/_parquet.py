@@ -10,8 +10,8 @@ from skcalib.io._table import LONGEST, Table, TextFeatureError, encode
 
 _BATCH = 2**16  # rows of a batch of pyarrow
 _SLICE = 2**18  # rows of a slice of polars, which decodes at least a part of a row group for each
-#: Columns of an index without a name. Other names of an index are in the metadata, which old versions
-#: of polars do not read.
+#: Columns of an index without a name. Other names of an index are in the metadata, which old
+#: versions of polars do not read.
 _INDEX = re.compile(r"__index_level_\d+__")
 
 
