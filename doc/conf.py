@@ -51,7 +51,7 @@ numpydoc_validation_exclude = {
     r"\.(Region|VarianceReliability|ReliabilityBins|CumulativeCurve)$",
     r"\.(SupersampleEvaluation|InformationEstimate|CalibrationInterceptSlope)$",
     r"\.(CalibrationComparison|CalibrationTest)$",
-    r"\.ErrorInterval$",
+    r"\.(ErrorInterval|Predictions)$",
     r"\.(CorpBand|CorpCurve|CorpDecomposition|CalibrationSummary)$",
     r"skcalib\.grouping\.(GroupComparison|GroupDifference)$",
 }

@@ -14,7 +14,9 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import train_test_split
 
 from skcalib import __version__
-from skcalib.io import ROUNDING, SUFFIXES, read_predictions
+from skcalib.io import read_predictions
+from skcalib.io._classes import ROUNDING
+from skcalib.io.files import SUFFIXES
 from skcalib.report import CalibrationReport, ComparisonReport
 from skcalib.report.findings import stage
 
@@ -90,6 +92,11 @@ def _parser():
     _add_output(report)
     report.add_argument("--label-column", metavar="NAME", help="column of labels in a table")
     report.add_argument(
+        "--features",
+        metavar="NAMES",
+        help="columns of a table that are features, separated by commas: age,sex",
+    )
+    report.add_argument(
         "--event",
         metavar="NAME",
         help="the class, of two, whose probability is evaluated; default: the class that a single "
@@ -146,10 +153,11 @@ def _report_of_files(options, verbose):
         )
     if len(set(names)) < len(names):
         raise ValueError("Two files have the same name: name each model with --name.")
+    features = [one.strip() for one in (options.features or "").split(",") if one.strip()]
     reports, labels = {}, None
     for name, path in zip(names, options.files, strict=True):
         predictions = read_predictions(
-            path, label_column=options.label_column, event=options.event
+            path, label_column=options.label_column, event=options.event, features=features
         ).in_order_of(labels)
         proba = predictions.y_proba
         if options.normalize and proba.ndim == 2 and proba.shape[1] > 1:

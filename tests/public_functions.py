@@ -362,6 +362,8 @@ FOR_EXTENDERS = {*testing.__all__, "fit_link", "fit_bias_corrected"}
 
 #: Public, but fed with classifiers; the suites of estimators hold them to the same rules.
 WITH_CLASSIFIERS = {"evaluate_supersample": "tests/theory/test_generalization.py"}
+#: Public, but fed with files.
+WITH_FILES = {"read_predictions": "tests/test_io.py"}
 SEVERAL_MODELS = {"ComparisonReport.from_predictions": "tests/report/test_report.py"}
 DOORS_ELSEWHERE = {  # doors of displays that fetch probabilities and then do as from_predictions
     "from_estimator",

@@ -88,7 +88,7 @@ _FIGURATIVE = re.compile(r"\b(?:" + "|".join(FIGURATIVE) + r")\b", re.IGNORECASE
 def test_every_public_name_is_in_the_reference():
     listed = set(re.findall(r"^   ([\w.]+)$", (DOC / "api.rst").read_text(), re.MULTILINE))
     public = set(skcalib.__all__)
-    for module in ("datasets", "kernels", "notions", "scores", "smoothers", "testing"):
+    for module in ("datasets", "io", "kernels", "notions", "scores", "smoothers", "testing"):
         public |= {f"{module}.{name}" for name in getattr(skcalib, module).__all__}
     assert public - listed == NO_PAGE
 

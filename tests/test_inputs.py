@@ -27,6 +27,7 @@ from public_functions import (
     SEVERAL_MODELS,
     SIMULATORS,
     WITH_CLASSIFIERS,
+    WITH_FILES,
     numbers,
     only_own_warnings,
     public_name,
@@ -72,7 +73,8 @@ def test_every_public_function_is_in_the_table():
 def test_every_function_of_a_public_module_is_in_the_table():
     """Also those that have no name in `skcalib` itself; a class is its constructor."""
     listed = {*SIMULATORS, *SCALARS, *(recipe.function for recipe in (*FORECASTS, *MOMENTS))}
-    names = {public_name(function) for function in listed} | set(WITH_CLASSIFIERS) | FOR_EXTENDERS
+    names = {public_name(function) for function in listed} | FOR_EXTENDERS
+    names |= {*WITH_CLASSIFIERS, *WITH_FILES}
     modules = [
         module.name
         for module in walk_packages(skcalib.__path__, "skcalib.")

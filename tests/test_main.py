@@ -89,6 +89,26 @@ def test_options_reach_the_report(here, made, capsys):
     assert first["pos_label"] is None
 
 
+def test_columns_of_features(here, made):
+    (here / "p.csv").write_text("y,p,Age,sex\n0,0.2,33,f\n1,0.6,,m\n")
+    assert main(["report", "p.csv", "--features", "age, sex"]) == 0
+    features = made[0].options["features"]
+    assert list(features.columns) == ["Age", "sex"]
+    np.testing.assert_array_equal(features["Age"], [33, np.nan])
+    assert features["sex"].tolist() == ["f", "m"]
+    assert main(["report", "p.csv", "--features", "age,sex", "--label-column", "y"]) == 0
+
+
+def test_groups_of_features_are_named(here, capsys):
+    rng = np.random.default_rng(0)
+    p, region = rng.uniform(0.2, 0.8, 2000), rng.choice(["north", "south"], 2000)
+    y = (rng.random(2000) < p + np.where(region == "south", -0.2, 0.2)).astype(int)
+    rows = [f"{one},{two:.6f},{three}" for one, two, three in zip(y, p, region, strict=True)]
+    (here / "p.csv").write_text("\n".join(["label,p_1,region", *rows]))
+    assert main(["report", "p.csv", "--features", "region"]) == 0
+    assert "region = " in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("rows", "event", "classes", "last"),
     [
@@ -184,6 +204,15 @@ def test_rounded_probabilities_are_normalized_on_request(here, capsys):
         (["report", "percents.csv"], "so these are percentages: divide by 100."),
         (["report", "hole.csv"], "hole.csv has an empty cell in row 3, column 'b'"),
         (["report", "long.npz", "--label-column", "y"], "A label column ('y') is for tables"),
+        (["report", "long.npz", "--features", "x"], "Names of features (x) are for tables"),
+        (["report", "wide.csv", "--features", "size"], "'size'; its columns are y, a, b, age."),
+        (["report", "wide.csv", "--features", "age,y"], "'y' is the column of labels of wide.csv"),
+        (["report", "wide.csv", "--features", "age,b"], "'b' of wide.csv is the probability of"),
+        (
+            ["report", "wide.csv", "--features", "a,b,age"],
+            "leave the probability out of --features.",
+        ),
+        (["report", "wide.csv", "--features", "age,AGE"], "'AGE' is named twice"),
         (["report", "long.npz"], "X and y_true must have the same number of samples"),
     ],
 )

@@ -17,7 +17,6 @@ from skcalib import (
     kernel_calibration_error,
 )
 from skcalib.datasets import make_tempered_simplex
-from skcalib.io import read_predictions
 from skcalib.kernels import GaussianKernel, LaplacianKernel
 from skcalib.significance import CalibrationTest
 
@@ -66,14 +65,6 @@ def test_one_class_alone_is_nothing_to_assess():
     alone = DummyClassifier().fit(X, ["a", "a"])
     with pytest.raises(ValueError, match="have only one class, 'a'"):
         CalibrationErrorEstimator(alone).fit(X, ["a", "a"])
-
-
-def test_parquet_without_pandas_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("skcalib.io.find_spec", lambda name: None)
-    path = tmp_path / "predictions.parquet"
-    path.write_bytes(b"PAR1")
-    with pytest.raises(ValueError, match=r"Reading \.parquet needs pandas and pyarrow"):
-        read_predictions(path)
 
 
 def test_the_error_of_a_sum_of_kernels_is_the_sum_of_errors():

@@ -350,7 +350,7 @@ def _one_hot(name, column):
     known = [value for value in values if not _is_missing(value)]
     if not all(isinstance(value, (str, bool, int, float)) for value in known):
         return None
-    said = np.array(["" if _is_missing(value) else str(value) for value in values], dtype=str)
+    said = np.array(["" if _is_missing(value) else str(value) for value in values], dtype=object)
     there = np.array([not _is_missing(value) for value in values], dtype=bool)
     categories, counts = np.unique(said[there], return_counts=True)
     if len(categories) and set(categories) <= {"False", "True"}:  # one column is sufficient

@@ -1,0 +1,257 @@
+"""Translation of a `Table` into labels and probabilities: names of columns denote classes."""
+
+import re
+
+import numpy as np
+
+from skcalib._column_names import forms, is_plain, match_names, read_name
+from skcalib.io._table import shortened
+
+_FIXED_WIDTH = 32  # characters; arrays of longer labels hold objects, which need less memory
+
+
+def read_table(table, *, event=None):
+    """`Table` -> labels, probabilities, class of each column, event.
+
+    A single column of probabilities is returned with shape (n,), as the probability of the last
+    class, which is the event if one is given. For several columns the event is the class itself.
+    """
+    name, label_column = table.name, table.header[table.label]
+    names, proba = table.probabilities()
+    texts, codes = table.labels()
+    observed, which = _classes_of(name, label_column, texts)
+    _check_features(table, names, observed.tolist())
+    if len(names) == 1:
+        proba, labels, wanted = _single(
+            name, names[0], observed.tolist(), proba[:, 0], label_column, event
+        )
+    else:
+        labels, wanted = _several(name, names, observed.tolist(), proba, event)
+    if labels.dtype.kind != observed.dtype.kind:  # numbers are text beside a class that is none
+        observed = _as_text(observed.astype(str).tolist())
+    return observed[which][codes], proba, labels, wanted
+
+
+def find_event(name, event, classes):
+    """Index of the class named `event`, in any letter case if the match is unique."""
+    if len(classes) > 2:
+        raise ValueError(
+            f"--event is for two classes, but {name} has {len(classes)}: leave it out."
+        )
+    for key in (str, str.casefold):
+        wanted = {key(form) for form in forms(event)}
+        places = [k for k, c in enumerate(classes) if wanted & {key(form) for form in forms(c)}]
+        if len(places) == 1:
+            return places[0]
+    raise ValueError(f"--event {event} is not a class of {name}: its classes are {_and(classes)}.")
+
+
+# --- Parts of a table -----------------------------------------------------------------------------
+
+
+def _classes_of(name, column, texts):
+    """Sorted classes, as text or as whole numbers if all are, and the place of each text."""
+    distinct = sorted(texts)
+    if all(re.fullmatch(r"-?(0|[1-9]\d{0,17})(\.0+)?", label) for label in distinct):
+        return np.unique([int(float(label)) for label in texts], return_inverse=True)
+    wrong = [label for label in distinct if not re.fullmatch(r"-?\d+(\.0+)?", label)]
+    if not wrong or not all(map(_is_number, distinct)):
+        places = {label: place for place, label in enumerate(distinct)}
+        return _as_text(distinct), np.array([places[label] for label in texts])
+    raise ValueError(
+        f"{name} has the label {shortened(wrong[0])!r} in the column {column!r}: labels of classes "
+        "are expected, words or whole numbers."
+    )
+
+
+def _as_text(labels):
+    longest = max(map(len, labels))
+    return np.array(labels, dtype=str if longest <= _FIXED_WIDTH else object)
+
+
+def _is_number(label):
+    try:
+        float(label)
+    except ValueError:
+        return False
+    return True
+
+
+def _check_features(table, names, observed):
+    """Raise for a feature whose name is that of a probability."""
+    for k in table.features:
+        column = table.header[k]
+        place = read_name(column, observed).place
+        if place is None:
+            *_, place = match_names([*names, column], observed) or [None]
+        if isinstance(place, int):
+            raise ValueError(
+                f"The feature {column!r} of {table.name} is the probability of the class "
+                f"{str(observed[place])!r}: leave it out of --features."
+            )
+
+
+# --- One column of probabilities ------------------------------------------------------------------
+
+
+def _single(name, column, observed, proba, label_column, event):
+    """A single column is the probability of the class that it names."""
+    classes = _both(name, column, observed, event)
+    wanted = None if event is None else find_event(name, event, classes)
+    place = _class_of_single(name, column, classes, label_column, wanted)
+    if wanted is not None and wanted != place:
+        place = wanted
+        if proba.min() >= 0 and proba.max() <= 1:  # other values raise an error later
+            proba = 1 - proba
+    labels = np.array([classes[1 - place], classes[place]])
+    return proba, labels, None if wanted is None else labels[1]
+
+
+def _both(name, column, observed, event):
+    """The two classes of a single column, in order; the rows may contain only one of them."""
+    if len(observed) > 2:
+        raise ValueError(
+            f"{name} has {len(observed)} labels ({_and(observed)}), but one column of "
+            f"probabilities, {column!r}: one column for each class is expected, such as "
+            f"'p_{observed[0]}'."
+        )
+    if len(observed) == 2:
+        return observed
+    (only,) = observed
+    for pair in ([0, 1], [-1, 1], ["False", "True"], ["false", "true"], ["FALSE", "TRUE"]):
+        if only in pair:
+            return pair
+    if event is not None and not set(forms(event)) & set(forms(only)):
+        return sorted([str(only), event])
+    if read_name(column, [only]).kind == "class":
+        return [f"not {only}", only] if isinstance(only, str) else [f"not {only}", str(only)]
+    raise ValueError(
+        f"{name} has only the label {str(only)!r}, and its column of probabilities, {column!r}, "
+        "is not named after it: name the other class with --event."
+    )
+
+
+def _class_of_single(name, column, classes, label_column, wanted):
+    """Index of the class whose probability a single column holds."""
+    reading = read_name(column, classes, default=1 if wanted is None else wanted)
+    if reading.kind == "class":
+        return reading.place
+    first, second = classes
+    start = f"{name} has one column of probabilities, {column!r}, which"
+    rename = f"rename it 'p_{first}' or 'p_{second}'"
+    if reading.kind == "negated":
+        raise ValueError(
+            f"{start} is named after the opposite of a class: give the probability of one class, "
+            f"under a name such as 'p_{second}'."
+        )
+    if reading.kind == "ambiguous" or reading.mentioned - {wanted}:
+        raise ValueError(
+            f"{start} does not say clearly whether it is the probability of {first} or of "
+            f"{second}: {rename}."
+        )
+    if wanted is not None:
+        return wanted
+    after_labels = read_name(column, [label_column]).kind == "class"  # churn, p_churn
+    if is_plain(classes) and (reading.kind == "generic" or after_labels):
+        return 1
+    names = "does not name its class" if reading.kind == "generic" else "names no class"
+    raise ValueError(
+        f"{start} {names} (classes: {_and(classes)}): {rename}, or choose its class with --event "
+        f"{first} or --event {second}."
+    )
+
+
+# --- One column for each class --------------------------------------------------------------------
+
+
+#: Largest deviation of the sum of a row from 1 that rounding may cause.
+ROUNDING = 0.02
+_DESCRIBED = 50  # with more classes, messages do not describe the names of single columns
+_WHAT_TO_KEEP = (
+    "keep the column of labels and one column of probabilities for each class (of two classes, one "
+    "is enough); name the features with --features"
+)
+
+
+def _several(name, names, observed, proba, event):
+    """Columns are classes: those of the labels, and classes without samples."""
+    reading = match_names(names, observed) or _one_by_one(name, names, observed)
+    extra = [k for k, place in enumerate(reading) if isinstance(place, str)]
+    _check_extra(name, names, observed, proba, extra)
+    labels = [place if isinstance(place, str) else observed[place] for place in reading]
+    if not isinstance(observed[0], str) and extra:
+        if all(re.fullmatch(r"-?(0|[1-9]\d{0,17})", str(label)) for label in labels):
+            labels = [int(label) for label in labels]
+        else:
+            labels = [str(label) for label in labels]
+    wanted = None if event is None else labels[find_event(name, event, labels)]
+    return np.array(labels), wanted
+
+
+def _one_by_one(name, names, observed):
+    """Classes of columns with names of different forms; raises if a column names no class."""
+    missing = observed[0]
+    if max(len(names), len(observed)) <= _DESCRIBED:
+        readings = [read_name(column, observed) for column in names]
+        places = [reading.place for reading in readings]
+        if sorted(p for p in places if p is not None) == list(range(len(names))):
+            return places
+        claims = [
+            {reading.place} - {None} or (reading.mentioned if reading.kind == "unknown" else set())
+            for reading in readings
+        ]
+        others = [
+            column
+            for column, reading, claim in zip(names, readings, claims, strict=True)
+            if reading.kind != "ambiguous" and len(claim) != 1
+        ]
+        claimed = [place for claim in claims for place in claim]
+        if 0 < len(others) < len(names):
+            raise ValueError(
+                f"{name} has {_strangers(others)} (labels: {_and(observed)}): {_WHAT_TO_KEEP}."
+            )
+        twice = [k for k in range(len(observed)) if claimed.count(k) > 1]
+        if twice:
+            both = [names[k] for k, claim in enumerate(claims) if twice[0] in claim]
+            raise ValueError(
+                f"{name} has {len(both)} columns for the class {str(observed[twice[0]])!r}, "
+                f"{_and(both)}: keep one of them, or a file for each model."
+            )
+        missing = next((c for k, c in enumerate(observed) if k not in claimed), missing)
+    raise ValueError(
+        f"{name} has the label {str(missing)!r}, but no column of that name, such as "
+        f"'p_{missing}' (columns of probabilities: {_and(names)})."
+    )
+
+
+def _check_extra(name, names, observed, proba, extra):
+    """Raise for additional columns unless they can be probabilities of classes without samples."""
+    outside = [k for k in extra if proba[:, k].min() < 0 or proba[:, k].max() > 1]
+    if outside:
+        raise ValueError(
+            f"{name} has {_strangers([names[k] for k in outside], ' with values outside [0, 1]')} "
+            f"(labels: {_and(observed)}): {_WHAT_TO_KEEP}."
+        )
+    totals = proba.sum(axis=1) if extra else np.ones(1)
+    off = np.abs(totals - 1)
+    if off.max() > ROUNDING:
+        raise ValueError(
+            f"{name} has {_strangers([names[k] for k in extra])} (labels: {_and(observed)}), and a "
+            f"row of probabilities that sums to {totals[off.argmax()]:.3g}: {_WHAT_TO_KEEP}."
+        )
+
+
+def _strangers(names, what=""):
+    """Columns that name no class, for a message."""
+    quoted = _and([repr(name) if name else "without a name" for name in names])
+    if len(names) == 1:
+        return f"the column {quoted}{what}, which is not named after a label"
+    return f"the columns {quoted}{what}, which are not named after labels"
+
+
+def _and(words, limit=8):
+    """Words for a message, abbreviated if there are many."""
+    words = [str(word) for word in words]
+    if len(words) > limit:
+        return f"{', '.join(words[:limit])}, ... ({len(words)} in all)"
+    return " and ".join([", ".join(words[:-1])] * (len(words) > 1) + words[-1:])

@@ -1,0 +1,229 @@
+"""The public function `read_predictions`, its result `Predictions`, and arrays in .npz files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+from zipfile import BadZipFile
+
+import numpy as np
+
+from skcalib.io._classes import find_event, read_table
+from skcalib.io._csv import read_csv
+from skcalib.io._parquet import read_parquet
+from skcalib.io._table import LABEL_NAMES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from os import PathLike
+
+    from skcalib._arguments import Label, MatrixLike
+
+PROBA_NAMES = ("y_proba", "predictions")
+SUFFIXES = (".npz", ".csv", ".parquet")
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Content of a file of predictions.
+
+    Attributes
+    ----------
+    y_true : ndarray of shape (n_samples,)
+        Labels: whole numbers, or text.
+    y_proba : ndarray of shape (n_samples,) or (n_samples, n_classes)
+        Probability of the second class, or of each class.
+    labels : ndarray of shape (n_classes,) or None
+        The class of each column, or both classes of `y_proba` of shape (n_samples,); None if the
+        file does not name them.
+    features : ndarray, data frame or None
+        Features; None if there are none.
+    event : label or None
+        The requested class.
+
+    See Also
+    --------
+    read_predictions : Read them from a file.
+    """
+
+    y_true: np.ndarray
+    y_proba: np.ndarray
+    labels: np.ndarray | None
+    features: MatrixLike = None
+    event: Label = None
+
+    def in_order_of(self, labels: np.ndarray | list | None) -> Self:
+        """The same predictions with their classes in another order, if the classes are the same.
+
+        Parameters
+        ----------
+        labels : array-like of shape (n_classes,) or None
+            Classes in the order wanted.
+
+        Returns
+        -------
+        Predictions
+            The predictions; unchanged if `labels` are other classes, or if there is an event.
+        """
+        if self.labels is None or labels is None or self.event is not None:
+            return self
+        order = [k for label in labels for k, own in enumerate(self.labels) if own == label]
+        if sorted(order) != list(range(len(self.labels))) or order == sorted(order):
+            return self
+        turned = self.labels[order]
+        if self.y_proba.ndim == 2:
+            return replace(self, y_proba=self.y_proba[:, order], labels=turned)
+        if self.y_proba.min() < 0 or self.y_proba.max() > 1:
+            return self
+        return replace(self, y_proba=1 - self.y_proba, labels=turned)
+
+
+def read_predictions(
+    path: str | PathLike[str],
+    *,
+    label_column: str | None = None,
+    event: str | None = None,
+    features: Sequence[str] = (),
+) -> Predictions:
+    """Read labels, probabilities and features from a file.
+
+    Tables are read block by block: in memory are the arrays of the result and one block of the
+    file, so a file may be larger than the memory. Text is parsed by pandas or polars, where one of
+    them is installed, and otherwise by numpy, with equal results.
+
+    Parameters
+    ----------
+    path : str or path-like
+        ``.npz`` with the labels as ``y_true`` or ``ground_truth``, the probabilities as
+        ``y_proba`` or ``predictions``, and optionally ``labels``, the class of each column, and
+        ``X``, the features. Without ``labels``, whole-number labels are column numbers. ``.csv`` or
+        ``.parquet`` with a column of labels and one column per class, named after the class,
+        possibly with a common prefix or suffix, in any letter case. A single column is the
+        probability of the class that it names: ``churn``, ``p_churn``, ``churn_proba``,
+        ``P(churn)``. A single column that names no class, such as ``p`` or ``y_proba``, is the
+        probability of the `event`, which need not be given if labels are 0/1, -1/1 or False/True. A
+        first column without a name that numbers the rows from 0, as written by pandas, is ignored.
+    label_column : str, optional
+        Name of the column of labels; by default the first of y_true, ground_truth, label, target
+        and y that the table has, in any letter case.
+    event : str, optional
+        The class that is the event, of two; a single column for the other class is converted.
+    features : sequence of str, default=()
+        Names of columns of a table that are features. Columns of numbers, and text as categories;
+        cells may be empty. The result is a data frame of pandas or, without pandas, of polars;
+        without both an array, of numbers only.
+
+    Returns
+    -------
+    Predictions
+        Content of the file. Probabilities are not validated.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read in this format.
+
+    See Also
+    --------
+    skcalib.CalibrationReport.from_predictions : Report on the predictions.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from skcalib.io import read_predictions
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "predictions.csv"
+    ...     _ = path.write_text("label,p_churn\\nchurn,0.75\\nstay,0.25\\n")
+    ...     read = read_predictions(path)
+    >>> read.y_proba.tolist(), read.labels.tolist()
+    ([0.75, 0.25], ['stay', 'churn'])
+    """
+    path = Path(path)
+    if isinstance(features, str):
+        raise ValueError(
+            f"features must be a sequence of names of columns, such as [{features!r}], got "
+            f"{features!r}."
+        )
+    if label_column is not None and path.suffix.lower() == ".npz":
+        raise ValueError(
+            f"A label column ({label_column!r}) is for tables: the labels of {path.name} are its "
+            f"array {' or '.join(LABEL_NAMES[:2])}."
+        )
+    if len(features) and path.suffix.lower() == ".npz":
+        raise ValueError(
+            f"Names of features ({', '.join(features)}) are for tables: the features of "
+            f"{path.name} are its array X."
+        )
+    if not path.is_file():
+        raise ValueError(f"{path} is not a file.")
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise ValueError(f"{path.name} must end in {', '.join(SUFFIXES)}.")
+    if suffix == ".npz":
+        content = _read_npz(path)
+        return content if event is None else _with_event(path.name, content, event)
+    reader = read_csv if suffix == ".csv" else read_parquet
+    table = reader(path, label_column=label_column, features=tuple(features))
+    y_true, y_proba, labels, event = read_table(table, event=event)
+    return Predictions(y_true, y_proba, labels, table.feature_frame(), event)
+
+
+def _with_event(name, predictions, event):
+    """Predictions of arrays: a single column has no name and is the probability of the event."""
+    classes = predictions.labels
+    if classes is None:
+        classes = np.unique(predictions.y_true)
+    classes = classes.tolist()
+    if len(classes) == 1:  # the other class is missing
+        other = [0, 1] if classes[0] in (0, 1) else [-1, 1] if classes[0] == -1 else [event]
+        classes = [*classes, *(one for one in other if one != classes[0])]
+    return replace(predictions, event=classes[find_event(name, event, classes)])
+
+
+def _read_npz(path):
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = {name: _read_array(archive, name, path) for name in archive.files}
+    except _ObjectsError:
+        raise
+    except (BadZipFile, ValueError, OSError, EOFError) as error:
+        raise ValueError(f"{path.name} is not a readable .npz archive: {error}") from error
+    y_true = _first(arrays, LABEL_NAMES[:2], path)
+    y_proba = _first(arrays, PROBA_NAMES, path)
+    labels = arrays.get("labels")
+    if labels is None and y_proba.ndim == 2 and y_true.dtype.kind in "iu" and y_true.size:
+        n_columns = y_proba.shape[1]
+        if y_true.min() < 0 or y_true.max() >= n_columns:
+            raise ValueError(
+                f"{path.name} has {n_columns} columns of probabilities, but labels from "
+                f"{y_true.min()} to {y_true.max()}: whole-number labels are column numbers, unless "
+                "an array `labels` names the class of each column."
+            )
+        labels = np.arange(n_columns) if n_columns > 1 else None
+    return Predictions(y_true, y_proba, labels, arrays.get("X"))
+
+
+class _ObjectsError(ValueError):
+    """An array holds pickled objects."""
+
+
+def _read_array(archive, name, path):
+    try:
+        return archive[name]
+    except ValueError as error:
+        if "allow_pickle" not in str(error):
+            raise
+        raise _ObjectsError(
+            f"{path.name} has Python objects in its array {name!r}, which are never loaded, "
+            "since that can run code: save numbers or strings, for example "
+            "np.asarray(values, dtype=str)."
+        ) from None
+
+
+def _first(arrays, names, path):
+    for name in names:
+        if name in arrays:
+            return arrays[name]
+    raise ValueError(f"{path.name} has no array {' or '.join(names)}; it has {sorted(arrays)}.")
