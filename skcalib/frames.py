@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -115,9 +114,10 @@ def summarize(
 def _narwhals():
     """The library, or None where it is not installed."""
     try:
-        return import_module("narwhals")
+        import narwhals
     except ImportError:
         return None
+    return narwhals
 
 
 def _refuse_columns(names, known):
