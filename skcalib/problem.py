@@ -116,8 +116,6 @@ def check_problem(
             f"This function needs the labels and forecasts themselves, got a "
             f"{type(y_true).__name__}: pass y_true and {name}."
         )
-    if y_proba is None:
-        raise ValueError(f"{name} is missing: pass labels and forecasts.")
     y = check_y(y_true)
     raw = check_features(y_proba, name=name, n_samples=len(y))
     columns: dict[str, Any] = {
@@ -151,7 +149,7 @@ def event_last(problem: Problem, pos_label: Label = None) -> Problem:
 
 def classes_of_columns(
     y: np.ndarray,
-    y_proba: ArrayLike,
+    y_proba: ArrayLike | None,
     n_columns: int,
     *,
     labels: ArrayLike | None = None,

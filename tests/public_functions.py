@@ -364,6 +364,8 @@ FOR_EXTENDERS = {*testing.__all__, "fit_link", "fit_bias_corrected"}
 WITH_CLASSIFIERS = {"evaluate_supersample": "tests/theory/test_generalization.py"}
 #: Public, but fed with files.
 WITH_FILES = {"read_predictions": "tests/test_io.py"}
+#: Public, but fed with data frames.
+WITH_FRAMES = {"summarize": "tests/test_summarize.py"}
 SEVERAL_MODELS = {"ComparisonReport.from_predictions": "tests/report/test_report.py"}
 DOORS_ELSEWHERE = {  # doors of displays that fetch probabilities and then do as from_predictions
     "from_estimator",

@@ -28,6 +28,7 @@ from public_functions import (
     SIMULATORS,
     WITH_CLASSIFIERS,
     WITH_FILES,
+    WITH_FRAMES,
     numbers,
     only_own_warnings,
     public_name,
@@ -65,7 +66,7 @@ def close_figures():
 
 def test_every_public_function_is_in_the_table():
     known = {public_name(recipe.function) for recipe in (*FORECASTS, *MOMENTS)}
-    known |= {public_name(function) for function in SCALARS} | set(WITH_CLASSIFIERS)
+    known |= {public_name(function) for function in SCALARS} | {*WITH_CLASSIFIERS, *WITH_FRAMES}
     public = {n for n in skcalib.__all__ if inspect.isfunction(getattr(skcalib, n))}
     assert known - public == BESIDE and public <= known
 
@@ -74,7 +75,7 @@ def test_every_function_of_a_public_module_is_in_the_table():
     """Also those that have no name in `skcalib` itself; a class is its constructor."""
     listed = {*SIMULATORS, *SCALARS, *(recipe.function for recipe in (*FORECASTS, *MOMENTS))}
     names = {public_name(function) for function in listed} | FOR_EXTENDERS
-    names |= {*WITH_CLASSIFIERS, *WITH_FILES}
+    names |= {*WITH_CLASSIFIERS, *WITH_FILES, *WITH_FRAMES}
     modules = [
         module.name
         for module in walk_packages(skcalib.__path__, "skcalib.")
