@@ -87,7 +87,9 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
     - :func:`corp_decomposition`, Brier: score and uncertainty by :math:`2 \delta`, in practice by
       :math:`\delta^2`. Miscalibration and discrimination are also smaller by what steps of the
       isotonic curve inside a cell fit: at most .0001 for 3,000 samples, and a million samples
-      with a miscalibration of .00286 lose 1.4e-6.
+      with a miscalibration of .00286 lose 1.4e-6;
+    - :func:`spiegelhalter_test`, :func:`cumulative_test` and :func:`hosmer_lemeshow_test`, two
+      classes: their estimates by :math:`2 \delta`, the share of the fullest cell, and as for bins.
 
     Whole-number sums are exact up to :math:`2^{53}`. Other sums have a second number for the
     rounding error: the number of chunks, their order and the order of merging change a sum by at

@@ -18,10 +18,13 @@ from skcalib import (
     calibration_error,
     corp_decomposition,
     cumulative_curve,
+    cumulative_test,
+    hosmer_lemeshow_test,
     kde_calibration_error,
     ks_calibration_error,
     proper_calibration_error,
     reliability_bins,
+    spiegelhalter_test,
 )
 from skcalib.notions import Classwise
 from skcalib.sketch import N_CELLS, cells_of
@@ -429,3 +432,47 @@ def test_corp_of_a_sketch(case, weighted):
         assert [c.event for c in found.curves] == [c.event for c in expected.curves]
     with pytest.raises(ValueError, match="leave out pos_label"):
         corp_decomposition(sketch, pos_label=1)
+
+
+TESTS = [
+    (spiegelhalter_test, {}),
+    (cumulative_test, {}),
+    (cumulative_test, {"statistic": "kuiper"}),
+    (hosmer_lemeshow_test, {"strategy": "uniform"}),
+    (hosmer_lemeshow_test, {}),
+    (hosmer_lemeshow_test, {"n_bins": "auto"}),
+]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("test, options", TESTS)
+def test_binary_tests_of_a_sketch(test, options, weighted):
+    """Scores that are the means of their cells: the same statistics, and the same p-values."""
+    rng = np.random.default_rng(0)
+    score = rng.choice(np.arange(1, 80) / 80, 4000)
+    y = rng.random(4000) < 0.1 + 0.8 * score
+    weight = rng.gamma(2.0, 1.0, 4000) if weighted else None
+    sketch = ForecastSketch([False, True]).fit(y, score, weight)
+    found, expected = test(sketch, **options), test(y, score, sample_weight=weight, **options)
+    assert found.statistic == pytest.approx(expected.statistic, rel=1e-10)
+    assert found.pvalue == pytest.approx(expected.pvalue, rel=1e-8)
+    assert found.estimate == pytest.approx(expected.estimate, rel=1e-10)
+    assert found.method == expected.method
+    many = reduce(lambda s, _: s + s, range(4), sketch)  # 16 times the samples
+    if test is spiegelhalter_test:
+        assert test(many).statistic == pytest.approx(4 * expected.statistic, rel=1e-9)
+
+
+def test_binary_tests_refuse_what_a_sketch_has_not():
+    sketch = ForecastSketch([0, 1]).fit([0, 1, 1, 0, 1], [0.2, 0.7, 0.4, 0.1, 0.8])
+    with pytest.raises(ValueError, match="Labels cannot be drawn sample by sample for a sketch"):
+        spiegelhalter_test(sketch, n_resamples=99)
+    with pytest.raises(ValueError, match="needs at least 4 samples, got 2"):
+        cumulative_test(ForecastSketch([0, 1]).fit([0, 1], [0.2, 0.7]))
+    with pytest.raises(ValueError, match="for two classes, but the sketch has more"):
+        cumulative_test(ForecastSketch([0, 1, 2]).fit(*sample(50)[:2]))
+    impossible = sketch + ForecastSketch([0, 1]).fit([1], [0.0])
+    assert spiegelhalter_test(impossible).statistic != 0
+    only = ForecastSketch([0, 1]).fit([1, 0, 0, 1], [0.0, 0.0, 0.0, 1.0])
+    found = cumulative_test(only)
+    assert found.pvalue == 0 and "an event where the forecast said 0" in found.method

@@ -10,7 +10,7 @@ Each test is built from forecasts p (n,) and weights, and evaluates many labelin
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,22 +23,24 @@ from sklearn.utils.parallel import Parallel, delayed
 from skcalib._ties import level_starts
 from skcalib._validation import check_count, look_up
 from skcalib.inference import CalibrationTest, monte_carlo_pvalue
-from skcalib.problem import check_problem
+from skcalib.notions import Canonical, events_or_summary
+from skcalib.problem import ForecastSummary, check_problem
 from skcalib.smoothers import QuantileBins, UniformBins
+from skcalib.smoothers.partition import quantile_cuts
+from skcalib.theory.bounds import parse_bins
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from skcalib._arguments import BinCount, Label, RandomState, Strategy
-    from skcalib.problem import Problem
+    from skcalib._arguments import BinCount, Label, LabelsLike, RandomState, Strategy
     from skcalib.smoothers import PartitionSmoother
 
 STRATEGIES = {"uniform": UniformBins, "quantile": QuantileBins}
 
 
 def spiegelhalter_test(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: LabelsLike,
+    y_proba: ArrayLike | None = None,
     *,
     n_resamples: int | None = None,
     random_state: RandomState = 0,
@@ -64,14 +66,14 @@ def spiegelhalter_test(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        Labels of two classes.
-    y_proba : array-like of shape (n_samples,) or (n_samples, 2)
-        Probability of the positive class, or of both.
+    y_true : array-like of shape (n_samples,) or ForecastSketch
+        Labels of two classes, or a sketch, which stands for labels, forecasts and weights.
+    y_proba : array-like of shape (n_samples,) or (n_samples, 2), optional
+        Probability of the positive class, or of both; omitted with a sketch.
     n_resamples : int, default=None
         None for the p-value of the asymptotic law, which needs four samples. With a number R of
         labelings drawn from the forecasts, of which m are at least as extreme, the p-value is (1 +
-        m) / (R + 1): valid for every n and every forecast.
+        m) / (R + 1): valid for every n and every forecast. Not for a sketch.
     random_state : int, RandomState instance or None, default=0
         Seed of the labelings.
     sample_weight : array-like of shape (n_samples,), default=None
@@ -117,16 +119,13 @@ def spiegelhalter_test(
     0.42
     7e-14
     """
-    problem = binary_problem(
-        y_true, y_proba, sample_weight, labels, pos_label, "spiegelhalter_test"
-    )
-    statistic = Spiegelhalter(problem.forecast[:, 1], problem.weight)
-    return run_test(statistic, problem, n_resamples, random_state, n_jobs)
+    rows = binary_rows(y_true, y_proba, sample_weight, labels, pos_label, "spiegelhalter_test")
+    return run_test(Spiegelhalter(rows), rows, n_resamples, random_state, n_jobs)
 
 
 def hosmer_lemeshow_test(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: LabelsLike,
+    y_proba: ArrayLike | None = None,
     *,
     n_bins: BinCount = 10,
     strategy: Strategy = "quantile",
@@ -206,9 +205,7 @@ def hosmer_lemeshow_test(
     0.25
     0.48
     """
-    problem = binary_problem(
-        y_true, y_proba, sample_weight, labels, pos_label, "hosmer_lemeshow_test"
-    )
+    rows = binary_rows(y_true, y_proba, sample_weight, labels, pos_label, "hosmer_lemeshow_test")
     if not isinstance(ddof, Integral) or isinstance(ddof, bool) or ddof < 0:
         raise ValueError(f"ddof must be a whole number of at least 0, got {ddof!r}.")
     if ddof and n_resamples is not None:
@@ -217,13 +214,13 @@ def hosmer_lemeshow_test(
             "labels: use ddof=0 with held-out samples, or n_resamples=None."
         )
     bins = look_up(strategy, STRATEGIES, "strategy")(n_bins)
-    statistic = HosmerLemeshow(problem.forecast[:, 1], problem.weight, bins, ddof)
-    return run_test(statistic, problem, n_resamples, random_state, n_jobs)
+    statistic = HosmerLemeshow(rows, bins, ddof)
+    return run_test(statistic, rows, n_resamples, random_state, n_jobs)
 
 
 def cumulative_test(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: LabelsLike,
+    y_proba: ArrayLike | None = None,
     *,
     statistic: Literal["ks", "kuiper"] = "ks",
     n_resamples: int | None = None,
@@ -301,10 +298,8 @@ def cumulative_test(
     0.00036
     """
     law = look_up(statistic, STATISTICS, "statistic")
-    problem = binary_problem(y_true, y_proba, sample_weight, labels, pos_label, "cumulative_test")
-    return run_test(
-        law(problem.forecast[:, 1], problem.weight), problem, n_resamples, random_state, n_jobs
-    )
+    rows = binary_rows(y_true, y_proba, sample_weight, labels, pos_label, "cumulative_test")
+    return run_test(law(rows), rows, n_resamples, random_state, n_jobs)
 
 
 # --- Statistics of the classical binary tests, and their laws under calibration -------------------
@@ -319,10 +314,10 @@ class Spiegelhalter:
 
     name = "Spiegelhalter"
 
-    def __init__(self, p: np.ndarray, weight: np.ndarray) -> None:
-        self.p, self.weight = p, weight
-        self.tilt = weight * (1 - 2 * p)
-        self.deviation = np.sqrt(np.sum(self.tilt**2 * p * (1 - p)))
+    def __init__(self, rows: BinaryRows) -> None:
+        p, self.p, self.weight = rows.p, rows.p, rows.weight
+        self.tilt = rows.weight * (1 - 2 * p)
+        self.deviation = np.sqrt(np.sum(rows.square * (1 - 2 * p) ** 2 * p * (1 - p)))
 
     def statistic(self, y: np.ndarray) -> np.ndarray:
         """Statistic of labels (..., n)."""
@@ -340,18 +335,16 @@ class Spiegelhalter:
 class HosmerLemeshow:
     """Sum over bins of (observed - expected)^2 / variance."""
 
-    def __init__(
-        self, p: np.ndarray, weight: np.ndarray, bins: PartitionSmoother, ddof: int
-    ) -> None:
-        self.p, self.weight, self.ddof = p, weight, ddof
+    def __init__(self, rows: BinaryRows, bins: PartitionSmoother, ddof: int) -> None:
+        p, self.p, self.weight, self.ddof = rows.p, rows.p, rows.weight, ddof
         self.name = f"Hosmer-Lemeshow, {bins!r}"
-        cells = bins.fit(np.column_stack([1 - p, p]), p[:, None]).cells_
+        cells = rows.cells(bins)
         # After a stable sort by bin, reduceat sums the bins of many labelings at once.
         self.order = np.argsort(cells, kind="stable")
         self.starts = np.flatnonzero(np.diff(cells[self.order], prepend=-1))
-        self.mass = self._sums(weight)
-        squares = self._sums(weight**2)
-        mean, rest = (self._sums(weight**2 * v) / squares for v in (p, 1 - p))
+        self.mass = self._sums(self.weight)
+        squares = self._sums(rows.square)
+        mean, rest = (self._sums(rows.square * v) / squares for v in (p, 1 - p))
         self.variance = squares * mean * rest
         self.freedom = np.sum(self.variance > 0) - ddof
         if self.freedom < 1 and (self.variance > 0).any():
@@ -384,12 +377,12 @@ class HosmerLemeshow:
 class _Cumulative:
     """Largest excursion of the cumulative differences, in standard deviations of their end."""
 
-    def __init__(self, p: np.ndarray, weight: np.ndarray) -> None:
-        self.p, self.weight = p, weight
+    def __init__(self, rows: BinaryRows) -> None:
+        p, self.p, self.weight = rows.p, rows.p, rows.weight
         self.order = np.argsort(p, kind="stable")
         ranked = p[self.order]
         self.ends = np.append(level_starts(ranked)[1:], len(ranked)) - 1
-        self.deviation = np.sqrt(np.sum(weight**2 * p * (1 - p)))
+        self.deviation = np.sqrt(np.sum(rows.square * p * (1 - p)))
 
     def _size(self, curve):
         raise NotImplementedError
@@ -455,18 +448,57 @@ def _ratio(deviation, spread):
         return np.where(deviation == 0, 0.0, deviation / spread)
 
 
-def binary_problem(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+@dataclass(frozen=True)
+class BinaryRows:
+    """Forecasts p, labels y, weights and their squares (n,) of samples, or of cells of a sketch.
+
+    ``count`` (n,) is the number of samples of each row, or None for one.
+    """
+
+    p: np.ndarray
+    y: np.ndarray
+    weight: np.ndarray
+    square: np.ndarray
+    count: np.ndarray | None = None
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return len(self.p) if self.count is None else int(self.count.sum())
+
+    def cells(self, bins: PartitionSmoother) -> np.ndarray:
+        """Number of the bin of each row; bins of equal mass count samples."""
+        if self.count is not None and isinstance(bins, QuantileBins):
+            wanted: Any = parse_bins(bins.n_bins, self.n_samples, "quantile")
+            cuts = quantile_cuts(self.p, wanted, self.count)
+            cuts = cuts[(cuts > 0) & (cuts < 1)]
+            bins = UniformBins(np.concatenate([[0.0], cuts, [1.0]]))
+        elif self.count is not None:
+            bins = UniformBins(parse_bins(bins.n_bins, self.n_samples, "uniform"))
+        return bins.fit(np.column_stack([1 - self.p, self.p]), self.p[:, None]).cells_
+
+
+def binary_rows(
+    y_true: LabelsLike,
+    y_proba: ArrayLike | None,
     sample_weight: ArrayLike | None,
     labels: ArrayLike | None,
     pos_label: Label,
     name: str,
-) -> Problem:
-    """Arguments of a binary test -> `Problem` of two columns."""
-    problem = check_problem(
-        y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
-    )
+) -> BinaryRows:
+    """Arguments of a binary test -> `BinaryRows`."""
+    columns: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
+    columns["pos_label"] = pos_label
+    if isinstance(y_true, ForecastSummary):
+        if len(y_true.summarised_notion()[2]) > 2:
+            raise ValueError(
+                f"{name} is for two classes, but the sketch has more: make a sketch of one class "
+                "against the rest."
+            )
+        (one,) = events_or_summary(y_true, y_proba, Canonical(), **columns).scored()
+        rows: Any = (one.score, one.event.astype(np.float64), one.weight, one.square, one.count)
+        return BinaryRows(*rows)
+    problem = check_problem(y_true, y_proba, **columns)
     n_classes = problem.forecast.shape[1]
     if n_classes > 2:
         raise ValueError(
@@ -475,39 +507,44 @@ def binary_problem(
             f"{name}(y_true == c, y_proba[:, c]), and multiply the p-values by {n_classes}."
         )
     # Rounding may leave forecasts above 1, which would have a negative variance: they are cut at 1.
-    return replace(problem, forecast=np.minimum(problem.forecast, 1))
+    p = np.minimum(problem.forecast[:, 1], 1)
+    return BinaryRows(p, problem.target[:, 1], problem.weight, problem.weight**2)
 
 
 def run_test(
     test: Any,
-    problem: Problem,
+    rows: BinaryRows,
     n_resamples: int | None,
     random_state: RandomState,
     n_jobs: int | None,
 ) -> CalibrationTest:
-    """A statistic made from the forecasts of a problem -> `CalibrationTest` of its labels."""
-    y = problem.target[:, 1]
+    """A statistic made from forecasts -> `CalibrationTest` of their labels."""
+    y = rows.y
     statistic = float(test.statistic(y))
     if n_resamples is not None:
+        if rows.count is not None:
+            raise ValueError(
+                "Labels cannot be drawn sample by sample for a sketch: omit n_resamples."
+            )
         n_resamples = check_count(n_resamples, "n_resamples")
         rng = check_random_state(random_state)
         pvalue, law = _simulated_pvalue(test, statistic, n_resamples, rng, n_jobs), "simulated"
-    elif len(y) < MIN_SAMPLES:
+    elif rows.n_samples < MIN_SAMPLES:
         raise ValueError(
-            f"An asymptotic test needs at least {MIN_SAMPLES} samples, got {len(y)}: pass "
+            f"An asymptotic test needs at least {MIN_SAMPLES} samples, got {rows.n_samples}: pass "
             "n_resamples=999 to simulate the law of the statistic instead."
         )
     else:
         pvalue, law = float(test.pvalue(statistic)), "asymptotic"
     if np.isinf(statistic):
-        law += _excluded(problem)
+        law += _excluded(rows)
     return CalibrationTest(statistic, pvalue, float(test.estimate(y)), f"{test.name} ({law})")
 
 
-def _excluded(problem):
+def _excluded(rows):
     """The reason for an infinite statistic as text: labels that the forecasts excluded."""
     words = ("; no event where the forecast said 1", "; an event where the forecast said 0")
-    wrong = ((problem.target == 1) & (problem.forecast == 0)).any(axis=0)
+    wrong = np.any((rows.p == 1) & (rows.y == 0)), np.any((rows.p == 0) & (rows.y == 1))
     return "".join(word for word, found in zip(words, wrong, strict=True) if found)
 
 

@@ -12,6 +12,7 @@ from scipy.stats import chi2, norm
 
 from skcalib import cumulative_test, hosmer_lemeshow_test, spiegelhalter_test
 from skcalib.significance.binary import (
+    BinaryRows,
     HosmerLemeshow,
     KolmogorovSmirnov,
     Kuiper,
@@ -35,12 +36,18 @@ TESTS = {
 every_test = pytest.mark.parametrize("test", TESTS.values(), ids=TESTS)
 
 
+def rows_of(p, weight):
+    """Forecasts and weights without labels: a statistic is given those later."""
+    return BinaryRows(p, np.zeros(len(p)), weight, weight**2)
+
+
 def made(p, weight):
+    rows = rows_of(p, weight)
     return {
-        "spiegelhalter": Spiegelhalter(p, weight),
-        "hosmer_lemeshow": HosmerLemeshow(p, weight, QuantileBins(10), 0),
-        "ks": KolmogorovSmirnov(p, weight),
-        "kuiper": Kuiper(p, weight),
+        "spiegelhalter": Spiegelhalter(rows),
+        "hosmer_lemeshow": HosmerLemeshow(rows, QuantileBins(10), 0),
+        "ks": KolmogorovSmirnov(rows),
+        "kuiper": Kuiper(rows),
     }
 
 
@@ -176,7 +183,7 @@ def test_level_of_hosmer_lemeshow_where_it_fails():
     rng, rates = np.random.default_rng(6), []
     for _ in range(20):
         p = FORECASTS["rare"](rng, 1000)
-        test = HosmerLemeshow(p, np.ones(1000), QuantileBins(10), 0)
+        test = HosmerLemeshow(rows_of(p, np.ones(1000)), QuantileBins(10), 0)
         rates.append(rejections(test, (rng.random((100, 1000)) < p).astype(float), 0.01))
     assert np.mean(rates) > 0.03
 
@@ -380,5 +387,7 @@ def test_hosmer_lemeshow_drops_bins_without_variance():
     y, p = draw(90)
     bins = {"strategy": "uniform", "n_bins": 5}
     certain = hosmer_lemeshow_test(np.append(y, [1] * 9), np.append(p, [1.0] * 9), **bins)
-    test = HosmerLemeshow(np.array([0.0, 0.0, 0.5, 0.7, 1.0]), np.ones(5), UniformBins(4), 0)
+    test = HosmerLemeshow(
+        rows_of(np.array([0.0, 0.0, 0.5, 0.7, 1.0]), np.ones(5)), UniformBins(4), 0
+    )
     assert test.freedom == 2 and np.isfinite(certain.statistic)
