@@ -6,15 +6,15 @@ Four calibrated classifiers of one feature. Left, the score S (grey) is the same
 posterior Q (black) is not. Right, the same as a function of the score: two posteriors, of mean S.
 A reliability diagram shows the diagonal, as it averages the two.
 
-The upper two, of figure 9, are on the wrong side of 1/2 for some X: another classifier is more
-accurate. The lower two, of figure 10, never are. They are calibrated, no classifier is more
-accurate, and still their scores are not the posterior.
+The scores of the upper two (figure 9) are on the other side of 1/2 than the posterior for some X:
+another classifier is more accurate. Those of the lower two (figure 10) never are. They are
+calibrated, no classifier is more accurate, and still their scores are not the posterior.
 
 Circles are the regions that :class:`~skcalib.GroupingLossEstimator` finds from features and labels
-alone, at their mean score and the frequency of their labels; the area is the number of samples.
-Large ones are near one of the curves, small ones are noisy. Above each panel are the lower bound of
-the grouping loss and the truth. Only for "step" is the bound larger than the truth, by less than a
-standard error.
+alone, at their mean score and the frequency of their labels; the area is proportional to the number
+of samples. Large ones are near one of the curves, small ones are noisy. Above each panel are the
+lower bound of the grouping loss and the truth. Only for "step" is the bound larger than the truth,
+by less than a standard error.
 """
 
 import matplotlib.pyplot as plt

@@ -4,7 +4,7 @@ L23, figures 11 and 12: grouping loss at the best possible accuracy
 
 A logistic score of two features. It depends on their sum; the posterior also depends on their
 difference. Left, samples in the plane of the features, coloured by their posterior. All samples on
-a line parallel to the dashed one have the same score; on this line itself it is 1/2. Right, the
+a line parallel to the dashed one have the same score; on the dashed line it is 1/2. Right, the
 posterior against the score, and its mean over groups of similar score (black): the diagonal, as all
 four scores are calibrated.
 

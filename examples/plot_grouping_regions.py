@@ -65,8 +65,8 @@ plt.show()
 
 # %%
 # The grouping diagram has one point for each region of a level set, and the mean of the level set
-# (black). Its distance from the diagonal is the calibration error, here .0030 in truth; the spread
-# around it is the grouping loss, .0120 in truth.
+# (black). Its mean squared distance from the diagonal is the calibration error, here .0030 in
+# truth; the mean squared distance of the regions from it is the grouping loss, .0120 in truth.
 
 group = rng.integers(2, size=20_000)
 frequency = score + np.where(group == 1, -0.3, 0.9) * score * (score - 1)

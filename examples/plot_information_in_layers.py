@@ -8,13 +8,13 @@ from a layer to the next (P24, theorem 6.2). The figure of the paper is redone w
 images instead of 10,000.
 
 Left, the estimator of the paper: eq. 15, with its bandwidth, .005. It averages so few neighbours
-that the entropy of their labels is too small. After one epoch the logits have more than layer 4,
-and that more than layer 3, which is impossible for the true sharpness. With permuted labels
-(dashed) the truth is zero, and the estimate about half of the entropy of the labels (grey) or more.
+that the entropy of their labels is too small. After one epoch the estimate for the logits is larger
+than that for layer 4, and that larger than for layer 3, which is impossible for the true sharpness.
+With permuted labels (dashed) the truth is zero, not half of the entropy of the labels (grey).
 
-Right, a lower bound: out-of-fold forecasts of nearest neighbours in the layer, and the default
-estimator. It is zero for permuted labels. In both panels the sharpness increases in training, and
-most in the deeper layers. At the end little is lost between the first layer and the last.
+Right, an estimate of a lower bound: the sharpness of out-of-fold forecasts by nearest neighbours in
+the layer, which cannot have more information than the layer. It is about zero for permuted labels.
+In both panels the sharpness increases in training, and most in the deeper layers.
 """
 
 import warnings

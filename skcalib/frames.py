@@ -29,8 +29,8 @@ def summarize(
     """The sketch of a data frame, with the sums computed where the data are.
 
     The cells of :class:`ForecastSketch` are grouped and summed by the engine of the frame; only the
-    sums of occupied cells are fetched. Neither the frame nor a column of it is copied into this
-    process, unless it is there already.
+    sums of occupied cells are fetched, and the distinct labels if `labels` is None. Without
+    narwhals the frame is in this process already, and its columns are read as arrays.
 
     Parameters
     ----------
@@ -58,8 +58,9 @@ def summarize(
     Returns
     -------
     ForecastSketch or dict of ForecastSketch
-        The sketch of all rows; with `by` one for each group, by its value, or by the tuple of
-        values of several columns.
+        The sketch of all rows. With `by` one for each group: by its value if `by` is a string, and
+        by the tuple of values if it is a list. Groups without a row of positive weight are left
+        out.
 
     Raises
     ------
@@ -170,7 +171,7 @@ class _Arrays:
 
 _PREFIX = "skcalib_"
 _TOLERANCE = 1e-5  # of the sum of a row
-_FIELDS = ("count", "weight", "square", "score", "score2", "loss")
+_FIELDS = ("count", "weight", "square", "excess", "score2", "loss")
 #: What makes a row invalid, and the sentence for it.
 _FAULTS = {
     "bad_label": "{n} rows of {y_true!r} have a label that is missing or none of the classes "
@@ -266,8 +267,12 @@ class _Engine:
             score=nw.when(own("score") < 1).then(own("score")).otherwise(one),
         )
         place = own("score").sqrt() - (1 - own("score")).sqrt()
-        place = ((place + 1) * (plan.n_cells / 2)).floor().clip(0, plan.n_cells - 1) + 1
-        place = nw.when(own("score") <= 0).then(zero).otherwise(place)
+        frame = named(
+            place=((place + 1) * (plan.n_cells / 2)).floor().clip(0, plan.n_cells - 1),
+        )
+        frame = named(end=own("place") * (2 / plan.n_cells) - 1)
+        frame = named(start=(own("end") + (2 - own("end") * own("end")).sqrt()) * 0.5)
+        place = nw.when(own("score") <= 0).then(zero).otherwise(own("place") + 1)
         happened = nw.when(own("event") > 0).then(own("score")).otherwise(1 - own("score"))
         frame = named(
             cell=nw.when(own("score") >= 1).then(nw.lit(plan.n_cells + 1.0)).otherwise(place),
@@ -281,7 +286,9 @@ class _Engine:
             loss=own("weight") * -own("loss"),
             **{f"by{i}": nw.col(name) for i, name in enumerate(groups)},
         )
-        frame = named(score=own("weight") * own("score"))
+        inner = (own("score") > 0) & (own("score") < 1)
+        excess = nw.when(inner).then(own("score") - own("start") * own("start")).otherwise(zero)
+        frame = named(excess=own("weight") * excess)
         keys = [
             _PREFIX + name for name in (*(f"by{i}" for i in range(len(groups))), "cell", "event")
         ]

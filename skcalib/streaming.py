@@ -42,10 +42,10 @@ class IncrementalReliability(BaseEstimator):
     never by more than its last bit.
 
     Bins must be known before the first sample: of equal width, or with given edges. Edges of equal
-    mass are order statistics of all scores and cannot be computed from sums; take them from a pilot
-    sample and pass them, ``n_bins=np.unique(reliability_bins(y0, p0, n_bins=15)[0].edges)``. The
-    edges do not depend on labels, so the pilot may be part of the stream; the masses are nearly
-    equal.
+    mass depend on all scores: use `ForecastSketch`, which finds them afterwards, or take them from
+    a pilot sample and pass them,
+    ``n_bins=np.unique(reliability_bins(y0, p0, n_bins=15)[0].edges)``. The edges do not depend on
+    labels, so the pilot may be part of the stream; the masses are nearly equal.
 
     Parameters
     ----------
@@ -69,6 +69,7 @@ class IncrementalReliability(BaseEstimator):
 
     See Also
     --------
+    ForecastSketch : Bins chosen afterwards, other errors and tests; approximate.
     calibration_error : The same for samples that fit in memory, with bins of equal mass too.
     reliability_bins : The bins of such samples.
 

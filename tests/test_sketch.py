@@ -249,6 +249,21 @@ def test_whole_cells_are_exact():
     assert kde_calibration_error(sketch) == pytest.approx(kde_calibration_error(y, score), rel=1e-9)
 
 
+@pytest.mark.parametrize("n_bins", [2, 3, 5, 10, 15, 20])
+@pytest.mark.parametrize("n_samples", [7, 1000, 200_000])
+def test_scores_on_an_edge_stay_there(n_bins, n_samples):
+    """The mean of equal scores is that score: rounding errors of sums do not move it past it."""
+    for k in range(1, n_bins):
+        edge = k / n_bins
+        sketch = ForecastSketch([0, 1])
+        for _ in range(3):
+            sketch.partial_fit(np.ones(n_samples, dtype=int), np.full(n_samples, edge))
+        (rows,) = sketch.scored()
+        assert abs(rows.score[0] - edge) < 3e-16
+        (bins,) = reliability_bins(sketch, strategy="uniform", n_bins=n_bins)
+        assert bins.index.tolist() == [k - 1]
+
+
 def test_a_billion_samples_have_their_variance():
     """Weights of rows are not mistaken for weights of samples."""
     y, proba, _ = sample(4000, 2)

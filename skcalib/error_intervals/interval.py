@@ -177,8 +177,8 @@ def calibration_error_interval(
     ------
     ValueError
         For invalid input, ``method="delta"`` with an unknown function, too few samples for a
-        method that uses parts of the data, and :func:`kde_calibration_error`, which has no
-        interval. Otherwise as the metric.
+        method that uses parts of the data, and "auto" and "delta" with
+        :func:`kde_calibration_error`, which has no such interval. Otherwise as the metric.
 
     See Also
     --------

@@ -73,9 +73,9 @@ def kde_calibration_error(
     bandwidth : "scott" or float, default="scott"
         The standard deviation h of the kernel. "scott" is :math:`\hat\sigma (2 n)^{-1/5}`, with the
         standard deviation :math:`\hat\sigma` of the scores, and at most 1/3. Or a number in
-        (0, 1/3]. At least :math:`2^{-14}` of the range of the scores is used. Below
-        :math:`10^{-12}`, in particular where all scores are equal, the limit for
-        :math:`h \to 0` of equal scores replaces it, :math:`|\bar y - \bar s|`.
+        (0, 1/3]. At least :math:`2^{-14}` of the range of the scores is used. A bandwidth below
+        :math:`10^{-12}`, in particular where all scores are equal, is treated as 0: the error is
+        then :math:`|\bar y - \bar s|`.
     sample_weight : array-like of shape (n_samples,), optional
         Weights for averages: their scale does not matter. The n of "scott" is then the effective
         size :math:`(\sum w)^2 / \sum w^2`; with a given bandwidth whole numbers mean repetition.
@@ -100,13 +100,13 @@ def kde_calibration_error(
     --------
     calibration_error : The same with bins.
     integrated_calibration_index : The distance from a curve of recalibration maps.
-    proper_calibration_error : Squared and for all classes, with less bias and an interval.
+    proper_calibration_error : Squared, for all classes, with less bias.
 
     Notes
     -----
     It has no interval, as its bias is not known: that of a jackknife, the default for a function
     from outside the library, contained the truth of calibrated forecasts in 4 of 100 samples of
-    size 300. :func:`calibration_error_interval` raises an error.
+    size 300. :func:`calibration_error_interval` raises an error for ``method="auto"`` and "delta".
 
     The densities are evaluated by a Fourier transform on a grid of 64 nodes per bandwidth, between
     which a score is shared linearly. In simulations this

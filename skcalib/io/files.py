@@ -88,8 +88,10 @@ def read_predictions(
 ) -> Predictions:
     """Read labels, probabilities and features from a file.
 
-    Tables are read block by block: in memory are the arrays of the result and one block of the
-    file, so a file may be larger than the memory. Text is parsed by pandas or polars, where one of
+    Tables are read block by block: in memory are the growing arrays of the result and one block of
+    the file, so a file may be larger than the memory. In parquet files, columns that pandas wrote
+    as the index are ignored, with or without a name: call ``reset_index()`` before writing if one
+    holds labels. Parquet needs pyarrow or polars. Text is parsed by pandas or polars, where one of
     them is installed, and otherwise by numpy, with equal results.
 
     Parameters

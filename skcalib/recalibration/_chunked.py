@@ -41,8 +41,8 @@ class FittedFromChunks(LogitRecalibrator):
         The parameters are those of `fit` on all samples at once, up to 1e-8. Each pass over the
         chunks adds up losses, gradients and second derivatives, :math:`\sum_i w_i L(y_i, s_i)` and
         its derivatives in the parameters. Sums of chunks are added in pairs, so that the number of
-        chunks has no effect on them beyond rounding. The fit starts from that to about 2,000 of the
-        samples, which the first pass keeps.
+        chunks has no effect on them beyond rounding. The fit starts from that to 2,000 to 4,000 of
+        the samples, which the first pass keeps.
 
         Parameters
         ----------
@@ -72,13 +72,14 @@ class FittedFromChunks(LogitRecalibrator):
 
         Notes
         -----
-        At most 18 passes, about 4 for one temperature and the log loss, and about 7 to 13
-        otherwise; the first chunk is read once more. The cost of a pass is O(n K) for one
-        temperature, and O(n K^2) otherwise. Memory: one chunk, or about two for each job of
-        joblib's context, its logits and their products, O(K^2) sums, and at most 4,000 samples.
-        With ``joblib.parallel_config(verbose=5)`` each pass reports its progress. Dask computes the
-        sums of Dask arrays, on its workers; only sums and the samples of the start are sent to this
-        process. Its own ``dask.diagnostics.ProgressBar`` or dashboard reports the progress.
+        At most 18 passes. In tests 3 or 4 for one temperature and the log loss, 3 to 12 for other
+        scores, 5 to 13 with biases and for vector scaling; the first chunk is read once more. The
+        cost of a pass is O(n K) for one temperature, and O(n K^2) otherwise. Memory: one
+        chunk, or about two for each job of joblib's context, its logits and their products, O(K^2)
+        sums, and at most 4,000 samples. With ``joblib.parallel_config(verbose=5)`` each pass
+        reports its progress. Dask computes the sums of Dask arrays, on its workers; only sums and
+        the samples of the start are sent to this process. Its own ``dask.diagnostics.ProgressBar``
+        or dashboard reports the progress.
 
         Examples
         --------
