@@ -10,7 +10,7 @@ images instead of 10,000.
 Left, the estimator of the paper: eq. 15, with its bandwidth, .005. It averages so few neighbours
 that the entropy of their labels is too small. After one epoch the estimate for the logits is larger
 than that for layer 4, and that larger than for layer 3, which is impossible for the true sharpness.
-With permuted labels (dashed) the truth is zero, not half of the entropy of the labels (grey).
+With permuted labels (dashed) the truth is zero, and the estimate more than one nat. Grey: entropy.
 
 Right, an estimate of a lower bound: the sharpness of out-of-fold forecasts by nearest neighbours in
 the layer, which cannot have more information than the layer. It is about zero for permuted labels.
