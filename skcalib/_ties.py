@@ -16,12 +16,17 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_ABSOLUTE, _RELATIVE = 1e-15, 1e-12  # largest differences of tied forecasts
+#: Largest difference of tied forecasts, and the largest in units of their size.
+RESOLUTION, RELATIVE = 1e-15, 1e-12
 
 
 def reach_of(values: np.ndarray) -> np.ndarray:
     """The largest number that is tied to each value."""
-    return values + np.minimum(_ABSOLUTE, _RELATIVE * np.abs(values))
+    return values + _tolerance(values)
+
+
+def _tolerance(values):
+    return np.minimum(RESOLUTION, RELATIVE * np.abs(values))
 
 
 def level_starts(
@@ -73,16 +78,16 @@ def merge_forecasts(forecast: np.ndarray) -> np.ndarray:
     if forecast.shape[1] == 2:
         order = _order_of_unequal_ties(forecast[:, 1])
         return forecast if order is None else forecast[_firsts(forecast[:, 1], order)]
-    merged = [merge_ties(column) for column in forecast.T]
-    pairs = zip(merged, forecast.T, strict=True)
-    if all(np.shares_memory(one, column) for one, column in pairs):
-        return forecast
-    return np.stack(merged, axis=1)
+    columns = list(forecast.T)
+    merged = [merge_ties(column) for column in columns]
+    unchanged = all(one is column for one, column in zip(merged, columns, strict=True))
+    return forecast if unchanged else np.stack(merged, axis=1)
 
 
 def top_class(forecast: np.ndarray) -> np.ndarray:
     """Number of the first column (n,) whose probability is tied to the largest of its row."""
-    return (reach_of(forecast) >= forecast.max(axis=1, keepdims=True)).argmax(axis=1)
+    largest = forecast.max(axis=1, keepdims=True)
+    return (forecast >= largest - _tolerance(largest)).argmax(axis=1)
 
 
 def ranked_classes(forecast: np.ndarray) -> np.ndarray:
@@ -98,11 +103,10 @@ def ranked_classes(forecast: np.ndarray) -> np.ndarray:
 
 def _order_of_unequal_ties(values):
     """Order of the values, or None if all ties are equal."""
-    order = np.argsort(values, kind="stable")
-    ordered = values[order]
+    ordered = np.sort(values)  # far faster than argsort, which ties alone need
     lower, higher = ordered[:-1], ordered[1:]
     unequal = (lower < higher) & (higher <= reach_of(lower))
-    return order if unequal.any() else None
+    return np.argsort(values, kind="stable") if unequal.any() else None
 
 
 def _firsts(values, order):

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from skcalib._validation import check_label_list, in_words, listed
-from skcalib.sketch import N_CELLS, CellSums, ForecastSketch
+from skcalib._ties import RESOLUTION
+from skcalib._validation import ROW_SUM_TOLERANCE, check_label_list, in_words, listed
+from skcalib.cells import CellSums
+from skcalib.sketch import N_CELLS, ForecastSketch
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -170,14 +172,14 @@ class _Arrays:
 
 
 _PREFIX = "skcalib_"
-_TOLERANCE = 1e-5  # of the sum of a row
 _FIELDS = ("count", "weight", "square", "excess", "score2", "loss")
 #: What makes a row invalid, and the sentence for it.
 _FAULTS = {
     "bad_label": "{n} rows of {y_true!r} have a label that is missing or none of the classes "
     "{labels}: pass labels= with the class of each column.",
     "bad_score": "{n} rows of y_proba are missing or outside [0, 1]: probabilities are expected.",
-    "bad_sum": "{n} rows of y_proba do not sum to 1 within 1e-05: pass one probability per class.",
+    "bad_sum": f"{{n}} rows of y_proba do not sum to 1 within {ROW_SUM_TOLERANCE:g}: pass one "
+    "probability per class.",
     "bad_weight": "{n} rows of {weight!r} are missing, infinite or negative: weights are expected.",
 }
 
@@ -204,37 +206,44 @@ class _Engine:
 
     def sums(self, plan, y_true, columns, sample_weight, groups):
         """`CellSums` by group, from one query for each problem."""
-        found: dict[Hashable, list] = {}
+        numbers: dict[Hashable, int] = {}  # of the groups
+        group, number, sums = [], [], []
         for k in range(plan.n_problems):
             table = self._fetch(self._query(plan, k, y_true, columns, sample_weight, groups))
             self._refuse_faults(table, plan, y_true, sample_weight)
-            keys = list(zip(*(table[f"{_PREFIX}by{i}"].to_list() for i in range(len(groups))),
-                            strict=True)) if groups else [()] * len(table)  # fmt: skip
-            event = table[_PREFIX + "event"].to_numpy().astype(np.int64)
-            cell = table[_PREFIX + "cell"].to_numpy().astype(np.int64)
-            number = (2 * k + event) * plan.n_slots + cell
-            sums = np.array(
-                [table[_PREFIX + name].to_numpy() for name in _FIELDS], dtype=np.float64
+            names = [table[f"{_PREFIX}by{i}"].to_list() for i in range(len(groups))]
+            keys = zip(*names, strict=True) if groups else [()] * len(table)
+            group += [numbers.setdefault(key, len(numbers)) for key in keys]
+            event, cell = (
+                table[_PREFIX + name].to_numpy().astype(np.int64) for name in ("event", "cell")
             )
-            for key, *row in zip(keys, number, event, sums.T, strict=True):
-                if row[-1][0] > 0:
-                    found.setdefault(key, []).append((*row, k))
-        return {key: _cell_sums(plan, rows) for key, rows in found.items()}
+            number.append((2 * k + event) * plan.n_slots + cell)
+            sums.append([table[_PREFIX + name].to_numpy() for name in _FIELDS])
+        every = np.array(group), np.concatenate(number), np.concatenate(sums, axis=1)
+        kept = every[2][0] > 0  # cells of rows of weight 0 only have no samples
+        codes, number, sums = (one[..., kept] for one in every)
+        found = {}
+        for key, code in numbers.items():
+            here = codes == code
+            if here.any():
+                found[key] = _cell_sums(plan, number[here], sums[:, here])
+        return found
+
+    def _own(self, name):
+        """A column that the query adds."""
+        return self.nw.col(_PREFIX + name)
 
     def _fetch(self, frame):
         return frame.collect() if isinstance(frame, self.nw.LazyFrame) else frame
 
     def _query(self, plan, k, y_true, columns, sample_weight, groups):
-        nw, frame = self.nw, self.frame
+        nw, own, frame = self.nw, self._own, self.frame
         one, zero = nw.lit(1.0), nw.lit(0.0)
 
         def named(**expressions):
             return frame.with_columns(
                 *(value.alias(_PREFIX + name) for name, value in expressions.items())
             )
-
-        def own(name):
-            return nw.col(_PREFIX + name)
 
         def flag(condition):  # 1 where it is false or missing
             return nw.when(condition).then(zero).otherwise(one)
@@ -244,7 +253,7 @@ class _Engine:
             **{s: nw.col(c).cast(nw.Float64) for s, c in zip(scores, columns, strict=True)},
             weight=one if sample_weight is None else nw.col(sample_weight).cast(nw.Float64),
         )
-        top = 1 + (_TOLERANCE if len(columns) > 1 else 0)
+        top = 1 + (ROW_SUM_TOLERANCE if len(columns) > 1 else 0)
         inside = [(own(s) >= 0) & (own(s) <= top) for s in scores]
         known = nw.col(y_true).is_in(plan.labels.tolist())
         good_weight = (own("weight") >= 0) & (own("weight") < np.inf)
@@ -259,12 +268,9 @@ class _Engine:
         total = sum((own(s) for s in scores[1:]), start=own(scores[0]))
         score, event = self._scored(plan, k, scores, nw.col(y_true))
         frame = named(
-            bad_sum=zero if len(columns) == 1 else flag((total - 1).abs() <= _TOLERANCE),
-            score=score,
+            bad_sum=zero if len(columns) == 1 else flag((total - 1).abs() <= ROW_SUM_TOLERANCE),
+            score=nw.when(score < 1).then(score).otherwise(one),
             event=nw.when(event).then(one).otherwise(zero),
-        )
-        frame = named(
-            score=nw.when(own("score") < 1).then(own("score")).otherwise(one),
         )
         place = own("score").sqrt() - (1 - own("score")).sqrt()
         frame = named(
@@ -297,11 +303,7 @@ class _Engine:
 
     def _scored(self, plan, k, scores, label):
         """The score of problem k, and the condition that its event occurred."""
-        nw = self.nw
-
-        def own(name):
-            return nw.col(_PREFIX + name)
-
+        nw, own = self.nw, self._own
         labels = [label == one for one in plan.labels.tolist()]
         if plan.notion == "canonical":
             return own(scores[-1]), labels[1]
@@ -317,7 +319,7 @@ class _Engine:
             largest = nw.when(own(s) > largest).then(own(s)).otherwise(largest)
         event = labels[-1]
         for s, here in zip(scores[-2::-1], labels[-2::-1], strict=True):  # the first of tied ones
-            tied = own(s) + 1e-15 >= largest
+            tied = own(s) + RESOLUTION >= largest
             event = (tied & here) | (~tied & event)
         return largest, event
 
@@ -338,16 +340,14 @@ def _all(conditions):
     return first
 
 
-def _cell_sums(plan, rows):
-    """Rows (key, event, sums of the fields, problem) of one group -> `CellSums`."""
-    key = np.array([row[0] for row in rows])
-    sums = np.array([row[2] for row in rows]).T
-    kind = np.array([2 * row[3] + row[1] for row in rows])
-    order = np.argsort(key, kind="stable")
-    n_kinds = 2 * plan.n_problems
-    total = np.stack([np.bincount(kind, sums[i], n_kinds) for i in (4, 5)])
-    n_samples = int(np.rint(sums[0, kind < 2].sum()))
-    high = sums[:4, order]
+def _cell_sums(plan, key, sums):
+    """Numbers (m,) and sums of the fields (6, m) of the cells of one group -> `CellSums`."""
+    order = np.argsort(key)
+    key, sums = key[order], sums[:, order].astype(np.float64)
+    kind = key // plan.n_slots
+    total = np.stack([np.bincount(kind, row, 2 * plan.n_problems) for row in sums[4:]])
+    n_samples = int(np.rint(sums[0, kind < 2].sum()))  # of the first problem
+    high = sums[:4]
     return CellSums(
-        plan, n_samples, 1.0, key[order], high, np.zeros_like(high), total, np.zeros_like(total)
+        plan, n_samples, 1.0, key, high, np.zeros_like(high), total, np.zeros_like(total)
     )

@@ -568,10 +568,5 @@ def named_events(
     found = events_or_summary(y_true, y_proba, notion, pos_label=pos_label, **options)
     classes = y_true.summarised_notion()[2]
     names = _event_names(found.notion.for_columns(len(classes)), classes)
-    problems = []
-    for name, rows in zip(names, found.scored(), strict=False):
-        event = rows.event.astype(np.float64)
-        forecast, target = (np.column_stack([1 - one, one]) for one in (rows.score, event))
-        weight = np.ones(len(event)) if rows.weight is None else rows.weight
-        problems.append((name, Problem(forecast, target, weight, classes)))
-    return problems
+    rows = zip(names, found.scored(), strict=False)
+    return [(name, one.problem(classes)) for name, one in rows]

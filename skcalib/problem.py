@@ -8,7 +8,7 @@ the arguments and from the names of the columns.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -39,13 +39,26 @@ class Problem:
     """Validated forecasts, targets and weights of the same samples.
 
     ``forecast`` and ``target`` have shape (n, K), K >= 2; ``weight`` has shape (n,) and is
-    positive; ``classes`` names the K columns.
+    positive; ``classes`` names the K columns. A row is one sample, or stands for ``count`` samples
+    (n,) with equal labels and forecasts whose squared weights sum to ``square`` (n,).
     """
 
     forecast: np.ndarray
     target: np.ndarray
     weight: np.ndarray
     classes: np.ndarray
+    square: np.ndarray | None = None
+    count: np.ndarray | None = None
+
+    @property
+    def squares(self) -> np.ndarray:
+        """Sums of squared weights of the samples of each row (n,)."""
+        return self.weight**2 if self.square is None else self.square
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return len(self.weight) if self.count is None else int(self.count.sum())
 
     @property
     def labels(self) -> np.ndarray:
@@ -58,9 +71,10 @@ class Problem:
         return None if self.weight.min() == self.weight.max() else self.weight
 
     def take(self, rows: np.ndarray) -> Problem:
-        """The problem of some of the samples."""
-        rows = self.forecast[rows], self.target[rows], self.weight[rows]
-        return Problem(*rows, self.classes)
+        """The problem of some of the rows."""
+        square, count = (None if a is None else a[rows] for a in (self.square, self.count))
+        kept = self.forecast[rows], self.target[rows], self.weight[rows]
+        return Problem(*kept, self.classes, square, count)
 
 
 @dataclass(frozen=True)
@@ -76,6 +90,13 @@ class ScoredRows:
     weight: np.ndarray | None = None
     square: np.ndarray | None = None
     count: np.ndarray | None = None
+
+    def problem(self, classes: np.ndarray) -> Problem:
+        """The rows as a `Problem` of the columns (not, event) of classes (K,)."""
+        event = self.event.astype(np.float64)
+        forecast, target = (np.column_stack([1 - one, one]) for one in (self.score, event))
+        weight = np.ones(len(event)) if self.weight is None else self.weight
+        return Problem(forecast, target, weight, classes, self.square, self.count)
 
 
 class ForecastSummary:
@@ -144,7 +165,7 @@ def event_last(problem: Problem, pos_label: Label = None) -> Problem:
     if classes is problem.classes:
         return problem
     forecast, target = (a[:, ::-1].copy() for a in (problem.forecast, problem.target))
-    return Problem(forecast, target, problem.weight, classes)
+    return replace(problem, forecast=forecast, target=target, classes=classes)
 
 
 def classes_of_columns(

@@ -14,7 +14,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._arguments import resolve_notion
-from skcalib._validation import check_label_list
+from skcalib.cells import add_pairs, check_known_labels, refuse_differences
 from skcalib.errors.binned import (
     BinSums,
     check_bins,
@@ -227,18 +227,13 @@ class IncrementalReliability(BaseEstimator):
 
     def _plan(self):
         """The validated parameters."""
-        if self.labels is None:
-            raise ValueError(
-                "labels must list the classes in the order of the columns of y_proba, because a "
-                "chunk may lack some; for a single column [negative, positive]."
-            )
+        labels = check_known_labels(self.labels)
         if isinstance(self.n_bins, str):
             raise ValueError(
                 f"n_bins must be a whole number or edges, got {self.n_bins!r}: the bins of a "
                 "stream are fixed before its first sample."
             )
         edges = check_bins(self.n_bins, "uniform", 1)
-        labels = check_label_list(self.labels)
         return Plan(labels, edges, resolve_notion(self.notion).for_columns(len(labels)))
 
     def _read(self, plan, y_true, y_proba, sample_weight):
@@ -291,12 +286,7 @@ class Plan:
             "n_bins": np.array_equal(self.n_bins, other.n_bins),
             "notion": type(mine) is type(theirs) and vars(mine) == vars(theirs),
         }
-        for name, same in alike.items():
-            if not same:
-                raise ValueError(
-                    f"Samples with different {name} cannot be combined: use the "
-                    "same parameters for all chunks and parts, or start again with fit."
-                )
+        refuse_differences(alike)
 
 
 @dataclass(frozen=True)
@@ -316,9 +306,7 @@ class RunningSums:
     def __add__(self, other: RunningSums) -> RunningSums:
         self.plan.refuse_other(other.plan)
         scale = max(self.scale, other.scale)
-        (high, low), (more, below) = self._at(scale), other._at(scale)
-        high, lost = _two_sum(high, more)
-        total = _two_sum(high, lost + (low + below))
+        total = add_pairs(self._at(scale), other._at(scale))
         return RunningSums(self.plan, self.n_samples + other.n_samples, scale, *total)
 
     def _at(self, scale):
@@ -330,13 +318,6 @@ class RunningSums:
     def bins(self) -> list[BinSums]:
         """`BinSums` of each problem."""
         return [BinSums(self.plan.n_bins, *rows) for rows in self.high]
-
-
-def _two_sum(a, b):
-    """The rounded sum and its exact rounding error (Knuth)."""
-    total = a + b
-    of_b = total - a
-    return total, (a - (total - of_b)) + (b - of_b)
 
 
 def total(one: RunningSums | None, two: RunningSums | None) -> RunningSums | None:

@@ -1,6 +1,7 @@
 """Data that several test files share; every generator asserts that its data are not degenerate."""
 
 import os
+from contextlib import contextmanager
 
 # Before numpy: the matrices of most tests are tiny, and threads for them cost tenfold.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -31,6 +32,24 @@ def pytest_collection_modifyitems(config, items):
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = kept
+
+
+@contextmanager
+def threads_of_dask():
+    """A Dask cluster of two threads in this process, which listens to nobody else: its client."""
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=1,
+            threads_per_worker=2,
+            processes=False,
+            dashboard_address="127.0.0.1:0",
+            protocol="inproc://",
+            memory_limit=0,
+        ) as cluster,
+        distributed.Client(cluster, timeout="20s") as client,
+    ):
+        yield client
 
 
 def make_forecasts(n_samples, n_classes, *, seed=0):

@@ -7,6 +7,7 @@ import threading
 import joblib
 import numpy as np
 import pytest
+from conftest import threads_of_dask
 from joblib.parallel import ThreadingBackend
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
@@ -45,18 +46,7 @@ pytestmark = pytest.mark.filterwarnings(
 @pytest.fixture(scope="module")
 def client():
     """A cluster of two threads in this process, which listens to nobody else."""
-    distributed = pytest.importorskip("distributed")
-    with (
-        distributed.LocalCluster(
-            n_workers=1,
-            threads_per_worker=2,
-            processes=False,
-            dashboard_address="127.0.0.1:0",
-            protocol="inproc://",
-            memory_limit=0,
-        ) as cluster,
-        distributed.Client(cluster, timeout="20s") as client,
-    ):
+    with threads_of_dask() as client:
         yield client
     gc.collect()  # what joblib left behind stays in this file
 

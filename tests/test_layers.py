@@ -26,6 +26,7 @@ LAYERS = (
     },
     {
         "_chunks": "passes over samples in chunks",
+        "cells": "sums over cells of the probability, with their rounding errors",
         "inference": "intervals, tests, effective sizes",
         "io": "predictions from files and tables",
         "links": "parametric maps of logits",

@@ -26,8 +26,9 @@ from skcalib import (
     reliability_bins,
     spiegelhalter_test,
 )
+from skcalib.cells import cells_of
 from skcalib.notions import Classwise
-from skcalib.sketch import N_CELLS, cells_of
+from skcalib.sketch import N_CELLS
 
 UNIFORM = {"strategy": "uniform", "n_bins": 15}
 

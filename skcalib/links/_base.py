@@ -18,10 +18,14 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from skcalib.scores import ProperScore
 
 #: Logarithm of the smallest normal number of single precision, about -87.
 _FAR = float(np.log(np.finfo(np.float32).tiny))
+_ENTRIES = 1 << 17  # logits per block, which fits into the cache
+_FINE, _RELATIVE = 1e-12, 1e-14  # tolerances of the likelihood, the second for each sample
 
 
 class Link:
@@ -240,6 +244,17 @@ def _solve(hessian, gradient):
         return np.linalg.solve(hessian, gradient)
     except np.linalg.LinAlgError:
         return np.linalg.lstsq(hessian, gradient, rcond=None)[0]
+
+
+def likelihood_tolerance(size: float) -> float:
+    """Tolerance of the log likelihood of so many samples, well above its rounding errors."""
+    return max(_FINE, _RELATIVE * size)
+
+
+def row_blocks(logits: np.ndarray) -> Iterator[slice]:
+    """Slices of the rows of logits (n, K) that fit into the cache."""
+    n_rows = max(1, _ENTRIES // logits.shape[1])
+    return (slice(start, start + n_rows) for start in range(0, len(logits), n_rows))
 
 
 def logistic_regression(design, offset, label, weight, *, penalty=0.0, start=None, tolerance=1e-9):

@@ -16,16 +16,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skcalib.links._base import Minimum, minimise_convex
+from skcalib.links._base import Minimum, likelihood_tolerance, minimise_convex, row_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from skcalib.links.maps import VectorMap
     from skcalib.scores import LogLoss
-
-_ENTRIES = 1 << 17  # logits per block, which fits into the cache
-_FINE, _RELATIVE = 1e-12, 1e-14  # tolerances of the likelihood, the second for each sample
 
 #: Log loss, gradient and Hessian.
 Sums = tuple[float, np.ndarray, np.ndarray]
@@ -62,9 +59,7 @@ def affine_sums(
     n_classes = logits.shape[1]
     value, gradient = 0.0, np.zeros(2 * n_classes + 1)
     inner, outer = np.zeros((3, n_classes)), np.zeros((2 * n_classes, 2 * n_classes))
-    step = max(_ENTRIES // n_classes, 1)
-    for start in range(0, len(logits), step):
-        rows = slice(start, start + step)
+    for rows in row_blocks(logits):
         z, y, w = logits[rows], target[rows], weight[rows]
         loss, slope = score.logit_loss(y, link.apply(theta, z))
         value += float(w @ loss)
@@ -128,7 +123,7 @@ def minimise_affine(
         pull = penalty @ (theta - identity)
         return loss + 0.5 * (theta - identity) @ pull, (gradient + pull, hessian + penalty)
 
-    tolerance = max(_FINE, _RELATIVE * size)
+    tolerance = likelihood_tolerance(size)
     return minimise_convex(
         value, lambda _, state: state, start, tolerance=tolerance, max_values=max_values
     )

@@ -19,12 +19,11 @@ import numpy as np
 from scipy.stats import chi2
 
 from skcalib._validation import mean_one
-from skcalib.links._base import Link, LinkFit, minimise_convex
+from skcalib.links._base import Link, LinkFit, likelihood_tolerance, minimise_convex, row_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_ENTRIES = 1 << 17  # logits per block, which fits into the cache
 _SUBSAMPLE = 2000  # rows of the warm start
 
 
@@ -121,7 +120,7 @@ def mean_log_loss(logits: np.ndarray, labels: np.ndarray, weight: np.ndarray, be
     """
     hit, peak = _hit_and_peak(logits, labels)
     total = 0.0
-    for block in _blocks(logits):
+    for block in row_blocks(logits):
         mass = np.exp(logits.dtype.type(beta) * (logits[block] - peak[block, None])).sum(axis=1)
         total += weight[block] @ (np.log(mass) - beta * (hit[block] - peak[block]))
     return float(total / weight.sum())
@@ -130,11 +129,6 @@ def mean_log_loss(logits: np.ndarray, labels: np.ndarray, weight: np.ndarray, be
 def _hit_and_peak(logits, labels):
     """The logit of the label as float64, and the largest logit of each row."""
     return logits[np.arange(len(logits)), labels].astype(np.float64), logits.max(axis=1)
-
-
-def _blocks(logits):
-    n_rows = max(1, _ENTRIES // logits.shape[1])
-    return (slice(start, start + n_rows) for start in range(0, len(logits), n_rows))
 
 
 def log_loss_derivatives(
@@ -225,7 +219,7 @@ def halley(
 def _derivatives(logits, hit, peak, weight, beta):
     """First three derivatives of the sum of weighted log losses at beta."""
     total = np.zeros(3)
-    for block in _blocks(logits):
+    for block in row_blocks(logits):
         below = logits[block] - peak[block, None]
         mass = np.exp(logits.dtype.type(beta) * below)
         whole = mass.sum(axis=1).astype(np.float64)
@@ -246,7 +240,6 @@ def _derivatives(logits, hit, peak, weight, beta):
 
 _WEAK_PRIOR = 0.01  # precision of the priors that keep the fit finite, in samples
 _BIAS_LEVEL = 0.01  # of the chi-square test of class totals; biases are fitted if it rejects
-_FINE, _RELATIVE = 1e-12, 1e-14  # tolerances of the likelihood, the second for each sample
 _CACHED = 2**18  # entries of one block of an array, which fits into the cache
 
 
@@ -338,7 +331,7 @@ def _maximise(sums, precision, beta=None):
         return gradient + penalty * (parameters - centre), hessian + np.diag(penalty)
 
     # The last step is not evaluated: the tolerance is well above the rounding errors of the sum.
-    tolerance = max(_FINE, _RELATIVE * sums.counts.sum())
+    tolerance = likelihood_tolerance(sums.counts.sum())
     found = minimise_convex(value, slopes, start, tolerance=tolerance, max_values=sums.max_values())
     theta = np.zeros(1 + len(free))
     theta[0], theta[1:][free] = found.refined[0] / sums.spread, found.refined[1:]

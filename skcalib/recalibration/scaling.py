@@ -284,8 +284,10 @@ class VectorScaling(FittedFromChunks, LinkRecalibrator):
         if not isinstance(score, LogLoss) or not fit.converged:
             return fit
 
+        weight = mean_one(weight)
+
         def sums(theta):
-            return affine_sums(self._fitted, score, logits, target, mean_one(weight), theta)
+            return affine_sums(self._fitted, score, logits, target, weight, theta)
 
         size = len(logits)
         found = minimise_affine(

@@ -10,7 +10,7 @@ Each test is built from forecasts p (n,) and weights, and evaluates many labelin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,8 +23,8 @@ from sklearn.utils.parallel import Parallel, delayed
 from skcalib._ties import level_starts
 from skcalib._validation import check_count, look_up
 from skcalib.inference import CalibrationTest, monte_carlo_pvalue
-from skcalib.notions import Canonical, events_or_summary
-from skcalib.problem import ForecastSummary, check_problem
+from skcalib.notions import Canonical, named_events
+from skcalib.problem import ForecastSummary, Problem, check_problem
 from skcalib.smoothers import QuantileBins, UniformBins
 from skcalib.smoothers.partition import quantile_cuts
 from skcalib.theory.bounds import parse_bins
@@ -119,8 +119,8 @@ def spiegelhalter_test(
     0.42
     7e-14
     """
-    rows = binary_rows(y_true, y_proba, sample_weight, labels, pos_label, "spiegelhalter_test")
-    return run_test(Spiegelhalter(rows), rows, n_resamples, random_state, n_jobs)
+    problem = check_binary(y_true, y_proba, sample_weight, labels, pos_label, "spiegelhalter_test")
+    return run_test(Spiegelhalter(problem), problem, n_resamples, random_state, n_jobs)
 
 
 def hosmer_lemeshow_test(
@@ -205,7 +205,9 @@ def hosmer_lemeshow_test(
     0.25
     0.48
     """
-    rows = binary_rows(y_true, y_proba, sample_weight, labels, pos_label, "hosmer_lemeshow_test")
+    problem = check_binary(
+        y_true, y_proba, sample_weight, labels, pos_label, "hosmer_lemeshow_test"
+    )
     if not isinstance(ddof, Integral) or isinstance(ddof, bool) or ddof < 0:
         raise ValueError(f"ddof must be a whole number of at least 0, got {ddof!r}.")
     if ddof and n_resamples is not None:
@@ -214,8 +216,8 @@ def hosmer_lemeshow_test(
             "labels: use ddof=0 with held-out samples, or n_resamples=None."
         )
     bins = look_up(strategy, STRATEGIES, "strategy")(n_bins)
-    statistic = HosmerLemeshow(rows, bins, ddof)
-    return run_test(statistic, rows, n_resamples, random_state, n_jobs)
+    statistic = HosmerLemeshow(problem, bins, ddof)
+    return run_test(statistic, problem, n_resamples, random_state, n_jobs)
 
 
 def cumulative_test(
@@ -298,8 +300,8 @@ def cumulative_test(
     0.00036
     """
     law = look_up(statistic, STATISTICS, "statistic")
-    rows = binary_rows(y_true, y_proba, sample_weight, labels, pos_label, "cumulative_test")
-    return run_test(law(rows), rows, n_resamples, random_state, n_jobs)
+    problem = check_binary(y_true, y_proba, sample_weight, labels, pos_label, "cumulative_test")
+    return run_test(law(problem), problem, n_resamples, random_state, n_jobs)
 
 
 # --- Statistics of the classical binary tests, and their laws under calibration -------------------
@@ -314,10 +316,11 @@ class Spiegelhalter:
 
     name = "Spiegelhalter"
 
-    def __init__(self, rows: BinaryRows) -> None:
-        p, self.p, self.weight = rows.p, rows.p, rows.weight
-        self.tilt = rows.weight * (1 - 2 * p)
-        self.deviation = np.sqrt(np.sum(rows.square * (1 - 2 * p) ** 2 * p * (1 - p)))
+    def __init__(self, problem: Problem) -> None:
+        p = self.p = problem.forecast[:, 1]
+        self.weight = problem.weight
+        self.tilt = problem.weight * (1 - 2 * p)
+        self.deviation = np.sqrt(np.sum(problem.squares * (1 - 2 * p) ** 2 * p * (1 - p)))
 
     def statistic(self, y: np.ndarray) -> np.ndarray:
         """Statistic of labels (..., n)."""
@@ -335,16 +338,17 @@ class Spiegelhalter:
 class HosmerLemeshow:
     """Sum over bins of (observed - expected)^2 / variance."""
 
-    def __init__(self, rows: BinaryRows, bins: PartitionSmoother, ddof: int) -> None:
-        p, self.p, self.weight, self.ddof = rows.p, rows.p, rows.weight, ddof
+    def __init__(self, problem: Problem, bins: PartitionSmoother, ddof: int) -> None:
+        p = self.p = problem.forecast[:, 1]
+        self.weight, self.ddof = problem.weight, ddof
         self.name = f"Hosmer-Lemeshow, {bins!r}"
-        cells = rows.cells(bins)
+        cells = _bin_numbers(problem, bins)
         # After a stable sort by bin, reduceat sums the bins of many labelings at once.
         self.order = np.argsort(cells, kind="stable")
         self.starts = np.flatnonzero(np.diff(cells[self.order], prepend=-1))
         self.mass = self._sums(self.weight)
-        squares = self._sums(rows.square)
-        mean, rest = (self._sums(rows.square * v) / squares for v in (p, 1 - p))
+        squares = self._sums(problem.squares)
+        mean, rest = (self._sums(problem.squares * v) / squares for v in (p, 1 - p))
         self.variance = squares * mean * rest
         self.freedom = np.sum(self.variance > 0) - ddof
         if self.freedom < 1 and (self.variance > 0).any():
@@ -377,12 +381,13 @@ class HosmerLemeshow:
 class _Cumulative:
     """Largest excursion of the cumulative differences, in standard deviations of their end."""
 
-    def __init__(self, rows: BinaryRows) -> None:
-        p, self.p, self.weight = rows.p, rows.p, rows.weight
+    def __init__(self, problem: Problem) -> None:
+        p = self.p = problem.forecast[:, 1]
+        self.weight = problem.weight
         self.order = np.argsort(p, kind="stable")
         ranked = p[self.order]
         self.ends = np.append(level_starts(ranked)[1:], len(ranked)) - 1
-        self.deviation = np.sqrt(np.sum(rows.square * p * (1 - p)))
+        self.deviation = np.sqrt(np.sum(problem.squares * p * (1 - p)))
 
     def _size(self, curve):
         raise NotImplementedError
@@ -448,45 +453,15 @@ def _ratio(deviation, spread):
         return np.where(deviation == 0, 0.0, deviation / spread)
 
 
-@dataclass(frozen=True)
-class BinaryRows:
-    """Forecasts p, labels y, weights and their squares (n,) of samples, or of cells of a sketch.
-
-    ``count`` (n,) is the number of samples of each row, or None for one.
-    """
-
-    p: np.ndarray
-    y: np.ndarray
-    weight: np.ndarray
-    square: np.ndarray
-    count: np.ndarray | None = None
-
-    @property
-    def n_samples(self) -> int:
-        """Number of samples."""
-        return len(self.p) if self.count is None else int(self.count.sum())
-
-    def cells(self, bins: PartitionSmoother) -> np.ndarray:
-        """Number of the bin of each row; bins of equal mass count samples."""
-        if self.count is not None and isinstance(bins, QuantileBins):
-            wanted: Any = parse_bins(bins.n_bins, self.n_samples, "quantile")
-            cuts = quantile_cuts(self.p, wanted, self.count)
-            cuts = cuts[(cuts > 0) & (cuts < 1)]
-            bins = UniformBins(np.concatenate([[0.0], cuts, [1.0]]))
-        elif self.count is not None:
-            bins = UniformBins(parse_bins(bins.n_bins, self.n_samples, "uniform"))
-        return bins.fit(np.column_stack([1 - self.p, self.p]), self.p[:, None]).cells_
-
-
-def binary_rows(
+def check_binary(
     y_true: LabelsLike,
     y_proba: ArrayLike | None,
     sample_weight: ArrayLike | None,
     labels: ArrayLike | None,
     pos_label: Label,
     name: str,
-) -> BinaryRows:
-    """Arguments of a binary test -> `BinaryRows`."""
+) -> Problem:
+    """Arguments of a binary test -> `Problem`."""
     columns: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
     columns["pos_label"] = pos_label
     if isinstance(y_true, ForecastSummary):
@@ -495,9 +470,8 @@ def binary_rows(
                 f"{name} is for two classes, but the sketch has more: make a sketch of one class "
                 "against the rest."
             )
-        (one,) = events_or_summary(y_true, y_proba, Canonical(), **columns).scored()
-        rows: Any = (one.score, one.event.astype(np.float64), one.weight, one.square, one.count)
-        return BinaryRows(*rows)
+        ((_, problem),) = named_events(y_true, y_proba, Canonical(), **columns)
+        return problem
     problem = check_problem(y_true, y_proba, **columns)
     n_classes = problem.forecast.shape[1]
     if n_classes > 2:
@@ -507,44 +481,57 @@ def binary_rows(
             f"{name}(y_true == c, y_proba[:, c]), and multiply the p-values by {n_classes}."
         )
     # Rounding may leave forecasts above 1, which would have a negative variance: they are cut at 1.
-    p = np.minimum(problem.forecast[:, 1], 1)
-    return BinaryRows(p, problem.target[:, 1], problem.weight, problem.weight**2)
+    return replace(problem, forecast=np.minimum(problem.forecast, 1))
+
+
+def _bin_numbers(problem, bins):
+    """Number of the bin of each row; bins of equal mass count samples."""
+    p, count = problem.forecast[:, 1], problem.count
+    if count is not None and isinstance(bins, QuantileBins):
+        wanted: Any = parse_bins(bins.n_bins, problem.n_samples, "quantile")
+        cuts = quantile_cuts(p, wanted, count)
+        cuts = cuts[(cuts > 0) & (cuts < 1)]
+        bins = UniformBins(np.concatenate([[0.0], cuts, [1.0]]))
+    elif count is not None:
+        bins = UniformBins(parse_bins(bins.n_bins, problem.n_samples, "uniform"))
+    return bins.fit(np.column_stack([1 - p, p]), p[:, None]).cells_
 
 
 def run_test(
     test: Any,
-    rows: BinaryRows,
+    problem: Problem,
     n_resamples: int | None,
     random_state: RandomState,
     n_jobs: int | None,
 ) -> CalibrationTest:
     """A statistic made from forecasts -> `CalibrationTest` of their labels."""
-    y = rows.y
+    y = problem.target[:, 1]
     statistic = float(test.statistic(y))
     if n_resamples is not None:
-        if rows.count is not None:
+        if problem.count is not None:
             raise ValueError(
                 "Labels cannot be drawn sample by sample for a sketch: omit n_resamples."
             )
         n_resamples = check_count(n_resamples, "n_resamples")
         rng = check_random_state(random_state)
         pvalue, law = _simulated_pvalue(test, statistic, n_resamples, rng, n_jobs), "simulated"
-    elif rows.n_samples < MIN_SAMPLES:
+    elif problem.n_samples < MIN_SAMPLES:
         raise ValueError(
-            f"An asymptotic test needs at least {MIN_SAMPLES} samples, got {rows.n_samples}: pass "
-            "n_resamples=999 to simulate the law of the statistic instead."
+            f"An asymptotic test needs at least {MIN_SAMPLES} samples, got {problem.n_samples}: "
+            "pass n_resamples=999 to simulate the law of the statistic instead."
         )
     else:
         pvalue, law = float(test.pvalue(statistic)), "asymptotic"
     if np.isinf(statistic):
-        law += _excluded(rows)
+        law += _excluded(problem)
     return CalibrationTest(statistic, pvalue, float(test.estimate(y)), f"{test.name} ({law})")
 
 
-def _excluded(rows):
+def _excluded(problem):
     """The reason for an infinite statistic as text: labels that the forecasts excluded."""
     words = ("; no event where the forecast said 1", "; an event where the forecast said 0")
-    wrong = np.any((rows.p == 1) & (rows.y == 0)), np.any((rows.p == 0) & (rows.y == 1))
+    p, y = problem.forecast[:, 1], problem.target[:, 1]
+    wrong = np.any((p == 1) & (y == 0)), np.any((p == 0) & (y == 1))
     return "".join(word for word, found in zip(words, wrong, strict=True) if found)
 
 

@@ -6,6 +6,7 @@ import warnings
 import joblib
 import numpy as np
 import pytest
+from conftest import threads_of_dask
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
@@ -390,19 +391,8 @@ def test_dask_arrays_are_not_computed_by_other_functions():
 
 def test_dask_workers():
     """The sums are computed where the blocks are."""
-    distributed = pytest.importorskip("distributed")
     proba, y = samples(600, 3)
     found, expected = pair("biases", 3)
-    with (
-        distributed.LocalCluster(
-            n_workers=1,
-            threads_per_worker=2,
-            processes=False,
-            dashboard_address="127.0.0.1:0",
-            protocol="inproc://",
-            memory_limit=0,
-        ) as cluster,
-        distributed.Client(cluster, timeout="20s"),
-    ):
+    with threads_of_dask():
         found.fit_chunks(lazy(proba, y, rows=100))
     assert_same(found, expected.fit(proba, y), proba)

@@ -11,8 +11,8 @@ from scipy.special import expit, logit
 from scipy.stats import chi2, norm
 
 from skcalib import cumulative_test, hosmer_lemeshow_test, spiegelhalter_test
+from skcalib.problem import Problem
 from skcalib.significance.binary import (
-    BinaryRows,
     HosmerLemeshow,
     KolmogorovSmirnov,
     Kuiper,
@@ -38,7 +38,8 @@ every_test = pytest.mark.parametrize("test", TESTS.values(), ids=TESTS)
 
 def rows_of(p, weight):
     """Forecasts and weights without labels: a statistic is given those later."""
-    return BinaryRows(p, np.zeros(len(p)), weight, weight**2)
+    forecast = np.column_stack([1 - p, p])
+    return Problem(forecast, np.zeros_like(forecast), weight, np.array([0, 1]))
 
 
 def made(p, weight):

@@ -1,0 +1,241 @@
+"""Sums of forecasts that can be added: over cells of the probability, without rounding errors.
+
+`CellSums` are the sums of `ForecastSketch`. `add_pairs` adds sums with their rounding errors, for
+these and for the bins of `IncrementalReliability`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skcalib._validation import check_label_list
+
+
+def add_pairs(
+    one: tuple[np.ndarray, np.ndarray], two: tuple[np.ndarray, np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """The sum of two pairs (rounded sum, rounding error) as such a pair (Knuth)."""
+    high, lost = _two_sum(one[0], two[0])
+    return _two_sum(high, lost + (one[1] + two[1]))
+
+
+def _two_sum(a, b):
+    """The rounded sum and its exact rounding error."""
+    total = a + b
+    of_b = total - a
+    return total, (a - (total - of_b)) + (b - of_b)
+
+
+def check_known_labels(labels: Any) -> np.ndarray:
+    """The labels that all chunks share, which a chunk alone does not tell."""
+    if labels is None:
+        raise ValueError(
+            "labels must list the classes in the order of the columns of y_proba, because a "
+            "chunk may lack some; for a single column [negative, positive]."
+        )
+    return check_label_list(labels)
+
+
+def refuse_differences(alike: dict[str, bool]) -> None:
+    """Raise for the first parameter that differs between sums to be added, and name it."""
+    for name, same in alike.items():
+        if not same:
+            raise ValueError(
+                f"Samples with different {name} cannot be combined: use the same parameters for "
+                "all chunks and parts, or start again with fit."
+            )
+
+
+# --- Sums over cells ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CellPlan:
+    """Parameters that must agree for sums to be added."""
+
+    labels: np.ndarray
+    notion: str
+    n_cells: int
+
+    @property
+    def n_problems(self) -> int:
+        """Number of scores of a sample."""
+        return len(self.labels) if self.notion == "classwise" else 1
+
+    @property
+    def n_slots(self) -> int:
+        """Number of cells with those of exactly 0 and 1."""
+        return self.n_cells + 2
+
+    def names(self) -> list:
+        """Name of the event of each problem."""
+        if self.notion == "classwise":
+            return self.labels.tolist()
+        return ["top label"] if self.notion == "top_label" else self.labels[-1:].tolist()
+
+    def refuse_other(self, other: CellPlan) -> None:
+        """Raise if a parameter differs, and name it."""
+        alike = {
+            "labels": self.labels.tolist() == other.labels.tolist(),
+            "notion": self.notion == other.notion,
+            "n_cells": self.n_cells == other.n_cells,
+        }
+        refuse_differences(alike)
+
+
+@dataclass(frozen=True)
+class CellSums:
+    """Sums over the occupied cells of one group, of weights divided by ``scale``.
+
+    ``key`` (m,) numbers the cells by problem, label and place. ``high + low`` (4, m) are the
+    numbers of samples, and the sums of weights, of squared weights and of weighted differences of
+    the score from `cell_starts`, which keep the digits in which the scores of a cell differ;
+    ``total + rest`` (2, 2 P) are the sums of weighted squared scores and log losses by problem and
+    label, where impossible labels count as 0. In each pair the first is the sum rounded to float64,
+    and the second is its rounding error.
+    """
+
+    plan: CellPlan
+    n_samples: int
+    scale: float
+    key: np.ndarray
+    high: np.ndarray
+    low: np.ndarray
+    total: np.ndarray
+    rest: np.ndarray
+
+    def numbers(self) -> tuple[np.ndarray, ...]:
+        """The float64 arrays, in the order of `sizes`."""
+        return self.high, self.low, self.total, self.rest
+
+    @staticmethod
+    def sizes(n_keys: int, n_problems: int) -> tuple[tuple[int, int], ...]:
+        """Shapes of the float64 arrays."""
+        return (4, n_keys), (4, n_keys), (2, 2 * n_problems), (2, 2 * n_problems)
+
+    def __add__(self, other: CellSums) -> CellSums:
+        self.plan.refuse_other(other.plan)
+        scale = max(self.scale, other.scale)
+        key = np.union1d(self.key, other.key)
+        one, two = self._at(scale, key), other._at(scale, key)
+        sums = [part for i in (0, 2) for part in add_pairs(one[i : i + 2], two[i : i + 2])]
+        return CellSums(self.plan, self.n_samples + other.n_samples, scale, key, *sums)
+
+    def _at(self, scale, key):
+        """The sums for more cells, of weights divided by another power of two, which is exact."""
+        factor = self.scale / scale
+        powers, place = _powers(factor), np.searchsorted(key, self.key)
+        wide = np.zeros((2, 4, len(key)))
+        wide[:, :, place] = powers * np.stack([self.high, self.low])
+        return wide[0], wide[1], factor * self.total, factor * self.rest
+
+    def unscaled(self) -> np.ndarray:
+        """Numbers of samples, and sums of weights, squares and weighted differences (4, m)."""
+        return _powers(self.scale) * self.high
+
+    def places(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Number of the problem, whether the event occurred, and number of the cell of each key."""
+        rest, slot = np.divmod(self.key, self.plan.n_slots)
+        return rest // 2, rest % 2 == 1, slot
+
+
+def _powers(factor):
+    """Powers of the factor of all weights by which the rows of `CellSums` change."""
+    return np.array([[1.0], [factor], [factor**2], [factor]])
+
+
+def cells_of(score: np.ndarray, n_cells: int) -> np.ndarray:
+    """Number of the cell of each score, 0 for scores of 0 and C + 1 for scores of 1."""
+    place = np.sqrt(score)
+    place -= np.sqrt(np.maximum(1 - score, 0))
+    place += 1
+    place *= n_cells / 2
+    cell = np.minimum(place.astype(np.int64), n_cells - 1)
+    cell += 1
+    cell[score <= 0] = 0
+    cell[score >= 1] = n_cells + 1
+    return cell
+
+
+def cell_starts(n_cells: int) -> np.ndarray:
+    r"""Smallest score of each cell (C + 2,), :math:`((s + \sqrt{2 - s^2}) / 2)^2` for s(p) = s."""
+    s = np.arange(n_cells) * (2 / n_cells) - 1
+    root = (s + np.sqrt(2 - s * s)) * 0.5
+    return np.concatenate([[0.0], root * root, [1.0]])
+
+
+def sum_events(
+    events: Any, plan: CellPlan, codes: np.ndarray | None = None, n_groups: int = 1
+) -> list[CellSums]:
+    """Sums of each group of `Events`; `codes` (n,) are the groups of samples of positive weight."""
+    n_problems, n_slots, starts = plan.n_problems, plan.n_slots, cell_starts(plan.n_cells)
+    width, at, n_samples = 2 * n_problems, 0, np.zeros(n_groups, dtype=np.int64)
+    cells, totals = _Tally(4, n_groups * width * n_slots), np.zeros((2, n_groups * width))
+    for score, event, weight in events.chunks(_ROWS * plan.n_problems):
+        group = (
+            np.zeros(len(score), dtype=np.int64) if codes is None else codes[at : at + len(score)]
+        )
+        at += len(score)
+        n_samples += np.bincount(group, minlength=n_groups)
+        kind = 2 * np.arange(n_problems) + event
+        kind += width * group[:, None]
+        cell = cells_of(score, plan.n_cells)
+        key, excess = (n_slots * kind + cell).ravel(), (score - starts[cell]).ravel()
+        kind, score, event = kind.ravel(), score.ravel(), event.ravel()
+        happened = np.where(event, score, 1 - score)
+        log = np.log(np.where(happened > 0, happened, 1.0))
+        if weight is None:
+            cells.add(key, None, None, None, excess)
+        else:
+            weight = np.repeat(weight, n_problems)
+            cells.add(key, None, weight, weight**2, weight * excess)
+        for row, value in zip(totals, (score**2, -log), strict=True):
+            row += np.bincount(kind, value if weight is None else weight * value, len(row))
+    key, sums = cells.result()
+    totals = totals.reshape(2, n_groups, width)
+    found = []
+    for g in range(n_groups):
+        here = slice(*np.searchsorted(key, [g * width * n_slots, (g + 1) * width * n_slots]))
+        own = key[here] - g * width * n_slots, sums[:, here].copy()
+        zeros = np.zeros_like(own[1]), totals[:, g].copy(), np.zeros((2, width))
+        found.append(CellSums(plan, int(n_samples[g]), events.scale, *own, *zeros))
+    return found
+
+
+_ROWS = 1 << 18  # samples at a time
+_DENSE = 1 << 21  # keys up to which a table of all is kept
+
+
+class _Tally:
+    """Sums by key, in a table of all keys or, where they are too many, of those that occur."""
+
+    def __init__(self, n_fields, n_keys):
+        self._n_keys = n_keys
+        self._dense = np.zeros((n_fields, n_keys)) if n_keys <= _DENSE else None
+        self._parts = []
+
+    def add(self, key, *values):
+        """Add one number to each field; None for 1."""
+        if self._dense is None:
+            distinct, place = np.unique(key, return_inverse=True)
+            place, size, into = place.ravel(), len(distinct), np.zeros((len(values), len(distinct)))
+            self._parts.append((distinct, into))
+        else:
+            place, size, into = key, self._n_keys, self._dense
+        count = np.bincount(place, minlength=size) if any(v is None for v in values) else None
+        for row, value in zip(into, values, strict=True):
+            row += count if value is None else np.bincount(place, value, size)
+
+    def result(self):
+        """Keys that occur, increasing, and their sums (n_fields, m)."""
+        if self._dense is not None:
+            key = np.flatnonzero(self._dense[0])
+            return key, self._dense[:, key]
+        distinct, place = np.unique(
+            np.concatenate([key for key, _ in self._parts]), return_inverse=True
+        )
+        every = np.concatenate([sums for _, sums in self._parts], axis=1)
+        return distinct, np.stack([np.bincount(place.ravel(), row) for row in every])
