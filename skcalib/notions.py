@@ -36,7 +36,7 @@ from skcalib.problem import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import ArrayLike
 
@@ -416,7 +416,7 @@ def events_or_summary(
         if type(notion.for_columns(len(classes))) is not type(kept):
             raise ValueError(
                 f"The {type(y_true).__name__} was made for notion={own!r}, got notion="
-                f"{notion!r}: leave notion= out, or make another one."
+                f"{notion!r}: pass notion={own!r}, or make another one."
             )
         return SummaryEvents(y_true.scored(), n_samples, notion)
     if y_proba is None:
@@ -570,3 +570,41 @@ def named_events(
     names = _event_names(found.notion.for_columns(len(classes)), classes)
     rows = zip(names, found.scored(), strict=False)
     return [(name, one.problem(classes)) for name, one in rows]
+
+
+# --- One estimate from samples, or from each event of a summary -----------------------------------
+
+
+def over_problems(
+    y_true: ArrayLike | Problem | ForecastSummary,
+    y_proba: ArrayLike | None,
+    notion: Notion,
+    estimate: Callable[[Problem, Notion], float],
+    **options: Any,
+) -> float:
+    """An estimate of the samples; of a summary its value for each event, reduced by the notion."""
+    if not isinstance(y_true, ForecastSummary):
+        return estimate(check_problem(y_true, y_proba, **options), notion)
+    events = named_events(y_true, y_proba, notion, **options)
+    values = [estimate(one, Canonical()) for _, one in events]
+    return float(np.mean(values) if notion.reduce == "mean" else np.sum(values))
+
+
+def only_problem(
+    y_true: ArrayLike | Problem | ForecastSummary,
+    y_proba: ArrayLike | None,
+    notion: Notion,
+    **options: Any,
+) -> tuple[Problem, Notion]:
+    """The samples and their notion; or the binary problem of a summary, which has one event."""
+    if not isinstance(y_true, ForecastSummary):
+        return check_problem(y_true, y_proba, **options), notion
+    events = named_events(y_true, y_proba, notion, **options)
+    if len(events) > 1:
+        raise ValueError(
+            f"The {type(y_true).__name__} has {len(events)} classes one by one, and how their "
+            "errors vary together is not known: make a sketch of the top label, or of one class "
+            "against the rest."
+        )
+    ((_, problem),) = events
+    return problem, Canonical()

@@ -25,11 +25,15 @@ from skcalib._validation import (
     put_positive_last,
     unique_labels,
 )
+from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import ArrayLike
 
     from skcalib._arguments import Label
+    from skcalib.scores import ProperScore
 
 _READ_ONE_BY_ONE = 20  # up to this number, column names are also read one by one
 
@@ -40,7 +44,8 @@ class Problem:
 
     ``forecast`` and ``target`` have shape (n, K), K >= 2; ``weight`` has shape (n,) and is
     positive; ``classes`` names the K columns. A row is one sample, or stands for ``count`` samples
-    (n,) with equal labels and forecasts whose squared weights sum to ``square`` (n,).
+    (n,) with equal labels and forecasts whose squared weights sum to ``square`` (n,). ``losses``
+    has mean losses by the type of the score, where they are known better than from the rows.
     """
 
     forecast: np.ndarray
@@ -49,6 +54,7 @@ class Problem:
     classes: np.ndarray
     square: np.ndarray | None = None
     count: np.ndarray | None = None
+    losses: Mapping[type, float] | None = None
 
     @property
     def squares(self) -> np.ndarray:
@@ -59,6 +65,12 @@ class Problem:
     def n_samples(self) -> int:
         """Number of samples."""
         return len(self.weight) if self.count is None else int(self.count.sum())
+
+    def mean_loss(self, score: ProperScore) -> float:
+        """Weighted mean of the losses."""
+        if self.losses is not None and type(score) in self.losses:
+            return self.losses[type(score)]
+        return float(weighted_mean(score.loss(self.target, self.forecast), self.weight))
 
     @property
     def labels(self) -> np.ndarray:
@@ -82,7 +94,7 @@ class ScoredRows:
     """Scores of an event (n,), whether it occurred, and weights, or None for equal ones.
 
     A row is one sample, or stands for ``count`` samples (n,) whose squared weights sum to
-    ``square`` (n,).
+    ``square`` (n,). ``losses`` is that of `Problem`.
     """
 
     score: np.ndarray
@@ -90,13 +102,14 @@ class ScoredRows:
     weight: np.ndarray | None = None
     square: np.ndarray | None = None
     count: np.ndarray | None = None
+    losses: Mapping[type, float] | None = None
 
     def problem(self, classes: np.ndarray) -> Problem:
         """The rows as a `Problem` of the columns (not, event) of classes (K,)."""
         event = self.event.astype(np.float64)
         forecast, target = (np.column_stack([1 - one, one]) for one in (self.score, event))
         weight = np.ones(len(event)) if self.weight is None else self.weight
-        return Problem(forecast, target, weight, classes, self.square, self.count)
+        return Problem(forecast, target, weight, classes, self.square, self.count, self.losses)
 
 
 class ForecastSummary:
@@ -138,6 +151,8 @@ def check_problem(
             f"{type(y_true).__name__}: pass y_true and {name}."
         )
     y = check_y(y_true)
+    if y_proba is None:
+        raise ValueError(f"{name} is missing: pass labels and forecasts.")
     raw = check_features(y_proba, name=name, n_samples=len(y))
     columns: dict[str, Any] = {
         "labels": labels,

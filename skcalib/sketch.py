@@ -19,6 +19,7 @@ from skcalib._validation import check_count, listed, look_up, to_numpy
 from skcalib.cells import CellPlan, CellSums, cell_starts, check_known_labels, sum_events
 from skcalib.notions import NOTIONS, check_events
 from skcalib.problem import ForecastSummary, ScoredRows
+from skcalib.scores import Brier, LogLoss
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -275,15 +276,15 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         cells = reduce(CellSums.__add__, self._sums)  # of all groups
         problem, event, slot = cells.places()
         count, weight, square, excess = cells.unscaled()
-        rows = []
+        losses, rows = cells.mean_losses(), []
         for k in range(self._fitted_plan.n_problems):
             here = np.flatnonzero(problem == k)
             own, place = np.unique(slot[here], return_inverse=True)
             mean = np.bincount(place, excess[here]) / np.bincount(place, weight[here])
             mean += cell_starts(self._fitted_plan.n_cells)[own]
-            rows.append(
-                ScoredRows(mean[place], event[here], weight[here], square[here], count[here])
-            )
+            sums = weight[here], square[here], count[here]
+            known: dict[type, float] = {Brier: losses[k, 0], LogLoss: losses[k, 1]}
+            rows.append(ScoredRows(mean[place], event[here], *sums, known))
         return rows
 
     def summarised_notion(self) -> tuple[str, int, np.ndarray]:

@@ -131,7 +131,7 @@ def _one_curve(event, problem, options, rng):
     confidence_level, resamples = options.confidence_level, options.n_resamples
     low = high = None
     if options.band == "consistency":
-        low, high = consistency_band(curve, forecast[:, 1], confidence_level, resamples, rng)
+        low, high = consistency_band(curve, problem, confidence_level, resamples, rng)
     elif options.band == "confidence":
         low, high = curve.confidence(confidence_level, resamples, rng)
     return ReliabilityCurve(

@@ -37,6 +37,7 @@ from skcalib.squared_norm import SquaredNorm
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from skcalib.problem import Problem
     from skcalib.scores import ProperScore
 
 #: The targets of intervals.
@@ -63,11 +64,29 @@ class AveragedProblem:
     average: ModelAverage
 
     @classmethod
-    def of(cls, forecast: np.ndarray, target: np.ndarray, weight: np.ndarray) -> AveragedProblem:
-        """Fit the models to forecasts (n, K), one-hot targets and weights (n,)."""
-        check_at_least_two(len(forecast))
-        warn_few_per_class(*forecast.shape)
-        return cls(forecast, target, weight, ModelAverage().fit(forecast, target, weight))
+    def of(cls, problem: Problem) -> AveragedProblem:
+        """Fit the models to the rows of a problem."""
+        check_at_least_two(problem.n_samples)
+        warn_few_per_class(problem.n_samples, problem.forecast.shape[1])
+        rows = problem.forecast, problem.target, problem.weight
+        return cls(*rows, ModelAverage().fit(*rows, problem.square))
+
+    @cached_property
+    def share(self) -> np.ndarray:
+        """Weights of the rows, which sum to one (n,)."""
+        return self.weight / self.weight.sum()
+
+    @cached_property
+    def root(self) -> np.ndarray:
+        """Roots of the sums of squared shares of the samples of each row (n,)."""
+        if self.average.unit is self.average.weight:
+            return self.share
+        return self.share * np.sqrt(self.average.unit / self.average.weight)
+
+    @cached_property
+    def one(self) -> np.ndarray:
+        """Share of one sample of each row (n,)."""
+        return self.root**2 / self.share
 
     @property
     def conditional(self) -> np.ndarray:
@@ -150,7 +169,7 @@ class AveragedProblem:
 
     def _score_and_factor(self, model, rows, block):
         """Score of each sample, and its weight over one minus its leverage."""
-        p, weight = model.proba[rows], self.average.weight[rows]
+        p, weight = model.proba[rows], self.average.unit[rows]
         leverage = weight * block.leverage(p, model.covariance) / (p.shape[1] - 1)
         score = block.project(self.target[rows] - p)
         return score, weight / (1 - np.clip(leverage, 0.0, 0.5))
@@ -206,10 +225,11 @@ def squared_norm(
     fitted, fitted_square = 0.0, np.zeros(3)
     for parts in zip(*(one.blocks() for one in found), strict=True):
         noise = np.sqrt(share) * np.hstack([noise for noise, _, _ in parts])
-        own, weight = share * sum(value for _, value, _ in parts), parts[0][2]
-        traces.add(weight[:, None] * noise)
+        own, rows = share * sum(value for _, value, _ in parts), parts[0][2]
+        weight, root = problems[0].share[rows], problems[0].root[rows]
+        traces.add(root[:, None] * noise, weight / root)
         fitted += float(weight @ own)
-        fitted_square += np.array([weight**2 @ own**2, weight**2 @ own, weight @ weight])
+        fitted_square += np.array([root**2 @ own**2, root**2 @ own, root @ root])
     variance = max(float(fitted_square @ [1.0, -2 * fitted, fitted**2]), 0.0)
     norm = projection.combine(traces, fitted, variance)
     most = share * sum(one.most for one in found)
@@ -230,8 +250,10 @@ def _calibrated_norm(problems):
     found = [_ScoreProjection(problem) for problem in problems]
     traces, expected = _Traces(np.concatenate([one.mean for one in found])), 0.0
     for parts in zip(*(one.blocks() for one in found), strict=True):
-        traces.add(np.hstack([noise for noise, _ in parts]))
-        expected += sum(float(own.sum()) for _, own in parts)
+        rows = parts[0][2]
+        noise = problems[0].root[rows, None] * np.hstack([noise for noise, _, _ in parts])
+        traces.add(noise, problems[0].share[rows] / problems[0].root[rows])
+        expected += sum(float(own.sum()) for _, own, _ in parts)
     second, third = traces.noise
     skewness = min(third / second**1.5, np.sqrt(8))
     second = max(second - 2 * traces.fourth, 2 * expected**2 / max(traces.size, 1), _LEAST)
@@ -243,16 +265,16 @@ class _ScoreProjection:
     """The scores of all directions at the forecasts, whitened by their information."""
 
     def __init__(self, problem):
-        self.problem, self.share = problem, problem.weight / problem.weight.sum()
-        self.root, self.mean = _whitened_scores(problem, self.share)
+        self.problem = problem
+        self.root, self.mean = _whitened_scores(problem)
 
     def blocks(self):
-        """Weighted noise (m, J), and its expected squared norm under calibration (m,)."""
+        """Noise (m, J), its expected squared norm under calibration (m,), and rows by block."""
         problem, inner = self.problem, self.root @ self.root.T
         for rows, block in problem.average.directions:
-            forecast, share = problem.forecast[rows], self.share[rows]
+            forecast = problem.forecast[rows]
             noise = block.project(problem.target[rows] - forecast) @ self.root
-            yield share[:, None] * noise, share**2 * block.leverage(forecast, inner)
+            yield noise, problem.root[rows] ** 2 * block.leverage(forecast, inner), rows
 
 
 class _BrierProjection:
@@ -262,14 +284,14 @@ class _BrierProjection:
     """
 
     def __init__(self, problem):
-        self.problem, self.share = problem, problem.weight / problem.weight.sum()
+        self.problem = problem
         average, forecast, target = problem.average, problem.forecast, problem.target
         self.fits = [average.affine.proba]
         if average.best is not average.affine:
             self.fits.append(average.best.proba)
         gram, mean, self.most = 0.0, 0.0, 0.0
         for rows, block in average.directions:
-            p, share, changes = np.exp(block.log), self.share[rows], self._changes(rows)
+            p, share, changes = np.exp(block.log), problem.share[rows], self._changes(rows)
             residual = target[rows] - forecast[rows]
             cross = np.column_stack([share @ block.tangent_project(p, d) for d in changes])
             own = np.tensordot(share, _products(changes, changes), 1)
@@ -286,22 +308,23 @@ class _BrierProjection:
         self.mean = problem.half * mean @ self.root
 
     def blocks(self):
-        """Noise (m, J), the squared change by the affine map (m,) and shares (m,) by block."""
+        """Noise (m, J), the squared change by the affine map (m,) and rows by block."""
         problem, half = self.problem, self.problem.half
         inner = self.root @ self.root.T
         start = len(inner) - len(self.fits)
         for rows, block in problem.average.directions:
-            p, share, changes = np.exp(block.log), self.share[rows], self._changes(rows)
+            p, changes = np.exp(block.log), self._changes(rows)
             products = _products(changes, changes)
             squares = block.tangent_squares(p, inner[:start, :start])
             squares += np.einsum("ijl,jl->i", products, inner[start:, start:])
             for d, row in zip(changes, inner[start:, :start], strict=True):
                 squares += 2 * block.tangent_project(p, d) @ row
-            leverage = np.clip(half * share * squares / (p.shape[1] - 1), 0.0, 0.5)
+            squares *= half * problem.one[rows]
+            leverage = np.clip(squares / (p.shape[1] - 1), 0.0, 0.5)
             residual = problem.target[rows] - self.fits[0][rows]
             along = _products(changes, [residual])[:, :, 0]
             noise = np.hstack([block.tangent_project(p, residual), along]) @ self.root
-            yield half * noise / np.sqrt(1 - leverage)[:, None], half * products[:, 0, 0], share
+            yield half * noise / np.sqrt(1 - leverage)[:, None], half * products[:, 0, 0], rows
 
     def _changes(self, rows):
         return [fit[rows] - self.problem.forecast[rows] for fit in self.fits]
@@ -319,20 +342,19 @@ class _LogProjection:
     most = np.inf
 
     def __init__(self, problem):
-        self.problem, self.share = problem, problem.weight / problem.weight.sum()
-        self.fit = problem.average.best.proba
-        root, mean = _whitened_scores(problem, self.share, self.fit)
+        self.problem, self.fit = problem, problem.average.best.proba
+        root, mean = _whitened_scores(problem, self.fit)
         self.root, self.mean = root / np.sqrt(2), mean / np.sqrt(2)
 
     def blocks(self):
-        """Noise (m, J), the gain (m,) and shares (m,) by block."""
+        """Noise (m, J), the gain (m,) and rows by block."""
         problem, inner = self.problem, self.root @ self.root.T
         for rows, block in problem.average.directions:
-            p, share, y = self.fit[rows], self.share[rows], problem.target[rows]
-            leverage = 2 * share * block.leverage(p, inner) / (p.shape[1] - 1)
+            p, y = self.fit[rows], problem.target[rows]
+            leverage = 2 * problem.one[rows] * block.leverage(p, inner) / (p.shape[1] - 1)
             noise = block.project(y - p) @ self.root
             gain = _log_gain(y, problem.forecast[rows], p)
-            yield noise / np.sqrt(1 - np.clip(leverage, 0.0, 0.5))[:, None], gain, share
+            yield noise / np.sqrt(1 - np.clip(leverage, 0.0, 0.5))[:, None], gain, rows
 
     @staticmethod
     def combine(traces, fitted, variance):
@@ -348,7 +370,7 @@ def _log_gain(target, forecast, proba):
     return LogLoss().loss(target, forecast) - LogLoss().loss(target, np.maximum(proba, _TINY))
 
 
-def _whitened_scores(problem, share, fit=None):
+def _whitened_scores(problem, fit=None):
     """Root of the inverse information of all directions, and the mean score in its units.
 
     Both at the corrected forecasts `fit` (n, K), by default at the forecasts themselves.
@@ -357,8 +379,9 @@ def _whitened_scores(problem, share, fit=None):
     for rows, block in problem.average.directions:
         p = np.exp(block.log) if fit is None else fit[rows]
         predicted = problem.forecast[rows] if fit is None else p
-        information = information + block.information(p, share[rows])
-        mean = mean + share[rows] @ block.project(problem.target[rows] - predicted)
+        share = problem.share[rows]
+        information = information + block.information(p, share)
+        mean = mean + share @ block.project(problem.target[rows] - predicted)
     root = _orthonormal(information)
     return root, mean @ root
 
@@ -393,10 +416,11 @@ class _Traces:
             self._probes = signs
         self._image = np.zeros(self._probes.shape)
 
-    def add(self, noise):
-        """Rows of weighted noise."""
+    def add(self, noise, repeats):
+        """Rows of weighted noise; each stands for the square of `repeats` (m,) samples."""
         squares = np.einsum("ij,ij->i", noise, noise)
         self.first += float(squares.sum())
+        squares /= repeats
         self.fourth += float(squares @ squares)
         self.signal += float(np.sum((noise @ self._mean) ** 2))
         wide = len(self._mean) > _WIDE

@@ -20,7 +20,7 @@ Without one, an explicit method, or another score than these two, uses `LogitSmo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -95,8 +95,13 @@ def solve_notion(
     """Estimate C for every problem of a notion; without a smoother by averaged maps."""
     pairs = notion.problems(problem.forecast, problem.target)
     if smoother is None:
-        tasks = ((forecast, target, problem.weight) for forecast, target in pairs)
-        return run_each(AveragedProblem.of, tasks, n_jobs=n_jobs)
+        own = ((replace(problem, forecast=forecast, target=target),) for forecast, target in pairs)
+        return run_each(AveragedProblem.of, own, n_jobs=n_jobs)
+    if problem.square is not None:
+        raise ValueError(
+            "A smoother leaves out the label of each sample, so it needs the samples, not a "
+            "sketch: use loss='brier' or 'log' without smoother= and method=."
+        )
     tasks = ((forecast, target, problem.weight, smoother) for forecast, target in pairs)
     return run_each(smooth_held_out, tasks, n_jobs=n_jobs)
 

@@ -94,7 +94,7 @@ def test_gains_have_no_optimism():
     for seed in range(60):
         y, p = event(300, seed=seed)
         problem = check_problem(y, p)
-        solved = AveragedProblem.of(problem.forecast, problem.target, problem.weight)
+        solved = AveragedProblem.of(problem)
         gains = gains_of(solved)
         assert gains.whole == pytest.approx(solved.calibration(LogLoss())[0].mean(), abs=1e-12)
         found.append((gains.shift, gains.slope))
