@@ -274,10 +274,10 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         check_is_fitted(self)
         cells = reduce(CellSums.__add__, self._sums)  # of all groups
         problem, event, slot = cells.places()
-        count, weight, square, excess = cells.unscaled()
+        count, weight, square, excess = cells.moderate()
         rows = []
         for k in range(self._fitted_plan.n_problems):
-            here = np.flatnonzero(problem == k)
+            here = np.flatnonzero((problem == k) & (weight > 0))  # beside 1e200, 1e-200 is 0
             own, place = np.unique(slot[here], return_inverse=True)
             mean = np.bincount(place, excess[here]) / np.bincount(place, weight[here])
             mean += cell_starts(self._fitted_plan.n_cells)[own]
