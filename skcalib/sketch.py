@@ -99,6 +99,10 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
 
     ``reduce="predicted"`` and `n_resamples` need the samples and raise an error.
 
+    The method ``fit_sketch`` fits these recalibrators to a sketch: `PlattScaling`,
+    `BetaCalibration`, `QuadraticScaling`, `IsotonicRecalibrator` and `HistogramBinning`, and for
+    two classes `TemperatureScaling`.
+
     Whole-number sums are exact up to :math:`2^{53}`. Sums within a chunk are plain float64 sums.
     Sums over chunks have a second number for the rounding error: the order of chunks and of merging
     changes a sum by at most its last bit. Dividing the samples into other chunks changes it by the

@@ -53,10 +53,19 @@ class FittedFromSketch(Recalibrator):
         Notes
         -----
         The rows of the fit are the cells of the sketch, each with the number and the weight of its
-        samples, so the result is that of `fit` on samples whose scores are replaced by the mean
-        score of their cell. Where all scores of a cell are equal, as for scores of three decimals,
-        that is the result of `fit` on the samples, up to the tolerance of the optimiser. Otherwise
-        scores change by less than the width of a cell, at most 2.2e-5 for 65,536 cells.
+        samples. The result is that of `fit` on samples whose scores are replaced by the mean score
+        of their cell. If all scores of a cell are equal, as scores of three decimals are, it is
+        that of `fit` on the samples themselves, up to rounding, and for the maps that `fit` finds
+        by a quasi-Newton method up to its tolerance: in tests 2e-8 for probabilities, where a
+        permutation of the samples changes them by 1e-9.
+
+        Otherwise a score changes by less than the width of its cell, at most 2.2e-5 for 65,536
+        cells. In tests with 2,000 to 1,000,000 samples the probabilities of parametric maps changed
+        by less than 2e-6 for scores from 1e-10 to 1 - 1e-10. Scores within about 1e-9 of 0 or 1
+        share a cell, and the logarithm is that of their mean: the change was up to 5e-4 for scores
+        down to 1e-20, and .004 for 1e-29. Isotonic regression and bins are not continuous in the
+        scores: the mean change was below .002, and that near a step of the map up to .3. A bin of
+        equal width changes only if an edge cuts a cell that has samples.
 
         Scores of exactly 0 and 1 have their own cells. The sketch has one probability p of each
         event, and that of the complement is 1 - p: where an array has the columns (1e-20, 1), the
@@ -72,7 +81,7 @@ class FittedFromSketch(Recalibrator):
         ...     _ = sketch.partial_fit(data.y[rows], data.y_proba[rows])
         >>> scaling = PlattScaling().fit_sketch(sketch)
         >>> whole = PlattScaling().fit(data.y_proba, data.y)
-        >>> abs(scaling.coef_ - whole.coef_).max() < 1e-6
+        >>> abs(scaling.coef_ - whole.coef_).max() < 1e-4
         True
         """
         score = resolve_loss(self.loss)

@@ -182,7 +182,8 @@ def _weakly_determined(link, theta, logits, weight, count=None):
     basis = basis[:, sizes > 1e-10 * sizes[0]] * np.sqrt(each.sum() / each)
     p = softmax_of(link.apply(theta, logits))[:, 1]
     spread = p * (1 - p) * mean_one(weight, count)
-    return bool(np.linalg.eigvalsh(basis.T @ (spread[:, None] * basis))[0] < 1e-3)
+    information = np.linalg.eigvalsh(basis.T @ (spread[:, None] * basis))
+    return bool(information.min(initial=np.inf) < 1e-3)  # no direction for forecasts of 1/2
 
 
 class PlattScaling(BinaryLinkRecalibrator):
