@@ -153,10 +153,20 @@ class CellSums:
         """Sums of weighted scores (m,), of weights divided by the scale."""
         return self.high[3] + self.high[1] * cell_starts(self.plan.n_cells)[self.places()[2]]
 
+    def moderate(self) -> np.ndarray:
+        """As `unscaled`, but weights of an extreme scale stay divided by it.
+
+        Their squares would overflow, or their products with small scores would vanish.
+        """
+        return self.high if abs(np.frexp(self.scale)[1]) >= _EXTREME else self.unscaled()
+
     def places(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Number of the problem, whether the event occurred, and number of the cell of each key."""
         rest, slot = np.divmod(self.key, self.plan.n_slots)
         return rest // 2, rest % 2 == 1, slot
+
+
+_EXTREME = 200  # exponent of weights that are not multiplied back
 
 
 def _powers(factor):

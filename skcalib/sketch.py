@@ -100,6 +100,10 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
 
     ``reduce="predicted"`` and `n_resamples` need the samples and raise an error.
 
+    The method ``fit_sketch`` fits these recalibrators to a sketch: `PlattScaling`,
+    `BetaCalibration`, `QuadraticScaling`, `IsotonicRecalibrator` and `HistogramBinning`, and for
+    two classes `TemperatureScaling`.
+
     Whole-number sums are exact up to :math:`2^{53}`. Sums within a chunk are plain float64 sums.
     Sums over chunks have a second number for the rounding error: the order of chunks and of merging
     changes a sum by at most its last bit. Dividing the samples into other chunks changes it by the
@@ -275,10 +279,10 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         check_is_fitted(self)
         cells = reduce(CellSums.__add__, self._sums)  # of all groups
         problem, event, slot = cells.places()
-        count, weight, square, excess = cells.unscaled()
+        count, weight, square, excess = cells.moderate()
         losses, rows = cells.mean_losses(), []
         for k in range(self._fitted_plan.n_problems):
-            here = np.flatnonzero(problem == k)
+            here = np.flatnonzero((problem == k) & (weight > 0))  # beside 1e200, 1e-200 is 0
             own, place = np.unique(slot[here], return_inverse=True)
             mean = np.bincount(place, excess[here]) / np.bincount(place, weight[here])
             mean += cell_starts(self._fitted_plan.n_cells)[own]

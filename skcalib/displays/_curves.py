@@ -29,7 +29,7 @@ from skcalib.inference import (
     effective_size,
     effective_size_of_sums,
 )
-from skcalib.notions import Classwise, Notion, binary_events
+from skcalib.notions import Classwise, Notion, binary_events, named_events
 from skcalib.smoothers import (
     DirichletKernel,
     IsotonicSmoother,

@@ -22,6 +22,7 @@ from skcalib.links.temperature import (
 )
 from skcalib.recalibration._base import LogitRecalibrator, softmax_of
 from skcalib.recalibration._chunked import FittedFromChunks
+from skcalib.recalibration._sketched import FittedFromSketch
 from skcalib.scores import Brier, LogLoss
 from skcalib.tower import weighted_mean
 
@@ -40,7 +41,7 @@ _PASSES = 14  # over samples in chunks, for one temperature
 _RESERVED = 5  # passes for the class totals and the fit of biases
 
 
-class TemperatureScaling(FittedFromChunks):
+class TemperatureScaling(FittedFromSketch, FittedFromChunks):
     r"""Temperature scaling: :math:`s \mapsto softmax(\log s / T)`, one temperature for all classes.
 
     The optimum of the loss over T in [1e-4, 1e4], exact to about 1e-10: by Halley's method for the
@@ -108,6 +109,18 @@ class TemperatureScaling(FittedFromChunks):
     def _fit_sums(self, score, samples):
         beta, self.n_iter_ = fit_temperature_sums(score, samples)
         self._declare(beta)
+
+    def _check_classes(self, classes):
+        if len(classes) > 2:
+            raise ValueError(
+                f"{type(self).__name__} needs all probabilities of a sample, and a sketch has one "
+                f"at a time, which is sufficient for two classes only, got {len(classes)}: use "
+                "fit_chunks, or PlattScaling with a sketch of notion='classwise'."
+            )
+
+    def _learn_rows(self, score, problems):
+        (one,) = problems  # the fit depends on sums of weights only, not on the number of samples
+        self._learn_validated(score, one.forecast, one.target.argmax(axis=1), one.weight)
 
     def _mean_losses(self, score, logits, columns, weight):
         if not isinstance(score, LogLoss):
