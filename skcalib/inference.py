@@ -114,7 +114,7 @@ def mean_interval(
 
 
 def first_within_one_standard_error(
-    losses: ArrayLike, weight: np.ndarray | None = None
+    losses: ArrayLike, weight: np.ndarray | None = None, *, square: np.ndarray | None = None
 ) -> tuple[int, int, list[MeanInterval]]:
     """The one-standard-error rule: the simplest candidate that may be the best.
 
@@ -126,6 +126,8 @@ def first_within_one_standard_error(
         Held-out losses of m candidates, from simple to complex.
     weight : array of shape (n,), optional
         Positive weights.
+    square : array of shape (n,), optional
+        Sums of squared weights, where a column stands for several equal samples.
 
     Returns
     -------
@@ -145,7 +147,7 @@ def first_within_one_standard_error(
     """
     losses = np.asarray(losses, dtype=np.float64)
     best = int(np.argmin([weighted_mean(row, weight) for row in losses]))
-    intervals = [mean_interval(row - losses[best], weight) for row in losses]
+    intervals = [mean_interval(row - losses[best], weight, square=square) for row in losses]
     within = [interval.estimate <= interval.standard_error for interval in intervals]
     return within.index(True), best, intervals
 

@@ -82,6 +82,36 @@ class Problem:
         """Weights (n,), or None where all are equal."""
         return None if self.weight.min() == self.weight.max() else self.weight
 
+    def samples(self, most: int, random_state: int) -> Problem:
+        """Rows of one sample each: all samples in order, or at most so many, drawn at random."""
+        rng = np.random.RandomState(random_state)
+        if self.count is None:
+            if self.n_samples <= most:
+                return self
+            return self.take(rng.choice(self.n_samples, most, replace=False))
+        count = self.count.astype(np.int64)
+        if self.n_samples > most:
+            share = count / count.sum()
+            count = np.bincount(rng.choice(len(count), most, p=share), minlength=len(count))
+        rows = np.repeat(np.arange(len(count)), count)
+        weight = (self.weight / self.count)[rows]
+        return Problem(self.forecast[rows], self.target[rows], weight, self.classes)
+
+    def split(self, n_parts: int, random_state: int) -> tuple[Problem, list[np.ndarray]]:
+        """Rows whose samples are divided at random into parts, and the rows of each part."""
+        rng, count = np.random.default_rng(random_state), self.squares / self.squares
+        count = count if self.count is None else self.count
+        drawn = rng.multinomial(count.astype(np.int64), np.full(n_parts, 1 / n_parts))
+        row, part = np.nonzero(drawn)
+        found, share = self.take(row), drawn[row, part] / count[row]
+        found = replace(
+            found,
+            weight=share * found.weight,
+            square=share * found.squares,
+            count=drawn[row, part].astype(np.float64),
+        )
+        return found, [np.flatnonzero(part == k) for k in range(n_parts)]
+
     def take(self, rows: np.ndarray) -> Problem:
         """The problem of some of the rows."""
         square, count = (None if a is None else a[rows] for a in (self.square, self.count))
@@ -125,6 +155,24 @@ class ForecastSummary:
     def summarised_notion(self) -> tuple[str, int, np.ndarray]:
         """Name of the notion, number of samples, and the classes."""
         raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class ProblemSummary(ForecastSummary):
+    """A binary problem whose rows stand for several samples, as a summary."""
+
+    problem: Problem
+
+    def scored(self) -> list[ScoredRows]:
+        """The rows of the problem."""
+        one = self.problem
+        event, count = one.target[:, 1] == 1, one.count
+        rows = one.forecast[:, 1], event, one.weight, one.squares, count, one.losses
+        return [ScoredRows(*rows)]
+
+    def summarised_notion(self) -> tuple[str, int, np.ndarray]:
+        """Name of the notion, number of samples, and the classes."""
+        return "canonical", self.problem.n_samples, self.problem.classes
 
 
 def check_problem(

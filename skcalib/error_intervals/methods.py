@@ -431,7 +431,9 @@ def interval_of_terms(
     if terms.influence is None:
         return None
     estimate = terms.mean("calibration")
-    found = mean_interval(terms.influence, terms.weight, confidence_level, estimate=estimate)
+    found = mean_interval(
+        terms.influence, terms.weight, confidence_level, estimate=estimate, square=terms.square
+    )
     if not np.isfinite(estimate):
         return found
     direct = reduce_terms(smoothed, score=score, notion=notion, method="direct").mean("calibration")

@@ -62,6 +62,7 @@ class AveragedProblem:
     target: np.ndarray
     weight: np.ndarray
     average: ModelAverage
+    square: np.ndarray | None = None
 
     @classmethod
     def of(cls, problem: Problem) -> AveragedProblem:
@@ -69,7 +70,7 @@ class AveragedProblem:
         check_at_least_two(problem.n_samples)
         warn_few_per_class(problem.n_samples, problem.forecast.shape[1])
         rows = problem.forecast, problem.target, problem.weight
-        return cls(*rows, ModelAverage().fit(*rows, problem.square))
+        return cls(*rows, ModelAverage().fit(*rows, problem.square), problem.square)
 
     @cached_property
     def share(self) -> np.ndarray:

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 class ProperTerms:
     """Arrays over samples, already reduced over the problems of the notion.
 
+    ``square`` has the sums of squared weights where a row stands for several samples.
     ``influence`` is a paired difference of losses. With a smoother, its spread gives the standard
     error of the calibration estimate; None where no standard error is known (method "direct").
     """
@@ -54,6 +55,7 @@ class ProperTerms:
     influence: np.ndarray | None
     uncertainty: float
     weight: np.ndarray
+    square: np.ndarray | None = None
 
     def mean(self, name: str) -> float:
         """Weighted mean of a term."""
@@ -72,6 +74,7 @@ class SmoothedProblem:
     conditional: np.ndarray
     weight: np.ndarray
     by_entropy: bool
+    square: np.ndarray | None = None
 
     def refinement(self, score: ProperScore) -> np.ndarray:
         """Refinement of each sample, by the rule of the smoother."""
@@ -174,7 +177,7 @@ def reduce_terms(
 
     names = ("loss", "calibration", "refinement", "influence", "uncertainty")
     reduced = {name: total(name) for name in names}
-    return ProperTerms(**reduced, weight=solved[0].weight)
+    return ProperTerms(**reduced, weight=solved[0].weight, square=solved[0].square)
 
 
 def _terms_of_one(solved, score, method):

@@ -6,12 +6,15 @@ each map, whose rows stand for several samples.
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from skcalib._arguments import resolve_loss
 from skcalib._validation import check_label_list, listed
 from skcalib.problem import ForecastSummary
 from skcalib.recalibration._base import Recalibrator
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class FittedFromSketch(Recalibrator):
@@ -129,3 +132,13 @@ class FittedFromSketch(Recalibrator):
     def _learn_rows(self, score, problems):
         """Fit the maps to a `Problem` for each, and measure the losses."""
         raise NotImplementedError
+
+
+def require_two_classes(recalibrator: Recalibrator, classes: np.ndarray) -> None:
+    """Raise for a recalibrator that needs all probabilities of a sample at once."""
+    if len(classes) > 2:
+        raise ValueError(
+            f"{type(recalibrator).__name__} needs all probabilities of a sample, and a sketch has "
+            f"one at a time, which is sufficient for two classes only, got {len(classes)}: use "
+            "TemperatureScaling.fit_chunks, or PlattScaling with a sketch of notion='classwise'."
+        )

@@ -22,7 +22,7 @@ from skcalib.links.temperature import (
 )
 from skcalib.recalibration._base import LogitRecalibrator, softmax_of
 from skcalib.recalibration._chunked import FittedFromChunks
-from skcalib.recalibration._sketched import FittedFromSketch
+from skcalib.recalibration._sketched import FittedFromSketch, require_two_classes
 from skcalib.scores import Brier, LogLoss
 from skcalib.tower import weighted_mean
 
@@ -111,12 +111,7 @@ class TemperatureScaling(FittedFromSketch, FittedFromChunks):
         self._declare(beta)
 
     def _check_classes(self, classes):
-        if len(classes) > 2:
-            raise ValueError(
-                f"{type(self).__name__} needs all probabilities of a sample, and a sketch has one "
-                f"at a time, which is sufficient for two classes only, got {len(classes)}: use "
-                "fit_chunks, or PlattScaling with a sketch of notion='classwise'."
-            )
+        require_two_classes(self, classes)
 
     def _learn_rows(self, score, problems):
         (one,) = problems  # the fit depends on sums of weights only, not on the number of samples

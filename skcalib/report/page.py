@@ -93,6 +93,10 @@ def _tone(findings):
 def _code(report):
     if report.findings.advice.recommended is None:
         return ""
+    if report.sketched_notion == "top_label":  # a map of the confidence alone is no recalibrator
+        return ""
+    if report.sketched_notion is not None:
+        return wording.in_code_sketch(report.findings)
     if report.has_estimator:
         return wording.in_code(report.findings)
     return wording.in_code_predictions(report.findings, report.problem.classes.tolist())
