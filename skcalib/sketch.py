@@ -102,7 +102,7 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
 
     The method ``fit_sketch`` fits these recalibrators to a sketch: `PlattScaling`,
     `BetaCalibration`, `QuadraticScaling`, `IsotonicRecalibrator` and `HistogramBinning`, and for
-    two classes `TemperatureScaling`.
+    two classes `TemperatureScaling` and `BiasCorrectedTemperatureScaling`.
 
     Whole-number sums are exact up to :math:`2^{53}`. Sums within a chunk are plain float64 sums.
     Sums over chunks have a second number for the rounding error: the order of chunks and of merging

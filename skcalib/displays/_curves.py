@@ -221,7 +221,7 @@ class BinnedCurve:
 
     def __init__(self, smoother, problem):
         rows = problem.forecast, problem.target, problem.weight
-        self._bins = clone(smoother)._fit_rows(*rows, problem.count)
+        self._bins = clone(smoother).fit_rows(*rows, problem.count)
         self._squares = problem.squares
         prob_pred = self._bins.cell_means(problem.forecast)[:, 1]
         self._order = np.argsort(prob_pred)

@@ -1,20 +1,18 @@
 """Recalibrators that are fitted to a summary of forecasts: sums, in place of the samples.
 
 `FittedFromSketch` has the public method; a subclass implements `_learn_rows` from a `Problem` for
-each map, whose rows stand for several samples.
+each map, whose rows stand for several samples. `TwoClassesFromSketch` is for maps of all
+probabilities at once.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from skcalib._arguments import resolve_loss
 from skcalib._validation import check_label_list, listed
 from skcalib.problem import ForecastSummary
 from skcalib.recalibration._base import Recalibrator
-
-if TYPE_CHECKING:
-    import numpy as np
 
 
 class FittedFromSketch(Recalibrator):
@@ -84,7 +82,7 @@ class FittedFromSketch(Recalibrator):
         ...     _ = sketch.partial_fit(data.y[rows], data.y_proba[rows])
         >>> scaling = PlattScaling().fit_sketch(sketch)
         >>> whole = PlattScaling().fit(data.y_proba, data.y)
-        >>> abs(scaling.coef_ - whole.coef_).max() < 1e-4
+        >>> bool(abs(scaling.coef_ - whole.coef_).max() < 1e-6)
         True
         """
         score = resolve_loss(self.loss)
@@ -134,11 +132,14 @@ class FittedFromSketch(Recalibrator):
         raise NotImplementedError
 
 
-def require_two_classes(recalibrator: Recalibrator, classes: np.ndarray) -> None:
-    """Raise for a recalibrator that needs all probabilities of a sample at once."""
-    if len(classes) > 2:
-        raise ValueError(
-            f"{type(recalibrator).__name__} needs all probabilities of a sample, and a sketch has "
-            f"one at a time, which is sufficient for two classes only, got {len(classes)}: use "
-            "TemperatureScaling.fit_chunks, or PlattScaling with a sketch of notion='classwise'."
-        )
+class TwoClassesFromSketch(FittedFromSketch):
+    """Adds `fit_sketch`, for two classes only, to a recalibrator of all probabilities at once."""
+
+    def _check_classes(self, classes):
+        if len(classes) > 2:
+            raise ValueError(
+                f"{type(self).__name__} needs all probabilities of a sample, and a sketch has one "
+                f"at a time, which is sufficient for two classes only, got {len(classes)}: use "
+                "TemperatureScaling.fit_chunks, or PlattScaling with a sketch of "
+                "notion='classwise'."
+            )

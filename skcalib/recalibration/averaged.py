@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from skcalib.links.averaging import ModelAverage
-from skcalib.recalibration._sketched import FittedFromSketch, require_two_classes
+from skcalib.recalibration._sketched import TwoClassesFromSketch
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from skcalib._arguments import LossLike
 
 
-class ModelAverageScaling(FittedFromSketch):
+class ModelAverageScaling(TwoClassesFromSketch):
     r"""Average of recalibration maps, weighted by their evidence.
 
     The map of the default calibration error (:func:`~skcalib.proper_calibration_error`): nested
@@ -64,9 +64,6 @@ class ModelAverageScaling(FittedFromSketch):
         self.input = input
         self.loss = loss
         self.labels = labels
-
-    def _check_classes(self, classes):
-        require_two_classes(self, classes)
 
     def _learn_rows(self, score, problems):
         (one,) = problems

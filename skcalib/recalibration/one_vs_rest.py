@@ -509,7 +509,7 @@ class HistogramBinning(SmootherRecalibrator, FittedFromSketch):
         return bins[self.strategy](self.n_bins)
 
     def _fit_one(self, forecast, target, weight, count=None):
-        return _SmootherMap(clone(self._smoother())._fit_rows(forecast, target, weight, count))
+        return _SmootherMap(clone(self._smoother()).fit_rows(forecast, target, weight, count))
 
 
 class KernelRecalibrator(SmootherRecalibrator):

@@ -332,7 +332,9 @@ class CalibrationReport(Shown):
         problem, _ = only_problem(sketch, None, Auto())
         notion: Any = sketch.summarised_notion()[0]
         if notion == "top_label":
-            problem = replace(problem, classes=np.array(["a wrong prediction", "a right prediction"]))
+            problem = replace(
+                problem, classes=np.array(["a wrong prediction", "a right prediction"])
+            )
         return cls(
             problem,
             name=name,

@@ -341,7 +341,7 @@ class HosmerLemeshow:
         self.weight, self.ddof = problem.weight, ddof
         self.name = f"Hosmer-Lemeshow, {bins!r}"
         rows = problem.forecast, problem.target, problem.weight, problem.count
-        cells = bins._fit_rows(*rows).cells_
+        cells = bins.fit_rows(*rows).cells_
         # After a stable sort by bin, reduceat sums the bins of many labelings at once.
         self.order = np.argsort(cells, kind="stable")
         self.starts = np.flatnonzero(np.diff(cells[self.order], prepend=-1))

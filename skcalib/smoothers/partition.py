@@ -52,11 +52,17 @@ class PartitionSmoother(Smoother):
         self, forecast: np.ndarray, target: np.ndarray, sample_weight: ArrayLike | None = None
     ) -> Self:
         """Learn the cells from forecasts (n, K) and their means from target (n, C)."""
-        return self._fit_rows(forecast, target, sample_weight)
+        return self.fit_rows(forecast, target, sample_weight)
 
-    def _fit_rows(self, forecast, target, weight, count=None):
-        """`fit` to rows that stand for ``count`` (n,) samples each, for `predict` only."""
-        self._store(forecast, target, weight)
+    def fit_rows(
+        self,
+        forecast: np.ndarray,
+        target: np.ndarray,
+        sample_weight: ArrayLike | None,
+        count: np.ndarray | None = None,
+    ) -> Self:
+        """As `fit`, for rows that stand for ``count`` (n,) samples each; without held-out means."""
+        self._store(forecast, target, sample_weight)
         self._count = count
         self._fit_cells(self.forecast_)
         self.keys_, self.cells_ = np.unique(
