@@ -125,8 +125,8 @@ def equal_information(
             _MOST_RANGES,
         )
     )
-    reached = np.cumsum(information) / information.sum()
-    which = np.minimum((reached * n_ranges - 1e-9).astype(int), n_ranges - 1)
+    before = np.cumsum(information) - information
+    which = np.minimum((before / information.sum() * n_ranges + 1e-9).astype(int), n_ranges - 1)
     first = np.searchsorted(sorted_score, sorted_score)  # ties share the range of the first
     starts = np.flatnonzero(np.diff(which[first], prepend=-1))
     parts = _large_enough(np.split(order, starts[1:]), count)
