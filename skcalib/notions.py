@@ -416,7 +416,7 @@ def events_or_summary(
         if type(notion.for_columns(len(classes))) is not type(kept):
             raise ValueError(
                 f"The {type(y_true).__name__} was made for notion={own!r}, got notion="
-                f"{notion!r}: pass notion={own!r}, or make another one."
+                f"{notion!r}: pass notion={own!r} if the function has it, or make another one."
             )
         return SummaryEvents(y_true.scored(), n_samples, notion)
     if y_proba is None:

@@ -372,7 +372,7 @@ def _losses(problem, confidence_level, notes):
     }
     rate, loss = float(weighted_mean(target[:, 1], weight)), found["brier"].estimate
     variance = rate * (1 - rate)
-    if not variance > 0:
+    if not variance > 0 or target[:, 1].min() == target[:, 1].max():
         notes |= {name: notes.get(name, ONE_CLASS) for name in found}
         notes["brier_skill"] = "All labels are of one class: no forecast can improve on the mean."
         return found | {"brier_skill": None}

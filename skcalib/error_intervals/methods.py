@@ -248,6 +248,9 @@ def smooth_distance(question: Question) -> ErrorInterval:
     level = question.confidence_level
     found = estimate_of_solved(solved, loss="brier", notion=rule, confidence_level=level)
     squared = found.interval
+    if not found.terms.loss.any() and rule.reduce == "mean":  # every label had probability 1
+        shown = target.format(found.target.rpartition("as far as ")[2])
+        return question.nothing_varies(target=shown, ceiling=1.0)
     if solved[0].forecast.shape[1] != 2 or found.norm is None or squared is None:
         return jackknife(question, at_zero=True, target=target.format("the averaged maps show it"))
     largest = max(np.abs(one.conditional - one.forecast).max() for one in solved)
@@ -266,9 +269,9 @@ def _mean_loss(question, score, notion, problem, target, rooted=False):
         for forecast, target in notion.problems(problem.forecast, problem.target)
     ]
     share = 1 / len(losses) if notion.reduce == "mean" else 1.0
-    mean = mean_interval(
-        share * sum(losses), problem.weight, question.confidence_level, square=problem.square
-    )
+    known = None if problem.losses is None else problem.mean_loss(score) - score.infimum
+    own = problem.weight, question.confidence_level
+    mean = mean_interval(share * sum(losses), *own, estimate=known, square=problem.square)
     low, high, error = max(mean.low, 0.0), mean.high, mean.standard_error
     if rooted:
         low, high, error = np.sqrt(low), np.sqrt(high), error / (2 * question.estimate or 1.0)

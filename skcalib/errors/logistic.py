@@ -15,7 +15,7 @@ from skcalib._formatting import frame_of
 from skcalib._validation import check_confidence_level
 from skcalib.errors.terms import solve_notion
 from skcalib.inference import MeanInterval, effective_size
-from skcalib.links._base import logistic_regression
+from skcalib.links._base import likelihood_tolerance, logistic_regression
 from skcalib.notions import Auto, only_problem, over_problems
 from skcalib.scores import TotalVariation
 from skcalib.tower import weighted_mean
@@ -202,7 +202,9 @@ def _need_a_maximum(x, y):
 def _logistic_fit(columns, offset, y, weight, square, confidence_level):
     """Intervals of the coefficients of a logistic regression."""
     share, size = weight / weight.sum(), effective_size(weight, square)
-    theta, hessian = logistic_regression(columns, offset, y, size * share, tolerance=1e-24)
+    theta, hessian = logistic_regression(
+        columns, offset, y, size * share, tolerance=likelihood_tolerance(size)
+    )
     freedom = size - len(theta)
     if freedom < 1e-9:
         return [MeanInterval(float(value), -np.inf, np.inf, np.inf) for value in theta]

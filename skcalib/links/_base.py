@@ -305,7 +305,7 @@ def logistic_regression(design, offset, label, weight, *, penalty=0.0, start=Non
 
     start = np.zeros(n_columns) if start is None else start
     found = minimise_convex(value, slopes, start, tolerance=tolerance)
-    return found.parameters, found.hessian
+    return found.refined, found.hessian
 
 
 def detection_limit(forecast):
