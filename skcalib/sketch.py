@@ -17,7 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from skcalib._validation import check_count, listed, look_up, to_numpy
 from skcalib.cells import CellPlan, CellSums, cell_starts, check_known_labels, sum_events
-from skcalib.notions import NOTIONS, check_events
+from skcalib.events import check_events
+from skcalib.notions import NOTIONS
 from skcalib.problem import ForecastSummary, ScoredRows
 from skcalib.scores import Brier, LogLoss
 

@@ -18,6 +18,7 @@ from skcalib.errors.logistic import (
     calibration_intercept_slope,
 )
 from skcalib.errors.terms import solve_notion
+from skcalib.events import binary_events, only_problem
 from skcalib.inference import (
     MeanInterval,
     concordance_interval,
@@ -25,7 +26,7 @@ from skcalib.inference import (
     observed_expected_ratio,
     rate_interval,
 )
-from skcalib.notions import Canonical, binary_events, only_problem
+from skcalib.notions import Canonical
 from skcalib.scores import Brier, LogLoss, TotalVariation
 from skcalib.tower import weighted_mean
 

@@ -23,13 +23,14 @@ from skcalib.errors.isotonic_curve import (
     consistency_band,
     spread,
 )
+from skcalib.events import binary_events, named_events
 from skcalib.inference import (
     MeanInterval,
     clopper_pearson,
     effective_size,
     effective_size_of_sums,
 )
-from skcalib.notions import Classwise, Notion, binary_events, named_events
+from skcalib.notions import Classwise, Notion
 from skcalib.smoothers import (
     DirichletKernel,
     IsotonicSmoother,

@@ -17,7 +17,7 @@ from skcalib.errors.kernel import (
     one_problem,
     resolve_kernel,
 )
-from skcalib.notions import check_events, only_problem
+from skcalib.events import check_events, only_problem
 from skcalib.problem import ForecastSummary, check_problem
 from skcalib.squared_norm import SquaredNorm
 

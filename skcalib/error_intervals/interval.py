@@ -26,7 +26,7 @@ from skcalib.errors import (
 )
 from skcalib.errors.density import kde_calibration_error
 from skcalib.errors.logistic import integrated_calibration_index
-from skcalib.notions import only_problem
+from skcalib.events import only_problem
 from skcalib.problem import check_problem
 
 if TYPE_CHECKING:

@@ -23,8 +23,9 @@ from skcalib.errors.isotonic_curve import (
     consistency_band,
     label_draws,
 )
+from skcalib.events import binary_events, named_events
 from skcalib.inference import CalibrationTest, monte_carlo_pvalue
-from skcalib.notions import Canonical, binary_events, named_events
+from skcalib.notions import Canonical
 from skcalib.problem import ForecastSummary, check_problem
 from skcalib.tower import weighted_mean
 

@@ -14,9 +14,10 @@ from skcalib._arguments import resolve_notion, resolve_smoother
 from skcalib._formatting import frame_of
 from skcalib._validation import check_confidence_level
 from skcalib.errors.terms import solve_notion
+from skcalib.events import only_problem, over_problems
 from skcalib.inference import MeanInterval, effective_size
 from skcalib.links._base import likelihood_tolerance, logistic_regression
-from skcalib.notions import Auto, only_problem, over_problems
+from skcalib.notions import Auto
 from skcalib.scores import TotalVariation
 from skcalib.tower import weighted_mean
 

@@ -29,7 +29,8 @@ from skcalib.errors.terms import (
     refuse_infinite,
     smooth_held_out,
 )
-from skcalib.notions import Canonical, only_problem, over_problems
+from skcalib.events import only_problem, over_problems
+from skcalib.notions import Canonical
 from skcalib.problem import check_problem
 from skcalib.scores import Divergence, ProperScore
 from skcalib.smoothers import DirichletKernel

@@ -16,7 +16,8 @@ from skcalib._validation import (
     weighted_features,
 )
 from skcalib.estimators._response import held_out_problem
-from skcalib.notions import Auto, only_problem
+from skcalib.events import only_problem
+from skcalib.notions import Auto
 from skcalib.problem import ForecastSummary, check_problem, event_last
 from skcalib.report.analysis import binary_problem, find
 from skcalib.report.findings import check_seed, versions
