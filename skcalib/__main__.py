@@ -19,9 +19,13 @@ from skcalib.io._classes import ROUNDING
 from skcalib.io.files import SUFFIXES
 from skcalib.report import CalibrationReport, ComparisonReport
 from skcalib.report.findings import stage
+from skcalib.sketch import ForecastSketch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+#: Suffix of files of sketches.
+SKETCH = ".sketch"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -61,7 +65,7 @@ def _is_predictions(argument):
     """Whether the command before a file is missing."""
     if argument.startswith("-") or argument == "report":
         return False
-    return Path(argument).suffix.lower() in SUFFIXES or Path(argument).is_file()
+    return Path(argument).suffix.lower() in (*SUFFIXES, SKETCH) or Path(argument).is_file()
 
 
 def _report(options, verbose):
@@ -85,8 +89,9 @@ def _parser():
         help="report on files of labels and probabilities",
         description="Report on held-out predictions in a file: .npz (y_true or ground_truth, "
         "y_proba or predictions, optionally X), .csv or .parquet (a column of labels, and one "
-        "column for each class or a single one, named after the class: p_churn). Several files, "
-        "one for each model on the same samples, are compared.",
+        "column for each class or a single one, named after the class: p_churn), or in a .sketch "
+        "(the bytes of ForecastSketch.to_bytes). Several files, one for each model on the same "
+        "samples, are compared.",
     )
     report.add_argument("files", type=Path, nargs="+", metavar="file", help="predictions")
     _add_output(report)
@@ -155,7 +160,12 @@ def _report_of_files(options, verbose):
         raise ValueError("Two files have the same name: name each model with --name.")
     features = [one.strip() for one in (options.features or "").split(",") if one.strip()]
     reports, labels = {}, None
+    run = {name: getattr(options, name) for name in ("confidence_level", "random_state", "n_jobs")}
     for name, path in zip(names, options.files, strict=True):
+        if path.suffix.lower() == SKETCH:
+            sketch = _read_sketch(path, options)
+            reports[name] = CalibrationReport.from_sketch(sketch, name=name, verbose=verbose, **run)
+            continue
         predictions = read_predictions(
             path, label_column=options.label_column, event=options.event, features=features
         ).in_order_of(labels)
@@ -170,10 +180,8 @@ def _report_of_files(options, verbose):
                 labels=predictions.labels,
                 pos_label=predictions.event,
                 name=name,
-                confidence_level=options.confidence_level,
-                random_state=options.random_state,
-                n_jobs=options.n_jobs,
                 verbose=verbose,
+                **run,
             )
         except ValueError as error:
             if "must sum to 1" in str(error) and _is_rounded(proba):
@@ -184,6 +192,25 @@ def _report_of_files(options, verbose):
         return reports[name]
     with stage("differences of the models", verbose, ", ".join(names)):
         return ComparisonReport(reports, n_jobs=options.n_jobs)
+
+
+def _read_sketch(path, options):
+    """The sketch in a file that has the bytes of `ForecastSketch.to_bytes`."""
+    given = {
+        "--label-column": options.label_column,
+        "--features": options.features,
+        "--event": options.event,
+        "--normalize": options.normalize,
+    }
+    for option, value in given.items():
+        if value:
+            raise ValueError(f"{option} is for samples, but {path.name} is a sketch: leave it out.")
+    if not path.is_file():
+        raise ValueError(f"{path} is not a file.")
+    try:
+        return ForecastSketch.from_bytes(path.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{path.name} cannot be read: {error}") from error
 
 
 def _is_rounded(proba):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import skcalib
+from skcalib import ForecastSketch
 from skcalib.__main__ import main
 from skcalib.datasets import make_tempered_simplex
 from skcalib.problem import check_problem, event_last
@@ -269,3 +270,39 @@ def test_python_dash_m(here):
     )
     assert done.returncode == 2
     assert done.stderr == "skcalib: absent.npz is not a file.\n"
+
+
+# --- Sketches -------------------------------------------------------------------------------------
+
+
+def test_a_report_of_a_sketch(tmp_path, capsys):
+    data = make_tempered_simplex(2000, 2, random_state=0)
+    sketch = ForecastSketch([0, 1]).fit(data.y, data.y_proba)
+    path, page = tmp_path / "model.sketch", tmp_path / "page.html"
+    path.write_bytes(sketch.to_bytes())
+    assert main(["report", str(path), "--out", str(page)]) == 0
+    said = capsys.readouterr().out
+    assert "Over-confident: predictions are too extreme." in said
+    assert ".fit_sketch(sketch)" in said
+    assert page.is_file()
+    other = tmp_path / "truth.sketch"
+    other.write_bytes(ForecastSketch([0, 1]).fit(data.y, data.posterior).to_bytes())
+    assert main(["report", str(path), str(other), "--out", str(page)]) == 0
+    assert "truth is better calibrated" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "message"),
+    [
+        (b"no sketch at all", [], "model.sketch cannot be read: The bytes are no sketch"),
+        (None, [], "is not a file."),
+        (b"", ["--event", "1"], "--event is for samples, but model.sketch is a sketch"),
+        (b"", ["--normalize"], "--normalize is for samples, but model.sketch is a sketch"),
+    ],
+)
+def test_sketches_that_are_refused(tmp_path, capsys, content, options, message):
+    path = tmp_path / "model.sketch"
+    if content is not None:
+        path.write_bytes(content)
+    assert main(["report", str(path), "--out", str(tmp_path / "page.html"), *options]) == 2
+    assert message in capsys.readouterr().err
