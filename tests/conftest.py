@@ -52,6 +52,23 @@ def threads_of_dask():
         yield client
 
 
+@contextmanager
+def processes_of_dask(n_workers=2, threads_per_worker=1):
+    """A Dask cluster of processes on this machine: its client."""
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=n_workers,
+            threads_per_worker=threads_per_worker,
+            processes=True,
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",
+        ) as cluster,
+        distributed.Client(cluster, timeout="30s") as client,
+    ):
+        yield client
+
+
 def make_forecasts(n_samples, n_classes, *, seed=0):
     """Labels 0..K-1 and miscalibrated forecasts (n, K) with ties and exact zeros and ones."""
     rng = np.random.default_rng(seed)

@@ -7,7 +7,7 @@ import threading
 import joblib
 import numpy as np
 import pytest
-from conftest import threads_of_dask
+from conftest import processes_of_dask, threads_of_dask
 from joblib.parallel import ThreadingBackend
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
@@ -208,21 +208,11 @@ def test_the_cluster_works(client):
 @pytest.mark.slow
 def test_dask_in_another_process():
     """A worker that shares nothing: everything is pickled on its way there and back."""
-    distributed = pytest.importorskip("distributed")
     names = ("grouping", "interval", "consistency", "ensemble", "stream")
     tasks = [{**TASKS, **WITHOUT_N_JOBS}[name] for name in names]
     expected = [task() for task in tasks]
-    with (
-        distributed.LocalCluster(
-            n_workers=1,
-            threads_per_worker=2,  # with one, joblib does not ask the cluster
-            processes=True,
-            host="127.0.0.1",
-            dashboard_address="127.0.0.1:0",
-        ) as cluster,
-        distributed.Client(cluster, timeout="30s"),
-        joblib.parallel_config("dask"),
-    ):
+    # With one thread, joblib does not ask the cluster.
+    with processes_of_dask(1, threads_per_worker=2), joblib.parallel_config("dask"):
         assert os.getpid() not in joblib.Parallel()(joblib.delayed(os.getpid)() for _ in range(2))
         same([task() for task in tasks], expected)
 

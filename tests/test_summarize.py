@@ -7,8 +7,9 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from conftest import processes_of_dask
 
-from skcalib import ForecastSketch, calibration_error, frames, summarize
+from skcalib import ForecastSketch, TemperatureScaling, calibration_error, frames, summarize
 
 LABELS = ["bird", "cat", "dog"]
 
@@ -216,3 +217,24 @@ def test_spark():
             agree(summarize(frame, notion=notion, **names), expected)
     finally:
         session.stop()
+
+
+def test_processes_of_dask():
+    """Two workers that share nothing: only sums come back, of frames and of arrays."""
+    da, dd = (pytest.importorskip(f"dask.{name}") for name in ("array", "dataframe"))
+    pytest.importorskip("narwhals")
+    columns = data(2000)
+    proba = np.column_stack([columns[f"p{k}"] for k in range(3)])
+    expected = ForecastSketch(LABELS).fit(columns["animal"], proba)
+    # Forecasts of certain labels have no finite log loss of their own.
+    certain = 0.98 * proba + 0.02 / 3
+    scaling = TemperatureScaling().fit(certain, columns["animal"])
+    lazy = [da.from_array(a, chunks=(300, *a.shape[1:])) for a in (certain, columns["animal"])]
+    with processes_of_dask() as client, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Dask support is moving out of Narwhals")
+        assert len(client.nthreads()) == 2
+        frame = dd.from_pandas(pd.DataFrame(columns), npartitions=4)
+        found = summarize(frame, y_true="animal", y_proba=["p0", "p1", "p2"])
+        agree(found, expected)
+        chunked = TemperatureScaling(labels=LABELS).fit_chunks(tuple(lazy))
+    assert chunked.temperature_ == pytest.approx(scaling.temperature_, rel=1e-8)
