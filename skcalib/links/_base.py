@@ -239,7 +239,7 @@ def newton_steps(start, *, known=None, tolerance=1e-9, max_iter=200, max_values=
     for n_iter in range(max_iter):
         if gradient is None:
             gradient, hessian = yield "slopes", (parameters, state)
-        step = -_solve(hessian, gradient)
+        step = -solve_step(hessian, gradient)
         decrease = -gradient @ step
         if decrease <= tolerance * max(1.0, abs(current) * 1e-6):
             return Minimum(parameters, n_iter, True, state, hessian, step)
@@ -259,7 +259,7 @@ def newton_steps(start, *, known=None, tolerance=1e-9, max_iter=200, max_values=
     return Minimum(parameters, max_iter, False, state, (yield "slopes", (parameters, state))[1])
 
 
-def _solve(hessian, gradient):
+def solve_step(hessian, gradient):
     """The Newton step; the shortest one where rounding leaves the Hessian singular."""
     try:
         return np.linalg.solve(hessian, gradient)

@@ -171,11 +171,7 @@ class ModelAverage:
         self.basis = LogitBasis(n_classes)
         self._every = self.basis.fit_directions(forecast, self.weight, size=size, by_class=by_class)
         self.directions = self._every.only(set(self.basis.groups) - CONFUSION)
-        tree = _TWO if n_classes == 2 else _MORE
-        needed = 4  # models that are always fitted: with the affine one
-        if n_classes > 2 and not by_class:
-            tree, needed = tuple(m for m in tree if not BY_CLASS & set(m[0])), 1
-        self._fit_tree(tree, needed)
+        self._fit_tree(*tree_of(self.basis))
         return self
 
     @property
@@ -225,8 +221,7 @@ class ModelAverage:
         return AveragedMap(self.basis, float(self.shares[0]), parts)
 
     def _fit_tree(self, tree, needed):
-        proba = np.exp(self.basis.log_proba(self.forecast))
-        identity = Model((), np.empty(0), 0.0, 0.0, proba, np.empty((0, 0)))
+        identity = identity_model(proba := np.exp(self.basis.log_proba(self.forecast)))
         self._base = self._log_likelihood(proba)
         fitted, scores = {frozenset(): identity}, {}
         for groups, parent in tree:
@@ -238,7 +233,7 @@ class ModelAverage:
             score = scores[parent.groups]
             if len(fitted) > needed:
                 best = max(model.evidence for model in fitted.values())
-                if self._likely(parent, groups, *score) < best - _OUT_OF_REACH:
+                if self._out_of_reach(best, parent, groups, *score):
                     continue
             fitted[frozenset(groups)] = self._fit_one(groups, parent, *score)
         if self.basis.confusion:
@@ -269,8 +264,7 @@ class ModelAverage:
         score = self._score(parent.proba, self._every)
         if self._supported(parent, groups, *score):
             self.directions = self._every
-            model = self._fit_one(groups, parent, *score)
-            fitted[frozenset(groups)] = replace(model, evidence=model.evidence - _CONFUSION_COST)
+            fitted[frozenset(groups)] = _confused(self._fit_one(groups, parent, *score))
 
     def _supported(self, parent, groups, gradient, information):
         gain, n_added = self._gain(parent, groups, gradient, information)
@@ -293,6 +287,9 @@ class ModelAverage:
         residual = -proba
         residual[np.arange(len(proba)), self.label[rows]] += 1
         return residual
+
+    def _out_of_reach(self, best, parent, groups, *score):
+        return self._likely(parent, groups, *score) < best - _OUT_OF_REACH
 
     def _likely(self, parent, groups, gradient, information):
         """Evidence of a model, from the efficient score at its parent; rather too large."""
@@ -352,6 +349,25 @@ class ModelAverage:
         added = len(theta) - len(parent.theta)
         evidence = parent.evidence + gain - parent.gain - cost(gain - parent.gain, added, self.size)
         return Model(groups, theta, gain, evidence, proba, np.linalg.inv(found.hessian))
+
+
+def tree_of(basis: LogitBasis) -> tuple[tuple, int]:
+    """Models of a basis, pairs (groups, groups of the parent), and how many are always fitted."""
+    if basis.n_classes == 2:
+        return _TWO, 4  # with the affine one
+    if basis.by_class:
+        return _MORE, 4
+    return tuple(model for model in _MORE if not BY_CLASS & set(model[0])), 1
+
+
+def identity_model(proba: np.ndarray) -> Model:
+    """The identity as a model; `proba` are the forecasts without zeros."""
+    return Model((), np.empty(0), 0.0, 0.0, proba, np.empty((0, 0)))
+
+
+def _confused(model):
+    """A model with constants by most likely class, with their cost."""
+    return replace(model, evidence=model.evidence - _CONFUSION_COST)
 
 
 def _fitted(block, theta, label, weight):
