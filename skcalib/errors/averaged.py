@@ -25,7 +25,7 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -297,7 +297,25 @@ class _Projection:
     of the problem.
     """
 
+    root: np.ndarray
+    mean: np.ndarray
     most = np.inf
+
+    def __init__(self, problem: AveragedProblem, sums: tuple[Any, ...] | None = None) -> None:
+        self.problem, self.fits = problem, self._fits(problem)
+
+    @classmethod
+    def sums(cls, problem: AveragedProblem) -> tuple[Any, ...]:
+        """Sums from which the directions and the mean follow; those of several problems add up."""
+        raise NotImplementedError
+
+    @staticmethod
+    def combine(traces: _Traces, fitted: float, variance: float) -> ErrorNorm:
+        """The norm, from the traces of the noise, and the mean and variance of the squared change.
+
+        For the log loss it is the gain instead of the squared change.
+        """
+        raise NotImplementedError
 
     def at(self, problem: AveragedProblem) -> Self:
         """The same directions for other samples."""
@@ -314,8 +332,12 @@ class ScoreProjection(_Projection):
     """The scores of all directions at the forecasts, whitened by their information."""
 
     def __init__(self, problem, sums=None):
-        self.problem = problem
-        self.root, self.mean = _whitened(*(_scores(problem) if sums is None else sums))
+        super().__init__(problem)
+        self.root, self.mean = _whitened(*(self.sums(problem) if sums is None else sums))
+
+    @classmethod
+    def sums(cls, problem):
+        return _scores(problem)
 
     def blocks(self):
         """Weighted noise (m, J), and its expected squared norm under calibration (m,)."""
@@ -333,7 +355,7 @@ class _BrierProjection(_Projection):
     """
 
     def __init__(self, problem, sums=None):
-        self.problem, self.fits = problem, self._fits(problem)
+        super().__init__(problem)
         gram, mean, self.most = self.sums(problem) if sums is None else sums
         for j in range(len(gram) - len(self.fits), len(gram)):
             if gram[j, j] <= _NO_CHANGE:
@@ -395,7 +417,7 @@ class _LogProjection(_Projection):
     """The gain of the best model, and half the whitened mean score at this model."""
 
     def __init__(self, problem, sums=None):
-        self.problem, self.fits = problem, self._fits(problem)
+        super().__init__(problem)
         root, mean = _whitened(*(self.sums(problem) if sums is None else sums))
         self.root, self.mean = root / np.sqrt(2), mean / np.sqrt(2)
 

@@ -1,8 +1,8 @@
 """The default proper calibration errors and their intervals from samples in chunks.
 
-`solve_chunks` reads the chunks and returns `ChunkedError`. Each pass adds up sums over samples: what
-the directions need, log likelihoods and derivatives at the parameters of all models under way, the
-terms of the error, and the noise of the interval.
+`solve_chunks` reads the chunks and returns a `ChunkedError`. Each pass adds up one kind of sums:
+what the directions need; log likelihoods and their derivatives for all models that are being
+fitted; the terms of the error; the noise of the interval.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from skcalib.errors.averaged import (
     error_norm,
     projection_of,
 )
+from skcalib.errors.proper import ScoreDecomposition
 from skcalib.errors.terms import reduce_terms
 from skcalib.links._base import detection_limit
 from skcalib.links.basis import _ENTRIES, LogitBasis
@@ -48,18 +49,16 @@ _LAST = 2  # passes after the fits: the terms, and the noise of the interval
 class ChunkedError:
     """A default proper calibration error of samples in chunks.
 
-    The means of the loss, the calibration error and the refinement, the uncertainty, the `ErrorNorm`
-    of the interval (None where the error is infinite or every loss is zero), what it covers, the
-    weights of the kinds of models, and the number of passes.
+    The terms, the `ErrorNorm` of the interval (None where the error is infinite or every loss is
+    zero), what it covers, the weights of the kinds of models, the columns of the forecasts, and the
+    number of passes.
     """
 
-    loss: float
-    calibration: float
-    refinement: float
-    uncertainty: float
+    terms: ScoreDecomposition
     norm: ErrorNorm | None
     target: str
     evidence: dict[str, float]
+    n_columns: int
     n_passes: int
 
 
@@ -96,28 +95,28 @@ def solve_chunks(
     _fit(source, reader, fits)
     averages = [fit.average for fit in fits]
     total, share = first.weight, 1 / len(fits) if notion.reduce == "mean" else 1.0
-    terms, *sums = source.reduce(
-        _Pass(reader, averages, total, _Terms(score, notion))
-    )
-    loss, calibration, refinement = terms / total
-    entropies = [float(score.entropy(one.mass / total)) for one in first.limits]
+    terms, *sums = source.reduce(_Pass(reader, averages, total, _Terms(score, notion)))
+    loss, calibration, refinement = map(float, terms / total)
+    uncertainty = share * sum(float(score.entropy(one.mass / total)) for one in first.limits)
     nothing = [_no_samples(average, total) for average in averages]
     shares = [average.evidence for average in averages]
     found = ChunkedError(
-        loss=float(loss),
-        calibration=float(calibration),
-        refinement=float(refinement),
-        uncertainty=share * sum(entropies),
+        terms=ScoreDecomposition(
+            loss=loss,
+            calibration=calibration,
+            refinement=refinement,
+            sharpness=uncertainty - refinement,
+            uncertainty=uncertainty,
+        ),
         norm=None,
         target=nothing[0].target_text,
         evidence={name: float(np.mean([one[name] for one in shares])) for name in shares[0]},
+        n_columns=first.n_columns,
         n_passes=source.passes,
     )
     if not np.isfinite(calibration) or loss == 0:
         return found
-    n_sums = len(sums) // len(fits)
-    parts = [tuple(sums[at : at + n_sums]) for at in range(0, len(sums), n_sums)]
-    projections = list(map(projection_of(score), nothing, parts))
+    projections = list(map(projection_of(score), nothing, _split(sums, len(fits))))
     scores = [_scores_of(fit, one) for fit, one in zip(fits, nothing, strict=True)]
     noise, of_scores = source.reduce(
         _Pass(reader, averages, total, _Noises(projections, scores, share))
@@ -183,7 +182,7 @@ class ChunkProblem(AveragedProblem):
     total: float = 1.0
 
     @property
-    def share(self) -> np.ndarray:  # type: ignore[override]
+    def share(self) -> np.ndarray:
         """Weights of the rows divided by that of all samples (n,)."""
         return self.weight / self.total
 
@@ -262,15 +261,15 @@ class _Pass:
         read = self.reader(number, *chunk)
         return None if read is None else reduce(add, self._parts(*read))
 
-    def _parts(self, pairs, weight):
+    def _parts(self, pairs: Any, weight: np.ndarray) -> Iterator[tuple[Any, ...]]:
         """Results of slices of the rows whose arrays have a limited size."""
         step = max(_ENTRIES // sum(one.basis.width for one in self.averages), 1)
         for start in range(0, len(weight), step):
             rows = slice(start, start + step)
-            problems = [
-                ChunkProblem(f[rows], t[rows], weight[rows], average.at(f[rows], t[rows], weight[rows]), self.total)
-                for (f, t), average in zip(pairs, self.averages, strict=True)
-            ]
+            problems = []
+            for (forecast, target), average in zip(pairs, self.averages, strict=True):
+                part = forecast[rows], target[rows], weight[rows]
+                problems.append(ChunkProblem(*part, average.at(*part), self.total))
             yield self.function(problems, self.averages)
 
 

@@ -319,7 +319,7 @@ class TreeFit:
     def _end(self, groups, parent, found):
         fit, *self._scores[groups] = found.state
         model = self.average._model(groups, parent, found, fit, self._no_rows)
-        self._done[groups] = _confused(model) if CONFUSION <= set(groups) else model
+        self._done[groups] = _confused(model) if set(groups) >= CONFUSION else model
 
     def _add_confusion(self):
         """Ask for what the constants by most likely class need, for the best model so far.
@@ -336,7 +336,7 @@ class TreeFit:
                 self._start(groups, parent, score)
             else:
                 self._refused.add(parent.groups)
-        if all(CONFUSION <= set(other) for other in self._runs):  # the best model is final
+        if all(set(other) >= CONFUSION for other in self._runs):  # the best model is final
             self._runs = {other: run for other, run in self._runs.items() if other == groups}
 
     def _fitted(self):
