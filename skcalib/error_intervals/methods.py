@@ -395,17 +395,24 @@ def estimate_of_solved(
     estimate, target = terms.mean("calibration"), solved[0].target_text
     shares = [one.average.evidence for one in solved]
     evidence = {name: float(np.mean([share[name] for share in shares])) for name in shares[0]}
+    norm = None
+    if np.isfinite(estimate) and terms.loss.any():
+        norm = squared_norm(solved, score, notion.reduce)
+    interval = interval_of_norm(estimate, norm, confidence_level)
+    return ProperEstimate(terms, interval, target, norm, evidence)
+
+
+def interval_of_norm(
+    estimate: float, norm: SquaredNorm | None, confidence_level: float
+) -> MeanInterval:
+    """Interval of an averaged error; without a norm it is infinite, or every loss is zero."""
     if not np.isfinite(estimate):
-        interval = MeanInterval(estimate, estimate, estimate, 0.0)
-        return ProperEstimate(terms, interval, target, None, evidence)
-    if not terms.loss.any():  # every label had probability 1
-        interval = MeanInterval(estimate, 0.0, np.inf, np.inf)
-        return ProperEstimate(terms, interval, target, None, evidence)
-    norm = squared_norm(solved, score, notion.reduce)
+        return MeanInterval(estimate, estimate, estimate, 0.0)
+    if norm is None:  # every label had probability 1
+        return MeanInterval(estimate, 0.0, np.inf, np.inf)
     low, high = norm.interval(confidence_level)
     limits = min(low, max(estimate, 0.0)), max(high, estimate)
-    interval = MeanInterval(estimate, *limits, norm.standard_error)
-    return ProperEstimate(terms, interval, target, norm, evidence)
+    return MeanInterval(estimate, *limits, norm.standard_error)
 
 
 def interval_of_terms(

@@ -22,9 +22,10 @@ of the models reject it too.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -217,57 +218,145 @@ def squared_norm(
 
     It is infinite for the log score if a label has a forecast of zero.
     """
-    share, size = 1 / len(problems) if reduce == "mean" else 1.0, problems[0].average.size
+    share = 1 / len(problems) if reduce == "mean" else 1.0
     if not all(np.isfinite(problem.calibration(score)[0]).all() for problem in problems):
         return ErrorNorm(np.inf, _LEAST, 0.0, 0.0)
-    projection = _BrierProjection if isinstance(score, Brier) else _LogProjection
-    found = [projection(problem) for problem in problems]
-    traces = _Traces(np.sqrt(share) * np.concatenate([one.mean for one in found]))
-    fitted, fitted_square = 0.0, np.zeros(3)
-    for parts in zip(*(one.blocks() for one in found), strict=True):
-        noise = np.sqrt(share) * np.hstack([noise for noise, _, _ in parts])
-        own, rows = share * sum(value for _, value, _ in parts), parts[0][2]
-        weight, root = problems[0].share[rows], problems[0].root[rows]
-        traces.add(root[:, None] * noise, weight / root)
-        fitted += float(weight @ own)
-        fitted_square += np.array([root**2 @ own**2, root**2 @ own, root @ root])
-    variance = max(float(fitted_square @ [1.0, -2 * fitted, fitted**2]), 0.0)
-    norm = projection.combine(traces, fitted, variance)
+    found = [projection_of(score)(problem) for problem in problems]
+    calibrated = ScoreNoise([ScoreProjection(problem) for problem in problems]).norm
+    return error_norm(problems, found, Noise(found, share), share, calibrated)
+
+
+def error_norm(
+    problems: Sequence[AveragedProblem],
+    found: Sequence[_Projection],
+    noise: Noise,
+    share: float,
+    calibrated: SquaredNorm,
+) -> ErrorNorm:
+    """`ErrorNorm` from the projections and the `Noise` of all samples."""
+    fitted, square = noise.fitted, noise.fitted_square
+    variance = max(float(square @ [1.0, -2 * fitted, fitted**2]), 0.0)
+    norm = found[0].combine(noise.traces, fitted, variance)
     most = share * sum(one.most for one in found)
     with np.errstate(over="ignore"):  # the mean of several odds has their level, however dependent
         odds = float(np.mean(np.exp([problem.average.log_odds for problem in problems])))
-    calibrated = _calibrated_norm(problems)
+    size = problems[0].average.size
     return replace(norm, calibrated=calibrated, odds=odds, size=size, most=most)
 
 
-def _calibrated_norm(problems):
-    """Law of the squared norm of the scores at the forecasts, if these are calibrated.
+class Noise:
+    """Sums over samples of the noise of projections, and of the squared change by a map.
+
+    `share` is the weight of each problem. The sums of several sets of samples add up.
+    """
+
+    def __init__(self, found, share):
+        self.traces = _Traces(np.sqrt(share) * np.concatenate([one.mean for one in found]))
+        self.fitted, self.fitted_square = 0.0, np.zeros(3)
+        for parts in zip(*(one.blocks() for one in found), strict=True):
+            noise = np.sqrt(share) * np.hstack([noise for noise, _, _ in parts])
+            own, rows = share * sum(value for _, value, _ in parts), parts[0][2]
+            problem = found[0].problem
+            weight, root = problem.share[rows], problem.root[rows]
+            self.traces.add(root[:, None] * noise, weight / root)
+            self.fitted += float(weight @ own)
+            self.fitted_square += np.array([root**2 @ own**2, root**2 @ own, root @ root])
+
+    def __add__(self, other: Noise) -> Noise:
+        found = copy(self)
+        found.traces = self.traces + other.traces
+        found.fitted = self.fitted + other.fitted
+        found.fitted_square = self.fitted_square + other.fitted_square
+        return found
+
+
+class ScoreNoise:
+    """Sums over samples of the noise of the scores at the forecasts, if these are calibrated.
 
     The residuals Y - S follow no fit. So the test of zero holds where the noise of the other is too
     small since the fitted map follows the labels: for few samples, and for forecasts close to 0
     and 1. The noise has the variance of products of different samples, but at least the mean and
     the variance that calibrated forecasts would give it.
     """
-    found = [_ScoreProjection(problem) for problem in problems]
-    traces, expected = _Traces(np.concatenate([one.mean for one in found])), 0.0
-    for parts in zip(*(one.blocks() for one in found), strict=True):
-        rows = parts[0][2]
-        noise = problems[0].root[rows, None] * np.hstack([noise for noise, _, _ in parts])
-        traces.add(noise, problems[0].share[rows] / problems[0].root[rows])
-        expected += sum(float(own.sum()) for _, own, _ in parts)
-    second, third = traces.noise
-    skewness = min(third / second**1.5, np.sqrt(8))
-    second = max(second - 2 * traces.fourth, 2 * expected**2 / max(traces.size, 1), _LEAST)
-    estimate = traces.squared_mean - max(expected, traces.first)
-    return SquaredNorm(estimate, second, skewness * second**1.5, 0.0)
+
+    def __init__(self, found):
+        self.traces, self.expected = _Traces(np.concatenate([one.mean for one in found])), 0.0
+        for parts in zip(*(one.blocks() for one in found), strict=True):
+            problem, rows = found[0].problem, parts[0][2]
+            noise = problem.root[rows, None] * np.hstack([noise for noise, _, _ in parts])
+            self.traces.add(noise, problem.share[rows] / problem.root[rows])
+            self.expected += sum(float(own.sum()) for _, own, _ in parts)
+
+    def __add__(self, other: ScoreNoise) -> ScoreNoise:
+        found = copy(self)
+        found.traces, found.expected = self.traces + other.traces, self.expected + other.expected
+        return found
+
+    @property
+    def norm(self):
+        """Law of the squared norm of the scores."""
+        traces, expected = self.traces, self.expected
+        second, third = traces.noise
+        skewness = min(third / second**1.5, np.sqrt(8))
+        least = 2 * expected**2 / max(traces.size, 1)
+        second = max(second - 2 * traces.fourth, least, _LEAST)
+        estimate = traces.squared_mean - max(expected, traces.first)
+        return SquaredNorm(estimate, second, skewness * second**1.5, 0.0)
 
 
-class _ScoreProjection:
+def projection_of(score: ProperScore) -> type[_Projection]:
+    """The projection that belongs to the interval of a score."""
+    return _BrierProjection if isinstance(score, Brier) else _LogProjection
+
+
+class _Projection:
+    """Residuals of a problem on orthonormal directions: `sums`, `blocks` and `at`.
+
+    Subclasses set ``root``, ``mean`` and ``most`` from the sums over all samples, by default those
+    of the problem.
+    """
+
+    root: np.ndarray
+    mean: np.ndarray
+    most = np.inf
+
+    def __init__(self, problem: AveragedProblem, sums: tuple[Any, ...] | None = None) -> None:
+        self.problem, self.fits = problem, self._fits(problem)
+
+    @classmethod
+    def sums(cls, problem: AveragedProblem) -> tuple[Any, ...]:
+        """Sums from which the directions and the mean follow; those of several problems add up."""
+        raise NotImplementedError
+
+    @staticmethod
+    def combine(traces: _Traces, fitted: float, variance: float) -> ErrorNorm:
+        """The norm, from the traces of the noise, and the mean and variance of the squared change.
+
+        For the log loss it is the gain instead of the squared change.
+        """
+        raise NotImplementedError
+
+    def at(self, problem: AveragedProblem) -> Self:
+        """The same directions for other samples."""
+        found = copy(self)
+        found.problem, found.fits = problem, self._fits(problem)
+        return found
+
+    @staticmethod
+    def _fits(problem):
+        return []
+
+
+class ScoreProjection(_Projection):
     """The scores of all directions at the forecasts, whitened by their information."""
 
-    def __init__(self, problem):
-        self.problem = problem
-        self.root, self.mean = _whitened_scores(problem)
+    def __init__(self, problem, sums=None):
+        super().__init__(problem)
+        self.root, self.mean = _whitened(*(self.sums(problem) if sums is None else sums))
+
+    @classmethod
+    def sums(cls, problem):
+        return _scores(problem)
 
     def blocks(self):
         """Noise (m, J), its expected squared norm under calibration (m,), and rows by block."""
@@ -278,35 +367,44 @@ class _ScoreProjection:
             yield noise, problem.root[rows] ** 2 * block.leverage(forecast, inner), rows
 
 
-class _BrierProjection:
+class _BrierProjection(_Projection):
     """Y - S on an orthonormal basis of the tangents at S and of the changes by two maps.
 
     These are the affine map and the best model. The noise is that of the affine map.
     """
 
-    def __init__(self, problem):
-        self.problem = problem
-        average, forecast, target = problem.average, problem.forecast, problem.target
-        self.fits = [average.affine.proba]
-        if average.best is not average.affine:
-            self.fits.append(average.best.proba)
-        gram, mean, self.most = 0.0, 0.0, 0.0
-        for rows, block in average.directions:
-            p, share, changes = np.exp(block.log), problem.share[rows], self._changes(rows)
-            residual = target[rows] - forecast[rows]
-            cross = np.column_stack([share @ block.tangent_project(p, d) for d in changes])
-            own = np.tensordot(share, _products(changes, changes), 1)
-            gram = gram + np.block([[block.tangent_gram(p, share), cross], [cross.T, own]])
-            along = np.tensordot(share, _products(changes, [residual]), 1)
-            mean = mean + np.append(share @ block.tangent_project(p, residual), along)
-            s = forecast[rows]
-            worst = np.einsum("ik,ik->i", s, s) + 1 - 2 * s.min(axis=1)
-            self.most += problem.half * float(share @ worst)
+    def __init__(self, problem, sums=None):
+        super().__init__(problem)
+        gram, mean, self.most = self.sums(problem) if sums is None else sums
         for j in range(len(gram) - len(self.fits), len(gram)):
             if gram[j, j] <= _NO_CHANGE:
                 gram[j], gram[:, j] = 0.0, 0.0
         self.root = _orthonormal(problem.half * gram)
         self.mean = problem.half * mean @ self.root
+
+    @staticmethod
+    def _fits(problem):
+        average = problem.average
+        models = [average.affine] + [average.best] * (average.best is not average.affine)
+        return [model.proba for model in models]
+
+    @classmethod
+    def sums(cls, problem):
+        """Products of all directions, those with the residual, and the largest error."""
+        fits, gram, mean, most = cls._fits(problem), 0.0, 0.0, 0.0
+        for rows, block in problem.average.directions:
+            p, share = np.exp(block.log), problem.share[rows]
+            changes = _changes(problem, fits, rows)
+            residual = problem.target[rows] - problem.forecast[rows]
+            cross = np.column_stack([share @ block.tangent_project(p, d) for d in changes])
+            own = np.tensordot(share, _products(changes, changes), 1)
+            gram = gram + np.block([[block.tangent_gram(p, share), cross], [cross.T, own]])
+            along = np.tensordot(share, _products(changes, [residual]), 1)
+            mean = mean + np.append(share @ block.tangent_project(p, residual), along)
+            s = problem.forecast[rows]
+            worst = np.einsum("ik,ik->i", s, s) + 1 - 2 * s.min(axis=1)
+            most += problem.half * float(share @ worst)
+        return gram, mean, most
 
     def blocks(self):
         """Noise (m, J), the squared change by the affine map (m,) and rows by block."""
@@ -314,7 +412,7 @@ class _BrierProjection:
         inner = self.root @ self.root.T
         start = len(inner) - len(self.fits)
         for rows, block in problem.average.directions:
-            p, changes = np.exp(block.log), self._changes(rows)
+            p, changes = np.exp(block.log), _changes(problem, self.fits, rows)
             products = _products(changes, changes)
             squares = block.tangent_squares(p, inner[:start, :start])
             squares += np.einsum("ijl,jl->i", products, inner[start:, start:])
@@ -327,9 +425,6 @@ class _BrierProjection:
             noise = np.hstack([block.tangent_project(p, residual), along]) @ self.root
             yield half * noise / np.sqrt(1 - leverage)[:, None], half * products[:, 0, 0], rows
 
-    def _changes(self, rows):
-        return [fit[rows] - self.problem.forecast[rows] for fit in self.fits]
-
     @staticmethod
     def combine(traces, fitted, variance):
         between = min(variance / fitted**2, _BETWEEN) if fitted > 0 else 0.0
@@ -337,21 +432,28 @@ class _BrierProjection:
         return ErrorNorm.from_mean(traces.signal, raw, raw - traces.first, *traces.noise, between)
 
 
-class _LogProjection:
+class _LogProjection(_Projection):
     """The gain of the best model, and half the whitened mean score at this model."""
 
-    most = np.inf
-
-    def __init__(self, problem):
-        self.problem, self.fit = problem, problem.average.best.proba
-        root, mean = _whitened_scores(problem, self.fit)
+    def __init__(self, problem, sums=None):
+        super().__init__(problem)
+        root, mean = _whitened(*(self.sums(problem) if sums is None else sums))
         self.root, self.mean = root / np.sqrt(2), mean / np.sqrt(2)
+
+    @staticmethod
+    def _fits(problem):
+        return [problem.average.best.proba]
+
+    @classmethod
+    def sums(cls, problem):
+        """Information of all directions, and the mean score, at the best model."""
+        return _scores(problem, cls._fits(problem)[0])
 
     def blocks(self):
         """Noise (m, J), the gain (m,) and rows by block."""
         problem, inner = self.problem, self.root @ self.root.T
         for rows, block in problem.average.directions:
-            p, y = self.fit[rows], problem.target[rows]
+            p, y = self.fits[0][rows], problem.target[rows]
             leverage = 2 * problem.one[rows] * block.leverage(p, inner) / (p.shape[1] - 1)
             noise = block.project(y - p) @ self.root
             gain = _log_gain(y, problem.forecast[rows], p)
@@ -366,23 +468,31 @@ class _LogProjection:
         return ErrorNorm.from_mean(signal, max(raw, floor), raw - traces.first, *traces.noise)
 
 
+def _changes(problem, fits, rows):
+    return [fit[rows] - problem.forecast[rows] for fit in fits]
+
+
 def _log_gain(target, forecast, proba):
     """Log loss of the forecasts minus that of corrected ones, (n,)."""
     return LogLoss().loss(target, forecast) - LogLoss().loss(target, np.maximum(proba, _TINY))
 
 
-def _whitened_scores(problem, fit=None):
-    """Root of the inverse information of all directions, and the mean score in its units.
+def _scores(problem, fit=None):
+    """Mean information and mean score of all directions.
 
     Both at the corrected forecasts `fit` (n, K), by default at the forecasts themselves.
     """
     information, mean = 0.0, 0.0
     for rows, block in problem.average.directions:
-        p = np.exp(block.log) if fit is None else fit[rows]
+        p, share = np.exp(block.log) if fit is None else fit[rows], problem.share[rows]
         predicted = problem.forecast[rows] if fit is None else p
-        share = problem.share[rows]
         information = information + block.information(p, share)
         mean = mean + share @ block.project(problem.target[rows] - predicted)
+    return information, mean
+
+
+def _whitened(information, mean):
+    """Root of the inverse information, and the mean score in its units."""
     root = _orthonormal(information)
     return root, mean @ root
 
@@ -411,11 +521,17 @@ class _Traces:
     def __init__(self, mean):
         self._mean, self.size = mean, len(mean)
         self.first, self.fourth, self.signal = 0.0, 0.0, 0.0
-        self._probes = np.eye(len(mean))
+        self._probes, columns = None, len(mean)
         if len(mean) > _WIDE:
             signs = np.random.RandomState(0).choice([-1.0, 1.0], size=(len(mean), _PROBES))
-            self._probes = signs
-        self._image = np.zeros(self._probes.shape)
+            self._probes, columns = signs, _PROBES
+        self._image = np.zeros((len(mean), columns))
+
+    def __add__(self, other: _Traces) -> _Traces:
+        found = copy(self)
+        for name in ("first", "fourth", "signal", "_image"):
+            setattr(found, name, getattr(self, name) + getattr(other, name))
+        return found
 
     def add(self, noise, repeats):
         """Rows of weighted noise; each stands for the square of `repeats` (m,) samples."""
@@ -424,8 +540,7 @@ class _Traces:
         squares /= repeats
         self.fourth += float(squares @ squares)
         self.signal += float(np.sum((noise @ self._mean) ** 2))
-        wide = len(self._mean) > _WIDE
-        self._image += noise.T @ (noise @ self._probes if wide else noise)
+        self._image += noise.T @ (noise if self._probes is None else noise @ self._probes)
 
     @property
     def squared_mean(self):
@@ -435,7 +550,7 @@ class _Traces:
     def noise(self):
         """Second and third cumulant of the squared norm of the noise."""
         image = self._image
-        if len(self._mean) <= _WIDE:
+        if self._probes is None:
             second, third = np.sum(image**2), np.sum((image @ image) * image)
         else:
             once, twice = self._probes.T @ image, image.T @ image

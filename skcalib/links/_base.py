@@ -216,12 +216,33 @@ def minimise_convex(
         The parameters, the number of steps, whether the tolerance was reached, and the state and
         the Hessian at the parameters.
     """
+    steps = newton_steps(
+        start, known=known, tolerance=tolerance, max_iter=max_iter, max_values=max_values
+    )
+    functions, answer = {"value": value, "slopes": slopes}, None
+    while True:
+        try:
+            name, arguments = steps.send(answer)
+        except StopIteration as end:
+            return end.value
+        answer = functions[name](*arguments)
+
+
+def newton_steps(start, *, known=None, tolerance=1e-9, max_iter=200, max_values=np.inf):
+    """`minimise_convex` as a generator, which several minimisations with common passes need.
+
+    Yields ("value", (parameters,)) and ("slopes", (parameters, state)), is sent what these
+    functions return, and returns the `Minimum`. The other parameters are those of
+    `minimise_convex`.
+    """
     parameters, n_values = start, int(known is None)
-    current, state, gradient, hessian = known or (*value(start), None, None)
+    if known is None:
+        known = (*(yield "value", (start,)), None, None)
+    current, state, gradient, hessian = known
     for n_iter in range(max_iter):
         if gradient is None:
-            gradient, hessian = slopes(parameters, state)
-        step = -_solve(hessian, gradient)
+            gradient, hessian = yield "slopes", (parameters, state)
+        step = -solve_step(hessian, gradient)
         decrease = -gradient @ step
         if decrease <= tolerance * max(1.0, abs(current) * 1e-6):
             return Minimum(parameters, n_iter, True, state, hessian, step)
@@ -230,7 +251,7 @@ def minimise_convex(
             if n_values >= max_values:
                 return Minimum(parameters, n_iter, False, state, hessian)
             n_values += 1
-            new, new_state = value(parameters + scale * step)
+            new, new_state = yield "value", (parameters + scale * step,)
             if new <= current - 1e-4 * scale * decrease:
                 break
             scale /= 2
@@ -238,10 +259,10 @@ def minimise_convex(
                 return Minimum(parameters, n_iter, True, state, hessian)
         parameters, current, state = parameters + scale * step, new, new_state
         gradient = None
-    return Minimum(parameters, max_iter, False, state, slopes(parameters, state)[1])
+    return Minimum(parameters, max_iter, False, state, (yield "slopes", (parameters, state))[1])
 
 
-def _solve(hessian, gradient):
+def solve_step(hessian, gradient):
     """The Newton step; the shortest one where rounding leaves the Hessian singular."""
     try:
         return np.linalg.solve(hessian, gradient)

@@ -185,11 +185,7 @@ class ModelAverage:
         self.basis = LogitBasis(n_classes)
         self._every = self.basis.fit_directions(forecast, self.weight, size=size, by_class=by_class)
         self.directions = self._every.only(set(self.basis.groups) - CONFUSION)
-        tree = _TWO if n_classes == 2 else _MORE
-        needed = 4  # models that are always fitted: with the affine one
-        if n_classes > 2 and not by_class:
-            tree, needed = tuple(m for m in tree if not BY_CLASS & set(m[0])), 1
-        self._fit_tree(tree, needed)
+        self._fit_tree(*tree_of(self.basis))
         return self
 
     @property
@@ -239,8 +235,7 @@ class ModelAverage:
         return AveragedMap(self.basis, float(self.shares[0]), parts)
 
     def _fit_tree(self, tree, needed):
-        proba = np.exp(self.basis.log_proba(self.forecast))
-        identity = Model((), np.empty(0), 0.0, 0.0, proba, np.empty((0, 0)))
+        identity = identity_model(proba := np.exp(self.basis.log_proba(self.forecast)))
         self._base = self._log_likelihood(proba)
         fitted, scores = {frozenset(): identity}, {}
         for groups, parent in tree:
@@ -252,14 +247,19 @@ class ModelAverage:
             score = scores[parent.groups]
             if len(fitted) > needed:
                 best = max(model.evidence for model in fitted.values())
-                if self._likely(parent, groups, *score) < best - _OUT_OF_REACH:
+                if self._out_of_reach(best, parent, groups, *score):
                     continue
             fitted[frozenset(groups)] = self._fit_one(groups, parent, *score)
         if self.basis.confusion:
             self._add_confusion(fitted)
+        self._weigh(fitted, self._log_likelihood(self.forecast) - self._base)
+
+    def _weigh(self, fitted, own):
+        """Set the models and their weights; `own` is the log likelihood of the identity.
+
+        Forecasts of 0 have no logarithm: the models start close to them, the identity is exact.
+        """
         self.models = [model for key, model in fitted.items() if key]
-        # Forecasts of 0 have no logarithm: the models start close to them, the identity is exact.
-        own = self._log_likelihood(self.forecast) - self._base
         evidence = [model.evidence for model in self.models]
         self.log_odds = float(logsumexp(evidence) - own) - float(np.log(len(evidence)))
         shares = softmax([own, *evidence])
@@ -276,11 +276,13 @@ class ModelAverage:
         parent = max(fitted.values(), key=lambda model: model.evidence)
         groups = (*parent.groups, *CONFUSION)
         score = self._score(parent.proba, self._every)
-        gain, n_added = self._gain(parent, groups, *score)
-        if 2 * gain > n_added + np.sqrt(2 * n_added):
+        if self._supported(parent, groups, *score):
             self.directions = self._every
-            model = self._fit_one(groups, parent, *score)
-            fitted[frozenset(groups)] = replace(model, evidence=model.evidence - _CONFUSION_COST)
+            fitted[frozenset(groups)] = _confused(self._fit_one(groups, parent, *score))
+
+    def _supported(self, parent, groups, gradient, information):
+        gain, n_added = self._gain(parent, groups, gradient, information)
+        return 2 * gain > n_added + np.sqrt(2 * n_added)
 
     def _log_likelihood(self, proba):
         with np.errstate(divide="ignore"):
@@ -299,6 +301,9 @@ class ModelAverage:
         residual = -proba
         residual[np.arange(len(proba)), self.label[rows]] += 1
         return residual
+
+    def _out_of_reach(self, best, parent, groups, *score):
+        return self._likely(parent, groups, *score) < best - _OUT_OF_REACH
 
     def _likely(self, parent, groups, gradient, information):
         """Evidence of a model, from the efficient score at its parent; rather too large."""
@@ -319,20 +324,12 @@ class ModelAverage:
     def _fit_one(self, groups, parent, gradient, information):
         """Fit a model; the score of all directions at its parent gives the first Newton step."""
         blocks = self.directions.of(groups)
-        chosen = self.basis.select(groups)
-        start = np.zeros(len(chosen))
-        start[np.searchsorted(chosen, self.basis.select(parent.groups))] = parent.theta
 
         def value(theta):
             fit, kept = 0.5 * _RIDGE * theta @ theta, []
             for rows, block in blocks:
-                p = block.logits(theta)
-                p -= p.max(axis=1, keepdims=True)
-                hit = p[np.arange(len(p)), self.label[rows]]
-                np.exp(p, out=p)
-                total = p.sum(axis=1)
-                p /= total[:, None]
-                fit -= self.weight[rows] @ (hit - np.log(total))
+                total, p = _fitted(block, theta, self.label[rows], self.weight[rows])
+                fit -= total
                 kept.append(p)
             return fit, (fit, kept)
 
@@ -344,16 +341,58 @@ class ModelAverage:
                 hessian += block.information(p, w)
             return gradient, hessian
 
-        fit = 0.5 * _RIDGE * start @ start - parent.gain - self._base
-        known = fit, (fit, [parent.proba]), _RIDGE * start - gradient[chosen]
-        known += (information[np.ix_(chosen, chosen)] + _RIDGE * np.eye(len(chosen)),)
+        start, fit, *known = self._known(groups, parent, gradient, information)
+        known = fit, (fit, [parent.proba]), *known
         found = minimise_convex(value, slopes, start, known=known, tolerance=_TOLERANCE)
-        theta, (fit, kept) = found.parameters, found.state
+        fit, kept = found.state
+        return self._model(groups, parent, found, fit, np.concatenate(kept))
+
+    def _known(self, groups, parent, gradient, information):
+        """Start of a fit, and there the penalised loss, its gradient and its Hessian."""
+        chosen = self.basis.select(groups)
+        start = np.zeros(len(chosen))
+        start[np.searchsorted(chosen, self.basis.select(parent.groups))] = parent.theta
+        fit = 0.5 * _RIDGE * start @ start - parent.gain - self._base
+        hessian = information[np.ix_(chosen, chosen)] + _RIDGE * np.eye(len(chosen))
+        return start, fit, _RIDGE * start - gradient[chosen], hessian
+
+    def _model(self, groups, parent, found, fit, proba):
+        """The model from the `Minimum` of its penalised loss and the loss there."""
+        theta = found.parameters
         gain = 0.5 * _RIDGE * theta @ theta - fit - self._base
         added = len(theta) - len(parent.theta)
         evidence = parent.evidence + gain - parent.gain - cost(gain - parent.gain, added, self.size)
-        covariance = np.linalg.inv(found.hessian)
-        return Model(groups, theta, gain, evidence, np.concatenate(kept), covariance)
+        return Model(groups, theta, gain, evidence, proba, np.linalg.inv(found.hessian))
+
+
+def tree_of(basis: LogitBasis) -> tuple[tuple, int]:
+    """Models of a basis, pairs (groups, groups of the parent), and how many are always fitted."""
+    if basis.n_classes == 2:
+        return _TWO, 4  # with the affine one
+    if basis.by_class:
+        return _MORE, 4
+    return tuple(model for model in _MORE if not BY_CLASS & set(model[0])), 1
+
+
+def identity_model(proba: np.ndarray) -> Model:
+    """The identity as a model; `proba` are the forecasts without zeros."""
+    return Model((), np.empty(0), 0.0, 0.0, proba, np.empty((0, 0)))
+
+
+def _confused(model):
+    """A model with constants by most likely class, with their cost."""
+    return replace(model, evidence=model.evidence - _CONFUSION_COST)
+
+
+def _fitted(block, theta, label, weight):
+    """Log likelihood of corrected forecasts, and these (n, K)."""
+    p = block.logits(theta)
+    p -= p.max(axis=1, keepdims=True)
+    hit = p[np.arange(len(p)), label]
+    np.exp(p, out=p)
+    total = p.sum(axis=1)
+    p /= total[:, None]
+    return weight @ (hit - np.log(total)), p
 
 
 def cost(gain: float, n_parameters: int, size: float) -> float:

@@ -35,19 +35,18 @@ from scipy.linalg import block_diag
 from scipy.sparse import csr_matrix
 from scipy.special import logsumexp
 
-from skcalib._ties import level_starts
 from skcalib.links._base import detection_limit, log_forecast
+from skcalib.links._distribution import DistributionFunction, cell_sums
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
 _FEWEST, _MOST = 6, 15  # polynomials of a curve
 _SIMPLE = 5  # highest degree of the first group of polynomials of a curve
-_KNOTS = 128  # places at which the distribution function is kept
 _ENTRIES = 1 << 22  # of the arrays of one block
 _KEPT = 1 << 25  # entries of blocks that are kept between passes
 _NO_INFORMATION = 1e-12
-_SAME_LOG, _SAME_ODDS = 1e-14, 1e-9  # logarithms, and log-odds, of tied forecasts
+_SAME_LOG = 1e-14  # logarithms of tied forecasts
 BY_CLASS = {"bias", "class_slopes"}  # groups with one direction for each class
 TOP = {"top", "top_high"}  # groups that change the most likely class only
 #: The group of constants for each class and each most likely class.
@@ -321,32 +320,54 @@ class LogitBasis:
         self, forecast: np.ndarray, weight: np.ndarray, *, size: float, by_class: bool = True
     ) -> Directions:
         """As `fit`; return the directions at these forecasts, which this computes anyway."""
-        self.limit = detection_limit(forecast)
+        self.declare(detection_limit(forecast), size=size, by_class=by_class)
+        self.learn_curves(self.curve_sums(forecast, weight))
+        information, directions = np.zeros(len(self.scale)), Directions(self, forecast)
+        for rows, block in directions:
+            information += np.diag(block.information(np.exp(block.log), weight[rows]))
+        self.learn_scale(information / weight.sum())
+        directions.rescale()
+        return directions
+
+    def declare(self, limit: float, *, size: float, by_class: bool = True) -> None:
+        """Set the groups, from the `detection_limit` of the forecasts and the other parameters."""
+        self.limit = limit
         self.degree = int(np.clip(round(size ** (1 / 3)), _FEWEST, _MOST))
         self.by_class = by_class and self.n_classes > 2
         few = self.n_classes <= _CONFUSED[0] and size >= _CONFUSED[1] * self.n_classes**2
         self.confusion = self.by_class and few
-        log = self.log_proba(forecast)
-        if self.n_classes == 2:
-            odds = log[:, 1] - log[:, 0]
-            self._cdf = _DistributionFunction(odds, weight * np.exp(log.sum(axis=1)))
-        else:
-            odds, proba = _log_odds(log), np.exp(log)
-            information = weight[:, None] * proba * (1 - proba)
-            rows, top = np.arange(len(log)), _top(log)
-            self._cdf = _DistributionFunction(odds[rows, top], information[rows, top])
-            self._cdf_shared = _DistributionFunction(odds.ravel(), information.ravel())
-            centred = log - log.mean(axis=1, keepdims=True)
-            self._spread = float(np.sqrt(weight @ (centred**2).mean(axis=1) / weight.sum())) or 1.0
         self.groups = self._groups()
         self.scale = np.ones(sum(s.stop - s.start for s in self.groups.values()))
-        information, directions = np.zeros(len(self.scale)), Directions(self, forecast)
-        for rows, block in directions:
-            information += np.diag(block.information(np.exp(block.log), weight[rows]))
-        information /= weight.sum()
+
+    def curve_sums(self, forecast: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Sums over samples that the curves need; those of several sets of samples add up.
+
+        They need the attribute ``limit`` only.
+        """
+        log = self.log_proba(forecast)
+        if self.n_classes == 2:
+            mass = weight * np.exp(log.sum(axis=1))
+            return (cell_sums(log[:, 1] - log[:, 0], weight, mass),)
+        odds, proba = _log_odds(log), np.exp(log)
+        information = weight[:, None] * proba * (1 - proba)
+        rows, top = np.arange(len(log)), _top(log)
+        of_top = cell_sums(odds[rows, top], weight, information[rows, top])
+        repeated = np.repeat(weight, self.n_classes)
+        of_all = cell_sums(odds.ravel(), repeated, information.ravel())
+        centred = log - log.mean(axis=1, keepdims=True)
+        spread = np.array([weight @ (centred**2).mean(axis=1), weight.sum()])
+        return of_top, of_all, spread
+
+    def learn_curves(self, sums: tuple[np.ndarray, ...]) -> None:
+        """Set the arguments of the curves from the `curve_sums` of all samples."""
+        self._cdf = DistributionFunction(sums[0])
+        if self.n_classes > 2:
+            self._cdf_shared, (spread, total) = DistributionFunction(sums[1]), sums[2]
+            self._spread = float(np.sqrt(spread / total)) or 1.0
+
+    def learn_scale(self, information: np.ndarray) -> None:
+        """Set the scales from the mean information (J,) of directions with a scale of one."""
         self.scale = 1 / np.sqrt(np.where(information > _NO_INFORMATION, information, 1.0))
-        directions.rescale()
-        return directions
 
     def log_proba(self, forecast: np.ndarray) -> np.ndarray:
         """Logarithms that sum to one as probabilities, without infinite values."""
@@ -562,24 +583,6 @@ def _legendre(place, degrees):
 def _top(log):
     """Column of the largest probability, the first of tied ones."""
     return (log >= log.max(axis=1, keepdims=True) - _SAME_LOG).argmax(axis=1)
-
-
-class _DistributionFunction:
-    """The weighted distribution function of log-odds, in the middle of its steps."""
-
-    def __init__(self, values, mass):
-        order = np.argsort(values, kind="stable")
-        values, mass = values[order], mass[order]
-        starts = level_starts(values, lambda odds: odds + _SAME_ODDS)
-        values, mass = values[starts], np.add.reduceat(mass, starts)
-        reached = np.cumsum(mass)
-        reached = (reached - 0.5 * mass) / max(reached[-1], np.finfo(np.float64).tiny)
-        rank = np.arange(len(values))
-        kept = np.linspace(0, len(values) - 1, min(len(values), _KNOTS))
-        self.values, self.reached = (np.interp(kept, rank, one) for one in (values, reached))
-
-    def __call__(self, x):
-        return np.interp(x, self.values, self.reached)
 
 
 def as_slice(index: np.ndarray) -> np.ndarray | slice:

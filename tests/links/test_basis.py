@@ -74,6 +74,12 @@ def fit(forecast, weight, by_class, size=None):
     return LogitBasis(forecast.shape[1]).fit(forecast, weight, size=size, by_class=by_class)
 
 
+def every_value_is_kept(monkeypatch):
+    """Cells that are so narrow that each has one value, all of them kept."""
+    monkeypatch.setattr("skcalib.links._distribution._CELLS", 1 << 20)
+    monkeypatch.setattr("skcalib.links._distribution._KNOTS", 1000)
+
+
 def places(values, mass):
     """Distribution function at values: the mass below, and half of the mass of ties."""
     below = (values[None] < values[:, None]) @ mass
@@ -199,8 +205,9 @@ def test_blocks_of_any_size_give_the_same(n_classes, by_class, data, monkeypatch
 # --- what the directions are ----------------------------------------------------------------------
 
 
-def test_directions_of_two_classes(data):
+def test_directions_of_two_classes(data, monkeypatch):
     """The log odds, a constant, the sum of both logs, and Legendre polynomials of the place."""
+    every_value_is_kept(monkeypatch)
     forecast, weight = data(2)
     basis = fit(forecast, weight, False)
     g = dense_directions(basis, forecast) / basis.scale
@@ -220,7 +227,7 @@ def test_directions_of_two_classes(data):
 
 def test_directions_of_more_classes(data, monkeypatch):
     """A temperature, functions of centred logits, contrasts, and polynomials of log odds."""
-    monkeypatch.setattr("skcalib.links.basis._KNOTS", 1000)
+    every_value_is_kept(monkeypatch)
     forecast, weight = data(4)
     basis = fit(forecast, weight, True)
     g = dense_directions(basis, forecast) / basis.scale

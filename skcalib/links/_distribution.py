@@ -1,0 +1,66 @@
+r"""The distribution function of log odds, from sums over fixed cells.
+
+Cell j holds the log odds t whose :math:`asinh(t) / h` rounds to j, for :math:`|j| \le 8192`. The
+cells are symmetric about zero. Their width in t is about :math:`h = 0.00065` around zero and grows
+as the size of t. Sums over cells add up over chunks of samples, in any order.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+_CELLS = 1 << 13  # cells on either side of zero
+_END = 96.0  # log odds of the last cell: `log_forecast` gives none of more than 94
+_KNOTS = 128  # places at which the distribution function is kept
+_TINY = np.finfo(np.float64).tiny
+
+
+def cell_sums(log_odds: np.ndarray, weight: np.ndarray, mass: np.ndarray) -> np.ndarray:
+    """Sums over cells (3, 2 _CELLS + 1): weights, weights times log odds, and masses.
+
+    Parameters
+    ----------
+    log_odds, weight, mass : ndarray of shape (n,)
+        Values, their weights, and the masses of the distribution.
+
+    Returns
+    -------
+    ndarray of shape (3, 2 _CELLS + 1)
+        The sums; those of several sets of values add up.
+    """
+    place = np.rint(np.arcsinh(log_odds) * (_CELLS / np.arcsinh(_END)))
+    cell = np.clip(place, -_CELLS, _CELLS).astype(np.intp) + _CELLS
+    size = 2 * _CELLS + 1
+    parts = (weight, weight * log_odds, mass)
+    return np.stack([np.bincount(cell, part, minlength=size) for part in parts])
+
+
+class DistributionFunction:
+    """The distribution function in the middle of its steps, linear between cells.
+
+    A cell is at the mean of its log odds. So a value that is alone in its cell, and a value that
+    many samples share, has the mass of all lower values and half of its own. Of more than 128 cells
+    the function is kept at 128 quantiles only; for these a cell has at most 1/128 of the weight.
+
+    Parameters
+    ----------
+    sums : ndarray of shape (3, 2 _CELLS + 1)
+        The sums of `cell_sums`.
+    """
+
+    def __init__(self, sums: np.ndarray) -> None:
+        weight, total, mass = sums[:, sums[0] > 0]
+        reached = np.cumsum(mass)
+        reached = (reached - 0.5 * mass) / max(reached[-1], _TINY)
+        self.values, self.reached = total / weight, reached
+        if len(mass) > _KNOTS:
+            weight = np.minimum(weight, weight.sum() / _KNOTS)
+            rank = np.cumsum(weight) - 0.5 * weight
+            kept = np.linspace(rank[0], rank[-1], _KNOTS)
+            self.values, self.reached = (
+                np.interp(kept, rank, one) for one in (self.values, self.reached)
+            )
+
+    def __call__(self, log_odds: np.ndarray) -> np.ndarray:
+        """Values (n,) -> shares of the mass (n,)."""
+        return np.interp(log_odds, self.values, self.reached)
