@@ -1,0 +1,649 @@
+"""Functions of a sketch against the same functions of the samples.
+
+Differences of estimates and limits are in standard errors, unless stated otherwise.
+"""
+
+from dataclasses import fields, is_dataclass
+from functools import reduce
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+from sklearn.exceptions import NotFittedError
+
+from skcalib import (
+    ForecastSketch,
+    calibration_error_interval,
+    calibration_intercept_slope,
+    calibration_summary,
+    calibration_upper_bound,
+    consistency_test,
+    corp_bands,
+    corp_test,
+    distribution_free_bound,
+    integrated_calibration_index,
+    kernel_calibration_error,
+    kernel_calibration_test,
+    proper_calibration_error,
+    refinement_loss,
+    root_brier_score,
+    score_decomposition,
+    sharpness,
+    simplex_calibration_error,
+)
+
+CASES = {"binary": (2, "canonical"), "top label": (3, "top_label"), "classwise": (3, "classwise")}
+WEIGHTS = ("none", "equal", "whole", "gamma")
+
+
+def tied(n_samples, n_classes=2, *, seed=0):
+    """Labels, and forecasts of few distinct values that are not calibrated."""
+    rng = np.random.default_rng(seed)
+    if n_classes == 2:
+        score = rng.integers(1, 100, n_samples) / 100
+        return (rng.random(n_samples) < 0.1 + 0.75 * score).astype(int), score
+    parts = rng.integers(1, 20, (n_samples, 3))
+    parts = np.round(20 * parts / parts.sum(axis=1, keepdims=True)).astype(int)
+    parts[:, 2] = 20 - parts[:, :2].sum(axis=1)
+    parts[(parts < 1).any(axis=1)] = [12, 5, 3]
+    return labels_near(parts / 20, rng), parts / 20
+
+
+def continuous(n_samples, n_classes=2, *, seed=0):
+    """Labels and forecasts without ties, some of them below 1e-9 or within 1e-9 of 1."""
+    rng = np.random.default_rng(seed)
+    if n_classes == 2:
+        score = rng.beta(0.4, 0.5, n_samples)
+        return (rng.random(n_samples) < 0.1 + 0.75 * score).astype(int), score
+    proba = rng.dirichlet(np.full(3, 0.5), n_samples)
+    return labels_near(proba, rng), proba
+
+
+def labels_near(proba, rng):
+    """Labels of a posterior that is less extreme than the forecast."""
+    posterior = 0.8 * proba + 0.2 / 3
+    return (posterior.cumsum(axis=1)[:, :-1] < rng.random((len(proba), 1))).sum(axis=1)
+
+
+def weights(kind, n_samples, seed=1):
+    rng = np.random.default_rng(seed)
+    return {
+        "none": None,
+        "equal": np.full(n_samples, 0.3),
+        "whole": rng.integers(1, 4, n_samples).astype(float),
+        "gamma": rng.gamma(2.0, 1.0, n_samples),
+    }[kind]
+
+
+def sketch_of(case, y, proba, weight=None, **options):
+    n_classes, notion = CASES[case]
+    return ForecastSketch(range(n_classes), notion=notion, **options).fit(y, proba, weight)
+
+
+def numbers(record, name=""):
+    """All numbers and texts of a result by name."""
+    if is_dataclass(record):
+        parts = {field.name: getattr(record, field.name) for field in fields(record)}
+    elif isinstance(record, list):
+        parts = dict(enumerate(record))
+    elif isinstance(record, dict):
+        parts = record
+    else:
+        return {name: record}
+    return {k: v for key, one in parts.items() for k, v in numbers(one, f"{name}.{key}").items()}
+
+
+def agree(found, expected, rtol, atol=1e-12):
+    """The same texts, and the same numbers up to a tolerance; no NaN."""
+    found, expected = numbers(found), numbers(expected)
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        if value is None or isinstance(value, str | bool):
+            assert found[name] == value, name
+        else:
+            assert not np.isnan(found[name]).any(), name
+            np.testing.assert_allclose(found[name], value, rtol=rtol, atol=atol, err_msg=name)
+
+
+# --- One distinct score in each cell: the same as for the samples ---------------------------------
+
+ONE_NUMBER = {
+    "proper": proper_calibration_error,
+    "refinement": refinement_loss,
+    "upper bound": calibration_upper_bound,
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("kind", WEIGHTS)
+@pytest.mark.parametrize("loss", ["brier", "log"])
+@pytest.mark.parametrize("name", ONE_NUMBER)
+def test_errors_of_tied_scores(case, kind, loss, name):
+    """Unequal weights in a cell: the leverage of a sample is that of its mean weight."""
+    y, proba = tied(3000, CASES[case][0])
+    weight, options = weights(kind, 3000), {"loss": loss, "notion": CASES[case][1]}
+    found = ONE_NUMBER[name](sketch_of(case, y, proba, weight), **options)
+    expected = ONE_NUMBER[name](y, proba, sample_weight=weight, **options)
+    exact = kind in ("none", "equal") or name == "upper bound"
+    assert found == pytest.approx(expected, abs=1e-13 if exact else 2e-6, rel=0)
+
+
+@pytest.mark.parametrize("case", ["binary", "top label"])
+@pytest.mark.parametrize("kind", WEIGHTS)
+@pytest.mark.parametrize("loss", ["brier", "log"])
+def test_decompositions_of_tied_scores(case, kind, loss):
+    y, proba = tied(3000, CASES[case][0])
+    weight, options = weights(kind, 3000), {"loss": loss, "notion": CASES[case][1]}
+    found = score_decomposition(sketch_of(case, y, proba, weight), **options)
+    expected = score_decomposition(y, proba, sample_weight=weight, **options)
+    agree(found, expected, 0, 1e-13 if kind in ("none", "equal") else 2e-6)
+    assert found.loss == pytest.approx(expected.loss, rel=1e-13)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("kind", WEIGHTS)
+@pytest.mark.parametrize("quantile", [None, 0.9])
+def test_distances_and_confidence_bands_of_tied_scores(case, kind, quantile):
+    """Neither uses the leverage of a sample, so weights change nothing."""
+    y, proba = tied(3000, CASES[case][0])
+    weight, notion = weights(kind, 3000), CASES[case][1]
+    sketch = sketch_of(case, y, proba, weight)
+    options = {"quantile": quantile, "notion": notion}
+    expected = integrated_calibration_index(y, proba, sample_weight=weight, **options)
+    assert integrated_calibration_index(sketch, **options) == pytest.approx(expected, rel=1e-11)
+    if quantile is None:
+        options = {"band": "confidence", "notion": notion}
+        agree(
+            corp_bands(sketch, **options),
+            corp_bands(y, proba, sample_weight=weight, **options),
+            1e-13,
+        )
+
+
+METRICS = {
+    **{name: name for name in ("l1", "ece", "l2", "debiased_l2", "squared_l2", "max", "ks")},
+    **{name: name for name in ("brier", "log", "ici")},
+    "upper_bound": "upper_bound",
+}
+#: Metrics whose noise has its third and fourth moments from the samples.
+MOMENTS = ("brier", "log", "ici")
+
+
+@pytest.mark.parametrize("case", ["binary", "top label"])
+@pytest.mark.parametrize("kind", WEIGHTS)
+@pytest.mark.parametrize("metric", METRICS)
+def test_intervals_of_tied_scores(case, kind, metric):
+    """Unequal weights in a cell: below .01 standard errors, .06 for lower limits close to zero."""
+    y, proba = tied(3000, CASES[case][0])
+    weight, options = weights(kind, 3000), {"metric": metric, "notion": CASES[case][1]}
+    found = calibration_error_interval(sketch_of(case, y, proba, weight), **options)
+    expected = calibration_error_interval(y, proba, sample_weight=weight, **options)
+    unknown = metric in MOMENTS and kind in ("whole", "gamma")
+    tolerance = (0.1 if unknown else 1e-8) * expected.standard_error
+    for name in ("low", "high"):
+        assert getattr(found, name) == pytest.approx(getattr(expected, name), abs=tolerance)
+    assert found.estimate == pytest.approx(expected.estimate, abs=tolerance / 100)
+    relative = 0.02 if unknown else 1e-8
+    assert found.standard_error == pytest.approx(expected.standard_error, rel=relative)
+    for name in ("method", "target", "valid", "conservative"):
+        assert getattr(found, name) == getattr(expected, name)
+
+
+@pytest.mark.parametrize("kind", WEIGHTS)
+def test_functions_of_two_classes_of_tied_scores(kind):
+    y, score = tied(3000)
+    weight = weights(kind, 3000)
+    sketch, data = sketch_of("binary", y, score, weight), {"sample_weight": weight}
+    assert root_brier_score(sketch) == pytest.approx(root_brier_score(y, score, **data), rel=1e-13)
+    found = calibration_error_interval(sketch, metric="root_brier_score")
+    agree(found, calibration_error_interval(y, score, metric=root_brier_score, **data), 1e-12)
+    expected = calibration_intercept_slope(y, score, **data)
+    agree(calibration_intercept_slope(sketch), expected, 0, 1e-8)  # of an iterative fit
+    found, expected = calibration_summary(sketch), calibration_summary(y, score, **data)
+    alike, other = numbers(found), numbers(expected)
+    for name in [name for name in other if name.startswith(".brier_calibration_error.")]:
+        tolerance = 1e-12 if kind in ("none", "equal") else 1e-4
+        assert alike.pop(name) == pytest.approx(other.pop(name), abs=tolerance)
+    agree(alike, other, 0, 1e-8)
+
+
+def test_many_times_the_samples_are_that_many_samples():
+    """Rows of many samples have the standard errors of that many samples."""
+    y, score = tied(200)
+    one = sketch_of("binary", y, score)
+    many = reduce(lambda s, _: s + s, range(7), one)
+    times = np.repeat(np.arange(200), 128)
+    for metric in ("brier", "log", "l2", "upper_bound"):
+        found = calibration_error_interval(many, metric=metric)
+        expected = calibration_error_interval(y[times], score[times], metric=metric)
+        agree(found, expected, 1e-8)
+    agree(calibration_summary(many), calibration_summary(y[times], score[times]), 1e-8)
+
+
+# --- Random draws: the same law -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["none", "equal"])
+def test_consistency_bands_have_the_same_law(kind):
+    """Ends of 1,999 draws: their Monte Carlo error is about .03 of the width of the band."""
+    y, score = tied(1500)
+    weight = weights(kind, 1500)
+    (found,) = corp_bands(sketch_of("binary", y, score, weight), n_resamples=1999)
+    (expected,) = corp_bands(y, score, sample_weight=weight, n_resamples=1999)
+    np.testing.assert_allclose(found.forecast, expected.forecast, rtol=1e-14)
+    np.testing.assert_allclose(found.recalibrated, expected.recalibrated, rtol=1e-12)
+    width = expected.high - expected.low
+    for end in ("low", "high"):
+        assert (np.abs(getattr(found, end) - getattr(expected, end)) < 0.2 * width).all()
+    assert (found.high - found.low).mean() == pytest.approx(width.mean(), rel=0.02)
+
+
+@pytest.mark.parametrize("case", ["binary", "top label"])
+@pytest.mark.parametrize("loss", ["brier", "log"])
+def test_corp_tests_have_the_same_law(case, loss):
+    y, proba = tied(400, CASES[case][0], seed=3)
+    near = np.random.default_rng(1).random(400) < 0.6  # p-values that are neither 0 nor 1
+    if case == "binary":
+        y = np.where(near, np.random.default_rng(2).random(400) < proba, y).astype(int)
+    options = {"loss": loss, "n_resamples": 1999}
+    found = corp_test(sketch_of(case, y, proba), **options)
+    expected = corp_test(y, proba, notion=CASES[case][1], **options)
+    assert found.statistic == pytest.approx(expected.statistic, rel=1e-10)
+    assert found.method == expected.method
+    middle = (found.pvalue + expected.pvalue) / 2
+    assert 0.01 < middle < 0.99
+    error = np.sqrt(2 * middle * (1 - middle) / 2000)
+    assert abs(found.pvalue - expected.pvalue) < 4 * error
+    assert found.estimate == pytest.approx(expected.estimate, abs=0.05 * found.statistic)
+
+
+# --- Scores without ties --------------------------------------------------------------------------
+
+#: Metric -> largest difference of estimates and limits, in standard errors.
+CONTINUOUS = {
+    **dict.fromkeys(("l1", "ece", "l2", "debiased_l2", "squared_l2", "ks"), 0.03),
+    **dict.fromkeys(("max", "brier", "log", "ici"), 0.08),
+    "upper_bound": 1e-4,
+}
+
+
+def intervals_are_close(case, metric, n_samples, kind):
+    y, proba = continuous(n_samples, CASES[case][0])
+    weight, options = weights(kind, n_samples), {"metric": metric, "notion": CASES[case][1]}
+    found = calibration_error_interval(sketch_of(case, y, proba, weight), **options)
+    expected = calibration_error_interval(y, proba, sample_weight=weight, **options)
+    tolerance = CONTINUOUS[metric] * expected.standard_error
+    for name in ("estimate", "low", "high"):
+        assert getattr(found, name) == pytest.approx(getattr(expected, name), abs=tolerance)
+    assert found.standard_error == pytest.approx(expected.standard_error, rel=0.01)
+    assert found.method == expected.method and found.valid == expected.valid
+    if metric == "upper_bound":
+        assert found.estimate == pytest.approx(expected.estimate, rel=1e-12)
+
+
+@pytest.mark.parametrize("case", ["binary", "top label"])
+@pytest.mark.parametrize("kind", ["none", "gamma"])
+@pytest.mark.parametrize("metric", CONTINUOUS)
+def test_intervals_of_scores_without_ties(case, kind, metric):
+    intervals_are_close(case, metric, 3000, kind)
+
+
+@pytest.mark.parametrize("case", ["binary", "top label"])
+@pytest.mark.parametrize(
+    "metric",
+    ["ks", "brier", *(pytest.param(m, marks=pytest.mark.slow) for m in ("log", "ici", "l1", "l2"))],
+)
+def test_intervals_of_many_scores_without_ties(case, metric):
+    intervals_are_close(case, metric, 100_000, "none")
+
+
+@pytest.mark.parametrize("n_samples", [3000, 100_000])
+@pytest.mark.parametrize("kind", ["none", "gamma"])
+def test_lines_and_summaries_of_scores_without_ties(n_samples, kind):
+    y, score = continuous(n_samples)
+    weight = weights(kind, n_samples)
+    sketch = sketch_of("binary", y, score, weight)
+    found, expected = (
+        calibration_summary(sketch),
+        calibration_summary(y, score, sample_weight=weight),
+    )
+    assert (found.n_samples, found.n_events) == (n_samples, expected.n_events)
+    assert found.notes == expected.notes
+    for name in ("brier", "log_loss"):
+        one, other = getattr(found, name), getattr(expected, name)
+        assert one.estimate == pytest.approx(other.estimate, rel=1e-12)
+    for name, value in vars(expected).items():
+        error = getattr(value, "standard_error", None)
+        if error is not None:
+            one = getattr(found, name)
+            assert one.estimate == pytest.approx(value.estimate, abs=0.08 * error), name
+            assert one.standard_error == pytest.approx(error, rel=0.01), name
+    for name in ("ici", "e50", "e90", "emax"):
+        assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=0.02), name
+    lines = calibration_intercept_slope(sketch)
+    assert (lines.in_the_large, lines.slope) == (found.in_the_large, found.slope)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("loss", ["brier", "log"])
+def test_errors_of_scores_without_ties(case, loss):
+    """The mean loss is exact; the terms of which it is the sum use the mean scores of cells."""
+    y, proba = continuous(3000, CASES[case][0])
+    sketch, options = sketch_of(case, y, proba), {"loss": loss, "notion": CASES[case][1]}
+    found = [error(sketch, **options) for error in ONE_NUMBER.values()]
+    expected = [error(y, proba, **options) for error in ONE_NUMBER.values()]
+    np.testing.assert_allclose(found[:2], expected[:2], rtol=0, atol=5e-4)
+    assert found[2] == pytest.approx(expected[2], rel=1e-12)
+    assert found[0] + found[1] == pytest.approx(found[2], abs=1e-6)
+
+
+# --- Statistics over many samples -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_corp_test_has_its_level(weighted):
+    """Calibrated forecasts: at most one in ten p-values of at most .1, and not far fewer."""
+    rng, n_seeds, rejected = np.random.default_rng(0), 250, 0
+    for seed in range(n_seeds):
+        score = rng.integers(1, 20, 200) / 20 if seed % 2 else rng.beta(0.7, 0.7, 200)
+        y = (rng.random(200) < score).astype(int)
+        weight = rng.uniform(0.5, 1.5, 200) if weighted else None
+        sketch = ForecastSketch([0, 1]).fit(y, score, weight)
+        rejected += corp_test(sketch, n_resamples=39, random_state=seed).pvalue <= 0.1
+    low, high = binom.ppf([1e-3, 0.999], n_seeds, 0.1)  # 12 and 41 of 250
+    assert low <= rejected <= high
+
+
+def test_consistency_bands_hold_calibrated_curves_as_often_as_they_say():
+    """Rows of about 60 samples; bands of 99 draws hold nine in ten points."""
+    rng, inside = np.random.default_rng(0), []
+    for seed in range(200):
+        score = rng.integers(1, 30, 1800) / 30
+        y = (rng.random(1800) < score).astype(int)
+        sketch = ForecastSketch([0, 1]).fit(y, score)
+        (band,) = corp_bands(sketch, n_resamples=99, confidence_level=0.9, random_state=seed)
+        assert len(band.forecast) == 29
+        held = (band.low <= band.recalibrated) & (band.recalibrated <= band.high)
+        inside.append(held[[2, 8, 14, 20, 26]])
+    frequency, error = np.mean(inside, axis=0), np.sqrt(0.9 * 0.1 / 200)
+    assert (frequency > 0.9 - 3.5 * error).all()
+    assert frequency.mean() < 0.9 + 3.5 * error
+
+
+def test_intervals_cover_where_those_of_the_samples_cover():
+    for seed in range(6):
+        y, score = tied(400, seed=seed)
+        found = calibration_error_interval(ForecastSketch([0, 1]).fit(y, score))
+        expected = calibration_error_interval(y, score)
+        agree(found, expected, 1e-9)
+
+
+# --- Difficult input ------------------------------------------------------------------------------
+
+
+def base(n_samples=200):
+    rng = np.random.default_rng(0)
+    score = rng.integers(1, 20, n_samples) / 20
+    return (rng.random(n_samples) < score).astype(int), score
+
+
+def hostile():
+    y, score = base()
+    rng = np.random.default_rng(1)
+    more = {
+        "zeros and ones": ([0, 1, 0, 1], [0.0, 1.0, 0.0, 1.0]),
+        "wrong and certain": ([1, 0], [0.0, 1.0]),
+        "tiny": ([0, 1, 1], [1e-300, 1e-300, 1 - 2**-53]),
+    }
+    cases = {k: (np.append(y, a), np.append(score, b), None) for k, (a, b) in more.items()}
+    return cases | {
+        "certain": (np.array([0, 1, 0, 1, 1]), np.array([0.0, 1, 0, 1, 1]), None),
+        "certain, one wrong": (np.array([0, 1, 0, 1, 0]), np.array([0.0, 1, 0, 1, 1]), None),
+        "events only": (np.ones(50, dtype=int), score[:50], None),
+        "no events": (np.zeros(50, dtype=int), score[:50], None),
+        "one sample": (np.array([1]), np.array([0.5]), None),
+        "two samples": (np.array([0, 1]), np.array([0.2, 0.7]), None),
+        "two equal forecasts": (np.array([0, 1]), np.array([0.5, 0.5]), None),
+        "three samples": (np.array([0, 1, 1]), np.array([0.2, 0.7, 0.4]), None),
+        "one forecast": (y, np.full(200, 0.5), None),
+        "separated": ((score > 0.5).astype(int), score, None),
+        "weights 1e-150": (y, score, np.full(200, 1e-150)),
+        "weights 1e150": (y, score, np.full(200, 1e150)),
+        "two sizes of weights": (y, score, np.repeat([1e-150, 1.0], 100)),
+        "unequal weights of 1e150": (y, score, 1e150 * rng.gamma(2.0, 1.0, 200)),
+    }
+
+
+HOSTILE = hostile()
+BINARY = {
+    "proper": proper_calibration_error,
+    "refinement": refinement_loss,
+    "decomposition": score_decomposition,
+    "bound": calibration_upper_bound,
+    "distance": integrated_calibration_index,
+    "root": root_brier_score,
+    "lines": calibration_intercept_slope,
+    "summary": calibration_summary,
+    "confidence band": lambda *data, **options: corp_bands(*data, band="confidence", **options),
+    "log": lambda *data, **options: score_decomposition(*data, loss="log", **options),
+    "log bound": lambda *data, **options: calibration_upper_bound(*data, loss="log", **options),
+    **{
+        f"interval of {metric}": lambda *data, metric=metric, **options: calibration_error_interval(
+            *data, metric=metric, **options
+        )
+        for metric in ("l2", "squared_l2", "brier", "log", "ici", "upper_bound")
+    },
+}
+
+
+def value_or_error(function, *data, **options):
+    try:
+        return function(*data, **options)
+    except ValueError as error:
+        return str(error)
+
+
+@pytest.mark.filterwarnings("ignore:.*samples per class")
+@pytest.mark.parametrize("case", HOSTILE)
+@pytest.mark.parametrize("name", BINARY)
+def test_difficult_input_has_the_same_value_or_error(case, name):
+    y, score, weight = HOSTILE[case]
+    sketch = ForecastSketch([0, 1]).fit(y, score, weight)
+    found = value_or_error(BINARY[name], sketch)
+    expected = value_or_error(BINARY[name], y, score, sample_weight=weight, labels=[0, 1])
+    loose = "unequal" in case and not isinstance(expected, str)
+    agree(found, expected, 0.05 if loose else 1e-8, 2e-3 if loose else 1e-9)
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+@pytest.mark.parametrize("loss", ["brier", "log"])
+def test_draws_of_difficult_input(case, loss):
+    y, score, weight = HOSTILE[case]
+    sketch, options = ForecastSketch([0, 1]).fit(y, score, weight), {"loss": loss}
+    options["n_resamples"] = 99
+    exact = {"sample_weight": weight, "labels": [0, 1]}
+    found, expected = corp_test(sketch, **options), corp_test(y, score, **options, **exact)
+    assert found.statistic == pytest.approx(expected.statistic, rel=1e-8, abs=1e-12)
+    assert np.isinf(found.estimate) == np.isinf(expected.estimate)
+    assert 0 < found.pvalue <= 1 and not np.isnan(found.estimate)
+    (found,), (expected,) = corp_bands(sketch), corp_bands(y, score, **exact)
+    np.testing.assert_allclose(found.recalibrated, expected.recalibrated, atol=1e-12)
+    for band in (found, expected):
+        assert ((band.low >= 0) & (band.low <= band.high) & (band.high <= 1)).all()
+
+
+@pytest.mark.parametrize("kind", ["none", "gamma"])
+def test_merged_sketches_and_groups(kind):
+    y, score = tied(900)
+    weight, by = weights(kind, 900), np.arange(900) % 3
+    whole = ForecastSketch([0, 1]).fit(y, score, weight)
+    groups = ForecastSketch([0, 1]).fit(y, score, weight, by=by)
+    merged = reduce(ForecastSketch.merge, [groups.group(key) for key in groups.groups_])
+    assert len(groups.groups_) == 3
+    for function in BINARY.values():
+        expected = value_or_error(function, whole)
+        for sketch in (groups, merged, ForecastSketch.from_bytes(groups.to_bytes())):
+            agree(value_or_error(function, sketch), expected, 1e-8, 1e-9)
+    own = ForecastSketch([0, 1]).fit(y[::3], score[::3], None if weight is None else weight[::3])
+    agree(calibration_summary(groups.group(0)), calibration_summary(own), 1e-8, 1e-9)
+
+
+# --- Exact mean losses ----------------------------------------------------------------------------
+
+
+def extreme(n_samples=5000, seed=0):
+    """Scores of all sizes, a third of them within 1e-12 of 0 or 1, and wrong labels there."""
+    rng = np.random.default_rng(seed)
+    score = rng.random(n_samples)
+    score[::6] = 10.0 ** rng.uniform(-300, -12, len(score[::6]))
+    score[1::6] = 1 - rng.integers(1, 9000, len(score[1::6])) * 2.0**-53
+    return rng.integers(2, size=n_samples), score
+
+
+@pytest.mark.parametrize("kind", ["none", "gamma"])
+@pytest.mark.parametrize("n_cells", [16, 65_536])
+def test_mean_losses_are_exact(kind, n_cells):
+    y, score = extreme()
+    weight = weights(kind, 5000)
+    parts = [
+        ForecastSketch([0, 1], n_cells=n_cells).fit(
+            y[rows], score[rows], None if weight is None else weight[rows]
+        )
+        for rows in np.array_split(np.arange(5000), 7)
+    ]
+    sketch, data = reduce(ForecastSketch.merge, parts), {"sample_weight": weight}
+    for loss in ("brier", "log"):
+        expected = calibration_upper_bound(y, score, loss=loss, **data)
+        assert calibration_upper_bound(sketch, loss=loss) == pytest.approx(expected, rel=1e-12)
+    found, expected = calibration_summary(sketch), calibration_summary(y, score, **data)
+    assert found.brier.estimate == pytest.approx(expected.brier.estimate, rel=1e-12)
+    assert found.log_loss.estimate == pytest.approx(expected.log_loss.estimate, rel=1e-12)
+    assert root_brier_score(sketch) == pytest.approx(root_brier_score(y, score, **data), rel=1e-12)
+
+
+@pytest.mark.parametrize("notion", ["top_label", "classwise"])
+def test_mean_losses_of_classes_are_exact(notion):
+    y, proba = continuous(3000, 3)
+    sketch = ForecastSketch([0, 1, 2], notion=notion).fit(y, proba)
+    for loss in ("brier", "log"):
+        options = {"loss": loss, "notion": notion}
+        expected = calibration_upper_bound(y, proba, **options)
+        assert calibration_upper_bound(sketch, **options) == pytest.approx(expected, rel=1e-12)
+
+
+def test_exact_mean_losses_are_inside_their_intervals():
+    """Labels of tiny forecasts that share their cell with larger ones."""
+    y, score = base()
+    y, score = np.append(y, [1, *[0] * 1000]), np.append(score, [1e-300, *[1e-10] * 1000])
+    sketch = ForecastSketch([0, 1]).fit(y, score)
+    found = calibration_error_interval(sketch, metric="upper_bound", loss="log")
+    assert found.low < found.estimate < found.high
+    expected = calibration_upper_bound(y, score, loss="log")
+    assert found.estimate == pytest.approx(expected, rel=1e-12)
+
+
+# --- Messages -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def sketches():
+    y, proba = tied(300, 3)
+    return {
+        "binary": sketch_of("binary", *base()),
+        "top label": sketch_of("top label", y, proba),
+        "classwise": sketch_of("classwise", y, proba),
+    }
+
+
+ALTOGETHER = r"3 classes one by one, and how their errors vary together is not known: make a sketch"
+
+
+@pytest.mark.parametrize("metric", ["l1", "ks", "brier", "log", "ici", "upper_bound"])
+def test_intervals_need_one_event(sketches, metric):
+    with pytest.raises(ValueError, match=ALTOGETHER):
+        calibration_error_interval(sketches["classwise"], metric=metric, notion="classwise")
+
+
+def test_other_functions_of_one_event(sketches):
+    for function in (score_decomposition, calibration_intercept_slope):
+        options = {"notion": "classwise"} if function is score_decomposition else {}
+        with pytest.raises(ValueError, match=ALTOGETHER):
+            function(sketches["classwise"], **options)
+    with pytest.raises(ValueError, match="labels from whole rows of y_proba, which a sketch of se"):
+        corp_test(sketches["classwise"], notion="classwise")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"smoother": "isotonic"},
+        {"method": "risk"},
+        {"loss": "spherical"},
+    ],
+)
+def test_smoothers_need_the_samples(sketches, options):
+    words = "needs the samples, not a sketch: use loss='brier' or 'log' without smoother= and met"
+    for function in (proper_calibration_error, refinement_loss, score_decomposition):
+        with pytest.raises(ValueError, match=words):
+            function(sketches["binary"], **options)
+    if "method" not in options:  # which is another argument of the interval
+        with pytest.raises(ValueError, match=words):
+            calibration_error_interval(sketches["binary"], **options)
+    if "smoother" in options:
+        with pytest.raises(ValueError, match=words):
+            integrated_calibration_index(sketches["binary"], **options)
+
+
+@pytest.mark.parametrize("case", ["top label", "classwise"])
+def test_another_notion_is_named(sketches, case):
+    notion = CASES[case][1]
+    words = rf"made for notion='{notion}', got notion=Canonical\(\): pass notion='{notion}' if the"
+    functions = [*ONE_NUMBER.values(), score_decomposition, calibration_error_interval]
+    for function in (*functions, root_brier_score, calibration_summary):
+        with pytest.raises(ValueError, match=words):
+            function(sketches[case])
+    for function in functions[: 5 if case == "top label" else 3]:
+        function(sketches[case], notion=notion)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        consistency_test,
+        distribution_free_bound,
+        kernel_calibration_error,
+        kernel_calibration_test,
+        sharpness,
+        simplex_calibration_error,
+    ],
+)
+def test_functions_of_samples_refuse_a_sketch(sketches, function):
+    words = "This function needs the labels and forecasts themselves, got a ForecastSketch: pass y_"
+    with pytest.raises(ValueError, match=words):
+        function(sketches["binary"], None)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"metric": "kernel"},
+        {"metric": "ici", "quantile": 0.5},
+        {"metric": lambda *data, **options: 0.0},
+        *({"method": method} for method in ("jackknife", "subsampling", "bootstrap")),
+    ],
+)
+def test_intervals_by_resampling_refuse_a_sketch(sketches, options):
+    with pytest.raises(ValueError, match="needs the labels and forecasts themselves, got a Fore"):
+        calibration_error_interval(sketches["binary"], **options)
+
+
+def test_arguments_that_the_sketch_has_already(sketches):
+    for function in BINARY.values():
+        with pytest.raises(ValueError, match="classes already: leave out sample_weight"):
+            function(sketches["binary"], sample_weight=[1.0])
+        with pytest.raises(ValueError, match="leave out y_proba"):
+            function(sketches["binary"], [0.5])
+        with pytest.raises(NotFittedError):
+            function(ForecastSketch([0, 1]))
+        with pytest.raises(ValueError, match="y_proba"):
+            function([0, 1])
