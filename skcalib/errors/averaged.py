@@ -356,6 +356,7 @@ class ScoreProjection(_Projection):
 
     @classmethod
     def sums(cls, problem):
+        """Information of all directions, and the mean score, at the forecasts."""
         return _scores(problem)
 
     def blocks(self):
