@@ -119,7 +119,9 @@ class CellSums:
     def __add__(self, other: CellSums) -> CellSums:
         self.plan.refuse_other(other.plan)
         scale = max(self.scale, other.scale)
-        key = np.union1d(self.key, other.key)
+        both = np.concatenate([self.key, other.key])
+        both.sort(kind="stable")  # two increasing parts: one merge
+        key = both[np.diff(both, prepend=-1) > 0]
         one, two = self._at(scale, key), other._at(scale, key)
         sums = [part for i in (0, 2) for part in add_pairs(one[i : i + 2], two[i : i + 2])]
         return CellSums(self.plan, self.n_samples + other.n_samples, scale, key, *sums)
@@ -127,6 +129,8 @@ class CellSums:
     def _at(self, scale, key):
         """The sums for more cells, of weights divided by another power of two, which is exact."""
         factor = self.scale / scale
+        if factor == 1 and len(key) == len(self.key):  # no other cells: nothing to change
+            return self.numbers()
         powers, place = _powers(factor), np.searchsorted(key, self.key)
         wide = np.zeros((2, 4, len(key)))
         wide[:, :, place] = powers * np.stack([self.high, self.low])

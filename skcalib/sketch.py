@@ -97,9 +97,29 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
       :func:`cumulative_test`: the share of the fullest cell, twice for "kuiper";
       :func:`hosmer_lemeshow_test`: twice the bound for bins. The first two statistics are estimates
       in standard errors, so their error increases with :math:`\sqrt n`: for :math:`10^9` samples
-      compare the p-values with those of a larger `n_cells`.
+      compare the p-values with those of a larger `n_cells`;
+    - :func:`calibration_upper_bound` and :func:`root_brier_score`: exact up to rounding for the
+      Brier score and the log loss, and so are these two losses of :func:`calibration_summary`;
+    - :func:`proper_calibration_error`, :func:`refinement_loss`, :func:`score_decomposition`,
+      :func:`integrated_calibration_index`, :func:`calibration_intercept_slope`,
+      :func:`calibration_summary` and :func:`calibration_error_interval`: the optimism of the fit
+      to the same samples is subtracted analytically, so no folds and no samples are needed. There
+      is no bound. For 3,000 and 100,000 samples without ties, estimates and limits differed by
+      less than .08 standard errors in tests. With equal weights they are
+      the same, up to rounding, if all scores of a cell are equal. With unequal weights the
+      leverage of a sample and the third and fourth moments of the noise are those of the mean
+      weight of its cell; limits then differed by less than .1 standard errors for 3,000 samples;
+    - :func:`corp_bands` and :func:`corp_test`: labels are drawn for each cell at its mean score, as
+      many as its effective number of samples, so random draws agree in law only. The confidence
+      band has no random draws, and differs like the curve.
 
-    ``reduce="predicted"`` and `n_resamples` need the samples and raise an error.
+    Intervals, :func:`score_decomposition` and :func:`corp_test` need a sketch of one event. A
+    smoother, ``method``, other losses in a proper error, resampling, ``reduce="predicted"`` and
+    `n_resamples` of a test for two classes need the samples and raise an error.
+
+    A sketch has the probability of the event, not that of the rest: a score that rounds to 1 is 1,
+    and the log loss of another label is then infinite, even if `y_proba` has 1e-20 for it. Standard
+    errors of the log loss are too small where labels occur at scores far below 1e-9.
 
     The method ``fit_sketch`` fits these recalibrators to a sketch: `PlattScaling`,
     `BetaCalibration`, `QuadraticScaling`, `IsotonicRecalibrator` and `HistogramBinning`, and for
