@@ -331,9 +331,17 @@ def weighted_rows(sample_weight, n_samples):
     return np.flatnonzero(check_weight(sample_weight, n_samples) > 0)
 
 
-def mean_one(weight):
-    """Weights divided by their mean: penalties and priors are then in units of samples."""
-    return weight * (len(weight) / weight.sum())
+def mean_one(weight, count=None):
+    """Weights divided by their mean: penalties and priors are then in units of samples.
+
+    A row stands for ``count`` (n,) samples, by default for one.
+    """
+    return weight * (number_of_samples(weight, count) / weight.sum())
+
+
+def number_of_samples(rows, count=None):
+    """Number of samples of rows that stand for ``count`` (n,) samples, by default for one."""
+    return len(rows) if count is None else int(count.sum())
 
 
 def take_rows(values, index):

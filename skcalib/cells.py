@@ -136,10 +136,37 @@ class CellSums:
         """Numbers of samples, and sums of weights, squares and weighted differences (4, m)."""
         return _powers(self.scale) * self.high
 
+    def mean_losses(self) -> np.ndarray:
+        """Mean Brier score and log loss (P, 2) of each problem."""
+        problem, event, slot = self.places()
+        weight, n_problems = self.high[1], self.plan.n_problems
+        by_label = self.total.reshape(2, n_problems, 2)
+        mass = np.bincount(2 * problem + event, weight, 2 * n_problems).reshape(n_problems, 2)
+        # Squared scores are those of non-events; an event has the loss (1 - p)^2.
+        score = np.bincount(problem[event], self._scores()[event], n_problems)
+        brier = np.maximum(by_label[0].sum(axis=1) + mass[:, 1] - 2 * score, 0.0)
+        log, wrong = by_label[1].sum(axis=1), event == (slot == 0)
+        log[problem[wrong & ((slot == 0) | (slot == self.plan.n_slots - 1))]] = np.inf
+        return np.column_stack([brier, log]) / mass.sum(axis=1)[:, None]
+
+    def _scores(self):
+        """Sums of weighted scores (m,), of weights divided by the scale."""
+        return self.high[3] + self.high[1] * cell_starts(self.plan.n_cells)[self.places()[2]]
+
+    def moderate(self) -> np.ndarray:
+        """As `unscaled`, but weights of an extreme scale stay divided by it.
+
+        Their squares would overflow, or their products with small scores would vanish.
+        """
+        return self.high if abs(np.frexp(self.scale)[1]) >= _EXTREME else self.unscaled()
+
     def places(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Number of the problem, whether the event occurred, and number of the cell of each key."""
         rest, slot = np.divmod(self.key, self.plan.n_slots)
         return rest // 2, rest % 2 == 1, slot
+
+
+_EXTREME = 200  # exponent of weights that are not multiplied back
 
 
 def _powers(factor):

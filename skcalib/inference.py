@@ -64,6 +64,7 @@ def mean_interval(
     confidence_level: float = 0.95,
     *,
     estimate: float | None = None,
+    square: np.ndarray | None = None,
 ) -> MeanInterval:
     r"""Student interval of a weighted mean.
 
@@ -81,6 +82,8 @@ def mean_interval(
         Level of the two-sided interval.
     estimate : float, optional
         Centre of the interval if it is not the mean of `values`, which then only gives the spread.
+    square : array of shape (n,), optional
+        Sums of squared weights, where a row stands for several samples of the same value.
 
     Returns
     -------
@@ -101,16 +104,17 @@ def mean_interval(
     estimate = mean if estimate is None else float(estimate)
     if not (np.isfinite(mean) and np.isfinite(estimate)):
         return MeanInterval(estimate, estimate, estimate, 0.0)
-    share, size = weight / weight.sum(), effective_size(weight)
+    size, total = effective_size(weight, square), weight.sum()
     if size - 1 < 1e-9:
         return MeanInterval(estimate, -np.inf, np.inf, np.inf)
+    share = weight / total if square is None else np.sqrt(square) / total
     error = float(np.sqrt(np.sum((share * (values - mean)) ** 2) * size / (size - 1)))
     reach = float(student.ppf(0.5 + confidence_level / 2, size - 1)) * error
     return MeanInterval(estimate, estimate - reach, estimate + reach, error)
 
 
 def first_within_one_standard_error(
-    losses: ArrayLike, weight: np.ndarray | None = None
+    losses: ArrayLike, weight: np.ndarray | None = None, *, square: np.ndarray | None = None
 ) -> tuple[int, int, list[MeanInterval]]:
     """The one-standard-error rule: the simplest candidate that may be the best.
 
@@ -122,6 +126,8 @@ def first_within_one_standard_error(
         Held-out losses of m candidates, from simple to complex.
     weight : array of shape (n,), optional
         Positive weights.
+    square : array of shape (n,), optional
+        Sums of squared weights, where a column stands for several equal samples.
 
     Returns
     -------
@@ -141,7 +147,7 @@ def first_within_one_standard_error(
     """
     losses = np.asarray(losses, dtype=np.float64)
     best = int(np.argmin([weighted_mean(row, weight) for row in losses]))
-    intervals = [mean_interval(row - losses[best], weight) for row in losses]
+    intervals = [mean_interval(row - losses[best], weight, square=square) for row in losses]
     within = [interval.estimate <= interval.standard_error for interval in intervals]
     return within.index(True), best, intervals
 
@@ -210,6 +216,8 @@ def observed_expected_ratio(
     forecast: ArrayLike,
     weight: np.ndarray | None = None,
     confidence_level: float = 0.95,
+    *,
+    square: np.ndarray | None = None,
 ) -> MeanInterval:
     r"""Ratio of the observed to the expected number of events, with an exact interval.
 
@@ -232,6 +240,8 @@ def observed_expected_ratio(
         Positive weights.
     confidence_level : float, default=0.95
         Level of the two-sided interval.
+    square : array of shape (n,), optional
+        Sums of squared weights, where a row stands for several equal samples.
 
     Returns
     -------
@@ -257,7 +267,7 @@ def observed_expected_ratio(
     (0.5, 0.11, 1.26)
     """
     check_confidence_level(confidence_level)
-    observed, size = _rate(label, weight)
+    observed, size = _rate(label, weight, square)
     expected = float(weighted_mean(np.asarray(forecast, dtype=np.float64), weight))
     with np.errstate(over="ignore", divide="ignore"):
         largest = np.float64(1) / expected
@@ -271,7 +281,11 @@ def observed_expected_ratio(
 
 
 def rate_interval(
-    label: ArrayLike, weight: np.ndarray | None = None, confidence_level: float = 0.95
+    label: ArrayLike,
+    weight: np.ndarray | None = None,
+    confidence_level: float = 0.95,
+    *,
+    square: np.ndarray | None = None,
 ) -> MeanInterval:
     """Exact (Clopper-Pearson) interval of a mean label, at its effective size.
 
@@ -283,6 +297,8 @@ def rate_interval(
         Positive weights.
     confidence_level : float, default=0.95
         Level of the two-sided interval.
+    square : array of shape (n,), optional
+        Sums of squared weights, where a row stands for several equal samples.
 
     Returns
     -------
@@ -297,7 +313,7 @@ def rate_interval(
     0.000 [0.000, 0.168]
     """
     check_confidence_level(confidence_level)
-    observed, size = _rate(label, weight)
+    observed, size = _rate(label, weight, square)
     return _of_limits(
         observed, *clopper_pearson(observed, size, confidence_level), confidence_level
     )
@@ -308,6 +324,8 @@ def concordance_interval(
     score: ArrayLike,
     weight: np.ndarray | None = None,
     confidence_level: float = 0.95,
+    *,
+    square: np.ndarray | None = None,
 ) -> MeanInterval:
     r"""Concordance (area under the ROC curve) of a score, with an interval.
 
@@ -328,6 +346,8 @@ def concordance_interval(
         Positive weights.
     confidence_level : float, default=0.95
         Level of the two-sided interval.
+    square : array of shape (n,), optional
+        Sums of squared weights, where a row stands for several equal samples.
 
     Returns
     -------
@@ -364,8 +384,9 @@ def concordance_interval(
     _, place = np.unique(score, return_inverse=True)
     ranked = [_ranked_above(place[own], place[~own], weight[~own]) for own in (event, ~event)]
     ranked[1] = 1 - ranked[1]  # a non-event is ranked correctly if it is below
+    squares = np.square(weight) if square is None else np.asarray(square)
     errors = [
-        mean_interval(values, weight[own]).standard_error
+        mean_interval(values, weight[own], square=squares[own]).standard_error
         for values, own in zip(ranked, (event, ~event), strict=True)
     ]
     error = float(np.hypot(errors[0], errors[1]))
@@ -373,7 +394,7 @@ def concordance_interval(
         reach = _normal_quantile(confidence_level) * error / (area * (1 - area))
         low, high = expit(logit(area) - reach), expit(logit(area) + reach)
         return MeanInterval(area, float(low), float(high), error)
-    size, others = (effective_size(weight[own]) for own in (event, ~event))
+    size, others = (effective_size(weight[own], squares[own]) for own in (event, ~event))
     low, high = _newcombe(area, size, others, confidence_level)
     return _of_limits(area, low, high, confidence_level)
 
@@ -406,10 +427,10 @@ def _normal_quantile(confidence_level):
     return float(normal.ppf(0.5 + confidence_level / 2))
 
 
-def _rate(label, weight):
+def _rate(label, weight, square):
     """Mean label and its effective size."""
     label = np.asarray(label, dtype=np.float64)
-    size = len(label) if weight is None else effective_size(np.asarray(weight))
+    size = len(label) if weight is None else effective_size(np.asarray(weight), square)
     return float(np.clip(weighted_mean(label, weight), 0.0, 1.0)), size
 
 

@@ -25,11 +25,15 @@ from skcalib._validation import (
     put_positive_last,
     unique_labels,
 )
+from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import ArrayLike
 
     from skcalib._arguments import Label
+    from skcalib.scores import ProperScore
 
 _READ_ONE_BY_ONE = 20  # up to this number, column names are also read one by one
 
@@ -40,7 +44,8 @@ class Problem:
 
     ``forecast`` and ``target`` have shape (n, K), K >= 2; ``weight`` has shape (n,) and is
     positive; ``classes`` names the K columns. A row is one sample, or stands for ``count`` samples
-    (n,) with equal labels and forecasts whose squared weights sum to ``square`` (n,).
+    (n,) with equal labels and forecasts whose squared weights sum to ``square`` (n,). ``losses``
+    has mean losses by the type of the score, where they are known better than from the rows.
     """
 
     forecast: np.ndarray
@@ -49,6 +54,7 @@ class Problem:
     classes: np.ndarray
     square: np.ndarray | None = None
     count: np.ndarray | None = None
+    losses: Mapping[type, float] | None = None
 
     @property
     def squares(self) -> np.ndarray:
@@ -60,6 +66,12 @@ class Problem:
         """Number of samples."""
         return len(self.weight) if self.count is None else int(self.count.sum())
 
+    def mean_loss(self, score: ProperScore) -> float:
+        """Weighted mean of the losses."""
+        if self.losses is not None and type(score) in self.losses:
+            return self.losses[type(score)]
+        return float(weighted_mean(score.loss(self.target, self.forecast), self.weight))
+
     @property
     def labels(self) -> np.ndarray:
         """Labels (n,)."""
@@ -69,6 +81,36 @@ class Problem:
     def sample_weight(self) -> np.ndarray | None:
         """Weights (n,), or None where all are equal."""
         return None if self.weight.min() == self.weight.max() else self.weight
+
+    def samples(self, most: int, random_state: int) -> Problem:
+        """Rows of one sample each: all samples in order, or at most so many, drawn at random."""
+        rng = np.random.RandomState(random_state)
+        if self.count is None:
+            if self.n_samples <= most:
+                return self
+            return self.take(rng.choice(self.n_samples, most, replace=False))
+        count = self.count.astype(np.int64)
+        if self.n_samples > most:
+            share = count / count.sum()
+            count = np.bincount(rng.choice(len(count), most, p=share), minlength=len(count))
+        rows = np.repeat(np.arange(len(count)), count)
+        weight = (self.weight / self.count)[rows]
+        return Problem(self.forecast[rows], self.target[rows], weight, self.classes)
+
+    def split(self, n_parts: int, random_state: int) -> tuple[Problem, list[np.ndarray]]:
+        """Rows whose samples are divided at random into parts, and the rows of each part."""
+        rng, count = np.random.default_rng(random_state), self.squares / self.squares
+        count = count if self.count is None else self.count
+        drawn = rng.multinomial(count.astype(np.int64), np.full(n_parts, 1 / n_parts))
+        row, part = np.nonzero(drawn)
+        found, share = self.take(row), drawn[row, part] / count[row]
+        found = replace(
+            found,
+            weight=share * found.weight,
+            square=share * found.squares,
+            count=drawn[row, part].astype(np.float64),
+        )
+        return found, [np.flatnonzero(part == k) for k in range(n_parts)]
 
     def take(self, rows: np.ndarray) -> Problem:
         """The problem of some of the rows."""
@@ -82,7 +124,7 @@ class ScoredRows:
     """Scores of an event (n,), whether it occurred, and weights, or None for equal ones.
 
     A row is one sample, or stands for ``count`` samples (n,) whose squared weights sum to
-    ``square`` (n,).
+    ``square`` (n,). ``losses`` is that of `Problem`.
     """
 
     score: np.ndarray
@@ -90,13 +132,14 @@ class ScoredRows:
     weight: np.ndarray | None = None
     square: np.ndarray | None = None
     count: np.ndarray | None = None
+    losses: Mapping[type, float] | None = None
 
     def problem(self, classes: np.ndarray) -> Problem:
         """The rows as a `Problem` of the columns (not, event) of classes (K,)."""
         event = self.event.astype(np.float64)
         forecast, target = (np.column_stack([1 - one, one]) for one in (self.score, event))
         weight = np.ones(len(event)) if self.weight is None else self.weight
-        return Problem(forecast, target, weight, classes, self.square, self.count)
+        return Problem(forecast, target, weight, classes, self.square, self.count, self.losses)
 
 
 class ForecastSummary:
@@ -112,6 +155,24 @@ class ForecastSummary:
     def summarised_notion(self) -> tuple[str, int, np.ndarray]:
         """Name of the notion, number of samples, and the classes."""
         raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class ProblemSummary(ForecastSummary):
+    """A binary problem whose rows stand for several samples, as a summary."""
+
+    problem: Problem
+
+    def scored(self) -> list[ScoredRows]:
+        """The rows of the problem."""
+        one = self.problem
+        event, count = one.target[:, 1] == 1, one.count
+        rows = one.forecast[:, 1], event, one.weight, one.squares, count, one.losses
+        return [ScoredRows(*rows)]
+
+    def summarised_notion(self) -> tuple[str, int, np.ndarray]:
+        """Name of the notion, number of samples, and the classes."""
+        return "canonical", self.problem.n_samples, self.problem.classes
 
 
 def check_problem(
@@ -138,6 +199,8 @@ def check_problem(
             f"{type(y_true).__name__}: pass y_true and {name}."
         )
     y = check_y(y_true)
+    if y_proba is None:
+        raise ValueError(f"{name} is missing: pass labels and forecasts.")
     raw = check_features(y_proba, name=name, n_samples=len(y))
     columns: dict[str, Any] = {
         "labels": labels,

@@ -17,8 +17,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from skcalib._validation import check_count, listed, look_up, to_numpy
 from skcalib.cells import CellPlan, CellSums, cell_starts, check_known_labels, sum_events
-from skcalib.notions import NOTIONS, check_events
+from skcalib.events import check_events
+from skcalib.notions import NOTIONS
 from skcalib.problem import ForecastSummary, ScoredRows
+from skcalib.scores import Brier, LogLoss
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -98,6 +100,10 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
       compare the p-values with those of a larger `n_cells`.
 
     ``reduce="predicted"`` and `n_resamples` need the samples and raise an error.
+
+    The method ``fit_sketch`` fits these recalibrators to a sketch: `PlattScaling`,
+    `BetaCalibration`, `QuadraticScaling`, `IsotonicRecalibrator` and `HistogramBinning`, and for
+    two classes `TemperatureScaling` and `BiasCorrectedTemperatureScaling`.
 
     Whole-number sums are exact up to :math:`2^{53}`. Sums within a chunk are plain float64 sums.
     Sums over chunks have a second number for the rounding error: the order of chunks and of merging
@@ -274,16 +280,16 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         check_is_fitted(self)
         cells = reduce(CellSums.__add__, self._sums)  # of all groups
         problem, event, slot = cells.places()
-        count, weight, square, excess = cells.unscaled()
-        rows = []
+        count, weight, square, excess = cells.moderate()
+        losses, rows = cells.mean_losses(), []
         for k in range(self._fitted_plan.n_problems):
-            here = np.flatnonzero(problem == k)
+            here = np.flatnonzero((problem == k) & (weight > 0))  # beside 1e200, 1e-200 is 0
             own, place = np.unique(slot[here], return_inverse=True)
             mean = np.bincount(place, excess[here]) / np.bincount(place, weight[here])
             mean += cell_starts(self._fitted_plan.n_cells)[own]
-            rows.append(
-                ScoredRows(mean[place], event[here], weight[here], square[here], count[here])
-            )
+            sums = weight[here], square[here], count[here]
+            known: dict[type, float] = {Brier: losses[k, 0], LogLoss: losses[k, 1]}
+            rows.append(ScoredRows(mean[place], event[here], *sums, known))
         return rows
 
     def summarised_notion(self) -> tuple[str, int, np.ndarray]:

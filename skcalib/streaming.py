@@ -23,7 +23,8 @@ from skcalib.errors.binned import (
     list_bins,
     record_of_bins,
 )
-from skcalib.notions import Notion, check_events
+from skcalib.events import check_events
+from skcalib.notions import Notion
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

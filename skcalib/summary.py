@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from textwrap import wrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from skcalib.errors.logistic import (
     calibration_intercept_slope,
 )
 from skcalib.errors.terms import solve_notion
+from skcalib.events import binary_events, only_problem
 from skcalib.inference import (
     MeanInterval,
     concordance_interval,
@@ -25,8 +26,7 @@ from skcalib.inference import (
     observed_expected_ratio,
     rate_interval,
 )
-from skcalib.notions import Canonical, binary_events
-from skcalib.problem import check_problem
+from skcalib.notions import Canonical
 from skcalib.scores import Brier, LogLoss, TotalVariation
 from skcalib.tower import weighted_mean
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from pandas import DataFrame
 
-    from skcalib._arguments import Label
+    from skcalib._arguments import Label, LabelsLike
 
 #: Field -> (name, perfect value, explanation), in the order of the table.
 ROWS = {
@@ -195,8 +195,8 @@ def _in_words(key, value):
 
 
 def calibration_summary(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: LabelsLike,
+    y_proba: ArrayLike | None = None,
     *,
     pos_label: Label = None,
     labels: ArrayLike | None = None,
@@ -229,10 +229,10 @@ def calibration_summary(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        Labels of two classes.
-    y_proba : array-like of shape (n_samples,) or (n_samples, 2)
-        Probability of the event, or of both classes.
+    y_true : array-like of shape (n_samples,) or ForecastSketch
+        Labels of two classes, or a sketch, which stands for labels, forecasts and weights.
+    y_proba : array-like of shape (n_samples,) or (n_samples, 2), optional
+        Probability of the event, or of both classes; omitted with a sketch.
     pos_label : label, default=None
         The event; by default the last class.
     labels : array-like of shape (2,), default=None
@@ -292,9 +292,8 @@ def calibration_summary(
     0.983 [0.939, 1.028]
     """
     check_confidence_level(confidence_level)
-    problem = check_problem(
-        y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
-    )
+    data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
+    problem, _ = only_problem(y_true, y_proba, Canonical(), pos_label=pos_label, **data)
     if problem.forecast.shape[1] > 2:
         raise ValueError(
             f"calibration_summary is for two classes, but y_proba has "
@@ -303,7 +302,7 @@ def calibration_summary(
         )
     ((_, problem),) = binary_events(problem, pos_label, Canonical())
     label, forecast, weight = problem.target[:, 1], problem.forecast[:, 1], problem.weight
-    given, notes = (weight, confidence_level), {}
+    given, square, notes = (weight, confidence_level), problem.square, {}
 
     def attempt(names, make, *arguments, **options):
         """The quantity, or None for each name with the error message in the notes."""
@@ -313,21 +312,23 @@ def calibration_summary(
             notes.update(dict.fromkeys(names, str(error)))
             return (None,) * len(names) if len(names) > 1 else None
 
-    ratio = attempt(["observed_expected_ratio"], observed_expected_ratio, label, forecast, *given)
+    ratio = attempt(
+        ["observed_expected_ratio"], observed_expected_ratio, label, forecast, *given, square=square
+    )
     lines = attempt([*LINES], _lines, problem, confidence_level, notes)
     curve = attempt([*CURVE], _curve, problem, confidence_level, notes)
     return CalibrationSummary(
         event=str(problem.classes.tolist()[-1]),
-        n_samples=len(label),
-        n_events=int(label.sum()),
+        n_samples=problem.n_samples,
+        n_events=problem.take(label == 1).n_samples,
         confidence_level=float(confidence_level),
         mean_predicted=float(weighted_mean(forecast, weight)),
-        observed=rate_interval(label, *given),
+        observed=rate_interval(label, *given, square=square),
         observed_expected_ratio=ratio,
         **dict(zip(LINES, lines, strict=True)),
         **dict(zip(CURVE, curve, strict=True)),
         **_losses(problem, confidence_level, notes),
-        auc=attempt(["auc"], concordance_interval, label, forecast, *given),
+        auc=attempt(["auc"], concordance_interval, label, forecast, *given, square=square),
         notes=notes,
     )
 
@@ -340,12 +341,12 @@ def _lines(problem, confidence_level, notes):
         )
         return found.in_the_large, found.intercept, found.slope
     except ValueError as error:
-        log_odds, outcome, weight = _uncertain_logits(problem)
+        log_odds, outcome, weight, square = _uncertain_logits(problem)
         if outcome.size == 0 or outcome.min() == outcome.max():
             raise
         notes |= dict.fromkeys(("intercept", "slope"), str(error))
         one = np.ones((len(outcome), 1))
-        return *_logistic_fit(one, log_odds, outcome, weight, confidence_level), None, None
+        return *_logistic_fit(one, log_odds, outcome, weight, square, confidence_level), None, None
 
 
 def _curve(problem, confidence_level, notes):
@@ -367,14 +368,12 @@ def _losses(problem, confidence_level, notes):
     target, forecast, weight = problem.target, problem.forecast, problem.weight
     brier = Brier().loss(target, forecast)
     found = {
-        "brier": _mean_loss("brier", brier, 1.0, problem, confidence_level, notes),
-        "log_loss": _mean_loss(
-            "log_loss", LogLoss().loss(target, forecast), np.inf, problem, confidence_level, notes
-        ),
+        "brier": _mean_loss("brier", Brier(), 1.0, problem, confidence_level, notes),
+        "log_loss": _mean_loss("log_loss", LogLoss(), np.inf, problem, confidence_level, notes),
     }
     rate, loss = float(weighted_mean(target[:, 1], weight)), found["brier"].estimate
     variance = rate * (1 - rate)
-    if not variance > 0:
+    if not variance > 0 or target[:, 1].min() == target[:, 1].max():
         notes |= {name: notes.get(name, ONE_CLASS) for name in found}
         notes["brier_skill"] = "All labels are of one class: no forecast can improve on the mean."
         return found | {"brier_skill": None}
@@ -386,16 +385,22 @@ def _losses(problem, confidence_level, notes):
     if not np.isfinite([skill, *influence]).all():
         notes["brier_skill"] = "Nearly all of the weight is on one class."
         return found | {"brier_skill": None}
-    interval = mean_interval(influence, weight, confidence_level, estimate=skill)
+    interval = mean_interval(
+        influence, weight, confidence_level, estimate=skill, square=problem.square
+    )
     return found | {"brier_skill": _inside(interval, -np.inf, 1.0)}
 
 
-def _mean_loss(name, losses, highest, problem, confidence_level, notes):
+def _mean_loss(name, score, highest, problem, confidence_level, notes):
     """Student's interval of a mean loss, in its range."""
-    found = mean_interval(losses, problem.weight, confidence_level)
+    losses = score.loss(problem.target, problem.forecast)
+    estimate = problem.mean_loss(score)
+    found = mean_interval(
+        losses, problem.weight, confidence_level, estimate=estimate, square=problem.square
+    )
     if not np.isfinite(found.estimate):
-        wrong = int(np.sum(~np.isfinite(losses)))
-        share = f"{wrong} of {len(losses)} samples"
+        wrong = problem.take(~np.isfinite(losses)).n_samples
+        share = f"{wrong} of {problem.n_samples} samples"
         notes[name] = f"Infinite: the class that occurred has the forecast 0 in {share}."
         return found
     if found.standard_error == 0 and (problem.forecast != 0.5).any():

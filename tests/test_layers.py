@@ -37,9 +37,12 @@ LAYERS = (
     },
     {
         "datasets": "simulators with known truth",
-        "notions": "what a forecast is calibrated for: problems, event names, event scores",
+        "notions": "what a forecast is calibrated for: problems and names of their columns",
         "smoothers": "estimates of conditional expectations",
         "theory": "what theory says of binned errors",
+    },
+    {
+        "events": "events of a notion: scores by chunks, problems, the same from summaries",
     },
     {
         "_arguments": "losses, notions, smoothers and methods by name",

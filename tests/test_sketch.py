@@ -21,8 +21,8 @@ from skcalib import (
     cumulative_test,
     hosmer_lemeshow_test,
     kde_calibration_error,
+    kernel_calibration_error,
     ks_calibration_error,
-    proper_calibration_error,
     reliability_bins,
     spiegelhalter_test,
 )
@@ -393,7 +393,7 @@ def test_functions_say_what_does_not_fit():
     with pytest.raises(ValueError, match="leave out y_proba, labels"):
         calibration_error(sketch, [0.5], labels=[0, 1, 2])
     with pytest.raises(ValueError, match="needs the labels and forecasts themselves"):
-        proper_calibration_error(sketch, None)
+        kernel_calibration_error(sketch, None)
     with pytest.raises(ValueError, match="y_proba is missing"):
         calibration_error([0, 1])
     summed = ForecastSketch([0, 1, 2], notion="classwise").fit(*sample(50)[:2])

@@ -143,6 +143,7 @@ def test_more_classes_are_refused():
 
 HARD = {
     "one class": ([0] * 30, np.linspace(0.1, 0.4, 30), {"auc", "slope", "brier_skill"}),
+    "events only": ([1] * 50, np.linspace(0.1, 0.9, 50), {"auc", "slope", "brier_skill"}),
     "separated": ([0, 0, 1, 1], [0.1, 0.3, 0.6, 0.9], {"intercept", "slope"}),
     "equal forecasts": ([0, 1, 1], [0.5] * 3, {"intercept", "slope"}),
     "one sample": ([1], [0.2], {"ici", "brier_calibration_error", "auc", "slope"}),

@@ -23,13 +23,14 @@ from skcalib.errors.isotonic_curve import (
     consistency_band,
     spread,
 )
+from skcalib.events import binary_events, named_events
 from skcalib.inference import (
     MeanInterval,
     clopper_pearson,
     effective_size,
     effective_size_of_sums,
 )
-from skcalib.notions import Classwise, Notion, binary_events
+from skcalib.notions import Classwise, Notion
 from skcalib.smoothers import (
     DirichletKernel,
     IsotonicSmoother,
@@ -107,31 +108,39 @@ def check_options(strategy, n_bins, notion, band, confidence_level, n_resamples)
     return CurveOptions(smoother, notion, band, confidence_level, n_resamples)
 
 
-def reliability_curves(problem, pos_label, options, rng):
-    """One `ReliabilityCurve` for each binary event of the notion."""
-    events = binary_problems(problem, pos_label, options.notion)
+def reliability_curves(events, options, rng):
+    """One `ReliabilityCurve` for each binary event, from its name and `Problem`."""
     return [_one_curve(event, one, options, rng) for event, one in events]
 
 
 def binary_problems(problem, pos_label, notion):
     """Each binary event of the notion and its `Problem`; few enough to draw a panel of each."""
-    n_classes = len(problem.classes)
+    _check_panels(notion, len(problem.classes))
+    return binary_events(problem, pos_label, notion)
+
+
+def summarised_problems(sketch, notion):
+    """As `binary_problems`, from a summary."""
+    events = named_events(sketch, None, notion)
+    _check_panels(Classwise(), len(events))
+    return events
+
+
+def _check_panels(notion, n_classes):
     if isinstance(notion, Classwise) and n_classes > MAX_PANELS:
         raise ValueError(
             f"notion='classwise' draws one panel per class, and {n_classes} classes exceed the "
             f"limit of {MAX_PANELS} panels: draw single classes with y_true == c and "
             "y_proba[:, column of c], or use notion='top_label'."
         )
-    return binary_events(problem, pos_label, notion)
 
 
 def _one_curve(event, problem, options, rng):
-    forecast, target, weight = problem.forecast, problem.target, problem.weight
-    curve = make_curve(options.smoother, forecast, target, weight)
+    curve = make_curve(options.smoother, problem)
     confidence_level, resamples = options.confidence_level, options.n_resamples
     low = high = None
     if options.band == "consistency":
-        low, high = consistency_band(curve, forecast[:, 1], confidence_level, resamples, rng)
+        low, high = consistency_band(curve, problem, confidence_level, resamples, rng)
     elif options.band == "confidence":
         low, high = curve.confidence(confidence_level, resamples, rng)
     return ReliabilityCurve(
@@ -141,15 +150,15 @@ def _one_curve(event, problem, options, rng):
         low=low,
         high=high,
         joined=curve.joined,
-        scores=forecast[:, 1],
-        weight=weight,
+        scores=problem.forecast[:, 1],
+        weight=problem.weight,
         error=_error(problem, confidence_level),
     )
 
 
 def _error(problem, confidence_level):
     """Brier calibration error of the binary problem; one sample has no held-out estimate."""
-    if len(problem.forecast) < 2:
+    if problem.n_samples < 2:
         return None
     return estimate_proper_error(
         problem, loss="brier", notion="canonical", confidence_level=confidence_level
@@ -183,15 +192,20 @@ def _errors_text(errors):
 _GROUPS = 1000  # of neighbouring scores, for the many fits of a consistency band
 
 
-def make_curve(smoother, forecast, target, weight):
+def make_curve(smoother, problem):
     """The kind of curve for the smoother; the isotonic curve is that of CORP (D21)."""
     if isinstance(smoother, IsotonicSmoother):
-        return IsotonicCurve(forecast[:, 1], target[:, 1], weight)
+        return IsotonicCurve.of(problem)
     if isinstance(smoother, PartitionSmoother):
-        return BinnedCurve(smoother, forecast, target, weight)
+        return BinnedCurve(smoother, problem)
     if isinstance(smoother, SplineSmoother):
-        return SplinedCurve(smoother, forecast, target, weight)
-    return SmoothCurve(smoother, forecast, target, weight)
+        return SplinedCurve(smoother, problem)
+    if problem.square is not None:
+        raise ValueError(
+            f"{smoother!r} needs the samples, not a sketch: use strategy='isotonic', 'smooth', "
+            "'quantile' or 'uniform'."
+        )
+    return SmoothCurve(smoother, problem.forecast, problem.target, problem.weight)
 
 
 def score_grid(score):
@@ -206,9 +220,11 @@ class BinnedCurve:
 
     joined = False
 
-    def __init__(self, smoother, forecast, target, weight):
-        self._bins = clone(smoother).fit(forecast, target, weight)
-        prob_pred = self._bins.cell_means(forecast)[:, 1]
+    def __init__(self, smoother, problem):
+        rows = problem.forecast, problem.target, problem.weight
+        self._bins = clone(smoother).fit_rows(*rows, problem.count)
+        self._squares = problem.squares
+        prob_pred = self._bins.cell_means(problem.forecast)[:, 1]
         self._order = np.argsort(prob_pred)
         self.prob_pred = prob_pred[self._order]
         self.prob_true = self._bins.cell_means()[self._order, 1]
@@ -217,7 +233,7 @@ class BinnedCurve:
         return self._bins.cell_means(labels)[self._order]
 
     def confidence(self, confidence_level, n_resamples, rng):
-        square_mass = np.bincount(self._bins.cells_, self._bins.weight_**2)
+        square_mass = np.bincount(self._bins.cells_, self._squares)
         size = effective_size_of_sums(self._bins.mass_, square_mass)[self._order]
         return clopper_pearson(self.prob_true, size, confidence_level)
 
@@ -256,11 +272,13 @@ class SplinedCurve:
 
     joined = True
 
-    def __init__(self, smoother, forecast, target, weight):
-        self._fitted = clone(smoother).fit(forecast, target, weight)
-        self.prob_pred = score_grid(forecast[:, 1])
+    def __init__(self, smoother, problem):
+        self._fitted = clone(smoother).fit(problem.forecast, problem.target, problem.weight)
+        self._size = effective_size(problem.weight, problem.square)
+        self._curve = self._fit(problem.forecast[:, 1], problem.target[:, 1], problem.weight)
+        self.prob_pred = score_grid(problem.forecast[:, 1])
         self._grid = np.column_stack([1 - self.prob_pred, self.prob_pred])
-        self.prob_true = self._fitted.predict(self._grid)[:, 1]
+        self.prob_true = self._curve(self._grid)[:, 1]
 
     def refit(self, labels):
         score, weight = self._fitted.forecast_[:, 1], self._fitted.weight_
@@ -269,14 +287,12 @@ class SplinedCurve:
             group = group * _GROUPS // len(distinct)
         mass = np.bincount(group, weight)
         score = np.bincount(group, weight * score) / mass
-        # The curve scales its weights to the effective sample size.
-        size = effective_size(weight)
-        heights = []
-        for one in labels.T:
-            mean = np.bincount(group, weight * one) / mass
-            curve = SplineCurve(self._fitted.n_knots).fit(score, mean, mass, size=size)
-            heights.append(curve(self._grid)[:, 1])
-        return np.stack(heights, axis=1)
+        means = (np.bincount(group, weight * one) / mass for one in labels.T)
+        return np.stack([self._fit(score, one, mass)(self._grid)[:, 1] for one in means], axis=1)
 
     def confidence(self, confidence_level, n_resamples, rng):
-        return self._fitted.interval(self._grid, confidence_level)
+        return self._curve.interval(self._grid, confidence_level)
+
+    def _fit(self, score, label, weight):
+        """A curve whose weights sum to the effective number of samples."""
+        return SplineCurve(self._fitted.n_knots).fit(score, label, weight, size=self._size)

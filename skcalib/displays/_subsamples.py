@@ -20,7 +20,8 @@ from skcalib.errors.binned import (
     check_bins,
     expected_errors_of_subsamples,
 )
-from skcalib.notions import Classwise, check_events
+from skcalib.events import check_events
+from skcalib.notions import Classwise
 
 _POINTS = 9  # sample sizes, by default
 _FIRST = 100  # the smallest size, if the data are at least ten times larger

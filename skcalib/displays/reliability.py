@@ -7,9 +7,15 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from sklearn.utils import check_random_state
 
 from skcalib._validation import check_y, take_rows
-from skcalib.displays._curves import check_options, legend_label, reliability_curves
+from skcalib.displays._curves import (
+    binary_problems,
+    check_options,
+    legend_label,
+    reliability_curves,
+    summarised_problems,
+)
 from skcalib.estimators._response import align_classes, classifier_proba
-from skcalib.problem import check_problem
+from skcalib.problem import ForecastSummary, check_problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -230,7 +236,66 @@ class ReliabilityDisplay:
         problem = check_problem(
             y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
         )
-        curves = reliability_curves(problem, pos_label, options, check_random_state(random_state))
+        events = binary_problems(problem, pos_label, options.notion)
+        curves = reliability_curves(events, options, check_random_state(random_state))
+        display = cls(curves, name=name, confidence_level=confidence_level, band=options.band)
+        return display.plot(ax=ax, **plot_params)
+
+    @classmethod
+    def from_sketch(
+        cls,
+        sketch: ForecastSummary,
+        *,
+        strategy: Literal["isotonic", "quantile", "uniform", "smooth"] | Smoother = "isotonic",
+        n_bins: Bins | None = None,
+        band: Literal["auto", "consistency", "confidence"] | None = "auto",
+        confidence_level: float = 0.95,
+        n_resamples: int = 500,
+        random_state: RandomState = 0,
+        name: str | None = None,
+        ax: AxesLike | None = None,
+        **plot_params: Any,
+    ) -> Self:
+        """Reliability diagram of a sketch, without the samples.
+
+        Parameters
+        ----------
+        sketch : ForecastSketch
+            Sums over cells of the probability; its notion determines the panels.
+        strategy : {"isotonic", "quantile", "uniform", "smooth"} or Smoother, default="isotonic"
+            The curve; a smoother must be one of those of these names.
+        n_bins, band, confidence_level, n_resamples, random_state, name, ax, **plot_params
+            As in `from_predictions`.
+
+        Returns
+        -------
+        ReliabilityDisplay
+            The display, drawn.
+
+        Raises
+        ------
+        ValueError
+            As `from_predictions`, and for a kernel or another curve that needs the samples.
+
+        Examples
+        --------
+        >>> from skcalib import ForecastSketch, ReliabilityDisplay
+        >>> from skcalib.datasets import make_tempered_simplex
+        >>> data = make_tempered_simplex(1000, 2, random_state=0)
+        >>> sketch = ForecastSketch([0, 1]).fit(data.y, data.y_proba)
+        >>> print(ReliabilityDisplay.from_sketch(sketch, name="Over-confident").line_.get_label())
+        Over-confident
+        Brier calibration error
+        0.004 [0.001, 0.009]
+        """
+        if not isinstance(sketch, ForecastSummary):
+            raise ValueError(
+                f"from_sketch needs a ForecastSketch, got {type(sketch).__name__}: use "
+                "from_predictions for labels and probabilities."
+            )
+        options = check_options(strategy, n_bins, "auto", band, confidence_level, n_resamples)
+        events = summarised_problems(sketch, options.notion)
+        curves = reliability_curves(events, options, check_random_state(random_state))
         display = cls(curves, name=name, confidence_level=confidence_level, band=options.band)
         return display.plot(ax=ax, **plot_params)
 
@@ -404,7 +469,8 @@ class ReliabilityDisplay:
             problem = check_problem(
                 y[test], proba, sample_weight=weight, labels=classes, pos_label=pos_label
             )
-            curves += reliability_curves(problem, pos_label, options, rng)
+            events = binary_problems(problem, pos_label, options.notion)
+            curves += reliability_curves(events, options, rng)
         if name is None:
             name = type(cv_results["estimator"][0]).__name__
         display = cls(curves, name=name, confidence_level=confidence_level, band=options.band)

@@ -17,8 +17,8 @@ from skcalib.errors.kernel import (
     one_problem,
     resolve_kernel,
 )
-from skcalib.notions import check_events
-from skcalib.problem import check_problem
+from skcalib.events import check_events, only_problem
+from skcalib.problem import ForecastSummary, check_problem
 from skcalib.squared_norm import SquaredNorm
 
 # --- Intervals of the kernel calibration error and of the error of mean embeddings ----------------
@@ -107,6 +107,9 @@ class Gaps:
         Label - score.
     weight : ndarray of shape (n,)
         Weights that sum to one.
+    root : ndarray of shape (n,)
+        Roots of the sums of squared weights of the samples of each row, which are the weights
+        where a row is one sample.
     share : ndarray of shape (M,)
         The share of the column of each cell.
     column : ndarray of shape (M,)
@@ -116,21 +119,27 @@ class Gaps:
     cell: np.ndarray
     residual: np.ndarray
     weight: np.ndarray
+    root: np.ndarray
     share: np.ndarray
     column: np.ndarray
 
     @classmethod
-    def of_columns(cls, cells, residual, weight, share):
-        """Cells of each column, by any integers, (P, n); residuals (P, n); shares (P,)."""
+    def of_columns(cls, cells, residual, weight, share, square=None):
+        """Cells of each column, by any integers, (P, n); residuals (P, n); shares (P,).
+
+        `square` (n,) are the sums of squared weights where a row stands for several samples.
+        """
         numbered, column = [], []
         for j, one in enumerate(cells):
             distinct, index = np.unique(one, return_inverse=True)
             numbered.append(index.ravel() + len(column))
             column += [j] * len(distinct)
         n_samples = np.shape(residual)[1]
-        weight = np.full(n_samples, 1 / n_samples) if weight is None else weight / weight.sum()
+        mass = n_samples if weight is None else weight.sum()
+        weight = np.full(n_samples, 1 / n_samples) if weight is None else weight / mass
+        root = weight if square is None else np.sqrt(square) / mass
         column = np.array(column)
-        return cls(np.array(numbered), residual, weight, np.asarray(share)[column], column)
+        return cls(np.array(numbered), residual, weight, root, np.asarray(share)[column], column)
 
     @property
     def n_cells(self):
@@ -155,7 +164,7 @@ class Gaps:
 
     def inverse_size(self):
         """Sum of w^2 over the square of the sum of w in each cell."""
-        return self.sum(np.broadcast_to(self.weight**2, self.cell.shape)) / self.mass() ** 2
+        return self.sum(np.broadcast_to(self.root**2, self.cell.shape)) / self.mass() ** 2
 
     def contributions(self):
         """Sparse (n, M): contribution of each sample to the error of each gap.
@@ -166,11 +175,11 @@ class Gaps:
         inverse = self.inverse_size()
         several = inverse < 1 - 1e-9
         factor = np.where(several, 1 / np.sqrt(np.where(several, 1 - inverse, 1.0)), 0.0)
-        return self._sparse(self.weight * self.centred() * (factor / self.mass())[self.cell])
+        return self._sparse(self.root * self.centred() * (factor / self.mass())[self.cell])
 
     def rows(self):
-        """Sparse (n, M): weight times residual of each sample in its cells."""
-        return self._sparse(self.weight * self.residual)
+        """Sparse (n, M): root times residual of each sample in its cells."""
+        return self._sparse(self.root * self.residual)
 
     def _sparse(self, values):
         n_columns, n_samples = self.cell.shape
@@ -183,7 +192,7 @@ class Gaps:
         inside = (self.share * slope)[self.cell] * self.centred()
         between = np.sum((self.share * value)[self.cell], axis=0)
         total = np.sum(inside, axis=0) + between
-        return self.weight * (total - self.weight @ total)
+        return self.root * (total - self.weight @ total)
 
 
 def score_gaps(options, share=None):
@@ -191,14 +200,11 @@ def score_gaps(options, share=None):
 
     `share` holds the factor of each problem, by default that of the notion.
     """
-    events = check_events(
-        options["y_true"],
-        options["y_proba"],
-        options["notion"],
-        sample_weight=options["sample_weight"],
-        labels=options["labels"],
-        pos_label=options["pos_label"],
-    )
+    columns = {name: options[name] for name in ("sample_weight", "labels", "pos_label")}
+    data = options["y_true"], options["y_proba"], options["notion"]
+    if isinstance(options["y_true"], ForecastSummary):
+        return _gaps_of_summary(only_problem(*data, **columns)[0], options)
+    events = check_events(*data, **columns)
     bins = check_bins(options["n_bins"], options["strategy"], events.n_samples)
     score, event, weight = events.columns()
     edges = [quantile_edges(s, bins) if isinstance(bins, int) else bins for s in score]
@@ -208,13 +214,21 @@ def score_gaps(options, share=None):
     return Gaps.of_columns(cells, event - score, weight, share)
 
 
-def normal_draws(contributions, n_draws, rng, *, weight=None):
+def _gaps_of_summary(problem, options):
+    score, count = problem.forecast[:, 1], problem.count
+    bins = check_bins(options["n_bins"], options["strategy"], problem.n_samples)
+    edges = quantile_edges(score, bins, count) if isinstance(bins, int) else bins
+    residual = (problem.target[:, 1] - score)[None]
+    cells = [_any_bins(score, edges)]
+    return Gaps.of_columns(cells, residual, problem.weight, np.ones(1), problem.square)
+
+
+def normal_draws(contributions, n_draws, rng, *, total=None, weight=None):
     """Normal vectors (n_draws, M) with the covariance of the columns of `contributions` (n, M).
 
-    With weights, a column is centred first: its sum times them is subtracted.
+    With `total` (M,) and `weight` (n,), their products are subtracted from the columns first.
     """
     n_samples, n_cells = contributions.shape
-    total = np.asarray(contributions.sum(axis=0)).ravel()
     if n_cells <= _DENSE:
         matrix = covariance(contributions)
         if weight is not None:
@@ -322,7 +336,7 @@ def gap_variance(gaps, contributions, *, smooth=False):
     found = np.asarray(contributions.multiply(contributions).sum(axis=0)).ravel()
     inverse, mass = gaps.inverse_size(), gaps.mass()
     size = np.abs(gaps.residual)  # of y - s with y in {0, 1}, so that s (1 - s) is:
-    drawn = gaps.sum(gaps.weight**2 * size * (1 - size)) / mass**2
+    drawn = gaps.sum(gaps.root**2 * size * (1 - size)) / mass**2
     found = np.where(inverse < 1 - 1e-9, np.maximum(found, drawn), 0.25)
     if not smooth:
         return found
@@ -380,8 +394,7 @@ def largest_difference(gaps, estimate, confidence_level, n_draws, rng):
 
 def _curves(gaps, n_draws, rng):
     """Cumulative differences of each problem (B,), and draws of their noise (n_draws, B)."""
-    rows = gaps.rows()
-    increment = np.asarray(rows.sum(axis=0)).ravel()
-    draws = normal_draws(rows, n_draws, rng, weight=gaps.weight)
+    increment = gaps.sum(gaps.weight * gaps.residual)
+    draws = normal_draws(gaps.rows(), n_draws, rng, total=increment, weight=gaps.root)
     own = [gaps.column == j for j in range(len(gaps.cell))]
     return [np.cumsum(increment[o]) for o in own], [np.cumsum(draws[:, o], axis=1) for o in own]

@@ -26,6 +26,7 @@ from skcalib.errors import (
 )
 from skcalib.errors.density import kde_calibration_error
 from skcalib.errors.logistic import integrated_calibration_index
+from skcalib.events import only_problem
 from skcalib.problem import check_problem
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from skcalib._arguments import Label, RandomState
+    from skcalib._arguments import Label, LabelsLike, RandomState
+    from skcalib.notions import Notion
     from skcalib.problem import Problem
 
 #: Public names of metrics -> functions.
@@ -71,8 +73,8 @@ METHODS = ("auto", "delta", *RESAMPLING)
 
 
 def calibration_error_interval(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: LabelsLike,
+    y_proba: ArrayLike | None = None,
     *,
     metric: str | Callable[..., float] = "brier",
     confidence_level: float = 0.95,
@@ -127,10 +129,12 @@ def calibration_error_interval(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        Labels.
-    y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
-        Probability of the positive class, or of each class.
+    y_true : array-like of shape (n_samples,) or ForecastSketch
+        Labels, or a sketch, which stands for labels, forecasts and weights. A sketch has intervals
+        of "l1", "ece", "l2", "debiased_l2", "squared_l2", "max", "ks", "brier", "log", "ici",
+        "upper_bound" and "root_brier_score", and needs one event: not ``notion="classwise"``.
+    y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), optional
+        Probability of the positive class, or of each class; omitted with a sketch.
     metric : str or callable, default="brier"
         "l1"; "ece", the same with fifteen bins of equal width; "l2", "debiased_l2" and
         "squared_l2" (debiased, without the root); "max" (all of :func:`calibration_error`); "ks",
@@ -396,6 +400,11 @@ class Question:
         """The validated data."""
         data = dict(self.data)
         return check_problem(data.pop("y_true"), data.pop("y_proba"), **data)
+
+    def problem_of(self, notion: Notion) -> tuple[Problem, Notion]:
+        """The validated data and the notion; the only event of a sketch in place of samples."""
+        data = dict(self.data)
+        return only_problem(data.pop("y_true"), data.pop("y_proba"), notion, **data)
 
     def sample(self) -> tuple[Problem, Callable[..., float]]:
         """The data by rows -> (`Problem`, function of rows and codes of labels, the metric).

@@ -143,7 +143,7 @@ def largest_cumulative(question: Question) -> ErrorInterval:
     share = predicted_share(question.problem()) if reduce == "predicted" else None
     n_problems = len(list(options["notion"].problems(np.eye(2), np.eye(2))))
     if n_problems > 1:
-        n_problems = question.problem().forecast.shape[1]
+        n_problems = question.problem_of(options["notion"])[0].forecast.shape[1]
     options |= {"n_bins": n_thresholds(n_problems), "strategy": "quantile"}
     gaps = score_gaps(options, share)
     draws = question.n_resamples, question.rng
@@ -187,10 +187,12 @@ def embedding(question: Question) -> ErrorInterval:
 
 def proper(question: Question) -> ErrorInterval:
     """Interval of `proper_calibration_error`: test inversion, or paired losses of a smoother."""
-    options, problem = question.options, question.problem()
+    options = question.options
+    problem, notion = question.problem_of(resolve_notion(options["notion"]))
     if isinstance(options["loss"], Divergence) and not isinstance(options["loss"], ProperScore):
         return jackknife(question, at_zero=True, target=SMOOTHED)
-    given = {name: options[name] for name in ("loss", "notion", "smoother", "method")}
+    given = {name: options[name] for name in ("loss", "smoother", "method")}
+    given["notion"] = notion
     level, n_jobs = question.confidence_level, question.n_jobs
     found = estimate_proper_error(problem, **given, confidence_level=level, n_jobs=n_jobs)
     if not found.terms.loss.any():  # every label had probability 1
@@ -214,15 +216,16 @@ def proper(question: Question) -> ErrorInterval:
 
 def upper_bound(question: Question) -> ErrorInterval:
     """Interval of `calibration_upper_bound`: a mean loss."""
-    options, problem = question.options, question.problem()
-    score, notion = resolve_loss(options["loss"]), resolve_notion(options["notion"])
+    options = question.options
+    score = resolve_loss(options["loss"])
+    problem, notion = question.problem_of(resolve_notion(options["notion"]))
     return _mean_loss(question, score, notion, problem, "the mean loss minus its infimum")
 
 
 def root_brier(question: Question) -> ErrorInterval:
     """Interval of `root_brier_score`: the root of the interval of a mean loss."""
-    notion = resolve_notion("canonical")
-    return _mean_loss(question, Brier(), notion, question.problem(), "the root of E L(Y, S)", True)
+    problem, notion = question.problem_of(resolve_notion("canonical"))
+    return _mean_loss(question, Brier(), notion, problem, "the root of E L(Y, S)", True)
 
 
 def smooth_distance(question: Question) -> ErrorInterval:
@@ -240,11 +243,14 @@ def smooth_distance(question: Question) -> ErrorInterval:
     if options["smoother"] is not None or options["quantile"] is not None:
         limit = "the distance of S from the large-sample limit of the smoother's curve"
         return jackknife(question, at_zero=True, target=limit)
-    rule = resolve_notion(options["notion"])
-    solved = solve_notion(question.problem(), notion=rule, smoother=None, n_jobs=question.n_jobs)
+    problem, rule = question.problem_of(resolve_notion(options["notion"]))
+    solved = solve_notion(problem, notion=rule, smoother=None, n_jobs=question.n_jobs)
     level = question.confidence_level
     found = estimate_of_solved(solved, loss="brier", notion=rule, confidence_level=level)
     squared = found.interval
+    if not found.terms.loss.any() and rule.reduce == "mean":  # every label had probability 1
+        shown = target.format(found.target.rpartition("as far as ")[2])
+        return question.nothing_varies(target=shown, ceiling=1.0)
     if solved[0].forecast.shape[1] != 2 or found.norm is None or squared is None:
         return jackknife(question, at_zero=True, target=target.format("the averaged maps show it"))
     largest = max(np.abs(one.conditional - one.forecast).max() for one in solved)
@@ -263,7 +269,9 @@ def _mean_loss(question, score, notion, problem, target, rooted=False):
         for forecast, target in notion.problems(problem.forecast, problem.target)
     ]
     share = 1 / len(losses) if notion.reduce == "mean" else 1.0
-    mean = mean_interval(share * sum(losses), problem.weight, question.confidence_level)
+    known = None if problem.losses is None else problem.mean_loss(score) - score.infimum
+    own = problem.weight, question.confidence_level
+    mean = mean_interval(share * sum(losses), *own, estimate=known, square=problem.square)
     low, high, error = max(mean.low, 0.0), mean.high, mean.standard_error
     if rooted:
         low, high, error = np.sqrt(low), np.sqrt(high), error / (2 * question.estimate or 1.0)
@@ -433,7 +441,9 @@ def interval_of_terms(
     if terms.influence is None:
         return None
     estimate = terms.mean("calibration")
-    found = mean_interval(terms.influence, terms.weight, confidence_level, estimate=estimate)
+    found = mean_interval(
+        terms.influence, terms.weight, confidence_level, estimate=estimate, square=terms.square
+    )
     if not np.isfinite(estimate):
         return found
     direct = reduce_terms(smoothed, score=score, notion=notion, method="direct").mean("calibration")

@@ -38,6 +38,7 @@ from skcalib.squared_norm import SquaredNorm
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from skcalib.problem import Problem
     from skcalib.scores import ProperScore
 
 #: The targets of intervals.
@@ -62,18 +63,32 @@ class AveragedProblem:
     target: np.ndarray
     weight: np.ndarray
     average: ModelAverage
+    square: np.ndarray | None = None
 
     @classmethod
-    def of(cls, forecast: np.ndarray, target: np.ndarray, weight: np.ndarray) -> AveragedProblem:
-        """Fit the models to forecasts (n, K), one-hot targets and weights (n,)."""
-        check_at_least_two(len(forecast))
-        warn_few_per_class(*forecast.shape)
-        return cls(forecast, target, weight, ModelAverage().fit(forecast, target, weight))
+    def of(cls, problem: Problem) -> AveragedProblem:
+        """Fit the models to the rows of a problem."""
+        check_at_least_two(problem.n_samples)
+        warn_few_per_class(problem.n_samples, problem.forecast.shape[1])
+        rows = problem.forecast, problem.target, problem.weight
+        return cls(*rows, ModelAverage().fit(*rows, problem.square), problem.square)
 
     @cached_property
     def share(self) -> np.ndarray:
         """Weights of the rows, which sum to one (n,)."""
         return self.weight / self.weight.sum()
+
+    @cached_property
+    def root(self) -> np.ndarray:
+        """Roots of the sums of squared shares of the samples of each row (n,)."""
+        if self.average.unit is self.average.weight:
+            return self.share
+        return self.share * np.sqrt(self.average.unit / self.average.weight)
+
+    @cached_property
+    def one(self) -> np.ndarray:
+        """Share of one sample of each row (n,)."""
+        return self.root**2 / self.share
 
     @property
     def conditional(self) -> np.ndarray:
@@ -156,7 +171,7 @@ class AveragedProblem:
 
     def _score_and_factor(self, model, rows, block):
         """Score of each sample, and its weight over one minus its leverage."""
-        p, weight = model.proba[rows], self.average.weight[rows]
+        p, weight = model.proba[rows], self.average.unit[rows]
         leverage = weight * block.leverage(p, model.covariance) / (p.shape[1] - 1)
         score = block.project(self.target[rows] - p)
         return score, weight / (1 - np.clip(leverage, 0.0, 0.5))
@@ -240,10 +255,11 @@ class Noise:
         self.fitted, self.fitted_square = 0.0, np.zeros(3)
         for parts in zip(*(one.blocks() for one in found), strict=True):
             noise = np.sqrt(share) * np.hstack([noise for noise, _, _ in parts])
-            own, weight = share * sum(value for _, value, _ in parts), parts[0][2]
-            self.traces.add(weight[:, None] * noise)
+            own, rows = share * sum(value for _, value, _ in parts), parts[0][2]
+            weight, root = found[0].problem.share[rows], found[0].problem.root[rows]
+            self.traces.add(root[:, None] * noise, weight / root)
             self.fitted += float(weight @ own)
-            self.fitted_square += np.array([weight**2 @ own**2, weight**2 @ own, weight @ weight])
+            self.fitted_square += np.array([root**2 @ own**2, root**2 @ own, root @ root])
 
     def __add__(self, other: Noise) -> Noise:
         found = copy(self)
@@ -265,8 +281,10 @@ class ScoreNoise:
     def __init__(self, found):
         self.traces, self.expected = _Traces(np.concatenate([one.mean for one in found])), 0.0
         for parts in zip(*(one.blocks() for one in found), strict=True):
-            self.traces.add(np.hstack([noise for noise, _ in parts]))
-            self.expected += sum(float(own.sum()) for _, own in parts)
+            rows, problem = parts[0][2], found[0].problem
+            noise = problem.root[rows, None] * np.hstack([noise for noise, _, _ in parts])
+            self.traces.add(noise, problem.share[rows] / problem.root[rows])
+            self.expected += sum(float(own.sum()) for _, own, _ in parts)
 
     def __add__(self, other: ScoreNoise) -> ScoreNoise:
         found = copy(self)
@@ -340,12 +358,12 @@ class ScoreProjection(_Projection):
         return _scores(problem)
 
     def blocks(self):
-        """Weighted noise (m, J), and its expected squared norm under calibration (m,)."""
+        """Noise (m, J), its expected squared norm under calibration (m,), and rows by block."""
         problem, inner = self.problem, self.root @ self.root.T
         for rows, block in problem.average.directions:
-            forecast, share = problem.forecast[rows], problem.share[rows]
+            forecast = problem.forecast[rows]
             noise = block.project(problem.target[rows] - forecast) @ self.root
-            yield share[:, None] * noise, share**2 * block.leverage(forecast, inner)
+            yield noise, problem.root[rows] ** 2 * block.leverage(forecast, inner), rows
 
 
 class _BrierProjection(_Projection):
@@ -388,23 +406,23 @@ class _BrierProjection(_Projection):
         return gram, mean, most
 
     def blocks(self):
-        """Noise (m, J), the squared change by the affine map (m,) and shares (m,) by block."""
+        """Noise (m, J), the squared change by the affine map (m,) and rows by block."""
         problem, half = self.problem, self.problem.half
         inner = self.root @ self.root.T
         start = len(inner) - len(self.fits)
         for rows, block in problem.average.directions:
-            p, share = np.exp(block.log), problem.share[rows]
-            changes = _changes(problem, self.fits, rows)
+            p, changes = np.exp(block.log), _changes(problem, self.fits, rows)
             products = _products(changes, changes)
             squares = block.tangent_squares(p, inner[:start, :start])
             squares += np.einsum("ijl,jl->i", products, inner[start:, start:])
             for d, row in zip(changes, inner[start:, :start], strict=True):
                 squares += 2 * block.tangent_project(p, d) @ row
-            leverage = np.clip(half * share * squares / (p.shape[1] - 1), 0.0, 0.5)
+            squares *= half * problem.one[rows]
+            leverage = np.clip(squares / (p.shape[1] - 1), 0.0, 0.5)
             residual = problem.target[rows] - self.fits[0][rows]
             along = _products(changes, [residual])[:, :, 0]
             noise = np.hstack([block.tangent_project(p, residual), along]) @ self.root
-            yield half * noise / np.sqrt(1 - leverage)[:, None], half * products[:, 0, 0], share
+            yield half * noise / np.sqrt(1 - leverage)[:, None], half * products[:, 0, 0], rows
 
     @staticmethod
     def combine(traces, fitted, variance):
@@ -431,14 +449,14 @@ class _LogProjection(_Projection):
         return _scores(problem, cls._fits(problem)[0])
 
     def blocks(self):
-        """Noise (m, J), the gain (m,) and shares (m,) by block."""
+        """Noise (m, J), the gain (m,) and rows by block."""
         problem, inner = self.problem, self.root @ self.root.T
         for rows, block in problem.average.directions:
-            p, share, y = self.fits[0][rows], problem.share[rows], problem.target[rows]
-            leverage = 2 * share * block.leverage(p, inner) / (p.shape[1] - 1)
+            p, y = self.fits[0][rows], problem.target[rows]
+            leverage = 2 * problem.one[rows] * block.leverage(p, inner) / (p.shape[1] - 1)
             noise = block.project(y - p) @ self.root
             gain = _log_gain(y, problem.forecast[rows], p)
-            yield noise / np.sqrt(1 - np.clip(leverage, 0.0, 0.5))[:, None], gain, share
+            yield noise / np.sqrt(1 - np.clip(leverage, 0.0, 0.5))[:, None], gain, rows
 
     @staticmethod
     def combine(traces, fitted, variance):
@@ -514,10 +532,11 @@ class _Traces:
             setattr(found, name, getattr(self, name) + getattr(other, name))
         return found
 
-    def add(self, noise):
-        """Rows of weighted noise."""
+    def add(self, noise, repeats):
+        """Rows of weighted noise; each stands for the square of `repeats` (m,) samples."""
         squares = np.einsum("ij,ij->i", noise, noise)
         self.first += float(squares.sum())
+        squares /= repeats
         self.fourth += float(squares @ squares)
         self.signal += float(np.sum((noise @ self._mean) ** 2))
         self._image += noise.T @ (noise if self._probes is None else noise @ self._probes)

@@ -17,7 +17,7 @@ from scipy.special import erf
 from skcalib._arguments import resolve_notion, resolve_reduced
 from skcalib._formatting import frame_of
 from skcalib._ties import reach_of
-from skcalib.notions import Events, events_or_summary
+from skcalib.events import Events, events_or_summary
 from skcalib.smoothers.partition import quantile_cuts
 from skcalib.theory.bounds import parse_bins
 
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from skcalib._arguments import Bins, Label, LabelsLike, NotionLike, Strategy
-    from skcalib.notions import Notion, SummaryEvents
+    from skcalib.events import SummaryEvents
+    from skcalib.notions import Notion
 
 NORMS = {"l1": 1.0, "l2": 2.0, "max": np.inf}  # the power of a gap
 

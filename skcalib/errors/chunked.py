@@ -190,7 +190,7 @@ class ChunkProblem(AveragedProblem):
 def _no_samples(average, total):
     """The problem without samples: what is known of all of them."""
     none = np.empty((0, average.basis.n_classes))
-    return ChunkProblem(none, none, np.empty(0), average.at(none, none, np.empty(0)), total)
+    return ChunkProblem(none, none, np.empty(0), average.at(none, none, np.empty(0)), total=total)
 
 
 def _scores_of(fit, problem):
@@ -269,7 +269,7 @@ class _Pass:
             problems = []
             for (forecast, target), average in zip(pairs, self.averages, strict=True):
                 part = forecast[rows], target[rows], weight[rows]
-                problems.append(ChunkProblem(*part, average.at(*part), self.total))
+                problems.append(ChunkProblem(*part, average.at(*part), total=self.total))
             yield self.function(problems, self.averages)
 
 

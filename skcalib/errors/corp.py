@@ -21,10 +21,12 @@ from skcalib.errors.isotonic_curve import (
     IsotonicCurve,
     check_resamples,
     consistency_band,
+    label_draws,
 )
+from skcalib.events import binary_events, named_events
 from skcalib.inference import CalibrationTest, monte_carlo_pvalue
-from skcalib.notions import Canonical, binary_events, named_events
-from skcalib.problem import check_problem
+from skcalib.notions import Canonical
+from skcalib.problem import ForecastSummary, check_problem
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
@@ -240,17 +242,12 @@ def corp_decomposition(
 
 def _decompose_event(score, event, problem):
     """Terms (score, miscalibration, discrimination, uncertainty) of an event, and its curve."""
-    curve = event_curve(problem)
+    curve = IsotonicCurve.of(problem)
     mean, best = mean_losses(score, problem, curve, problem.target)
     chance = _uncertainty(score, curve)
     # Both are nonnegative up to rounding; the loss of the curve is always finite.
     terms = (mean, max(mean - best, 0.0), max(chance - best, 0.0), chance)
     return terms, _record(event, curve)
-
-
-def event_curve(problem: Problem) -> IsotonicCurve:
-    """Isotonic curve of a binary problem."""
-    return IsotonicCurve(problem.forecast[:, 1], problem.target[:, 1], problem.weight)
 
 
 def mean_losses(
@@ -320,8 +317,8 @@ class CorpBand:
 
 
 def corp_bands(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: LabelsLike,
+    y_proba: ArrayLike | None = None,
     *,
     band: Literal["consistency", "confidence"] = "consistency",
     notion: NotionLike = "auto",
@@ -354,10 +351,10 @@ def corp_bands(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        Labels.
-    y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
-        Probability of the positive class, or of each class. Rows sum to one.
+    y_true : array-like of shape (n_samples,) or ForecastSketch
+        Labels, or a sketch, which stands for labels, forecasts and weights.
+    y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), optional
+        Probability of the positive class, or of each class; omitted with a sketch. Rows sum to one.
     band : {"consistency", "confidence"}, default="consistency"
         See above.
     notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
@@ -433,16 +430,13 @@ def corp_bands(
     if band == "consistency":
         check_resamples(n_resamples, confidence_level)
     notion = resolve_notion(notion)
-    problem = check_problem(
-        y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
-    )
+    data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
+    events = named_events(y_true, y_proba, notion, pos_label=pos_label, **data)
     rng, bands = check_random_state(random_state), []
-    for event, one in binary_events(problem, pos_label, notion):
-        curve = event_curve(one)
+    for event, one in events:
+        curve = IsotonicCurve.of(one)
         if band == "consistency":
-            ends = consistency_band(
-                curve, one.forecast[:, 1], confidence_level, n_resamples, rng, n_jobs
-            )
+            ends = consistency_band(curve, one, confidence_level, n_resamples, rng, n_jobs)
         else:
             ends = curve.confidence(confidence_level, n_resamples, rng)
         bands.append(CorpBand(event, curve.prob_pred, curve.prob_true, *ends))
@@ -450,8 +444,8 @@ def corp_bands(
 
 
 def corp_test(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: LabelsLike,
+    y_proba: ArrayLike | None = None,
     *,
     loss: LossLike = "brier",
     notion: NotionLike = "auto",
@@ -474,7 +468,9 @@ def corp_test(
 
     Exact: if the forecasts are calibrated, the observed MCB is one more draw, so
     :math:`P(p \le \alpha) \le \alpha` at every n, with ties and weights. For several events
-    ("classwise") labels are drawn from whole rows of `y_proba`, and calibrated means canonically.
+    ("classwise") labels are drawn from whole rows of `y_proba`, and calibrated means canonically,
+    so a sketch may have one event only. With a sketch of weighted samples, the effective number
+    of labels is drawn in each cell.
 
     Parameters
     ----------
@@ -520,12 +516,14 @@ def corp_test(
     """
     score, notion = resolve_loss(loss), resolve_notion(notion)
     n_resamples = check_count(n_resamples, "n_resamples")
-    problem = check_problem(
-        y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
-    )
     rng = check_random_state(random_state)
+    data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
+    if isinstance(y_true, ForecastSummary):
+        events = named_events(y_true, y_proba, notion, pos_label=pos_label, **data)
+        return _test_of_summary(events, score, n_resamples, rng)
+    problem = check_problem(y_true, y_proba, pos_label=pos_label, **data)
     events = [one for _, one in binary_events(problem, pos_label, notion)]
-    curves = [event_curve(one) for one in events]
+    curves = [IsotonicCurve.of(one) for one in events]
     # For a single event the null hypothesis concerns its own probability only.
     source, draws_of = (problem, notion) if len(events) > 1 else (events[0], Canonical())
     levels, codes = source.forecast.cumsum(axis=1), np.eye(source.forecast.shape[1])
@@ -543,7 +541,33 @@ def corp_test(
     def draw(own):
         return miscalibration(codes[draw_codes(levels, own)])
 
-    drawn = draw_each(draw, n_resamples, rng, n_jobs=n_jobs)
+    return _record_test(observed, draw_each(draw, n_resamples, rng, n_jobs=n_jobs))
+
+
+def _test_of_summary(events, score, n_resamples, rng):
+    """`corp_test` of rows that stand for several samples: binomial draws at each score."""
+    if len(events) > 1:
+        raise ValueError(
+            "corp_test draws labels from whole rows of y_proba, which a sketch of several classes "
+            "does not have: make a sketch of one class against the rest, or of the top label."
+        )
+    ((_, one),) = events
+    curve = IsotonicCurve.of(one)
+    observed = max(float(np.subtract(*mean_losses(score, one, curve, one.target))), 0.0)
+    one_label = [np.tile(label, (len(one.weight), 1)) for label in np.eye(2)]
+    losses = np.column_stack([score.loss(label, one.forecast) for label in one_label])
+    share, drawn = one.weight / one.weight.sum(), []
+    for rates in label_draws(one, n_resamples, rng):
+        for rate in rates:
+            parts = _two(rate)
+            with np.errstate(invalid="ignore"):  # 0 times an infinite loss
+                loss = share @ np.where(parts > 0, parts * losses, 0.0).sum(axis=1)
+            best = weighted_mean(score.entropy(_two(curve.levels(rate))), curve.tied.mass)
+            drawn.append(max(float(loss - best), 0.0))
+    return _record_test(observed, np.array(drawn))
+
+
+def _record_test(observed, drawn):
     pvalue = monte_carlo_pvalue(observed, drawn)
     how = "CORP miscalibration, labels drawn at the given forecasts"
     return CalibrationTest(observed, pvalue, float(observed - drawn.mean()), how)

@@ -10,7 +10,7 @@ import numpy as np
 from skcalib._arguments import resolve_notion, resolve_reduced
 from skcalib._formatting import frame_of
 from skcalib._ties import level_starts, top_class
-from skcalib.notions import events_or_summary
+from skcalib.events import events_or_summary
 from skcalib.problem import check_problem
 
 if TYPE_CHECKING:

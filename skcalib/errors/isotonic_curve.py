@@ -6,7 +6,7 @@ the confidence band (`isotonic_interval`) covers the true curve.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from scipy.special import rel_entr
@@ -18,7 +18,11 @@ from sklearn.utils.parallel import Parallel, delayed
 from skcalib.smoothers.partition import TiedScores
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import ArrayLike
+
+    from skcalib.problem import Problem
 
 BANDS = ("consistency", "confidence")
 _ENTRIES = 1 << 20  # labels drawn at a time, to bound the memory
@@ -31,23 +35,37 @@ class IsotonicCurve:
 
     ``tied`` holds the distinct scores; ``mean``, ``level`` and ``block`` are the mean label, the
     height of the curve and the number of the block of constant height at each; ``prob_pred`` and
-    ``prob_true`` are the points of the curve to plot.
+    ``prob_true`` are the points of the curve to plot. `square` (n,) has the sums of squared weights
+    where rows stand for several samples.
     """
 
     joined = True
 
-    def __init__(self, score: np.ndarray, label: np.ndarray, weight: np.ndarray) -> None:
+    def __init__(
+        self,
+        score: np.ndarray,
+        label: np.ndarray,
+        weight: np.ndarray,
+        square: np.ndarray | None = None,
+    ) -> None:
         self.tied = TiedScores(score, weight)
         self.mean = self.tied.means(label)
         level = self._fit(self.mean)
         rises = np.diff(level, prepend=-np.inf) > _ROUNDING
         self.block = np.cumsum(rises) - 1
         self.level = level[rises][self.block]
-        self._share = weight.sum() / np.sum(weight**2)  # effective number of labels per weight
+        squares = weight**2 if square is None else square
+        self._share = weight.sum() / np.sum(squares)  # effective number of labels per weight
         knots = np.concatenate([np.flatnonzero(rises), np.flatnonzero(rises)[1:] - 1])
-        self._points = spread(self.tied.score, knots)
-        self.prob_pred = self.tied.score[self._points]
-        self.prob_true = self.level[self._points]
+        self.points = spread(self.tied.score, knots)
+        self.prob_pred = self.tied.score[self.points]
+        self.prob_true = self.level[self.points]
+
+    @classmethod
+    def of(cls, problem: Problem) -> Self:
+        """The curve of a binary problem."""
+        rows = problem.forecast[:, 1], problem.target[:, 1], problem.weight
+        return cls(*rows, problem.square)
 
     def levels(self, label: np.ndarray) -> np.ndarray:
         """Height of the curve for other labels (n,) at each distinct score."""
@@ -55,14 +73,14 @@ class IsotonicCurve:
 
     def refit(self, labels: np.ndarray) -> np.ndarray:
         """Heights for other labels (n, B) at the points to plot."""
-        return np.stack([self.levels(label)[self._points] for label in labels.T], axis=1)
+        return np.stack([self.levels(label)[self.points] for label in labels.T], axis=1)
 
     def confidence(
         self, confidence_level: float, n_resamples: int, rng: np.random.RandomState
     ) -> tuple[np.ndarray, np.ndarray]:
         """Likelihood-ratio interval at the points to plot; uses no random numbers."""
         return isotonic_interval(
-            self.mean, self._share * self.tied.mass, self._points, confidence_level
+            self.mean, self._share * self.tied.mass, self.points, confidence_level
         )
 
     def _fit(self, mean):
@@ -92,7 +110,7 @@ def check_resamples(n_resamples: int, confidence_level: float) -> None:
 
 def consistency_band(
     curve: IsotonicCurve,
-    probability: np.ndarray,
+    problem: Problem,
     confidence_level: float,
     n_resamples: int,
     rng: np.random.RandomState,
@@ -106,9 +124,8 @@ def consistency_band(
     more draw of the same kind, so each point is inside with probability (B + 1 - 2k) / (B + 1) or
     more, at every sample size.
     """
-    refits = Parallel(n_jobs=n_jobs)(
-        delayed(curve.refit)(draws.T) for draws in _label_draws(probability, n_resamples, rng)
-    )
+    draws = label_draws(problem, n_resamples, rng)
+    refits = Parallel(n_jobs=n_jobs)(delayed(curve.refit)(draw.T) for draw in draws)
     curves = np.concatenate(refits, axis=1)
     curves.sort(axis=1)
     # 1e-9 corrects rounding: (B + 1)(1 - level) / 2 should be whole for B = 199 and level .95.
@@ -116,12 +133,26 @@ def consistency_band(
     return curves[:, rank - 1], curves[:, n_resamples - rank]
 
 
-def _label_draws(probability, n_resamples, rng):
-    """Labels drawn from the forecasts, in chunks of rows of (B, n)."""
-    step = max(1, _ENTRIES // len(probability))
+def label_draws(
+    problem: Problem, n_resamples: int, rng: np.random.RandomState
+) -> Iterator[np.ndarray]:
+    """Labels of a binary problem drawn from its forecasts, in chunks of rows of (B, n).
+
+    Where a row stands for several samples, as many labels as the effective number of samples are
+    drawn at each distinct score, and each of its rows gets their mean.
+    """
+    probability = problem.forecast[:, 1]
+    step, size = max(1, _ENTRIES // len(probability)), None
+    if problem.square is not None:
+        distinct, place = np.unique(probability, return_inverse=True)
+        mass, square = (np.bincount(place, sums) for sums in (problem.weight, problem.square))
+        size, probability = np.rint(mass**2 / square).astype(np.int64), np.clip(distinct, 0, 1)
     for start in range(0, n_resamples, step):
-        rows = min(step, n_resamples - start)
-        yield rng.random_sample((rows, len(probability))) < probability
+        shape = min(step, n_resamples - start), len(probability)
+        if size is None:
+            yield rng.random_sample(shape) < probability
+        else:
+            yield (rng.binomial(size, probability, shape) / size)[:, place]
 
 
 def isotonic_interval(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Real
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import expit
@@ -14,9 +14,10 @@ from skcalib._arguments import resolve_notion, resolve_smoother
 from skcalib._formatting import frame_of
 from skcalib._validation import check_confidence_level
 from skcalib.errors.terms import solve_notion
+from skcalib.events import only_problem, over_problems
 from skcalib.inference import MeanInterval, effective_size
-from skcalib.links._base import logistic_regression
-from skcalib.problem import check_problem
+from skcalib.links._base import likelihood_tolerance, logistic_regression
+from skcalib.notions import Auto
 from skcalib.scores import TotalVariation
 from skcalib.tower import weighted_mean
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from pandas import DataFrame
 
-    from skcalib._arguments import Label, NotionLike, SmootherLike
+    from skcalib._arguments import Label, LabelsLike, NotionLike, SmootherLike
     from skcalib.errors.averaged import AveragedProblem
     from skcalib.errors.terms import SmoothedProblem
     from skcalib.notions import Notion
@@ -65,8 +66,8 @@ class CalibrationInterceptSlope:
 
 
 def calibration_intercept_slope(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: LabelsLike,
+    y_proba: ArrayLike | None = None,
     *,
     confidence_level: float = 0.95,
     sample_weight: ArrayLike | None = None,
@@ -97,10 +98,10 @@ def calibration_intercept_slope(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        Labels of two classes.
-    y_proba : array-like of shape (n_samples,) or (n_samples, 2)
-        Probability of the positive class, or of both.
+    y_true : array-like of shape (n_samples,) or ForecastSketch
+        Labels of two classes, or a sketch, which stands for labels, forecasts and weights.
+    y_proba : array-like of shape (n_samples,) or (n_samples, 2), optional
+        Probability of the positive class, or of both; omitted with a sketch.
     confidence_level : float, default=0.95
         Level of the two-sided intervals.
     sample_weight : array-like of shape (n_samples,), default=None
@@ -145,15 +146,14 @@ def calibration_intercept_slope(
     (0.6, 0.55, 0.65)
     """
     check_confidence_level(confidence_level)
-    problem = check_problem(
-        y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
-    )
-    x, y, weight = _uncertain_logits(problem)
+    data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
+    problem, _ = only_problem(y_true, y_proba, Auto(), pos_label=pos_label, **data)
+    x, y, weight, square = _uncertain_logits(problem)
     _need_a_maximum(x, y)
     one, scale = np.ones(len(x)), float(np.sqrt(weighted_mean(x**2, weight)))
-    (in_the_large,) = _logistic_fit(one[:, None], x, y, weight, confidence_level)
+    (in_the_large,) = _logistic_fit(one[:, None], x, y, weight, square, confidence_level)
     columns = np.column_stack([one, x / scale])  # of comparable size
-    intercept, slope = _logistic_fit(columns, 0.0, y, weight, confidence_level)
+    intercept, slope = _logistic_fit(columns, 0.0, y, weight, square, confidence_level)
     slope = MeanInterval(
         slope.estimate / scale, slope.low / scale, slope.high / scale, slope.standard_error / scale
     )
@@ -161,7 +161,7 @@ def calibration_intercept_slope(
 
 
 def _uncertain_logits(problem):
-    """Logits, labels in {0, 1} and weights of the forecasts that are neither 0 nor 1."""
+    """Logits, labels in {0, 1}, weights and their squares, where a forecast is not 0 or 1."""
     forecast, target = problem.forecast, problem.target
     if forecast.shape[1] > 2:
         raise ValueError(
@@ -169,7 +169,8 @@ def _uncertain_logits(problem):
             "columns: pass one class against the rest, (y_true == c, y_proba[:, c]), or whether "
             "the prediction was right and its confidence."
         )
-    impossible = int(np.sum((target == 1) & (forecast == 0)))
+    wrong = ((target == 1) & (forecast == 0)).any(axis=1)
+    impossible = int(wrong.sum() if problem.count is None else problem.count[wrong].sum())
     if impossible:
         raise ValueError(
             f"y_proba is exactly 0 for the class that occurred in {impossible} samples, so the "
@@ -179,7 +180,7 @@ def _uncertain_logits(problem):
         )
     uncertain = (forecast > 0).all(axis=1)
     log_odds = np.log(forecast[uncertain, 1]) - np.log(forecast[uncertain, 0])
-    return log_odds, target[uncertain, 1], problem.weight[uncertain]
+    return log_odds, target[uncertain, 1], problem.weight[uncertain], problem.squares[uncertain]
 
 
 def _need_a_maximum(x, y):
@@ -199,14 +200,17 @@ def _need_a_maximum(x, y):
     )
 
 
-def _logistic_fit(columns, offset, y, weight, confidence_level):
+def _logistic_fit(columns, offset, y, weight, square, confidence_level):
     """Intervals of the coefficients of a logistic regression."""
-    share, size = weight / weight.sum(), effective_size(weight)
-    theta, hessian = logistic_regression(columns, offset, y, size * share, tolerance=1e-24)
+    share, size = weight / weight.sum(), effective_size(weight, square)
+    theta, hessian = logistic_regression(
+        columns, offset, y, size * share, tolerance=likelihood_tolerance(size)
+    )
     freedom = size - len(theta)
     if freedom < 1e-9:
         return [MeanInterval(float(value), -np.inf, np.inf, np.inf) for value in theta]
-    scores = columns * (share * (expit(offset + columns @ theta) - y))[:, None]
+    root = np.sqrt(square) / weight.sum()
+    scores = columns * (root * (expit(offset + columns @ theta) - y))[:, None]
     inverse = np.linalg.inv(hessian / size)
     variance = np.diag(inverse @ (scores.T @ scores) @ inverse) * size / freedom
     quantile = float(student.ppf(0.5 + confidence_level / 2, freedom))
@@ -220,8 +224,8 @@ def _logistic_fit(columns, offset, y, weight, confidence_level):
 
 
 def integrated_calibration_index(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: LabelsLike,
+    y_proba: ArrayLike | None = None,
     *,
     quantile: float | None = None,
     notion: NotionLike = "auto",
@@ -251,10 +255,10 @@ def integrated_calibration_index(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        Labels.
-    y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
-        Probability of the positive class, or of each class.
+    y_true : array-like of shape (n_samples,) or ForecastSketch
+        Labels, or a sketch, which stands for labels, forecasts and weights.
+    y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), optional
+        Probability of the positive class, or of each class; omitted with a sketch.
     quantile : float, default=None
         None for the mean; a number in [0, 1] for that (lower) quantile of the distances.
     notion : {"auto", "canonical", "classwise", "top_label"} or Notion, default="auto"
@@ -303,13 +307,15 @@ def integrated_calibration_index(
     """
     if quantile is not None and not (isinstance(quantile, Real) and 0 <= quantile <= 1):
         raise ValueError(f"quantile must be None or a number in [0, 1], got {quantile!r}.")
-    problem = check_problem(
-        y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
-    )
     notion = resolve_notion(notion)
     smoother = None if smoother is None else resolve_smoother(smoother)
-    solved = solve_notion(problem, notion=notion, smoother=smoother, n_jobs=n_jobs)
-    return index_of_solved(solved, notion, quantile)
+
+    def index(problem, notion):
+        solved = solve_notion(problem, notion=notion, smoother=smoother, n_jobs=n_jobs)
+        return index_of_solved(solved, notion, quantile)
+
+    data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
+    return over_problems(y_true, y_proba, notion, index, pos_label=pos_label, **data)
 
 
 def index_of_solved(

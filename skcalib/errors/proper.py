@@ -6,7 +6,7 @@ each sample, which `skcalib.errors.terms` defines.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -29,6 +29,7 @@ from skcalib.errors.terms import (
     refuse_infinite,
     smooth_held_out,
 )
+from skcalib.events import only_problem, over_problems
 from skcalib.notions import Canonical
 from skcalib.problem import check_problem
 from skcalib.scores import Divergence, ProperScore
@@ -39,12 +40,12 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from pandas import DataFrame
 
-    from skcalib._arguments import Label, LossLike, Method, NotionLike, SmootherLike
+    from skcalib._arguments import Label, LabelsLike, LossLike, Method, NotionLike, SmootherLike
 
 
 def proper_calibration_error(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: LabelsLike,
+    y_proba: ArrayLike | None = None,
     *,
     loss: LossLike | Divergence = "brier",
     notion: NotionLike = "canonical",
@@ -105,10 +106,11 @@ def proper_calibration_error(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        Labels.
-    y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
-        Probability of the positive class, or of each class. Rows sum to one.
+    y_true : array-like of shape (n_samples,) or ForecastSketch
+        Labels, or a sketch, which stands for labels, forecasts and weights. The default needs no
+        folds, so it needs no samples either; a smoother and a method do.
+    y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), optional
+        Probability of the positive class, or of each class; omitted with a sketch. Rows sum to one.
     loss : {"brier", "log", "spherical"}, ProperScore or Divergence, default="brier"
         The proper score; with ``method="direct"`` also a distance without a loss.
     notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
@@ -168,18 +170,21 @@ def proper_calibration_error(
     >>> round(data.truth["log"], 3)
     0.037
     """
-    problem = check_problem(
-        y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
-    )
-    how: dict[str, Any] = {"notion": notion, "smoother": smoother, "method": method}
-    if isinstance(loss, Divergence) and not isinstance(loss, ProperScore):
-        return mean_distance(problem, loss, **how, n_jobs=n_jobs)
-    return proper_terms(problem, loss=loss, **how, n_jobs=n_jobs).mean("calibration")
+    how: dict[str, Any] = {"smoother": smoother, "method": method, "n_jobs": n_jobs}
+
+    def error(problem, notion):
+        if isinstance(loss, Divergence) and not isinstance(loss, ProperScore):
+            return mean_distance(problem, loss, notion=notion, **how)
+        return proper_terms(problem, loss=loss, notion=notion, **how).mean("calibration")
+
+    data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
+    notion = resolve_notion(notion)
+    return over_problems(y_true, y_proba, notion, error, pos_label=pos_label, **data)
 
 
 def refinement_loss(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: LabelsLike,
+    y_proba: ArrayLike | None = None,
     *,
     loss: LossLike = "brier",
     notion: NotionLike = "canonical",
@@ -228,13 +233,14 @@ def refinement_loss(
     >>> round(refinement_loss(data.y, data.y_proba), 2), round(data.truth["refinement_brier"], 2)
     (0.16, 0.16)
     """
-    problem = check_problem(
-        y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
-    )
-    terms = proper_terms(
-        problem, loss=loss, notion=notion, smoother=smoother, method=method, n_jobs=n_jobs
-    )
-    return terms.mean("refinement")
+    how: dict[str, Any] = {"smoother": smoother, "method": method, "n_jobs": n_jobs}
+
+    def refinement(problem, notion):
+        return proper_terms(problem, loss=loss, notion=notion, **how).mean("refinement")
+
+    data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
+    notion = resolve_notion(notion)
+    return over_problems(y_true, y_proba, notion, refinement, pos_label=pos_label, **data)
 
 
 def sharpness(
@@ -393,8 +399,8 @@ class ScoreDecomposition:
 
 
 def score_decomposition(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: LabelsLike,
+    y_proba: ArrayLike | None = None,
     *,
     loss: LossLike = "brier",
     notion: NotionLike = "canonical",
@@ -449,8 +455,9 @@ def score_decomposition(
             "method='direct' estimates the calibration error only, and does not add up with a "
             "refinement to the loss: use 'risk' or 'cross'."
         )
-    problem = check_problem(
-        y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
+    data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
+    problem, notion = only_problem(
+        y_true, y_proba, resolve_notion(notion), pos_label=pos_label, **data
     )
     return decompose(
         proper_terms(
@@ -475,8 +482,8 @@ def decompose(terms: ProperTerms) -> ScoreDecomposition:
 
 
 def calibration_upper_bound(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: LabelsLike,
+    y_proba: ArrayLike | None = None,
     *,
     loss: LossLike = "brier",
     notion: NotionLike = "canonical",
@@ -520,20 +527,21 @@ def calibration_upper_bound(
             f"{score!r} has no lowest entropy, so its mean loss is not a bound: use 'brier', "
             "'log', 'spherical' or a ProperScore that declares its infimum."
         )
-    problem = check_problem(
-        y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
-    )
+
+    def bound(problem, notion):
+        pairs = notion.problems(problem.forecast, problem.target)
+        own = (replace(problem, forecast=forecast, target=target) for forecast, target in pairs)
+        bounds = [one.mean_loss(score) - score.infimum for one in own]
+        return float(np.mean(bounds) if notion.reduce == "mean" else np.sum(bounds))
+
+    data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
     notion = resolve_notion(notion)
-    bounds = [
-        weighted_mean(score.loss(target, forecast), problem.weight) - score.infimum
-        for forecast, target in notion.problems(problem.forecast, problem.target)
-    ]
-    return float(np.mean(bounds) if notion.reduce == "mean" else np.sum(bounds))
+    return over_problems(y_true, y_proba, notion, bound, pos_label=pos_label, **data)
 
 
 def root_brier_score(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: LabelsLike,
+    y_proba: ArrayLike | None = None,
     *,
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,

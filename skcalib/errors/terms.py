@@ -20,7 +20,7 @@ Without one, an explicit method, or another score than these two, uses `LogitSmo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 class ProperTerms:
     """Arrays over samples, already reduced over the problems of the notion.
 
+    ``square`` has the sums of squared weights where a row stands for several samples.
     ``influence`` is a paired difference of losses. With a smoother, its spread gives the standard
     error of the calibration estimate; None where no standard error is known (method "direct").
     """
@@ -54,6 +55,7 @@ class ProperTerms:
     influence: np.ndarray | None
     uncertainty: float
     weight: np.ndarray
+    square: np.ndarray | None = None
 
     def mean(self, name: str) -> float:
         """Weighted mean of a term."""
@@ -72,6 +74,7 @@ class SmoothedProblem:
     conditional: np.ndarray
     weight: np.ndarray
     by_entropy: bool
+    square: np.ndarray | None = None
 
     def refinement(self, score: ProperScore) -> np.ndarray:
         """Refinement of each sample, by the rule of the smoother."""
@@ -95,8 +98,13 @@ def solve_notion(
     """Estimate C for every problem of a notion; without a smoother by averaged maps."""
     pairs = notion.problems(problem.forecast, problem.target)
     if smoother is None:
-        tasks = ((forecast, target, problem.weight) for forecast, target in pairs)
-        return run_each(AveragedProblem.of, tasks, n_jobs=n_jobs)
+        own = ((replace(problem, forecast=forecast, target=target),) for forecast, target in pairs)
+        return run_each(AveragedProblem.of, own, n_jobs=n_jobs)
+    if problem.square is not None:
+        raise ValueError(
+            "A smoother leaves out the label of each sample, so it needs the samples, not a "
+            "sketch: use loss='brier' or 'log' without smoother= and method=."
+        )
     tasks = ((forecast, target, problem.weight, smoother) for forecast, target in pairs)
     return run_each(smooth_held_out, tasks, n_jobs=n_jobs)
 
@@ -169,7 +177,7 @@ def reduce_terms(
 
     names = ("loss", "calibration", "refinement", "influence", "uncertainty")
     reduced = {name: total(name) for name in names}
-    return ProperTerms(**reduced, weight=solved[0].weight)
+    return ProperTerms(**reduced, weight=solved[0].weight, square=solved[0].square)
 
 
 def _terms_of_one(solved, score, method):

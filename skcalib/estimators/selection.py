@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from skcalib._arguments import resolve_loss
@@ -20,6 +21,7 @@ from skcalib.inference import (
     first_within_one_standard_error,
     mean_interval,
 )
+from skcalib.problem import ProblemSummary
 from skcalib.recalibration import (
     BetaCalibration,
     BiasCorrectedTemperatureScaling,
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
     from skcalib._arguments import LossLike
+    from skcalib.problem import Problem
     from skcalib.scores import ProperScore
 
 
@@ -215,11 +218,42 @@ def held_out_losses(
     return losses[:, :, counts], None if weight is None else weight[counts]
 
 
+def held_out_losses_of_rows(
+    candidates: Sequence[BaseEstimator],
+    problem: Problem,
+    *,
+    folds: Sequence[np.ndarray],
+    scores: Sequence[ProperScore],
+) -> np.ndarray:
+    """As `held_out_losses`, of a binary problem whose rows stand for several samples."""
+    losses = np.empty((len(scores), len(candidates), len(problem.weight)))
+    for test in folds:
+        train = problem.take(np.setdiff1d(np.arange(len(problem.weight)), test))
+        for k, candidate in enumerate(candidates):
+            forecast = recalibrated_rows(candidate, train, problem.forecast[test])
+            for j, score in enumerate(scores):
+                losses[j, k, test] = score.loss(problem.target[test], forecast)
+    return losses
+
+
+def recalibrated_rows(candidate: BaseEstimator, train: Problem, forecast: np.ndarray) -> np.ndarray:
+    """Forecasts (m, 2) after a map fitted to a problem whose rows stand for several samples."""
+    if isinstance(candidate, IdentityRecalibrator):
+        return forecast
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fitted: Any = clone(candidate)
+        fitted.fit_sketch(ProblemSummary(train))
+    return recalibrated_proba(fitted, forecast, train.classes)
+
+
 def one_standard_error(
     names: list[str],
     losses: np.ndarray,
     weight: np.ndarray | None = None,
     confidence_level: float = 0.95,
+    *,
+    square: np.ndarray | None = None,
 ) -> RecalibratorSelection:
     """Losses (m, n) of candidates from simple to complex -> `RecalibratorSelection`."""
     means = np.array([weighted_mean(row, weight) for row in losses])
@@ -229,7 +263,7 @@ def one_standard_error(
             "losses are infinite: add a candidate such as TemperatureScaling(), or choose by "
             "loss='brier'."
         )
-    chosen, best, intervals = first_within_one_standard_error(losses, weight)
+    chosen, best, intervals = first_within_one_standard_error(losses, weight, square=square)
     return RecalibratorSelection(
         tuple(names),
         tuple(means.tolist()),
@@ -237,7 +271,7 @@ def one_standard_error(
         tuple(interval.standard_error for interval in intervals),
         names[best],
         names[chosen],
-        mean_interval(losses[0] - losses[chosen], weight, confidence_level),
+        mean_interval(losses[0] - losses[chosen], weight, confidence_level, square=square),
     )
 
 

@@ -94,6 +94,7 @@ def fit_link(
     max_iter: int = 1000,
     tolerance: float = 1e-9,
     rounding: float = 1e-13,
+    n_samples: int | None = None,
 ) -> LinkFit:
     r"""Minimise the mean loss plus :math:`\frac{\lambda}{2n} \sum_p c_p (\theta_p - start_p)^2`.
 
@@ -118,6 +119,8 @@ def fit_link(
         root of their stiffness.
     rounding : float, default=1e-13
         Stop where a step lowers the value by less than this share of it.
+    n_samples : int, default=None
+        Number n of samples, where a row stands for several; by default the number of rows.
 
     Returns
     -------
@@ -129,7 +132,7 @@ def fit_link(
     first = identity if start is None else np.asarray(start, dtype=np.float64)
     share = weight / weight.sum()
     stiffness = link.stiffness(n_classes)
-    pull = shrinkage * stiffness / len(logits)
+    pull = shrinkage * stiffness / (len(logits) if n_samples is None else n_samples)
     # Stiffness measures the effect of a parameter on a logit: these units make effects comparable.
     free = np.max(stiffness, initial=0.0) or 1.0
     unit = 1 / np.sqrt(np.where(stiffness > 0, stiffness, free))
@@ -323,7 +326,7 @@ def logistic_regression(design, offset, label, weight, *, penalty=0.0, start=Non
 
     start = np.zeros(n_columns) if start is None else start
     found = minimise_convex(value, slopes, start, tolerance=tolerance)
-    return found.parameters, found.hessian
+    return found.refined, found.hessian
 
 
 def detection_limit(forecast):

@@ -147,7 +147,9 @@ class ModelAverage:
     directions : Directions
         The directions at the forecasts.
     weight : ndarray of shape (n,)
-        Weights of the samples, whose sum is the effective number of samples.
+        Weights of the rows, whose sum is the effective number of samples.
+    unit : ndarray of shape (n,)
+        Weights of one sample of each row, in the same units.
     models : list of Model
         The models that were fitted; the identity is not among them.
     shares : ndarray of shape (len(models) + 1,)
@@ -157,11 +159,23 @@ class ModelAverage:
         calibrated forecasts it is at least a with a probability of about exp(-a) or less.
     """
 
-    def fit(self, forecast: np.ndarray, target: np.ndarray, weight: np.ndarray) -> Self:
-        """Fit to forecasts (n, K), one-hot targets and positive weights (n,)."""
-        size = float(weight.sum() ** 2 / (weight @ weight))
+    def fit(
+        self,
+        forecast: np.ndarray,
+        target: np.ndarray,
+        weight: np.ndarray,
+        square: np.ndarray | None = None,
+    ) -> Self:
+        """Fit to forecasts (n, K), one-hot targets and positive weights (n,).
+
+        `square` (n,) are the sums of squared weights where a row stands for several samples.
+        """
+        square_mass = weight @ weight if square is None else square.sum()
+        size = float(weight.sum() ** 2 / square_mass)
         self.size, self.forecast, self.label = size, forecast, target.argmax(axis=1)
         self.weight = weight * (size / weight.sum())
+        unit = weight if square is None else square / weight
+        self.unit = unit * (size / weight.sum())
         n_classes = forecast.shape[1]
         if n_classes == 1:  # the only forecast is 1: there is nothing to correct
             self.basis, self.models = LogitBasis(n_classes), []

@@ -78,6 +78,7 @@ class ChunkedAverage(ModelAverage):
         found = ModelAverage()
         found.size, found.basis, found.forecast = self.size, self.basis, forecast
         found.label, found.weight = target.argmax(axis=1), weight * self.factor
+        found.unit = found.weight
         found._every = Directions(self.basis, forecast)
         found.directions = found._every.only(self.names)
         found.shares, found.log_odds = self.shares, self.log_odds

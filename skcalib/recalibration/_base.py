@@ -202,6 +202,10 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         """Fit the map to forecasts and the columns of their labels, and measure the losses."""
         target = np.eye(len(self.classes_))[columns]
         self._fit_map(forecast, target, weight)
+        self._measure(score, forecast, target, weight)
+
+    def _measure(self, score, forecast, target, weight):
+        """Mean losses without and with the map."""
         before, after = self._as_proba(forecast), self._apply_map(forecast)
         self.loss_before_ = float(weighted_mean(score.loss(target, before), weight))
         self.loss_after_ = float(weighted_mean(score.loss(target, after), weight))

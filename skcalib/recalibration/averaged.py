@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from skcalib.links.averaging import ModelAverage
-from skcalib.recalibration._base import Recalibrator
+from skcalib.recalibration._sketched import TwoClassesFromSketch
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from skcalib._arguments import LossLike
 
 
-class ModelAverageScaling(Recalibrator):
+class ModelAverageScaling(TwoClassesFromSketch):
     r"""Average of recalibration maps, weighted by their evidence.
 
     The map of the default calibration error (:func:`~skcalib.proper_calibration_error`): nested
@@ -65,8 +65,13 @@ class ModelAverageScaling(Recalibrator):
         self.loss = loss
         self.labels = labels
 
-    def _fit_map(self, forecast, target, weight):
-        average = ModelAverage().fit(forecast, target, weight)
+    def _learn_rows(self, score, problems):
+        (one,) = problems
+        self._fit_map(one.forecast, one.target, one.weight, one.square)
+        self._measure(score, one.forecast, one.target, one.weight)
+
+    def _fit_map(self, forecast, target, weight, square=None):
+        average = ModelAverage().fit(forecast, target, weight, square)
         self._map = average.map
         self.evidence_, self.identity_weight_ = average.evidence, float(average.shares[0])
         # A mean of increasing maps is the gradient of a convex function, so it is injective.

@@ -16,11 +16,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._arguments import resolve_loss
-from skcalib._validation import mean_one
+from skcalib._validation import mean_one, number_of_samples
 from skcalib.links import BetaMap, PlattMap, QuadraticMap, fit_link
 from skcalib.links._base import detection_limit, log_forecast
 from skcalib.notions import Classwise
 from skcalib.recalibration._base import Recalibrator, softmax_of
+from skcalib.recalibration._sketched import FittedFromSketch
 from skcalib.smoothers import DirichletKernel, IsotonicSmoother, QuantileBins, UniformBins
 from skcalib.smoothers.partition import interpolate
 
@@ -36,14 +37,26 @@ class OneVsRestRecalibrator(Recalibrator):
     For two classes one map of the second column serves both. Subclasses implement
     ``_fit_one(forecast, target, weight)``, which returns a map from forecasts of two columns
     (rest, class) to the probability of the class, and declare for that map ``_one_injective`` and
-    ``_one_keeps_order``.
+    ``_one_keeps_order``. Those with `fit_sketch` have a fourth argument, the number of samples that
+    each row stands for.
     """
 
     def _fit_map(self, forecast, target, weight):
-        problems = list(Classwise().problems(forecast, target))
+        problems = [(f, t, weight) for f, t in Classwise().problems(forecast, target)]
         if len(problems) == 2:
             problems = problems[1:]
-        self._maps = Parallel()(delayed(self._fit_one)(f, t, weight) for f, t in problems)
+        self._fit_problems(problems, stacklevel=5)
+
+    def _learn_rows(self, score, problems):
+        rows = [(one.forecast, one.target, one.weight, one.count) for one in problems]
+        self._fit_problems(rows, stacklevel=4)
+        self.loss_before_ = self.loss_after_ = float("nan")
+        if len(rows) == 1:
+            self._measure(score, *rows[0][:3])
+
+    def _fit_problems(self, problems, stacklevel):
+        """Fit the map of each problem, the arguments of `_fit_one`."""
+        self._maps = Parallel()(delayed(self._fit_one)(*one) for one in problems)
         binary = len(self._maps) == 1
         # Beyond two classes the division by the sum mixes the maps: nothing is guaranteed.
         self.injective_ = binary and self._one_injective(self._maps[0])
@@ -72,7 +85,7 @@ class OneVsRestRecalibrator(Recalibrator):
         return False
 
 
-class BinaryLinkRecalibrator(OneVsRestRecalibrator):
+class BinaryLinkRecalibrator(OneVsRestRecalibrator, FittedFromSketch):
     """Base class: a `BinaryMap` of the logit from ``_link()``, fitted under the loss.
 
     If the labels are separable, or all the same, the best parameters are infinite. The map is then
@@ -86,27 +99,29 @@ class BinaryLinkRecalibrator(OneVsRestRecalibrator):
     def _link(self):
         raise NotImplementedError
 
-    def _fit_one(self, forecast, target, weight):
-        limit = detection_limit(forecast)
+    def _fit_one(self, forecast, target, weight, count=None):
+        limit, n_samples = detection_limit(forecast), number_of_samples(weight, count)
         link, score = self._link(), resolve_loss(self.loss)
-        logits, target = log_forecast(forecast, limit), self._targets(target, weight)
+        logits, target = log_forecast(forecast, limit), self._targets(target, weight, count)
         fit = fit_link(link, score, logits, target, weight, tolerance=1e-10)
-        separable = not fit.converged or _weakly_determined(link, fit.theta, logits, weight)
+        separable = not fit.converged or _weakly_determined(link, fit.theta, logits, weight, count)
         if separable:
             softened = _Softened(link, self._weak)
-            fit = fit_link(softened, score, logits, target, weight, shrinkage=1.0)
+            fit = fit_link(
+                softened, score, logits, target, weight, shrinkage=1.0, n_samples=n_samples
+            )
         return _LinkMap(link, fit.theta, limit, fit.n_iter, separable)
 
-    def _targets(self, target, weight):
+    def _targets(self, target, weight, count):
         return target
 
-    def _fit_map(self, forecast, target, weight):
-        super()._fit_map(forecast, target, weight)
-        labelled = target.any(axis=0)
+    def _fit_problems(self, problems, stacklevel):
+        super()._fit_problems(problems, stacklevel)
+        labelled = np.array([target[:, 1].any() for _, target, *_ in problems])
         if len(self._maps) == 1 or labelled.sum() == 1:
             labelled[:] = True
         # No warning for a class without labels among several classes.
-        pairs = zip(self._maps, labelled[-len(self._maps) :], strict=True)
+        pairs = zip(self._maps, labelled, strict=True)
         separable = sum(one.separable and there for one, there in pairs)
         if separable:
             warnings.warn(
@@ -115,7 +130,7 @@ class BinaryLinkRecalibrator(OneVsRestRecalibrator):
                 f"infinite. The map was shrunk towards the identity with the weight of "
                 f"{self._weak:g} samples, which keeps them finite.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=stacklevel,
             )
         self.n_iter_ = max(one.n_iter for one in self._maps)
         self._publish(np.array([one.theta for one in self._maps]))
@@ -154,18 +169,21 @@ class _Softened:
         return getattr(self._link, name)
 
 
-def _weakly_determined(link, theta, logits, weight):
+def _weakly_determined(link, theta, logits, weight, count=None):
     """Whether some direction of the parameters has less information than a weak prior.
 
     This happens where a linear combination of the features separates the labels, apart from ties:
     the parameters then grow until the fitted probabilities are close to 0 or 1. Directions in
     which the features do not vary are ignored.
     """
-    basis, sizes, _ = np.linalg.svd(link.features(logits), full_matrices=False)
-    basis = basis[:, sizes > 1e-10 * sizes[0]] * np.sqrt(len(basis))
+    each = np.ones((len(logits), 1)) if count is None else count[:, None]
+    features = np.sqrt(each) * link.features(logits)
+    basis, sizes, _ = np.linalg.svd(features, full_matrices=False)
+    basis = basis[:, sizes > 1e-10 * sizes[0]] * np.sqrt(each.sum() / each)
     p = softmax_of(link.apply(theta, logits))[:, 1]
-    spread = p * (1 - p) * mean_one(weight)
-    return bool(np.linalg.eigvalsh(basis.T @ (spread[:, None] * basis))[0] < 1e-3)
+    spread = p * (1 - p) * mean_one(weight, count)
+    information = np.linalg.eigvalsh(basis.T @ (spread[:, None] * basis))
+    return bool(information.min(initial=np.inf) < 1e-3)  # no direction for forecasts of 1/2
 
 
 class PlattScaling(BinaryLinkRecalibrator):
@@ -220,10 +238,10 @@ class PlattScaling(BinaryLinkRecalibrator):
     def _link(self):
         return PlattMap()
 
-    def _targets(self, target, weight):
+    def _targets(self, target, weight, count):
         if not self.smooth_targets:
             return target
-        counts = (mean_one(weight)) @ target
+        counts = mean_one(weight, count) @ target
         high, low = (counts + 1) / (counts + 2), 1 / (counts + 2)
         right = np.where(target[:, 1] == 1, high[1], low[0])
         return np.column_stack([1 - right, right])
@@ -367,7 +385,7 @@ class _SmootherMap:
         return self.smoother.predict(forecast)[:, 1]
 
 
-class IsotonicRecalibrator(SmootherRecalibrator):
+class IsotonicRecalibrator(SmootherRecalibrator, FittedFromSketch):
     r"""Isotonic regression of the label on the probability, class by class.
 
     Plain isotonic regression is flat over its cells, so it is not injective and loses sharpness;
@@ -414,13 +432,13 @@ class IsotonicRecalibrator(SmootherRecalibrator):
         self.centered = centered
         self.strict = strict
 
-    def _fit_one(self, forecast, target, weight):
+    def _fit_one(self, forecast, target, weight, count=None):
         fitted = IsotonicSmoother().fit(forecast, target, weight)
         if not (self.centered or self.strict):
             return _SmootherMap(fitted)
         centres = fitted.cell_means(fitted.forecast_)[:, 1]
         # The identity has the weight of one sample among n + 1.
-        blend = 1 / (len(forecast) + 1) if self.strict else 0.0
+        blend = 1 / (number_of_samples(weight, count) + 1) if self.strict else 0.0
         return _CentredMap(centres, fitted.level_, blend)
 
     def _one_injective(self, one):
@@ -438,7 +456,7 @@ class _CentredMap:
         return (1 - self.blend) * interpolate(p, self.centres, self.levels) + self.blend * p
 
 
-class HistogramBinning(SmootherRecalibrator):
+class HistogramBinning(SmootherRecalibrator, FittedFromSketch):
     r"""Histogram binning: the frequency of the class in the bin of its probability (F24).
 
     :math:`h(s) = \sum_b \bar y_b 1\{s \in I_b\}`, class by class. Not injective: it depends
@@ -489,6 +507,9 @@ class HistogramBinning(SmootherRecalibrator):
         if self.strategy not in bins:
             raise ValueError(f"strategy must be 'quantile' or 'uniform', got {self.strategy!r}.")
         return bins[self.strategy](self.n_bins)
+
+    def _fit_one(self, forecast, target, weight, count=None):
+        return _SmootherMap(clone(self._smoother()).fit_rows(forecast, target, weight, count))
 
 
 class KernelRecalibrator(SmootherRecalibrator):

@@ -11,6 +11,7 @@ from scipy.optimize import brentq, minimize
 from sklearn.exceptions import ConvergenceWarning
 
 from skcalib._arguments import resolve_loss
+from skcalib._validation import mean_one
 from skcalib.links import BiasCorrectedTemperature, fit_bias_corrected
 from skcalib.links.temperature import (
     BiasedSums,
@@ -22,6 +23,7 @@ from skcalib.links.temperature import (
 )
 from skcalib.recalibration._base import LogitRecalibrator, softmax_of
 from skcalib.recalibration._chunked import FittedFromChunks
+from skcalib.recalibration._sketched import TwoClassesFromSketch
 from skcalib.scores import Brier, LogLoss
 from skcalib.tower import weighted_mean
 
@@ -40,7 +42,7 @@ _PASSES = 14  # over samples in chunks, for one temperature
 _RESERVED = 5  # passes for the class totals and the fit of biases
 
 
-class TemperatureScaling(FittedFromChunks):
+class TemperatureScaling(TwoClassesFromSketch, FittedFromChunks):
     r"""Temperature scaling: :math:`s \mapsto softmax(\log s / T)`, one temperature for all classes.
 
     The optimum of the loss over T in [1e-4, 1e4], exact to about 1e-10: by Halley's method for the
@@ -108,6 +110,10 @@ class TemperatureScaling(FittedFromChunks):
     def _fit_sums(self, score, samples):
         beta, self.n_iter_ = fit_temperature_sums(score, samples)
         self._declare(beta)
+
+    def _learn_rows(self, score, problems):
+        (one,) = problems  # the fit depends on sums of weights only, not on the number of samples
+        self._learn_validated(score, one.forecast, one.target.argmax(axis=1), one.weight)
 
     def _mean_losses(self, score, logits, columns, weight):
         if not isinstance(score, LogLoss):
@@ -370,7 +376,7 @@ def _convex_weights(score, parts, target, weight):
 # --- Bias-corrected temperature scaling -----------------------------------------------------------
 
 
-class BiasCorrectedTemperatureScaling(FittedFromChunks):
+class BiasCorrectedTemperatureScaling(TwoClassesFromSketch, FittedFromChunks):
     r"""Bias-corrected temperature scaling: :math:`softmax(\beta \log s + b)`.
 
     One temperature, and a bias for each class that stays at zero unless a chi-square test of the
@@ -423,6 +429,16 @@ class BiasCorrectedTemperatureScaling(FittedFromChunks):
 
     def _fit_sums(self, score, samples):
         self._take(fit_bias_corrected_sums(_BiasedChunks(samples)))
+
+    def _learn_rows(self, score, problems):
+        (one,) = problems
+        self._learn_reading(one.forecast)
+        logits, weight = self._read(one.forecast), mean_one(one.weight, one.count)
+        squares = np.mean((logits - logits.mean(axis=1, keepdims=True)) ** 2, axis=1)
+        spread = float(np.sqrt(np.average(squares, weights=one.count))) or 1.0
+        sums = BiasedSums(logits, one.target.argmax(axis=1), weight, spread)
+        self._take(fit_bias_corrected_sums(sums))
+        self._measure(score, logits, one.target, one.weight)
 
     def _take(self, fit):
         """Set the attributes of a fit."""

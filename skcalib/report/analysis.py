@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from skcalib._arguments import resolve_loss, resolve_notion
@@ -14,13 +15,15 @@ from skcalib._parallel import out_of_fold
 from skcalib.error_intervals import calibration_error_interval
 from skcalib.error_intervals.methods import ProperEstimate, estimate_of_solved
 from skcalib.errors.proper import decompose
-from skcalib.errors.terms import solve_notion
+from skcalib.errors.terms import SmoothedProblem, solve_notion
 from skcalib.estimators.selection import (
     RecalibratorSelection,
     candidate_names,
     default_candidates,
     held_out_losses,
+    held_out_losses_of_rows,
     one_standard_error,
+    recalibrated_rows,
 )
 from skcalib.inference import (
     MeanInterval,
@@ -30,6 +33,7 @@ from skcalib.inference import (
     rate_interval,
 )
 from skcalib.notions import TopLabel
+from skcalib.problem import ProblemSummary
 from skcalib.recalibration import ModelAverageScaling, VectorScaling
 from skcalib.recalibration._base import fit_recalibrator, recalibrated_proba
 from skcalib.report.direction import direction_of, gains_of, logistic_recalibration
@@ -87,30 +91,33 @@ def find(
     n_jobs: int | None = None,
     verbose: int = 0,
     name: str = "",
-) -> tuple[
-    Findings, GroupingLossEstimator | None, tuple[np.ndarray, np.ndarray, np.ndarray] | None
-]:
+) -> tuple[Findings, GroupingLossEstimator | None, Problem | None]:
     """`Problem`, and features or None -> `Findings`, the split, the recalibrated forecasts.
 
-    The second is the fitted split of the grouping diagram or None; the third is None or the event
-    or confidence after recalibration, its outcome (n, 2), and the weights.
+    The second is the fitted split of the grouping diagram or None; the third is None or the binary
+    problem of the event or confidence after recalibration.
     """
     n_classes = problem.forecast.shape[1]
     seed = random_state
     part = part_of(problem, seed)
-    folds = [test for _, test in check_folds(5, part.target, random_state=seed)]
+    if problem.count is None:
+        divided = part
+        folds = [test for _, test in check_folds(5, part.target, random_state=seed)]
+    else:
+        divided, folds = part.split(5, seed)
     binary = binary_problem(problem)
     with noted() as notes:
         with stage("calibration errors", verbose, name):
-            errors, flexible, solved = find_errors(problem, part, confidence_level, n_jobs)
-            logistic = logistic_recalibration(*binary, problem.weight, confidence_level)
+            errors, solved = find_errors(problem, part, confidence_level, n_jobs)
+            flexible = isotonic_error(problem, divided, folds, confidence_level)
+            logistic = logistic_recalibration(binary, confidence_level)
         with stage("kernel test", verbose, name):
             test, n_tested = find_test(problem, seed, n_jobs)
         with stage("direction", verbose, name):
             gains = gains_of(solved)
         with stage("recalibration maps", verbose, name):
             selection, brier, refused, left_out = compare_maps(
-                part, folds, confidence_level, n_jobs
+                divided, folds, confidence_level, n_jobs
             )
         with stage("numbers that others report", verbose, name):
             reported = find_reported(problem, confidence_level, seed, n_jobs)
@@ -124,10 +131,10 @@ def find(
             )
     found = Findings(
         confidence_level=confidence_level,
-        n_samples=len(problem.forecast),
-        effective_size=effective_size(problem.weight),
+        n_samples=problem.n_samples,
+        effective_size=effective_size(problem.weight, problem.square),
         n_classes=n_classes,
-        **_averages(problem, *binary, confidence_level),
+        **_averages(problem, binary, confidence_level),
         suspicions=find_suspicions(problem),
         errors=errors,
         flexible=flexible,
@@ -147,38 +154,42 @@ def find(
     recalibrated = None
     if found.advice.recommended is not None:
         with stage("recalibrated forecasts", verbose, name):
-            recalibrated = recalibrate(part, found.advice.recommended, folds)
+            recalibrated = recalibrate(divided, found.advice.recommended, folds)
     return found, split, recalibrated
 
 
-def _averages(problem, forecast, target, confidence_level):
+def _averages(problem, binary, confidence_level):
     """Means of the event (two classes) or of the confidence, with intervals inside their range."""
-    weight = problem.weight
+    forecast, target, weight = binary.forecast, binary.target, binary.weight
+    square = binary.square
     top_label = next(TopLabel().problems(problem.forecast, problem.target))
     confidence, right = (part[:, 1] for part in top_label)
     predicted = float(weighted_mean(forecast[:, 1], weight))
     ratio = None
     if predicted > np.finfo(np.float64).tiny:
-        ratio = observed_expected_ratio(target[:, 1], forecast[:, 1], weight, confidence_level)
-    gap = mean_interval(confidence - right, weight, confidence_level)
+        ratio = observed_expected_ratio(
+            target[:, 1], forecast[:, 1], weight, confidence_level, square=square
+        )
+    gap = mean_interval(confidence - right, weight, confidence_level, square=square)
     return {
         "event": str(problem.classes[1]) if len(problem.classes) == 2 else None,
-        "n_events": int(target[:, 1].sum()) if len(problem.classes) == 2 else None,
+        "n_events": _n_labels(binary, 1) if len(problem.classes) == 2 else None,
         "mean_predicted": predicted,
-        "observed_rate": rate_interval(target[:, 1], weight, confidence_level),
+        "observed_rate": rate_interval(target[:, 1], weight, confidence_level, square=square),
         "observed_expected_ratio": ratio,
-        "accuracy": rate_interval(right, weight, confidence_level),
+        "accuracy": rate_interval(right, weight, confidence_level, square=square),
         "confidence_gap": MeanInterval(
             gap.estimate, max(gap.low, -1.0), min(gap.high, 1.0), gap.standard_error
         ),
     }
 
 
-def binary_problem(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-    """Forecast and target (n, 2): the event of two classes, else confidence and correctness."""
+def binary_problem(problem: Problem) -> Problem:
+    """The problem of the event of two classes, else of the confidence and correctness."""
     if problem.forecast.shape[1] == 2:
-        return problem.forecast, problem.target
-    return next(TopLabel().problems(problem.forecast, problem.target))
+        return problem
+    forecast, target = next(TopLabel().problems(problem.forecast, problem.target))
+    return replace(problem, forecast=forecast, target=target)
 
 
 def estimate_errors(
@@ -205,35 +216,57 @@ def estimate_errors(
 
 def find_errors(
     problem: Problem, part: Problem, confidence_level: float, n_jobs: int | None = None
-) -> tuple[tuple[ErrorFinding, ...], ErrorFinding, AveragedProblem]:
-    """The losses under each notion, the isotonic error, and the averaged maps of all classes.
+) -> tuple[tuple[ErrorFinding, ...], AveragedProblem]:
+    """The losses under each notion, and the averaged maps of all classes.
 
     All classes together are estimated on `part` of the problem, which is smaller if there are many
     classes; the confidence on all samples.
     """
     n_classes = problem.forecast.shape[1]
-    confidence = "canonical" if n_classes == 2 else "top_label"
     kept = {}
 
-    def measure(data, notion, losses, smoother=None):
+    def measure(data, notion, losses):
         jobs = n_jobs if notion == "classwise" else None  # a single problem needs no workers
-        found, solved = estimate_errors(
-            data, losses, notion, confidence_level, smoother=smoother, n_jobs=jobs
-        )
+        found, solved = estimate_errors(data, losses, notion, confidence_level, n_jobs=jobs)
         kept.setdefault(notion, solved[0])
         for loss, one in zip(losses, found, strict=True):
             several = notion == "canonical" and n_classes > 2  # the Brier score is halved for two
             most = np.inf if loss == "log" else 1.0 + several
-            name = "" if smoother is None else type(smoother).__name__
-            yield error_finding(loss, notion, name, one, confidence_level, most)
+            yield error_finding(loss, notion, "", one, confidence_level, most)
 
     errors = list(measure(part, "canonical", LOSSES))
     if n_classes > 2:
         errors += measure(problem, "top_label", LOSSES)
     if n_classes > 2 and problem.forecast.size <= HUGE:
         errors += measure(problem, "classwise", LOSSES)
-    (flexible,) = measure(problem, confidence, ("brier",), IsotonicSmoother())
-    return tuple(errors), flexible, kept["canonical"]
+    return tuple(errors), kept["canonical"]
+
+
+def isotonic_error(
+    problem: Problem, divided: Problem, folds: list, confidence_level: float
+) -> ErrorFinding:
+    """The error of the event or confidence by cross-fitted isotonic regression.
+
+    `folds` are rows of `divided`, and are used where rows stand for several samples.
+    """
+    notion: Any = "canonical" if problem.forecast.shape[1] == 2 else "top_label"
+    smoother = IsotonicSmoother()
+    if problem.count is None:
+        (found,), _ = estimate_errors(
+            problem, ("brier",), notion, confidence_level, smoother=smoother
+        )
+    else:
+        conditional = np.empty_like(divided.forecast)
+        for test in folds:
+            train = divided.take(np.setdiff1d(np.arange(len(divided.weight)), test))
+            fitted = clone(smoother).fit(train.forecast, train.target, train.weight)
+            conditional[test] = fitted.predict(divided.forecast[test])
+        rows = divided.forecast, divided.target, conditional, divided.weight
+        solved = [SmoothedProblem(*rows, by_entropy=False, square=divided.square)]
+        found = estimate_of_solved(
+            solved, loss="brier", notion=notion, confidence_level=confidence_level
+        )
+    return error_finding("brier", notion, type(smoother).__name__, found, confidence_level, 1.0)
 
 
 def error_finding(
@@ -246,8 +279,10 @@ def error_finding(
 ) -> ErrorFinding:
     """`ProperEstimate` -> `ErrorFinding`; intervals lie in [0, most]."""
     terms, calibration = found.terms, _in_range(found.interval, most)
-    mean_loss = _in_range(mean_interval(terms.loss, terms.weight, confidence_level), most)
-    refinement = _in_range(mean_interval(terms.refinement, terms.weight, confidence_level), most)
+    mean_loss, refinement = (
+        _in_range(mean_interval(one, terms.weight, confidence_level, square=terms.square), most)
+        for one in (terms.loss, terms.refinement)
+    )
     return ErrorFinding(
         loss,
         notion,
@@ -283,20 +318,17 @@ def find_test(
     problem: Problem, random_state: int, n_jobs: int | None = None
 ) -> tuple[CalibrationTest | None, int]:
     """Kernel test of all classes at once on a random part of large samples, and its size."""
-    n_samples, n_classes = problem.forecast.shape
+    n_samples, n_classes = problem.n_samples, problem.forecast.shape[1]
     if n_samples < MIN_SAMPLES:
         return None, 0
-    rows = np.arange(n_samples)
     most = max(MIN_SAMPLES, int(np.sqrt(_PAIRS / n_classes)))
     method: Any = "spectral"
-    if n_classes == 2 and n_samples > _SPECTRAL_ROWS and problem.target.mean(axis=0).min() < _RARE:
+    if n_classes == 2 and n_samples > _SPECTRAL_ROWS and _rarer_labels(problem) < _RARE * n_samples:
         # A null distribution from a part of the samples is inaccurate if the part has few events.
         method, most = "multipliers", min(most, _MULTIPLIER_ROWS)
-    if n_samples > most:  # time grows as n^2 K
-        rows = np.random.RandomState(random_state).choice(n_samples, most, replace=False)
-    if np.ptp(problem.forecast[rows], axis=0).max() == 0:
+    part: Any = problem.samples(most, random_state)  # time grows as n^2 K
+    if np.ptp(part.forecast, axis=0).max() == 0:
         return None, 0  # equal forecasts have distance 0: the kernel has no scale
-    part: Any = problem.take(rows)
     test = kernel_calibration_test(
         part,
         part.forecast,
@@ -304,7 +336,7 @@ def find_test(
         random_state=random_state,
         n_jobs=n_jobs,
     )
-    return test, len(rows)
+    return test, len(part.weight)
 
 
 def candidates_of(problem: Problem) -> tuple[list[BaseEstimator], tuple[str, ...]]:
@@ -328,22 +360,29 @@ def compare_maps(
     few forecasts near 0 change.
     """
     candidates, left_out = candidates_of(problem)
-    losses, weight = held_out_losses(
-        candidates,
-        problem.forecast,
-        problem.labels,
-        classes=problem.classes,
-        folds=folds,
-        scores=[resolve_loss(name) for name in ("log", "brier")],
-        weight=problem.weight,
-        n_jobs=n_jobs,
-    )
+    scores = [resolve_loss(name) for name in ("log", "brier")]
+    if problem.count is None:
+        losses, weight = held_out_losses(
+            candidates,
+            problem.forecast,
+            problem.labels,
+            classes=problem.classes,
+            folds=folds,
+            scores=scores,
+            weight=problem.weight,
+            n_jobs=n_jobs,
+        )
+    else:
+        losses = held_out_losses_of_rows(candidates, problem, folds=folds, scores=scores)
+        weight = problem.weight
     names, refused = candidate_names(candidates), []
     while True:
         means = [float(weighted_mean(row, weight)) for row in losses[0]]
         if np.isinf(means).all():
             return _no_comparison(names[0]), None, tuple(refused), left_out
-        record = one_standard_error(names, losses[0], weight, confidence_level)
+        record = one_standard_error(
+            names, losses[0], weight, confidence_level, square=problem.square
+        )
         at = names.index(record.chosen)
         if at == 0:
             return record, None, tuple(refused), left_out
@@ -362,17 +401,14 @@ def _no_comparison(name):
     return RecalibratorSelection((name,), (float("inf"),), (0.0,), (0.0,), name, name, nothing)
 
 
-def recalibrate(
-    problem: Problem, name: str, folds: list
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The event or confidence after the named map, fitted on the other folds.
-
-    Returns the forecast (n, 2), whether it was right (n, 2), and the weights (n,).
-    """
+def recalibrate(problem: Problem, name: str, folds: list) -> Problem:
+    """The binary problem of the event or confidence after the named map, fitted on other folds."""
     (candidate,) = (c for c in candidates_of(problem)[0] if type(c).__name__ == name)
     y = problem.labels
 
     def mapped(train, test):
+        if problem.count is not None:
+            return recalibrated_rows(candidate, problem.take(train), problem.forecast[test])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             fitted = fit_recalibrator(
@@ -382,10 +418,7 @@ def recalibrate(
 
     splits = [(np.setdiff1d(np.arange(len(y)), test), test) for test in folds]
     forecast, _ = out_of_fold(mapped, splits, len(y))
-    target = problem.target
-    if forecast.shape[1] > 2:
-        forecast, target = next(TopLabel().problems(forecast, target))
-    return forecast, target, problem.weight
+    return binary_problem(replace(problem, forecast=forecast))
 
 
 def _decide(found, problem):
@@ -448,14 +481,19 @@ def _class_is_off(place):
 
 def _rarer_labels(problem):
     """The smaller number of events and non-events; for several classes of right and wrong ones."""
-    _, target = binary_problem(problem)
-    return min(np.count_nonzero(target[:, k]) for k in (0, 1))
+    binary = binary_problem(problem)
+    return min(_n_labels(binary, k) for k in (0, 1))
+
+
+def _n_labels(binary, column):
+    """Number of samples with this label."""
+    return binary.take(binary.target[:, column] == 1).n_samples
 
 
 def _separated(problem):
     """Whether the score of the event, or the confidence, separates the labels completely."""
-    forecast, target = binary_problem(problem)
-    hits, misses = (forecast[target[:, k] == 1, 1] for k in (1, 0))
+    binary = binary_problem(problem)
+    hits, misses = (binary.forecast[binary.target[:, k] == 1, 1] for k in (1, 0))
     return hits.min() > misses.max() or hits.max() < misses.min()
 
 
@@ -496,15 +534,14 @@ def find_reported(
 ) -> tuple[ReportedNumber, ...]:
     """`Problem` -> tuple of `ReportedNumber`; of two classes the summary of a risk model first."""
     data = {
-        "y_true": problem,
-        "y_proba": problem.forecast,
-        "sample_weight": problem.sample_weight,
+        "y_true": problem if problem.count is None else ProblemSummary(problem),
+        "y_proba": problem.forecast if problem.count is None else None,
         "confidence_level": confidence_level,
-        "labels": problem.classes,
     }
     run = {"random_state": random_state, "n_jobs": n_jobs}
-    summary = _summary(data) if len(problem.classes) == 2 else []
-    return tuple(summary + [_error(key, data, run) for key in _ERRORS])
+    binary = len(problem.classes) == 2
+    summary = _summary(data) if binary else []
+    return tuple(summary + [_error(key, data, run, binary) for key in _ERRORS])
 
 
 def _summary(data):
@@ -522,12 +559,11 @@ def _summary(data):
     return numbers
 
 
-def _error(key, data, run):
+def _error(key, data, run, binary):
     """An error by name, of the confidence, or of the event for two classes."""
     name, note = _ERRORS[key]
     notion = {}
     if key != "root_brier_score":
-        binary = len(data["labels"]) == 2
         notion = {"notion": "auto"}
         name += "" if binary else ", of the confidence"
     try:

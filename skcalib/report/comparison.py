@@ -1,4 +1,4 @@
-"""Several models on the same samples."""
+"""Several models, on the same samples or from a sketch of each."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
     from skcalib._arguments import CV, MatrixLike, RandomState
-    from skcalib.problem import Problem
+    from skcalib.problem import ForecastSummary, Problem
 
 
 class ComparisonReport(Shown):
@@ -57,6 +57,10 @@ class ComparisonReport(Shown):
     than two models the intervals are widened (Bonferroni), so that those of one quantity hold for
     all pairs simultaneously. A model is called better if such an interval excludes zero.
 
+    Sketches (`from_sketches`) have no samples to pair. Then the half-lengths of the intervals of
+    both models are added, which holds for any dependence, and also for models on different
+    samples. The kernel calibration error is left out.
+
     A better calibrated model is not necessarily the better model: a constant forecast can be
     calibrated. The verdict therefore also compares the losses.
 
@@ -64,7 +68,7 @@ class ComparisonReport(Shown):
     ----------
     reports : dict of str to CalibrationReport, or list of CalibrationReport
         At least two, with different names, on the same samples with the same weights, classes,
-        level and seed.
+        level and seed; reports of sketches with the same classes, level and seed.
     n_jobs : int, default=None
         Problems in parallel.
 
@@ -76,6 +80,8 @@ class ComparisonReport(Shown):
         Records ``quantity``, ``first``, ``second``, ``difference`` (with ``estimate``, ``low``,
         ``high``, ``standard_error``), ``detected`` and ``better``. A quantity that is infinite for
         two models, or has too few samples, is missing.
+    paired : bool
+        Whether differences are paired: all reports were made from samples.
     verdict : str
         Text that says which model is better.
 
@@ -112,6 +118,7 @@ class ComparisonReport(Shown):
         self.confidence_level = first.confidence_level
         self.random_state = first.random_state
         problems = {name: report.problem for name, report in self.reports.items()}
+        self.paired = all(problem.count is None for problem in problems.values())
         self.differences = find_differences(
             problems, self.confidence_level, self.random_state, n_jobs
         )
@@ -158,6 +165,58 @@ class ComparisonReport(Shown):
                     y_true, proba, X, name=name, random_state=seed, n_jobs=n_jobs, **params
                 )
                 for name, proba in y_proba.items()
+            },
+            n_jobs=n_jobs,
+        )
+
+    @classmethod
+    def from_sketches(
+        cls,
+        sketches: Mapping[str, ForecastSummary],
+        *,
+        random_state: RandomState = 0,
+        n_jobs: int | None = None,
+        **params: Any,
+    ) -> Self:
+        """Compare models by a sketch of each, on the same or on different samples.
+
+        Parameters
+        ----------
+        sketches : dict of str to ForecastSketch
+            The sketch of each model, of the same classes and notion.
+        random_state : int, RandomState instance or None, default=0
+            Seed, the same for all models.
+        n_jobs : int, default=None
+            Problems in parallel.
+        **params : dict
+            ``confidence_level`` and ``verbose``, as for `CalibrationReport.from_sketch`.
+
+        Returns
+        -------
+        ComparisonReport
+            The comparison; its differences are not paired.
+
+        Examples
+        --------
+        >>> from skcalib import ComparisonReport, ForecastSketch
+        >>> from skcalib.datasets import make_tempered_simplex
+        >>> data = make_tempered_simplex(2000, 2, random_state=0)
+        >>> models = {"raw": data.y_proba, "truth": data.posterior}
+        >>> sketches = {
+        ...     name: ForecastSketch([0, 1]).fit(data.y, proba) for name, proba in models.items()
+        ... }
+        >>> comparison = ComparisonReport.from_sketches(sketches)
+        >>> print(comparison.verdict.splitlines()[0])
+        truth is better calibrated.
+        """
+        _check_mapping(sketches, "sketches", "sketches")
+        seed = check_seed(random_state)
+        return cls(
+            {
+                str(name): CalibrationReport.from_sketch(
+                    sketch, name=str(name), random_state=seed, n_jobs=n_jobs, **params
+                )
+                for name, sketch in sketches.items()
             },
             n_jobs=n_jobs,
         )
@@ -281,10 +340,17 @@ def _check_reports(reports):
     reports = {str(name): report for name, report in reports.items()}
     (first_name, first), *others = reports.items()
     for name, other in others:
+        sketched = first.problem.count is not None or other.problem.count is not None
+        alike = ("classes",) if sketched else ("classes", "target", "weight")
         same = all(
             np.array_equal(getattr(first.problem, part), getattr(other.problem, part))
-            for part in ("classes", "target", "weight")
+            for part in alike
         )
+        if not same and sketched:
+            raise ValueError(
+                f"The reports of {first_name} and {name} have different classes: only models of "
+                "the same event can be compared."
+            )
         if not same:
             raise ValueError(
                 f"The reports of {first_name} and {name} are not on the same samples: labels, "
@@ -301,7 +367,7 @@ def _check_reports(reports):
     return reports
 
 
-# --- Paired differences of models on the same samples ---------------------------------------------
+# --- Differences of models ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -333,24 +399,29 @@ def find_differences(
     random_state: int,
     n_jobs: int | None = None,
 ) -> tuple[PairedDifference, ...]:
-    """Problems by model name -> all paired differences.
+    """Problems by model name -> all differences, paired where every row is a sample.
 
     Intervals are widened (Bonferroni): those of one quantity hold for all pairs simultaneously.
     """
     pairs = list(combinations(problems, 2))
     confidence_level = 1 - (1 - confidence_level) / len(pairs)
     values = {name: _per_sample(p) for name, p in problems.items()}
-    weight = next(iter(problems.values())).weight
+    paired = all(problem.count is None for problem in problems.values())
     found = []
     for quantity in QUANTITIES:
         for first, second in pairs:
-            if quantity == "kernel":
+            if not paired:
+                one, other = (
+                    (values[name].get(quantity), problems[name]) for name in (first, second)
+                )
+                difference = _unpaired(one, other, confidence_level)
+            elif quantity == "kernel":
                 difference = _kernel(
                     problems, first, second, confidence_level, random_state, n_jobs
                 )
             else:
                 one, other = (values[name][quantity] for name in (first, second))
-                difference = _paired(one, other, weight, confidence_level)
+                difference = _paired(one, other, problems[first].weight, confidence_level)
             if difference is not None:
                 found.append(PairedDifference(quantity, first, second, difference))
     return tuple(found)
@@ -383,6 +454,26 @@ def _paired(first, second, weight, confidence_level):
     if np.isinf(first).any() and np.isinf(second).any():
         return None
     return mean_interval(first - second, weight, confidence_level, estimate=estimate)
+
+
+def _unpaired(first, second, confidence_level):
+    """Interval of a difference whose two parts may depend on each other in any way.
+
+    Of pairs (values, problem); None for a quantity without values, or if both are infinite.
+    """
+    found = []
+    for values, problem in (first, second):
+        if values is None:
+            return None
+        values, estimate = values if isinstance(values, tuple) else (values, None)
+        options = {"estimate": estimate, "square": problem.square}
+        found.append(mean_interval(values, problem.weight, confidence_level, **options))
+    one, other = found
+    if np.isinf(one.estimate) and np.isinf(other.estimate):
+        return None
+    middle, error = one.estimate - other.estimate, one.standard_error + other.standard_error
+    reach = one.high - one.estimate + other.high - other.estimate if np.isfinite(middle) else 0.0
+    return MeanInterval(middle, middle - reach, middle + reach, error)
 
 
 def _kernel(problems, first, second, confidence_level, random_state, n_jobs):

@@ -142,11 +142,17 @@ def _size_of(difference):
     return interval(_turned(difference))
 
 
-def pairing(level: str, n_pairs: int) -> str:
+def pairing(level: str, n_pairs: int, *, paired: bool = True) -> str:
     """How differences were computed."""
     together = f" that hold for all {n_pairs} pairs together" if n_pairs > 1 else ""
+    how = f"means over the same samples, first model minus second, with {level} Student intervals"
+    how += together
+    if not paired:
+        how = (
+            f"means of the first model minus means of the second, with {level} intervals{together} "
+            "that are as long as the intervals of both means together"
+        )
     return (
-        f"Differences are means over the same samples, first model minus second, with {level} "
-        f"Student intervals{together}; a negative one means that the first model is better. "
+        f"Differences are {how}; a negative one means that the first model is better. "
         "An interval without zero is significant (*)."
     )

@@ -26,27 +26,28 @@ from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
     from skcalib.errors.averaged import AveragedProblem
+    from skcalib.problem import Problem
 
 _LIMIT = 0.01  # replaces a forecast of exactly 0, unless smaller ones occur
 _WEAK = 0.01  # precision of the priors that keep separable fits finite, in samples
 
 
 def logistic_recalibration(
-    forecast: np.ndarray, target: np.ndarray, weight: np.ndarray, confidence_level: float
+    problem: Problem, confidence_level: float
 ) -> LogisticRecalibration | None:
-    """Two columns -> `LogisticRecalibration`; None if all forecasts are equal.
+    """Binary problem -> `LogisticRecalibration`; None if all forecasts are equal.
 
     Correct forecasts of exactly 0 or 1 fit every shift and slope. They are omitted, unless some
     such forecast is wrong.
     """
-    certain = (forecast == 0).any(axis=1)
-    if certain.any() and not ((forecast == 0) & (target == 1)).any():
-        forecast, target, weight = forecast[~certain], target[~certain], weight[~certain]
-    if len(forecast) < 2:
+    certain = (problem.forecast == 0).any(axis=1)
+    if certain.any() and not ((problem.forecast == 0) & (problem.target == 1)).any():
+        problem = problem.take(~certain)
+    if problem.n_samples < 2:
         return None
-    x, y = _logit(forecast), target[:, 1]
-    size = effective_size(weight)
-    share = weight / weight.sum()
+    x, y, weight = _logit(problem.forecast), problem.target[:, 1], problem.weight
+    size = effective_size(weight, problem.square)
+    share, root = weight / weight.sum(), np.sqrt(problem.squares) / weight.sum()
     centred = x - share @ x
     if np.ptp(centred) < 1e-9:
         return None
@@ -55,7 +56,7 @@ def logistic_recalibration(
     eta = x + design @ theta
     p = expit(eta)
     statistic = 2 * size * share @ (_loss(x, y) - _loss(eta, y))
-    scores = design * (size * share * (p - y))[:, None]
+    scores = design * (size * root * (p - y))[:, None]
     inverse = np.linalg.inv(information)
     model, robust = np.diag(inverse), np.diag(inverse @ (scores.T @ scores) @ inverse)
     errors = np.sqrt(np.maximum(model, robust))
@@ -83,13 +84,12 @@ def _class_gains(solved):
 def _binary_gains(solved):
     """Gains of a shift and of a slope about the mean logit, without the optimism of the fit."""
     x, y = _logit(solved.forecast), solved.target[:, 1]
-    size = effective_size(solved.weight)
-    weight = solved.weight * (size / solved.weight.sum())
+    size, weight, unit = solved.average.size, solved.average.weight, solved.average.unit
     for column in (np.ones(len(x)), x - weight @ x / size):
         theta, ((information,),) = logistic_regression(column[:, None], x, y, weight, penalty=_WEAK)
         p = expit(x + theta[0] * column)
-        leverage = np.clip(weight * p * (1 - p) * column**2 / information, 0.0, 0.5)
-        optimism = 0.5 * weight * (column * (y - p)) ** 2 / information / (1 - leverage)
+        leverage = np.clip(unit * p * (1 - p) * column**2 / information, 0.0, 0.5)
+        optimism = 0.5 * unit * (column * (y - p)) ** 2 / information / (1 - leverage)
         yield weight @ (_loss(x, y) - _loss(x + theta[0] * column, y) - optimism) / size
 
 

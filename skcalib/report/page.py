@@ -93,6 +93,10 @@ def _tone(findings):
 def _code(report):
     if report.findings.advice.recommended is None:
         return ""
+    if report.sketched_notion == "top_label":  # a map of the confidence alone is no recalibrator
+        return ""
+    if report.sketched_notion is not None:
+        return wording.in_code_sketch(report.findings)
     if report.has_estimator:
         return wording.in_code(report.findings)
     return wording.in_code_predictions(report.findings, report.problem.classes.tolist())
@@ -307,9 +311,14 @@ def comparison_page(comparison: ComparisonReport) -> Document:
     first = next(iter(reports.values()))
     found = [report.findings for report in reports.values()]
     samples = wording.subtitle(first.findings, first.confidence_level, of_one_model=False)
+    subtitle = f"{', '.join(reports)}: the same {samples}"
+    if not comparison.paired:
+        sizes = (f"{name} ({one.findings.n_samples:,} samples)" for name, one in reports.items())
+        level = percent(first.confidence_level)
+        subtitle = f"{', '.join(sizes)}, not paired. Brackets: {level} intervals."
     return Document(
         title=f"Calibration of {len(reports)} models",
-        subtitle=f"{', '.join(reports)}: the same {samples}",
+        subtitle=subtitle,
         headline=comparison_wording.headline(comparison),
         verdict=tuple(comparison_wording.sentences(comparison)),
         in_tiles=(),
@@ -384,7 +393,8 @@ def _rank(rank, lowest, highest):
 def _differences(comparison):
     """One table for two models; for more, a table of all pairs for each quantity."""
     n_pairs = len(comparison.reports) * (len(comparison.reports) - 1) // 2
-    note = Text(comparison_wording.pairing(percent(comparison.confidence_level), n_pairs))
+    level, paired = percent(comparison.confidence_level), comparison.paired
+    note = Text(comparison_wording.pairing(level, n_pairs, paired=paired))
     title = "Differences"
     if n_pairs == 1:
         one = comparison.differences[0]

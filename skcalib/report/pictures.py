@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from io import StringIO
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,6 @@ import numpy as np
 
 from skcalib._formatting import percent
 from skcalib.displays import GroupingDisplay, ReliabilityDisplay
-from skcalib.problem import Problem
 from skcalib.report.findings import noted
 from skcalib.report.rendering import Picture, Pictures
 from skcalib.report.subgroups import worst_places
@@ -60,7 +60,7 @@ def reliability(report: CalibrationReport) -> Pictures:
         return Pictures((_picture(report, before, f"the {what}", ""),), caption)
     after = report.recalibrated
     name = recalibrator_name(str(findings.advice.recommended))
-    both = (before[0][:, 1], after[0][:, 1])
+    both = (before.forecast[:, 1], after.forecast[:, 1])
     drawn = (
         _picture(report, before, f"the {what}", "As predicted", both),
         _picture(report, after, f"the {what} after {name}", f"After {name}, cross-validated", both),
@@ -96,13 +96,11 @@ def classes(report: CalibrationReport) -> list[Pictures]:
         chosen = [places.index(place) for place in worst_places(places, "class", N_NAMED)]
     problem, drawn = report.problem, []
     for k in chosen:
-        one = (
-            *(
-                np.column_stack([1 - part[:, k], part[:, k]])
-                for part in (problem.forecast, problem.target)
-            ),
-            problem.weight,
+        forecast, target = (
+            np.column_stack([1 - part[:, k], part[:, k]])
+            for part in (problem.forecast, problem.target)
         )
+        one = replace(problem, forecast=forecast, target=target)
         label = shorten(str(problem.classes[k]))
         drawn.append(_picture(report, one, f"class {label}", f"Class {label}", small=True))
     which = "Each class" if len(drawn) == len(places) else "The classes with the largest errors"
@@ -133,7 +131,7 @@ def _plain(name):
     return shorten(name).replace("$", r"\$")
 
 
-def _picture(report, binary, event, title, scores=(), *, small=False):
+def _picture(report, problem, event, title, scores=(), *, small=False):
     """A reliability diagram; the `scores` of diagrams next to it give all the same scale."""
 
     def draw():
@@ -142,7 +140,7 @@ def _picture(report, binary, event, title, scores=(), *, small=False):
         figure = _figure(3.4, 3.8) if small else _figure()
         for one in scores:
             set_probability_scale(figure.gca(), one)
-        display = _display(report, binary, figure.gca(), name=None, band="consistency")
+        display = _display(report, problem, figure.gca(), name=None, band="consistency")
         confidence = report.findings.n_classes > 2 and not small
         labels = ("Confidence", "Accuracy") if confidence else _PROBABILITY
         display.ax_.set(xlabel=labels[0], ylabel=labels[1])
@@ -152,9 +150,9 @@ def _picture(report, binary, event, title, scores=(), *, small=False):
     return Picture(draw, alt, title)
 
 
-def _display(report, binary, axes, *, name, band):
-    """Draw the curve of two columns (n, 2) of forecasts and of outcomes."""
-    problem = Problem(*binary, np.arange(2))
+def _display(report, problem, axes, *, name, band):
+    """Draw the curve of a binary problem."""
+    problem = replace(problem, classes=np.arange(2))
     with noted():  # the warnings are in the verdict
         return ReliabilityDisplay.from_predictions(
             problem,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
@@ -16,7 +16,9 @@ from skcalib._validation import (
     weighted_features,
 )
 from skcalib.estimators._response import held_out_problem
-from skcalib.problem import check_problem, event_last
+from skcalib.events import only_problem
+from skcalib.notions import Auto
+from skcalib.problem import ForecastSummary, check_problem, event_last
 from skcalib.report.analysis import binary_problem, find
 from skcalib.report.findings import check_seed, versions
 from skcalib.report.page import report_page
@@ -131,6 +133,8 @@ class CalibrationReport(Shown):
         If above 0, each stage and its time are printed to standard error.
     has_estimator : bool, default=False
         Whether the forecasts come from a classifier; determines the line of code shown.
+    sketched_notion : {"canonical", "top_label"} or None, default=None
+        The notion of the sketch that the problem was made from, if any.
 
     Attributes
     ----------
@@ -182,6 +186,7 @@ class CalibrationReport(Shown):
         n_jobs: int | None = None,
         verbose: int = 0,
         has_estimator: bool = False,
+        sketched_notion: Literal["canonical", "top_label"] | None = None,
     ) -> None:
         check_confidence_level(confidence_level)
         self.problem = problem
@@ -189,6 +194,7 @@ class CalibrationReport(Shown):
         self.confidence_level = confidence_level
         self.random_state = check_seed(random_state)
         self.has_estimator = has_estimator
+        self.sketched_notion = sketched_notion
         self.findings, self.grouping_estimator, self.recalibrated = find(
             problem,
             features=features,
@@ -271,6 +277,73 @@ class CalibrationReport(Shown):
             random_state=random_state,
             n_jobs=n_jobs,
             verbose=verbose,
+        )
+
+    @classmethod
+    def from_sketch(
+        cls,
+        sketch: ForecastSummary,
+        *,
+        name: str = "forecasts",
+        confidence_level: float = 0.95,
+        random_state: RandomState = 0,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> Self:
+        """Report on a sketch, without the samples.
+
+        For two classes the report is that of the samples, up to the differences that the notes of
+        `ForecastSketch` state, and without groups, as a sketch has no features. For more classes it
+        refers to whether the prediction is right, as an event whose probability is the confidence.
+        Folds divide the samples of each cell at random. The kernel test uses samples that are drawn
+        from the cells.
+
+        Parameters
+        ----------
+        sketch : ForecastSketch
+            Sums over cells of the probability, of one event: two classes, or
+            ``notion="top_label"``. Groups are combined; ``sketch.group(key)`` is one of them.
+        name, confidence_level, random_state, n_jobs, verbose
+            As in `from_predictions`.
+
+        Returns
+        -------
+        CalibrationReport
+            The report.
+
+        Raises
+        ------
+        ValueError
+            For an object that is no sketch, an empty sketch, and one of ``notion="classwise"``.
+
+        Examples
+        --------
+        >>> from skcalib import CalibrationReport, ForecastSketch
+        >>> from skcalib.datasets import make_tempered_simplex
+        >>> data = make_tempered_simplex(2000, 2, random_state=0)
+        >>> sketch = ForecastSketch([0, 1]).fit(data.y, data.y_proba)
+        >>> CalibrationReport.from_sketch(sketch).direction
+        'too_extreme'
+        """
+        if not isinstance(sketch, ForecastSummary):
+            raise ValueError(
+                f"from_sketch needs a ForecastSketch, got {type(sketch).__name__}: use "
+                "from_predictions for labels and probabilities."
+            )
+        problem, _ = only_problem(sketch, None, Auto())
+        notion: Any = sketch.summarised_notion()[0]
+        if notion == "top_label":
+            problem = replace(
+                problem, classes=np.array(["a wrong prediction", "a right prediction"])
+            )
+        return cls(
+            problem,
+            name=name,
+            confidence_level=confidence_level,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+            sketched_notion=notion,
         )
 
     @classmethod
@@ -372,12 +445,9 @@ class CalibrationReport(Shown):
         return "\n".join([headline(self.findings), *sentences(self.findings)])
 
     @property
-    def binary(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Forecast and target (n, 2) of the event or, for several classes, of the confidence.
-
-        The third array holds the weights (n,).
-        """
-        return *binary_problem(self.problem), self.problem.weight
+    def binary(self) -> Problem:
+        """The problem of the event or, for several classes, of the confidence."""
+        return binary_problem(self.problem)
 
     def _document(self):
         return report_page(self)

@@ -69,24 +69,23 @@ class Place:
 
 def find_places(problem: Problem, level: float) -> tuple[Place, ...]:
     """Ranges of the confidence (for two classes: of the event's probability), then classes."""
-    n_samples, n_classes = problem.forecast.shape
+    n_classes = problem.forecast.shape[1]
     forecast, target = problem.forecast, problem.target
     if n_classes > 2:
         forecast, target = next(TopLabel().problems(forecast, target))
-    score, outcome, weight = merge_ties(forecast[:, 1]), target[:, 1], problem.weight
-    level = place_level(level)
-    groups = equal_information(score, weight)
+    score = merge_ties(forecast[:, 1])
+    level, total = place_level(level), float(problem.weight.sum())
+    confidence = replace(problem, forecast=np.column_stack([1 - score, score]), target=target)
+    groups = equal_information(score, problem.weight, problem.count)
     ranges = [
-        _place("scores", label, ends, index, score, outcome, weight, level, len(groups))
+        _place("scores", label, ends, confidence.take(index), 1, level, len(groups), total)
         for index, ends, label in groups
     ]
-    every = np.arange(n_samples)
     columns = [1] if n_classes == 2 else range(n_classes)
     classes = [
-        _place("class", str(problem.classes[k]), (0.0, 1.0), every,
-               problem.forecast[:, k], problem.target[:, k], weight, level, len(columns))
+        _place("class", str(problem.classes[k]), (0.0, 1.0), problem, k, level, len(columns), total)
         for k in columns
-    ]  # fmt: skip
+    ]
     return (*ranges, *classes)
 
 
@@ -105,30 +104,32 @@ def worst_places(places: Sequence[Place], kind: str, most: int) -> list[Place]:
 
 
 def equal_information(
-    score: np.ndarray, weight: np.ndarray
+    score: np.ndarray, weight: np.ndarray, count: np.ndarray | None = None
 ) -> list[tuple[np.ndarray, tuple[float, float], str]]:
     """Ranges of equal sums of p (1 - p): list of (rows, (lowest, highest score), label).
 
     For a rare event the ranges are narrow where the events are. Equal scores stay together, and no
-    two ranges have the same label.
+    two ranges have the same label. `count` (n,) are the numbers of samples of the rows.
     """
+    count = np.ones(len(score)) if count is None else count
+    n_samples = count.sum()
     order = np.argsort(score, kind="stable")
     sorted_score = score[order]
     # A small weight for each sample separates the ranges of scores of exactly 0 and 1.
     information = weight[order] * (sorted_score * (1 - sorted_score) + 1e-6)
-    size = len(score) * information.sum() / weight.sum()
+    size = n_samples * information.sum() / weight.sum()
     n_ranges = int(
         np.clip(
-            min(max(size / _INFORMATION_PER_RANGE, _FEW_RANGES), len(score) / _SAMPLES_PER_RANGE),
+            min(max(size / _INFORMATION_PER_RANGE, _FEW_RANGES), n_samples / _SAMPLES_PER_RANGE),
             1,
             _MOST_RANGES,
         )
     )
-    reached = np.cumsum(information) / information.sum()
-    which = np.minimum((reached * n_ranges - 1e-9).astype(int), n_ranges - 1)
+    before = np.cumsum(information) - information
+    which = np.minimum((before / information.sum() * n_ranges + 1e-9).astype(int), n_ranges - 1)
     first = np.searchsorted(sorted_score, sorted_score)  # ties share the range of the first
     starts = np.flatnonzero(np.diff(which[first], prepend=-1))
-    parts = _large_enough(np.split(order, starts[1:]))
+    parts = _large_enough(np.split(order, starts[1:]), count)
     groups = []
     for part in parts:
         ends = float(score[part].min()), float(score[part].max())
@@ -136,11 +137,11 @@ def equal_information(
     return _labelled(groups, score)
 
 
-def _large_enough(parts):
+def _large_enough(parts, count):
     """Parts with too few samples are merged with the previous one; the first with the next."""
     joined = []
     for part in parts:
-        if joined and min(len(part), len(joined[-1])) < _FEWEST_SAMPLES:
+        if joined and min(count[part].sum(), count[joined[-1]].sum()) < _FEWEST_SAMPLES:
             joined[-1] = np.concatenate([joined[-1], part])
         else:
             joined.append(part)
@@ -169,14 +170,17 @@ def range_label(low: float, high: float, decimals: int = 1) -> str:
     return f"{said[0]} %" if said[0] == said[1] else f"{said[0]} to {said[1]} %"
 
 
-def _place(kind, label, ends, index, score, outcome, weight, level, n_places):
-    """Mean score and outcome of some samples, with an exact interval at their effective size."""
-    mass = weight[index]
-    mean_score = float(np.average(score[index], weights=mass))
-    found = rate_interval(outcome[index], mass, 1 - (1 - level) / n_places)
-    share = float(mass.sum() / weight.sum())
+def _place(kind, label, ends, problem, column, level, n_places, total):
+    """Mean score and outcome of one column, with an exact interval at its effective size.
+
+    `total` is the weight of the samples of all places.
+    """
+    outcome, weight = problem.target[:, column], problem.weight
+    mean_score = float(np.average(problem.forecast[:, column], weights=weight))
+    found = rate_interval(outcome, weight, 1 - (1 - level) / n_places, square=problem.square)
+    share = float(weight.sum() / total)
     numbers = (mean_score, found.estimate, found.low, found.high)
-    return Place(kind, label, *ends, len(index), share, *numbers)
+    return Place(kind, label, *ends, problem.n_samples, share, *numbers)
 
 
 # --- Groups in a report ---------------------------------------------------------------------------

@@ -86,7 +86,7 @@ def _other_order(problem):
         return None
     other = forecast[:, columns]
     gain = ((forecast - target) ** 2).sum(axis=1) - ((other - target) ** 2).sum(axis=1)
-    if weighted_mean(gain, weight) <= 0 or (n_classes > 2 and not _is_clear(gain, weight)):
+    if weighted_mean(gain, weight) <= 0 or (n_classes > 2 and not _is_clear(gain, problem)):
         return None
     before, after = (_accuracy(one, target, weight) for one in (forecast, other))
     if n_classes == 2:
@@ -100,7 +100,11 @@ def _other_order(problem):
 def _ranks_below_chance(problem):
     """Whether higher scores of a class clearly mean fewer labels of it."""
     found = concordance_interval(
-        problem.target[:, 1], problem.forecast[:, 1], problem.weight, _RANKING_LEVEL
+        problem.target[:, 1],
+        problem.forecast[:, 1],
+        problem.weight,
+        _RANKING_LEVEL,
+        square=problem.square,
     )
     return found.high < 0.5
 
@@ -112,7 +116,7 @@ def _percent_scale(problem):
         return None
     y = problem.target[:, 1]
     gain = (score - y) ** 2 - (np.minimum(100 * score, 1.0) - y) ** 2
-    if not _is_clear(gain, problem.weight):
+    if not _is_clear(gain, problem):
         return None
     return Suspicion("percent_scale", float(score.max()))
 
@@ -125,7 +129,7 @@ def _one_class(problem):
 
 
 def _constant(problem):
-    if len(problem.forecast) < 2 or np.ptp(problem.forecast, axis=0).max() > 0:
+    if problem.n_samples < 2 or np.ptp(problem.forecast, axis=0).max() > 0:
         return None
     return Suspicion("constant", float(problem.forecast[0, -1]))
 
@@ -137,14 +141,15 @@ def _hard_predictions(problem):
 
 
 def _every_label_right(problem):
-    if _is_one_class(problem) or len(problem.forecast) < _MANY_RIGHT:
+    if _is_one_class(problem) or problem.n_samples < _MANY_RIGHT:
         return None
     right = problem.forecast.argmax(axis=1) == problem.target.argmax(axis=1)
     return Suspicion("every_label_right") if right.all() else None
 
 
 def _infinite_log_loss(problem):
-    impossible = int(np.sum((problem.target == 1) & (problem.forecast == 0)))
+    wrong = ((problem.target == 1) & (problem.forecast == 0)).any(axis=1)
+    impossible = problem.take(wrong).n_samples
     return Suspicion("infinite_log_loss", float(impossible)) if impossible else None
 
 
@@ -152,8 +157,8 @@ def _is_one_class(problem):
     return np.count_nonzero(problem.target.any(axis=0)) == 1
 
 
-def _is_clear(gain, weight):
-    found = mean_interval(gain, weight)
+def _is_clear(gain, problem):
+    found = mean_interval(gain, problem.weight, square=problem.square)
     return found.estimate > _CLEARLY * found.standard_error and found.estimate > 0
 
 

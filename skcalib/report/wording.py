@@ -344,6 +344,12 @@ def in_code_predictions(findings: Findings, classes: Sequence[str]) -> str:
     return f"{name}({', '.join(options)}).fit(y_proba, y_true).predict_proba(new_proba)"
 
 
+def in_code_sketch(findings: Findings) -> str:
+    """The same for a sketch."""
+    options = "strict=True" if findings.advice.recommended == "IsotonicRecalibrator" else ""
+    return f"{findings.advice.recommended}({options}).fit_sketch(sketch).predict_proba(new_proba)"
+
+
 # --- Groups ------------------------------------------------------------------------------------
 
 
@@ -533,6 +539,11 @@ def method(report: CalibrationReport, *, of_several: bool = False) -> tuple[str,
         "of its gain of the log loss excludes zero and it does not raise the Brier score. The "
         "gain is slightly optimistic, as the choice uses the same samples." + _left_out(findings),
     ]
+    if report.sketched_notion is not None:
+        said.append(
+            "Sketch: the scores of a cell were replaced by their mean. Folds divide the samples of "
+            "each cell at random; the kernel test uses samples drawn from the cells."
+        )
     if findings.grouping is not None and findings.grouping.grouping_loss is not None:
         said.append(
             "Groups: each is compared with the calibrated frequency at its scores; false discovery "

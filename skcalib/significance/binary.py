@@ -22,12 +22,11 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._ties import level_starts
 from skcalib._validation import check_count, look_up
+from skcalib.events import named_events
 from skcalib.inference import CalibrationTest, monte_carlo_pvalue
-from skcalib.notions import Canonical, named_events
+from skcalib.notions import Canonical
 from skcalib.problem import ForecastSummary, Problem, check_problem
 from skcalib.smoothers import QuantileBins, UniformBins
-from skcalib.smoothers.partition import quantile_cuts
-from skcalib.theory.bounds import parse_bins
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -342,7 +341,8 @@ class HosmerLemeshow:
         p = self.p = problem.forecast[:, 1]
         self.weight, self.ddof = problem.weight, ddof
         self.name = f"Hosmer-Lemeshow, {bins!r}"
-        cells = _bin_numbers(problem, bins)
+        rows = problem.forecast, problem.target, problem.weight, problem.count
+        cells = bins.fit_rows(*rows).cells_
         # After a stable sort by bin, reduceat sums the bins of many labelings at once.
         self.order = np.argsort(cells, kind="stable")
         self.starts = np.flatnonzero(np.diff(cells[self.order], prepend=-1))
@@ -482,19 +482,6 @@ def check_binary(
         )
     # Rounding may leave forecasts above 1, which would have a negative variance: they are cut at 1.
     return replace(problem, forecast=np.minimum(problem.forecast, 1))
-
-
-def _bin_numbers(problem, bins):
-    """Number of the bin of each row; bins of equal mass count samples."""
-    p, count = problem.forecast[:, 1], problem.count
-    if count is not None and isinstance(bins, QuantileBins):
-        wanted: Any = parse_bins(bins.n_bins, problem.n_samples, "quantile")
-        cuts = quantile_cuts(p, wanted, count)
-        cuts = cuts[(cuts > 0) & (cuts < 1)]
-        bins = UniformBins(np.concatenate([[0.0], cuts, [1.0]]))
-    elif count is not None:
-        bins = UniformBins(parse_bins(bins.n_bins, problem.n_samples, "uniform"))
-    return bins.fit(np.column_stack([1 - p, p]), p[:, None]).cells_
 
 
 def run_test(

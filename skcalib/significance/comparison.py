@@ -175,8 +175,10 @@ def compare_problems(
             f"{n_blocks} of {block_size}: use smaller blocks or more samples."
         )
     # Pool the samples of both models, so that each problem of the notion has one bandwidth.
-    samples = {name: np.concatenate([getattr(p, name) for p in problems]) for name in PER_SAMPLE}
-    both = Problem(**samples, classes=problems[0].classes)
+    forecast, target, weight = (
+        np.concatenate([getattr(p, name) for p in problems]) for name in PER_SAMPLE
+    )
+    both = Problem(forecast, target, weight, problems[0].classes)
     h = ResidualKernel.of_problem(both, kernel, notion, n_jobs)
     halves = slice(0, n_samples), slice(n_samples, None)
     blocks = [block_estimates(h.take(half), block_size)[0] for half in halves]

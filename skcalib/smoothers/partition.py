@@ -16,7 +16,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._ties import level_starts, merge_ties, reach_of
-from skcalib._validation import check_count
+from skcalib._validation import check_count, number_of_samples
 from skcalib.smoothers._base import Smoother
 from skcalib.theory.bounds import parse_bins
 
@@ -52,7 +52,18 @@ class PartitionSmoother(Smoother):
         self, forecast: np.ndarray, target: np.ndarray, sample_weight: ArrayLike | None = None
     ) -> Self:
         """Learn the cells from forecasts (n, K) and their means from target (n, C)."""
+        return self.fit_rows(forecast, target, sample_weight)
+
+    def fit_rows(
+        self,
+        forecast: np.ndarray,
+        target: np.ndarray,
+        sample_weight: ArrayLike | None,
+        count: np.ndarray | None = None,
+    ) -> Self:
+        """As `fit`, for rows that stand for ``count`` (n,) samples each; without held-out means."""
         self._store(forecast, target, sample_weight)
+        self._count = count
         self._fit_cells(self.forecast_)
         self.keys_, self.cells_ = np.unique(
             self._cell_keys(self.forecast_), axis=0, return_inverse=True
@@ -173,7 +184,7 @@ class UniformBins(PartitionSmoother):
         self.n_bins = n_bins
 
     def _fit_cells(self, forecast):
-        bins = parse_bins(self.n_bins, len(forecast), "uniform")
+        bins = parse_bins(self.n_bins, number_of_samples(forecast, self._count), "uniform")
         self.edges_ = np.arange(1, bins) / bins if isinstance(bins, int) else bins[1:-1]
 
     def _cell_keys(self, forecast):
@@ -186,7 +197,7 @@ def quantile_cuts(score: np.ndarray, n_bins: int, count: np.ndarray | None = Non
     Ties are never split, so there may be fewer than ``n_bins - 1`` edges. A score stands for
     ``count`` (m,) samples, by default for one.
     """
-    n_samples = len(score) if count is None else int(count.sum())
+    n_samples = number_of_samples(score, count)
     rank = n_samples * np.arange(1, n_bins) // n_bins
     rank = np.unique(rank[rank > 0]) - 1
     if count is None:
@@ -229,13 +240,13 @@ class QuantileBins(PartitionSmoother):
         self.n_bins = n_bins
 
     def _fit_cells(self, forecast):
-        bins = parse_bins(self.n_bins, len(forecast), "quantile")
+        bins = parse_bins(self.n_bins, number_of_samples(forecast, self._count), "quantile")
         if not isinstance(bins, int):
             raise ValueError(
                 "Bins of equal mass have edges of their own: give edges to UniformBins."
             )
         columns = _bin_coordinates(forecast).T
-        self.edges_ = [quantile_cuts(column, bins) for column in columns]
+        self.edges_ = [quantile_cuts(column, bins, self._count) for column in columns]
 
     def _cell_keys(self, forecast):
         columns = _bin_coordinates(forecast).T

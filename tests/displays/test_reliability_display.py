@@ -28,6 +28,7 @@ from skcalib.displays._curves import make_curve
 from skcalib.errors.isotonic_curve import consistency_band, isotonic_interval
 from skcalib.inference import clopper_pearson
 from skcalib.notions import Canonical, ClassGroups
+from skcalib.problem import Problem
 from skcalib.smoothers import (
     DirichletKernel,
     IsotonicSmoother,
@@ -131,8 +132,10 @@ def test_consistency_band_holds_calibrated_curves_as_often_as_it_says(smoother):
     inside = []
     for _ in range(200):
         p = rng.beta(0.7, 0.7, 150)
-        curve = make_curve(smoother, two(p), two((rng.random_sample(150) < p) * 1.0), np.ones(150))
-        low, high = consistency_band(curve, p, 0.8, 49, rng)
+        target = two((rng.random_sample(150) < p) * 1.0)
+        problem = Problem(two(p), target, np.ones(150), np.arange(2))
+        curve = make_curve(smoother, problem)
+        low, high = consistency_band(curve, problem, 0.8, 49, rng)
         at = np.linspace(0, len(low) - 1, 5).astype(int)
         inside.append(((low <= curve.prob_true) & (curve.prob_true <= high))[at])
     frequency = np.mean(inside, axis=0)
@@ -179,7 +182,8 @@ def coverage(smoother, world, n, repetitions, truth_of):
     for _ in range(repetitions):
         score, truth = world(rng, n)
         label = (rng.random(n) < truth) * 1.0
-        curve = make_curve(smoother, two(score), two(label), np.ones(n))
+        problem = Problem(two(score), two(label), np.ones(n), np.arange(2))
+        curve = make_curve(smoother, problem)
         low, high = curve.confidence(0.95, 100, np.random.RandomState(0))
         expected = truth_of(curve, score, truth)
         at = np.linspace(0, len(low) - 1, 5).astype(int)

@@ -24,6 +24,7 @@ from skcalib import (
 from skcalib.datasets import make_tempered_simplex
 from skcalib.errors.averaged import AveragedProblem, squared_norm
 from skcalib.notions import Classwise
+from skcalib.problem import Problem
 from skcalib.scores import Brier, LogLoss
 from skcalib.smoothers import LogitSmoother, QuantileBins
 from skcalib.squared_norm import SquaredNorm
@@ -33,12 +34,16 @@ LOSSES = {"brier": Brier(), "log": LogLoss()}
 NOTIONS = ["canonical", "top_label", "classwise"]
 
 
+def solve_arrays(forecast, target, weight):
+    return AveragedProblem.of(Problem(forecast, target, weight, np.arange(forecast.shape[1])))
+
+
 def solve(kind, n_samples, n_classes, seed, *, even=False):
     """A problem of a world with uneven weights."""
     y, forecast, _ = world(kind, n_samples, n_classes, seed)
     weight = np.random.default_rng(seed).uniform(0.5, 2, n_samples)
     weight = np.ones(n_samples) if even else weight
-    return AveragedProblem.of(forecast, np.eye(n_classes)[y], weight)
+    return solve_arrays(forecast, np.eye(n_classes)[y], weight)
 
 
 def factor(problem):
@@ -117,7 +122,7 @@ def test_mean_error_is_the_truth_where_the_gain_is_not(monkeypatch, within_stand
     debiased, plain = ({loss: [] for loss in LOSSES} for _ in range(2))
     for seed in range(200):
         data = make_tempered_simplex(200, 2, random_state=seed)
-        problem = AveragedProblem.of(data.y_proba, np.eye(2)[data.y], np.ones(200))
+        problem = solve_arrays(data.y_proba, np.eye(2)[data.y], np.ones(200))
         names = [set(model.groups) for model in problem.average.models]
         at = names.index(wanted)
         problem.average.shares = np.eye(len(names) + 1)[at + 1]  # this model only
@@ -144,7 +149,7 @@ def test_the_averaged_error_is_close_to_the_truth(n_classes, kind):
     truth = dict.fromkeys(LOSSES, 0.0)
     for seed in range(100):
         y, forecast, posterior = world(kind, 500, n_classes, seed)
-        problem = AveragedProblem.of(forecast, np.eye(n_classes)[y], np.ones(500))
+        problem = solve_arrays(forecast, np.eye(n_classes)[y], np.ones(500))
         for loss, score in LOSSES.items():
             truth[loss] = score.divergence(posterior, forecast).mean()
             distance[loss].append(problem.calibration(score)[0].mean() - truth[loss])
@@ -281,9 +286,9 @@ def problems_of(notion, n_samples, n_classes, kind, seed=7):
     weight = np.random.default_rng(seed).uniform(0.5, 2, n_samples)
     target = np.eye(n_classes)[y]
     if notion == "canonical":
-        return [AveragedProblem.of(forecast, target, weight)]
+        return [solve_arrays(forecast, target, weight)]
     pairs = Classwise().problems(forecast, target)
-    return [AveragedProblem.of(s, one, weight) for s, one in pairs]
+    return [solve_arrays(s, one, weight) for s, one in pairs]
 
 
 @pytest.mark.parametrize("loss", LOSSES)

@@ -94,7 +94,7 @@ def test_gains_have_no_optimism():
     for seed in range(60):
         y, p = event(300, seed=seed)
         problem = check_problem(y, p)
-        solved = AveragedProblem.of(problem.forecast, problem.target, problem.weight)
+        solved = AveragedProblem.of(problem)
         gains = gains_of(solved)
         assert gains.whole == pytest.approx(solved.calibration(LogLoss())[0].mean(), abs=1e-12)
         found.append((gains.shift, gains.slope))
@@ -108,7 +108,7 @@ def test_logistic_recalibration_is_a_test_of_its_level():
     for seed in range(400):
         y, p = event(400, seed=seed)
         problem = check_problem(y, p)
-        found = logistic_recalibration(problem.forecast, problem.target, problem.weight, 0.95)
+        found = logistic_recalibration(problem, 0.95)
         rejected += found.pvalue < 0.05
         covered += [found.shift.low < 0 < found.shift.high, found.slope.low < 1 < found.slope.high]
     assert abs(rejected / 400 - 0.05) < 0.035
@@ -118,12 +118,12 @@ def test_logistic_recalibration_is_a_test_of_its_level():
 def test_logistic_recalibration_finds_shift_and_slope():
     y, p = event(200_000, shift=-0.5, slope=0.8)
     problem = check_problem(y, p)
-    found = logistic_recalibration(problem.forecast, problem.target, problem.weight, 0.95)
+    found = logistic_recalibration(problem, 0.95)
     assert found.shift.estimate == pytest.approx(-0.5, abs=4 * found.shift.standard_error)
     assert found.slope.estimate == pytest.approx(0.8, abs=4 * found.slope.standard_error)
     assert found.pvalue == 0
     constant = check_problem([0, 1, 1], [0.5] * 3)
-    assert logistic_recalibration(constant.forecast, constant.target, constant.weight, 0.95) is None
+    assert logistic_recalibration(constant, 0.95) is None
 
 
 def kinds(y, p, **parameters):

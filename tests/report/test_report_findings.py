@@ -40,7 +40,7 @@ def test_calibrated_forecasts_are_rarely_called_miscalibrated():
         problem = check_problem(data.y, data.y_proba)
         errors, flexible, _ = find_errors(problem, problem, 0.95, 0)
         test, _ = find_test(problem, 0)
-        line = logistic_recalibration(problem.forecast, problem.target, problem.weight, 0.95)
+        line = logistic_recalibration(problem, 0.95)
         alarms += (
             errors[0].detected
             or flexible.detected

@@ -7,6 +7,7 @@ from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 
 from skcalib import ReliabilityDisplay
+from skcalib.problem import Problem
 from skcalib.smoothers import SplineSmoother
 from skcalib.smoothers.spline import SplineBasis, firth
 
@@ -224,7 +225,8 @@ def test_refits_of_many_scores_are_grouped_without_harm():
     rng = np.random.default_rng(0)
     p, c = bent(rng, 5000)
     y = (rng.random(5000) < c) * 1.0
-    curve = SplinedCurve(SplineSmoother(), two(p), two(y), np.ones(5000))
+    problem = Problem(two(p), two(y), np.ones(5000), np.arange(2))
+    curve = SplinedCurve(SplineSmoother(), problem)
     refitted = curve.refit(y[:, None])[:, 0]
     assert_allclose(refitted, curve.prob_true, atol=2e-3)
     assert_array_equal(refitted, curve.refit(np.column_stack([1 - y, y]))[:, 1])

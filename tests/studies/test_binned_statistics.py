@@ -24,7 +24,8 @@ from skcalib.errors.binned import (
     quantile_edges,
     uniform_edges,
 )
-from skcalib.notions import Canonical, ClassGroups, Classwise, Notion, TopK, TopLabel, check_events
+from skcalib.events import check_events
+from skcalib.notions import Canonical, ClassGroups, Classwise, Notion, TopK, TopLabel
 from skcalib.problem import check_problem
 from skcalib.scores import Lp, TotalVariation
 from skcalib.smoothers import LevelSets, QuantileBins, UniformBins

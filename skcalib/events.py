@@ -1,0 +1,343 @@
+"""Events of a notion: their scores by chunks, their problems, and the same from a summary.
+
+`check_events` and `Events` are for errors of one score at a time. They read the scores chunk by
+chunk, because a one-hot target and the problems of a notion take several times the memory of a
+binary forecast. `binary_events` lists the events that have one calibration curve each. The other
+functions also take a `ForecastSummary` in place of the samples.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from skcalib._ties import reach_of, top_class
+from skcalib._validation import (
+    check_features,
+    check_proba,
+    check_weight,
+    check_y,
+    one_hot,
+    unique_labels,
+)
+from skcalib.notions import NOTIONS, Auto, Canonical, Classwise, Notion, TopLabel
+from skcalib.problem import (
+    ForecastSummary,
+    Problem,
+    ScoredRows,
+    check_problem,
+    classes_of_columns,
+    event_last,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import ArrayLike
+
+    from skcalib._arguments import Label
+
+
+# --- Scores of events, read by chunks -------------------------------------------------------------
+
+
+_CHUNK = 1 << 16  # entries per chunk, which fits into the cache
+_TABLE = 1 << 16  # range of integer labels up to which they are counted, not sorted
+
+
+@dataclass(frozen=True)
+class Events:
+    """Forecasts (n, columns), the column of each label, and a notion that maps them to scores.
+
+    ``weight`` is None for equal weights, and otherwise divided by ``scale``, a power of two, so
+    that squares of weights neither overflow nor vanish.
+    """
+
+    raw: np.ndarray
+    column: np.ndarray
+    n_classes: int
+    weight: np.ndarray | None
+    scale: float
+    notion: Notion
+    validated: bool = False
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples of positive weight."""
+        return len(self.raw) if self.weight is None else int(np.count_nonzero(self.weight))
+
+    def chunks(
+        self, size: int = _CHUNK
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray | None]]:
+        """Yield scores (m, P), events (m, P) and weights (m,) of the P problems of the notion."""
+        step = max(1, max(size, _CHUNK) // self.n_classes)
+        columns = np.arange(self.n_classes, dtype=self.column.dtype)
+        for start in range(0, len(self.raw), step):
+            rows = slice(start, start + step)
+            forecast, weight = self._forecast(rows), None
+            hit = (columns[:, None] == self.column[rows]).T  # far faster than untransposed
+            if self.weight is not None:
+                counts = self.weight[rows] > 0
+                forecast, hit, weight = forecast[counts], hit[counts], self.weight[rows][counts]
+            if len(forecast):
+                yield *_scores(self.notion, forecast, hit), weight
+
+    def scored(self) -> Iterator[ScoredRows]:
+        """The samples of positive weight, for each problem of the notion."""
+        score, event, weight = self.columns()
+        for one, hit in zip(score, event, strict=True):
+            yield ScoredRows(one, hit, weight)
+
+    def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Scores (P, n), events (P, n) and weights (n,): a row for each problem."""
+        score: Any = None
+        event: Any = None
+        at = 0
+        for s, e, _ in self.chunks():
+            if score is None:
+                shape = (s.shape[1], self.n_samples)
+                score, event = np.empty(shape), np.empty(shape, dtype=bool)
+            score[:, at : at + len(s)], event[:, at : at + len(s)] = s.T, e.T
+            at += len(s)
+        return score, event, None if self.weight is None else self.weight[self.weight > 0]
+
+    def _forecast(self, rows):
+        if self.validated:
+            return self.raw[rows]
+        try:
+            return check_proba(self.raw[rows])
+        except ValueError:
+            check_proba(self.raw)  # raises as well, with the number of the row in the whole array
+            raise
+
+
+@dataclass(frozen=True)
+class SummaryEvents:
+    """Rows of a `ForecastSummary` that stand for the samples, in place of `Events`."""
+
+    rows: list[ScoredRows]
+    n_samples: int
+    notion: Notion
+    scale: float = 1.0
+
+    def scored(self) -> list[ScoredRows]:
+        """The rows, for each problem of the notion."""
+        return self.rows
+
+
+def events_or_summary(
+    y_true: ArrayLike | Problem | ForecastSummary,
+    y_proba: ArrayLike | None,
+    notion: Notion,
+    **options: Any,
+) -> Events | SummaryEvents:
+    """As `check_events`, for functions that also take a summary in place of the samples."""
+    if isinstance(y_true, ForecastSummary):
+        given = [name for name, value in options.items() if value is not None]
+        if y_proba is not None or given:
+            names = ", ".join(["y_proba"] * (y_proba is not None) + given)
+            raise ValueError(
+                f"{type(y_true).__name__} has forecasts, labels, weights and classes already: "
+                f"leave out {names}."
+            )
+        own, n_samples, classes = y_true.summarised_notion()
+        kept = NOTIONS[own]()
+        if isinstance(notion, Auto):
+            notion = kept
+        if type(notion.for_columns(len(classes))) is not type(kept):
+            raise ValueError(
+                f"The {type(y_true).__name__} was made for notion={own!r}, got notion="
+                f"{notion!r}: pass notion={own!r} if the function has it, or make another one."
+            )
+        return SummaryEvents(y_true.scored(), n_samples, notion)
+    if y_proba is None:
+        raise ValueError("y_proba is missing: pass labels and forecasts, or a ForecastSketch.")
+    return check_events(y_true, y_proba, notion, **options)
+
+
+def check_events(
+    y_true: ArrayLike | Problem,
+    y_proba: ArrayLike,
+    notion: Notion,
+    *,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+    name: str = "y_proba",
+    remedy: Literal["pos_label", "labels"] | None = "pos_label",
+) -> Events:
+    """Arguments of a public function -> `Events`; forecasts are validated as they are read.
+
+    A `Problem` in place of the labels is validated already, and the other arguments are ignored.
+    """
+    if isinstance(y_true, Problem):
+        column, weight = y_true.target.argmax(axis=1), y_true.sample_weight
+        weight, scale = (None, 1.0) if weight is None else _scaled(weight.copy())
+        n_classes = len(y_true.classes)
+        notion = notion.for_columns(n_classes)
+        return Events(y_true.forecast, column, n_classes, weight, scale, notion, validated=True)
+    y = check_y(y_true)
+    raw = check_features(y_proba, name=name, n_samples=len(y))
+    distinct, place, length, index = _look_up(y)
+    columns: dict[str, Any] = {
+        "labels": labels,
+        "pos_label": pos_label,
+        "name": name,
+        "remedy": remedy,
+    }
+    classes = classes_of_columns(distinct, y_proba, raw.shape[1], **columns)
+    table = np.zeros(length, dtype=np.uint8 if len(classes) <= 256 else np.intp)
+    table[place] = one_hot(distinct, classes).argmax(axis=1)
+    column = table.take(index)
+    weight, scale = None, 1.0
+    if sample_weight is not None:
+        weight, scale = _scaled(check_weight(sample_weight, len(y)))
+    return Events(raw, column, len(classes), weight, scale, notion.for_columns(len(classes)))
+
+
+def _scaled(weight):
+    """Weights divided in place by a power of two, and this power."""
+    scale = float(np.ldexp(1.0, int(np.frexp(weight.max())[1]) - 1))
+    weight /= scale
+    return weight, scale
+
+
+def _look_up(y):
+    """Sorted distinct labels, and the index of every label in a table.
+
+    -> (distinct, place of each of them in the table, length of the table, index of each label)
+    """
+    if y.dtype.kind in "biu":
+        low, high = int(y.min()), int(y.max())
+        if high - low < _TABLE and high < 2**62:
+            index = y.astype(np.intp, copy=low != 0)
+            if low:
+                index -= low
+            place = np.flatnonzero(np.bincount(index))
+            return (place + low).astype(y.dtype), place, high - low + 1, index
+    try:
+        distinct, index = np.unique(y, return_inverse=True)
+    except TypeError:
+        unique_labels(y)  # raises with a clear message
+        raise
+    return distinct, np.arange(len(distinct)), len(distinct), index.ravel()
+
+
+def _scores(notion, forecast, hit):
+    """Second columns of the problems of a notion, (m, P); for built-in notions without copies."""
+    kind = type(notion)
+    if kind is Classwise:
+        return forecast, hit
+    if kind is Canonical and forecast.shape[1] == 2:
+        return np.ascontiguousarray(forecast[:, 1:]), np.ascontiguousarray(hit[:, 1:])
+    if kind is TopLabel:
+        return _top(forecast, hit)
+    pairs = list(notion.problems(forecast, hit.astype(np.float64)))
+    for score, _ in pairs:
+        if score.shape[1] != 2:
+            raise ValueError(
+                f"One score at a time needs problems of two columns, and {notion!r} gives "
+                f"{score.shape[1]}: use notion='top_label' or 'classwise', or "
+                "simplex_calibration_error for all columns at once."
+            )
+    score = np.stack([s[:, 1] for s, _ in pairs], axis=1)
+    event = np.stack([e[:, 1] for _, e in pairs], axis=1)
+    if not np.all((event == 0) | (event == 1)):
+        raise ValueError(f"{notion!r} maps labels to numbers other than 0 and 1.")
+    return score, event == 1
+
+
+def _top(forecast, hit):
+    if forecast.shape[1] == 2:  # comparing two columns is faster than an argmax of pairs
+        second = forecast[:, 1] > reach_of(forecast[:, 0])
+        score = np.maximum(forecast[:, 0], forecast[:, 1])
+        return score[:, None], np.where(second, hit[:, 1], hit[:, 0])[:, None]
+    top, rows = top_class(forecast), np.arange(len(forecast))
+    return forecast[rows, top][:, None], hit[rows, top][:, None]
+
+
+# --- Binary events with a calibration curve -------------------------------------------------------
+
+
+def binary_events(problem: Problem, pos_label: Label, notion: Notion) -> list[tuple[str, Problem]]:
+    """Each event of the notion, by its name, with its `Problem` of the columns (not, event)."""
+    notion = notion.for_columns(len(problem.classes))
+    if isinstance(notion, Canonical):
+        problem = event_last(problem, pos_label)
+    pairs = list(notion.problems(problem.forecast, problem.target))
+    columns = pairs[0][0].shape[1]
+    if columns != 2:
+        raise ValueError(
+            f"A calibration curve belongs to a binary event, but {notion!r} gives {columns} "
+            "columns: use notion='top_label' or 'classwise'."
+        )
+    names = _event_names(notion, problem.classes)
+    return [
+        (name, replace(problem, forecast=forecast, target=target))
+        for name, (forecast, target) in zip(names, pairs, strict=False)
+    ]
+
+
+def _event_names(notion, classes):
+    """Name of the event of each problem; empty where the notion has none."""
+    for columns in notion.column_names(classes):
+        yield "" if columns is None else columns[-1]
+
+
+def named_events(
+    y_true: ArrayLike | Problem | ForecastSummary,
+    y_proba: ArrayLike | None,
+    notion: Notion,
+    *,
+    pos_label: Label = None,
+    **options: Any,
+) -> list[tuple[str, Problem]]:
+    """As `binary_events`, for functions that also take a summary in place of the samples."""
+    if not isinstance(y_true, ForecastSummary):
+        problem = check_problem(y_true, y_proba, pos_label=pos_label, **options)
+        return binary_events(problem, pos_label, notion)
+    found = events_or_summary(y_true, y_proba, notion, pos_label=pos_label, **options)
+    classes = y_true.summarised_notion()[2]
+    names = _event_names(found.notion.for_columns(len(classes)), classes)
+    rows = zip(names, found.scored(), strict=False)
+    return [(name, one.problem(classes)) for name, one in rows]
+
+
+# --- One estimate from samples, or from each event of a summary -----------------------------------
+
+
+def over_problems(
+    y_true: ArrayLike | Problem | ForecastSummary,
+    y_proba: ArrayLike | None,
+    notion: Notion,
+    estimate: Callable[[Problem, Notion], float],
+    **options: Any,
+) -> float:
+    """An estimate of the samples; of a summary its value for each event, reduced by the notion."""
+    if not isinstance(y_true, ForecastSummary):
+        return estimate(check_problem(y_true, y_proba, **options), notion)
+    events = named_events(y_true, y_proba, notion, **options)
+    values = [estimate(one, Canonical()) for _, one in events]
+    return float(np.mean(values) if notion.reduce == "mean" else np.sum(values))
+
+
+def only_problem(
+    y_true: ArrayLike | Problem | ForecastSummary,
+    y_proba: ArrayLike | None,
+    notion: Notion,
+    **options: Any,
+) -> tuple[Problem, Notion]:
+    """The samples and their notion; or the binary problem of a summary, which has one event."""
+    if not isinstance(y_true, ForecastSummary):
+        return check_problem(y_true, y_proba, **options), notion
+    events = named_events(y_true, y_proba, notion, **options)
+    if len(events) > 1:
+        raise ValueError(
+            f"The {type(y_true).__name__} has {len(events)} classes one by one, and how their "
+            "errors vary together is not known: make a sketch of the top label, or of one class "
+            "against the rest."
+        )
+    ((_, problem),) = events
+    return problem, Canonical()

@@ -1,0 +1,476 @@
+"""Fits to a sketch are those of `fit` to its samples: equal for ties, close for other scores."""
+
+import warnings
+from functools import reduce
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from skcalib import (
+    BetaCalibration,
+    BiasCorrectedTemperatureScaling,
+    ForecastSketch,
+    HistogramBinning,
+    IsotonicRecalibrator,
+    KernelRecalibrator,
+    ModelAverageScaling,
+    PlattScaling,
+    QuadraticScaling,
+    TemperatureScaling,
+    calibration_error,
+)
+from skcalib.cells import cells_of
+from skcalib.datasets import make_tempered_simplex
+from skcalib.problem import ForecastSummary, ScoredRows
+from skcalib.sketch import N_CELLS
+
+#: Fits without an iterative tolerance, which are equal up to rounding.
+EXACT = {
+    "temperature": (TemperatureScaling, {}),
+    "temperature, brier": (TemperatureScaling, {"loss": "brier"}),
+    "temperature, biases": (BiasCorrectedTemperatureScaling, {}),
+    "temperature, biases, brier": (BiasCorrectedTemperatureScaling, {"loss": "brier"}),
+    "isotonic": (IsotonicRecalibrator, {}),
+    "isotonic, centered": (IsotonicRecalibrator, {"centered": True}),
+    "isotonic, strict": (IsotonicRecalibrator, {"strict": True}),
+    "quantile bins": (HistogramBinning, {}),
+    "quantile bins, auto": (HistogramBinning, {"n_bins": "auto"}),
+    "uniform bins": (HistogramBinning, {"strategy": "uniform"}),
+    "uniform bins, cube root": (HistogramBinning, {"strategy": "uniform", "n_bins": "cube_root"}),
+}
+#: Fits by a quasi-Newton method, which stops where the loss has 13 digits.
+LINKS = {
+    "platt": (PlattScaling, {}),
+    "platt, brier": (PlattScaling, {"loss": "brier"}),
+    "platt, smooth": (PlattScaling, {"smooth_targets": True}),
+    "beta": (BetaCalibration, {}),
+    "beta, am": (BetaCalibration, {"parameters": "am"}),
+    "beta, ab": (BetaCalibration, {"parameters": "ab"}),
+    "quadratic": (QuadraticScaling, {}),
+}
+FITS = {**EXACT, **LINKS}
+CLASS_BY_CLASS = [name for name in FITS if "temperature" not in name]
+
+
+def make(name, **options):
+    kind, own = FITS[name]
+    return kind(**own, **options)
+
+
+def tied(n_samples, n_classes, *, weighted=False, seed=0):
+    """Forecasts of three decimals that are off, labels, and weights or None."""
+    data = make_tempered_simplex(n_samples, n_classes, score_temperature=0.6, random_state=seed)
+    proba = np.floor(1000 * data.y_proba).astype(int)
+    proba[:, 0] = 1000 - proba[:, 1:].sum(axis=1)
+    weight = np.random.default_rng(seed).choice([0.0, 0.5, 1.0, 3.3], n_samples)
+    return proba / 1000, data.y, weight if weighted else None
+
+
+def sketch_of(proba, y, weight=None, **options):
+    labels = options.pop("labels", range(np.shape(proba)[1] if np.ndim(proba) == 2 else 2))
+    options.setdefault("notion", "canonical" if len(labels) == 2 else "classwise")
+    return ForecastSketch(labels, **options).fit(y, proba, weight)
+
+
+def learned(recalibrator):
+    """What a fit sets, without what depends on the number of rows."""
+    found = {name: value for name, value in vars(recalibrator).items() if name.endswith("_")}
+    return {name: value for name, value in found.items() if name != "n_iter_"}
+
+
+def assert_same(found, expected, values, *, rtol, atol=0.0):
+    np.testing.assert_allclose(
+        found.predict_proba(values), expected.predict_proba(values), rtol=rtol, atol=atol
+    )
+    one, two = learned(found), learned(expected)
+    assert list(one) == list(two)
+    for name in one:
+        if name in ("classes_", "n_features_in_", "injective_", "preserves_order_"):
+            np.testing.assert_array_equal(one[name], two[name])
+        elif not name.startswith("loss_"):
+            np.testing.assert_allclose(one[name], two[name], rtol=rtol, atol=100 * atol)
+
+
+def assert_same_losses(found, expected):
+    assert found.loss_before_ == pytest.approx(expected.loss_before_, rel=1e-11)
+    assert found.loss_after_ == pytest.approx(expected.loss_after_, rel=1e-11)
+
+
+def tolerances(name):
+    """For `assert_same`: exact fits have ten digits, others seven decimals of a probability.
+
+    A constant that is added to both biases has no effect, and rounding determines it.
+    """
+    if "biases" in name:
+        return {"rtol": 1e-10, "atol": 1e-9}
+    return {"rtol": 1e-10} if name in EXACT else {"rtol": 1e-7, "atol": 1e-7}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_averages_of_maps(weighted):
+    """Unequal weights of a cell have one leverage, which the map does not depend on."""
+    proba, y, weight = tied(6000, 2, weighted=weighted)
+    found = ModelAverageScaling().fit_sketch(sketch_of(proba, y, weight))
+    expected = ModelAverageScaling().fit(proba, y, weight)
+    np.testing.assert_allclose(found.predict_proba(proba), expected.predict_proba(proba), rtol=1e-8)
+    assert found.evidence_ == pytest.approx(expected.evidence_, rel=1e-8, abs=1e-10)
+    assert_same_losses(found, expected)
+
+
+# --- Tied scores ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", FITS)
+def test_tied_scores_of_two_classes(name, weighted):
+    proba, y, weight = tied(6000, 2, weighted=weighted)
+    sketch = sketch_of(proba, y, weight)
+    assert len(sketch.scored()[0].score) < 2002 < 4000 < sketch.n_samples_seen_
+    found, expected = make(name).fit_sketch(sketch), make(name).fit(proba, y, weight)
+    assert_same(found, expected, proba, **tolerances(name))
+    assert_same_losses(found, expected)
+    grid = np.linspace(0, 1, 501)
+    one, two = (fitted.predict_proba(grid) for fitted in (found, expected))
+    np.testing.assert_allclose(one, two, atol=1e-10 if name in EXACT else 1e-7)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", CLASS_BY_CLASS)
+def test_tied_scores_of_several_classes(name, weighted):
+    proba, y, weight = tied(3000, 3, weighted=weighted)
+    found = make(name).fit_sketch(sketch_of(proba, y, weight))
+    expected = make(name).fit(proba, y, weight)
+    assert_same(found, expected, proba, **tolerances(name))
+    assert np.isnan([found.loss_before_, found.loss_after_]).all()
+
+
+@pytest.mark.parametrize("name", ["temperature", "platt, smooth", "isotonic, strict", "beta"])
+def test_names_and_order_of_the_classes(name):
+    proba, y, _ = tied(1000, 2)
+    names = np.array(["yes", "no"])
+    sketch = sketch_of(proba, names[y], labels=names)
+    for labels in (None, names):
+        found = make(name, labels=labels).fit_sketch(sketch)
+        expected = make(name, labels=names).fit(proba, names[y])
+        assert_same(found, expected, proba, **tolerances(name))
+    assert found.classes_.tolist() == ["yes", "no"]
+    assert set(found.predict(proba)) == {"yes", "no"}
+    class_by_class = sketch_of(proba, names[y], labels=names, notion="classwise")
+    assert_same(make(name).fit_sketch(class_by_class), expected, proba, **tolerances(name))
+
+
+@pytest.mark.parametrize("name", ["temperature", "platt", "isotonic", "quantile bins"])
+def test_groups_and_merged_sketches(name):
+    proba, y, weight = tied(3000, 2, weighted=True)
+    by = np.array(["north", "south", "east"])[np.arange(3000) % 3]
+    parts = [ForecastSketch([0, 1]) for _ in range(3)]
+    for k, rows in enumerate(np.array_split(np.arange(3000), 30)):
+        parts[k % 3].partial_fit(y[rows], proba[rows], weight[rows], by=by[rows])
+    whole = ForecastSketch.from_bytes(reduce(ForecastSketch.merge, parts).to_bytes())
+    expected = make(name).fit(proba, y, weight)
+    assert_same(make(name).fit_sketch(whole), expected, proba, **tolerances(name))
+    north = by == "north"
+    expected = make(name).fit(proba[north], y[north], weight[north])
+    assert_same(make(name).fit_sketch(whole.group("north")), expected, proba, **tolerances(name))
+
+
+@pytest.mark.parametrize("name", CLASS_BY_CLASS)
+def test_a_class_without_labels(name):
+    """As with `labels` in `fit`: no warning of the class, whose map is shrunk."""
+    proba, y, _ = tied(2000, 3)
+    proba, y = proba[y != 1], y[y != 1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = make(name).fit_sketch(sketch_of(proba, y))
+        expected = make(name, labels=[0, 1, 2]).fit(proba, y)
+    assert_same(found, expected, proba, rtol=1e-4, atol=1e-6)  # a flat loss
+
+
+# --- Rows stand for several samples ---------------------------------------------------------------
+
+
+def distinct_rows(score, y):
+    """Distinct pairs of score and label, and their numbers: rows that a wrong fit would count."""
+    pairs, count = np.unique(np.column_stack([score, y]), axis=0, return_counts=True)
+    return pairs[:, 0], pairs[:, 1].astype(int), count
+
+
+@pytest.mark.parametrize(
+    ("recalibrator", "separable"),
+    [
+        (PlattScaling(smooth_targets=True), False),
+        (PlattScaling(), True),
+        (BetaCalibration(), True),
+        (QuadraticScaling(), True),
+        (IsotonicRecalibrator(strict=True), False),
+        (HistogramBinning(n_bins="auto"), False),
+        (HistogramBinning(n_bins="cube_root", strategy="uniform"), False),
+        (HistogramBinning(n_bins=7), False),
+    ],
+    ids=repr,
+)
+def test_the_number_of_samples_is_not_that_of_the_rows(recalibrator, separable):
+    rng = np.random.default_rng(0)
+    score = rng.choice(np.arange(1, 100) / 100, 4000, p=np.arange(99, 0, -1) / 4950)
+    y = (score > 0.3 if separable else rng.random(4000) < score**2).astype(int)
+    fits = (
+        lambda: recalibrator.fit(score, y).predict_proba(score),
+        lambda: recalibrator.fit_sketch(sketch_of(score, y)).predict_proba(score),
+        lambda: recalibrator.fit(*distinct_rows(score, y)).predict_proba(score),
+    )
+    answers = []
+    for fit in fits:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            answers.append(fit())
+        assert [w.category for w in caught] == separable * [ConvergenceWarning]
+    expected, found, wrong = answers
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    assert np.abs(wrong - expected).max() > 1e-4
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", FITS)
+def test_scores_are_replaced_by_the_means_of_their_cells(name, weighted):
+    """For any scores the fit is that of `fit` to such samples."""
+    data = make_tempered_simplex(3000, 2, score_temperature=0.6, random_state=1)
+    score, weight = data.y_proba[:, 1], np.linspace(0.5, 2, 3000) if weighted else None
+    cell = cells_of(score, 512)
+    mass = np.bincount(cell, weight)
+    means = np.bincount(cell, score if weight is None else weight * score)[cell] / mass[cell]
+    assert len(np.unique(cell)) < 1000 < len(np.unique(score))
+    found = make(name).fit_sketch(sketch_of(score, data.y, weight, n_cells=512))
+    expected = make(name, labels=[0, 1]).fit(np.column_stack([1 - means, means]), data.y, weight)
+    if name in EXACT:
+        assert_same(found, expected, means, **tolerances(name))
+    else:
+        assert_same(found, expected, means, rtol=1e-6, atol=1e-6)
+    assert_same_losses(found, expected)
+
+
+def test_a_summary_whose_rows_are_samples():
+    """Weights and numbers of samples are optional in the rows of a summary."""
+    proba, y, _ = tied(500, 2)
+
+    class Samples(ForecastSummary):
+        def scored(self):
+            return [ScoredRows(proba[:, 1], y == 1)]
+
+        def summarised_notion(self):
+            return "canonical", len(y), np.array([0, 1])
+
+    for name in ("temperature", "platt, smooth", "isotonic, strict", "quantile bins, auto"):
+        found, expected = make(name).fit_sketch(Samples()), make(name).fit(proba, y)
+        assert_same(found, expected, proba, rtol=1e-12)
+
+
+# --- Continuous scores ----------------------------------------------------------------------------
+
+
+#: Temperature of the simulated scores, and the largest change of a probability of a smooth map.
+SMOOTH = {"moderate": (0.6, 2e-6), "close to 0 and 1": (0.3, 5e-4)}
+
+
+@pytest.mark.parametrize("scores", SMOOTH)
+@pytest.mark.parametrize(
+    ("name", "n_classes"), [(name, 2) for name in FITS] + [(name, 3) for name in CLASS_BY_CLASS]
+)
+def test_continuous_scores(name, scores, n_classes):
+    """Within the bounds that the documentation states."""
+    temperature, bound = SMOOTH[scores]
+    data = make_tempered_simplex(
+        5000, n_classes, score_temperature=temperature, random_state=n_classes
+    )
+    found = make(name).fit_sketch(sketch_of(data.y_proba, data.y))
+    expected = make(name).fit(data.y_proba, data.y)
+    change = np.abs(found.predict_proba(data.y_proba) - expected.predict_proba(data.y_proba))
+    if "temperature" in name or name in LINKS:
+        assert change.max() < bound
+    else:
+        assert change.mean() < 2e-3
+    if n_classes == 2:
+        assert found.loss_before_ == pytest.approx(expected.loss_before_, rel=1e-4)
+
+
+# --- Hostile samples ------------------------------------------------------------------------------
+
+
+TENTHS = np.tile([0.3, 0.7, 0.2, 0.9, 0.5, 0.6], 10)
+HOSTILE = {
+    "zeros and ones": np.r_[0.0, 0.0, 1.0, 1.0, TENTHS],
+    "1e-300": np.r_[1e-300, 1e-300, 1.0, 0.3, TENTHS],
+    "1e-300 and zeros": np.r_[1e-300, 1e-300, 0.0, 0.0, TENTHS],
+    "one score": np.full(64, 0.3),
+    "uniform": np.full(64, 0.5),
+    "only zeros": np.zeros(64),
+    "only ones": np.ones(64),
+    "one sample": np.array([0.3]),
+}
+LABELS = {
+    "alternate": lambda score: np.arange(len(score)) % 2,
+    "no event": lambda score: np.zeros(len(score), dtype=int),
+    "only events": lambda score: np.ones(len(score), dtype=int),
+    "separable": lambda score: (score > 0.4).astype(int),
+}
+
+
+@pytest.mark.parametrize("labels", LABELS)
+@pytest.mark.parametrize("scores", HOSTILE)
+@pytest.mark.parametrize("scale", [None, 1.0, 1e-300, 1e250])
+def test_hostile_samples_have_the_results_and_warnings_of_fit(scores, labels, scale):
+    score = HOSTILE[scores]
+    y = LABELS[labels](score)
+    weight = None if scale is None else scale * np.resize([1.0, 2.0, 0.5], len(score))
+    sketch = sketch_of(score, y, weight)
+    for name in FITS:
+        answers, messages = [], []
+        for fit in (
+            lambda one: one.fit(score, y, weight),
+            lambda one: one.fit_sketch(sketch),
+        ):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                fitted = fit(make(name, labels=[0, 1]))
+            answers.append(fitted.predict_proba(np.r_[score, 0.0, 1.0, 0.412]))
+            messages.append({str(one.message) for one in caught})
+        assert messages[0] == messages[1], name
+        np.testing.assert_allclose(*answers, atol=1e-7, err_msg=name)
+
+
+def test_weights_of_extreme_scales():
+    """Errors of such a sketch were a message of Python; weights of 1e-200 beside 1e200 were nan."""
+    proba, y, _ = tied(400, 2)
+    small = sketch_of(proba[:100], y[:100], np.full(100, 1e-200))
+    large = sketch_of(proba[100:], y[100:], np.full(300, 1e200))
+    bins = {"n_bins": 15, "strategy": "uniform"}
+    expected = calibration_error(y[100:], proba[100:], **bins)
+    for sketch in (large, small + large):
+        assert calibration_error(sketch, **bins) == pytest.approx(expected, rel=1e-12)
+    for name in ("temperature", "isotonic", "uniform bins"):
+        found, fitted = make(name).fit_sketch(small + large), make(name).fit(proba[100:], y[100:])
+        assert_same(found, fitted, proba, **tolerances(name))
+
+
+def test_warnings_name_the_line_of_the_user():
+    score = np.array([0.2, 0.3, 0.7, 0.8])
+    with pytest.warns(ConvergenceWarning, match="PlattScaling: in 1 of 1 problems") as caught:
+        PlattScaling().fit_sketch(sketch_of(score, [0, 0, 1, 1]))
+    assert caught[0].filename == __file__
+
+
+# --- Objects --------------------------------------------------------------------------------------
+
+
+def test_a_fit_forgets_the_one_before():
+    pandas = pytest.importorskip("pandas")
+    proba, y, _ = tied(500, 2)
+    three, labels, _ = tied(500, 3)
+    expected = PlattScaling().fit(proba, y)
+    again = PlattScaling().fit(pandas.DataFrame(three, columns=["a", "b", "c"]), labels)
+    again.fit_sketch(sketch_of(proba, y))
+    assert not hasattr(again, "feature_names_in_")
+    assert_same(again, expected, proba, rtol=1e-7, atol=1e-7)
+    assert again.fit_sketch(sketch_of(three, labels)) is again
+    assert np.isnan(again.loss_after_) and again.coef_.shape == (3,)
+
+
+def test_the_sketch_is_not_changed():
+    proba, y, weight = tied(500, 2, weighted=True)
+    sketch = sketch_of(proba, y, weight)
+    before = sketch.to_bytes()
+    for name in FITS:
+        make(name).fit_sketch(sketch)
+    assert sketch.to_bytes() == before and sketch.n_cells == N_CELLS
+
+
+# --- Input that is refused ------------------------------------------------------------------------
+
+
+BINARY, THREE = tied(100, 2)[:2], tied(100, 3)[:2]
+REFUSED = {
+    "no sketch": (
+        PlattScaling(),
+        BINARY[0],
+        r"sketch must be a ForecastSketch, got ndarray: make one by "
+        r"ForecastSketch\(labels\)\.partial_fit\(y, y_proba\), or use PlattScaling\.fit\(y_proba, "
+        r"y\)\.",
+    ),
+    "top label": (
+        IsotonicRecalibrator(),
+        sketch_of(*THREE, notion="top_label"),
+        r"IsotonicRecalibrator needs the probability of each class, but the sketch was made for "
+        r"notion='top_label': make one with notion='classwise'\.",
+    ),
+    "top label of two": (
+        TemperatureScaling(),
+        sketch_of(*BINARY, notion="top_label"),
+        r"TemperatureScaling needs the probability of each class, but the sketch was made for "
+        r"notion='top_label': make one with notion='canonical'\.",
+    ),
+    "one temperature for three classes": (
+        TemperatureScaling(),
+        sketch_of(*THREE),
+        r"TemperatureScaling needs all probabilities of a sample, and a sketch has one at a time, "
+        r"which is sufficient for two classes only, got 3: use TemperatureScaling.fit_chunks, or "
+        r"PlattScaling with a sketch of notion='classwise'\.",
+    ),
+    "biases for three classes": (
+        BiasCorrectedTemperatureScaling(),
+        sketch_of(*THREE, notion="top_label"),
+        r"BiasCorrectedTemperatureScaling needs all probabilities of a sample, .*\.",
+    ),
+    "logits": (
+        BetaCalibration(input="logits"),
+        sketch_of(*BINARY),
+        r"A sketch has probabilities, but BetaCalibration has input='logits': use input='proba', "
+        r"and pass the softmax of the logits to predict_proba\.",
+    ),
+    "other labels": (
+        HistogramBinning(labels=[1, 0]),
+        sketch_of(*BINARY),
+        r"HistogramBinning has labels=\[1, 0\], but the classes of the sketch are \[0, 1\]: leave "
+        r"labels= out, or make the sketch with the same\.",
+    ),
+    "input": (
+        PlattScaling(input="odds"),
+        sketch_of(*BINARY),
+        r"input must be 'proba' or 'logits', got 'odds'\.",
+    ),
+    "loss": (PlattScaling(loss="l1"), sketch_of(*BINARY), r"loss must be .*, got 'l1'\."),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_refused(case):
+    recalibrator, sketch, words = REFUSED[case]
+    with pytest.raises(ValueError, match=rf"\A{words}\Z"):
+        recalibrator.fit_sketch(sketch)
+    with pytest.raises(NotFittedError):
+        check_is_fitted(recalibrator)
+
+
+def test_an_empty_sketch_is_refused():
+    with pytest.raises(NotFittedError, match="This ForecastSketch instance is not fitted yet"):
+        PlattScaling().fit_sketch(ForecastSketch([0, 1]))
+
+
+def test_parameters_are_checked_as_in_fit():
+    sketch = sketch_of(*BINARY)
+    for recalibrator in (
+        HistogramBinning(strategy="equal"),
+        HistogramBinning(n_bins=[0, 0.5, 1]),
+        HistogramBinning(n_bins=0),
+        BetaCalibration(parameters="a"),
+    ):
+        with pytest.raises(ValueError) as expected:
+            recalibrator.fit(*BINARY)
+        with pytest.raises(ValueError) as found:
+            recalibrator.fit_sketch(sketch)
+        assert str(found.value) == str(expected.value)
+
+
+def test_who_needs_the_samples_has_no_such_method():
+    """A kernel whose bandwidth is chosen leaves each sample out."""
+    assert not hasattr(KernelRecalibrator(), "fit_sketch")

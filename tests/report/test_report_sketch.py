@@ -1,0 +1,252 @@
+"""Reports, comparisons and diagrams of sketches, against those of the samples."""
+
+import json
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+
+from skcalib import CalibrationReport, ComparisonReport, ForecastSketch, ReliabilityDisplay
+from skcalib.datasets import make_tempered_simplex
+
+#: What distorts calibrated forecasts -> the direction of the report.
+WORLDS = {
+    "too_extreme": lambda t: 1.8 * t,
+    "too_moderate": lambda t: 0.5 * t,
+    "too_high": lambda t: t + 0.8,
+    "too_low": lambda t: t - 0.8,
+    None: lambda t: t,
+}
+
+
+def tied(n_samples, distort=WORLDS["too_extreme"], seed=0):
+    """Labels and forecasts of two decimals, so that equal scores share a cell."""
+    rng = np.random.default_rng(seed)
+    truth = rng.beta(1.5, 2, n_samples)
+    score = np.clip(np.round(expit(distort(logit(truth))), 2), 0.01, 0.99)
+    return (rng.random(n_samples) < (score if distort is WORLDS[None] else truth)).astype(
+        int
+    ), score
+
+
+def sketch_of(y, score, weight=None):
+    return ForecastSketch([0, 1]).fit(y, score, weight)
+
+
+def numbers_of(value, path=()):
+    """Path -> number, of nested dictionaries and lists."""
+    if isinstance(value, dict):
+        for key, one in value.items():
+            yield from numbers_of(one, (*path, key))
+    elif isinstance(value, (list, tuple)):
+        for k, one in enumerate(value):
+            yield from numbers_of(one, (*path, k))
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        yield path, value
+
+
+#: Results that depend on how samples are drawn or divided into folds.
+DRAWN = {
+    "advice", "recommended", "recalibration_maps", "log_loss", "brier_score", "flexible", "test",
+    "verdict", "method", "versions",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_tied_scores_give_the_numbers_of_the_samples(weighted):
+    y, score = tied(4000)
+    weight = np.random.default_rng(1).choice([0.5, 1.0, 2.0], len(y)) if weighted else None
+    found = CalibrationReport.from_sketch(sketch_of(y, score, weight)).to_dict()
+    expected = CalibrationReport.from_predictions(y, score, sample_weight=weight).to_dict()
+    found, expected = (
+        dict(numbers_of({k: v for k, v in one.items() if k not in DRAWN}))
+        for one in (found, expected)
+    )
+    assert found.keys() == expected.keys()
+    assert len(found) > 150
+    # Unequal weights of a cell have one leverage. Draws of intervals depend on rounding.
+    loose = {k for k in found if "reported" in k}
+    for path, value in found.items():
+        rtol = 1e-3 if path in loose else 2e-3 if weighted else 1e-8
+        assert value == pytest.approx(expected[path], rel=rtol, abs=1e-8), path
+
+
+@pytest.mark.parametrize("direction", WORLDS, ids=str)
+def test_directions(direction):
+    y, score = tied(20_000, WORLDS[direction], seed=2)
+    report = CalibrationReport.from_sketch(sketch_of(y, score))
+    expected = CalibrationReport.from_predictions(y, score)
+    assert report.direction == expected.direction == direction
+    assert report.verdict.splitlines()[:2] == expected.verdict.splitlines()[:2]
+    assert (report.findings.advice.recommended is None) == (direction is None)
+
+
+def test_held_out_losses_are_those_of_random_folds():
+    """Two divisions of the same samples: the means differ by less than a standard error."""
+    y, score = tied(4000)
+    found, expected = (
+        one.findings.advice.selection
+        for one in (
+            CalibrationReport.from_sketch(sketch_of(y, score)),
+            CalibrationReport.from_predictions(y, score),
+        )
+    )
+    assert found.names == expected.names
+    np.testing.assert_allclose(found.losses, expected.losses, rtol=0.005)
+    assert found.losses[0] == pytest.approx(expected.losses[0], rel=1e-9)
+    assert found.gain.low > 0 and expected.gain.low > 0
+    assert found.gain.standard_error == pytest.approx(expected.gain.standard_error, rel=0.1)
+
+
+def test_false_alarms_are_as_rare_as_those_of_the_samples():
+    """100 calibrated data sets; the decisions of the two reports differ by their draws only."""
+    alarms = np.array([
+        [
+            CalibrationReport.from_sketch(sketch_of(y, score)).miscalibrated,
+            CalibrationReport.from_predictions(y, score).miscalibrated,
+        ]
+        for y, score in (tied(400, WORLDS[None], seed) for seed in range(25))
+    ])  # fmt: skip
+    assert (alarms[:, 0] != alarms[:, 1]).sum() <= 2
+    assert alarms[:, 0].sum() <= 5  # .05 and four standard errors
+
+
+def test_more_classes_by_their_top_label(tmp_path):
+    data = make_tempered_simplex(5000, 3, random_state=0)
+    sketch = ForecastSketch([0, 1, 2]).fit(data.y, data.y_proba)
+    report = CalibrationReport.from_sketch(sketch, name="three classes")
+    text = report.to_text(details=True)
+    assert report.findings.n_classes == 2
+    assert "of them a right prediction (the event)" in text
+    assert ".fit_sketch(" not in text  # a map of the confidence is no recalibrator of three classes
+    assert "Sketch: the scores of a cell were replaced by their mean." in text
+    right = data.y_proba.argmax(axis=1) == data.y
+    assert report.findings.observed_rate.estimate == pytest.approx(right.mean(), rel=1e-12)
+    page = report.to_html(tmp_path / "report.html").read_text()
+    assert page.count("<svg") >= 2
+    json.dumps(report.to_dict(), default=str)
+
+
+def test_code_of_a_sketch():
+    y, score = tied(4000)
+    report = CalibrationReport.from_sketch(sketch_of(y, score))
+    name = report.findings.advice.recommended
+    assert f"{name}().fit_sketch(sketch).predict_proba(new_proba)" in report.to_text()
+
+
+def test_groups_of_a_sketch_have_their_own_reports():
+    y, score = tied(3000)
+    group = np.arange(3000) % 2
+    sketch = ForecastSketch([0, 1]).fit(y, score, by=group)
+    found = CalibrationReport.from_sketch(sketch.group(1))
+    expected = CalibrationReport.from_predictions(y[1::2], score[1::2])
+    assert found.findings.n_samples == 1500
+    assert found.findings.typical_error == pytest.approx(expected.findings.typical_error, rel=1e-8)
+
+
+def test_suspicions_of_sketches():
+    y, score = tied(4000)
+    kinds = [
+        [one.kind for one in CalibrationReport.from_sketch(sketch).findings.suspicions]
+        for sketch in (
+            sketch_of(1 - y, score),
+            sketch_of(y, score / 100),
+            sketch_of(np.ones_like(y), score),
+            sketch_of(y, np.full(4000, 0.4)),
+            sketch_of(y, y.astype(float)),
+        )
+    ]
+    assert [one[0] for one in kinds] == [
+        "other_class", "percent_scale", "one_class", "constant", "hard_predictions",
+    ]  # fmt: skip
+
+
+def test_what_is_refused():
+    with pytest.raises(ValueError, match="from_sketch needs a ForecastSketch, got list"):
+        CalibrationReport.from_sketch([0, 1])
+    with pytest.raises(ValueError, match="from_sketch needs a ForecastSketch, got list"):
+        ReliabilityDisplay.from_sketch([0, 1])
+    data = make_tempered_simplex(100, 3, random_state=0)
+    each = ForecastSketch([0, 1, 2], notion="classwise").fit(data.y, data.y_proba)
+    with pytest.raises(ValueError, match="has 3 classes one by one, and how their errors vary"):
+        CalibrationReport.from_sketch(each)
+    y, score = tied(200)
+    with pytest.raises(ValueError, match=r"needs the samples, not a sketch: use strategy='"):
+        ReliabilityDisplay.from_sketch(sketch_of(y, score), strategy="kernel")
+    with pytest.raises(ValueError, match="have different classes: only models of the same event"):
+        ComparisonReport.from_sketches(
+            {"a": sketch_of(y, score), "b": ForecastSketch(["n", "y"]).fit(
+                np.where(y, "y", "n"), score)}
+        )  # fmt: skip
+
+
+# --- Comparison -----------------------------------------------------------------------------------
+
+
+def test_differences_of_sketches_are_wider_and_have_the_same_estimates():
+    data = make_tempered_simplex(3000, 2, random_state=0)
+    models = {"raw": np.round(data.y_proba, 2), "truth": np.round(data.posterior, 2)}
+    models = {name: np.clip(proba, 0.01, 0.99) for name, proba in models.items()}
+    sketches = {name: sketch_of(data.y, proba) for name, proba in models.items()}
+    found = ComparisonReport.from_sketches(sketches)
+    expected = ComparisonReport.from_predictions(data.y, models)
+    assert not found.paired and expected.paired
+    paired = {one.quantity: one.difference for one in expected.differences}
+    assert {one.quantity for one in found.differences} == paired.keys() - {"kernel"}
+    for one in found.differences:
+        other = paired[one.quantity]
+        assert one.difference.estimate == pytest.approx(other.estimate, rel=1e-7, abs=1e-12)
+        assert one.difference.standard_error >= other.standard_error * (1 - 1e-9)
+    text = found.to_text(details=True)
+    assert "raw (3,000 samples), truth (3,000 samples), not paired." in text
+    assert "as long as the intervals of both means together" in text
+
+
+# --- Diagrams -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("strategy", ["isotonic", "quantile", "uniform", "smooth"])
+@pytest.mark.parametrize("band", ["consistency", "confidence", None])
+def test_diagrams_of_tied_scores(strategy, band):
+    y, score = tied(3000)
+    options = {"strategy": strategy, "band": band, "n_resamples": 400}
+    one = ReliabilityDisplay.from_sketch(sketch_of(y, score), **options)
+    other = ReliabilityDisplay.from_predictions(y, score, **options)
+    (found,), (expected,) = one.curves, other.curves
+    np.testing.assert_allclose(found.prob_pred, expected.prob_pred, rtol=1e-9)
+    np.testing.assert_allclose(found.prob_true, expected.prob_true, rtol=1e-6)
+    assert found.event == expected.event
+    assert found.error.high == pytest.approx(expected.error.high, rel=1e-8)
+    if band == "confidence":
+        np.testing.assert_allclose(found.low, expected.low, rtol=1e-5, atol=1e-9)
+        np.testing.assert_allclose(found.high, expected.high, rtol=1e-5)
+    elif band == "consistency":  # drawn: ends differ by the error of order statistics
+        width = expected.high - expected.low
+        assert np.abs(found.low - expected.low).max() < 0.35 * width.max()
+        assert np.mean(found.high - found.low) == pytest.approx(np.mean(width), rel=0.05)
+    plt.close("all")
+
+
+def test_a_panel_for_each_class():
+    data = make_tempered_simplex(500, 3, random_state=0)
+    each = ForecastSketch([0, 1, 2], notion="classwise").fit(data.y, data.y_proba)
+    display = ReliabilityDisplay.from_sketch(each, band=None)
+    assert [curve.event for curve in display.curves] == ["class 0", "class 1", "class 2"]
+    plt.close("all")
+
+
+@pytest.mark.slow
+def test_the_consistency_band_of_a_sketch_holds_calibrated_curves():
+    """400 data sets of level .8, with five points each: standard error .02."""
+    inside = []
+    for seed in range(400):
+        y, score = tied(500, WORLDS[None], seed)
+        display = ReliabilityDisplay.from_sketch(
+            sketch_of(y, score), confidence_level=0.8, n_resamples=49, random_state=seed
+        )
+        (curve,) = display.curves
+        plt.close("all")
+        at = np.linspace(0, len(curve.low) - 1, 5).astype(int)
+        inside.append(((curve.low <= curve.prob_true) & (curve.prob_true <= curve.high))[at])
+    assert np.mean(inside, axis=0).min() > 0.8 - 4 * 0.02
