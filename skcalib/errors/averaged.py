@@ -36,7 +36,7 @@ from skcalib.smoothers.logit import warn_few_per_class
 from skcalib.squared_norm import SquaredNorm
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from skcalib.problem import Problem
     from skcalib.scores import ProperScore
@@ -250,14 +250,13 @@ class Noise:
     `share` is the weight of each problem. The sums of several sets of samples add up.
     """
 
-    def __init__(self, found, share):
+    def __init__(self, found: Sequence[_Projection], share: float) -> None:
         self.traces = _Traces(np.sqrt(share) * np.concatenate([one.mean for one in found]))
         self.fitted, self.fitted_square = 0.0, np.zeros(3)
         for parts in zip(*(one.blocks() for one in found), strict=True):
             noise = np.sqrt(share) * np.hstack([noise for noise, _, _ in parts])
             own, rows = share * sum(value for _, value, _ in parts), parts[0][2]
-            problem = found[0].problem
-            weight, root = problem.share[rows], problem.root[rows]
+            weight, root = found[0].problem.share[rows], found[0].problem.root[rows]
             self.traces.add(root[:, None] * noise, weight / root)
             self.fitted += float(weight @ own)
             self.fitted_square += np.array([root**2 @ own**2, root**2 @ own, root @ root])
@@ -279,10 +278,10 @@ class ScoreNoise:
     the variance that calibrated forecasts would give it.
     """
 
-    def __init__(self, found):
+    def __init__(self, found: Sequence[_Projection]) -> None:
         self.traces, self.expected = _Traces(np.concatenate([one.mean for one in found])), 0.0
         for parts in zip(*(one.blocks() for one in found), strict=True):
-            problem, rows = found[0].problem, parts[0][2]
+            rows, problem = parts[0][2], found[0].problem
             noise = problem.root[rows, None] * np.hstack([noise for noise, _, _ in parts])
             self.traces.add(noise, problem.share[rows] / problem.root[rows])
             self.expected += sum(float(own.sum()) for _, own, _ in parts)
@@ -293,7 +292,7 @@ class ScoreNoise:
         return found
 
     @property
-    def norm(self):
+    def norm(self) -> SquaredNorm:
         """Law of the squared norm of the scores."""
         traces, expected = self.traces, self.expected
         second, third = traces.noise
@@ -336,6 +335,10 @@ class _Projection:
         """
         raise NotImplementedError
 
+    def blocks(self) -> Iterator[tuple[Any, ...]]:
+        """Noise (m, J), what belongs to the estimate (m,), and rows, block by block."""
+        raise NotImplementedError
+
     def at(self, problem: AveragedProblem) -> Self:
         """The same directions for other samples."""
         found = copy(self)
@@ -350,16 +353,16 @@ class _Projection:
 class ScoreProjection(_Projection):
     """The scores of all directions at the forecasts, whitened by their information."""
 
-    def __init__(self, problem, sums=None):
+    def __init__(self, problem: AveragedProblem, sums: tuple[Any, ...] | None = None) -> None:
         super().__init__(problem)
         self.root, self.mean = _whitened(*(self.sums(problem) if sums is None else sums))
 
     @classmethod
-    def sums(cls, problem):
-        """Information of all directions, and the mean score, at the forecasts."""
+    def sums(cls, problem: AveragedProblem) -> tuple[Any, ...]:
+        """Mean information and mean score at the forecasts."""
         return _scores(problem)
 
-    def blocks(self):
+    def blocks(self) -> Iterator[tuple[Any, ...]]:
         """Noise (m, J), its expected squared norm under calibration (m,), and rows by block."""
         problem, inner = self.problem, self.root @ self.root.T
         for rows, block in problem.average.directions:

@@ -190,8 +190,7 @@ class ChunkProblem(AveragedProblem):
 def _no_samples(average, total):
     """The problem without samples: what is known of all of them."""
     none = np.empty((0, average.basis.n_classes))
-    none_at = average.at(none, none, np.empty(0))
-    return ChunkProblem(none, none, np.empty(0), none_at, total=total)
+    return ChunkProblem(none, none, np.empty(0), average.at(none, none, np.empty(0)), total=total)
 
 
 def _scores_of(fit, problem):

@@ -36,7 +36,7 @@ from scipy.sparse import csr_matrix
 from scipy.special import logsumexp
 
 from skcalib.links._base import detection_limit, log_forecast
-from skcalib.links._distribution import DistributionFunction, cell_sums
+from skcalib.links.distribution import DistributionFunction, cell_sums
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

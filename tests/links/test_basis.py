@@ -76,8 +76,8 @@ def fit(forecast, weight, by_class, size=None):
 
 def every_value_is_kept(monkeypatch):
     """Cells that are so narrow that each has one value, all of them kept."""
-    monkeypatch.setattr("skcalib.links._distribution._CELLS", 1 << 20)
-    monkeypatch.setattr("skcalib.links._distribution._KNOTS", 1000)
+    monkeypatch.setattr("skcalib.links.distribution._CELLS", 1 << 20)
+    monkeypatch.setattr("skcalib.links.distribution._KNOTS", 1000)
 
 
 def places(values, mass):

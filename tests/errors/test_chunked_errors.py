@@ -1,0 +1,335 @@
+"""Default proper errors from chunks are those in memory, in few passes, one chunk at a time."""
+
+import threading
+
+import joblib
+import numpy as np
+import pytest
+from conftest import threads_of_dask
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from skcalib import CalibrationErrorEstimator, proper_calibration_error
+from skcalib.datasets import make_tempered_simplex
+
+NUMBERS = (
+    "calibration_error_",
+    "refinement_",
+    "sharpness_",
+    "uncertainty_",
+    "expected_loss_",
+    "standard_error_",
+    "confidence_interval_",
+)
+
+
+def samples(n_samples, n_classes, *, temperature=0.7, shift=0.3, seed=0):
+    """Forecasts whose slopes and class frequencies are wrong."""
+    data = make_tempered_simplex(
+        n_samples, n_classes, score_temperature=temperature, random_state=seed
+    )
+    proba = data.y_proba * np.exp(np.linspace(-shift, shift, n_classes))
+    return proba / proba.sum(axis=1, keepdims=True), data.y
+
+
+def cut(size, *arrays):
+    starts = range(0, len(arrays[0]), size)
+    return [tuple(array[start : start + size] for array in arrays) for start in starts]
+
+
+def estimator(n_classes, **options):
+    return CalibrationErrorEstimator(labels=np.arange(n_classes), **options)
+
+
+def assert_same(found, expected, tolerance=1e-8):
+    assert found.n_passes_ <= 18
+    for name in NUMBERS:
+        np.testing.assert_allclose(
+            getattr(found, name), getattr(expected, name), rtol=0, atol=tolerance, err_msg=name
+        )
+    assert found.evidence_ == pytest.approx(expected.evidence_, abs=tolerance)
+    np.testing.assert_array_equal(found.classes_, expected.classes_)
+    assert found.n_features_in_ == expected.n_features_in_
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("loss", ["brier", "log"])
+@pytest.mark.parametrize("n_classes", [2, 3, 10])
+@pytest.mark.parametrize("n_samples", [200, 3000])
+def test_the_same_as_in_memory(n_samples, n_classes, loss, weighted):
+    proba, y = samples(n_samples, n_classes)
+    weight = np.random.default_rng(0).integers(0, 4, n_samples) * 0.7 if weighted else None
+    arrays = (proba, y) if weight is None else (proba, y, weight)
+    found = estimator(n_classes, loss=loss).fit_chunks(cut(n_samples // 4 + 9, *arrays))
+    assert_same(found, estimator(n_classes, loss=loss).fit(proba, y, weight))
+
+
+@pytest.mark.parametrize("notion", ["auto", "top_label", "classwise"])
+@pytest.mark.parametrize("loss", ["brier", "log"])
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_other_notions(n_classes, loss, notion):
+    proba, y = samples(1500, n_classes)
+    options = {"loss": loss, "notion": notion}
+    found = estimator(n_classes, **options).fit_chunks(cut(400, proba, y))
+    assert_same(found, estimator(n_classes, **options).fit(proba, y))
+
+
+@pytest.mark.parametrize("temperature", [0.6, 1.0, 3.0])
+@pytest.mark.parametrize("n_classes", [2, 3, 10])
+def test_calibrated_and_uncalibrated_forecasts(n_classes, temperature):
+    """Different models are fitted and left out; shifts by most likely class too, for three."""
+    for seed in range(3):
+        proba, y = samples(2500, n_classes, temperature=temperature, shift=0.0, seed=seed)
+        found = estimator(n_classes).fit_chunks(cut(900, proba, y))
+        assert_same(found, estimator(n_classes).fit(proba, y))
+
+
+def test_shifts_by_most_likely_class():
+    proba, y = samples(3000, 3, shift=0.0, temperature=1.0)
+    rng = np.random.default_rng(0)
+    confused = (proba.argmax(axis=1) == 0) & (y == 1) & (rng.uniform(size=3000) < 0.4)
+    y = np.where(confused, 2, y)
+    found = estimator(3).fit_chunks(cut(700, proba, y))
+    assert found.evidence_["confusion"] > 0.5
+    assert_same(found, estimator(3).fit(proba, y))
+
+
+@pytest.mark.parametrize("loss", ["brier", "log"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_size_of_chunks_has_no_effect(n_classes, loss):
+    proba, y = samples(400, n_classes)
+    whole = estimator(n_classes, loss=loss).fit_chunks([(proba, y)])
+    for size in (1, 7, 150):
+        found = estimator(n_classes, loss=loss).fit_chunks(cut(size, proba, y))
+        assert_same(found, whole, 1e-10)
+        assert found.n_passes_ == whole.n_passes_
+
+
+def test_chunks_are_read_in_slices_of_limited_size(monkeypatch):
+    proba, y = samples(900, 3)
+    whole = estimator(3).fit_chunks([(proba, y)])
+    monkeypatch.setattr("skcalib.errors.chunked._ENTRIES", 5000)
+    assert_same(estimator(3).fit_chunks([(proba, y)]), whole, 1e-10)
+
+
+def test_forecasts_of_zero():
+    proba, y = samples(1000, 3)
+    proba[np.arange(0, 1000, 9), (y[::9] + 1) % 3] = 0
+    proba /= proba.sum(axis=1, keepdims=True)
+    for loss in ("brier", "log"):
+        found = estimator(3, loss=loss).fit_chunks(cut(300, proba, y))
+        assert_same(found, estimator(3, loss=loss).fit(proba, y))
+
+
+def test_ties_and_single_columns_and_text_labels():
+    rng = np.random.default_rng(0)
+    p = rng.integers(1, 10, 800) / 10
+    y = np.where(rng.uniform(size=800) < p**1.3, "yes", "no")
+    found = CalibrationErrorEstimator(labels=["no", "yes"]).fit_chunks(cut(130, p, y))
+    assert_same(found, CalibrationErrorEstimator(labels=["no", "yes"]).fit(p[:, None], y))
+
+
+def test_errors_that_are_infinite_or_zero():
+    proba, y = samples(300, 2)
+    proba[0] = np.eye(2)[1 - y[0]]
+    infinite = estimator(2, loss="log").fit_chunks(cut(90, proba, y))
+    assert infinite.confidence_interval_ == (np.inf, np.inf)
+    assert_same(infinite, estimator(2, loss="log").fit(proba, y))
+    perfect = np.eye(2)[y]
+    found = estimator(2).fit_chunks(cut(90, perfect, y))
+    expected = estimator(2).fit(perfect, y)
+    assert found.expected_loss_ == expected.expected_loss_ == 0
+    assert found.calibration_error_ == pytest.approx(expected.calibration_error_, abs=1e-8)
+    assert found.confidence_interval_ == expected.confidence_interval_ == (0, np.inf)
+
+
+@pytest.mark.parametrize("scale", [1e-250, 1e250])
+def test_the_scale_of_weights_has_no_effect(scale):
+    proba, y = samples(500, 3)
+    weight = np.linspace(1, 2, 500)
+    found = estimator(3).fit_chunks(cut(120, proba, y, weight * scale))
+    assert_same(found, estimator(3).fit(proba, y, weight))
+
+
+def test_chunks_without_weight_or_samples_are_skipped():
+    proba, y = samples(500, 3)
+    chunks = [(proba[:0], y[:0]), *cut(100, proba, y, np.ones(500))]
+    chunks.append((proba[:50], y[:50], np.zeros(50)))
+    assert_same(estimator(3).fit_chunks(chunks), estimator(3).fit(proba, y))
+
+
+class Counted:
+    """Chunks that count how often they are read."""
+
+    def __init__(self, chunks):
+        self.chunks, self.readings = chunks, 0
+
+    def __iter__(self):
+        self.readings += 1
+        yield from self.chunks
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 10])
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
+def test_number_of_passes(n_classes, temperature):
+    proba, y = samples(4000, n_classes, temperature=temperature, shift=0.1)
+    source = Counted(cut(900, proba, y))
+    found = estimator(n_classes).fit_chunks(source)
+    assert source.readings == found.n_passes_ <= 18
+
+
+def test_a_fit_that_needs_more_passes_ends_with_a_warning(monkeypatch):
+    proba, y = samples(1500, 3)
+    whole = estimator(3).fit(proba, y)
+    for most in (4, 10):
+        monkeypatch.setattr("skcalib.errors.chunked.MAX_PASSES", most)
+        with pytest.warns(ConvergenceWarning, match=f"stopped after {most} passes"):
+            found = estimator(3).fit_chunks(cut(400, proba, y))
+        assert found.n_passes_ == most
+        low, high = found.confidence_interval_
+        assert 0 <= low <= high
+    assert abs(found.calibration_error_ - whole.calibration_error_) < whole.standard_error_
+
+
+class Alive:
+    """Counts the blocks that exist at a time."""
+
+    def __init__(self):
+        self.now = self.most = 0
+        self.lock = threading.Lock()
+
+    def block(self, values):
+        found = values.copy().view(Block)
+        found.owner = self
+        with self.lock:
+            self.now += 1
+            self.most = max(self.most, self.now)
+        return found
+
+
+class Block(np.ndarray):
+    owner = None
+
+    def __del__(self):
+        if self.owner is not None:
+            with self.owner.lock:
+                self.owner.now -= 1
+
+
+def test_one_chunk_in_memory():
+    proba, y = samples(2000, 3)
+    alive = Alive()
+
+    class Lazy:
+        def __iter__(self):
+            return ((alive.block(p), labels) for p, labels in cut(100, proba, y))
+
+    estimator(3).fit_chunks(Lazy())
+    assert alive.most == 1
+
+
+def test_progress_and_jobs_of_the_context(capfd):
+    proba, y = samples(300, 2)
+    alone = estimator(2).fit_chunks(cut(30, proba, y))
+    assert "Parallel" not in "".join(capfd.readouterr())
+    with joblib.parallel_config("threading", n_jobs=2, verbose=5):
+        together = estimator(2).fit_chunks(cut(30, proba, y))
+    assert "Done" in "".join(capfd.readouterr())
+    assert_same(together, alone, 0)
+
+
+def test_processes():
+    proba, y = samples(300, 2)
+    with joblib.parallel_config("loky", n_jobs=2):
+        found = estimator(2).fit_chunks(cut(100, proba, y))
+    assert_same(found, estimator(2).fit(proba, y))
+
+
+# --- Input that is refused ------------------------------------------------------------------------
+
+
+def refused(chunks, match, work=None):
+    work = estimator(3) if work is None else work
+    with pytest.raises(ValueError, match=match):
+        work.fit_chunks(chunks)
+    with pytest.raises(NotFittedError):
+        check_is_fitted(work, "calibration_error_")
+
+
+def test_chunks_that_are_refused():
+    proba, y = samples(100, 3)
+    refused(iter(cut(10, proba, y)), "read only once")
+    refused((proba, y), "a single chunk is")
+    refused([], "chunks is empty")
+    refused([(proba, y), (proba * 2, y)], "Chunk 1: ")
+    refused([(proba, y), (proba, y[:50])], "Chunk 1: .* must have the same number of samples")
+    refused([(proba, y), (proba, y + 1)], "Chunk 1: y_true contains 3")
+    refused([(proba, y, -np.ones(100))], "Chunk 0: sample_weight must be finite")
+    refused([(proba, y, np.zeros(100))], "no sample of positive weight")
+    refused([(proba[:1], y[:1])], "At least 2 samples are needed")
+    pairs = samples(100, 2)
+    refused([pairs, (pairs[0][:, 1], pairs[1])], "Some chunks have 1 columns", estimator(2))
+
+
+def test_parameters_that_are_refused():
+    chunks = [samples(100, 3)]
+    refused(chunks, "labels must list the classes", CalibrationErrorEstimator())
+    refused(chunks, "smoother=None with method='auto'", estimator(3, loss="spherical"))
+    refused(chunks, "smoother=None with method='auto'", estimator(3, method="risk"))
+    refused(chunks, "smoother=None with method='auto'", estimator(3, smoother="isotonic"))
+    refused(chunks, "estimator=None and cv=None", estimator(3, cv=5))
+
+
+# --- Dask arrays ----------------------------------------------------------------------------------
+
+
+def lazy(*arrays, rows):
+    da = pytest.importorskip("dask.array")
+    return tuple(da.from_array(a, chunks=(rows, *a.shape[1:])) for a in arrays)
+
+
+@pytest.mark.parametrize("loss", ["brier", "log"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_dask_arrays(n_classes, loss):
+    proba, y = samples(1000, n_classes)
+    weight = np.linspace(0, 2, 1000)
+    found = estimator(n_classes, loss=loss).fit_chunks(lazy(proba, y, weight, rows=300))
+    assert_same(found, estimator(n_classes, loss=loss).fit(proba, y, weight))
+
+
+def test_a_dask_array_is_never_in_memory_as_a_whole():
+    """Blocks exist only while they are read: a few for each thread of Dask."""
+    dask = pytest.importorskip("dask")
+    proba, y = samples(3000, 2)
+    alive = Alive()
+    arrays = lazy(proba, y, rows=100)
+    arrays = arrays[0].map_blocks(alive.block, meta=np.empty((0, 0))), arrays[1]
+    with dask.config.set(scheduler="threads", num_workers=2):
+        estimator(2).fit_chunks(arrays)
+    assert 1 <= alive.most <= 8 < 30
+
+
+def test_dask_workers():
+    """The sums are computed where the blocks are."""
+    proba, y = samples(600, 2)
+    with threads_of_dask():
+        found = estimator(2).fit_chunks(lazy(proba, y, rows=200))
+    assert_same(found, estimator(2).fit(proba, y))
+
+
+def test_dask_arrays_are_not_computed_by_fit_and_functions():
+    proba, y = samples(100, 3)
+    p, labels = lazy(proba, y, rows=20)
+
+    def fail(block):
+        raise AssertionError("computed")
+
+    p = p.map_blocks(fail, meta=np.empty((0, 0)))
+    for work in (
+        lambda: estimator(3).fit(p, y),
+        lambda: estimator(3).fit(proba, labels),
+        lambda: proper_calibration_error(y, p),
+    ):
+        with pytest.raises(ValueError, match="is a Dask collection, which would be computed"):
+            work()
+    refused((p, y), "with Dask arrays only")

@@ -1,0 +1,71 @@
+"""The distribution function of log odds from sums over fixed cells."""
+
+import numpy as np
+import pytest
+
+from skcalib.links.distribution import DistributionFunction, cell_sums
+
+
+@pytest.fixture
+def sample():
+    rng = np.random.default_rng(0)
+    values = rng.logistic(size=3000)
+    return values, rng.uniform(0.5, 2, 3000), rng.uniform(0.1, 1, 3000)
+
+
+def exact(values, mass, at):
+    """The mass below, and half of the mass of ties."""
+    below = (values[None] < at[:, None]) @ mass
+    return (below + (values[None] == at[:, None]) @ mass / 2) / mass.sum()
+
+
+def test_sums_of_parts_add_up_in_any_order(sample):
+    whole = DistributionFunction(cell_sums(*sample))
+    order = np.random.default_rng(1).permutation(3000)
+    parts = [cell_sums(*(one[rows] for one in sample)) for rows in np.array_split(order, 7)]
+    found = DistributionFunction(sum(parts))
+    np.testing.assert_allclose(found(sample[0]), whole(sample[0]), rtol=0, atol=1e-12)
+
+
+def test_close_to_the_exact_distribution_function(sample):
+    values, _, mass = sample
+    found = DistributionFunction(cell_sums(*sample))(values)
+    np.testing.assert_allclose(found, exact(values, mass, values), rtol=0, atol=0.005)
+    assert (np.diff(found[np.argsort(values)]) >= 0).all()
+
+
+def test_few_different_values_are_exact():
+    rng = np.random.default_rng(0)
+    values = rng.choice([-92.0, -3.0, -0.1, 0.0, 0.1, 2.0, 50.0], 500)
+    mass = rng.uniform(0.1, 1, 500)
+    found = DistributionFunction(cell_sums(values, np.ones(500), mass))
+    np.testing.assert_allclose(found(values), exact(values, mass, values), rtol=0, atol=1e-12)
+
+
+def test_one_value():
+    found = DistributionFunction(cell_sums(np.zeros(3), np.ones(3), np.ones(3)))
+    np.testing.assert_allclose(found(np.array([-1.0, 0.0, 1.0])), 0.5)
+
+
+def test_exchanged_labels(sample):
+    """The cells are symmetric about zero."""
+    values, weight, mass = sample
+    one, other = (DistributionFunction(cell_sums(x, weight, mass)) for x in (values, -values))
+    np.testing.assert_allclose(one(values), 1 - other(-values), rtol=0, atol=1e-12)
+
+
+def test_rounding_has_no_effect(sample):
+    """Also for values that many samples share, in the middle of a cell."""
+    values, weight, mass = sample
+    values[::3] = 0.0
+    moved = values + np.random.default_rng(2).uniform(-1e-12, 1e-12, 3000)
+    one, other = (DistributionFunction(cell_sums(x, weight, mass)) for x in (values, moved))
+    np.testing.assert_allclose(one(values), other(moved), rtol=0, atol=1e-9)
+
+
+def test_a_repeated_sample_is_one_of_more_weight(sample):
+    values, times = sample[0], np.arange(3000) % 3 + 1
+    once = DistributionFunction(cell_sums(values, 1.0 * times, 1.0 * times))
+    again = np.repeat(values, times)
+    repeated = DistributionFunction(cell_sums(again, np.ones(len(again)), np.ones(len(again))))
+    np.testing.assert_allclose(once(values), repeated(values), rtol=0, atol=1e-12)
