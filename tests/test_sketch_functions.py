@@ -261,7 +261,8 @@ def test_corp_tests_have_the_same_law(case, loss):
 
 #: Metric -> largest difference of estimates and limits, in standard errors.
 CONTINUOUS = {
-    **dict.fromkeys(("l1", "ece", "l2", "debiased_l2", "squared_l2", "ks"), 0.03),
+    **dict.fromkeys(("l1", "ece"), 0.2),  # the lower limit depends on the bins near zero
+    **dict.fromkeys(("l2", "debiased_l2", "squared_l2", "ks"), 0.03),
     **dict.fromkeys(("max", "brier", "log", "ici"), 0.08),
     "upper_bound": 1e-4,
 }
@@ -274,7 +275,8 @@ def intervals_are_close(case, metric, n_samples, kind):
     expected = calibration_error_interval(y, proba, sample_weight=weight, **options)
     tolerance = CONTINUOUS[metric] * expected.standard_error
     for name in ("estimate", "low", "high"):
-        assert getattr(found, name) == pytest.approx(getattr(expected, name), abs=tolerance)
+        allowed = tolerance if name == "low" else min(tolerance, 0.08 * expected.standard_error)
+        assert getattr(found, name) == pytest.approx(getattr(expected, name), abs=allowed)
     assert found.standard_error == pytest.approx(expected.standard_error, rel=0.01)
     assert found.method == expected.method and found.valid == expected.valid
     if metric == "upper_bound":
