@@ -203,3 +203,13 @@ def _blocks(arrays):
         one = one.rechunk({0: rows}) if known else one
         found.append(one.to_delayed().ravel())
     return list(zip(*found, strict=True))
+
+
+def check_same_columns(one: int, two: int) -> None:
+    """Raise if two chunks have different numbers of columns."""
+    if one != two:
+        low, high = sorted((one, two))
+        raise ValueError(
+            f"Some chunks have {low} columns of y_proba and others {high}: every chunk must have "
+            "the columns of labels."
+        )

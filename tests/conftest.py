@@ -1,6 +1,7 @@
 """Data that several test files share; every generator asserts that its data are not degenerate."""
 
 import os
+import threading
 from contextlib import contextmanager
 
 # Before numpy: the matrices of most tests are tiny, and threads for them cost tenfold.
@@ -67,6 +68,31 @@ def processes_of_dask(n_workers=2, threads_per_worker=1):
         distributed.Client(cluster, timeout="30s") as client,
     ):
         yield client
+
+
+class Alive:
+    """Counts the arrays from `block` that exist at a time."""
+
+    def __init__(self):
+        self.now = self.most = 0
+        self.lock = threading.Lock()
+
+    def block(self, values):
+        found = values.copy().view(Block)
+        found.owner = self
+        with self.lock:
+            self.now += 1
+            self.most = max(self.most, self.now)
+        return found
+
+
+class Block(np.ndarray):
+    owner = None
+
+    def __del__(self):
+        if self.owner is not None:
+            with self.owner.lock:
+                self.owner.now -= 1
 
 
 def make_forecasts(n_samples, n_classes, *, seed=0):

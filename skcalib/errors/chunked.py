@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from skcalib._chunks import Chunks, add
+from skcalib._chunks import Chunks, add, check_same_columns
 from skcalib._validation import check_weight, check_y
 from skcalib.errors.averaged import (
     AveragedProblem,
@@ -373,12 +373,7 @@ class _FirstPass:
 
 
 def _combined(one, two):
-    if one.n_columns != two.n_columns:
-        low, high = sorted((one.n_columns, two.n_columns))
-        raise ValueError(
-            f"Some chunks have {low} columns of y_proba and others {high}: every chunk must have "
-            "the columns of labels."
-        )
+    check_same_columns(one.n_columns, two.n_columns)
     exponent = max(one.exponent, two.exponent)
     one, two = one.scaled(exponent), two.scaled(exponent)
     limits = [

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from skcalib._arguments import resolve_loss
-from skcalib._chunks import Chunks
+from skcalib._chunks import Chunks, check_same_columns
 from skcalib._validation import (
     check_features,
     check_label_list,
@@ -270,12 +270,7 @@ def _first_reading(number, values, y, *rest):
 
 
 def _combined(one, two):
-    if one.n_columns != two.n_columns:
-        low, high = sorted((one.n_columns, two.n_columns))
-        raise ValueError(
-            f"Some chunks have {low} columns of y_proba and others {high}: every chunk must have "
-            "the columns of labels."
-        )
+    check_same_columns(one.n_columns, two.n_columns)
     pilot = tuple(np.concatenate(pair) for pair in zip(one.pilot, two.pilot, strict=True))
     if len(pilot[0]) > 2 * _PILOT:
         pilot = tuple(part[::2] for part in pilot)

@@ -1,11 +1,9 @@
 """Default proper errors from chunks are those in memory, in few passes, one chunk at a time."""
 
-import threading
-
 import joblib
 import numpy as np
 import pytest
-from conftest import threads_of_dask
+from conftest import Alive, threads_of_dask
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
@@ -189,31 +187,6 @@ def test_a_fit_that_needs_more_passes_ends_with_a_warning(monkeypatch):
         low, high = found.confidence_interval_
         assert 0 <= low <= high
     assert abs(found.calibration_error_ - whole.calibration_error_) < whole.standard_error_
-
-
-class Alive:
-    """Counts the blocks that exist at a time."""
-
-    def __init__(self):
-        self.now = self.most = 0
-        self.lock = threading.Lock()
-
-    def block(self, values):
-        found = values.copy().view(Block)
-        found.owner = self
-        with self.lock:
-            self.now += 1
-            self.most = max(self.most, self.now)
-        return found
-
-
-class Block(np.ndarray):
-    owner = None
-
-    def __del__(self):
-        if self.owner is not None:
-            with self.owner.lock:
-                self.owner.now -= 1
 
 
 def test_one_chunk_in_memory():

@@ -1,12 +1,11 @@
 """Fits from chunks are those in memory, in few passes, without ever holding all samples."""
 
-import threading
 import warnings
 
 import joblib
 import numpy as np
 import pytest
-from conftest import threads_of_dask
+from conftest import Alive, threads_of_dask
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
@@ -203,31 +202,6 @@ def test_warnings_are_those_of_fits_in_memory():
             arguments = ([(proba, y)],) if work == "fit_chunks" else (proba, y)
             with pytest.warns(ConvergenceWarning, match=message):
                 getattr(scaling, work)(*arguments)
-
-
-class Alive:
-    """Counts the blocks that exist at a time."""
-
-    def __init__(self):
-        self.now = self.most = 0
-        self.lock = threading.Lock()
-
-    def block(self, values):
-        found = values.copy().view(Block)
-        found.owner = self
-        with self.lock:
-            self.now += 1
-            self.most = max(self.most, self.now)
-        return found
-
-
-class Block(np.ndarray):
-    owner = None
-
-    def __del__(self):
-        if self.owner is not None:
-            with self.owner.lock:
-                self.owner.now -= 1
 
 
 def test_one_chunk_in_memory():
