@@ -261,7 +261,7 @@ class CalibrationErrorEstimator(ClassifierInspector):
 
         Notes
         -----
-        At most 18 passes: 8 to 17 in tests, and one more if there are forecasts of exactly 0. The
+        At most 18 passes: 8 to 18 in tests, one of them only where forecasts are exactly 0. The
         cost of a pass is that of one Newton step of each map that is being fitted, and up to four
         where full steps are too long. Memory: one chunk, or about two for each job of joblib's
         context, its directions in parts of at most 32 MB, and O(J^2) sums for each map with J
