@@ -375,6 +375,8 @@ DOORS_ELSEWHERE = {  # doors of displays that fetch probabilities and then do as
     "from_recalibrator",
     "from_recalibrators",
     "from_bytes",  # of a sketch: test_sketch.py
+    "from_sketch",  # test_report_sketch.py
+    "from_sketches",
 }
 
 

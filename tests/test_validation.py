@@ -86,7 +86,7 @@ BAD_PROBA = {
     "no columns": (Y, np.empty((6, 0)), "y_proba must have shape"),
     "words": (Y, np.full((6, 3), "high"), "y_proba must be a numeric array"),
     "complex": (Y, P + 0j, "y_proba must be a numeric array"),
-    "None": (Y, None, "y_proba must have shape"),
+    "None": (Y, None, "y_proba is missing: pass labels and forecasts"),
     "ragged": ([0, 1], [[0.5, 0.5], [1.0]], "y_proba must be a numeric array"),
     "missing in a frame": (
         BITS,

@@ -38,8 +38,8 @@ def cell_sums(log_odds: np.ndarray, weight: np.ndarray, mass: np.ndarray) -> np.
 class DistributionFunction:
     """The distribution function in the middle of its steps, linear between cells.
 
-    A cell is at the mean of its log odds. So a value that is alone in its cell, and a value that
-    many samples share, has the mass of all lower values and half of its own. Of more than 128 cells
+    A cell is at the mean of its log odds. So the only value of a cell, and a value that many
+    samples share, has the mass of all lower values and half of its own. Of more than 128 cells
     the function is kept at 128 quantiles only; for these a cell has at most 1/128 of the weight.
 
     Parameters

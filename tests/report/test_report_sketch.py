@@ -162,6 +162,18 @@ def test_suspicions_of_sketches():
     ]  # fmt: skip
 
 
+def test_jobs_do_not_change_a_number():
+    sketches = {"a": sketch_of(*tied(600)), "b": sketch_of(*tied(600, WORLDS["too_high"], 1))}
+    alone, shared = (
+        (
+            CalibrationReport.from_sketch(sketches["a"], n_jobs=n_jobs).to_dict(),
+            ComparisonReport.from_sketches(sketches, n_jobs=n_jobs).to_dict(),
+        )
+        for n_jobs in (None, 2)
+    )
+    assert alone == shared
+
+
 def test_what_is_refused():
     with pytest.raises(ValueError, match="from_sketch needs a ForecastSketch, got list"):
         CalibrationReport.from_sketch([0, 1])
