@@ -207,7 +207,7 @@ class ComparisonReport(Shown):
         ... }
         >>> comparison = ComparisonReport.from_sketches(sketches)
         >>> print(comparison.verdict.splitlines()[0])
-        truth is better calibrated.
+        truth is better calibrated; the Brier scores do not differ significantly.
         """
         _check_mapping(sketches, "sketches", "sketches")
         seed = check_seed(random_state)
