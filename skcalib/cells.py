@@ -206,25 +206,26 @@ def sum_events(
     width, at, n_samples = 2 * n_problems, 0, np.zeros(n_groups, dtype=np.int64)
     cells, totals = _Tally(4, n_groups * width * n_slots), np.zeros((2, n_groups * width))
     for score, event, weight in events.chunks(_ROWS * plan.n_problems):
-        group = (
-            np.zeros(len(score), dtype=np.int64) if codes is None else codes[at : at + len(score)]
-        )
+        group = None if codes is None else codes[at : at + len(score)]
         at += len(score)
-        n_samples += np.bincount(group, minlength=n_groups)
-        kind = 2 * np.arange(n_problems) + event
-        kind += width * group[:, None]
-        cell = cells_of(score, plan.n_cells)
-        key, excess = (n_slots * kind + cell).ravel(), (score - starts[cell]).ravel()
-        kind, score, event = kind.ravel(), score.ravel(), event.ravel()
+        n_samples += len(score) if group is None else np.bincount(group, minlength=n_groups)
+        key = cells_of(score, plan.n_cells)
+        excess = score - starts[key]
+        key += n_slots * event
+        if n_problems > 1:
+            key += 2 * n_slots * np.arange(n_problems)
+        if group is not None:
+            key += width * n_slots * group[:, None]
         happened = np.where(event, score, 1 - score)
         log = np.log(np.where(happened > 0, happened, 1.0))
         if weight is None:
-            cells.add(key, None, None, None, excess)
+            cells.add(key.ravel(), None, None, None, excess.ravel())
         else:
-            weight = np.repeat(weight, n_problems)
-            cells.add(key, None, weight, weight**2, weight * excess)
-        for row, value in zip(totals, (score**2, -log), strict=True):
-            row += np.bincount(kind, value if weight is None else weight * value, len(row))
+            each = np.repeat(weight, n_problems)
+            cells.add(key.ravel(), None, each, each**2, each * excess.ravel())
+        for row, value in zip(totals, (score * score, log), strict=True):
+            row += _totals(value, event, weight, group, n_groups)
+    totals[1] *= -1
     key, sums = cells.result()
     totals = totals.reshape(2, n_groups, width)
     found = []
@@ -234,6 +235,18 @@ def sum_events(
         zeros = np.zeros_like(own[1]), totals[:, g].copy(), np.zeros((2, width))
         found.append(CellSums(plan, int(n_samples[g]), events.scale, *own, *zeros))
     return found
+
+
+def _totals(value, event, weight, group, n_groups):
+    """Sums of values (m, P) by group, problem and label, (n_groups * P * 2,)."""
+    value = value if weight is None else weight[:, None] * value
+    events = value * event
+    parts = value - events, events
+    if group is None:
+        sums = [[column.sum() for column in part.T] for part in parts]
+    else:
+        sums = [[np.bincount(group, column, n_groups) for column in part.T] for part in parts]
+    return np.array(sums).reshape(2, len(value.T), n_groups).T.ravel()
 
 
 _ROWS = 1 << 18  # samples at a time
