@@ -214,6 +214,7 @@ MAY_IMPORT = {
     "error_intervals/test_error_intervals.py": ("error_intervals._norms",),  # laws of the limits
     "grouping/test_grouping_equal_scores.py": ("grouping._candidates", "grouping._statistics"),
     "laws/test_formulas_grouping.py": ("grouping._fit",),  # formulas, for mutation testing
+    "recalibration/test_chunks.py": ("recalibration._chunked_folds",),  # folds by a hash
     "recalibration/test_recalibration.py": ("links._base",),  # logits below single precision
     "smoothers/test_beta_kernel.py": ("smoothers._dirichlet",),  # fast sums against plain ones
     "smoothers/test_canonical_kernel.py": ("smoothers._dirichlet",),

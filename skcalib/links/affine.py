@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skcalib.links._base import Minimum, likelihood_tolerance, minimise_convex, row_blocks
+from skcalib.links._base import Minimum, likelihood_tolerance, newton_steps, row_blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
     from skcalib.links.maps import VectorMap
     from skcalib.scores import LogLoss
@@ -111,6 +111,43 @@ def minimise_affine(
     Minimum
         As `minimise_convex` returns it.
     """
+    steps = affine_steps(link, start, shrinkage=shrinkage, size=size, max_values=max_values)
+    theta = next(steps)
+    while True:
+        try:
+            theta = steps.send(sums(theta))
+        except StopIteration as end:
+            return end.value
+
+
+def affine_steps(
+    link: VectorMap,
+    start: np.ndarray,
+    *,
+    shrinkage: float,
+    size: float,
+    max_values: float,
+    tolerance: float | None = None,
+) -> Generator[np.ndarray, Sums, Minimum]:
+    """`minimise_affine` as a generator, for several fits that share passes over the samples.
+
+    Parameters
+    ----------
+    link, start, shrinkage, size, max_values
+        As in `minimise_affine`.
+    tolerance : float, default=None
+        Tolerance of the log likelihood; by default that of a fit to the last digits.
+
+    Yields
+    ------
+    ndarray of shape (2 K + 1,)
+        Parameters, at which it is sent the sums of `affine_sums`.
+
+    Returns
+    -------
+    Minimum
+        As `minimise_convex` returns it.
+    """
     n_classes = (len(start) - 1) // 2
     identity, stiffness = link.start(n_classes), link.stiffness(n_classes)
     ones = np.ones((n_classes, n_classes))
@@ -118,12 +155,16 @@ def minimise_affine(
     for rows in (slice(1, n_classes + 1), slice(n_classes + 1, None)):
         penalty[rows, rows] += size / n_classes**2 * stiffness[rows][0] * ones
 
-    def value(theta):
-        loss, gradient, hessian = sums(theta)
+    tolerance = likelihood_tolerance(size) if tolerance is None else tolerance
+    steps, answer = newton_steps(start, tolerance=tolerance, max_values=max_values), None
+    while True:
+        try:
+            name, (theta, *state) = steps.send(answer)
+        except StopIteration as end:
+            return end.value
+        if name == "slopes":
+            (answer,) = state
+            continue
+        loss, gradient, hessian = yield theta
         pull = penalty @ (theta - identity)
-        return loss + 0.5 * (theta - identity) @ pull, (gradient + pull, hessian + penalty)
-
-    tolerance = likelihood_tolerance(size)
-    return minimise_convex(
-        value, lambda _, state: state, start, tolerance=tolerance, max_values=max_values
-    )
+        answer = loss + 0.5 * (theta - identity) @ pull, (gradient + pull, hessian + penalty)

@@ -73,7 +73,8 @@ class FittedFromChunks(LogitRecalibrator):
         Notes
         -----
         At most 18 passes. In tests 3 or 4 for one temperature and the log loss, 3 to 12 for other
-        scores, 5 to 13 with biases and for vector scaling; the first chunk is read once more. The
+        scores, 5 to 13 with biases and for vector scaling, and 8 to 16 if its shrinkage is chosen
+        by cross-validation; the first chunk is read once more. The
         cost of a pass is O(n K) for one temperature, and O(n K^2) otherwise. Memory: one
         chunk, or about two for each job of joblib's context, its logits and their products, O(K^2)
         sums, and at most 4,000 samples. With ``joblib.parallel_config(verbose=5)`` each pass

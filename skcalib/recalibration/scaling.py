@@ -29,6 +29,7 @@ from skcalib.links import (
 from skcalib.links.affine import affine_sums, minimise_affine
 from skcalib.recalibration._base import LogitRecalibrator, softmax_of
 from skcalib.recalibration._chunked import FittedFromChunks
+from skcalib.recalibration._chunked_folds import choose_strength
 from skcalib.recalibration.temperature import (
     fit_temperature,
     fit_temperature_sums,
@@ -229,7 +230,8 @@ class VectorScaling(FittedFromChunks, LinkRecalibrator):
     shrinkage : "auto" or float, default="auto"
         Strength of the shrinkage, in samples. "auto": five-fold cross-validation over
         (infinity, 1000, 300, 100, 30, 10, 3, 1, 0.3, 0.1), the strongest within one standard error
-        of the best; infinity, which is temperature scaling, below ten samples.
+        of the best; infinity, which is temperature scaling, below ten samples. `fit_chunks`
+        divides the samples into folds by a hash of the forecast and the label.
     max_iter : int, default=500
         Maximum number of iterations.
     tol : float, default=1e-6
@@ -297,13 +299,8 @@ class VectorScaling(FittedFromChunks, LinkRecalibrator):
 
     def _check_chunked(self, score):
         name = type(self).__name__
-        if self._is_auto():
-            raise ValueError(
-                f"shrinkage='auto' of {name} is chosen by cross-validation, whose fits need too "
-                f"many passes over chunks: pass a number, such as {name}(shrinkage=10), or choose "
-                "one with fit on a part of the samples."
-            )
-        self._strength(score, None, None, None)  # raises for numbers that are none
+        if not self._is_auto():
+            self._strength(score, None, None, None)  # raises for numbers that are none
         if not isinstance(score, LogLoss):
             raise ValueError(
                 f"{name} is fitted from chunks for loss='log' only, whose Hessian is known; got "
@@ -312,18 +309,22 @@ class VectorScaling(FittedFromChunks, LinkRecalibrator):
 
     def _fit_sums(self, score, samples):
         n_classes = len(self.classes_)
-        self.shrinkage_ = self._strength(score, None, None, None)
         link = self._fitted = self._link()
         link.prepare_from(samples.total(_sizes))
         beta, passes = fit_temperature_sums(score, samples)
-        first = self._tempered(link, n_classes, beta)
+        first = start = self._tempered(link, n_classes, beta)
+        if self._is_auto():
+            chosen = choose_strength(samples, link, score, first, STRENGTHS)
+            self.shrinkage_, start = chosen
+        else:
+            self.shrinkage_ = self._strength(score, None, None, None)
         if np.isinf(self.shrinkage_):
             self._fit = LinkFit(first, passes, True, "temperature scaling")
         else:
             found = minimise_affine(
                 link,
                 lambda theta: samples.total(_affine_sums_of_chunk, link, score, theta),
-                first,
+                start,
                 shrinkage=self.shrinkage_,
                 size=samples.n_samples,
                 max_values=samples.passes_left,
