@@ -138,15 +138,15 @@ def affine_steps(
     tolerance : float, default=None
         Tolerance of the log likelihood; by default that of a fit to the last digits.
 
-    Yields
-    ------
-    ndarray of shape (2 K + 1,)
-        Parameters, at which it is sent the sums of `affine_sums`.
-
     Returns
     -------
     Minimum
         As `minimise_convex` returns it.
+
+    Yields
+    ------
+    ndarray of shape (2 K + 1,)
+        Parameters, at which it is sent the sums of `affine_sums`.
     """
     n_classes = (len(start) - 1) // 2
     identity, stiffness = link.start(n_classes), link.stiffness(n_classes)

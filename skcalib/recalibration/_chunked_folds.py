@@ -91,10 +91,10 @@ def _fit_folds(samples, link, score, start, strengths):
     wanted = {key: next(fit) for key, fit in fits.items()}
     found = np.empty((len(strengths), N_FOLDS, len(start)))
     while wanted:
-        # Fits of a fold that ask for the same parameters, as all do at first, share the sums.
+        # Fits of a fold at the same parameters, as all are at first, share the sums.
         requests = {(key[1], theta.tobytes()): theta for key, theta in wanted.items()}
-        asked = [(fold, theta) for (fold, _), theta in requests.items()]
-        total = samples.total(_training_sums, link, score, asked)
+        wanted_sums = [(fold, theta) for (fold, _), theta in requests.items()]
+        total = samples.total(_training_sums, link, score, wanted_sums)
         sums = {key: total[3 * at : 3 * at + 3] for at, key in enumerate(requests)}
         still = {}
         for key, theta in wanted.items():
