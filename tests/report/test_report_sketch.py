@@ -74,7 +74,7 @@ def test_tied_scores_give_the_numbers_of_the_samples(weighted):
 
 @pytest.mark.parametrize("direction", WORLDS, ids=str)
 def test_directions(direction):
-    y, score = tied(20_000, WORLDS[direction], seed=2)
+    y, score = tied(4000, WORLDS[direction], seed=2)
     report = CalibrationReport.from_sketch(sketch_of(y, score))
     expected = CalibrationReport.from_predictions(y, score)
     assert report.direction == expected.direction == direction
@@ -99,17 +99,18 @@ def test_held_out_losses_are_those_of_random_folds():
     assert found.gain.standard_error == pytest.approx(expected.gain.standard_error, rel=0.1)
 
 
+@pytest.mark.slow
 def test_false_alarms_are_as_rare_as_those_of_the_samples():
-    """100 calibrated data sets; the decisions of the two reports differ by their draws only."""
+    """60 calibrated data sets; the decisions of the two reports differ by their draws only."""
     alarms = np.array([
         [
             CalibrationReport.from_sketch(sketch_of(y, score)).miscalibrated,
             CalibrationReport.from_predictions(y, score).miscalibrated,
         ]
-        for y, score in (tied(400, WORLDS[None], seed) for seed in range(25))
+        for y, score in (tied(400, WORLDS[None], seed) for seed in range(60))
     ])  # fmt: skip
-    assert (alarms[:, 0] != alarms[:, 1]).sum() <= 2
-    assert alarms[:, 0].sum() <= 5  # .05 and four standard errors
+    assert (alarms[:, 0] != alarms[:, 1]).sum() <= 3
+    assert alarms[:, 0].sum() <= 9  # .05 and four standard errors
 
 
 def test_more_classes_by_their_top_label(tmp_path):
