@@ -299,7 +299,7 @@ def test_intervals_of_many_scores_without_ties(case, metric):
     intervals_are_close(case, metric, 100_000, "none")
 
 
-@pytest.mark.parametrize("n_samples", [3000, 100_000])
+@pytest.mark.parametrize("n_samples", [3000, pytest.param(100_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ["none", "gamma"])
 def test_lines_and_summaries_of_scores_without_ties(n_samples, kind):
     y, score = continuous(n_samples)
@@ -342,6 +342,7 @@ def test_errors_of_scores_without_ties(case, loss):
 # --- Statistics over many samples -----------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_corp_test_has_its_level(weighted):
     """Calibrated forecasts: at most one in ten p-values of at most .1, and not far fewer."""
@@ -356,6 +357,7 @@ def test_the_corp_test_has_its_level(weighted):
     assert low <= rejected <= high
 
 
+@pytest.mark.slow
 def test_consistency_bands_hold_calibrated_curves_as_often_as_they_say():
     """Rows of about 60 samples; bands of 99 draws hold nine in ten points."""
     rng, inside = np.random.default_rng(0), []
