@@ -335,7 +335,10 @@ def test_hostile_samples_have_the_results_and_warnings_of_fit(scores, labels, sc
                 fitted = fit(make(name, labels=[0, 1]))
             answers.append(fitted.predict_proba(np.r_[score, 0.0, 1.0, 0.412]))
             messages.append({str(one.message) for one in caught})
-        assert messages[0] == messages[1], name
+        # With one class the best parameters are infinite, and where the optimiser stops decides
+        # whether a map of several parameters counts as separable.
+        if name in EXACT or len(set(y)) == 2:
+            assert messages[0] == messages[1], name
         np.testing.assert_allclose(*answers, atol=1e-7, err_msg=name)
 
 
