@@ -335,11 +335,12 @@ def test_hostile_samples_have_the_results_and_warnings_of_fit(scores, labels, sc
                 fitted = fit(make(name, labels=[0, 1]))
             answers.append(fitted.predict_proba(np.r_[score, 0.0, 1.0, 0.412]))
             messages.append({str(one.message) for one in caught})
-        # With one class the best parameters are infinite, and where the optimiser stops decides
-        # whether a map of several parameters counts as separable.
-        if name in EXACT or len(set(y)) == 2:
+        # With one class the best parameters are infinite: the map, and whether it counts as
+        # separable, depend on where the optimiser stops.
+        determined = name in EXACT or len(set(y)) == 2
+        if determined:
             assert messages[0] == messages[1], name
-        np.testing.assert_allclose(*answers, atol=1e-7, err_msg=name)
+        np.testing.assert_allclose(*answers, atol=1e-7 if determined else 1e-3, err_msg=name)
 
 
 def test_weights_of_extreme_scales():
