@@ -16,7 +16,7 @@ from skcalib import (
 )
 from skcalib.datasets import make_tempered_simplex
 from skcalib.problem import check_problem
-from skcalib.report.analysis import find_errors, find_test
+from skcalib.report.analysis import find_errors, find_test, isotonic_error
 from skcalib.report.direction import logistic_recalibration
 from skcalib.report.findings import TEST_LEVEL
 from skcalib.report.subgroups import find_places, worst_places
@@ -38,7 +38,8 @@ def test_calibrated_forecasts_are_rarely_called_miscalibrated():
     for seed in range(100):
         data = make_tempered_simplex(500, 2, score_temperature=1.0, random_state=seed)
         problem = check_problem(data.y, data.y_proba)
-        errors, flexible, _ = find_errors(problem, problem, 0.95, 0)
+        errors, _ = find_errors(problem, problem, 0.95, 0)
+        flexible = isotonic_error(problem, problem, [], 0.95)
         test, _ = find_test(problem, 0)
         line = logistic_recalibration(problem, 0.95)
         alarms += (
