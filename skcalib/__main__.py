@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from contextlib import redirect_stdout
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from sklearn.model_selection import train_test_split
 from skcalib import __version__
 from skcalib.io import read_predictions
 from skcalib.io._classes import ROUNDING
-from skcalib.io.files import SUFFIXES
+from skcalib.io.files import SUFFIXES, LateLabelError, count_rows, read_parts
 from skcalib.report import CalibrationReport, ComparisonReport
 from skcalib.report.findings import stage
 from skcalib.sketch import ForecastSketch
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 #: Suffix of files of sketches.
 SKETCH = ".sketch"
+#: Rows of a table from which it is read into a sketch.
+LARGE = 10_000_000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -91,7 +93,7 @@ def _parser():
         "y_proba or predictions, optionally X), .csv or .parquet (a column of labels, and one "
         "column for each class or a single one, named after the class: p_churn), or in a .sketch "
         "(the bytes of ForecastSketch.to_bytes). Several files, one for each model on the same "
-        "samples, are compared.",
+        "samples, are compared. Tables may be larger than the memory: see --sketch.",
     )
     report.add_argument("files", type=Path, nargs="+", metavar="file", help="predictions")
     _add_output(report)
@@ -111,6 +113,18 @@ def _parser():
         "--normalize",
         action="store_true",
         help="divide each row of rounded probabilities by its sum",
+    )
+    report.add_argument(
+        "--sketch",
+        action=argparse.BooleanOptionalAction,
+        help="read tables block by block into a ForecastSketch, without features, for several "
+        f"classes for the top label; default: tables of more than {LARGE:,} rows",
+    )
+    report.add_argument(
+        "--save-sketch",
+        type=Path,
+        metavar="FILE",
+        help="write the sketch of a table, for ForecastSketch.from_bytes or another report",
     )
     report.add_argument(
         "--name",
@@ -156,23 +170,27 @@ def _report_of_files(options, verbose):
             f"There are {len(options.files)} files, but {len(names)} names: give --name once for "
             "each file, in their order."
         )
+    saved = options.save_sketch
+    if saved is not None and (len(options.files) > 1 or saved.suffix.lower() != SKETCH):
+        raise ValueError(f"--save-sketch is for one table, and a file that ends in {SKETCH}.")
     if len(set(names)) < len(names):
         raise ValueError("Two files have the same name: name each model with --name.")
     features = [one.strip() for one in (options.features or "").split(",") if one.strip()]
     reports, labels = {}, None
     run = {name: getattr(options, name) for name in ("confidence_level", "random_state", "n_jobs")}
     for name, path in zip(names, options.files, strict=True):
-        if path.suffix.lower() == SKETCH:
-            sketch = _read_sketch(path, options)
+        sketch = _read_sketch(path, options, features, verbose, labels)
+        if sketch is not None:
+            labels = sketch.classes_ if labels is None else labels
             reports[name] = CalibrationReport.from_sketch(sketch, name=name, verbose=verbose, **run)
             continue
         predictions = read_predictions(
             path, label_column=options.label_column, event=options.event, features=features
         ).in_order_of(labels)
         proba = predictions.y_proba
-        if options.normalize and proba.ndim == 2 and proba.shape[1] > 1:
+        if options.normalize:
             proba = _normalize(proba, path.name)
-        try:
+        with _advice(proba):
             reports[name] = CalibrationReport.from_predictions(
                 predictions.y_true,
                 proba,
@@ -183,10 +201,6 @@ def _report_of_files(options, verbose):
                 verbose=verbose,
                 **run,
             )
-        except ValueError as error:
-            if "must sum to 1" in str(error) and _is_rounded(proba):
-                raise ValueError(f"{error} On the command line: --normalize.") from error
-            raise
         labels = reports[name].problem.classes if labels is None else labels
     if len(reports) == 1:
         return reports[name]
@@ -194,13 +208,73 @@ def _report_of_files(options, verbose):
         return ComparisonReport(reports, n_jobs=options.n_jobs)
 
 
-def _read_sketch(path, options):
+def _read_sketch(path, options, features, verbose, labels):
+    """The sketch in a file, or of a large table; None for files that are read into memory.
+
+    Classes of a table are in the order of `labels` if they are the same.
+    """
+    if path.suffix.lower() == SKETCH:
+        return _stored_sketch(path, options)
+    n_rows, wanted = count_rows(path), options.sketch
+    if wanted is None and options.save_sketch is not None:
+        wanted = True
+    if wanted is None and n_rows > LARGE and not features:
+        print(
+            f"skcalib: {path.name} has about {n_rows:,} rows: their sums are taken block by block "
+            "(--no-sketch reads the rows into memory).",
+            file=sys.stderr,
+        )
+    elif not wanted:
+        if options.save_sketch is not None:
+            raise ValueError("Without a sketch there is none to save: leave out --no-sketch.")
+        return None
+    if features:
+        raise ValueError("A sketch has no features: leave out --features or --sketch.")
+    if not n_rows:
+        raise ValueError(f"--sketch is for tables, and {path.name} is none: leave it out.")
+    with stage("sums over cells", verbose, path.name):
+        known = None
+        while True:
+            try:
+                sketch = _sketch_of_table(path, options, labels, known)
+                break
+            except LateLabelError as error:  # start again, with all labels of the table
+                known = error.known
+    if options.save_sketch is not None:
+        options.save_sketch.write_bytes(sketch.to_bytes())
+    return sketch
+
+
+def _sketch_of_table(path, options, labels, known):
+    """The sketch of a table, read part by part."""
+    sketch = None
+    parts = read_parts(path, label_column=options.label_column, event=options.event, known=known)
+    for predictions in parts:
+        part = predictions.in_order_of(labels)
+        proba, classes = part.y_proba, part.labels
+        if options.normalize:
+            proba = _normalize(proba, path.name)
+        if part.event is not None and part.event == classes[0]:  # that of a sketch is the last
+            proba, classes = proba[:, ::-1], classes[::-1]
+        sketch = ForecastSketch(classes) if sketch is None else sketch
+        n_before = getattr(sketch, "n_samples_seen_", 0)
+        try:
+            with _advice(proba):
+                sketch.partial_fit(part.y_true, proba)
+        except ValueError as error:
+            raise ValueError(f"{path.name}, rows from {n_before + 1:,}: {error}") from error
+    return sketch
+
+
+def _stored_sketch(path, options):
     """The sketch in a file that has the bytes of `ForecastSketch.to_bytes`."""
     given = {
         "--label-column": options.label_column,
         "--features": options.features,
         "--event": options.event,
         "--normalize": options.normalize,
+        "--sketch": options.sketch,
+        "--save-sketch": options.save_sketch,
     }
     for option, value in given.items():
         if value:
@@ -213,6 +287,17 @@ def _read_sketch(path, options):
         raise ValueError(f"{path.name} cannot be read: {error}") from error
 
 
+@contextmanager
+def _advice(proba):
+    """Name the option for rows that sum to 1 up to rounding."""
+    try:
+        yield
+    except ValueError as error:
+        if "must sum to 1" in str(error) and _is_rounded(proba):
+            raise ValueError(f"{error} On the command line: --normalize.") from error
+        raise
+
+
 def _is_rounded(proba):
     """Whether rows sum to 1 up to rounding."""
     return proba.ndim == 2 and np.abs(proba.sum(axis=1) - 1).max() <= ROUNDING
@@ -220,6 +305,8 @@ def _is_rounded(proba):
 
 def _normalize(proba, name):
     """Normalize rows that sum to 1 up to rounding; raise for other rows."""
+    if proba.ndim == 1 or proba.shape[1] == 1:
+        return proba
     totals = proba.sum(axis=1, keepdims=True)
     off = totals[np.abs(totals - 1) > ROUNDING]
     if len(off):

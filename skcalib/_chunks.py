@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
 
-from skcalib._validation import is_lazy
+from skcalib._validation import check_label_list, is_lazy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -203,6 +203,16 @@ def _blocks(arrays):
         one = one.rechunk({0: rows}) if known else one
         found.append(one.to_delayed().ravel())
     return list(zip(*found, strict=True))
+
+
+def check_chunk_labels(labels: Any, owner: str) -> np.ndarray:
+    """Classes of the columns, which a chunk alone does not tell; `owner` is the class to name."""
+    if labels is None:
+        raise ValueError(
+            "labels must list the classes in the order of the columns, because a chunk may lack "
+            f"some: {owner}(labels=[...])."
+        )
+    return check_label_list(labels)
 
 
 def check_same_columns(one: int, two: int) -> None:

@@ -183,6 +183,13 @@ def check_proba(y_proba, *, name="y_proba"):
     return _check_simplex(_check_float_array(y_proba, name), name)
 
 
+def check_column(array, *, name="y_proba"):
+    """Finite numbers (n, 1) that are the probability of one class -> float64 array (n, 1)."""
+    if array.min() < 0 or array.max() > 1:  # no sum of columns, so no tolerance above 1
+        raise _outside(array, name)
+    return np.asarray(array, dtype=np.float64)
+
+
 def check_features(values, *, name, n_samples=None):
     """Any finite real array (n,) or (n, d) -> (n, d), with as many rows as there are labels."""
     array = _check_float_array(values, name)
@@ -235,13 +242,13 @@ def check_finite(array, name):
 
 
 def _check_simplex(array, name):
+    if array.shape[1] == 1:
+        p = check_column(array, name=name)
+        return np.hstack([1 - p, p])
     low, high = float(array.min()), float(array.max())
-    single = array.shape[1] == 1  # no sum of columns, so no tolerance above 1
-    if low < 0 or high > (1 if single else 1 + HALF_TOLERANCE):
+    if low < 0 or high > 1 + HALF_TOLERANCE:
         raise _outside(array, name)
     p = np.array(array, dtype=np.float64, order="C")  # a copy: the caller's array is not changed
-    if single:
-        return np.hstack([1 - p, p])
     off = np.abs(p.sum(axis=1) - 1)
     row = int(off.argmax())
     tolerance = _tolerance(array, off[row])

@@ -90,12 +90,12 @@ class CellPlan:
 class CellSums:
     """Sums over the occupied cells of one group, of weights divided by ``scale``.
 
-    ``key`` (m,) numbers the cells by problem, label and place. ``high + low`` (4, m) are the
-    numbers of samples, and the sums of weights, of squared weights and of weighted differences of
-    the score from `cell_starts`, which keep the digits in which the scores of a cell differ;
-    ``total + rest`` (2, 2 P) are the sums of weighted squared scores and log losses by problem and
-    label, where impossible labels count as 0. In each pair the first is the sum rounded to float64,
-    and the second is its rounding error.
+    ``key`` (m,) numbers the cells by problem, label and place. ``high + low`` (F, m) are the
+    numbers of samples, the sums of weighted differences of the score from `cell_starts`, which keep
+    the digits in which the scores of a cell differ, and for samples with weights (F = 4, not 2)
+    the sums of weights and of squared weights. ``total + rest`` (2, 2 P) are the sums of weighted
+    squared scores and log losses by problem and label, where impossible labels count as 0. In each
+    pair the first is the sum rounded to float64, and the second is its rounding error.
     """
 
     plan: CellPlan
@@ -112,57 +112,61 @@ class CellSums:
         return self.high, self.low, self.total, self.rest
 
     @staticmethod
-    def sizes(n_keys: int, n_problems: int) -> tuple[tuple[int, int], ...]:
+    def sizes(n_fields: int, n_keys: int, n_problems: int) -> tuple[tuple[int, int], ...]:
         """Shapes of the float64 arrays."""
-        return (4, n_keys), (4, n_keys), (2, 2 * n_problems), (2, 2 * n_problems)
+        cells, totals = (n_fields, n_keys), (2, 2 * n_problems)
+        return cells, cells, totals, totals
 
     def __add__(self, other: CellSums) -> CellSums:
         self.plan.refuse_other(other.plan)
         scale = max(self.scale, other.scale)
-        both = np.concatenate([self.key, other.key])
-        both.sort(kind="stable")  # two increasing parts: one merge
-        key = both[np.diff(both, prepend=-1) > 0]
-        one, two = self._at(scale, key), other._at(scale, key)
-        sums = [part for i in (0, 2) for part in add_pairs(one[i : i + 2], two[i : i + 2])]
-        return CellSums(self.plan, self.n_samples + other.n_samples, scale, key, *sums)
+        n_fields = max(len(self.high), len(other.high))
+        one, two = self._at(scale, n_fields), other._at(scale, n_fields)
+        key, mine, theirs = _union(self.key, other.key)
+        high, low = np.zeros((2, n_fields, len(key)))
+        for i in range(n_fields):
+            high[i, mine], low[i, mine] = one[0][i], one[1][i]
+            for start in range(0, len(theirs), _BLOCK):
+                part = slice(start, start + _BLOCK)
+                at = theirs[part]
+                both = (high[i, at], low[i, at]), (two[0][i, part], two[1][i, part])
+                high[i, at], low[i, at] = add_pairs(*both)
+        totals = add_pairs(one[2:], two[2:])
+        return CellSums(self.plan, self.n_samples + other.n_samples, scale, key, high, low, *totals)
 
-    def _at(self, scale, key):
-        """The sums for more cells, of weights divided by another power of two, which is exact."""
+    def _at(self, scale, n_fields):
+        """The sums of weights divided by another power of two, which is exact."""
         factor = self.scale / scale
-        if factor == 1 and len(key) == len(self.key):  # no other cells: nothing to change
+        if factor == 1 and n_fields == len(self.high):
             return self.numbers()
-        powers, place = _powers(factor), np.searchsorted(key, self.key)
-        wide = np.zeros((2, 4, len(key)))
-        wide[:, :, place] = powers * np.stack([self.high, self.low])
-        return wide[0], wide[1], factor * self.total, factor * self.rest
+        cells = _powers(factor) * np.stack([_with_weights(self.high), _with_weights(self.low)])
+        return *cells, factor * self.total, factor * self.rest
 
     def unscaled(self) -> np.ndarray:
-        """Numbers of samples, and sums of weights, squares and weighted differences (4, m)."""
-        return _powers(self.scale) * self.high
+        """Numbers of samples, sums of weighted differences, of weights and of squares (4, m)."""
+        return _powers(self.scale) * _with_weights(self.high)
 
     def mean_losses(self) -> np.ndarray:
         """Mean Brier score and log loss (P, 2) of each problem."""
         problem, event, slot = self.places()
-        weight, n_problems = self.high[1], self.plan.n_problems
+        (_, excess, weight, _), n_problems = _with_weights(self.high), self.plan.n_problems
         by_label = self.total.reshape(2, n_problems, 2)
         mass = np.bincount(2 * problem + event, weight, 2 * n_problems).reshape(n_problems, 2)
         # Squared scores are those of non-events; an event has the loss (1 - p)^2.
-        score = np.bincount(problem[event], self._scores()[event], n_problems)
+        scores = excess + weight * cell_starts(self.plan.n_cells)[slot]
+        score = np.bincount(problem[event], scores[event], n_problems)
         brier = np.maximum(by_label[0].sum(axis=1) + mass[:, 1] - 2 * score, 0.0)
         log, wrong = by_label[1].sum(axis=1), event == (slot == 0)
         log[problem[wrong & ((slot == 0) | (slot == self.plan.n_slots - 1))]] = np.inf
         return np.column_stack([brier, log]) / mass.sum(axis=1)[:, None]
-
-    def _scores(self):
-        """Sums of weighted scores (m,), of weights divided by the scale."""
-        return self.high[3] + self.high[1] * cell_starts(self.plan.n_cells)[self.places()[2]]
 
     def moderate(self) -> np.ndarray:
         """As `unscaled`, but weights of an extreme scale stay divided by it.
 
         Their squares would overflow, or their products with small scores would vanish.
         """
-        return self.high if abs(np.frexp(self.scale)[1]) >= _EXTREME else self.unscaled()
+        extreme = abs(np.frexp(self.scale)[1]) >= _EXTREME
+        return _with_weights(self.high) if extreme else self.unscaled()
 
     def places(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Number of the problem, whether the event occurred, and number of the cell of each key."""
@@ -170,12 +174,33 @@ class CellSums:
         return rest // 2, rest % 2 == 1, slot
 
 
+_BLOCK = 1 << 14  # cells that are added at a time, to need less memory
 _EXTREME = 200  # exponent of weights that are not multiplied back
 
 
 def _powers(factor):
-    """Powers of the factor of all weights by which the rows of `CellSums` change."""
-    return np.array([[1.0], [factor], [factor**2], [factor]])
+    """Powers of the factor of all weights by which the four fields of `CellSums` change."""
+    return np.array([[1.0], [factor], [factor], [factor**2]])
+
+
+def _with_weights(fields):
+    """All four fields of `CellSums`: without weights, a sample has weight 1."""
+    return fields if len(fields) == 4 else fields[[0, 1, 0, 0]]
+
+
+def _union(one, two):
+    """All keys of two increasing arrays, increasing, and the places of the keys of each."""
+    if np.array_equal(one, two):
+        return one, slice(None), np.arange(len(two))
+    both = np.concatenate([2 * one, 2 * two + 1])
+    both.sort(kind="stable")  # two increasing parts: one merge
+    of_two = (both & 1).astype(bool)
+    both >>= 1
+    first = np.append(True, both[1:] != both[:-1])
+    key = both[first]
+    place = np.cumsum(first, out=both)
+    place -= 1
+    return key, place[~of_two], place[of_two]
 
 
 def cells_of(score: np.ndarray, n_cells: int) -> np.ndarray:
@@ -184,10 +209,11 @@ def cells_of(score: np.ndarray, n_cells: int) -> np.ndarray:
     place -= np.sqrt(np.maximum(1 - score, 0))
     place += 1
     place *= n_cells / 2
-    cell = np.minimum(place.astype(np.int64), n_cells - 1)
+    cell = place.astype(np.int64)
     cell += 1
-    cell[score <= 0] = 0
-    cell[score >= 1] = n_cells + 1
+    np.minimum(cell, n_cells, out=cell)
+    cell += score >= 1
+    cell *= score > 0
     return cell
 
 
@@ -204,8 +230,9 @@ def sum_events(
     """Sums of each group of `Events`; `codes` (n,) are the groups of samples of positive weight."""
     n_problems, n_slots, starts = plan.n_problems, plan.n_slots, cell_starts(plan.n_cells)
     width, at, n_samples = 2 * n_problems, 0, np.zeros(n_groups, dtype=np.int64)
-    cells, totals = _Tally(4, n_groups * width * n_slots), np.zeros((2, n_groups * width))
-    for score, event, weight in events.chunks(_ROWS * plan.n_problems):
+    n_fields = 2 if events.weight is None else 4
+    cells, totals = _Tally(n_fields, n_groups * width * n_slots), np.zeros((2, n_groups * width))
+    for score, event, weight in events.chunks():
         group = None if codes is None else codes[at : at + len(score)]
         at += len(score)
         n_samples += len(score) if group is None else np.bincount(group, minlength=n_groups)
@@ -216,15 +243,17 @@ def sum_events(
             key += 2 * n_slots * np.arange(n_problems)
         if group is not None:
             key += width * n_slots * group[:, None]
-        happened = np.where(event, score, 1 - score)
-        log = np.log(np.where(happened > 0, happened, 1.0))
         if weight is None:
-            cells.add(key.ravel(), None, None, None, excess.ravel())
+            cells.add(key.ravel(), 1.0, excess.ravel())
         else:
             each = np.repeat(weight, n_problems)
-            cells.add(key.ravel(), None, each, each**2, each * excess.ravel())
-        for row, value in zip(totals, (score * score, log), strict=True):
-            row += _totals(value, event, weight, group, n_groups)
+            cells.add(key.ravel(), 1.0, each * excess.ravel(), each, each**2)
+        hit = event.astype(np.float64)
+        miss = 1 - hit
+        happened = np.abs(score - miss)  # the probability of the label
+        happened += happened == 0  # an impossible label counts as 0
+        for row, value in zip(totals, (score * score, np.log(happened)), strict=True):
+            row += _totals(value, hit, miss, weight, group, n_groups)
     totals[1] *= -1
     key, sums = cells.result()
     totals = totals.reshape(2, n_groups, width)
@@ -232,46 +261,45 @@ def sum_events(
     for g in range(n_groups):
         here = slice(*np.searchsorted(key, [g * width * n_slots, (g + 1) * width * n_slots]))
         own = key[here] - g * width * n_slots, sums[:, here].copy()
-        zeros = np.zeros_like(own[1]), totals[:, g].copy(), np.zeros((2, width))
+        exact = np.broadcast_to(0.0, own[1].shape)
+        zeros = exact, totals[:, g].copy(), np.zeros((2, width))
         found.append(CellSums(plan, int(n_samples[g]), events.scale, *own, *zeros))
     return found
 
 
-def _totals(value, event, weight, group, n_groups):
+def _totals(value, hit, miss, weight, group, n_groups):
     """Sums of values (m, P) by group, problem and label, (n_groups * P * 2,)."""
     value = value if weight is None else weight[:, None] * value
-    events = value * event
-    parts = value - events, events
     if group is None:
-        sums = [[column.sum() for column in part.T] for part in parts]
+        sums = [np.einsum("ij,ij->j", value, label) for label in (miss, hit)]
     else:
+        parts = miss * value, hit * value
         sums = [[np.bincount(group, column, n_groups) for column in part.T] for part in parts]
-    return np.array(sums).reshape(2, len(value.T), n_groups).T.ravel()
+    return np.array(sums).reshape(2, value.shape[1], n_groups).T.ravel()
 
 
-_ROWS = 1 << 18  # samples at a time
-_DENSE = 1 << 21  # keys up to which a table of all is kept
+_DENSE = 1 << 21  # keys up to which a table of all is kept, and sums of other keys
 
 
 class _Tally:
     """Sums by key, in a table of all keys or, where they are too many, of those that occur."""
 
     def __init__(self, n_fields, n_keys):
-        self._n_keys = n_keys
         self._dense = np.zeros((n_fields, n_keys)) if n_keys <= _DENSE else None
         self._parts = []
 
     def add(self, key, *values):
-        """Add one number to each field; None for 1."""
-        if self._dense is None:
-            distinct, place = np.unique(key, return_inverse=True)
-            place, size, into = place.ravel(), len(distinct), np.zeros((len(values), len(distinct)))
-            self._parts.append((distinct, into))
+        """Add to each field a number for each key, or one for all."""
+        if self._dense is not None:
+            place, into = key, self._dense
         else:
-            place, size, into = key, self._n_keys, self._dense
-        count = np.bincount(place, minlength=size) if any(v is None for v in values) else None
+            distinct, place = np.unique(key, return_inverse=True)
+            place, into = place.ravel(), np.zeros((len(values), len(distinct)))
+            if sum(len(one) for one, _ in self._parts) > _DENSE:
+                self._parts = [self.result()]
+            self._parts.append((distinct, into))
         for row, value in zip(into, values, strict=True):
-            row += count if value is None else np.bincount(place, value, size)
+            np.add.at(row, place, value)
 
     def result(self):
         """Keys that occur, increasing, and their sums (n_fields, m)."""

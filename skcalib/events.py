@@ -15,6 +15,7 @@ import numpy as np
 
 from skcalib._ties import reach_of, top_class
 from skcalib._validation import (
+    check_column,
     check_features,
     check_proba,
     check_weight,
@@ -74,15 +75,20 @@ class Events:
         """Yield scores (m, P), events (m, P) and weights (m,) of the P problems of the notion."""
         step = max(1, max(size, _CHUNK) // self.n_classes)
         columns = np.arange(self.n_classes, dtype=self.column.dtype)
+        if type(self.notion) is Canonical and self.raw.shape[1] == 1:
+            columns = columns[1:]  # one score of one event: the column itself
         for start in range(0, len(self.raw), step):
             rows = slice(start, start + step)
-            forecast, weight = self._forecast(rows), None
+            forecast, weight = self._forecast(rows, len(columns)), None
             hit = (columns[:, None] == self.column[rows]).T  # far faster than untransposed
             if self.weight is not None:
                 counts = self.weight[rows] > 0
                 forecast, hit, weight = forecast[counts], hit[counts], self.weight[rows][counts]
             if len(forecast):
-                yield *_scores(self.notion, forecast, hit), weight
+                scores = (
+                    (forecast, hit) if len(columns) == 1 else _scores(self.notion, forecast, hit)
+                )
+                yield *scores, weight
 
     def scored(self) -> Iterator[ScoredRows]:
         """The samples of positive weight, for each problem of the notion."""
@@ -103,11 +109,12 @@ class Events:
             at += len(s)
         return score, event, None if self.weight is None else self.weight[self.weight > 0]
 
-    def _forecast(self, rows):
+    def _forecast(self, rows, n_columns):
         if self.validated:
             return self.raw[rows]
+        check = check_column if n_columns == 1 else check_proba
         try:
-            return check_proba(self.raw[rows])
+            return check(self.raw[rows])
         except ValueError:
             check_proba(self.raw)  # raises as well, with the number of the row in the whole array
             raise

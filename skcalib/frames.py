@@ -172,7 +172,7 @@ class _Arrays:
 
 
 _PREFIX = "skcalib_"
-_FIELDS = ("count", "weight", "square", "excess", "score2", "loss")
+_FIELDS = ("count", "excess", "weight", "square", "score2", "loss")
 #: What makes a row invalid, and the sentence for it.
 _FAULTS = {
     "bad_label": "{n} rows of {y_true!r} have a label that is missing or none of the classes "
@@ -222,11 +222,12 @@ class _Engine:
         every = np.array(group), np.concatenate(number), np.concatenate(sums, axis=1)
         kept = every[2][0] > 0  # cells of rows of weight 0 only have no samples
         codes, number, sums = (one[..., kept] for one in every)
+        n_fields = 2 if sample_weight is None else 4
         found = {}
         for key, code in numbers.items():
             here = codes == code
             if here.any():
-                found[key] = _cell_sums(plan, number[here], sums[:, here])
+                found[key] = _cell_sums(plan, number[here], sums[:, here], n_fields)
         return found
 
     def _own(self, name):
@@ -340,14 +341,14 @@ def _all(conditions):
     return first
 
 
-def _cell_sums(plan, key, sums):
+def _cell_sums(plan, key, sums, n_fields):
     """Numbers (m,) and sums of the fields (6, m) of the cells of one group -> `CellSums`."""
     order = np.argsort(key)
     key, sums = key[order], sums[:, order].astype(np.float64)
     kind = key // plan.n_slots
     total = np.stack([np.bincount(kind, row, 2 * plan.n_problems) for row in sums[4:]])
     n_samples = int(np.rint(sums[0, kind < 2].sum()))  # of the first problem
-    high = sums[:4]
+    high = sums[:n_fields]
     return CellSums(
         plan, n_samples, 1.0, key, high, np.zeros_like(high), total, np.zeros_like(total)
     )

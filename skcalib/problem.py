@@ -99,8 +99,8 @@ class Problem:
 
     def split(self, n_parts: int, random_state: int) -> tuple[Problem, list[np.ndarray]]:
         """Rows whose samples are divided at random into parts, and the rows of each part."""
-        rng, count = np.random.default_rng(random_state), self.squares / self.squares
-        count = count if self.count is None else self.count
+        rng = np.random.default_rng(random_state)
+        count = np.ones(len(self.weight)) if self.count is None else self.count
         drawn = rng.multinomial(count.astype(np.int64), np.full(n_parts, 1 / n_parts))
         row, part = np.nonzero(drawn)
         found, share = self.take(row), drawn[row, part] / count[row]
@@ -173,6 +173,15 @@ class ProblemSummary(ForecastSummary):
     def summarised_notion(self) -> tuple[str, int, np.ndarray]:
         """Name of the notion, number of samples, and the classes."""
         return "canonical", self.problem.n_samples, self.problem.classes
+
+
+def check_sketch(sketch: object) -> None:
+    """Raise for the argument of a constructor from a summary that is none."""
+    if not isinstance(sketch, ForecastSummary):
+        raise ValueError(
+            f"from_sketch needs a ForecastSketch, got {type(sketch).__name__}: use "
+            "from_predictions for labels and probabilities."
+        )
 
 
 def check_problem(

@@ -123,16 +123,17 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
 
     The method ``fit_sketch`` fits these recalibrators to a sketch: `PlattScaling`,
     `BetaCalibration`, `QuadraticScaling`, `IsotonicRecalibrator` and `HistogramBinning`, and for
-    two classes `TemperatureScaling` and `BiasCorrectedTemperatureScaling`.
+    two classes `TemperatureScaling`, `BiasCorrectedTemperatureScaling` and `ModelAverageScaling`.
 
     Whole-number sums are exact up to :math:`2^{53}`. Sums within a chunk are plain float64 sums.
     Sums over chunks have a second number for the rounding error: the order of chunks and of merging
     changes a sum by at most its last bit. Dividing the samples into other chunks changes it by the
     rounding within chunks, about 1e-14 in tests.
 
-    A sketch has 72 bytes for each cell and label that occur: at most 9.5 MB for C = 65,536, for
-    each problem and group. A chunk of m samples needs O(m + C) time for each problem and group, and
-    a table of up to 67 MB while it is read.
+    A sketch has 40 bytes for each cell and label that occur, with weights 72: at most 5.2 MB (9.5
+    MB) for C = 65,536, for each problem and group. A chunk of m samples needs O(m + C) time for
+    each problem and group. While it is read, memory beside the chunk is three times that of the
+    sketch, for several problems or groups up to 67 MB more.
 
     A sketch may be read by several threads, but only one may add samples. Let each thread have its
     own sketch, and merge them.
@@ -300,7 +301,7 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         check_is_fitted(self)
         cells = reduce(CellSums.__add__, self._sums)  # of all groups
         problem, event, slot = cells.places()
-        count, weight, square, excess = cells.moderate()
+        count, excess, weight, square = cells.moderate()
         losses, rows = cells.mean_losses(), []
         for k in range(self._fitted_plan.n_problems):
             here = np.flatnonzero((problem == k) & (weight > 0))  # beside 1e200, 1e-200 is 0
@@ -344,7 +345,7 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         plan, frames = self._plan(), []
         for group, cells in self._cells.items():
             problem, event, cell = cells.places()
-            count, weight, square, excess = cells.unscaled()
+            count, excess, weight, square = cells.unscaled()
             frames.append(
                 DataFrame(
                     {
@@ -370,11 +371,12 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
             The text ``skcalib-sketch``, the version of the format (one byte), the length of a
             header (four bytes), the header in JSON, the arrays of each group, and a check sum
             (CRC-32, four bytes). Numbers are little-endian. The header has labels, notion, number C
-            of cells, and of each group its key, n_samples, scale, and the number m of its cells and
-            labels. The arrays of a group of P problems are m int64 numbers
-            ``(2 problem + event) (C + 2) + cell`` and float64 arrays of shapes (4, m), (4, m), (2,
-            2 P) and (2, 2 P). The first has the numbers of samples and the sums of weights, squared
-            weights and weighted differences of the score from the smallest score of its cell; the
+            of cells, and of each group its key, n_samples, scale, the number m of its cells and
+            labels, and whether samples have weights. The arrays of a group of P problems are m
+            int64 numbers ``(2 problem + event) (C + 2) + cell`` and float64 arrays of shapes (F,
+            m), (F, m), (2, 2 P) and (2, 2 P), with F = 2, or F = 4 with weights. The first has the
+            numbers of samples, the sums of weighted differences of the score from the smallest
+            score of its cell, and with weights the sums of weights and of squared weights; the
             third the sums of weighted squared scores and log losses; the second and fourth their
             rounding errors. Weights are divided by the scale.
 
@@ -397,6 +399,7 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
                     "n_samples": cells.n_samples,
                     "scale": cells.scale,
                     "size": len(cells.key),
+                    "weighted": len(cells.high) == 4,
                 }
                 for key, cells in self._cells.items()
             ],
@@ -446,7 +449,8 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         sketch = cls(**{name: header[name] for name in names})
         plan, cells = sketch._plan(), {}
         for group in header["groups"]:
-            sizes = CellSums.sizes(group["size"], plan.n_problems)
+            n_fields = 4 if group["weighted"] else 2
+            sizes = CellSums.sizes(n_fields, group["size"], plan.n_problems)
             stop = start + 8 * group["size"]
             arrays: list[np.ndarray] = [np.frombuffer(data[start:stop], "<i8").astype(np.int64)]
             for shape in sizes:

@@ -70,6 +70,29 @@ def processes_of_dask(n_workers=2, threads_per_worker=1):
         yield client
 
 
+def cut(size, *arrays):
+    """The arrays in chunks of `size` rows."""
+    starts = range(0, len(arrays[0]), size)
+    return [tuple(array[start : start + size] for array in arrays) for start in starts]
+
+
+def lazy(*arrays, rows):
+    """The arrays as Dask arrays with blocks of so many rows."""
+    da = pytest.importorskip("dask.array")
+    return tuple(da.from_array(a, chunks=(rows, *a.shape[1:])) for a in arrays)
+
+
+class Counted:
+    """Chunks that count how often they are read."""
+
+    def __init__(self, chunks):
+        self.chunks, self.readings = chunks, 0
+
+    def __iter__(self):
+        self.readings += 1
+        yield from self.chunks
+
+
 class Alive:
     """Counts the arrays from `block` that exist at a time."""
 

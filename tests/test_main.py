@@ -35,6 +35,13 @@ class Recorder:
     def from_predictions(cls, *arguments, **options):
         return cls(*arguments, **options)
 
+    @classmethod
+    def from_sketch(cls, sketch, **options):
+        made = cls.__new__(cls)
+        made.sketch, made.options = sketch, options
+        cls.made.append(made)
+        return made
+
     def to_text(self, *, details=False):
         return f"report of {self.options['name']}, details: {details}"
 
@@ -289,6 +296,107 @@ def test_a_report_of_a_sketch(tmp_path, capsys):
     other.write_bytes(ForecastSketch([0, 1]).fit(data.y, data.posterior).to_bytes())
     assert main(["report", str(path), str(other), "--out", str(page)]) == 0
     assert "truth is better calibrated" in capsys.readouterr().out
+
+
+def test_a_report_of_a_table_through_a_sketch(here, capsys, monkeypatch):
+    data = make_tempered_simplex(1500, 2, random_state=0)
+    rows = [f"{y},{p!r}" for y, p in zip(data.y.tolist(), data.y_proba[:, 1].tolist(), strict=True)]
+    (here / "p.csv").write_text("\n".join(["y,p_1", *rows]))
+    np.savez("p.npz", y_true=data.y, y_proba=data.y_proba)
+    (here / "p.sketch").write_bytes(
+        ForecastSketch([0, 1]).fit(data.y, data.y_proba[:, 1]).to_bytes()
+    )
+    said = {}
+    for name, options in {"p.sketch": [], "p.csv": ["--sketch"]}.items():
+        assert main(["report", name, *options]) == 0
+        said[name] = capsys.readouterr()
+    assert said["p.csv"] == said["p.sketch"]
+    assert "scores of a cell were replaced by" in (here / "skcalib-report.html").read_text()
+    monkeypatch.setattr("skcalib.__main__.LARGE", 1000)
+    assert main(["report", "p.csv"]) == 0
+    out, err = capsys.readouterr()
+    assert out == said["p.sketch"].out
+    assert "p.csv has about 1,500 rows: their sums are taken block by block" in err
+    assert main(["report", "p.csv", "--no-sketch"]) == 0
+    assert ".fit_sketch(sketch)" not in capsys.readouterr().out
+    assert main(["report", "p.csv", "--save-sketch", "new.sketch"]) == 0
+    assert (here / "new.sketch").read_bytes() == (here / "p.sketch").read_bytes()
+    capsys.readouterr()
+    for arguments, message in [
+        (["p.csv", "--sketch", "--features", "p_1"], "A sketch has no features: leave out"),
+        (["p.csv", "--save-sketch", "p.bin"], "--save-sketch is for one table, and a file that"),
+        (["p.csv", "p.npz", "--save-sketch", "p.sketch"], "--save-sketch is for one table"),
+        (["p.csv", "--no-sketch", "--save-sketch", "a.sketch"], "there is none to save"),
+        (["p.npz", "--sketch"], "--sketch is for tables, and p.npz is none: leave it out"),
+        (["absent.csv"], "absent.csv is not a file."),
+    ]:
+        assert main(["report", *arguments]) == 2
+        assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("rows", "event", "classes"),
+    [
+        ("label,p_churn;stay,0.25;stay,0.5;churn,0.75", None, ["stay", "churn"]),
+        ("label,p_churn;stay,0.25;stay,0.5;churn,0.75", "stay", ["churn", "stay"]),
+        ("label,p;1,0.25;1,0.5;0,0.75", None, [0, 1]),
+        ("label,a,b;b,0.25,0.75;b,0.5,0.5;a,0.3,0.7", None, ["a", "b"]),
+        ("label,a,b;b,0.25,0.75;b,0.5,0.5;a,0.3,0.7", "a", ["b", "a"]),
+        ("label,b,a;b,0.25,0.75;b,0.5,0.5;a,0.3,0.7", None, ["b", "a"]),
+        ("label,a,b,c;b,.25,.7,.05;b,.5,.3,.2;a,.3,.3,.4", None, ["a", "b", "c"]),
+    ],
+)
+@pytest.mark.parametrize("numbers_of_a_part", [1, 4, 1 << 22])
+def test_parts_of_a_table(here, made, monkeypatch, rows, event, classes, numbers_of_a_part):
+    """Labels may be sorted, so that the first part has one class only."""
+    monkeypatch.setattr("skcalib.io._csv._CHUNK", 1)
+    monkeypatch.setattr("skcalib.io._csv._plain", lambda block: None)
+    monkeypatch.setattr("skcalib.io.files.PART", numbers_of_a_part)
+    (here / "p.csv").write_text(rows.replace(";", "\n"))
+    options = [] if event is None else ["--event", event]
+    assert main(["report", "p.csv", *options]) == main(["report", "p.csv", "--sketch", *options])
+    whole, sketch = made[0].problem, made[1].sketch
+    assert sketch.classes_.tolist() == classes == whole.classes.tolist()
+    labels = whole.classes[whole.target.argmax(axis=1)]
+    expected = ForecastSketch(whole.classes).fit(labels, whole.forecast)
+    assert sketch.to_frame().round(12).equals(expected.to_frame().round(12))
+
+
+def test_sketches_of_tables_whose_columns_are_in_another_order(here, made, monkeypatch):
+    monkeypatch.setattr("skcalib.__main__.ComparisonReport", lambda reports, n_jobs: made[0])
+    (here / "1.csv").write_text("y,p_churn\nchurn,0.75\nstay,0.25\n")
+    (here / "2.csv").write_text("y,churn,stay\nchurn,0.75,0.25\nstay,0.25,0.75\n")
+    (here / "3.csv").write_text("label,proba_stay\nchurn,0.25\nstay,0.75\n")
+    assert main(["report", "1.csv", "2.csv", "3.csv", "--sketch"]) == 0
+    assert [one.sketch.classes_.tolist() for one in made] == [["stay", "churn"]] * 3
+    assert len({one.sketch.to_bytes() for one in made}) == 1
+
+
+def test_a_part_that_is_refused_is_named(here, made, monkeypatch, capsys):
+    monkeypatch.setattr("skcalib.io._csv._CHUNK", 2)
+    monkeypatch.setattr("skcalib.io._csv._plain", lambda block: None)
+    monkeypatch.setattr("skcalib.io.files.PART", 1)
+    (here / "p.csv").write_text("y,p_1\n1,0.5\n0,0.5\n1,0.5\n0,1.5\n")
+    assert main(["report", "p.csv", "--sketch"]) == 2
+    assert (
+        "p.csv, rows from 3: y_proba has the value 1.5, outside [0, 1]" in capsys.readouterr().err
+    )
+    rounded = "y,a,b,c\na,0.33,0.33,0.33\nb,0.2,0.3,0.5\nc,0.1,0.4,0.5\n"
+    (here / "p.csv").write_text(rounded)
+    assert main(["report", "p.csv", "--sketch"]) == 2
+    said = capsys.readouterr().err
+    assert "must sum to 1" in said and "--normalize" in said
+    assert main(["report", "p.csv", "--sketch", "--normalize"]) == 0
+    assert made[0].sketch.n_samples_seen_ == 3
+    for rows, message in [
+        ("y,p\na,0.5\na,0.5\n", "has only the label 'a'"),
+        ("y,p\na,0.5\nb,0.5\n", "which does not name its class"),
+        ("y,p_b\na,0.5\na,0.5\nb,0.5\nc,0.5\n", "has 3 labels"),
+        (",y,p\n0,1,0.5\n1,0,0.5\n2,1,0.5\n7,1,0.5\n", "but not after row 3"),
+    ]:
+        (here / "p.csv").write_text(rows)
+        assert main(["report", "p.csv", "--sketch"]) == 2
+        assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

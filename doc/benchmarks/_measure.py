@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 from time import process_time
 
@@ -17,6 +18,15 @@ def shortest(run, repeats=1):
         result = run()
         times.append(process_time() - start)
     return min(times), result
+
+
+def peak_bytes(run):
+    """What one call allocates at most."""
+    tracemalloc.start()
+    run()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
 
 
 def peak_megabytes():

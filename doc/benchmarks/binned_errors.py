@@ -12,11 +12,10 @@ mass, through the function, in less than 1 GB; half of the speeds is asserted.
 """
 
 import argparse
-import tracemalloc
 from itertools import pairwise
 
 import numpy as np
-from _measure import shortest
+from _measure import peak_bytes, shortest
 
 from skcalib import calibration_error, ks_calibration_error
 from skcalib.errors.binned import bin_sums, quantile_edges, uniform_edges
@@ -39,15 +38,6 @@ def masks(y, score):
         if inside.any():
             error += abs(y[inside].mean() - score[inside].mean()) * inside.mean()
     return error
-
-
-def peak_bytes(run):
-    """What one call allocates at most."""
-    tracemalloc.start()
-    run()
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return peak
 
 
 def main():

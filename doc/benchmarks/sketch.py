@@ -12,10 +12,9 @@ samples is not slower than that of the samples. Weaker limits are asserted.
 """
 
 import argparse
-import tracemalloc
 
 import numpy as np
-from _measure import shortest
+from _measure import peak_bytes, shortest
 
 from skcalib import (
     ForecastSketch,
@@ -41,15 +40,6 @@ def read(y, score):
     for start in range(0, len(y), CHUNK):
         sketch.partial_fit(y[start : start + CHUNK], score[start : start + CHUNK])
     return sketch
-
-
-def peak_bytes(run):
-    """What one call allocates at most."""
-    tracemalloc.start()
-    run()
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return peak
 
 
 def compare(y, score, sketch, names):

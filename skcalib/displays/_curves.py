@@ -275,7 +275,8 @@ class SplinedCurve:
     def __init__(self, smoother, problem):
         self._fitted = clone(smoother).fit(problem.forecast, problem.target, problem.weight)
         self._size = effective_size(problem.weight, problem.square)
-        self._curve = self._fit(problem.forecast[:, 1], problem.target[:, 1], problem.weight)
+        rows = self._fitted.forecast_[:, 1], problem.target[:, 1], problem.weight
+        self._curve = self._fit(*rows)
         self.prob_pred = score_grid(problem.forecast[:, 1])
         self._grid = np.column_stack([1 - self.prob_pred, self.prob_pred])
         self.prob_true = self._curve(self._grid)[:, 1]

@@ -15,7 +15,7 @@ from skcalib.displays._curves import (
     summarised_problems,
 )
 from skcalib.estimators._response import align_classes, classifier_proba
-from skcalib.problem import ForecastSummary, check_problem
+from skcalib.problem import check_problem, check_sketch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         ResponseMethod,
     )
     from skcalib.displays._curves import ReliabilityCurve
+    from skcalib.problem import ForecastSummary
     from skcalib.smoothers import Smoother
 
 
@@ -288,11 +289,7 @@ class ReliabilityDisplay:
         Brier calibration error
         0.004 [0.001, 0.009]
         """
-        if not isinstance(sketch, ForecastSummary):
-            raise ValueError(
-                f"from_sketch needs a ForecastSketch, got {type(sketch).__name__}: use "
-                "from_predictions for labels and probabilities."
-            )
+        check_sketch(sketch)
         options = check_options(strategy, n_bins, "auto", band, confidence_level, n_resamples)
         events = summarised_problems(sketch, options.notion)
         curves = reliability_curves(events, options, check_random_state(random_state))

@@ -57,9 +57,9 @@ class IsotonicCurve:
         squares = weight**2 if square is None else square
         self._share = weight.sum() / np.sum(squares)  # effective number of labels per weight
         knots = np.concatenate([np.flatnonzero(rises), np.flatnonzero(rises)[1:] - 1])
-        self.points = spread(self.tied.score, knots)
-        self.prob_pred = self.tied.score[self.points]
-        self.prob_true = self.level[self.points]
+        self._points = spread(self.tied.score, knots)
+        self.prob_pred = self.tied.score[self._points]
+        self.prob_true = self.level[self._points]
 
     @classmethod
     def of(cls, problem: Problem) -> Self:
@@ -73,14 +73,14 @@ class IsotonicCurve:
 
     def refit(self, labels: np.ndarray) -> np.ndarray:
         """Heights for other labels (n, B) at the points to plot."""
-        return np.stack([self.levels(label)[self.points] for label in labels.T], axis=1)
+        return np.stack([self.levels(label)[self._points] for label in labels.T], axis=1)
 
     def confidence(
         self, confidence_level: float, n_resamples: int, rng: np.random.RandomState
     ) -> tuple[np.ndarray, np.ndarray]:
         """Likelihood-ratio interval at the points to plot; uses no random numbers."""
         return isotonic_interval(
-            self.mean, self._share * self.tied.mass, self.points, confidence_level
+            self.mean, self._share * self.tied.mass, self._points, confidence_level
         )
 
     def _fit(self, mean):

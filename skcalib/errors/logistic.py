@@ -170,7 +170,7 @@ def _uncertain_logits(problem):
             "the prediction was right and its confidence."
         )
     wrong = ((target == 1) & (forecast == 0)).any(axis=1)
-    impossible = int(wrong.sum() if problem.count is None else problem.count[wrong].sum())
+    impossible = problem.take(wrong).n_samples
     if impossible:
         raise ValueError(
             f"y_proba is exactly 0 for the class that occurred in {impossible} samples, so the "

@@ -9,7 +9,8 @@ from sklearn.base import clone
 from sklearn.utils.validation import validate_data
 
 from skcalib._arguments import resolve_loss, resolve_notion
-from skcalib._validation import check_confidence_level, check_label_list, check_proba
+from skcalib._chunks import check_chunk_labels
+from skcalib._validation import check_confidence_level, check_proba
 from skcalib.error_intervals.methods import estimate_proper_error, interval_of_norm
 from skcalib.errors.chunked import solve_chunks
 from skcalib.errors.proper import decompose
@@ -298,12 +299,7 @@ class CalibrationErrorEstimator(ClassifierInspector):
                 "fit_chunks supports smoother=None with method='auto' and loss='brier' or 'log' "
                 "only: use fit on a part of the samples that fits into memory."
             )
-        if self.labels is None:
-            raise ValueError(
-                "labels must list the classes in the order of the columns, because a chunk may "
-                f"lack some: {type(self).__name__}(labels=[...])."
-            )
-        classes = check_label_list(self.labels)
+        classes = check_chunk_labels(self.labels, type(self).__name__)
         notion = resolve_notion(self.notion).for_columns(len(classes))
         found = solve_chunks(chunks, score=score, notion=notion, classes=classes)
         self.classes_, self.n_features_in_ = classes, found.n_columns

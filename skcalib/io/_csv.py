@@ -23,13 +23,14 @@ _LINE = 2**24  # characters of the longest line
 _BOM = b"\xef\xbb\xbf"
 
 
-def read_csv(path, **roles):
-    """The file at `path` -> `Table`; `roles` are the arguments of `Table`."""
+def csv_blocks(path, **roles):
+    """Yield the `Table` of the file at `path` after each block; `roles` are its arguments."""
     text = []
     while True:
         try:
             with path.open("rb") as file:
-                return _read(file, path, text=text, **roles)
+                yield from _read(file, path, text=text, **roles)
+                return
         except TextFeatureError as error:
             text.append(error.place)
         except UnicodeDecodeError:
@@ -54,18 +55,26 @@ def _read(file, path, **roles):
         if plain is None:  # a record may go on in the next block
             file.seek(start)
             with _decoded(file) as text:
-                _read_text(table, _lines(text, path.name), min((start + len(block)) / size, 1.0))
+                share = min((start + len(block)) / size, 1.0)
+                yield from _read_text(table, _lines(text, path.name), share)
             break
         start += len(block)
         share = min(start / size, 1.0)
         columns = _parsed(plain, table, parse)
         if columns is None:
-            _read_text(table, StringIO(plain.decode("utf-8"), newline=""), share)
+            yield from _read_text(table, StringIO(plain.decode("utf-8"), newline=""), share)
         elif columns:
             table.append(columns, share)
+            yield table
     if table is None or table.n_rows == 0:
         raise ValueError(f"{path.name} must have a line of column names and at least one row.")
-    return table
+
+
+def count_csv_rows(path):
+    """About how many rows the file has, from the lines of its first block."""
+    with path.open("rb") as file:
+        block = file.read(BLOCK)
+    return round(block.count(b"\n") * path.stat().st_size / max(len(block), 1))
 
 
 @contextmanager
@@ -193,6 +202,7 @@ def _read_text(table, lines, share):
             for number, row in enumerate(chunk, start=table.n_rows + 2):
                 _check_row(table, number, row)
         table.append(columns, share)
+        yield table
 
 
 def _columns(table, rows):

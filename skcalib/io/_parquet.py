@@ -15,24 +15,38 @@ _SLICE = 2**18  # rows of a slice of polars, which decodes at least a part of a 
 _INDEX = re.compile(r"__index_level_\d+__")
 
 
-def read_parquet(path, **roles):
-    """The file at `path` -> `Table`; `roles` are the arguments of `Table`."""
-    if find_spec("pyarrow") is not None:
-        library = _Pyarrow()
-    elif find_spec("polars") is not None:
-        library = _Polars()
-    else:
-        raise ValueError(
-            "Reading .parquet needs pyarrow or polars: install one of them, or use .csv."
-        )
-    text = []
+def parquet_blocks(path, **roles):
+    """Yield the `Table` of the file at `path` after each batch; `roles` are its arguments."""
+    library, text = _library(), []
     while True:
         try:
-            return _read(library, path, text=text, **roles)
+            yield from _read(library, path, text=text, **roles)
+            return
         except TextFeatureError as error:
             text.append(error.place)
         except library.errors as error:
-            raise ValueError(f"{path.name} is not a readable parquet file: {error}") from error
+            raise _unreadable(path, error) from error
+
+
+def count_parquet_rows(path):
+    """How many rows the file has."""
+    library = _library()
+    try:
+        return library.open(path)[1]
+    except library.errors as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path, error):
+    return ValueError(f"{path.name} is not a readable parquet file: {error}")
+
+
+def _library():
+    if find_spec("pyarrow") is not None:
+        return _Pyarrow()
+    if find_spec("polars") is not None:
+        return _Polars()
+    raise ValueError("Reading .parquet needs pyarrow or polars: install one of them, or use .csv.")
 
 
 def _read(library, path, **roles):
@@ -43,7 +57,7 @@ def _read(library, path, **roles):
     for batch in library.batches(path, names):
         columns = {k: _column(library, table, k, column) for k, column in enumerate(batch)}
         table.append(columns, min((table.n_rows + len(batch[0])) / n_rows, 1.0))
-    return table
+        yield table
 
 
 def _column(library, table, place, column):

@@ -28,10 +28,11 @@ class Table:
     """Labels, probabilities and features of the file `name`.
 
     ``label`` is the place of the column of labels, ``features`` those of the features, and
-    ``text`` those of all columns of text; ``n_rows`` rows have been appended.
+    ``text`` those of all columns of text; ``n_rows`` rows have been appended, and ``n_held`` of
+    them are in memory. ``known`` are texts of labels that may appear.
     """
 
-    def __init__(self, name, header, *, label_column=None, features=(), text=()):
+    def __init__(self, name, header, *, label_column=None, features=(), text=(), known=()):
         for column in header:
             if column and header.count(column) > 1:
                 raise ValueError(f"{name} has two columns named {column!r}: rename one of them.")
@@ -47,23 +48,45 @@ class Table:
                 chosen = ", ".join(header[k] for k in self.features)
                 besides += f" and the features {chosen}: leave the probability out of --features"
             raise ValueError(f"{name} has no column of probabilities besides {besides}.")
-        self._first = _Rows(1) if self._numbering else None
-        self._proba = _Rows(len(self.proba) - self._numbering)
-        single = (self.label, *self.features)
-        self._single = {k: _Rows(1, np.int32 if k in self.text else np.float64) for k in single}
-        self._codes = {k: {} for k in single if k in self.text}
+        self._separate = int(self._numbering)  # columns apart from the probabilities
+        self._codes = {k: {} for k in (self.label, *self.features) if k in self.text}
+        self._codes[self.label].update({text: code for code, text in enumerate(known)})
+        self.clear()
+
+    def clear(self):
+        """Remove the rows; names, texts and the number of rows are kept."""
+        self._first = _Rows(1) if self._separate else None
+        self._proba = _Rows(len(self.proba) - self._separate)
+        self._single = {
+            k: _Rows(1, np.int32 if k in self.text else np.float64)
+            for k in (self.label, *self.features)
+        }
+
+    @property
+    def n_held(self):
+        """Number of rows in memory."""
+        return self._proba.n_rows
 
     def append(self, block, share):
         """Add rows: ``block[k]`` is column k, and ``share`` the part of the file that is read."""
         n_rows = len(block[self.proba[0]])
         if self._first is not None:
             counted = np.arange(self.n_rows, self.n_rows + n_rows)
-            self._numbering = self._numbering and np.array_equal(block[0], counted)
+            self._check_numbering(np.array_equal(block[0], counted))
             self._first.append([block[0]], share)
-        self._proba.append([block[k] for k in self.proba[self._first is not None :]], share)
+        self._proba.append([block[k] for k in self.proba[self._separate :]], share)
         for k, rows in self._single.items():
             rows.append([self._merged(k, *block[k]) if k in self.text else block[k]], share)
         self.n_rows += n_rows
+
+    def _check_numbering(self, counted):
+        """Whether the first column numbers the rows; rows that are removed cannot be read again."""
+        if self._numbering and not counted and self.n_held < self.n_rows:
+            raise ValueError(
+                f"{self.name} has a first column without a name that numbers the rows, but not "
+                f"after row {self.n_rows + 1:,}: name it or remove it."
+            )
+        self._numbering = self._numbering and counted
 
     def _merged(self, place, codes, distinct):
         """Codes of a block -> codes of the column; -1 for missing values."""
@@ -82,7 +105,6 @@ class Table:
         if self._first is None:
             return names, self._proba.close()
         if self._numbering:
-            self._first = None
             return names[1:], self._proba.close()
         return names, np.column_stack([self._first.close(), self._proba.close()])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -10,18 +11,23 @@ from zipfile import BadZipFile
 import numpy as np
 
 from skcalib.io._classes import find_event, read_table
-from skcalib.io._csv import read_csv
-from skcalib.io._parquet import read_parquet
+from skcalib.io._csv import count_csv_rows, csv_blocks
+from skcalib.io._parquet import count_parquet_rows, parquet_blocks
 from skcalib.io._table import LABEL_NAMES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from os import PathLike
 
     from skcalib._arguments import Label, MatrixLike
 
 PROBA_NAMES = ("y_proba", "predictions")
-SUFFIXES = (".npz", ".csv", ".parquet")
+#: Readers of tables, block by block, and what counts their rows.
+_TABLES = {
+    ".csv": (csv_blocks, count_csv_rows),
+    ".parquet": (parquet_blocks, count_parquet_rows),
+}
+SUFFIXES = (".npz", *_TABLES)
 
 
 @dataclass(frozen=True)
@@ -158,18 +164,95 @@ def read_predictions(
             f"Names of features ({', '.join(features)}) are for tables: the features of "
             f"{path.name} are its array X."
         )
+    suffix = _known_suffix(path)
+    if suffix == ".npz":
+        content = _read_npz(path)
+        return content if event is None else _with_event(path.name, content, event)
+    blocks, _ = _TABLES[suffix]
+    grown = blocks(path, label_column=label_column, features=tuple(features))
+    (table,) = deque(grown, maxlen=1)  # after the last block
+    y_true, y_proba, labels, event = read_table(table, event=event)
+    return Predictions(y_true, y_proba, labels, table.feature_frame(), event)
+
+
+def _known_suffix(path):
     if not path.is_file():
         raise ValueError(f"{path} is not a file.")
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise ValueError(f"{path.name} must end in {', '.join(SUFFIXES)}.")
-    if suffix == ".npz":
-        content = _read_npz(path)
-        return content if event is None else _with_event(path.name, content, event)
-    reader = read_csv if suffix == ".csv" else read_parquet
-    table = reader(path, label_column=label_column, features=tuple(features))
-    y_true, y_proba, labels, event = read_table(table, event=event)
-    return Predictions(y_true, y_proba, labels, table.feature_frame(), event)
+    return suffix
+
+
+# --- Tables that are too large for the memory -----------------------------------------------------
+
+
+PART = 1 << 22  # numbers of a part of a table
+
+
+class LateLabelError(ValueError):
+    """A label appears after the first part of a table, and changes what its columns mean.
+
+    ``known`` are the texts of all labels, with which `read_parts` can start again.
+    """
+
+    def __init__(self, known: list[str]) -> None:
+        super().__init__(known)
+        self.known = known
+
+
+def count_rows(path: Path) -> int:
+    """About how many rows a table has; 0 for arrays, which cannot be read part by part."""
+    _, count = _TABLES.get(_known_suffix(path), (None, None))
+    return 0 if count is None else count(path)
+
+
+def read_parts(
+    path: Path,
+    *,
+    label_column: str | None = None,
+    event: str | None = None,
+    known: Sequence[str] | None = None,
+) -> Iterator[Predictions]:
+    """Yield the predictions of a table part by part, with the same classes in each part.
+
+    Raises `LateLabelError` where the labels of the first part, without ``known``, were not enough.
+    """
+    blocks, _ = _TABLES[_known_suffix(path)]
+    roles = {"label_column": label_column, "known": () if known is None else known}
+    first = None  # part
+    for table in blocks(path, **roles):
+        if table.n_held * len(table.header) < PART:
+            continue
+        try:
+            part = _part(table, event, first)
+        except ValueError:
+            if known is not None:
+                raise
+            labels = _all_labels(blocks(path, **roles))
+            if len(labels) == len(table.labels()[0]):
+                raise
+            raise LateLabelError(labels) from None
+        first = part if first is None else first
+        yield part
+        table.clear()
+    if table.n_held:
+        yield _part(table, event, first)
+
+
+def _part(table, event, first):
+    """The rows that a table holds; raises `LateLabelError` for classes unlike those of `first`."""
+    y_true, y_proba, labels, wanted = read_table(table, event=event)
+    if first is not None and labels.tolist() != first.labels.tolist():
+        raise LateLabelError(table.labels()[0])
+    return Predictions(y_true, y_proba, labels, None, wanted)
+
+
+def _all_labels(blocks):
+    """Texts of the labels of a table, which is read to its end."""
+    for table in blocks:
+        table.clear()
+    return table.labels()[0]
 
 
 def _with_event(name, predictions, event):

@@ -219,13 +219,19 @@ def minimise_convex(
     steps = newton_steps(
         start, known=known, tolerance=tolerance, max_iter=max_iter, max_values=max_values
     )
-    functions, answer = {"value": value, "slopes": slopes}, None
+    functions = {"value": value, "slopes": slopes}
+    return run_steps(steps, lambda asked: functions[asked[0]](*asked[1]))
+
+
+def run_steps(steps, answer):
+    """What a generator returns that is sent ``answer(asked)`` for all that it yields."""
+    answered = None
     while True:
         try:
-            name, arguments = steps.send(answer)
+            asked = steps.send(answered)
         except StopIteration as end:
             return end.value
-        answer = functions[name](*arguments)
+        answered = answer(asked)
 
 
 def newton_steps(start, *, known=None, tolerance=1e-9, max_iter=200, max_values=np.inf):

@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skcalib.links._base import Minimum, likelihood_tolerance, newton_steps, row_blocks
+from skcalib.links._base import (
+    Minimum,
+    likelihood_tolerance,
+    newton_steps,
+    row_blocks,
+    run_steps,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -112,12 +118,7 @@ def minimise_affine(
         As `minimise_convex` returns it.
     """
     steps = affine_steps(link, start, shrinkage=shrinkage, size=size, max_values=max_values)
-    theta = next(steps)
-    while True:
-        try:
-            theta = steps.send(sums(theta))
-        except StopIteration as end:
-            return end.value
+    return run_steps(steps, sums)
 
 
 def affine_steps(

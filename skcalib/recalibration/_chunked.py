@@ -12,10 +12,9 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from skcalib._arguments import resolve_loss
-from skcalib._chunks import Chunks, check_same_columns
+from skcalib._chunks import Chunks, check_chunk_labels, check_same_columns
 from skcalib._validation import (
     check_features,
-    check_label_list,
     check_weight,
     check_y,
     class_columns,
@@ -98,13 +97,8 @@ class FittedFromChunks(LogitRecalibrator):
         """
         score = resolve_loss(self.loss)
         self._check_input()
-        if self.labels is None:
-            raise ValueError(
-                f"labels must list the classes in the order of the columns, because a chunk may "
-                f"lack some: {type(self).__name__}(labels=[...])."
-            )
+        classes = check_chunk_labels(self.labels, type(self).__name__)
         self._check_chunked(score)
-        classes = check_label_list(self.labels)
         source = Chunks(chunks)
         found = source.reduce(_first_reading, _combined, self, classes)
         if found is None:

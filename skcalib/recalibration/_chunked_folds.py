@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from skcalib.scores import LogLoss
 
 N_FOLDS = 5
+FOLDS = range(N_FOLDS)
 _DECIMALS = 1e6  # of the logits that are hashed: rounding errors must not change a fold
 _TOLERANCE = 1e-3  # of the log likelihood: differences between strengths are far larger
 _RESERVED = 7  # passes for the held-out losses and the fit to all samples
@@ -86,16 +87,20 @@ def _fit_folds(samples, link, score, start, strengths):
     budget = max(samples.passes_left - _RESERVED, 2)
     size = samples.n_samples * (1 - 1 / N_FOLDS)
     options = {"size": size, "tolerance": _TOLERANCE, "max_values": budget}
-    keys = [(s, fold) for s in range(len(strengths)) for fold in range(N_FOLDS)]
-    fits = {key: affine_steps(link, start, shrinkage=strengths[key[0]], **options) for key in keys}
+    fits = {
+        (s, fold): affine_steps(link, start, shrinkage=strength, **options)
+        for s, strength in enumerate(strengths)
+        for fold in FOLDS
+    }
     wanted = {key: next(fit) for key, fit in fits.items()}
     found = np.empty((len(strengths), N_FOLDS, len(start)))
     while wanted:
         # Fits of a fold at the same parameters, as all are at first, share the sums.
-        requests = {(key[1], theta.tobytes()): theta for key, theta in wanted.items()}
-        wanted_sums = [(fold, theta) for (fold, _), theta in requests.items()]
-        total = samples.total(_training_sums, link, score, wanted_sums)
-        sums = {key: total[3 * at : 3 * at + 3] for at, key in enumerate(requests)}
+        places = {(key[1], theta.tobytes()): theta for key, theta in wanted.items()}
+        thetas = [[theta for (k, _), theta in places.items() if k == fold] for fold in FOLDS]
+        total = samples.total(_training_sums, link, score, thetas)
+        keys = [(fold, theta.tobytes()) for fold in FOLDS for theta in thetas[fold]]
+        sums = {key: total[3 * at : 3 * at + 3] for at, key in enumerate(keys)}
         still = {}
         for key, theta in wanted.items():
             try:
@@ -106,25 +111,23 @@ def _fit_folds(samples, link, score, start, strengths):
     return found
 
 
-def _training_sums(logits, columns, weight, link, score, requests):
-    """Sums of `affine_sums` over the rows outside of each requested fold."""
+def _training_sums(logits, columns, weight, link, score, thetas):
+    """Sums of `affine_sums` at the parameters of each fold, over the rows outside of it."""
     fold, target = folds_of(logits, columns), np.eye(logits.shape[1])[columns]
     found: list[Any] = []
-    for k in range(N_FOLDS):
-        thetas = [theta for wanted, theta in requests if wanted == k]
-        if thetas:
-            rows = fold != k
-            data = logits[rows], target[rows], weight[rows]
-            found += [(k, affine_sums(link, score, *data, theta)) for theta in thetas]
-    ordered = [[sums for wanted, sums in found if wanted == k] for k in range(N_FOLDS)]
-    return tuple(part for wanted, _ in requests for part in ordered[wanted].pop(0))
+    for k in FOLDS:
+        rows = fold != k
+        data = logits[rows], target[rows], weight[rows]
+        for theta in thetas[k]:
+            found += affine_sums(link, score, *data, theta)
+    return tuple(found)
 
 
 def _held_out_sums(logits, columns, weight, link, score, thetas):
     """Sums of the held-out losses L of all strengths: w L, w^2 L L', w^2 L, w and w^2."""
     fold, target = folds_of(logits, columns), np.eye(logits.shape[1])[columns]
     losses = np.empty((len(thetas), len(logits)))
-    for k in range(N_FOLDS):
+    for k in FOLDS:
         rows = fold == k
         for s, theta in enumerate(thetas[:, k]):
             losses[s, rows] = score.logit_loss(target[rows], link.apply(theta, logits[rows]))[0]

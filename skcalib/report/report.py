@@ -18,7 +18,7 @@ from skcalib._validation import (
 from skcalib.estimators._response import held_out_problem
 from skcalib.events import only_problem
 from skcalib.notions import Auto
-from skcalib.problem import ForecastSummary, check_problem, event_last
+from skcalib.problem import check_problem, check_sketch, event_last
 from skcalib.report.analysis import binary_problem, find
 from skcalib.report.findings import check_seed, versions
 from skcalib.report.page import report_page
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
     from skcalib._arguments import CV, Label, MatrixLike, RandomState, ResponseMethod
-    from skcalib.problem import Problem
+    from skcalib.problem import ForecastSummary, Problem
 
 
 class Shown:
@@ -325,11 +325,7 @@ class CalibrationReport(Shown):
         >>> CalibrationReport.from_sketch(sketch).direction
         'too_extreme'
         """
-        if not isinstance(sketch, ForecastSummary):
-            raise ValueError(
-                f"from_sketch needs a ForecastSketch, got {type(sketch).__name__}: use "
-                "from_predictions for labels and probabilities."
-            )
+        check_sketch(sketch)
         problem, _ = only_problem(sketch, None, Auto())
         notion: Any = sketch.summarised_notion()[0]
         if notion == "top_label":

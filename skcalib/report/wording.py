@@ -330,24 +330,26 @@ def recalibrator_name(name: str) -> str:
 
 def in_code(findings: Findings) -> str:
     """One line of code that applies the recommended map."""
-    name = findings.advice.recommended
-    options = "strict=True" if name == "IsotonicRecalibrator" else ""
-    return f"RecalibratedClassifierCV(model, {name}({options}), cv=5).fit(X_train, y_train)"
+    return f"RecalibratedClassifierCV(model, {_constructor(findings)}, cv=5).fit(X_train, y_train)"
 
 
 def in_code_predictions(findings: Findings, classes: Sequence[str]) -> str:
     """The same for probabilities without their model."""
-    name = findings.advice.recommended
-    options = ["strict=True"] if name == "IsotonicRecalibrator" else []
-    if sorted(classes) != list(classes):  # columns follow the sorted classes otherwise
-        options.append(f"labels={list(classes)!r}")
-    return f"{name}({', '.join(options)}).fit(y_proba, y_true).predict_proba(new_proba)"
+    # Otherwise columns follow the sorted classes.
+    labels = [f"labels={list(classes)!r}"] if sorted(classes) != list(classes) else []
+    return f"{_constructor(findings, *labels)}.fit(y_proba, y_true).predict_proba(new_proba)"
 
 
 def in_code_sketch(findings: Findings) -> str:
     """The same for a sketch."""
-    options = "strict=True" if findings.advice.recommended == "IsotonicRecalibrator" else ""
-    return f"{findings.advice.recommended}({options}).fit_sketch(sketch).predict_proba(new_proba)"
+    return f"{_constructor(findings)}.fit_sketch(sketch).predict_proba(new_proba)"
+
+
+def _constructor(findings, *options):
+    """The recommended recalibrator with its options, as code."""
+    name = findings.advice.recommended
+    strict = ["strict=True"] if name == "IsotonicRecalibrator" else []
+    return f"{name}({', '.join([*strict, *options])})"
 
 
 # --- Groups ------------------------------------------------------------------------------------

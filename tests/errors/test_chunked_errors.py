@@ -3,7 +3,7 @@
 import joblib
 import numpy as np
 import pytest
-from conftest import Alive, threads_of_dask
+from conftest import Alive, Counted, cut, lazy, threads_of_dask
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
@@ -28,11 +28,6 @@ def samples(n_samples, n_classes, *, temperature=0.7, shift=0.3, seed=0):
     )
     proba = data.y_proba * np.exp(np.linspace(-shift, shift, n_classes))
     return proba / proba.sum(axis=1, keepdims=True), data.y
-
-
-def cut(size, *arrays):
-    starts = range(0, len(arrays[0]), size)
-    return [tuple(array[start : start + size] for array in arrays) for start in starts]
 
 
 def estimator(n_classes, **options):
@@ -156,17 +151,6 @@ def test_chunks_without_weight_or_samples_are_skipped():
     assert_same(estimator(3).fit_chunks(chunks), estimator(3).fit(proba, y))
 
 
-class Counted:
-    """Chunks that count how often they are read."""
-
-    def __init__(self, chunks):
-        self.chunks, self.readings = chunks, 0
-
-    def __iter__(self):
-        self.readings += 1
-        yield from self.chunks
-
-
 @pytest.mark.parametrize("n_classes", [2, 3, 10])
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
 def test_number_of_passes(n_classes, temperature):
@@ -254,11 +238,6 @@ def test_parameters_that_are_refused():
 
 
 # --- Dask arrays ----------------------------------------------------------------------------------
-
-
-def lazy(*arrays, rows):
-    da = pytest.importorskip("dask.array")
-    return tuple(da.from_array(a, chunks=(rows, *a.shape[1:])) for a in arrays)
 
 
 @pytest.mark.parametrize("loss", ["brier", "log"])

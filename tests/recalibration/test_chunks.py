@@ -5,7 +5,7 @@ import warnings
 import joblib
 import numpy as np
 import pytest
-from conftest import Alive, threads_of_dask
+from conftest import Alive, Counted, cut, lazy, threads_of_dask
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
@@ -48,12 +48,6 @@ def samples(n_samples, n_classes, *, shift=0.6, seed=0):
     proba = data.y_proba * np.exp(np.linspace(-shift, shift, n_classes))
     proba[3, 0] = 0.0
     return proba / proba.sum(axis=1, keepdims=True), data.y
-
-
-def cut(size, *arrays):
-    """The arrays in chunks of `size` rows."""
-    starts = range(0, len(arrays[0]), size)
-    return [tuple(array[start : start + size] for array in arrays) for start in starts]
 
 
 def pair(name, n_classes):
@@ -162,17 +156,6 @@ def test_chunks_without_weight_or_samples_are_skipped():
     ]
     chunks.insert(1, (proba[:0], y[:0]))
     assert_same(found.fit_chunks(chunks), expected.fit(proba, y), proba)
-
-
-class Counted:
-    """Chunks that count how often they are read."""
-
-    def __init__(self, chunks):
-        self.chunks, self.readings = chunks, 0
-
-    def __iter__(self):
-        self.readings += 1
-        yield from self.chunks
 
 
 @pytest.mark.parametrize("name", FITS)
@@ -358,11 +341,6 @@ def test_few_samples_have_one_temperature():
 
 
 # --- Dask arrays ----------------------------------------------------------------------------------
-
-
-def lazy(*arrays, rows):
-    da = pytest.importorskip("dask.array")
-    return tuple(da.from_array(a, chunks=(rows, *a.shape[1:])) for a in arrays)
 
 
 @pytest.mark.parametrize("name", FITS)
