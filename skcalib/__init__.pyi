@@ -1,6 +1,9 @@
 """The public names and where they stand, one line each: for type checkers and ``__init__.py``."""
 
 from skcalib import datasets as datasets
+from skcalib.decisions import (
+    decision_regret as decision_regret,
+)
 from skcalib.displays import (
     DecompositionDisplay as DecompositionDisplay,
     EstimationDisplay as EstimationDisplay,

@@ -55,6 +55,17 @@ def resolve_loss(loss: LossLike) -> ProperScore:
     return score
 
 
+def resolve_training_loss(loss: LossLike) -> ProperScore:
+    """A proper score by which a map can be fitted."""
+    score = resolve_loss(loss)
+    if not score.strictly_proper:
+        raise ValueError(
+            f"{score!r} is the same for all forecasts with the same decision, so no map can be "
+            "fitted by it: fit with loss='log' or 'brier', and evaluate the decisions afterwards."
+        )
+    return score
+
+
 def resolve_notion(notion: NotionLike) -> Notion:
     """A notion, by its name or as an object."""
     return look_up(notion, NOTIONS, "notion", kind=Notion)

@@ -16,6 +16,7 @@ divergence of :math:`-H`. Both are losses: lower is better.
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,7 +31,9 @@ __all__ = [
     "Brier",
     "ClasswiseLogLoss",
     "DawidSebastiani",
+    "DecisionCost",
     "Divergence",
+    "Elementary",
     "LogLoss",
     "Lp",
     "ProperScore",
@@ -129,6 +132,9 @@ class ProperScore(Divergence):
         bound of the grouping loss is a lower bound of :math:`E\,D(Q, S)` (L23 appendix C). True
         for `Brier` and `LogLoss`, False for `Spherical` and `DawidSebastiani`, and False unless a
         score declares it.
+    strictly_proper : bool
+        True where D(q, s) = 0 only if s = q. False for `DecisionCost` and `Elementary`: forecasts
+        with the same decision have the same loss, so no map can be fitted by it.
     domain : {"simplex", "moments"}
         Domain of the forecasts: probability vectors, or the pairs (E[y], E[y^2]).
 
@@ -154,6 +160,7 @@ class ProperScore(Divergence):
     infimum: float | None = None
     separable = False
     jointly_convex = False
+    strictly_proper = True
     domain = "simplex"
 
     def entropy(self, forecast: np.ndarray) -> np.ndarray:
@@ -418,6 +425,149 @@ class DawidSebastiani(ProperScore):
     @staticmethod
     def _variance(moments):
         return moments[..., 1] - np.square(moments[..., 0])
+
+
+# --- Costs of decisions ---------------------------------------------------------------------------
+
+
+_TIE = 1e-12  # relative difference of expected costs that rounding can cause
+
+
+class DecisionCost(ProperScore):
+    r"""Cost of the decision that a forecast leads to, for a matrix of costs.
+
+    :math:`C_{ka}` is the cost of the decision a if the label is k. A forecast s leads to the
+    decision of least expected cost, :math:`a(s) = \arg\min_a \sum_k s_k C_{ka}`, the first of
+    several. The loss is its cost,
+
+    .. math::
+
+        L(y, s) = C_{y\,a(s)}, \qquad H(q) = \min_a \sum_k q_k C_{ka} .
+
+    It is proper, but not strictly: forecasts with the same decision have the same loss. The
+    divergence :math:`D(q, s) = \sum_k q_k (C_{k\,a(s)} - C_{k\,a(q)})` is the regret, what the
+    wrong decision costs more than the right one. So the calibration error is the cost that
+    recalibration would save, and the grouping loss the cost that a better model of the same
+    calibrated scores would save (Perez-Lebel and others, AISTATS 2025). Range: that of the costs,
+    in their units.
+
+    Parameters
+    ----------
+    costs : array-like of shape (n_classes, n_decisions)
+        The costs: a row for each class, a column for each decision.
+
+    See Also
+    --------
+    Elementary : Two classes and two decisions, by their threshold.
+    skcalib.decision_regret : The parts of the cost with intervals.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skcalib.scores import DecisionCost
+    >>> score = DecisionCost([[0, 1], [10, 2]])  # healthy, ill; leave, treat
+    >>> forecast = np.array([[0.95, 0.05], [0.8, 0.2]])
+    >>> score.decisions(forecast)
+    array([0, 1])
+    >>> score.loss(np.eye(2)[[1, 1]], forecast)
+    array([10.,  2.])
+    """
+
+    strictly_proper = False
+
+    def __init__(self, costs: ArrayLike) -> None:
+        try:
+            matrix = np.array(costs, dtype=np.float64)
+        except (TypeError, ValueError):
+            matrix = np.empty(0)
+        if matrix.ndim != 2 or min(matrix.shape) < 2 or not np.isfinite(matrix).all():
+            raise ValueError(
+                "costs must be a matrix of finite numbers with a row for each class and a column "
+                f"for each decision, at least two of each; got {costs!r}."
+            )
+        self.costs = tuple(map(tuple, matrix.tolist()))
+        self.infimum = float(matrix.min())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(costs={[list(row) for row in self.costs]})"
+
+    def decisions(self, forecast: np.ndarray) -> np.ndarray:
+        """Number of the decision (column of the costs) for each forecast, shape (n,)."""
+        expected = self._checked(forecast) @ np.array(self.costs)
+        least = expected.min(axis=-1, keepdims=True)
+        return np.argmax(expected <= least + _TIE * np.abs(self.costs).max(), axis=-1)
+
+    def entropy(self, forecast: np.ndarray) -> np.ndarray:
+        return np.sum(self.gradient(forecast) * np.asarray(forecast), axis=-1)
+
+    def gradient(self, forecast: np.ndarray) -> np.ndarray:
+        return np.array(self.costs).T[self.decisions(forecast)]
+
+    def loss(self, target: ArrayLike, forecast: ArrayLike) -> np.ndarray:
+        target, forecast = _arrays(target, forecast)
+        return np.sum(self.gradient(forecast) * target, axis=-1)
+
+    def loss_gradient(self, target: np.ndarray, forecast: np.ndarray) -> np.ndarray:
+        return np.zeros(np.broadcast_shapes(np.shape(target), np.shape(forecast)))
+
+    def _checked(self, forecast):
+        forecast = np.asarray(forecast)
+        if forecast.shape[-1] != len(self.costs):
+            raise ValueError(
+                f"{self!r} is for {len(self.costs)} classes, but the forecasts have "
+                f"{forecast.shape[-1]}: pass costs with a row for each class, or for an event of "
+                "several classes notion='top_label' or 'classwise'."
+            )
+        return forecast
+
+
+class Elementary(DecisionCost):
+    r"""Elementary score: the cost of acting where the probability exceeds a threshold t.
+
+    With the probability p of the event, the last of two columns (Ehm, Gneiting, Jordan and Krueger,
+    2016, doi:10.1111/rssb.12154),
+
+    .. math::
+
+        L_t(y, p) = t\,(1 - y)\,1[p > t] + (1 - t)\,y\,1[p \le t] , \qquad
+        H_t(q) = \min(t (1 - q), (1 - t) q) .
+
+    A false alarm costs t and a miss 1 - t. So t is the cost of a false alarm divided by the sum of
+    both costs, and the score is in units of this sum. Every proper score of two classes is an
+    average of elementary scores over thresholds (2 for each t gives the Brier score). Proper, but
+    not strictly. Range [0, max(t, 1 - t)].
+
+    Parameters
+    ----------
+    threshold : float
+        The threshold, between 0 and 1.
+
+    See Also
+    --------
+    DecisionCost : Any matrix of costs.
+    skcalib.decision_regret : The parts of the cost with intervals.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skcalib.scores import Elementary
+    >>> forecast = np.array([[0.8, 0.2], [0.6, 0.4]])
+    >>> Elementary(0.3).loss(np.eye(2)[[1, 0]], forecast)
+    array([0.7, 0.3])
+    """
+
+    def __init__(self, threshold: float) -> None:
+        if not (isinstance(threshold, Real) and 0 < threshold < 1) or isinstance(threshold, bool):
+            raise ValueError(f"threshold must lie strictly between 0 and 1, got {threshold!r}.")
+        self.threshold: float = float(threshold)
+        super().__init__([[0.0, self.threshold], [1.0 - self.threshold, 0.0]])
+
+    def __repr__(self) -> str:
+        return f"Elementary(threshold={self.threshold})"
+
+    def decisions(self, forecast: np.ndarray) -> np.ndarray:
+        """1 where the probability of the event exceeds the threshold, else 0; shape (n,)."""
+        return (self._checked(forecast)[..., 1] > self.threshold).astype(np.intp)
 
 
 #: Scores by the names that arguments accept.

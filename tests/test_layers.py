@@ -59,6 +59,7 @@ LAYERS = (
         "streaming": "sums over bins, chunk by chunk",
     },
     {
+        "decisions": "what decisions cost, and what recalibration saves",
         "estimators": "the same from a classifier and data",
         "summary": "one record for a risk model",
     },

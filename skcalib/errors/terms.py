@@ -29,7 +29,9 @@ from sklearn.base import clone
 from skcalib._arguments import resolve_loss, resolve_method, resolve_notion, resolve_smoother
 from skcalib._parallel import run_each
 from skcalib.errors.averaged import AveragedProblem
+from skcalib.links.averaging import ModelAverage
 from skcalib.scores import Brier, LogLoss
+from skcalib.smoothers import LogitSmoother
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
@@ -101,12 +103,32 @@ def solve_notion(
         own = ((replace(problem, forecast=forecast, target=target),) for forecast, target in pairs)
         return run_each(AveragedProblem.of, own, n_jobs=n_jobs)
     if problem.square is not None:
-        raise ValueError(
-            "A smoother leaves out the label of each sample, so it needs the samples, not a "
-            "sketch: use loss='brier' or 'log' without smoother= and method=."
-        )
+        if type(smoother) is not LogitSmoother:
+            raise ValueError(
+                "A smoother leaves out the label of each sample, so it needs the samples, not a "
+                "sketch: leave out smoother=."
+            )
+        seed = smoother.random_state
+        divided = ((replace(problem, forecast=s, target=y), seed) for s, y in pairs)
+        return run_each(_smooth_divided, divided, n_jobs=n_jobs)
     tasks = ((forecast, target, problem.weight, smoother) for forecast, target in pairs)
     return run_each(smooth_held_out, tasks, n_jobs=n_jobs)
+
+
+def _smooth_divided(problem, seed):
+    """As `smooth_held_out` with maps, where a row stands for several samples.
+
+    The samples of a row are divided among five parts at random, and each part gets the maps that
+    are fitted to the others.
+    """
+    rows, parts = problem.split(5, seed)
+    conditional = np.empty_like(rows.forecast)
+    for part in parts:
+        rest = rows.take(np.setdiff1d(np.arange(len(rows.weight)), part))
+        average = ModelAverage().fit(rest.forecast, rest.target, rest.weight, rest.square)
+        conditional[part] = average.map(rows.forecast[part])
+    own = rows.forecast, rows.target, conditional, rows.weight
+    return SmoothedProblem(*own, by_entropy=False, square=rows.square)
 
 
 def resolve_estimate(

@@ -18,7 +18,7 @@ from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, column_or_1d, has_fit_parameter, validate_data
 
-from skcalib._arguments import resolve_loss
+from skcalib._arguments import resolve_training_loss
 from skcalib._validation import (
     HALF_TOLERANCE,
     check_features,
@@ -83,7 +83,7 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         Recalibrator
             The fitted recalibrator.
         """
-        score = resolve_loss(self.loss)
+        score = resolve_training_loss(self.loss)
         self._check_input()
         if callable(getattr(X, "predict_proba", None)):
             raise ValueError(
@@ -108,7 +108,7 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
 
     def _fit_validated(self, proba, columns, weight, classes):
         """`fit` for validated probabilities (n, K), columns of the labels, weights, and classes."""
-        score = resolve_loss(self.loss)
+        score = resolve_training_loss(self.loss)
         self._check_input()
         self.classes_, self.n_features_in_ = classes, proba.shape[1]
         weight, proba, columns = drop_zero_weights(weight, proba, columns)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from skcalib._arguments import resolve_loss
+from skcalib._arguments import resolve_training_loss
 from skcalib._chunks import Chunks, check_chunk_labels, check_same_columns
 from skcalib._validation import (
     check_features,
@@ -95,7 +95,7 @@ class FittedFromChunks(LogitRecalibrator):
         >>> abs(scaling.temperature_ - whole.temperature_) < 1e-8, scaling.n_passes_ <= 18
         (True, True)
         """
-        score = resolve_loss(self.loss)
+        score = resolve_training_loss(self.loss)
         self._check_input()
         classes = check_chunk_labels(self.labels, type(self).__name__)
         self._check_chunked(score)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from skcalib._arguments import resolve_loss
+from skcalib._arguments import resolve_training_loss
 from skcalib._validation import check_label_list, listed
 from skcalib.problem import ForecastSummary
 from skcalib.recalibration._base import Recalibrator
@@ -85,7 +85,7 @@ class FittedFromSketch(Recalibrator):
         >>> bool(abs(scaling.coef_ - whole.coef_).max() < 1e-6)
         True
         """
-        score = resolve_loss(self.loss)
+        score = resolve_training_loss(self.loss)
         self._check_input()
         problems, classes = self._problems_of(sketch)
         self.classes_, self.n_features_in_ = classes, len(classes)

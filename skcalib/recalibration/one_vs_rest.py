@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
-from skcalib._arguments import resolve_loss
+from skcalib._arguments import resolve_training_loss
 from skcalib._validation import mean_one, number_of_samples
 from skcalib.links import BetaMap, PlattMap, QuadraticMap, fit_link
 from skcalib.links._base import detection_limit, log_forecast
@@ -101,7 +101,7 @@ class BinaryLinkRecalibrator(OneVsRestRecalibrator, FittedFromSketch):
 
     def _fit_one(self, forecast, target, weight, count=None):
         limit, n_samples = detection_limit(forecast), number_of_samples(weight, count)
-        link, score = self._link(), resolve_loss(self.loss)
+        link, score = self._link(), resolve_training_loss(self.loss)
         logits, target = log_forecast(forecast, limit), self._targets(target, weight, count)
         fit = fit_link(link, score, logits, target, weight, tolerance=1e-10)
         separable = not fit.converged or _weakly_determined(link, fit.theta, logits, weight, count)

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
-from skcalib._arguments import resolve_loss
+from skcalib._arguments import resolve_training_loss
 from skcalib._validation import mean_one
 from skcalib.inference import first_within_one_standard_error
 from skcalib.links import (
@@ -68,7 +68,7 @@ class LinkRecalibrator(LogitRecalibrator):
         return logits
 
     def _fit_map(self, logits, target, weight):
-        score, n_classes = resolve_loss(self.loss), target.shape[1]
+        score, n_classes = resolve_training_loss(self.loss), target.shape[1]
         self.shrinkage_ = self._strength(score, logits, target, weight)
         self._fitted = self._link().prepare(logits)
         beta, passes = fit_temperature(score, logits, target, weight)

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.optimize import brentq, minimize
 from sklearn.exceptions import ConvergenceWarning
 
-from skcalib._arguments import resolve_loss
+from skcalib._arguments import resolve_training_loss
 from skcalib._validation import mean_one
 from skcalib.links import BiasCorrectedTemperature, fit_bias_corrected
 from skcalib.links.temperature import (
@@ -104,7 +104,9 @@ class TemperatureScaling(TwoClassesFromSketch, FittedFromChunks):
         self.loss_before_, self.loss_after_ = losses
 
     def _fit_map(self, logits, target, weight):
-        beta, self.n_iter_ = fit_temperature(resolve_loss(self.loss), logits, target, weight)
+        beta, self.n_iter_ = fit_temperature(
+            resolve_training_loss(self.loss), logits, target, weight
+        )
         self._declare(beta)
 
     def _fit_sums(self, score, samples):
@@ -305,7 +307,7 @@ class EnsembleTemperatureScaling(LogitRecalibrator):
         self.labels = labels
 
     def _fit_map(self, logits, target, weight):
-        score = resolve_loss(self.loss)
+        score = resolve_training_loss(self.loss)
         beta, self.n_iter_ = fit_temperature(score, logits, target, weight, low=0.2, high=20.0)
         self.temperature_ = 1 / beta
         parts = self._parts(logits)

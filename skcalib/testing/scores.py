@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def check_score(
     score: ProperScore, *, n_classes: Sequence[int] = (2, 3, 5), random_state: int = 0
 ) -> None:
-    r"""Check that an object satisfies the laws of strictly proper scores.
+    r"""Check that an object satisfies the laws of proper scores.
 
     Write :math:`H` for the entropy, :math:`L(q, s)` for the loss and :math:`D(q, s)` for the
     divergence, q for targets and s for forecasts. The laws:
@@ -32,8 +32,10 @@ def check_score(
     - L is affine in the target, and :math:`L(q, q) = H(q)`;
     - propriety: :math:`L(q, s) \ge L(q, q)` for random pairs, the corners and, for two classes,
       over a grid of forecasts (Schervish: every pair of grid points is a threshold-weighted
-      zero-one loss with a weight that is not negative); the partial losses are monotone;
-    - :math:`D(q, s) = L(q, s) - H(q) \ge 0`, and zero if and only if q = s;
+      zero-one loss with a weight that is not negative); the partial losses are monotone, strictly
+      so for a score that declares ``strictly_proper``;
+    - :math:`D(q, s) = L(q, s) - H(q) \ge 0`, zero if q = s, and for a strictly proper score only
+      then;
     - Pythagoras: over nested partitions the mean divergences add up, to 1e-12 of their magnitude;
     - probabilities of exactly 0 and 1 give neither NaN nor a warning;
     - a declared ``infimum`` bounds H from below and is attained at a corner;
@@ -163,7 +165,10 @@ def _proper(score, world):
             for label, sign in ((0, 1), (1, -1)):
                 partial = score.loss(np.tile(np.eye(2)[label], (41, 1)), grid)
                 rises = sign * np.diff(partial[np.isfinite(partial)])
-                need(rises > 0, f"the partial loss of class {label} is not strictly monotone")
+                name = f"the partial loss of class {label} is not "
+                if score.strictly_proper:
+                    need(rises > 0, name + "strictly monotone")
+                need(rises >= 0, name + "monotone")
     for targets, forecasts in sets:
         target, forecast = _pairs(targets, forecasts)
         best, loss = score.loss(target, target), score.loss(target, forecast)
@@ -172,7 +177,7 @@ def _proper(score, world):
 
 
 def _divergence(score, world):
-    """The divergence is L(q, s) - H(q), not negative, and zero if and only if q = s."""
+    """The divergence is L(q, s) - H(q), not negative, and zero if (and only if) q = s."""
     target, forecast = _pairs(world.target, world.forecast)
     found = score.divergence(target, forecast)
     derived = score.loss(target, forecast) - score.entropy(target)
@@ -180,7 +185,8 @@ def _divergence(score, world):
     need_close(found, derived, "D(q, s) against L(q, s) - H(q)", tolerance=1e-12, scale=scale)
     need(found >= 0, f"a divergence of {found.min():.3g}")
     far = np.abs(target - forecast).sum(axis=1) > 0.1
-    need(found[far] > 1e-13, "D(q, s) = 0 for q and s that differ: proper, but not strictly")
+    if score.strictly_proper:
+        need(found[far] > 1e-13, "D(q, s) = 0 for q and s that differ: proper, but not strictly")
     same = score.divergence(world.target, world.target.copy())
     need_close(same, np.zeros(len(same)), "D(q, q) against zero", tolerance=1e-12)
 

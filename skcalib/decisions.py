@@ -1,0 +1,314 @@
+r"""What miscalibration costs where a decision follows from a probability.
+
+A decision is the one of least expected cost at the forecast. Its cost is a proper score
+(`skcalib.scores.DecisionCost`), so its mean splits as any other:
+
+.. math::
+
+    \underbrace{E\, L(Y, S)}_{expected\ cost}
+    = \underbrace{E\, D(C, S)}_{miscalibration} + \underbrace{E\, D(Q, C)}_{grouping}
+    + \underbrace{E\, H(Q)}_{rest}, \qquad C = E[Y|S],\ Q = E[Y|X] .
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import logit
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.model_selection import cross_val_predict
+from sklearn.utils import check_random_state
+
+from skcalib._arguments import resolve_notion
+from skcalib._formatting import frame_of
+from skcalib._validation import refuse_sparse, weighted_features
+from skcalib.errors.terms import SmoothedProblem, solve_notion
+from skcalib.events import only_problem
+from skcalib.inference import MeanInterval, mean_interval
+from skcalib.notions import Canonical
+from skcalib.problem import ForecastSummary, event_last
+from skcalib.scores import DecisionCost, Elementary
+from skcalib.smoothers import LogitSmoother
+from skcalib.smoothers._base import check_folds
+from skcalib.tower import weighted_mean
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from pandas import DataFrame
+    from sklearn.base import BaseEstimator
+
+    from skcalib._arguments import Label, LabelsLike, MatrixLike, NotionLike, RandomState
+
+
+@dataclass(frozen=True)
+class DecisionRegret:
+    """Parts of the expected cost of decisions; see :func:`~skcalib.decision_regret`.
+
+    ``expected_cost = calibration + grouping + rest``, without ``grouping`` where there are no
+    features.
+
+    Attributes
+    ----------
+    expected_cost : MeanInterval
+        Mean cost of a sample with the decisions that follow from the forecasts.
+    calibration : MeanInterval
+        What recalibration would save.
+    grouping : MeanInterval or None
+        What a model of the features would save beyond recalibration; a lower bound.
+    rest : MeanInterval
+        The cost that remains.
+    changed : float
+        Share of the samples for which recalibration changes the decision.
+    score : DecisionCost
+        The cost of a decision, as a proper score.
+    """
+
+    expected_cost: MeanInterval
+    calibration: MeanInterval
+    grouping: MeanInterval | None
+    rest: MeanInterval
+    changed: float
+    score: DecisionCost
+
+    def _parts(self):
+        names = ("expected_cost", "calibration", "grouping", "rest")
+        return {name: part for name in names if (part := getattr(self, name)) is not None}
+
+    def to_frame(self) -> DataFrame:
+        """A row for the expected cost and each part; needs pandas.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns: ``part``, ``estimate``, ``low``, ``high`` and ``standard_error``.
+        """
+        parts = self._parts()
+        fields = ("estimate", "low", "high", "standard_error")
+        columns = {name: [getattr(one, name) for one in parts.values()] for name in fields}
+        return frame_of(self, (), part=list(parts), **columns)
+
+    def __str__(self) -> str:
+        words = {
+            "expected_cost": "Expected cost",
+            "calibration": "  recalibration would save",
+            "grouping": "  features would save at least",
+            "rest": "  rest",
+        }
+        lines = [f"{words[name]:<32}{part}" for name, part in self._parts().items()]
+        return "\n".join([*lines, f"Recalibration changes {self.changed:.1%} of the decisions."])
+
+
+def decision_regret(
+    y_true: LabelsLike,
+    y_proba: ArrayLike | None = None,
+    *,
+    threshold: float | None = None,
+    costs: ArrayLike | None = None,
+    X: MatrixLike | None = None,
+    model: BaseEstimator | None = None,
+    notion: NotionLike = "canonical",
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+    confidence_level: float = 0.95,
+    random_state: RandomState = 0,
+    n_jobs: int | None = None,
+) -> DecisionRegret:
+    r"""What the decisions cost, and what recalibration or a better model would save.
+
+    A forecast S leads to the decision of least expected cost. With the cost L of this decision and
+    the cost of the best one, H (see :class:`~skcalib.scores.DecisionCost`), estimates the parts of
+
+    .. math::
+
+        E\, L(Y, S) = E\, D(C, S) + E\, D(Q, C) + E\, H(Q) , \qquad C = E[Y|S],\ Q = E[Y|X] :
+
+    the regret of miscalibration, the regret of grouping, and the rest (Perez-Lebel and others,
+    AISTATS 2025). They are means of paired differences on samples that the maps have not seen,
+
+    .. math::
+
+        \frac1n \sum_i L(y_i, S_i) - L(y_i, \hat C_i) , \qquad
+        \frac1n \sum_i L(y_i, \hat C_i) - L(y_i, \hat Q_i) , \qquad
+        \frac1n \sum_i L(y_i, \hat Q_i) ,
+
+    with the maps :math:`\hat C` of :class:`~skcalib.smoothers.LogitSmoother` and the predictions
+    :math:`\hat Q` of `model`, both out of fold. The parts add up exactly. The first is a lower
+    bound in expectation, and so is the sum of the first two: the interval of each says what these
+    maps and this model save, and a better one may save more. Each difference may be negative.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,) or ForecastSketch
+        Labels, or a sketch of an event, without `X`. Folds then divide the samples of each cell at
+        random.
+    y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), optional
+        Probability of the positive class, or of each class; omitted with a sketch.
+    threshold : float, optional
+        For two classes: act where the probability of the positive class exceeds it. It is the cost
+        of a false alarm divided by the sum of the costs of a false alarm and of a miss; the result
+        is in units of this sum.
+    costs : array-like of shape (n_classes, n_decisions), optional
+        Cost of each decision for each class, in the order of the columns of `y_proba`, instead of a
+        threshold; the result is in the same units.
+    X : array-like or data frame of shape (n_samples, n_features), optional
+        Features for the regret of grouping; missing values and columns of categories as far as
+        `model` supports them.
+    model : classifier, optional
+        Predicts the label from the features and the logits of the forecast; by default
+        ``HistGradientBoostingClassifier`` with small steps.
+    notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
+        As in :func:`~skcalib.proper_calibration_error`. A threshold with several classes needs
+        "top_label" (act if the predicted class is right) or "classwise" (the mean over classes).
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weights.
+    labels : array-like of shape (n_classes,), default=None
+        The class of each column of `y_proba`; needed where `y_true` may lack a class.
+    pos_label : label, default=None
+        The positive class; by default the last in order.
+    confidence_level : float, default=0.95
+        Level of the intervals.
+    random_state : int, RandomState instance or None, default=0
+        Seed of the folds and of the model of `X`.
+    n_jobs : int, default=None
+        Folds of the model at a time.
+
+    Returns
+    -------
+    DecisionRegret
+        ``expected_cost``, ``calibration``, ``grouping`` (None without `X`) and ``rest``, each with
+        ``estimate``, ``low``, ``high`` and ``standard_error`` (Student intervals of means), and
+        ``changed``, the share of the samples whose decision recalibration changes.
+
+    Raises
+    ------
+    ValueError
+        For invalid input, unless exactly one of `threshold` and `costs` is given, and for `X` with
+        a sketch.
+
+    See Also
+    --------
+    skcalib.scores.Elementary : The cost at a threshold, for errors, intervals and scorers.
+    GroupingLossEstimator : The grouping loss of a proper score.
+
+    Notes
+    -----
+    Cost: the maps of the default calibration error in each of five folds and, with `X`, five fits
+    of the model. Where recalibration changes no decision, the first part and its interval are zero.
+
+    Examples
+    --------
+    >>> from skcalib import decision_regret
+    >>> from skcalib.datasets import make_grouping_problem
+    >>> data = make_grouping_problem(5000, random_state=0)
+    >>> found = decision_regret(data.y, data.y_proba, threshold=0.2)
+    >>> round(found.expected_cost.estimate, 3)
+    0.101
+    >>> found = decision_regret(data.y, data.y_proba, costs=[[0, 20], [80, 0]], X=data.X)
+    >>> bool(found.grouping.low > 0)
+    True
+    """
+    score = _score_of(threshold, costs)
+    if X is not None and isinstance(y_true, ForecastSummary):
+        raise ValueError("A sketch has no features: leave out X, or pass labels and y_proba.")
+    problem, notion = only_problem(
+        y_true,
+        y_proba,
+        resolve_notion(notion),
+        sample_weight=sample_weight,
+        labels=labels,
+        pos_label=pos_label,
+    )
+    if isinstance(notion, Canonical) and threshold is not None and len(problem.classes) == 2:
+        problem = event_last(problem, pos_label)
+    seed: Any = random_state
+    if not isinstance(random_state, Integral):
+        seed = check_random_state(random_state).randint(2**31 - 1)
+    solved: Any = solve_notion(problem, notion=notion, smoother=LogitSmoother(random_state=seed))
+    losses: list[Any] = [_losses(one, score) for one in solved]
+    if X is not None:
+        X = weighted_features(X, sample_weight, len(np.asarray(y_true)))
+        for own, one in zip(losses, solved, strict=True):
+            own.append(score.loss(one.target, _predict(model, one, X, seed, n_jobs)))
+    share = 1 / len(losses) if notion.reduce == "mean" else 1.0
+    before, after, *others = (share * sum(terms) for terms in zip(*losses, strict=True))
+    weight, square = solved[0].weight, solved[0].square
+
+    def mean(values):
+        return mean_interval(values, weight, confidence_level, square=square)
+
+    changed = [
+        weighted_mean(score.decisions(one.forecast) != score.decisions(one.conditional), weight)
+        for one in solved
+    ]
+    return DecisionRegret(
+        expected_cost=mean(before),
+        calibration=mean(before - after),
+        grouping=mean(after - others[0]) if others else None,
+        rest=mean(others[0] if others else after),
+        changed=float(np.mean(changed)),
+        score=score,
+    )
+
+
+def _score_of(threshold, costs):
+    """The cost of a decision as a score."""
+    if (threshold is None) == (costs is None):
+        raise ValueError(
+            "Pass either threshold= (a probability) or costs= (a row for each class, a column for "
+            "each decision)."
+        )
+    return DecisionCost(costs) if threshold is None else Elementary(threshold)
+
+
+def _losses(solved: SmoothedProblem, score: DecisionCost) -> list[np.ndarray]:
+    """Costs with the decisions of the forecasts, and with those of the calibrated forecasts."""
+    return [score.loss(solved.target, s) for s in (solved.forecast, solved.conditional)]
+
+
+def _predict(model, solved, X, seed, n_jobs):
+    """Out-of-fold probabilities of the label, from the features and the forecast."""
+    if model is None:
+        model = HistGradientBoostingClassifier(
+            learning_rate=0.05,
+            max_iter=150,
+            max_leaf_nodes=15,
+            early_stopping=False,
+            categorical_features="from_dtype",
+            random_state=seed,
+        )
+    label, n_columns = solved.target.argmax(axis=1), solved.target.shape[1]
+    if (label == label[0]).all():
+        return solved.target  # nothing to learn
+    folds = check_folds(5, solved.target, random_state=seed)
+    weight = solved.weight
+    proba = cross_val_predict(
+        clone(model),
+        _with_forecasts(X, solved.forecast),
+        label,
+        cv=folds,
+        method="predict_proba",
+        params={} if weight.min() == weight.max() else {"sample_weight": weight},
+        n_jobs=n_jobs,
+    )
+    found = np.zeros((len(label), n_columns))
+    found[:, np.unique(label)] = proba
+    return found
+
+
+_NEVER = 1e-12  # probability that stands for 0 and for the distance from 1
+
+
+def _with_forecasts(X, forecast):
+    """The features and the logits of the forecasts, which a tree can separate."""
+    refuse_sparse(X, "X")
+    columns = forecast[:, 1:] if forecast.shape[1] == 2 else forecast
+    logits = logit(np.clip(columns, _NEVER, 1 - _NEVER))
+    if hasattr(X, "assign"):
+        own = {f"forecast_logit_{k}": column for k, column in enumerate(logits.T)}
+        return X.assign(**own)
+    return np.column_stack([np.asarray(X).reshape(len(logits), -1), logits])
