@@ -12,7 +12,7 @@ A decision is the one of least expected cost at the forecast. Its cost is a prop
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,8 @@ from sklearn.utils import check_random_state
 from skcalib._arguments import resolve_notion
 from skcalib._formatting import frame_of
 from skcalib._validation import refuse_sparse, weighted_features
-from skcalib.errors.terms import SmoothedProblem, solve_notion
+from skcalib.error_intervals.decision_savings import missed_saving, saving_interval
+from skcalib.errors.terms import solve_notion
 from skcalib.events import only_problem
 from skcalib.inference import MeanInterval, mean_interval
 from skcalib.notions import Canonical
@@ -181,8 +182,11 @@ def decision_regret(
     -------
     DecisionRegret
         ``expected_cost``, ``calibration``, ``grouping`` (None without `X`) and ``rest``, each with
-        ``estimate``, ``low``, ``high`` and ``standard_error`` (Student intervals of means), and
-        ``changed``, the share of the samples whose decision recalibration changes.
+        ``estimate``, ``low``, ``high`` and ``standard_error``, and ``changed``, the share of the
+        samples whose decision recalibration changes. Intervals of savings are made from Wilson's of
+        the rates of the event among the samples whose decision changes; for several classes or
+        problems, and for the other parts, they are Student's. The upper limit of ``calibration``
+        allows for the error of the maps.
 
     Raises
     ------
@@ -229,27 +233,37 @@ def decision_regret(
     if not isinstance(random_state, Integral):
         seed = check_random_state(random_state).randint(2**31 - 1)
     solved: Any = solve_notion(problem, notion=notion, smoother=LogitSmoother(random_state=seed))
-    losses: list[Any] = [_losses(one, score) for one in solved]
+    forecasts = [[one.forecast, one.conditional] for one in solved]
     if X is not None:
         X = weighted_features(X, sample_weight, len(np.asarray(y_true)))
-        for own, one in zip(losses, solved, strict=True):
-            own.append(score.loss(one.target, _predict(model, one, X, seed, n_jobs)))
+        for own, one in zip(forecasts, solved, strict=True):
+            own.append(_predict(model, one, X, seed, n_jobs))
+    losses = [
+        [score.loss(one.target, s) for s in own] for one, own in zip(solved, forecasts, strict=True)
+    ]
     share = 1 / len(losses) if notion.reduce == "mean" else 1.0
-    before, after, *others = (share * sum(terms) for terms in zip(*losses, strict=True))
+    costs_of: list[Any] = [share * sum(terms) for terms in zip(*losses, strict=True)]
     weight, square = solved[0].weight, solved[0].square
 
     def mean(values):
         return mean_interval(values, weight, confidence_level, square=square)
 
+    def saving(k):
+        if len(solved) > 1 or len(score.costs) > 2:
+            return mean(costs_of[k] - costs_of[k + 1])
+        return saving_interval(score, solved[0], *forecasts[0][k : k + 2], confidence_level)
+
+    calibration = saving(0)
+    missed = share * sum(missed_saving(score, one) for one in solved)
     changed = [
         weighted_mean(score.decisions(one.forecast) != score.decisions(one.conditional), weight)
         for one in solved
     ]
     return DecisionRegret(
-        expected_cost=mean(before),
-        calibration=mean(before - after),
-        grouping=mean(after - others[0]) if others else None,
-        rest=mean(others[0] if others else after),
+        expected_cost=mean(costs_of[0]),
+        calibration=replace(calibration, high=calibration.high + missed),
+        grouping=saving(1) if X is not None else None,
+        rest=mean(costs_of[-1]),
         changed=float(np.mean(changed)),
         score=score,
     )
@@ -263,11 +277,6 @@ def _score_of(threshold, costs):
             "each decision)."
         )
     return DecisionCost(costs) if threshold is None else Elementary(threshold)
-
-
-def _losses(solved: SmoothedProblem, score: DecisionCost) -> list[np.ndarray]:
-    """Costs with the decisions of the forecasts, and with those of the calibrated forecasts."""
-    return [score.loss(solved.target, s) for s in (solved.forecast, solved.conditional)]
 
 
 def _predict(model, solved, X, seed, n_jobs):

@@ -113,9 +113,11 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
       many as its effective number of samples, so random draws agree in law only. The confidence
       band has no random draws, and differs like the curve.
 
-    Intervals, :func:`score_decomposition` and :func:`corp_test` need a sketch of one event. A
-    smoother, ``method``, other losses in a proper error, resampling, ``reduce="predicted"`` and
-    `n_resamples` of a test for two classes need the samples and raise an error.
+    Intervals, :func:`score_decomposition`, :func:`decision_regret` and :func:`corp_test` need a
+    sketch of one event. Other losses or a ``method`` of a proper error use maps that are fitted
+    out of fold: the samples of each cell are divided among five folds at random. A smoother,
+    resampling, ``reduce="predicted"`` and `n_resamples` of a test for two classes need the samples
+    and raise an error.
 
     A sketch has the probability of the event, not that of the rest: a score that rounds to 1 is 1,
     and the log loss of another label is then infinite, even if `y_proba` has 1e-20 for it. Standard

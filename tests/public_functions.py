@@ -284,6 +284,9 @@ def _forecast_recipes():
     # One effective sample, by its weight, leaves the whole line as the interval.
     yield from _recipes(s.calibration_intercept_slope, binary=True, infinite=True)
     yield from _recipes(s.calibration_summary, binary=True, infinite=True, order=True)
+    regret, act = s.decision_regret, {"threshold": 0.3}
+    yield from _recipes(regret, {**act, **top}, {**act, **classwise}, infinite=True, **folds)
+    yield from _recipes(regret, {"costs": [[0, 1], [3, 0]]}, binary=True, infinite=True, **folds)
 
 
 def _other_recipes():

@@ -28,6 +28,7 @@ from skcalib.error_intervals._norms import (
     squared_gaps,
     squared_location_norm,
 )
+from skcalib.error_intervals.decision_savings import missed_saving, saving_interval
 from skcalib.errors.averaged import AveragedProblem, squared_norm
 from skcalib.errors.binned import resolve_norm
 from skcalib.errors.cumulative import KS_REDUCTIONS, predicted_share
@@ -36,7 +37,7 @@ from skcalib.errors.logistic import index_of_solved
 from skcalib.errors.simplex import BINS, DISTANCES
 from skcalib.errors.terms import reduce_terms, resolve_estimate, solve_notion
 from skcalib.inference import MeanInterval, mean_interval, monte_carlo_pvalue
-from skcalib.scores import Brier, Divergence, Lp, ProperScore, TotalVariation
+from skcalib.scores import Brier, DecisionCost, Divergence, Lp, ProperScore, TotalVariation
 from skcalib.smoothers.partition import PartitionSmoother
 
 if TYPE_CHECKING:
@@ -436,7 +437,9 @@ def interval_of_terms(
       too large. Its upper limit is centred at the mean of the two, which is "cross" for a quadratic
       form.
 
-    It is never below Student's limit, and tends to it as the error grows.
+    It is never below Student's limit, and tends to it as the error grows. The spread of a
+    `DecisionCost` does not shrink with the error: its interval is that of `saving_interval`, with
+    `missed_saving` added to the upper limit.
     """
     if terms.influence is None:
         return None
@@ -446,6 +449,15 @@ def interval_of_terms(
     )
     if not np.isfinite(estimate):
         return found
+    if isinstance(score, DecisionCost) and method == "risk" and not smoothed[0].by_entropy:
+        share = 1 / len(smoothed) if notion.reduce == "mean" else 1.0
+        missed = share * sum(missed_saving(score, one) for one in smoothed)
+        if len(smoothed) == 1 and len(score.costs) == 2:
+            (one,) = smoothed
+            forecasts = one.forecast, one.conditional
+            found = saving_interval(score, one, *forecasts, confidence_level)
+        high = max(found.high + missed, 0.0)
+        return replace(found, low=min(max(found.low, 0.0), high), high=high)
     direct = reduce_terms(smoothed, score=score, notion=notion, method="direct").mean("calibration")
     centre = (estimate + direct) / 2 if method == "risk" else estimate
     high = max(found.high, _upper(max(centre, 0.0), direct, found.high - estimate))

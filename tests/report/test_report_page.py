@@ -198,7 +198,7 @@ def test_of_many_classes_those_that_are_off_are_drawn():
 
 def test_page_is_reproducible():
     def make(seed):
-        data = make_tempered_simplex(100, 3, random_state=0)
+        data = make_tempered_simplex(100, 2, random_state=0)
         models = {"one": data.y_proba, "two": data.posterior}
         return ComparisonReport.from_predictions(data.y, models, random_state=seed)._repr_html_()
 

@@ -1,0 +1,276 @@
+"""Costs of decisions: `decision_regret` and the scores behind it, against known truths."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
+
+from skcalib import (
+    ForecastSketch,
+    GroupingLossEstimator,
+    PlattScaling,
+    calibration_error_interval,
+    calibration_improvement,
+    decision_regret,
+    proper_calibration_error,
+    score_decomposition,
+)
+from skcalib.datasets import make_tempered_simplex
+from skcalib.scores import DecisionCost, Elementary
+from skcalib.testing import check_score
+
+COSTS3 = [[0, 5, 2, 1], [4, 0, 3, 1], [1, 7, 0.5, 2]]
+
+
+def world(n_samples, seed=0, groups=True):
+    """Scores that are too extreme, and two groups: the trial of the formulas."""
+    rng = np.random.default_rng(seed)
+    x, g = rng.normal(size=n_samples), rng.integers(0, 2, n_samples)
+    s, c = expit(1.6 * x), expit(x)
+    q = np.clip(c + groups * (2 * g - 1) * 0.3 * np.minimum(c, 1 - c), 0, 1)
+    return (rng.random(n_samples) < q).astype(int), s, c, q, np.column_stack([x, g])
+
+
+def two(p):
+    return np.column_stack([1 - p, p])
+
+
+# --- Scores ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("threshold", [0.02, 0.3, 0.5, 0.9])
+def test_elementary_scores_obey_the_laws(threshold):
+    check_score(Elementary(threshold), n_classes=(2,))
+    p, t = np.array([0.0, 0.1, threshold, 0.95, 1.0]), threshold
+    for label in (0, 1):
+        expected = t * (1 - label) * (p > t) + (1 - t) * label * (p <= t)
+        assert_allclose(Elementary(t).loss(np.eye(2)[[label] * 5], two(p)), expected, rtol=1e-15)
+    assert_allclose(Elementary(t).entropy(two(p)), np.minimum(t * (1 - p), (1 - t) * p))
+    assert Elementary(t).infimum == 0
+
+
+def test_costs_of_several_classes_obey_the_laws():
+    check_score(DecisionCost(COSTS3), n_classes=(3,))
+    check_score(DecisionCost([[0, 1], [9, 2]]), n_classes=(2,))
+    rng = np.random.default_rng(0)
+    proba, q = rng.dirichlet(np.ones(3), 200), rng.dirichlet(np.ones(3), 200)
+    expected = [np.argmin(p @ np.array(COSTS3)) for p in proba]
+    score = DecisionCost(COSTS3)
+    assert score.decisions(proba).tolist() == expected
+    assert_allclose(
+        score.loss(q, proba), [q[i] @ np.array(COSTS3)[:, a] for i, a in enumerate(expected)]
+    )
+
+
+def test_a_threshold_is_a_matrix_of_costs():
+    p = np.random.default_rng(0).random((500, 1))
+    forecast, target = two(p[:, 0]), two(p[::-1, 0])
+    for t in (0.1, 0.37, 0.8):
+        one, other = Elementary(t), DecisionCost([[0, t], [1 - t, 0]])
+        assert_allclose(one.loss(target, forecast), other.loss(target, forecast))
+        scaled = DecisionCost([[3, 3 + 7 * t], [2 + 7 * (1 - t), 2]])  # other units and constants
+        shift = target @ np.array([3, 2])
+        assert_allclose(scaled.loss(target, forecast), shift + 7 * one.loss(target, forecast))
+
+
+def test_the_brier_score_is_the_mean_of_elementary_scores():
+    p = np.random.default_rng(0).random(50)
+    t = (np.arange(20_000) + 0.5) / 20_000
+    losses = [
+        2 * np.mean([Elementary(one).loss([[0, 1]], [[1 - s, s]])[0] for one in t[::40]])
+        for s in p[:5]
+    ]
+    assert_allclose(losses, (1 - p[:5]) ** 2, atol=3e-3)
+
+
+@pytest.mark.parametrize("threshold", [0, 1, -0.2, 1.5, np.nan, "0.3", True, None])
+def test_thresholds_that_are_refused(threshold):
+    with pytest.raises(ValueError, match="threshold must lie strictly between 0 and 1, got"):
+        Elementary(threshold)
+
+
+@pytest.mark.parametrize(
+    "costs", [[0, 1], [[0], [1]], [[0, 1]], [[0, np.inf], [1, 0]], "a", [[0, 1], [2]]]
+)
+def test_costs_that_are_refused(costs):
+    with pytest.raises(ValueError, match="costs must be a matrix of finite numbers with a row"):
+        DecisionCost(costs)
+
+
+def test_maps_cannot_be_fitted_by_a_cost():
+    y, s, *_ = world(100)
+    with pytest.raises(ValueError, match="so no map can be fitted by it: fit with loss='log'"):
+        PlattScaling(loss=Elementary(0.3)).fit(s, y)
+
+
+def test_other_numbers_of_classes_are_refused():
+    data = make_tempered_simplex(50, 3, random_state=0)
+    with pytest.raises(ValueError, match=r"for 2 classes, but the forecasts have 3: pass costs"):
+        decision_regret(data.y, data.y_proba, threshold=0.3)
+
+
+# --- Parts of the cost ----------------------------------------------------------------------------
+
+
+def test_parts_of_the_trial():
+    """The decomposition at t = .3: .00358 + .00603 + .12565 = .13526."""
+    y, s, c, q, X = world(60_000)
+    score = Elementary(0.3)
+    truth = {
+        "calibration": score.divergence(two(c), two(s)).mean(),
+        "grouping": np.mean(score.entropy(two(c)) - score.entropy(two(q))),
+        "rest": score.entropy(two(q)).mean(),
+    }
+    assert_allclose(list(truth.values()), [0.00358, 0.00603, 0.12565], rtol=0.03)
+    found = decision_regret(y, s, threshold=0.3, X=X)
+    for name, value in truth.items():
+        part = getattr(found, name)
+        assert abs(part.estimate - value) < 3 * part.standard_error, name
+    assert found.grouping.low > 0
+    assert 0.08 < found.changed < 0.12
+    text = str(found)
+    assert "recalibration would save" in text and "features would save at least" in text
+    assert list(found.to_frame()["part"]) == ["expected_cost", "calibration", "grouping", "rest"]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_parts_add_up(n_classes, weighted):
+    data = make_tempered_simplex(1500, n_classes, random_state=0)
+    weight = np.random.default_rng(0).exponential(size=1500) if weighted else None
+    costs = COSTS3 if n_classes == 3 else [[1, 4, 2], [9, 0, 4]]
+    X = np.random.default_rng(1).normal(size=(1500, 2))
+    found = decision_regret(data.y, data.y_proba, costs=costs, X=X, sample_weight=weight)
+    parts = (found.calibration, found.grouping, found.rest)
+    assert abs(sum(part.estimate for part in parts) - found.expected_cost.estimate) < 1e-12
+    cost = np.array(costs)[data.y, found.score.decisions(data.y_proba)]
+    assert found.expected_cost.estimate == pytest.approx(np.average(cost, weights=weight))
+    for part in (*parts, found.expected_cost):
+        assert part.low <= part.estimate <= part.high
+
+
+def test_the_same_as_the_error_of_the_score():
+    y, s, *_ = world(3000)
+    found = decision_regret(y, s, threshold=0.3)
+    loss = Elementary(0.3)
+    assert found.calibration.estimate == proper_calibration_error(y, s, loss=loss)
+    terms = score_decomposition(y, s, loss=loss)
+    assert found.rest.estimate == pytest.approx(terms.refinement)
+    interval = calibration_error_interval(y, s, loss=loss)
+    assert (max(found.calibration.low, 0), found.calibration.high) == pytest.approx(
+        (interval.low, interval.high)
+    )
+    gain = calibration_improvement(
+        y, s, expit(np.log(s / (1 - s)) / 1.6), loss=loss, injective=True
+    )
+    assert gain.low <= found.calibration.estimate <= gain.high
+
+
+@pytest.mark.parametrize("method", ["partition", "risk"])
+def test_the_grouping_loss_of_the_score(method):
+    y, s, c, q, X = world(20_000)
+    score = Elementary(0.3)
+    truth = np.mean(score.entropy(two(c)) - score.entropy(two(q)))
+    found = GroupingLossEstimator(loss=score, method=method, n_permutations=0)
+    found.fit(X, y, y_proba=two(s))
+    low, high = found.confidence_interval_
+    assert low <= truth and 0.4 * truth < found.grouping_loss_ < high
+
+
+def test_costs_in_other_units():
+    y, s, *_ = world(2000)
+    one = decision_regret(y, s, threshold=0.25)
+    scaled = decision_regret(y, s, costs=[[10, 10 + 100], [10 + 300, 10]])
+    assert scaled.calibration.estimate == pytest.approx(400 * one.calibration.estimate)
+    assert scaled.calibration.high == pytest.approx(400 * one.calibration.high)
+    assert scaled.rest.estimate == pytest.approx(10 + 400 * one.rest.estimate)
+
+
+def test_the_positive_class():
+    y, s, *_ = world(2000)
+    labels = np.array(["no", "yes"])[y]
+    plain = decision_regret(y, s, threshold=0.2)
+    named = decision_regret(labels, s, threshold=0.2, pos_label="yes")
+    assert named.calibration == plain.calibration
+    other = decision_regret(labels, two(s), threshold=0.8, pos_label="no")
+    assert other.expected_cost.estimate == pytest.approx(plain.expected_cost.estimate)
+
+
+def test_a_sketch_in_place_of_samples():
+    y, s, *_ = world(40_000)
+    sketch = ForecastSketch([0, 1]).fit(y, s)
+    found, expected = (decision_regret(*data, threshold=0.3) for data in ((sketch,), (y, s)))
+    error = expected.calibration.standard_error
+    assert found.expected_cost.estimate == pytest.approx(expected.expected_cost.estimate, abs=1e-4)
+    assert abs(found.calibration.estimate - expected.calibration.estimate) < 0.5 * error
+    assert found.calibration.high == pytest.approx(expected.calibration.high, abs=0.5 * error)
+    assert found.rest.standard_error == pytest.approx(expected.rest.standard_error, rel=0.05)
+    with pytest.raises(ValueError, match="A sketch has no features: leave out X"):
+        decision_regret(sketch, threshold=0.3, X=np.ones((5, 1)))
+
+
+def test_features_of_any_kind():
+    y, s, _, _, X = world(3000)
+    frame = pd.DataFrame(
+        {"x": X[:, 0], "group": pd.Categorical(np.array(["a", "b"])[X[:, 1].astype(int)])}
+    )
+    frame.loc[::7, "x"] = np.nan
+    found = decision_regret(y, s, threshold=0.3, X=frame)
+    assert found.grouping is not None and frame.shape == (3000, 2)
+    linear = decision_regret(y, s, threshold=0.3, X=X, model=LogisticRegression(), n_jobs=2)
+    assert linear == decision_regret(y, s, threshold=0.3, X=X, model=LogisticRegression())
+    with pytest.raises(ValueError, match="X and y_true must have the same number of samples"):
+        decision_regret(y, s, threshold=0.3, X=X[:-1])
+
+
+def test_one_of_threshold_and_costs():
+    for given in ({}, {"threshold": 0.3, "costs": [[0, 1], [1, 0]]}):
+        with pytest.raises(ValueError, match="Pass either threshold= .a probability. or costs="):
+            decision_regret([0, 1, 1], [0.2, 0.7, 0.6], **given)
+
+
+def test_classes_one_by_one_and_the_top_label():
+    data = make_tempered_simplex(1500, 3, random_state=0)
+    top = decision_regret(data.y, data.y_proba, threshold=0.6, notion="top_label")
+    confidence, right = data.y_proba.max(axis=1), data.y_proba.argmax(axis=1) == data.y
+    by_hand = decision_regret(right.astype(int), confidence, threshold=0.6)
+    assert top.calibration.estimate == pytest.approx(by_hand.calibration.estimate)
+    each = [
+        decision_regret((data.y == k).astype(int), data.y_proba[:, k], threshold=0.3)
+        for k in range(3)
+    ]
+    found = decision_regret(data.y, data.y_proba, threshold=0.3, notion="classwise")
+    costs = [one.expected_cost.estimate for one in each]
+    assert found.expected_cost.estimate == pytest.approx(np.mean(costs))
+
+
+def test_no_sample_changes_its_decision():
+    y = np.random.default_rng(0).integers(0, 2, 200)
+    found = decision_regret(y, np.full(200, 0.5), threshold=0.1)
+    assert found.changed == 0
+    assert (found.calibration.estimate, found.calibration.low) == (0, 0)
+    one = decision_regret([1, 1, 1], [0.9, 0.8, 0.99], threshold=0.5, labels=[0, 1])
+    assert one.expected_cost.estimate == 0
+
+
+@pytest.mark.parametrize(("threshold", "bend", "least"), [(0.1, 0.0, 0.93), (0.3, 0.08, 0.9)])
+def test_the_regret_is_covered(threshold, bend, least):
+    """100 data sets: the standard error of a coverage of .95 is .022."""
+    x = np.random.default_rng(99).normal(-0.5, 1.3, 400_000)
+
+    def curve(s):
+        slope = 0.6 if bend == 0 else 1.0
+        return np.clip(expit(slope * np.log(s / (1 - s))) + bend * np.sin(6 * s), 0.001, 0.999)
+
+    s = expit(x)
+    truth = Elementary(threshold).divergence(two(curve(s)), two(s)).mean()
+    covered = []
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        s = expit(rng.normal(-0.5, 1.3, 1000))
+        y = (rng.random(1000) < curve(s)).astype(int)
+        found = decision_regret(y, s, threshold=threshold).calibration
+        covered.append(found.low <= truth <= found.high)
+    assert np.mean(covered) >= least
