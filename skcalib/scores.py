@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import entr, log_softmax, softmax
 
+from skcalib._ties import reach_of
 from skcalib._validation import to_numpy
 
 if TYPE_CHECKING:
@@ -566,8 +567,13 @@ class Elementary(DecisionCost):
         return f"Elementary(threshold={self.threshold})"
 
     def decisions(self, forecast: np.ndarray) -> np.ndarray:
-        """1 where the probability of the event exceeds the threshold, else 0; shape (n,)."""
-        return (self._checked(forecast)[..., 1] > self.threshold).astype(np.intp)
+        """1 where the probability of the event exceeds the threshold, else 0; shape (n,).
+
+        A probability that equals the threshold up to rounding does not exceed it.
+        """
+        return (self._checked(forecast)[..., 1] > reach_of(np.array(self.threshold))).astype(
+            np.intp
+        )
 
 
 #: Scores by the names that arguments accept.

@@ -22,6 +22,7 @@ from public_functions import (
     public_name,
     public_names,
 )
+from sklearn.linear_model import LogisticRegression
 from sklearn.utils import shuffle
 
 import skcalib
@@ -177,6 +178,14 @@ PARALLEL = {
             skcalib.cumulative_test,
         )
     },
+    "decision_regret": partial(
+        skcalib.decision_regret,
+        *MANY,
+        threshold=0.3,
+        notion="classwise",
+        X=MANY[1],
+        model=LogisticRegression(),
+    ),
     "kernel_calibration_error_gaussian": partial(
         skcalib.kernel_calibration_error_gaussian,
         MANY[1][:, 0],
@@ -258,6 +267,7 @@ ORDER_MATTERS = {
         "refinement_loss",
         "sharpness",
         "score_decomposition",
+        "decision_regret",
         "integrated_calibration_index",
         "differences_at_equal_scores",
         "calibration_summary",

@@ -17,7 +17,9 @@ from skcalib.scores import (
     Brier,
     ClasswiseLogLoss,
     DawidSebastiani,
+    DecisionCost,
     Divergence,
+    Elementary,
     LogLoss,
     Lp,
     ProperScore,
@@ -27,8 +29,9 @@ from skcalib.scores import (
 from skcalib.testing import check_score
 
 PROPER = [Brier(), LogLoss(), Spherical()]
+NOT_STRICTLY = [Elementary(0.3), DecisionCost([[0, 1], [2, 0]])]  # see test_decisions
 #: Every public score, also one that is added tomorrow.
-EVERY = [*PROPER, *others(scores, ProperScore, PROPER)]
+EVERY = [*PROPER, *others(scores, ProperScore, [*PROPER, *NOT_STRICTLY])]
 JOINTLY_CONVEX = {"Brier", "ClasswiseLogLoss", "LogLoss"}
 NOT_JOINTLY_CONVEX = {"DawidSebastiani", "Spherical"}
 DISTANCES = [TotalVariation(), Lp(1), Lp(2), Lp(3), Lp(1.5)]

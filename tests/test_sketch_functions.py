@@ -31,6 +31,7 @@ from skcalib import (
     sharpness,
     simplex_calibration_error,
 )
+from skcalib.datasets import make_tempered_simplex
 
 CASES = {"binary": (2, "canonical"), "top label": (3, "top_label"), "classwise": (3, "classwise")}
 WEIGHTS = ("none", "equal", "whole", "gamma")
@@ -577,25 +578,30 @@ def test_other_functions_of_one_event(sketches):
         corp_test(sketches["classwise"], notion="classwise")
 
 
+def test_smoothers_need_the_samples(sketches):
+    words = "needs the samples, not a sketch: leave out smoother="
+    functions = proper_calibration_error, refinement_loss, score_decomposition
+    for function in (*functions, calibration_error_interval, integrated_calibration_index):
+        with pytest.raises(ValueError, match=words):
+            function(sketches["binary"], smoother="isotonic")
+
+
 @pytest.mark.parametrize(
-    "options",
-    [
-        {"smoother": "isotonic"},
-        {"method": "risk"},
-        {"loss": "spherical"},
-    ],
+    "options", [{"method": "risk"}, {"method": "cross"}, {"loss": "spherical"}]
 )
-def test_smoothers_need_the_samples(sketches, options):
-    words = "needs the samples, not a sketch: use loss='brier' or 'log' without smoother= and met"
-    for function in (proper_calibration_error, refinement_loss, score_decomposition):
-        with pytest.raises(ValueError, match=words):
-            function(sketches["binary"], **options)
-    if "method" not in options:  # which is another argument of the interval
-        with pytest.raises(ValueError, match=words):
-            calibration_error_interval(sketches["binary"], **options)
-    if "smoother" in options:
-        with pytest.raises(ValueError, match=words):
-            integrated_calibration_index(sketches["binary"], **options)
+def test_folds_of_a_sketch(options):
+    """The samples of each cell are divided at random: another division than that of the samples."""
+    data = make_tempered_simplex(20_000, 2, random_state=0)
+    sketch = ForecastSketch([0, 1]).fit(data.y, data.y_proba)
+    found = proper_calibration_error(sketch, **options)
+    expected = proper_calibration_error(data.y, data.y_proba, **options)
+    assert found == pytest.approx(expected, rel=0.02)
+    assert found == proper_calibration_error(sketch, **options)
+    if "loss" in options:
+        one = calibration_error_interval(sketch, **options)
+        other = calibration_error_interval(data.y, data.y_proba, **options)
+        assert one.low == pytest.approx(other.low, rel=0.03)
+        assert one.high == pytest.approx(other.high, rel=0.03)
 
 
 @pytest.mark.parametrize("case", ["top label", "classwise"])
