@@ -38,6 +38,7 @@ def draw_murphy(curves, ax, name, *, level, ref_line, legend, styles):
                 artists["regret"].append(_draw_regret(panel, curve))
         artists["band"] += _draw_bands(panel, own, lines, level, styles)
         _label_axes(panel, event, "Mean cost")
+        panel.autoscale(axis="y")
         panel.set_ylim(bottom=0)
     if legend:
         _draw_legends(axes)
@@ -86,7 +87,7 @@ def _label_axes(ax, event, quantity):
     top_label = event == "top label"
     threshold = "Threshold of the confidence" if top_label else f"Threshold probability{of}"
     ax.set(xlabel=threshold, ylabel=quantity)
-    ax.margins(x=0)
+    ax.autoscale(axis="x", tight=True)  # of all displays on the axes
     first, last = ax.get_xlim()
     left = 0.0 if first < _NEAR * last else first
     ax.set_xlim(left, 1.0 if 1 - last < _NEAR * (1 - first) else last)

@@ -102,8 +102,10 @@ class MurphyDisplay:
     -----
     Time and memory: one sort of the probabilities of each model, and sums at each threshold.
 
-    The interval needs errors to measure its width: where a model makes fewer than about ten at a
-    threshold, it is too short, and without an error its width is 0.
+    The bands are too narrow where a model makes few errors at a threshold. Measured coverage at
+    level 95 %, for calibrated forecasts of an event of 2 % with 250 to 4,000 samples and thresholds
+    from .01 to .15: 92 to 95 % where at least four misses are expected, 65 to 89 % with one to
+    three, and 32 to 57 % with less than one. Without an error the width is 0.
 
     Examples
     --------
@@ -488,8 +490,10 @@ class DecisionCurveDisplay:
     The axis of the net benefit extends from slightly below 0 to slightly above the largest value;
     lower values are outside.
 
-    The interval needs errors to measure its width: where fewer than about ten samples are treated
-    at a threshold, or fewer than about ten of the treated ones have no event, it is too short.
+    The bands are too narrow where few events are treated at a threshold. Measured coverage at level
+    95 %, for calibrated forecasts of an event of 2 % with 250 to 4,000 samples and thresholds from
+    .01 to .15: 91 to 95 % where at least four true positives are expected, 70 to 90 % with one or
+    two, and 43 to 76 % with less than one.
 
     Examples
     --------
