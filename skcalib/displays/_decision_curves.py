@@ -31,12 +31,13 @@ class DecisionCurve:
     """Mean cost or net benefit of one model at m thresholds.
 
     ``event`` is "class c" for the probability of a class, "top label" for the confidence, or empty.
-    ``threshold`` is increasing; ``estimate``, its interval [``low``, ``high``] and ``reference``,
-    the value without a model, have the same shape (m,).
+    ``rate`` is the event rate. ``threshold`` is increasing; ``estimate``, its interval [``low``,
+    ``high``] and ``reference``, the value without a model, have the same shape (m,).
     """
 
     name: str
     event: str
+    rate: float
     threshold: np.ndarray
     estimate: np.ndarray
     low: np.ndarray
@@ -127,6 +128,7 @@ def murphy_curves(events, thresholds, *, parts, confidence_level, random_state):
         curve = MurphyCurve(
             name=name,
             event=event,
+            rate=kinds.rate,
             threshold=threshold,
             estimate=cost,
             low=cost - reach,
@@ -159,8 +161,17 @@ def net_benefit_curves(events, thresholds, *, standardized, confidence_level):
             # The error of a ratio of means, by the delta method.
             _, reach = kinds.mean([1 - benefit, -odds, -benefit, none], confidence_level)
             reach = reach / kinds.rate
-        low, high = benefit - reach, benefit + reach
-        found.append(DecisionCurve(name, event, threshold, benefit, low, high, reference))
+        curve = DecisionCurve(
+            name=name,
+            event=event,
+            rate=kinds.rate,
+            threshold=threshold,
+            estimate=benefit,
+            low=benefit - reach,
+            high=benefit + reach,
+            reference=reference,
+        )
+        found.append(curve)
     return found
 
 

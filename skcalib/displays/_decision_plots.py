@@ -94,7 +94,8 @@ def _label_axes(ax, event, quantity):
 
 
 def _draw_legends(axes):
-    draw_legends(axes, **({"ncols": 2} if len(axes) == 1 else {}))
+    below = axes[0].figure.get_layout_engine() is not None
+    draw_legends(axes, ncols=2 if below and len(axes) == 1 else 1)
 
 
 def _draw_curves(ax, curves, labels, styles):
@@ -149,29 +150,30 @@ def _draw_regret(ax, curve):
 
 def _draw_references(ax, curves, lines, text, styles):
     """The reference of each curve, in its colour if the event rates of the curves differ."""
-    first = curves[0].reference
-    different = not all(np.allclose(one.reference, first, rtol=1e-9) for one in curves)
+    different = not np.allclose([curve.rate for curve in curves], curves[0].rate)
     found = []
     for curve, line in zip(curves, lines, strict=True):
         style = {**_GREY, "linestyle": ":", "linewidth": 1.3}
         if different:
             style["color"] = line.get_color()
         style |= without_aliases(styles.ref_line)
-        found.append(_draw_once(ax, curve.threshold, curve.reference, text, style))
+        mark = f"{text} {curve.rate:.9g}"
+        found.append(_draw_once(ax, curve.threshold, curve.reference, text, mark, style))
     return list(dict.fromkeys(found))
 
 
 def _draw_zero(ax, threshold, styles):
-    style = {**_GREY, "linestyle": "-", "linewidth": 0.8} | without_aliases(styles.ref_line)
-    return _draw_once(ax, threshold, np.zeros(len(threshold)), "Treat none", style)
+    text, style = "Treat none", {**_GREY, "linestyle": "-", "linewidth": 0.8}
+    style |= without_aliases(styles.ref_line)
+    return _draw_once(ax, threshold, np.zeros(len(threshold)), text, text, style)
 
 
-def _draw_once(ax, x, y, text, style):
-    """A line, or the same line of an earlier curve."""
-    mark = f"skcalib {text}"
+def _draw_once(ax, x, y, text, mark, style):
+    """A line, or the line of the same mark of an earlier curve, extended to these points."""
     for line in ax.lines:
-        same = line.get_gid() == mark and np.array_equal(line.get_xdata(), x)
-        if same and np.allclose(np.asarray(line.get_ydata()), y, rtol=1e-9):
+        if line.get_gid() == mark:
+            points = np.concatenate([line.get_xydata(), np.column_stack([x, y])])
+            line.set_data(*points[np.unique(points[:, 0], return_index=True)[1]].T)
             return line
     return ax.plot(x, y, **{"label": _once(ax, text), "gid": mark, **style})[0]
 

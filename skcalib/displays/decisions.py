@@ -69,9 +69,9 @@ class MurphyDisplay:
     Parameters
     ----------
     curves : list of MurphyCurve
-        One record per model and event: ``name``, ``event``, ``threshold``, ``estimate``, ``low``,
-        ``high``, ``reference`` (no model), ``brier``, and with parts ``remaining`` and ``regret``.
-        Curves of the same ``event`` share a panel.
+        One record per model and event: ``name``, ``event``, ``rate`` (of the event), ``threshold``,
+        ``estimate``, ``low``, ``high``, ``reference`` (no model), ``brier``, and with parts
+        ``remaining`` and ``regret``. Curves of the same ``event`` share a panel.
     confidence_level : float, default=0.95
         Level of the bands.
 
@@ -451,8 +451,9 @@ class DecisionCurveDisplay:
     Parameters
     ----------
     curves : list of DecisionCurve
-        One record per model and event: ``name``, ``event``, ``threshold``, ``estimate``, ``low``,
-        ``high`` and ``reference`` (treat all). Curves of the same ``event`` share a panel.
+        One record per model and event: ``name``, ``event``, ``rate`` (of the event), ``threshold``,
+        ``estimate``, ``low``, ``high`` and ``reference`` (treat all). Curves of the same ``event``
+        share a panel.
     standardized : bool, default=False
         Whether the curves are divided by the event rate.
     confidence_level : float, default=0.95

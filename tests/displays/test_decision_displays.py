@@ -412,6 +412,20 @@ def test_displays_on_the_same_axes(draw):
     assert len(set(texts)) == len(texts) and {"A", "B", "C"} <= {t.split(":")[0] for t in texts}
 
 
+def test_treat_all_is_one_line_for_displays_with_different_thresholds():
+    y, p, q = forecasts(400)
+    first = benefit(y, p / 3, name="A")
+    end = first.treat_all_.get_xdata()[-1]
+    second = benefit(y, q, name="B", ax=first.ax_)
+    points = second.treat_all_.get_xdata()
+    assert second.treat_all_ is first.treat_all_
+    assert end < points[-1] == second.curves[0].threshold[-1]
+    assert np.all(np.diff(points) > 0) and len(points) > 300
+    assert_allclose(
+        second.treat_all_.get_ydata(), y.mean() - (1 - y.mean()) * points / (1 - points), atol=1e-9
+    )
+
+
 def test_models_of_different_event_rates_have_their_references():
     rng = np.random.default_rng(0)
     proba = rng.dirichlet(np.ones(3), (2, 300))
