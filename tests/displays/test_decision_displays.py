@@ -16,7 +16,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 
 from skcalib import DecisionCurveDisplay, ForecastSketch, MurphyDisplay, decision_regret
-from skcalib.displays._decision_curves import model_events, murphy_curves, net_benefit_curves
 from skcalib.inference import mean_interval
 from skcalib.notions import Canonical
 from skcalib.scores import Elementary
@@ -227,15 +226,10 @@ def test_parts_are_drawn():
 # --- Coverage -------------------------------------------------------------------------------------
 
 
-def curves_of(function, y, p, **options):
-    events = model_events(y, p, "auto", None, pos_label=None)
-    return function(events, np.array([0.1, 0.3, 0.5, 0.7]), confidence_level=0.9, **options)[0]
-
-
 CURVES = {
-    "cost": partial(curves_of, murphy_curves, parts=False, random_state=0),
-    "benefit": partial(curves_of, net_benefit_curves, standardized=False),
-    "standardized": partial(curves_of, net_benefit_curves, standardized=True),
+    "cost": murphy,
+    "benefit": benefit,
+    "standardized": partial(benefit, standardized=True),
 }
 
 
@@ -249,16 +243,19 @@ def truths(t):
     return {"cost": t * false + (1 - t) * (rate - hit), "benefit": net, "standardized": net / rate}
 
 
-def test_the_bands_cover_the_truth():
+def test_the_bands_cover_the_truth(monkeypatch):
     """Level .9, 1500 draws of 300 samples: a standard error of .008 at each threshold."""
-    expected = truths(np.array([0.1, 0.3, 0.5, 0.7]))
+    for display in (MurphyDisplay, DecisionCurveDisplay):
+        monkeypatch.setattr(display, "plot", lambda self, **_: self)
+    thresholds = np.array([0.1, 0.3, 0.5, 0.7])
+    expected = truths(thresholds)
     inside = {name: [] for name in CURVES}
     rng = np.random.default_rng(0)
     for _ in range(1500):
         q = rng.beta(2, 3, 300)
         y = (rng.random(300) < q).astype(int)
-        for name, curve_of in CURVES.items():
-            curve = curve_of(y, q**2)
+        for name, draw in CURVES.items():
+            (curve,) = draw(y, q**2, thresholds=thresholds, confidence_level=0.9).curves
             inside[name].append((curve.low <= expected[name]) & (expected[name] <= curve.high))
     for name, found in inside.items():
         coverage = np.mean(found, axis=0)
