@@ -5,9 +5,11 @@ from skcalib.decisions import (
     decision_regret as decision_regret,
 )
 from skcalib.displays import (
+    DecisionCurveDisplay as DecisionCurveDisplay,
     DecompositionDisplay as DecompositionDisplay,
     EstimationDisplay as EstimationDisplay,
     GroupingDisplay as GroupingDisplay,
+    MurphyDisplay as MurphyDisplay,
     RecalibrationDisplay as RecalibrationDisplay,
     ReliabilityDisplay as ReliabilityDisplay,
 )

@@ -313,6 +313,9 @@ def _display_recipes():
     )
     small = {"n_repeats": 2}
     yield from _recipes(s.EstimationDisplay.from_predictions, small, infinite=True, order=True)
+    decisions = {"infinite": True, "one_row": True}
+    yield from _recipes(s.MurphyDisplay.from_predictions, {}, {"notion": "classwise"}, **decisions)
+    yield from _recipes(s.DecisionCurveDisplay.from_predictions, {}, **decisions)
     features = {"takes": "features", "infinite": True, "order": True}
     yield from _recipes(s.GroupingDisplay.from_predictions, {}, **features)
     yield from _recipes(s.DecompositionDisplay.from_predictions, {}, {"loss": "log"}, **features)

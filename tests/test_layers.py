@@ -88,6 +88,7 @@ LAYER = {f"skcalib.{unit}": n for n, layer in enumerate(LAYERS) for unit in laye
 LAYER["skcalib"] = LAYER.pop("skcalib.__init__")
 #: Private modules that draw: matplotlib at their top, and imported inside functions only.
 DRAWING = (
+    "skcalib.displays._decision_plots",
     "skcalib.displays._plotting",
     "skcalib.displays._probability_scale",
 )

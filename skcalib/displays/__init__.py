@@ -1,5 +1,6 @@
 """Displays: scikit-learn style figures. matplotlib is imported only when a figure is drawn."""
 
+from skcalib.displays.decisions import DecisionCurveDisplay, MurphyDisplay
 from skcalib.displays.decomposition import DecompositionDisplay
 from skcalib.displays.estimation import EstimationDisplay
 from skcalib.displays.grouping import GroupingDisplay
@@ -7,9 +8,11 @@ from skcalib.displays.recalibration import RecalibrationDisplay
 from skcalib.displays.reliability import ReliabilityDisplay
 
 __all__ = [
+    "DecisionCurveDisplay",
     "DecompositionDisplay",
     "EstimationDisplay",
     "GroupingDisplay",
+    "MurphyDisplay",
     "RecalibrationDisplay",
     "ReliabilityDisplay",
 ]

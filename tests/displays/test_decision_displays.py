@@ -1,0 +1,554 @@
+"""Murphy diagrams and decision curves: the numbers by a loop, coverage, the picture."""
+
+from functools import partial
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import expit, logit
+from scipy.stats import beta
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+
+from skcalib import DecisionCurveDisplay, ForecastSketch, MurphyDisplay, decision_regret
+from skcalib.inference import mean_interval
+from skcalib.notions import Canonical
+from skcalib.scores import Elementary
+from skcalib.testing import check_display
+
+murphy = MurphyDisplay.from_predictions
+benefit = DecisionCurveDisplay.from_predictions
+BOTH = [murphy, benefit]
+THRESHOLDS = np.arange(1, 20) / 20
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+def tied(n=60, seed=0):
+    """Labels, probabilities in twentieths with 0, 1 and ties at the thresholds, and weights."""
+    rng = np.random.default_rng(seed)
+    p = rng.integers(0, 21, n) / 20
+    p[:2] = 0, 1
+    y = (rng.random(n) < 0.2 + 0.6 * p).astype(int)
+    assert 0 < y.mean() < 1 and len(np.unique(p)) > 10
+    return y, p, rng.uniform(0.2, 3, n)
+
+
+def forecasts(n, seed=0, slope=2.2):
+    """Labels, over-confident probabilities, and the true ones."""
+    rng = np.random.default_rng(seed)
+    q = rng.beta(0.8, 1.2, n)
+    return (rng.random(n) < q).astype(int), expit(slope * logit(q)), q
+
+
+def cost_of(y, p, t):
+    """The elementary score of one sample."""
+    if p > t:
+        return t * (1 - y)
+    return (1 - t) * y
+
+
+def benefit_of(y, p, t):
+    """The term of one sample in the net benefit."""
+    if p > t:
+        return y - (1 - y) * t / (1 - t)
+    return 0.0
+
+
+SAMPLES = {
+    "ties": tied()[:2],
+    "no event": (np.zeros(5, int), np.array([0, 0.2, 0.5, 0.5, 1.0])),
+    "events only": (np.ones(5, int), np.array([0, 0.2, 0.5, 0.5, 1.0])),
+    "zeros and ones": (np.array([0, 1, 0, 1]), np.array([0.0, 0.0, 1.0, 1.0])),
+    "two samples": (np.array([0, 1]), np.array([0.4, 0.3])),
+}
+
+
+# --- The numbers ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", SAMPLES)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("draw", "term"), [(murphy, cost_of), (benefit, benefit_of)])
+def test_means_and_bands_by_a_loop(draw, term, weighted, case):
+    y, p = SAMPLES[case]
+    weight = np.random.default_rng(1).uniform(0.2, 3, len(y)) if weighted else None
+    options = {"labels": [0, 1], "sample_weight": weight, "confidence_level": 0.9}
+    (curve,) = draw(y, p, thresholds=THRESHOLDS, **options).curves
+    assert_array_equal(curve.threshold, THRESHOLDS)
+    for k, t in enumerate(THRESHOLDS):
+        values = [term(*pair, t) for pair in zip(y, p, strict=True)]
+        found = mean_interval(values, weight, 0.9)
+        assert curve.estimate[k] == pytest.approx(found.estimate, abs=1e-14)
+        assert curve.low[k] == pytest.approx(found.low, abs=1e-12)
+        assert curve.high[k] == pytest.approx(found.high, abs=1e-12)
+
+
+def test_the_cost_is_the_elementary_score():
+    y, p, weight = tied()
+    (curve,) = murphy(y, p, sample_weight=weight).curves
+    forecast, target = np.column_stack([1 - p, p]), np.eye(2)[y]
+    assert_allclose(curve.threshold, np.arange(1, 200) / 200, rtol=0)
+    for t, cost in zip(curve.threshold, curve.estimate, strict=True):
+        expected = np.average(Elementary(t).loss(target, forecast), weights=weight)
+        assert cost == pytest.approx(expected, abs=1e-14)
+
+
+def test_a_probability_equal_to_the_threshold_is_not_treated():
+    (curve,) = benefit([1, 1], [0.5, 0.7], thresholds=[0.5, 0.7], labels=[0, 1]).curves
+    assert_array_equal(curve.estimate, [0.5, 0])
+
+
+@pytest.mark.parametrize("draw", BOTH)
+def test_a_single_sample_has_no_band(draw):
+    display = draw([1], [0.3], labels=[0, 1], thresholds=[0.2, 0.6])
+    (curve,) = display.curves
+    assert display.band_ is None
+    assert_array_equal(curve.low, -np.inf)
+    assert_array_equal(curve.high, np.inf)
+    assert_allclose(curve.estimate, [0, 0.4] if draw is murphy else [1, 0])
+
+
+def test_net_benefit_is_the_event_rate_minus_the_cost():
+    y, p, weight = tied()
+    (cost,) = murphy(y, p, sample_weight=weight, thresholds=THRESHOLDS).curves
+    (net,) = benefit(y, p, sample_weight=weight, thresholds=THRESHOLDS).curves
+    rate = np.average(y, weights=weight)
+    assert_allclose(net.estimate, rate - cost.estimate / (1 - THRESHOLDS), atol=1e-13)
+
+
+def test_references_are_the_curves_of_constant_forecasts():
+    y, p, weight = tied()
+    options = {"sample_weight": weight, "thresholds": THRESHOLDS}
+    rate = np.average(y, weights=weight)
+    (constant,) = murphy(y, np.full(len(y), rate), **options).curves
+    assert_allclose(murphy(y, p, **options).curves[0].reference, constant.estimate, atol=1e-14)
+    (certain,) = benefit(y, np.ones(len(y)), **options).curves
+    (never,) = benefit(y, np.zeros(len(y)), **options).curves
+    assert_allclose(benefit(y, p, **options).curves[0].reference, certain.estimate, atol=1e-12)
+    assert_array_equal(never.estimate, 0)
+
+
+def test_the_area_of_twice_the_cost_is_the_brier_score():
+    """Exactly: between the probabilities the cost is linear, so the midpoint rule is exact."""
+    y, p, weight = tied()
+    display = murphy(y, p, sample_weight=weight, thresholds=np.arange(0.5, 20) / 20, name="A")
+    (curve,) = display.curves
+    brier = np.average((p - y) ** 2, weights=weight)
+    assert 2 * curve.estimate.mean() == pytest.approx(brier, rel=1e-12)
+    assert curve.brier == pytest.approx(brier, rel=1e-12)
+    assert display.line_.get_label() == f"A\nBrier score\n{brier:.3f}"
+
+
+def test_the_standardized_benefit_is_divided_by_the_event_rate():
+    y, p, weight = tied()
+    options = {"sample_weight": weight, "thresholds": THRESHOLDS}
+    (plain,) = benefit(y, p, **options).curves
+    display = benefit(y, p, standardized=True, **options)
+    (curve,) = display.curves
+    rate = np.average(y, weights=weight)
+    assert_allclose(curve.estimate, plain.estimate / rate, rtol=1e-12)
+    assert_allclose(curve.reference, plain.reference / rate, rtol=1e-12)
+    assert display.ax_.get_ylabel() == "Standardized net benefit"
+    for k, t in enumerate(THRESHOLDS):
+        terms = np.array([benefit_of(*pair, t) for pair in zip(y, p, strict=True)])
+        found = mean_interval((terms - curve.estimate[k] * y) / rate, weight)
+        assert curve.high[k] - curve.estimate[k] == pytest.approx(found.high - found.estimate)
+
+
+def test_weights_are_samples_for_the_means():
+    y, p, _ = tied()
+    repeats = np.random.default_rng(2).integers(1, 4, len(y))
+    for draw in BOTH:
+        (one,) = draw(y, p, sample_weight=repeats).curves
+        (other,) = draw(np.repeat(y, repeats), np.repeat(p, repeats)).curves
+        assert_allclose(one.estimate, other.estimate, atol=1e-12)
+        assert np.all(other.high - other.low <= one.high - one.low + 1e-12)
+
+
+def test_the_default_thresholds_of_the_net_benefit_end_at_the_largest_probability():
+    y, p, _ = forecasts(200)
+    display = benefit(y, {"all": p, "small": p / 10})
+    for curve in display.curves:
+        assert len(curve.threshold) == 200
+        assert curve.threshold[-1] == pytest.approx(min(p.max(), 0.99))
+    (curve,) = benefit(y, p / 10).curves
+    assert curve.threshold[-1] == p.max() / 10 and curve.estimate[-1] == 0
+    assert curve.threshold[0] == pytest.approx(p.max() / 2000)
+    assert benefit(y, np.zeros(200)).curves[0].threshold[-1] == 0.01
+
+
+# --- The parts ------------------------------------------------------------------------------------
+
+
+def test_the_parts_are_those_of_decision_regret():
+    y, p, _ = forecasts(600)
+    weight = np.random.default_rng(3).uniform(0.5, 2, len(y))
+    (curve,) = murphy(y, p, parts=True, thresholds=THRESHOLDS, sample_weight=weight).curves
+    for k in (1, 9, 16):
+        found = decision_regret(y, p, threshold=THRESHOLDS[k], sample_weight=weight)
+        assert curve.estimate[k] == pytest.approx(found.expected_cost.estimate, rel=1e-12)
+        assert curve.remaining[k] == pytest.approx(found.rest.estimate, rel=1e-12)
+        assert curve.regret[k] == pytest.approx(found.calibration.estimate, rel=1e-9, abs=1e-12)
+    assert_allclose(curve.remaining + curve.regret, curve.estimate, rtol=1e-14)
+    assert murphy(y, p).curves[0].regret is None
+
+
+def test_the_regret_is_found_where_it_is():
+    """On average over thresholds it is half the Brier calibration error, here .0139."""
+    y, p, q = forecasts(20_000)
+    (curve,) = murphy(y, p, parts=True).curves
+    truth = np.mean((p - q) ** 2)
+    assert 2 * curve.regret.mean() == pytest.approx(truth, rel=0.1)
+    (none,) = murphy(y, q, parts=True).curves
+    assert abs(none.regret).max() < 0.1 * curve.regret.max()
+
+
+def test_parts_are_drawn():
+    y, p, _ = forecasts(500)
+    display = murphy(y, p, parts=True)
+    assert_array_equal(display.remaining_.get_ydata(), display.curves[0].remaining)
+    texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert {"After recalibration", "Regret of miscalibration", "No model"} <= set(texts)
+    plain = murphy(y, p)
+    assert plain.remaining_ is None and plain.regret_ is None
+
+
+# --- Coverage -------------------------------------------------------------------------------------
+
+
+CURVES = {
+    "cost": murphy,
+    "benefit": benefit,
+    "standardized": partial(benefit, standardized=True),
+}
+
+
+def truths(t):
+    """Mean cost, net benefit and standardized one of the forecast q**2, with q from Beta(2, 3)."""
+    law, above, rate = beta(2, 3), beta(3, 3), 0.4  # the law of q among the events is Beta(3, 3)
+    cut = np.sqrt(t)
+    hit = rate * above.sf(cut)
+    false = law.sf(cut) - hit
+    net = hit - false * t / (1 - t)
+    return {"cost": t * false + (1 - t) * (rate - hit), "benefit": net, "standardized": net / rate}
+
+
+def test_the_bands_cover_the_truth(monkeypatch):
+    """Level .9, 1500 draws of 300 samples: a standard error of .008 at each threshold."""
+    for display in (MurphyDisplay, DecisionCurveDisplay):
+        monkeypatch.setattr(display, "plot", lambda self, **_: self)
+    thresholds = np.array([0.1, 0.3, 0.5, 0.7])
+    expected = truths(thresholds)
+    inside = {name: [] for name in CURVES}
+    rng = np.random.default_rng(0)
+    for _ in range(1500):
+        q = rng.beta(2, 3, 300)
+        y = (rng.random(300) < q).astype(int)
+        for name, draw in CURVES.items():
+            (curve,) = draw(y, q**2, thresholds=thresholds, confidence_level=0.9).curves
+            inside[name].append((curve.low <= expected[name]) & (expected[name] <= curve.high))
+    for name, found in inside.items():
+        coverage = np.mean(found, axis=0)
+        assert np.all(np.abs(coverage - 0.9) < 0.03), (name, coverage)
+        assert np.mean(coverage) == pytest.approx(0.9, abs=0.015), (name, coverage)
+
+
+# --- Sketches and classifiers ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("draw", [MurphyDisplay, DecisionCurveDisplay])
+def test_a_sketch_has_the_curves_of_tied_samples(draw, weighted):
+    y, p, weight = tied(400)
+    weight = weight if weighted else None
+    thresholds = np.arange(0.5, 20) / 20
+    sketch = ForecastSketch([0, 1]).fit(y, p, weight)
+    display = draw.from_sketch(sketch, thresholds=thresholds, name="A")
+    expected = draw.from_predictions(y, p, sample_weight=weight, thresholds=thresholds, name="A")
+    for name in ("estimate", "low", "high", "reference"):
+        found, wanted = (getattr(one.curves[0], name) for one in (display, expected))
+        assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
+    assert display.line_.get_label() == expected.line_.get_label()
+
+
+def test_parts_of_a_sketch_add_up():
+    y, p, _ = forecasts(3000)
+    sketch = ForecastSketch([0, 1]).fit(y, p)
+    (curve,) = MurphyDisplay.from_sketch(sketch, parts=True).curves
+    (samples,) = murphy(y, p, parts=True).curves
+    assert_allclose(curve.remaining + curve.regret, curve.estimate)
+    assert_allclose(curve.remaining, samples.remaining, atol=0.005)
+
+
+@pytest.mark.parametrize("draw", [MurphyDisplay, DecisionCurveDisplay])
+def test_a_sketch_of_classes_has_a_panel_for_each(draw):
+    rng = np.random.default_rng(0)
+    proba = rng.dirichlet(np.ones(3), 200)
+    y = rng.integers(3, size=200)
+    sketch = ForecastSketch([0, 1, 2], notion="classwise").fit(y, proba)
+    assert len(draw.from_sketch(sketch).ax_) == 3
+    with pytest.raises(ValueError, match="from_sketch needs a ForecastSketch, got list"):
+        draw.from_sketch([0, 1])
+
+
+@pytest.mark.parametrize("draw", [MurphyDisplay, DecisionCurveDisplay])
+def test_a_classifier_is_evaluated_on_held_out_data(draw):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    y = np.where(rng.random(200) < expit(2 * X[:, 0]), "yes", "no")
+    weight = rng.uniform(0.5, 2, 200)
+    model = LogisticRegression().fit(X, y)
+    found = draw.from_estimator(model, X, y, pos_label="no", sample_weight=weight)
+    expected = draw.from_predictions(
+        y, model.predict_proba(X), pos_label="no", sample_weight=weight, name="LogisticRegression"
+    )
+    assert_allclose(found.curves[0].estimate, expected.curves[0].estimate, rtol=1e-12)
+    assert found.line_.get_label() == expected.line_.get_label()
+    assert found.line_.get_label().startswith("LogisticRegression")
+    assert found.ax_.get_xlabel() == "Threshold probability of class no"
+    folds = draw.from_estimator(LogisticRegression(), X, y, cv=3, name="folds")
+    assert folds.curves[0].name == "folds"
+    with pytest.raises(NotFittedError, match=f"{draw.__name__} with cv=None needs a fitted"):
+        draw.from_estimator(LogisticRegression(), X, y)
+
+
+# --- Events ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("draw", BOTH)
+def test_events_of_several_classes(draw):
+    rng = np.random.default_rng(0)
+    proba = rng.dirichlet(np.ones(3), 300)
+    y = np.array([rng.choice(3, p=row) for row in proba])
+    weight = rng.uniform(0.5, 2, 300)
+    right, confidence = (proba.argmax(axis=1) == y).astype(int), proba.max(axis=1)
+    options = {"sample_weight": weight, "thresholds": THRESHOLDS}
+    top = draw(y, proba, **options)
+    (expected,) = draw(right, confidence, **options).curves
+    assert_allclose(top.curves[0].estimate, expected.estimate, atol=1e-13)
+    assert top.ax_.get_xlabel() == "Threshold of the confidence"
+    each = draw(y, proba, notion="classwise", **options)
+    assert len(each.ax_) == len(each.line_) == 3
+    for k, curve in enumerate(each.curves):
+        (expected,) = draw((y == k).astype(int), proba[:, k], **options).curves
+        assert_allclose(curve.estimate, expected.estimate, atol=1e-12)
+        assert each.ax_[k].get_xlabel() == f"Threshold probability of class {k}"
+    for notion in ("canonical", Canonical()):
+        with pytest.raises(ValueError, match="use notion='top_label' or 'classwise'"):
+            draw(y, proba, notion=notion)
+
+
+@pytest.mark.parametrize("draw", BOTH)
+def test_the_positive_class(draw):
+    y, p, _ = tied()
+    names = np.array(["sick", "well"])[y]
+    (other,) = draw(1 - y, 1 - p, thresholds=THRESHOLDS).curves
+    display = draw(names, np.column_stack([1 - p, p]), pos_label="sick", thresholds=THRESHOLDS)
+    assert_allclose(display.curves[0].estimate, other.estimate, atol=1e-13)
+    assert display.ax_.get_xlabel() == "Threshold probability of sick"
+
+
+# --- The picture ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("draw", BOTH)
+@pytest.mark.parametrize("options", [{}, {"notion": "classwise"}], ids=str)
+def test_laws(draw, options):
+    def constructor(y_true, y_proba, *, sample_weight=None, ax=None):
+        return draw(y_true, y_proba, sample_weight=sample_weight, ax=ax, **options)
+
+    check_display(constructor)
+
+
+@pytest.mark.parametrize("draw", BOTH)
+def test_several_models(draw):
+    y, p, q = forecasts(400)
+    display = draw(y, {"A": p, "B": q, 3: np.column_stack([1 - q, q])})
+    assert [curve.name for curve in display.curves] == ["A", "B", "3"]
+    assert len(display.line_) == len(display.band_) == 3
+    styles = {(line.get_color(), str(line.get_linestyle())) for line in display.line_}
+    assert len({line.get_color() for line in display.line_}) == len(styles) == 3
+    for line, curve in zip(display.line_, display.curves, strict=True):
+        assert_array_equal(line.get_ydata(), curve.estimate)
+        assert_array_equal(line.get_xdata(), curve.threshold)
+    reference = display.ref_line_ if draw is murphy else display.treat_all_
+    assert_array_equal(reference.get_ydata(), display.curves[0].reference)  # one line for all
+    labels = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert sum("confidence band" in label for label in labels) == 1
+
+
+@pytest.mark.parametrize("draw", BOTH)
+def test_displays_on_the_same_axes(draw):
+    """They share references, and no curve is cut off."""
+    y, p, q = forecasts(400)
+    first = draw(y, p / 3, name="A", thresholds=[0.1, 0.2, 0.3])
+    second = draw(y, q, name="B", ax=first.ax_, thresholds=[0.1, 0.2, 0.3])
+    assert second.figure_ is first.figure_
+    assert first.line_.get_color() != second.line_.get_color()
+    third = draw(1 - y, p, name="C", ax=first.ax_)  # of another event rate
+    if draw is murphy:
+        assert first.ref_line_ is second.ref_line_ is not third.ref_line_
+    else:
+        assert first.treat_all_ is second.treat_all_ is not third.treat_all_
+        assert first.treat_none_ is second.treat_none_
+    low, high = third.ax_.get_xlim()
+    assert low == 0 and high >= third.curves[0].threshold[-1]
+    tops = [curve.estimate.max() for one in (first, second, third) for curve in one.curves]
+    assert third.ax_.get_ylim()[1] > max(tops)
+    texts = [text.get_text().split("\n")[0] for text in third.ax_.get_legend().get_texts()]
+    assert len(set(texts)) == len(texts) and {"A", "B", "C"} <= {t.split(":")[0] for t in texts}
+
+
+def test_treat_all_is_one_line_for_displays_with_different_thresholds():
+    y, p, q = forecasts(400)
+    first = benefit(y, p / 3, name="A")
+    end = first.treat_all_.get_xdata()[-1]
+    second = benefit(y, q, name="B", ax=first.ax_)
+    points = second.treat_all_.get_xdata()
+    assert second.treat_all_ is first.treat_all_
+    assert end < points[-1] == second.curves[0].threshold[-1]
+    assert np.all(np.diff(points) > 0) and len(points) > 300
+    assert_allclose(
+        second.treat_all_.get_ydata(), y.mean() - (1 - y.mean()) * points / (1 - points), atol=1e-9
+    )
+
+
+def test_models_of_different_event_rates_have_their_references():
+    rng = np.random.default_rng(0)
+    proba = rng.dirichlet(np.ones(3), (2, 300))
+    y = proba[0].argmax(axis=1)
+    display = benefit(y, {"right": proba[0], "random": proba[1]})
+    colors = [line.get_color() for line in display.line_]
+    assert [line.get_color() for line in display.treat_all_] == colors
+
+
+def test_the_limits_of_the_net_benefit():
+    rng = np.random.default_rng(0)
+    q = rng.beta(0.6, 29.4, 4000)
+    y = (rng.random(4000) < q).astype(int)
+    display = benefit(y, expit(logit(q) + 1), thresholds=np.arange(1, 100) / 100)
+    low, high = display.ax_.get_ylim()
+    (curve,) = display.curves
+    top = curve.high[curve.estimate.argmax()]
+    assert curve.reference.min() < -50 and -0.2 * top < low < 0 and top < high < 1.2 * top
+    nothing = benefit(np.zeros(4, int), [0.1, 0.2, 0.3, 0.4], labels=[0, 1])
+    assert nothing.ax_.get_ylim()[0] < 0 < nothing.ax_.get_ylim()[1]
+
+
+def test_the_cost_starts_at_zero():
+    y, p, _ = tied(20)
+    display = murphy(y, p)
+    assert display.ax_.get_ylim()[0] == 0 and display.ax_.get_xlim() == (0, 1)
+    part = murphy(y, p, thresholds=[0.3, 0.4, 0.5])
+    assert part.ax_.get_xlim() == (0.3, 0.5) and part.line_.get_marker() == "o"
+
+
+@pytest.mark.parametrize("draw", BOTH)
+def test_options_of_plot(draw):
+    y, p, _ = tied()
+    bare = draw(y, p, band=False, ref_line=False, legend=False)
+    assert bare.band_ is None and bare.ax_.get_legend() is None and len(bare.ax_.lines) == 1
+    styled = draw(
+        y, p, color="black", lw=3, band_kwargs={"alpha": 0.5}, ref_line_kwargs={"ls": "-."},
+        curve_kwargs={"ls": ":"},
+    )  # fmt: skip
+    assert styled.line_.get_color() == "black" and styled.line_.get_linewidth() == 3
+    assert styled.line_.get_linestyle() == ":" and styled.band_.get_alpha() == 0.5
+    assert styled.band_.get_facecolor()[0][:3].tolist() == [0, 0, 0]
+    reference = styled.ref_line_ if draw is murphy else styled.treat_all_
+    assert reference.get_linestyle() == "-."
+    assert styled.plot(name="renamed").line_.get_label().startswith("renamed")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
+        draw(y, p, colour="red")
+    with pytest.raises(ValueError, match="ax must be a matplotlib Axes"):
+        draw(y, p, ax=3)
+
+
+@pytest.mark.parametrize("draw", BOTH)
+@pytest.mark.parametrize("size", [(12.8, 8), (3.9, 3.6)])
+def test_nothing_is_cut_off(draw, size):
+    y, p, q = forecasts(400)
+    figure, ax = plt.subplots(figsize=size, layout="constrained")
+    draw(y, {"Over-confident": p, "Truth": q, "Other": (p + q) / 2}, ax=ax)
+    figure.canvas.draw()
+    outer = figure.bbox
+    for artist in (ax.xaxis.label, ax.yaxis.label, ax.get_legend()):
+        box = artist.get_window_extent()
+        assert box.x0 >= outer.x0 and box.x1 <= outer.x1, artist
+        assert box.y0 >= outer.y0 and box.y1 <= outer.y1, artist
+
+
+# --- Invalid input --------------------------------------------------------------------------------
+
+
+THRESHOLD_WORDS = "thresholds must be a list of numbers strictly between 0 and 1"
+
+
+@pytest.mark.parametrize(
+    "thresholds",
+    [[], 0.5, [0.0, 0.5], [0.5, 1.0], [np.nan], [[0.1, 0.2]], ["a"], [-1], "0.5", [0.1, [0.2]]],
+    ids=str,
+)
+@pytest.mark.parametrize("draw", BOTH)
+def test_invalid_thresholds(draw, thresholds):
+    y, p, _ = tied()
+    with pytest.raises(ValueError, match=THRESHOLD_WORDS):
+        draw(y, p, thresholds=thresholds)
+    assert not plt.get_fignums()
+
+
+def test_thresholds_are_sorted_and_distinct():
+    y, p, _ = tied()
+    assert_array_equal(murphy(y, p, thresholds=[0.5, 0.2, 0.5]).curves[0].threshold, [0.2, 0.5])
+
+
+@pytest.mark.parametrize("draw", BOTH)
+def test_invalid_input(draw):
+    y, p, _ = tied()
+    bad = np.where(np.arange(len(p)) == 3, np.nan, p)
+    with pytest.raises(ValueError, match="y_proba contains NaN"):
+        draw(y, bad)
+    with pytest.raises(ValueError, match=r"y_proba\['B'\] contains NaN"):
+        draw(y, {"A": p, "B": bad})
+    with pytest.raises(ValueError, match=r"outside \[0, 1\]"):
+        draw(y, 2 * p)
+    with pytest.raises(ValueError, match="same number of samples"):
+        draw(y, p[1:])
+    with pytest.raises(ValueError, match="sample_weight must be finite and not negative"):
+        draw(y, p, sample_weight=-np.ones(len(y)))
+    with pytest.raises(ValueError, match="confidence_level must lie strictly between 0 and 1"):
+        draw(y, p, confidence_level=95)
+    with pytest.raises(ValueError, match="notion must be one of"):
+        draw(y, p, notion="nothing")
+    with pytest.raises(ValueError, match="y_proba is an empty dict: pass the probabilities"):
+        draw(y, {})
+    with pytest.raises(ValueError, match=r"name='C' is for a single model: leave it out, as the k"):
+        draw(y, {"A": p}, name="C")
+    with pytest.raises(ValueError, match=r"name='C' is for a single model: leave it out, as sever"):
+        draw(y, {"A": p, "B": p}).plot(name="C")
+    with pytest.raises(ValueError, match="exceed the limit of 25 panels"):
+        draw(np.arange(30), np.eye(30), notion="classwise")
+
+
+def test_parts_of_several_models_and_the_event_rate_zero():
+    y, p, _ = tied()
+    with pytest.raises(ValueError, match="parts=True is for a single model, as the areas"):
+        murphy(y, {"A": p, "B": p}, parts=True)
+    with pytest.raises(ValueError, match="standardized=True divides by the prevalence, which is"):
+        benefit(np.zeros(3, int), [0.1, 0.2, 0.3], labels=[0, 1], standardized=True)
+
+
+def test_one_class_and_parts():
+    (curve,) = murphy(np.zeros(30, int), np.linspace(0, 1, 30), labels=[0, 1], parts=True).curves
+    assert np.isfinite(curve.remaining).all() and curve.remaining.min() >= 0
+    assert curve.regret.max() > 0
