@@ -24,7 +24,7 @@ from skcalib import (
     proper_calibration_error,
 )
 
-GOAL_READ, LIMIT_READ, LIMIT_FUNCTION, CHUNK = 3.0, 50.0, 2.0, 1_000_000
+GOAL_READ, LIMIT_READ, LIMIT_FUNCTION, CHUNK = 3.0, 40.0, 2.0, 1_000_000
 
 
 def make_data(n_samples):

@@ -17,11 +17,12 @@ from scipy.stats import t as student
 from sklearn.utils import check_random_state
 
 from skcalib._arguments import resolve_notion
-from skcalib.displays._curves import binary_problems
+from skcalib._ties import reach_of
+from skcalib.displays._curves import binary_problems, summarised_problems
 from skcalib.errors.terms import solve_notion
 from skcalib.inference import effective_size
-from skcalib.notions import Canonical
-from skcalib.problem import check_problem
+from skcalib.notions import Auto, Canonical
+from skcalib.problem import check_problem, check_sketch
 from skcalib.scores import Brier
 from skcalib.smoothers import LogitSmoother
 
@@ -85,6 +86,12 @@ def model_events(y_true, y_proba, notion, name, *, pos_label, **options):
 def single_name(name):
     """The name of the only model."""
     return "Predictions" if name is None else str(name)
+
+
+def sketch_events(sketch, name):
+    """The events of a sketch, as `model_events`."""
+    check_sketch(sketch)
+    return [(single_name(name), *event) for event in summarised_problems(sketch, Auto())]
 
 
 def check_thresholds(thresholds):
@@ -221,7 +228,7 @@ class _Kinds:
         weight, square = problem.weight, problem.squares
         total = weight.sum()
         order = np.argsort(score, kind="stable")
-        n_negative = np.searchsorted(score[order], threshold, side="right")
+        n_negative = np.searchsorted(score[order], reach_of(threshold), side="right")
         rows = (np.stack([event, 1 - event])[:, None] * np.stack([weight, square]))[..., order]
         start = np.zeros((2, 2, 1))
         below = np.concatenate([start, rows.cumsum(axis=-1)], axis=-1)[..., n_negative]
