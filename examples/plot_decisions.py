@@ -12,6 +12,7 @@ are not: the model was trained on data with four times as many cases.
 # ------------------------------
 # The labels follow a logistic model of two features. The training data have four times the odds, as
 # after undersampling, so every predicted probability is too high.
+import matplotlib.pyplot as plt
 import numpy as np
 from scipy.special import expit, logit
 
@@ -39,13 +40,15 @@ print(found)
 # area is largest where decisions are most often wrong.
 display = MurphyDisplay.from_predictions(y, proba, name="Model", parts=True)
 display.ax_.axvline(1 / 9, color="0.7", zorder=0)
+plt.show()
 
 # %%
-# The decision curve shows the same in other units, the net benefit. Where it is below "treat all" or
-# "treat none", the model does harm.
+# The decision curve shows the same in other units, the net benefit. Where it is below "treat all"
+# or "treat none", the model does harm.
 half = np.arange(8000) < 4000
 platt = PlattScaling().fit(proba[half], y[half])
 models = {"Model": proba[~half], "Recalibrated": platt.predict_proba(proba[~half])[:, 1]}
 display = DecisionCurveDisplay.from_predictions(
     y[~half], models, thresholds=np.linspace(0.01, 0.5, 99)
 )
+plt.show()
