@@ -1,4 +1,4 @@
-"""Doctests close the figures that they draw: matplotlib warns of more than twenty open ones."""
+"""Tests and doctests close the figures that they draw: matplotlib warns of more than twenty."""
 
 import sys
 
@@ -6,7 +6,7 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def closed_figures(request):
+def closed_figures():
     yield
-    if isinstance(request.node, pytest.DoctestItem) and "matplotlib.pyplot" in sys.modules:
+    if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close("all")

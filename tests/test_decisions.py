@@ -255,9 +255,9 @@ def test_no_sample_changes_its_decision():
     assert one.expected_cost.estimate == 0
 
 
-@pytest.mark.parametrize(("threshold", "bend", "least"), [(0.1, 0.0, 0.93), (0.3, 0.08, 0.9)])
+@pytest.mark.parametrize(("threshold", "bend", "least"), [(0.1, 0.0, 0.92), (0.3, 0.08, 0.87)])
 def test_the_regret_is_covered(threshold, bend, least):
-    """100 data sets: the standard error of a coverage of .95 is .022."""
+    """60 data sets: the standard error of a coverage of .95 is .028."""
     x = np.random.default_rng(99).normal(-0.5, 1.3, 400_000)
 
     def curve(s):
@@ -267,7 +267,7 @@ def test_the_regret_is_covered(threshold, bend, least):
     s = expit(x)
     truth = Elementary(threshold).divergence(two(curve(s)), two(s)).mean()
     covered = []
-    for seed in range(100):
+    for seed in range(60):
         rng = np.random.default_rng(seed)
         s = expit(rng.normal(-0.5, 1.3, 1000))
         y = (rng.random(1000) < curve(s)).astype(int)
