@@ -57,6 +57,7 @@ from skcalib.recalibration import (
     IsotonicRecalibrator as IsotonicRecalibrator,
     KernelRecalibrator as KernelRecalibrator,
     LabelFrequency as LabelFrequency,
+    LabelShiftRecalibrator as LabelShiftRecalibrator,
     MatrixScaling as MatrixScaling,
     ModelAverageScaling as ModelAverageScaling,
     PlattScaling as PlattScaling,

@@ -129,7 +129,7 @@ def decision_regret(
         E\, L(Y, S) = E\, D(C, S) + E\, D(Q, C) + E\, H(Q) , \qquad C = E[Y|S],\ Q = E[Y|X] :
 
     the regret of miscalibration, the regret of grouping, and the rest (Perez-Lebel and others,
-    AISTATS 2025). They are means of paired differences on samples that the maps have not seen,
+    AISTATS 2025). They are means of paired differences on held-out samples,
 
     .. math::
 

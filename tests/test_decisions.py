@@ -255,7 +255,13 @@ def test_no_sample_changes_its_decision():
     assert one.expected_cost.estimate == 0
 
 
-@pytest.mark.parametrize(("threshold", "bend", "least"), [(0.1, 0.0, 0.92), (0.3, 0.08, 0.87)])
+@pytest.mark.parametrize(
+    ("threshold", "bend", "least"),
+    [
+        (0.1, 0.0, 0.92),
+        pytest.param(0.3, 0.08, 0.87, marks=pytest.mark.slow),
+    ],
+)
 def test_the_regret_is_covered(threshold, bend, least):
     """60 data sets: the standard error of a coverage of .95 is .028."""
     x = np.random.default_rng(99).normal(-0.5, 1.3, 400_000)

@@ -107,7 +107,9 @@ def test_level_sets_of_a_forest_are_its_distinct_averages():
 
 
 @pytest.mark.parametrize("name", ["pure leaves", "extra trees"])
-@pytest.mark.parametrize("load", [load_breast_cancer, load_digits])
+@pytest.mark.parametrize(
+    "load", [load_breast_cancer, pytest.param(load_digits, marks=pytest.mark.slow)]
+)
 def test_every_statistic_is_the_same_after_rounding(load, name):
     y, exact = forest(load, name)
     noisy, rounded = last_digits_changed(exact), exact.round(12)

@@ -8,6 +8,7 @@ from skcalib.recalibration._base import (
 )
 from skcalib.recalibration.averaged import ModelAverageScaling
 from skcalib.recalibration.improvement import CalibrationImprovement, calibration_improvement
+from skcalib.recalibration.label_shift import LabelShiftRecalibrator
 from skcalib.recalibration.one_vs_rest import (
     BetaCalibration,
     BinaryLinkRecalibrator,
@@ -43,6 +44,7 @@ __all__ = [
     "IsotonicRecalibrator",
     "KernelRecalibrator",
     "LabelFrequency",
+    "LabelShiftRecalibrator",
     "LogitRecalibrator",
     "MatrixScaling",
     "ModelAverageScaling",

@@ -32,6 +32,7 @@ from skcalib.recalibration import (
     IsotonicRecalibrator,
     KernelRecalibrator,
     LabelFrequency,
+    LabelShiftRecalibrator,
     MatrixScaling,
     PlattScaling,
     QuadraticScaling,
@@ -68,6 +69,7 @@ EVERY = [
     HistogramBinning(n_bins=5, strategy="uniform"),
     KernelRecalibrator(bandwidth=0.05),
     LabelFrequency(),
+    LabelShiftRecalibrator(),
 ]
 EVERY = [pytest.param(r, id=f"{i}-{type(r).__name__}") for i, r in enumerate(EVERY)]
 #: Maps that contain the identity, for two classes; one against the rest loses it beyond them.
@@ -83,6 +85,7 @@ WITH_IDENTITY = [
     DiagonalOrderPreserving,
 ]
 LINKED = WITH_IDENTITY[5:]
+UNCHANGED = IdentityRecalibrator, LabelShiftRecalibrator  # `fit` with labels gives the identity
 every = pytest.mark.parametrize("recalibrator", EVERY)
 sizes = pytest.mark.parametrize("n_classes", [2, 3, 5])
 
@@ -879,7 +882,7 @@ def test_a_single_class(recalibrator, n_classes):
         fitted.fit(P, np.ones(len(P), dtype=int))
     rows = fitted.predict_proba(P)
     assert np.isfinite(rows).all()
-    if not isinstance(recalibrator, IdentityRecalibrator):
+    if not isinstance(recalibrator, UNCHANGED):
         assert mean_loss(Brier(), rows, np.ones(len(P), int)) < mean_loss(
             Brier(), P, np.ones(len(P), int)
         )
@@ -902,7 +905,7 @@ def test_corners_only(recalibrator):
         fitted = clone(recalibrator).fit(np.eye(3)[top], y)
     rows = fitted.predict_proba(np.vstack([np.eye(3), np.full((1, 3), 1 / 3)]))
     assert np.isfinite(rows).all()
-    if not isinstance(recalibrator, IdentityRecalibrator):
+    if not isinstance(recalibrator, UNCHANGED):
         assert np.array_equal(rows[:3].argmax(axis=1), np.arange(3))
         np.testing.assert_allclose(rows[:3].max(axis=1), 0.7, atol=0.12)
 

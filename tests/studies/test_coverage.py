@@ -51,8 +51,11 @@ def intervals(loss, method, n_classes, temperature):
     return np.array(found).T
 
 
+classes = pytest.mark.parametrize("n_classes", [2, pytest.param(10, marks=pytest.mark.slow)])
+
+
 @pytest.mark.parametrize(("loss", "method"), CASES)
-@pytest.mark.parametrize("n_classes", [2, 10])
+@classes
 def test_interval_covers_where_the_smoother_contains_the_truth(loss, method, n_classes):
     low, high = intervals(loss, method, n_classes, temperature=0.6)
     truth = true_error(loss, n_classes, temperature=0.6)
@@ -62,7 +65,7 @@ def test_interval_covers_where_the_smoother_contains_the_truth(loss, method, n_c
 
 
 @pytest.mark.parametrize(("loss", "method"), CASES)
-@pytest.mark.parametrize("n_classes", [2, 10])
+@classes
 def test_calibrated_forecasts_are_rarely_called_miscalibrated(loss, method, n_classes):
     low, high = intervals(loss, method, n_classes, temperature=1.0)
     assert np.mean(low > 0) <= ALARMS[method] + FEWER[n_classes]

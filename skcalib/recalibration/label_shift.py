@@ -1,0 +1,328 @@
+"""Recalibration for a population with other class frequencies."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Literal, Self
+
+import numpy as np
+from scipy.linalg import null_space
+from scipy.optimize import minimize
+from scipy.special import softmax
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skcalib._validation import (
+    check_features,
+    check_label_list,
+    drop_zero_weights,
+    listed,
+)
+from skcalib.recalibration._base import Recalibrator
+from skcalib.tower import weighted_mean
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from skcalib._arguments import LossLike
+
+_EM_STEPS = 20  # after the optimiser, each of which raises the likelihood
+_ABSENT = 1e-8  # share below which a class does not enter the standard errors
+_UNCERTAIN = 0.1  # standard error of a share that is worth a warning
+_SINGULAR = 1e-12  # ratio of eigenvalues of the information
+
+
+class LabelShiftRecalibrator(Recalibrator):
+    r"""Correction of probabilities for other class frequencies (label shift).
+
+    Where the classes are more or less frequent than on the samples for which the forecasts are
+    calibrated (the source), and the features of each class have the same distribution, the
+    calibrated forecast is, by Bayes' rule,
+
+    .. math:: p'_k \propto p_k\, \pi'_k / \pi_k ,
+
+    with the class frequencies :math:`\pi` of the source and :math:`\pi'` of the target (Saerens,
+    Latinne and Decaestecker, Neural Computation 14, 2002).
+
+    `fit` with labels takes the frequencies of these, of both populations unless they are given, so
+    that the map is the identity at first. With ``target_prior="em"``, `adapt`, or `fit` without
+    labels, estimates :math:`\pi'` from forecasts of the target. It maximises the concave log
+    likelihood
+
+    .. math:: \sum_i w_i \log \sum_k \pi'_k\, p_{ik} / \pi_k .
+
+    **What is assumed.** The features of a class have the same distribution in both populations, and
+    the forecasts are calibrated on the source: put a recalibrator before this one, preferably
+    `BiasCorrectedTemperatureScaling` (Alexandari, Kundaje and Shrikumar, ICML 2020). Without labels
+    of the target neither can be checked, and the calibration error that remains is unknown.
+
+    **Undersampling.** A model that was trained with all positives and a share r of the negatives is
+    corrected by known frequencies: ``source_prior`` are those of the training data, and
+    ``target_prior`` those of the population. Only their ratios matter, so
+    ``source_prior=[r * (1 - m), m]`` (divided by its sum) and ``target_prior=[1 - m, m]`` give the
+    same map for each m: :math:`p' = r p / (r p + 1 - p)`.
+
+    Parameters
+    ----------
+    source_prior : array-like of shape (n_classes,), default=None
+        Class frequencies :math:`\pi`, in the order of the columns; None for those of `y` in `fit`.
+    target_prior : "em" or array-like of shape (n_classes,), default="em"
+        Class frequencies :math:`\pi'`, or "em" to take those of the labels in `fit`, and without
+        labels to estimate them from the forecasts.
+    input : {"proba", "logits"}, default="proba"
+        What X holds; logits are passed through the softmax.
+    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
+        What ``loss_before_`` and ``loss_after_`` are measured in, if `fit` gets labels.
+    labels : array-like of shape (n_classes,), default=None
+        The class of each column, needed where y may lack a class. Without `y` the classes are
+        numbered from 0 by default.
+
+    Attributes
+    ----------
+    source_prior_, target_prior_ : ndarray of shape (n_classes,)
+        The class frequencies of the map.
+    standard_error_ : ndarray of shape (n_classes,)
+        Standard errors of ``target_prior_``, from the information of the likelihood; 0 if it is
+        given. They treat ``source_prior_`` and the forecasts as exact.
+
+    See Also
+    --------
+    BiasCorrectedTemperatureScaling : The recommended recalibrator before this one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skcalib import LabelShiftRecalibrator
+    >>> from skcalib.datasets import make_tempered_simplex
+    >>> data = make_tempered_simplex(20_000, 2, random_state=0)
+    >>> p, y = data.posterior[:, 1], data.y
+    >>> kept = (y == 1) | (np.random.default_rng(0).random(20_000) < 0.2)  # fewer negatives
+    >>> shift = LabelShiftRecalibrator(source_prior=[np.mean(y == 0), np.mean(y)]).fit(p[kept])
+    >>> shift.target_prior_.round(2), np.mean(y[kept]).round(2)
+    (array([0.16, 0.84]), np.float64(0.84))
+    >>> shift.standard_error_.round(3)
+    array([0.006, 0.006])
+    """
+
+    def __init__(
+        self,
+        source_prior: ArrayLike | None = None,
+        target_prior: Literal["em"] | ArrayLike = "em",
+        *,
+        input: Literal["proba", "logits"] = "proba",
+        loss: LossLike = "log",
+        labels: ArrayLike | None = None,
+    ) -> None:
+        self.source_prior = source_prior
+        self.target_prior = target_prior
+        self.input = input
+        self.loss = loss
+        self.labels = labels
+
+    def fit(
+        self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Learn the class frequencies.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples,) or (n_samples, n_classes)
+            Forecasts. Without `y`, of the target. With `y`, usually of the source, as in a
+            pipeline: then `adapt` takes those of the target.
+        y : array-like of shape (n_samples,), default=None
+            Labels. Their frequencies stand for the priors that are not given.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights.
+
+        Returns
+        -------
+        LabelShiftRecalibrator
+            The fitted recalibrator.
+
+        Raises
+        ------
+        ValueError
+            For invalid input, if the frequencies of the source are neither given nor follow from
+            `y`, for a class that the source lacks, unless the frequencies are the same, and,
+            without labels, for a class to which every forecast gives probability 0.
+        """
+        if y is not None:
+            return super().fit(X, y, sample_weight)
+        if self.source_prior is None:
+            raise ValueError(
+                "LabelShiftRecalibrator requires y to be passed, but the target y is None: pass "
+                "labels, or as source_prior= the class frequencies for which the forecasts are "
+                "calibrated."
+            )
+        self._check_input()
+        raw = check_features(X, name="X")
+        n_classes = max(2, raw.shape[1])
+        classes = np.arange(n_classes) if self.labels is None else check_label_list(self.labels)
+        if len(classes) != n_classes:
+            raise ValueError(f"labels lists {len(classes)} classes, but X has {n_classes} columns.")
+        self.classes_ = classes
+        if np.ndim(X) == 2:
+            validate_data(self, X, reset=True, skip_check_array=True)
+        weight, raw = drop_zero_weights(sample_weight, raw)
+        values = self._validated(raw)
+        self._learn_reading(values)
+        self._learn_priors(self._read(values), None, weight)
+        return self
+
+    def adapt(self, X: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Estimate the class frequencies of the target from its forecasts, and keep the others.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples,) or (n_samples, n_classes)
+            Forecasts of the target.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights.
+
+        Returns
+        -------
+        LabelShiftRecalibrator
+            The recalibrator itself, with another ``target_prior_``.
+
+        Raises
+        ------
+        ValueError
+            For invalid input, and for a class to which every forecast gives probability 0.
+        """
+        check_is_fitted(self)
+        weight, values = drop_zero_weights(sample_weight, self._validated(X))
+        if values.shape[1] != len(self.classes_):
+            raise ValueError(
+                f"X has {values.shape[1]} columns, but LabelShiftRecalibrator was fitted with "
+                f"{len(self.classes_)} classes."
+            )
+        self._estimate_target(self._read(values), weight)
+        return self
+
+    def _fit_map(self, forecast, target, weight):
+        self._learn_priors(forecast, weighted_mean(target, weight), weight)
+
+    def _learn_priors(self, forecast, frequency, weight):
+        """Class frequencies of both populations; `frequency` is that of the labels, or None."""
+        n_classes = len(self.classes_)
+        self.source_prior_ = (
+            frequency
+            if self.source_prior is None
+            else self._checked(self.source_prior, "source_prior")
+        )
+        given = self.target_prior
+        if isinstance(given, str) and given != "em":
+            raise ValueError(
+                f"target_prior must be 'em' or the frequency of each class, got {given!r}."
+            )
+        if isinstance(given, str) and frequency is None:
+            self._estimate_target(forecast, weight)
+            return
+        target = frequency if isinstance(given, str) else self._checked(given, "target_prior")
+        if not np.array_equal(target, self.source_prior_):
+            self._refuse_absent(self.source_prior_)
+        self._set_target(target, np.zeros(n_classes))
+
+    def _checked(self, prior, name):
+        """Frequencies (K,) that sum to one."""
+        try:
+            found = np.array(prior, dtype=np.float64)
+        except (TypeError, ValueError):
+            found = np.empty(0)
+        n_classes = len(self.classes_)
+        if found.shape != (n_classes,) or not abs(found.sum() - 1) < 1e-6 or found.min() <= 0:
+            raise ValueError(
+                f"{name} must have a positive frequency for each of the {n_classes} classes, and "
+                f"they must sum to 1; got {prior!r}."
+            )
+        return found / found.sum()
+
+    def _refuse_absent(self, prior):
+        """Raise for classes that the source lacks, where the target may have them."""
+        absent = self.classes_[prior == 0]
+        if len(absent):
+            raise ValueError(
+                f"The source has no samples of the classes {listed(absent)}, so their "
+                "probabilities cannot be corrected: pass a positive source_prior for each class."
+            )
+
+    def _estimate_target(self, forecast, weight):
+        self._refuse_absent(self.source_prior_)
+        ratio = forecast / self.source_prior_
+        absent = self.classes_[~(ratio > 0).any(axis=0)]
+        if len(absent):
+            raise ValueError(
+                f"Every forecast gives probability 0 to the classes {listed(absent)}, so their "
+                "frequencies cannot be estimated: leave these columns out, or pass target_prior."
+            )
+        target = _maximise(ratio, weight, forecast.mean(axis=0))
+        errors = _standard_errors(ratio, weight, target)
+        if errors.max() > _UNCERTAIN:
+            warnings.warn(
+                "The class frequencies of the target are uncertain, with standard errors of up to "
+                f"{errors.max():.2g}: the forecasts hardly distinguish some classes, or there are "
+                "too few of them. Use more samples, or pass target_prior.",
+                UserWarning,
+                stacklevel=3,
+            )
+        self._set_target(target, errors)
+
+    def _set_target(self, prior, errors):
+        self.target_prior_, self.standard_error_ = prior, errors
+        ratio = self._ratio()
+        self.injective_ = bool((ratio > 0).all())
+        self.preserves_argmax_ = self.preserves_order_ = bool(np.ptp(ratio) < 1e-12)
+
+    def _ratio(self):
+        """Factors of the forecasts (K,); 1 for a class that neither population has."""
+        source, target = self.source_prior_, self.target_prior_
+        return np.divide(target, source, out=np.ones(len(source)), where=source > 0)
+
+    def _apply_map(self, forecast):
+        ratio = self._ratio()
+        if np.ptp(ratio) == 0:
+            return forecast
+        found = forecast * ratio
+        total = found.sum(axis=1, keepdims=True)
+        # No probability is left where a forecast is certain of a class that the target lacks.
+        return np.where(total > 0, found / np.where(total > 0, total, 1.0), forecast)
+
+
+def _maximise(ratio, weight, start):
+    """Frequencies (K,) of the largest likelihood of mixtures with densities `ratio` (n, K)."""
+    share = weight / weight.sum()
+
+    def gradient(prior):
+        """Of the mean log likelihood; 1 for each class that is present at the maximum."""
+        return (share / (ratio @ prior)) @ ratio
+
+    def loss(theta):
+        prior = softmax(theta)
+        return -share @ np.log(ratio @ prior), -prior * (gradient(prior) - 1)
+
+    options = {"gtol": 1e-10, "ftol": 1e-15, "maxiter": 1000}
+    found = minimize(loss, np.log(start), jac=True, method="L-BFGS-B", options=options)
+    prior = softmax(found.x)
+    for _ in range(_EM_STEPS):
+        prior = prior * gradient(prior)
+    return np.maximum(prior / prior.sum(), np.finfo(np.float64).tiny)
+
+
+def _standard_errors(ratio, weight, prior):
+    """Sandwich standard errors (K,) in the directions that keep the sum."""
+    present = prior > _ABSENT
+    errors = np.zeros(len(prior))
+    if present.sum() < 2:
+        return errors
+    basis = null_space(np.ones((1, present.sum())))
+    scores = (ratio[:, present] / (ratio @ prior)[:, None]) @ basis
+    share = weight / weight.sum()
+    information = (scores * share[:, None]).T @ scores
+    values, vectors = np.linalg.eigh(information)
+    if values[0] <= _SINGULAR * max(values[-1], 1.0):
+        errors[present] = np.inf
+        return errors
+    inverse = (vectors / values) @ vectors.T
+    noise = (scores * share[:, None] ** 2).T @ scores
+    variance = basis @ (inverse @ noise @ inverse) @ basis.T
+    errors[present] = np.sqrt(np.maximum(np.diag(variance), 0.0))
+    return errors

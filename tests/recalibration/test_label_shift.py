@@ -1,0 +1,173 @@
+"""`LabelShiftRecalibrator`: other class frequencies, against known truths."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import make_pipeline
+
+from skcalib import BiasCorrectedTemperatureScaling, LabelShiftRecalibrator
+from skcalib.datasets import make_tempered_simplex
+from skcalib.scores import LogLoss
+
+
+def shifted(n_samples, target, seed=0, **options):
+    """Forecasts and labels of a population with the class frequencies `target`."""
+    n_classes = len(target)
+    data = make_tempered_simplex(6 * n_samples, n_classes, random_state=seed, **options)
+    share = np.asarray(target) / (np.bincount(data.y, minlength=n_classes) / len(data.y))
+    rng = np.random.default_rng(seed)
+    rows = np.flatnonzero(rng.random(len(data.y)) < share[data.y] / share.max())[:n_samples]
+    assert len(rows) == n_samples
+    return data.posterior[rows], data.y_proba[rows], data.y[rows]
+
+
+def by_bayes(proba, source, target):
+    found = proba * (np.asarray(target) / source)
+    return found / found.sum(axis=1, keepdims=True)
+
+
+def log_loss(y, proba):
+    return LogLoss().loss(np.eye(proba.shape[1])[y], proba).mean()
+
+
+@pytest.mark.parametrize("target", [[0.8, 0.2], [0.05, 0.95], [0.6, 0.3, 0.1]])
+def test_the_frequencies_are_found(target):
+    """At n = 20,000: frequencies within .02, and the log loss within .002 of the best map's."""
+    source = np.full(len(target), 1 / len(target))
+    for seed in range(3):
+        proba, _, y = shifted(20_000, target, seed)
+        found = LabelShiftRecalibrator(source_prior=source).fit(proba)
+        assert_allclose(found.target_prior_, target, atol=0.02)
+        assert np.all(found.standard_error_ < 0.02)
+        best = log_loss(y, by_bayes(proba, source, target))
+        assert log_loss(y, found.predict_proba(proba)) < best + 0.002
+        assert log_loss(y, proba) > best + 0.01
+
+
+def test_the_maximum_of_the_likelihood():
+    """Where a class is present, the mean of p'_k is its frequency (the fixed point of EM)."""
+    proba, _, _ = shifted(3000, [0.5, 0.4, 0.1])
+    weight = np.random.default_rng(0).exponential(size=3000)
+    found = LabelShiftRecalibrator(source_prior=[1 / 3] * 3).fit(proba, sample_weight=weight)
+    mean = np.average(found.predict_proba(proba), axis=0, weights=weight)
+    assert_allclose(mean, found.target_prior_, atol=1e-8)
+
+
+def test_standard_errors_are_the_spread():
+    """60 data sets: the spread has a relative error of .09."""
+    found = [
+        LabelShiftRecalibrator(source_prior=[1 / 3] * 3).fit(shifted(800, [0.5, 0.3, 0.2], seed)[0])
+        for seed in range(60)
+    ]
+    spread = np.std([one.target_prior_ for one in found], axis=0)
+    stated = np.mean([one.standard_error_ for one in found], axis=0)
+    assert_allclose(stated, spread, rtol=0.3)
+
+
+def test_known_frequencies_and_undersampling():
+    rng = np.random.default_rng(0)
+    p = rng.random(200)
+    rate = 0.1  # of the negatives were kept
+    sampled = p / (p + rate * (1 - p))
+    for m in (0.02, 0.5):
+        source = np.array([rate * (1 - m), m]) / (rate * (1 - m) + m)
+        shift = LabelShiftRecalibrator(source_prior=source, target_prior=[1 - m, m])
+        assert_allclose(shift.fit(sampled).predict_proba(sampled)[:, 1], p)
+        assert_allclose(shift.standard_error_, 0)
+    same = LabelShiftRecalibrator([0.3, 0.7], [0.3, 0.7]).fit(p)
+    assert_allclose(same.predict_proba(p)[:, 1], p)
+    assert same.injective_ and same.preserves_argmax_
+    assert not shift.preserves_argmax_
+
+
+def test_behind_a_recalibrator_in_a_pipeline():
+    source = make_tempered_simplex(10_000, 2, score_temperature=0.5, random_state=7)
+    posterior, proba, y = shifted(10_000, [0.85, 0.15], score_temperature=0.5)
+    chain = make_pipeline(BiasCorrectedTemperatureScaling(), LabelShiftRecalibrator())
+    chain.fit(source.y_proba, source.y)
+    assert_allclose(chain[-1].source_prior_, np.bincount(source.y) / 10_000)
+    assert_allclose(chain[-1].target_prior_, chain[-1].source_prior_)
+    assert_allclose(chain.predict_proba(proba), chain[0].predict_proba(proba))
+    chain[-1].adapt(chain[:-1].transform(proba))
+    best = log_loss(y, by_bayes(posterior, [0.5, 0.5], [0.85, 0.15]))
+    assert log_loss(y, chain.predict_proba(proba)) < best + 0.004
+    alone = LabelShiftRecalibrator(chain[-1].source_prior_)
+    frozen = make_pipeline(FrozenEstimator(chain[0]), alone)
+    assert_allclose(frozen.fit(proba).predict_proba(proba), chain.predict_proba(proba))
+
+
+def test_labels_of_classes_and_logits():
+    proba, _, y = shifted(2000, [0.7, 0.3])
+    names = np.array(["no", "yes"])
+    one = LabelShiftRecalibrator([0.5, 0.5], labels=names).fit(proba)
+    assert one.predict(proba).tolist() == names[one.predict_proba(proba).argmax(axis=1)].tolist()
+    logits = LabelShiftRecalibrator([0.5, 0.5], input="logits").fit(np.log(proba))
+    assert_allclose(logits.target_prior_, one.target_prior_, atol=1e-6)
+    with_labels = LabelShiftRecalibrator(target_prior=[0.9, 0.1]).fit(proba, names[y])
+    assert with_labels.classes_.tolist() == ["no", "yes"]
+    assert_allclose(with_labels.source_prior_, np.bincount(y) / 2000)
+
+
+def test_a_class_that_is_absent_from_the_target():
+    proba, _, _ = shifted(5000, [0.5, 0.49999, 0.00001])
+    found = LabelShiftRecalibrator([1 / 3] * 3).fit(proba)
+    assert found.target_prior_[2] < 0.01 and found.target_prior_.min() > 0
+    certain = np.eye(3)
+    assert np.isfinite(found.predict_proba(certain)).all()
+    assert_allclose(found.predict_proba(certain), certain)
+
+
+def test_frequencies_that_are_uncertain():
+    rng = np.random.default_rng(0)
+    proba = 0.5 + 0.01 * rng.normal(size=50)
+    with pytest.warns(UserWarning, match="target are uncertain, with standard errors of up to"):
+        found = LabelShiftRecalibrator([0.5, 0.5]).fit(proba)
+    assert not np.isnan(found.predict_proba(proba)).any()
+    with pytest.warns(UserWarning, match="standard errors of up to inf"):
+        found = LabelShiftRecalibrator([0.5, 0.5]).fit(np.full(20, 0.5))
+    assert not np.isnan(found.predict_proba([0.1, 0.5])).any()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({}, "requires y to be passed, but the target y is None: pass labels, or as"),
+        (
+            {"source_prior": [0.5, 0.6]},
+            "source_prior must have a positive frequency for each of the 2",
+        ),
+        (
+            {"source_prior": [0.5, 0.25, 0.25]},
+            "source_prior must have a positive frequency for each",
+        ),
+        ({"source_prior": "a"}, "source_prior must have a positive frequency for each"),
+        ({"source_prior": [1.0, 0.0]}, "source_prior must have a positive frequency for each"),
+        ({"source_prior": [0.5, 0.5], "target_prior": "auto"}, "target_prior must be 'em' or the"),
+        (
+            {"source_prior": [0.5, 0.5], "target_prior": [np.nan, 1]},
+            "target_prior must have a positive",
+        ),
+        ({"source_prior": [0.5, 0.5], "labels": [0, 1, 2]}, "labels lists 3 classes, but X has 2"),
+    ],
+)
+def test_what_is_refused(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        LabelShiftRecalibrator(**parameters).fit([0.2, 0.7, 0.4])
+
+
+def test_what_else_is_refused():
+    lacking = LabelShiftRecalibrator(labels=[0, 1, 2]).fit(np.full((4, 3), 1 / 3), [0, 1, 1, 0])
+    assert_allclose(lacking.predict_proba(np.eye(3)), np.eye(3))
+    with pytest.raises(ValueError, match=r"The source has no samples of the classes \[2\], so"):
+        lacking.adapt(np.full((4, 3), 1 / 3))
+    with pytest.raises(
+        ValueError, match=r"Every forecast gives probability 0 to the classes \[1\]"
+    ):
+        LabelShiftRecalibrator([0.5, 0.5]).fit([0.0, 0.0])
+    with pytest.raises(NotFittedError):
+        LabelShiftRecalibrator([0.5, 0.5]).adapt([0.3, 0.4])
+    fitted = LabelShiftRecalibrator([0.5, 0.5], [0.4, 0.6]).fit([0.2, 0.3])
+    with pytest.raises(ValueError, match="X has 3 columns, but LabelShiftRecalibrator was fitted"):
+        fitted.adapt(np.full((4, 3), 1 / 3))
