@@ -52,8 +52,8 @@ numpydoc_validation_exclude = {
     r"\.(SupersampleEvaluation|InformationEstimate|CalibrationInterceptSlope)$",
     r"\.(CalibrationComparison|CalibrationTest)$",
     r"\.(ErrorInterval|Predictions)$",
-    r"\.(CorpBand|CorpCurve|CorpDecomposition|CalibrationSummary)$",
-    r"skcalib\.grouping\.(GroupComparison|GroupDifference)$",
+    r"\.(CorpBand|CorpCurve|CorpDecomposition|CalibrationSummary|DecisionRegret)$",
+    r"skcalib\.grouping\.(GroupCalibrations?|GroupComparison|GroupDifference)$",
 }
 
 html_theme = "pydata_sphinx_theme"

@@ -438,8 +438,8 @@ class DecisionCost(ProperScore):
     r"""Cost of the decision that a forecast leads to, for a matrix of costs.
 
     :math:`C_{ka}` is the cost of the decision a if the label is k. A forecast s leads to the
-    decision of least expected cost, :math:`a(s) = \arg\min_a \sum_k s_k C_{ka}`, the first of
-    several. The loss is its cost,
+    decision of least expected cost, :math:`a(s) = \operatorname{argmin}_a \sum_k s_k C_{ka}`, the
+    first of several. The loss is its cost,
 
     .. math::
 

@@ -52,7 +52,7 @@ class DecisionCurveDisplay:
     - **Curve**: NB(t), with sample weights for the counts.
     - **Band**: the interval of the mean of the n terms of the sum at each threshold by itself,
       Student's with the standard error and the effective number of samples of
-      `skcalib.inference.mean_interval`. The curve as a whole leaves it with a larger probability.
+      ``skcalib.inference.mean_interval``. The curve as a whole leaves it with a larger probability.
     - **Treat all**: :math:`\pi - (1 - \pi)\, t / (1 - t)`. **Treat none**: 0. A model is of use at
       thresholds where its curve is above both.
     - **Standardized** (``standardized=True``): everything is divided by :math:`\pi`, so the largest

@@ -50,8 +50,8 @@ class MurphyDisplay:
       models whose curves cross are better for different costs. The legend has the Brier score,
       :math:`(p - y)^2 = \int_0^1 2 L_t(y, p)\,dt`: twice the area below the curve.
     - **Band**: the interval of the mean at each threshold by itself, Student's with the standard
-      error and the effective number of samples of `skcalib.inference.mean_interval`. The curve as a
-      whole leaves it with a larger probability.
+      error and the effective number of samples of ``skcalib.inference.mean_interval``. The curve
+      as a whole leaves it with a larger probability.
     - **No model**: the least mean cost of one decision for all samples,
       :math:`\min(t (1 - \pi), (1 - t) \pi)` with the event rate :math:`\pi`. It is the cost of the
       forecast :math:`\pi`.
