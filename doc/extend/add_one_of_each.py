@@ -132,20 +132,20 @@ ADDITIONS = (
     ),
     Addition(
         "display",
-        "DecisionCurveDisplay",
-        "skcalib/displays/decision_curve.py",
+        "PredictivenessDisplay",
+        "skcalib/displays/predictiveness.py",
         (
-            *exported("displays", "decision_curve", "DecisionCurveDisplay", "DecompositionDisplay"),
-            at_root("DecisionCurveDisplay", "DecompositionDisplay"),
-            in_reference("DecisionCurveDisplay", "DecompositionDisplay"),
-            in_suites("DecisionCurveDisplay", "binary=True, one_row=True"),
+            *exported("displays", "predictiveness", "PredictivenessDisplay", "RecalibrationDisplay"),
+            at_root("PredictivenessDisplay", "RecalibrationDisplay"),
+            in_reference("PredictivenessDisplay", "RecalibrationDisplay"),
+            in_suites("PredictivenessDisplay", "binary=True, one_row=True"),
         ),
         (
             "tests/laws/test_display_laws.py",
             "tests/test_inputs.py",
             "tests/test_determinism.py",
             "-k",
-            "DecisionCurveDisplay",
+            "PredictivenessDisplay",
         ),
     ),
     Addition(

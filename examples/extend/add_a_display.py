@@ -1,11 +1,10 @@
-r"""
+"""
 Add a display
 =============
 
-Whom should a doctor treat? Those whose risk reaches a threshold t. The *net benefit* counts what
-such a rule gains in treated cases, where a treatment in vain costs t / (1 - t) of a case:
-:math:`P(S \ge t, Y = 1) - \frac{t}{1 - t} P(S \ge t, Y = 0)`. This display draws it for
-every threshold (Vickers & Elkin, 2006). Risks that are too extreme lose net benefit.
+How are the risks of a population spread? The *predictiveness curve* draws the risk against the
+share of the population whose risk is lower (Pepe et al., 2008). The area below it is the mean
+risk. It should equal the observed frequency of the event, which is drawn as a horizontal line.
 """
 
 import matplotlib.pyplot as plt
@@ -20,13 +19,13 @@ from skcalib.testing import check_display
 # ``plot`` draws them: it imports matplotlib, sets ``ax_`` and ``figure_``, and returns itself.
 
 
-class DecisionCurveDisplay:
-    """Net benefit of acting from a threshold on, against the threshold; two classes."""
+class PredictivenessDisplay:
+    """Risk against the share of the population with a lower risk; two classes."""
 
-    def __init__(self, thresholds, net_benefit, treat_all, *, name=None):
-        self.thresholds = thresholds
-        self.net_benefit = net_benefit
-        self.treat_all = treat_all
+    def __init__(self, share, risk, observed, *, name=None):
+        self.share = share
+        self.risk = risk
+        self.observed = observed
         self.name = name
 
     @classmethod
@@ -42,31 +41,30 @@ class DecisionCurveDisplay:
         ax=None,
         **plot_params,
     ):
-        """Net benefit of given probabilities."""
+        """Predictiveness curve of given probabilities."""
         columns = {"labels": labels, "pos_label": pos_label}
         problem = check_problem(y_true, y_proba, sample_weight=sample_weight, **columns)
         problem = event_last(problem, pos_label)
         if len(problem.classes) > 2:
-            raise ValueError("DecisionCurveDisplay is for two classes: pass one column of y_proba.")
-        t = np.arange(1, 100) / 100
-        gain = problem.target[:, 1] - problem.target[:, 0] * (t / (1 - t))[:, None]
-        acts = problem.forecast[:, 1] >= t[:, None]
-        benefit, treat_all = (
-            np.average(share * gain, axis=1, weights=problem.weight) for share in (acts, 1)
-        )
-        return cls(t, benefit, treat_all, name=name).plot(ax=ax, **plot_params)
+            raise ValueError("PredictivenessDisplay is for two classes: pass one column of y_proba.")
+        risk, position = np.unique(problem.forecast[:, 1], return_inverse=True)
+        weight = np.bincount(position, problem.weight)
+        share = np.cumsum(weight) / weight.sum()
+        observed = np.average(problem.target[:, 1], weights=problem.weight)
+        curve = np.append(0, share), np.append(risk[0], risk)
+        return cls(*curve, observed, name=name).plot(ax=ax, **plot_params)
 
     def plot(self, ax=None, **line_kwargs):
-        """Draw the curve, and that of treating everyone."""
+        """Draw the curve, and the observed frequency of the event."""
         import matplotlib.pyplot as plt
 
         if ax is None:
             ax = plt.subplots()[1]
-        style = {"label": "Forecast" if self.name is None else self.name} | line_kwargs
-        (self.line_,) = ax.plot(self.thresholds, self.net_benefit, **style)
-        (self.all_,) = ax.plot(self.thresholds, self.treat_all, "--", color="0.5", label="All")
-        top = max(self.treat_all[0], self.net_benefit.max())
-        ax.set(xlabel="Threshold", ylabel="Net benefit", ylim=(-0.1, 1.1 * top))
+        label = "Forecast" if self.name is None else self.name
+        style = {"label": label, "drawstyle": "steps-pre"} | line_kwargs
+        (self.line_,) = ax.plot(self.share, self.risk, **style)
+        self.observed_ = ax.axhline(self.observed, linestyle="--", color="0.5", label="Observed")
+        ax.set(xlabel="Share of the population with a lower risk", ylabel="Risk")
         ax.legend()
         self.ax_, self.figure_ = ax, ax.figure
         return self
@@ -75,12 +73,12 @@ class DecisionCurveDisplay:
 # %%
 # The line of test: the axes, a second drawing, names of classes, and zero-weight samples.
 
-check_display(DecisionCurveDisplay.from_predictions)
+check_display(PredictivenessDisplay.from_predictions)
 
 # %%
 # Forecasts that are too extreme, and the true probabilities.
 
 data = make_tempered_simplex(20_000, 2, score_temperature=0.3, random_state=0)
-ax = DecisionCurveDisplay.from_predictions(data.y, data.y_proba, name="Too extreme").ax_
-truth = DecisionCurveDisplay.from_predictions(data.y, data.posterior, name="Truth", ax=ax)
+ax = PredictivenessDisplay.from_predictions(data.y, data.y_proba, name="Too extreme").ax_
+truth = PredictivenessDisplay.from_predictions(data.y, data.posterior, name="Truth", ax=ax)
 plt.show()
