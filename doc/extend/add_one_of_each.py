@@ -135,7 +135,9 @@ ADDITIONS = (
         "PredictivenessDisplay",
         "skcalib/displays/predictiveness.py",
         (
-            *exported("displays", "predictiveness", "PredictivenessDisplay", "RecalibrationDisplay"),
+            *exported(
+                "displays", "predictiveness", "PredictivenessDisplay", "RecalibrationDisplay"
+            ),
             at_root("PredictivenessDisplay", "RecalibrationDisplay"),
             in_reference("PredictivenessDisplay", "RecalibrationDisplay"),
             in_suites("PredictivenessDisplay", "binary=True, one_row=True"),

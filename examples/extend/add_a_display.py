@@ -46,7 +46,9 @@ class PredictivenessDisplay:
         problem = check_problem(y_true, y_proba, sample_weight=sample_weight, **columns)
         problem = event_last(problem, pos_label)
         if len(problem.classes) > 2:
-            raise ValueError("PredictivenessDisplay is for two classes: pass one column of y_proba.")
+            raise ValueError(
+                "PredictivenessDisplay is for two classes: pass one column of y_proba."
+            )
         risk, position = np.unique(problem.forecast[:, 1], return_inverse=True)
         weight = np.bincount(position, problem.weight)
         share = np.cumsum(weight) / weight.sum()
