@@ -44,6 +44,7 @@ from skcalib.estimators import (
     RecalibratorSelection as RecalibratorSelection,
 )
 from skcalib.grouping import (
+    calibration_by_group as calibration_by_group,
     GroupingLossEstimator as GroupingLossEstimator,
 )
 from skcalib.recalibration import (

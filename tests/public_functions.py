@@ -138,6 +138,17 @@ def _locations(function):
     return call
 
 
+def _two_groups(function):
+    """Every other sample is in the other group."""
+
+    def call(y_true, y_proba, **arguments):
+        by = np.where(np.arange(np.size(y_true)) % 2, "odd", "even")
+        return function(y_true, y_proba, by, **arguments)
+
+    call.__name__, call.__signature__ = function.__name__, inspect.signature(function)
+    return call
+
+
 def _moment_pair(function):
     """Mean and variance before; the same with twice the variance after."""
 
@@ -284,6 +295,8 @@ def _forecast_recipes():
     # One effective sample, by its weight, leaves the whole line as the interval.
     yield from _recipes(s.calibration_intercept_slope, binary=True, infinite=True)
     yield from _recipes(s.calibration_summary, binary=True, infinite=True, order=True)
+    by_group = _two_groups(s.calibration_by_group)
+    yield from _recipes(by_group, {}, classwise, infinite=True, one_row=True, **folds)
     regret, act = s.decision_regret, {"threshold": 0.3}
     yield from _recipes(regret, {**act, **top}, {**act, **classwise}, infinite=True, **folds)
     yield from _recipes(regret, {"costs": [[0, 1], [3, 0]]}, binary=True, infinite=True, **folds)

@@ -268,6 +268,7 @@ ORDER_MATTERS = {
         "sharpness",
         "score_decomposition",
         "decision_regret",
+        "calibration_by_group",
         "integrated_calibration_index",
         "differences_at_equal_scores",
         "calibration_summary",

@@ -1,5 +1,10 @@
 """Grouping loss, and comparison of groups at equal scores."""
 
+from skcalib.grouping.by_group import (
+    GroupCalibration,
+    GroupCalibrations,
+    calibration_by_group,
+)
 from skcalib.grouping.equal_scores import (
     GroupComparison,
     GroupDifference,
@@ -9,9 +14,12 @@ from skcalib.grouping.estimator import GroupingLossEstimator
 from skcalib.grouping.regions import Region
 
 __all__ = [
+    "GroupCalibration",
+    "GroupCalibrations",
     "GroupComparison",
     "GroupDifference",
     "GroupingLossEstimator",
     "Region",
+    "calibration_by_group",
     "differences_at_equal_scores",
 ]

@@ -1,0 +1,425 @@
+"""Calibration of groups that the user names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.stats import norm
+
+from skcalib._arguments import resolve_notion
+from skcalib._formatting import frame_of
+from skcalib._ties import merge_ties
+from skcalib._validation import check_confidence_level, check_y, weighted_rows
+from skcalib.error_intervals.methods import estimate_proper_error
+from skcalib.events import binary_events
+from skcalib.grouping._statistics import EqualScores, compare, label_sum_pvalue
+from skcalib.inference import (
+    MeanInterval,
+    benjamini_hochberg,
+    effective_size,
+    observed_expected_ratio,
+)
+from skcalib.notions import Canonical
+from skcalib.problem import check_problem
+from skcalib.tower import weighted_mean
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from pandas import DataFrame
+
+    from skcalib._arguments import Label, NotionLike
+    from skcalib.problem import Problem
+
+#: Most groups of one call.
+MOST_GROUPS = 1000
+_CERTAIN = 1e-9  # distance from 0 and 1 of probabilities in p-values
+_FEWEST = 10  # samples of a group whose calibration error is estimated
+
+
+@dataclass(frozen=True)
+class GroupCalibration:
+    """Calibration of one group; see :func:`~skcalib.calibration_by_group`.
+
+    Attributes
+    ----------
+    name : str
+        The group.
+    event : str
+        The event, such as "class 1" or "top label"; empty where there is only one.
+    n_samples : int
+        Number of samples.
+    share : float
+        Share of the weight of all samples.
+    mean_predicted, observed : float
+        Mean predicted probability of the event, and its frequency.
+    ratio : MeanInterval
+        Observed by expected number of events.
+    difference : MeanInterval
+        ``observed - mean_predicted``: negative where predictions are too high.
+    shrunk : float
+        The difference, drawn towards the mean of the groups by its noise (empirical Bayes).
+    pvalue : float
+        Of the hypothesis that the mean prediction of the group is right.
+    detected : bool
+        Whether the difference is among those found at the false discovery rate.
+    equal_scores : MeanInterval or None
+        Difference of the frequency from that of all samples with equal scores: what remains after
+        every recalibration that uses the score alone. None if the score determines the group, or
+        hardly any event is expected in it.
+    equal_scores_pvalue : float or None
+        Of this difference.
+    equal_scores_detected : bool
+        Whether it is among those found at the false discovery rate.
+    error : MeanInterval or None
+        Brier calibration error within the group; None for fewer than 10 samples.
+    """
+
+    name: str
+    event: str
+    n_samples: int
+    share: float
+    mean_predicted: float
+    observed: float
+    ratio: MeanInterval
+    difference: MeanInterval
+    shrunk: float
+    pvalue: float
+    detected: bool
+    equal_scores: MeanInterval | None
+    equal_scores_pvalue: float | None
+    equal_scores_detected: bool
+    error: MeanInterval | None
+
+
+@dataclass(frozen=True)
+class GroupCalibrations:
+    """Calibration of several groups; see :func:`~skcalib.calibration_by_group`.
+
+    Attributes
+    ----------
+    groups : tuple of GroupCalibration
+        In the order of `by`, for each event.
+    overlapping : bool
+        Whether a sample may be in several groups.
+    confidence_level : float
+        Level of the intervals for all groups at once, and one minus the false discovery rate.
+    """
+
+    groups: tuple[GroupCalibration, ...]
+    overlapping: bool
+    confidence_level: float
+
+    def to_frame(self) -> DataFrame:
+        """One row for each group and event; needs pandas.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns: the fields of `GroupCalibration`, with ``_low`` and ``_high`` after the name of
+            an interval.
+        """
+        columns: dict[str, list] = {}
+        for group in self.groups:
+            for name in (one.name for one in fields(GroupCalibration)):
+                value = getattr(group, name)
+                if name in ("ratio", "difference", "equal_scores", "error"):
+                    ends = ("estimate", "low", "high")
+                    for end, suffix in zip(ends, ("", "_low", "_high"), strict=True):
+                        number = np.nan if value is None else getattr(value, end)
+                        columns.setdefault(name + suffix, []).append(number)
+                else:
+                    columns.setdefault(name, []).append(value)
+        return frame_of(self, (), **columns)
+
+    def __str__(self) -> str:
+        width = max(len(_title(one)) for one in self.groups)
+        lines = [
+            f"{_title(one):<{width}}  n = {one.n_samples:>7,}  observed - predicted "
+            f"{one.difference}{' *' if one.detected else ''}"
+            for one in self.groups
+        ]
+        level = f"{self.confidence_level:.0%}"
+        lines.append(f"{level} intervals for all groups at once; * found at the false discovery ")
+        return "\n".join(lines) + f"rate {1 - self.confidence_level:.2g}."
+
+
+def _title(group):
+    return f"{group.name}, {group.event}" if group.event else group.name
+
+
+def calibration_by_group(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    by: ArrayLike | Mapping[str, ArrayLike] | DataFrame,
+    *,
+    notion: NotionLike = "auto",
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+    confidence_level: float = 0.95,
+) -> GroupCalibrations:
+    r"""Calibration of each of the groups that you name, with all comparisons accounted for.
+
+    For each group g with weights w, predictions p and labels y:
+
+    - ``difference``: :math:`\sum_g w_i (y_i - p_i) / \sum_g w_i`, and ``ratio``:
+      :math:`\sum_g w_i y_i / \sum_g w_i p_i`. Intervals are Clopper and Pearson's, at the level
+      :math:`c^{1/m}` (Sidak) for m groups: they hold for all groups at once, with any overlap.
+    - ``pvalue``: of :math:`\sum_g w_i (y_i - p_i)` for labels drawn from the predictions
+      (saddlepoint approximation). ``detected`` are those that the rule of Benjamini and Hochberg
+      finds at the false discovery rate ``1 - confidence_level``; where groups overlap, that of
+      Benjamini and Yekutieli.
+    - ``shrunk``: the difference drawn towards the mean of the groups by
+      :math:`\tau^2 / (\tau^2 + s_g^2)`, with the variance :math:`\tau^2` between groups of
+      DerSimonian and Laird.
+    - ``equal_scores``: the difference from all samples with equal scores, the statistic of
+      :func:`~skcalib.grouping.differences_at_equal_scores`. Where all groups are
+      miscalibrated alike, each has a ``difference`` and none has one at equal scores. A function of
+      the score alone can correct the first, but not the second.
+    - ``error``: the Brier calibration error within the group, with its interval. It finds
+      deviations that cancel in the mean; its interval is that of the group alone.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        Labels.
+    y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
+        Probability of the positive class, or of each class.
+    by : array-like of shape (n_samples,), (n_samples, n_columns), data frame, or dict of masks
+        The group of each sample; columns, each of which divides the samples; or, by name, masks of
+        booleans, which may overlap. Missing values form a group. Cut numbers into ranges first, for
+        example by ``pandas.qcut``.
+    notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
+        The event: the positive class of two; for more classes whether the prediction is right
+        ("top_label", which "auto" is then), or each class ("classwise").
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weights.
+    labels : array-like of shape (n_classes,), default=None
+        The class of each column of `y_proba`.
+    pos_label : label, default=None
+        The positive class of two; by default the last.
+    confidence_level : float, default=0.95
+        Level of the intervals, and one minus the false discovery rate.
+
+    Returns
+    -------
+    GroupCalibrations
+        A record for each group and event, `to_frame`, and a text.
+
+    Raises
+    ------
+    ValueError
+        For invalid input, groups that do not fit the samples, an empty group, and more than 1,000
+        groups.
+
+    See Also
+    --------
+    skcalib.grouping.differences_at_equal_scores : Finds groups from features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skcalib import calibration_by_group
+    >>> rng = np.random.default_rng(0)
+    >>> site = rng.choice(["north", "south"], 4000)
+    >>> p = rng.uniform(0.1, 0.5, 4000)
+    >>> y = rng.random(4000) < p + 0.1 * (site == "south")
+    >>> found = calibration_by_group(y, p, site)
+    >>> [(one.name, one.detected) for one in found.groups]
+    [('north', False), ('south', True)]
+    """
+    check_confidence_level(confidence_level)
+    problem = check_problem(
+        y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
+    )
+    n_samples = len(check_y(y_true))
+    names, members, overlapping = _groups(by, n_samples)
+    members = members[weighted_rows(sample_weight, n_samples)]
+    _refuse_empty(names, members)
+    events = binary_events(problem, pos_label, resolve_notion(notion))
+    n_tests = len(names) * len(events)
+    level = confidence_level ** (1 / n_tests)
+    found: list[GroupCalibration] = []
+    for event, one in events:
+        shown = event if len(events) > 1 else ""
+        found += _of_event(one, shown, names, members, confidence_level, level)
+    rate = 1 - confidence_level
+    if overlapping or len(events) > 1:  # any dependence
+        rate /= np.sum(1 / np.arange(1, n_tests + 1))
+    detected = set(benjamini_hochberg([one.pvalue for one in found], rate).tolist())
+    tested = [k for k, one in enumerate(found) if one.equal_scores_pvalue is not None]
+    pvalues: list[Any] = [found[k].equal_scores_pvalue for k in tested]
+    unequal = {tested[k] for k in benjamini_hochberg(pvalues, rate)} if tested else set()
+    groups = tuple(
+        replace(one, detected=k in detected, equal_scores_detected=k in unequal)
+        for k, one in enumerate(found)
+    )
+    return GroupCalibrations(groups, overlapping, confidence_level)
+
+
+# --- Groups ---------------------------------------------------------------------------------------
+
+
+def _groups(by, n_samples):
+    """Names of the groups, their members (n, m), and whether they may overlap."""
+    if isinstance(by, Mapping):
+        names = [str(name) for name in by]
+        columns = [_mask(name, mask, n_samples) for name, mask in by.items()]
+        if not columns:
+            raise ValueError("by is an empty dict: pass a mask for each group, by its name.")
+        members = np.stack(columns, axis=1)
+        return names, members, bool((members.sum(axis=1) > 1).any())
+    if hasattr(by, "columns"):
+        columns = {str(name): np.asarray(by[name], dtype=object) for name in by.columns}
+    else:
+        values = np.asarray(by, dtype=object)
+        if values.ndim == 2:
+            columns = {f"column {k}": values[:, k] for k in range(values.shape[1])}
+        else:
+            columns = {"": values}
+    names, parts = [], []
+    for column, values in columns.items():
+        if values.shape != (n_samples,):
+            raise ValueError(
+                f"by must have the group of each of the {n_samples} samples, got shape "
+                f"{values.shape}: pass an array, a data frame, or a dict of masks."
+            )
+        missing = np.array([value is None or value != value for value in values], dtype=bool)
+        keys = np.where(missing, "missing", [str(value) for value in values])
+        distinct, which = np.unique(keys, return_inverse=True)
+        if len(distinct) > MOST_GROUPS:
+            raise ValueError(
+                f"by has {len(distinct):,} groups, more than {MOST_GROUPS:,}: cut numbers into "
+                "ranges first, for example by pandas.qcut."
+            )
+        names += [f"{column} = {name}" if column else name for name in distinct.tolist()]
+        parts.append(which.ravel()[:, None] == np.arange(len(distinct)))
+    return names, np.hstack(parts), len(parts) > 1
+
+
+def _mask(name, mask, n_samples):
+    mask = np.asarray(mask)
+    if mask.dtype == object and all(isinstance(value, (bool, np.bool_)) for value in mask.flat):
+        mask = mask.astype(bool)
+    if mask.shape != (n_samples,) or mask.dtype != bool:
+        raise ValueError(
+            f"by[{name!r}] must be a mask of {n_samples} booleans, got {mask.dtype} of shape "
+            f"{mask.shape}."
+        )
+    return mask
+
+
+def _refuse_empty(names, members):
+    empty = [name for name, inside in zip(names, members.T, strict=True) if not inside.any()]
+    if empty:
+        raise ValueError(
+            f"The group {empty[0]!r} has no samples of positive weight: leave it out of by."
+        )
+
+
+# --- Statistics -----------------------------------------------------------------------------------
+
+
+def _of_event(problem: Problem, event, names, members, confidence_level, level):
+    """Records of all groups for one event; what depends on the others is filled in later."""
+    label, score, weight = problem.target[:, 1], problem.forecast[:, 1], problem.weight
+    equal = _at_equal_scores(label, score, weight, members, level)
+    found = []
+    for k, inside in enumerate(members.T):
+        y, p, w = label[inside], score[inside], weight[inside]
+        expected, observed = float(weighted_mean(p, w)), float(weighted_mean(y, w))
+        ratio = observed_expected_ratio(y, p, w, level)
+        rates = observed_expected_ratio(y, np.ones(len(y)), w, level)
+        error = None
+        if inside.sum() >= _FEWEST:
+            error = estimate_proper_error(
+                problem.take(inside),
+                loss="brier",
+                notion=Canonical(),
+                confidence_level=confidence_level,
+            ).interval
+        found.append(
+            GroupCalibration(
+                name=names[k],
+                event=event,
+                n_samples=int(inside.sum()),
+                share=float(w.sum() / weight.sum()),
+                mean_predicted=expected,
+                observed=observed,
+                ratio=ratio,
+                difference=MeanInterval(
+                    observed - expected,
+                    rates.low - expected,
+                    rates.high - expected,
+                    rates.standard_error,
+                ),
+                shrunk=np.nan,
+                pvalue=_pvalue(y, p, w),
+                detected=False,
+                equal_scores=equal[k][0],
+                equal_scores_pvalue=equal[k][1],
+                equal_scores_detected=False,
+                error=error,
+            )
+        )
+    noise = [_noise(one, weight[inside]) for one, inside in zip(found, members.T, strict=True)]
+    shrunk = shrink(np.array([one.difference.estimate for one in found]), np.array(noise))
+    return [replace(one, shrunk=float(value)) for one, value in zip(found, shrunk, strict=True)]
+
+
+def _pvalue(label, score, weight):
+    """Of the sum of residuals, for labels drawn from the predictions."""
+    proba = np.clip(score, _CERTAIN, 1 - _CERTAIN)
+    weight = weight / weight.mean()
+    residual = label - proba
+    variance = weight**2 @ (proba * (1 - proba))
+    if np.ptp(weight) > 0:
+        variance = max(variance, weight**2 @ residual**2)
+    return label_sum_pvalue(float(weight @ residual), weight, proba, float(variance))
+
+
+def _at_equal_scores(label, score, weight, members, level):
+    """Interval and p-value of the difference at equal scores of each group, or (None, None)."""
+    equal = EqualScores(merge_ties(np.clip(score, 0, 1)), label, weight)
+    numbers, quantile, found = compare(equal, members), norm.isf((1 - level) / 2), []
+    for k, inside in enumerate(members.T):
+        if np.isnan(numbers.pvalue[k]):
+            found.append((None, None))
+            continue
+        mass = equal.weight[inside].sum()
+        estimate = float(numbers.total[k] / mass)
+        error = float(np.sqrt(numbers.variance[k]) / mass)
+        ends = np.clip([estimate - quantile * error, estimate + quantile * error], -1, 1)
+        interval = MeanInterval(estimate, float(ends[0]), float(ends[1]), error)
+        found.append((interval, float(numbers.pvalue[k])))
+    return found
+
+
+def _noise(group, weight):
+    """Variance of the difference, with half an event more of each kind, so that none is zero."""
+    size = effective_size(weight)
+    rate = (group.observed * size + 0.5) / (size + 1)
+    return rate * (1 - rate) / size
+
+
+def shrink(estimates: np.ndarray, variances: np.ndarray) -> np.ndarray:
+    r"""Estimates (m,) drawn towards their mean by their noise.
+
+    The variance between them is DerSimonian and Laird's,
+    :math:`\tau^2 = \max(0, (Q - m + 1) / (\sum a - \sum a^2 / \sum a))` with
+    :math:`a = 1 / s^2` and :math:`Q = \sum a (d - \bar d)^2`.
+    """
+    precision = 1 / variances
+    mean = precision @ estimates / precision.sum()
+    if len(estimates) == 1:
+        return estimates
+    spread = precision @ (estimates - mean) ** 2
+    scale = precision.sum() - (precision @ precision) / precision.sum()
+    between = max(0.0, (spread - len(estimates) + 1) / scale)
+    share = between / (between + variances)
+    total = 1 / (between + variances)
+    centre = total @ estimates / total.sum()
+    return centre + share * (estimates - centre)

@@ -1,0 +1,177 @@
+"""`calibration_by_group`: groups that the user names, against known truths."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+
+from skcalib import calibration_by_group
+from skcalib.datasets import make_tempered_simplex
+from skcalib.grouping.by_group import shrink
+from skcalib.inference import observed_expected_ratio
+
+
+def world(n_samples=4000, effects=(0.0, 0.1, -0.05), seed=0):
+    """Uniform scores, and groups in which the event is more or less frequent."""
+    rng = np.random.default_rng(seed)
+    group = rng.integers(len(effects), size=n_samples)
+    p = rng.uniform(0.15, 0.6, n_samples)
+    return (rng.random(n_samples) < p + np.array(effects)[group]).astype(int), p, group
+
+
+def test_numbers_of_a_group():
+    y, p, group = world()
+    weight = np.random.default_rng(1).exponential(size=len(y))
+    found = calibration_by_group(y, p, group, sample_weight=weight)
+    assert [one.name for one in found.groups] == ["0", "1", "2"] and not found.overlapping
+    for k, one in enumerate(found.groups):
+        here = group == k
+        mean, rate = (np.average(a[here], weights=weight[here]) for a in (p, y))
+        assert (one.mean_predicted, one.observed) == pytest.approx((mean, rate))
+        assert one.difference.estimate == pytest.approx(rate - mean)
+        assert one.ratio.estimate == pytest.approx(rate / mean)
+        assert one.share == pytest.approx(weight[here].sum() / weight.sum())
+        assert one.n_samples == here.sum()
+        alone = observed_expected_ratio(y[here], p[here], weight[here], 0.95 ** (1 / 3))
+        assert (one.ratio.low, one.ratio.high) == pytest.approx((alone.low, alone.high))
+        ends = mean * np.array([alone.low, alone.high]) - mean
+        assert (one.difference.low, one.difference.high) == pytest.approx(tuple(ends))
+    assert [one.detected for one in found.groups] == [False, True, True]
+
+
+def test_miscalibration_for_everybody_is_no_difference_at_equal_scores():
+    y, p, group = world(8000, effects=(0.0, 0.0, 0.0))
+    found = calibration_by_group(y, p**2, group)
+    assert all(one.detected for one in found.groups)
+    assert not any(one.equal_scores_detected for one in found.groups)
+    y, p, group = world(8000, effects=(-0.08, 0.08))
+    one, two = calibration_by_group(y, p, group).groups
+    assert one.equal_scores_detected and two.equal_scores_detected
+    assert one.equal_scores.low < -0.08 < one.equal_scores.high
+    assert one.error.low < 0.0064 < one.error.high
+
+
+def test_all_intervals_hold_at_once():
+    """100 data sets of 8 groups: at least .95, and a standard error of .022."""
+    effects = np.linspace(-0.1, 0.1, 8)
+    held, equal = [], []
+    for seed in range(100):
+        y, p, group = world(1600, effects, seed)
+        groups = calibration_by_group(y, p, group).groups
+        pairs = [(one.difference, effect) for one, effect in zip(groups, effects, strict=True)]
+        held.append(all(d.low <= effect <= d.high for d, effect in pairs))
+        pairs = [(one.equal_scores, effect) for one, effect in zip(groups, effects, strict=True)]
+        equal.append(all(d.low <= effect <= d.high for d, effect in pairs))
+    assert np.mean(held) >= 0.95 - 0.044
+    assert np.mean(equal) >= 0.95 - 0.044
+
+
+@pytest.mark.slow
+def test_false_discoveries_of_groups_that_overlap():
+    """50 groups of calibrated forecasts: hardly ever is one found; standard error .011."""
+    wrong = []
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        p = rng.beta(1, 3, 2000)
+        y = (rng.random(2000) < p).astype(int)
+        features = rng.normal(size=(2000, 10))
+        by = {f"{j}, {k}": features[:, j] > cut for j in range(10)
+              for k, cut in enumerate((-1, -0.5, 0, 0.5, 1))}  # fmt: skip
+        found = calibration_by_group(y, p, by)
+        assert found.overlapping
+        wrong.append(any(one.detected or one.equal_scores_detected for one in found.groups))
+    assert np.mean(wrong) <= 0.05 + 0.022
+
+
+def test_groups_of_any_form():
+    y, p, group = world(600)
+    names = np.array(["a", "b", "c"])[group]
+    plain = calibration_by_group(y, p, names)
+    assert calibration_by_group(y, p, list(names)) == plain
+    assert calibration_by_group(y, p, pd.Series(pd.Categorical(names))) == plain
+    masks = calibration_by_group(y, p, {name: names == name for name in "abc"})
+    assert masks == plain
+    frame = pd.DataFrame({"site": names, "old": group > 0})
+    found = calibration_by_group(y, p, frame)
+    shown = [one.name for one in found.groups]
+    assert shown == ["site = a", "site = b", "site = c", "old = False", "old = True"]
+    assert found.overlapping and len(found.to_frame()) == 5
+    holes = names.astype(object)
+    holes[:30] = None
+    assert "missing" in [one.name for one in calibration_by_group(y, p, holes).groups]
+    assert "observed - predicted" in str(found)
+
+
+def test_several_classes():
+    data = make_tempered_simplex(3000, 3, random_state=0)
+    group = np.random.default_rng(0).integers(2, size=3000)
+    top = calibration_by_group(data.y, data.y_proba, group)
+    right = (data.y_proba.argmax(axis=1) == data.y).astype(int)
+    by_hand = calibration_by_group(right, data.y_proba.max(axis=1), group)
+    for one, two in zip(top.groups, by_hand.groups, strict=True):
+        assert one.difference.estimate == pytest.approx(two.difference.estimate)
+        assert one.event == ""
+    each = calibration_by_group(data.y, data.y_proba, group, notion="classwise")
+    assert len(each.groups) == 6 and each.groups[2].event == "class 1"
+    assert each.groups[2].observed == pytest.approx(np.mean(data.y[group == 0] == 1))
+
+
+def test_order_of_rows_and_weight_of_zero():
+    y, p, group = world(500)
+    order = np.random.default_rng(0).permutation(500)
+    one, two = (
+        calibration_by_group(y, p, group),
+        calibration_by_group(y[order], p[order], group[order]),
+    )
+    for a, b in zip(one.groups, two.groups, strict=True):
+        assert a.difference.estimate == pytest.approx(b.difference.estimate)
+        assert a.pvalue == pytest.approx(b.pvalue)
+    weight = (np.arange(500) < 400).astype(float)
+    short = calibration_by_group(y[:400], p[:400], group[:400])
+    assert calibration_by_group(y, p, group, sample_weight=weight) == short
+
+
+@pytest.mark.filterwarnings("error")
+def test_hard_groups():
+    p = np.array([0.0, 0.4, 0.3, 0.5, 0.5, 1e-300, 1 - 1e-16, 0.2])
+    y = np.array([1, 1, 0, 1, 1, 0, 1, 1])
+    found = calibration_by_group(y, p, list("aabbccdd"))
+    for one in found.groups:
+        for interval in (one.difference, one.ratio):
+            assert interval.low <= interval.estimate <= interval.high
+        assert 0 <= one.pvalue <= 1 and np.isfinite(one.shrunk)
+        assert one.equal_scores is None and one.error is None
+    assert found.groups[0].pvalue < 1e-5  # impossible labels
+    alone = calibration_by_group([1, 1], [0.5, 0.6], ["a", "a"], labels=[0, 1])
+    assert alone.groups[0].observed == 1
+
+
+def test_shrinkage():
+    rng = np.random.default_rng(0)
+    truth = rng.normal(0.02, 0.05, 200)
+    variance = rng.uniform(0.001, 0.01, 200)
+    noisy = truth + np.sqrt(variance) * rng.normal(size=200)
+    assert np.mean((shrink(noisy, variance) - truth) ** 2) < 0.5 * np.mean((noisy - truth) ** 2)
+    equal = shrink(np.full(5, 0.1), np.full(5, 0.01))
+    assert_allclose(equal, 0.1)
+    assert_allclose(shrink(np.array([0.3]), np.array([0.01])), 0.3)
+
+
+@pytest.mark.parametrize(
+    ("by", "message"),
+    [
+        ([0, 1], "by must have the group of each of the 5 samples, got shape"),
+        ({}, "by is an empty dict: pass a mask"),
+        ({"a": [0, 1, 1, 0, 1]}, r"by\['a'\] must be a mask of 5 booleans, got int64"),
+        ({"a": np.zeros(5, bool)}, "The group 'a' has no samples of positive weight"),
+    ],
+)
+def test_groups_that_are_refused(by, message):
+    with pytest.raises(ValueError, match=message):
+        calibration_by_group([0, 1, 1, 0, 1], [0.2, 0.4, 0.6, 0.1, 0.9], by)
+
+
+def test_too_many_groups():
+    y, p, _ = world(1500)
+    with pytest.raises(ValueError, match=r"by has 1,500 groups, more than 1,000: cut numbers into"):
+        calibration_by_group(y, p, p)
