@@ -8,6 +8,7 @@ from skcalib.displays import (
     DecisionCurveDisplay as DecisionCurveDisplay,
     DecompositionDisplay as DecompositionDisplay,
     EstimationDisplay as EstimationDisplay,
+    GroupCalibrationDisplay as GroupCalibrationDisplay,
     GroupingDisplay as GroupingDisplay,
     MurphyDisplay as MurphyDisplay,
     RecalibrationDisplay as RecalibrationDisplay,

@@ -142,13 +142,7 @@ def events_or_summary(
 ) -> Events | SummaryEvents:
     """As `check_events`, for functions that also take a summary in place of the samples."""
     if isinstance(y_true, ForecastSummary):
-        given = [name for name, value in options.items() if value is not None]
-        if y_proba is not None or given:
-            names = ", ".join(["y_proba"] * (y_proba is not None) + given)
-            raise ValueError(
-                f"{type(y_true).__name__} has forecasts, labels, weights and classes already: "
-                f"leave out {names}."
-            )
+        refuse_data_of_summary(y_true, y_proba, **options)
         own, n_samples, classes = y_true.summarised_notion()
         kept = NOTIONS[own]()
         if isinstance(notion, Auto):
@@ -162,6 +156,19 @@ def events_or_summary(
     if y_proba is None:
         raise ValueError("y_proba is missing: pass labels and forecasts, or a ForecastSketch.")
     return check_events(y_true, y_proba, notion, **options)
+
+
+def refuse_data_of_summary(
+    summary: ForecastSummary, y_proba: ArrayLike | None, **options: Any
+) -> None:
+    """Raise if forecasts or other data are given beside a summary."""
+    given = [name for name, value in options.items() if value is not None]
+    if y_proba is not None or given:
+        names = ", ".join(["y_proba"] * (y_proba is not None) + given)
+        raise ValueError(
+            f"{type(summary).__name__} has forecasts, labels, weights and classes already: "
+            f"leave out {names}."
+        )
 
 
 def check_events(

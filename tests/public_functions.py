@@ -145,7 +145,7 @@ def _two_groups(function):
         by = np.where(np.arange(np.size(y_true)) % 2, "odd", "even")
         return function(y_true, y_proba, by, **arguments)
 
-    call.__name__, call.__signature__ = function.__name__, inspect.signature(function)
+    call.__name__, call.__signature__ = public_name(function), inspect.signature(function)
     return call
 
 
@@ -329,6 +329,8 @@ def _display_recipes():
     decisions = {"infinite": True, "one_row": True}
     yield from _recipes(s.MurphyDisplay.from_predictions, {}, {"notion": "classwise"}, **decisions)
     yield from _recipes(s.DecisionCurveDisplay.from_predictions, {}, **decisions)
+    by_group = _two_groups(s.GroupCalibrationDisplay.from_predictions)
+    yield from _recipes(by_group, {}, {"notion": "classwise"}, order=True, **decisions)
     features = {"takes": "features", "infinite": True, "order": True}
     yield from _recipes(s.GroupingDisplay.from_predictions, {}, **features)
     yield from _recipes(s.DecompositionDisplay.from_predictions, {}, {"loss": "log"}, **features)

@@ -89,6 +89,7 @@ LAYER["skcalib"] = LAYER.pop("skcalib.__init__")
 #: Private modules that draw: matplotlib at their top, and imported inside functions only.
 DRAWING = (
     "skcalib.displays._decision_plots",
+    "skcalib.displays._group_plots",
     "skcalib.displays._plotting",
     "skcalib.displays._probability_scale",
 )

@@ -3,6 +3,7 @@
 from skcalib.displays.decision_curve import DecisionCurveDisplay
 from skcalib.displays.decomposition import DecompositionDisplay
 from skcalib.displays.estimation import EstimationDisplay
+from skcalib.displays.group_calibration import GroupCalibrationDisplay
 from skcalib.displays.grouping import GroupingDisplay
 from skcalib.displays.murphy import MurphyDisplay
 from skcalib.displays.recalibration import RecalibrationDisplay
@@ -12,6 +13,7 @@ __all__ = [
     "DecisionCurveDisplay",
     "DecompositionDisplay",
     "EstimationDisplay",
+    "GroupCalibrationDisplay",
     "GroupingDisplay",
     "MurphyDisplay",
     "RecalibrationDisplay",

@@ -11,7 +11,6 @@ calibration curve and :math:`E[g|s]`.
 `compare` and `compare_all` test groups, and `label_sum_pvalue` computes the p-values.
 """
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +20,9 @@ from scipy.stats import norm
 from skcalib._validation import mean_one
 from skcalib.grouping._candidates import propose_pairs
 from skcalib.inference import effective_size
-from skcalib.smoothers import IsotonicSmoother, LogitSmoother
+from skcalib.links.averaging import ModelAverage
+from skcalib.smoothers import IsotonicSmoother
+from skcalib.smoothers._base import cross_predict
 
 _FEWEST, _MOST = 3, 30  # intervals of the curve
 _RANK = 1e-8
@@ -37,6 +38,10 @@ class EqualScores:
         Probability of the event, whether it happened (0 or 1), positive weights.
     offset : array of shape (n,), default=None
         A parametric calibration curve at each score; fitted by default.
+    square, count : array of shape (n,), default=None
+        Sums of squared weights and numbers of samples, where a row stands for several samples.
+    folds : list of (train, test), default=None
+        Rows of the folds of the isotonic curve; drawn by default.
 
     Attributes
     ----------
@@ -48,18 +53,24 @@ class EqualScores:
         Rank of the score between 0 and 1, by mass and information in equal parts.
     """
 
-    def __init__(self, score, hit, weight, offset=None):
+    def __init__(self, score, hit, weight, offset=None, *, square=None, count=None, folds=None):
         self.score, self.hit = score, hit
-        self.weight = mean_one(weight)
-        self.size = effective_size(weight)
-        self.equal_weights = np.ptp(weight) <= 1e-9 * weight.max()
-        self.offset = parametric_curve(score, hit, weight) if offset is None else offset
+        self.weight = mean_one(weight, count)
+        self.count = np.ones(len(score)) if count is None else count
+        square = weight**2 if square is None else square
+        self.square = square * (self.weight.sum() / weight.sum()) ** 2
+        self.size = effective_size(weight, square)
+        each = weight / self.count
+        self.equal_weights = np.ptp(each) <= 1e-9 * each.max()
+        if offset is None:
+            offset = parametric_curve(score, hit, weight, square)
+        self.offset, self._folds = offset, folds
         n_intervals = int(np.clip(round(self.size ** (1 / 3)), _FEWEST, _MOST))
         basis, self.position = self._basis(n_intervals)
         self._directions = np.empty((len(score), 0))
         self.residual = hit - self.offset
         self._append(basis)
-        room = 0.25 / len(score)
+        room = 0.25 / self.count.sum()
         self.curve = np.clip(hit - self.residual, room, 1 - room)
 
     @property
@@ -117,26 +128,29 @@ class EqualScores:
         atoms = (which[:, None] == often).astype(np.float64)
         jumps = np.empty((len(place), 0))
         if np.ptp(self.hit) > 0 and len(place) > _ISOTONIC:
-            jumps = monotone_curve(self.score, self.hit, self.weight)[:, None]
+            jumps = monotone_curve(self.score, self.hit, self.weight, self._folds)[:, None]
         return np.hstack([hats, atoms, jumps]), position
 
 
-def monotone_curve(score, hit, weight):
+def monotone_curve(score, hit, weight, folds=None):
     """Frequency of the event by cross-fitted isotonic regression, which can jump."""
-    smoother = IsotonicSmoother()
-    smoother.fit(np.column_stack([1 - score, score]), np.column_stack([1 - hit, hit]), weight)
-    return smoother.smooth_held_out()[:, 1]
+    forecast, target = (np.column_stack([1 - one, one]) for one in (score, hit))
+    if folds is not None:
+        return cross_predict(forecast, target, weight, _fit_isotonic, folds)[:, 1]
+    return IsotonicSmoother().fit(forecast, target, weight).smooth_held_out()[:, 1]
 
 
-def parametric_curve(score, hit, weight):
+def _fit_isotonic(forecast, target, weight):
+    return IsotonicSmoother().fit(forecast, target, weight).predict
+
+
+def parametric_curve(score, hit, weight, square=None):
     """Frequency of the event by averaged recalibration maps, fitted to all samples."""
     if np.ptp(hit) == 0:
         return np.full(len(hit), float(hit[0]))
     forecast = np.column_stack([1 - score, score])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        fitted = LogitSmoother().fit(forecast, np.column_stack([1 - hit, hit]), weight)
-        return fitted.predict(forecast)[:, 1]
+    average = ModelAverage().fit(forecast, np.column_stack([1 - hit, hit]), weight, square)
+    return average.map(forecast)[:, 1]
 
 
 # --- Tests of groups ------------------------------------------------------------------------------
@@ -200,16 +214,17 @@ def compare(equal, member, least_share=_LEAST_SHARE):
     squares = centred**2
     total = member.T @ (weight * equal.residual)
     information = squares.T @ weight
-    variance = squares.T @ (weight**2 * equal.variance)
+    variance = squares.T @ (equal.square * equal.variance)
     if not equal.equal_weights:
-        robust = squares.T @ (weight**2 * equal.residual**2)
+        robust = squares.T @ (equal.square * equal.residual**2)
         variance = np.maximum(variance, equal.inflation * robust)
     share = member.T @ weight / weight.sum()
     expected = member.T @ (weight * equal.curve * (1 - equal.curve))
     told = information > least_share * share * (1 - share) * weight.sum()
     pvalue = np.full(len(total), np.nan)
     for k in np.flatnonzero(told & (expected >= _LEAST_VARIANCE)):
-        pvalue[k] = label_sum_pvalue(total[k], weight * centred[:, k], equal.curve, variance[k])
+        each = weight * centred[:, k] / equal.count
+        pvalue[k] = label_sum_pvalue(total[k], each, equal.curve, variance[k], equal.count)
     return Statistics(total, variance, information, pvalue)
 
 
@@ -287,7 +302,7 @@ _NEAR = 1e-3  # of z: the normal tail is exact enough, and the formula is 0 / 0
 _ORDINARY = 1.2  # z below which the tail is not needed
 
 
-def label_sum_pvalue(total, coefficients, proba, variance=None):
+def label_sum_pvalue(total, coefficients, proba, variance=None, count=None):
     r"""Two-sided p-value of :math:`T = \sum_i a_i (y_i - p_i)` for independent labels.
 
     The tail is the saddlepoint approximation of Lugannani and Rice (1980), which is accurate far in
@@ -302,47 +317,51 @@ def label_sum_pvalue(total, coefficients, proba, variance=None):
         a and the probability of each label, strictly between 0 and 1.
     variance : float, default=None
         Variance of T if it is known to exceed that of independent labels; T is then scaled down.
+    count : array of shape (n,), default=None
+        Number of labels with these coefficients and probabilities, by default one.
 
     Returns
     -------
     float
         Between 0 and 1.
     """
-    own = float(np.sum(coefficients**2 * proba * (1 - proba)))
+    count = np.ones(len(proba)) if count is None else count
+    own = float(np.sum(count * coefficients**2 * proba * (1 - proba)))
     if not own > 0:
         return 1.0
-    step = np.sum(np.abs(coefficients) ** 3) / np.sum(coefficients**2)
+    step = np.sum(count * np.abs(coefficients) ** 3) / np.sum(count * coefficients**2)
     size = abs(total) * np.sqrt(own / max(own, own if variance is None else variance)) - step / 2
     z = size / np.sqrt(own)
     if z <= _ORDINARY:
         return float(min(1.0, 2 * norm.sf(max(z, 0.0))))
     a = np.sign(total) * coefficients
-    most = np.sum(np.where(a > 0, a * (1 - proba), -a * proba))
+    most = np.sum(count * np.where(a > 0, a * (1 - proba), -a * proba))
     if size >= 0.999 * most:
         size = 0.999 * most
     logit = np.log(proba) - np.log1p(-proba)
-    slope = _solve(size, a, logit, proba, z / np.sqrt(own))
+    slope = _solve(size, a, count, logit, proba, z / np.sqrt(own))
     bent = expit(logit + slope * a)
-    cumulant = np.sum(np.logaddexp(np.log1p(-proba), np.log(proba) + slope * a) - slope * a * proba)
+    log_mean = np.logaddexp(np.log1p(-proba), np.log(proba) + slope * a)
+    cumulant = np.sum(count * (log_mean - slope * a * proba))
     w = np.sqrt(max(2 * (slope * size - cumulant), 0.0))
-    u = slope * np.sqrt(np.sum(a**2 * bent * (1 - bent)))
+    u = slope * np.sqrt(np.sum(count * a**2 * bent * (1 - bent)))
     if not (w > _NEAR and u > _NEAR):
         return float(min(1.0, 2 * norm.sf(z)))
     tail = norm.sf(w) + norm.pdf(w) * (1 / u - 1 / w)
     return float(np.clip(2 * tail, 0.0, 1.0))
 
 
-def _solve(size, a, logit, proba, start):
+def _solve(size, a, count, logit, proba, start):
     """Slope at which the expected sum is `size`: Newton inside a bracket."""
-    center = np.sum(a * proba)
+    center = np.sum(count * a * proba)
     low, high, slope = 0.0, np.inf, start
     for _ in range(_ROUNDS):
         bent = expit(logit + slope * a)
-        miss = np.sum(a * bent) - center - size
+        miss = np.sum(count * a * bent) - center - size
         low, high = (slope, high) if miss < 0 else (low, slope)
         if abs(miss) < 1e-9 * size:
             break
-        step = slope - miss / max(np.sum(a**2 * bent * (1 - bent)), 1e-300)
+        step = slope - miss / max(np.sum(count * a**2 * bent * (1 - bent)), 1e-300)
         if not low < step < high:
             step = 2 * slope if np.isinf(high) else (low + high) / 2
         slope = step

@@ -12,18 +12,19 @@ from scipy.stats import norm
 from skcalib._arguments import resolve_notion
 from skcalib._formatting import frame_of
 from skcalib._ties import merge_ties
-from skcalib._validation import check_confidence_level, check_y, weighted_rows
+from skcalib._validation import check_confidence_level, check_y, mean_one, weighted_rows
 from skcalib.error_intervals.methods import estimate_proper_error
-from skcalib.events import binary_events
+from skcalib.events import binary_events, named_events, refuse_data_of_summary
 from skcalib.grouping._statistics import EqualScores, compare, label_sum_pvalue
 from skcalib.inference import (
     MeanInterval,
     benjamini_hochberg,
     effective_size,
     observed_expected_ratio,
+    rate_interval,
 )
 from skcalib.notions import Canonical
-from skcalib.problem import check_problem
+from skcalib.problem import ForecastSummary, Problem, check_problem
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
@@ -31,12 +32,12 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from skcalib._arguments import Label, NotionLike
-    from skcalib.problem import Problem
 
 #: Most groups of one call.
 MOST_GROUPS = 1000
 _CERTAIN = 1e-9  # distance from 0 and 1 of probabilities in p-values
 _FEWEST = 10  # samples of a group whose calibration error is estimated
+_FOLDS = 5  # of the isotonic curve of a sketch
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,8 @@ class GroupCalibration:
         Share of the weight of all samples.
     mean_predicted, observed : float
         Mean predicted probability of the event, and its frequency.
-    ratio : MeanInterval
-        Observed by expected number of events.
+    ratio : MeanInterval or None
+        Observed by expected number of events; None if every prediction is 0.
     difference : MeanInterval
         ``observed - mean_predicted``: negative where predictions are too high.
     shrunk : float
@@ -83,7 +84,7 @@ class GroupCalibration:
     share: float
     mean_predicted: float
     observed: float
-    ratio: MeanInterval
+    ratio: MeanInterval | None
     difference: MeanInterval
     shrunk: float
     pvalue: float
@@ -151,9 +152,9 @@ def _title(group):
 
 
 def calibration_by_group(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
-    by: ArrayLike | Mapping[str, ArrayLike] | DataFrame,
+    y_true: ArrayLike | ForecastSummary,
+    y_proba: ArrayLike | None = None,
+    by: ArrayLike | Mapping[str, ArrayLike] | DataFrame | None = None,
     *,
     notion: NotionLike = "auto",
     sample_weight: ArrayLike | None = None,
@@ -171,7 +172,8 @@ def calibration_by_group(
     - ``pvalue``: of :math:`\sum_g w_i (y_i - p_i)` for labels drawn from the predictions
       (saddlepoint approximation). ``detected`` are those that the rule of Benjamini and Hochberg
       finds at the false discovery rate ``1 - confidence_level``; where groups overlap, that of
-      Benjamini and Yekutieli.
+      Benjamini and Yekutieli. A group may be detected although its interval contains 0: the
+      intervals allow for one error among all groups, the rate for a share of wrong discoveries.
     - ``shrunk``: the difference drawn towards the mean of the groups by
       :math:`\tau^2 / (\tau^2 + s_g^2)`, with the variance :math:`\tau^2` between groups of
       DerSimonian and Laird.
@@ -184,14 +186,15 @@ def calibration_by_group(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        Labels.
-    y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
-        Probability of the positive class, or of each class.
+    y_true : array-like of shape (n_samples,) or ForecastSketch
+        Labels, or a sketch with groups, in place of all data: from the argument ``by`` of
+        :func:`~skcalib.summarize` or :meth:`~skcalib.ForecastSketch.partial_fit`.
+    y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), optional
+        Probability of the positive class, or of each class; omitted with a sketch.
     by : array-like of shape (n_samples,), (n_samples, n_columns), data frame, or dict of masks
         The group of each sample; columns, each of which divides the samples; or, by name, masks of
         booleans, which may overlap. Missing values form a group. Cut numbers into ranges first, for
-        example by ``pandas.qcut``.
+        example by ``pandas.qcut``. Omitted with a sketch.
     notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
         The event: the positive class of two; for more classes whether the prediction is right
         ("top_label", which "auto" is then), or each class ("classwise").
@@ -232,22 +235,25 @@ def calibration_by_group(
     [('north', False), ('south', True)]
     """
     check_confidence_level(confidence_level)
-    problem = check_problem(
-        y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
-    )
-    n_samples = len(check_y(y_true))
-    names, members, overlapping = _groups(by, n_samples)
-    members = members[weighted_rows(sample_weight, n_samples)]
-    _refuse_empty(names, members)
-    events = binary_events(problem, pos_label, resolve_notion(notion))
-    n_tests = len(names) * len(events)
+    given = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
+    if isinstance(y_true, ForecastSummary):
+        refuse_data_of_summary(y_true, y_proba, by=by, **given)
+        grouped = _of_sketch(y_true, resolve_notion(notion))
+    else:
+        problem = check_problem(y_true, y_proba, **given)
+        events = binary_events(problem, pos_label, resolve_notion(notion))
+        validated = isinstance(y_true, Problem)
+        n_samples = len(problem.weight) if validated else len(check_y(y_true))
+        kept = slice(None) if validated else weighted_rows(sample_weight, n_samples)
+        grouped = _of_samples(events, by, kept, n_samples)
+    n_tests = len(grouped.names) * len(grouped.events)
     level = confidence_level ** (1 / n_tests)
     found: list[GroupCalibration] = []
-    for event, one in events:
-        shown = event if len(events) > 1 else ""
-        found += _of_event(one, shown, names, members, confidence_level, level)
+    for event, rows in grouped.events:
+        shown = event if len(grouped.events) > 1 else ""
+        found += _of_event(rows, shown, grouped.names, confidence_level, level)
     rate = 1 - confidence_level
-    if overlapping or len(events) > 1:  # any dependence
+    if grouped.overlapping or len(grouped.events) > 1:  # any dependence
         rate /= np.sum(1 / np.arange(1, n_tests + 1))
     detected = set(benjamini_hochberg([one.pvalue for one in found], rate).tolist())
     tested = [k for k, one in enumerate(found) if one.equal_scores_pvalue is not None]
@@ -257,10 +263,69 @@ def calibration_by_group(
         replace(one, detected=k in detected, equal_scores_detected=k in unequal)
         for k, one in enumerate(found)
     )
-    return GroupCalibrations(groups, overlapping, confidence_level)
+    return GroupCalibrations(groups, grouped.overlapping, confidence_level)
 
 
 # --- Groups ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """A binary problem and the members (n, m) of groups, with the folds of a sketch."""
+
+    problem: Problem
+    members: np.ndarray
+    folds: list | None = None
+
+
+@dataclass(frozen=True)
+class _Grouped:
+    """Names of the m groups, and the rows of each event, by its name."""
+
+    names: list[str]
+    events: list[tuple[str, _Rows]]
+    overlapping: bool
+
+
+def _of_samples(events, by, kept, n_samples):
+    if by is None:
+        raise ValueError("by is missing: pass the group of each sample, or a dict of masks.")
+    names, members, overlapping = _groups(by, n_samples)
+    members = members[kept]
+    _refuse_empty(names, members)
+    return _Grouped(names, [(name, _Rows(one, members)) for name, one in events], overlapping)
+
+
+def _of_sketch(sketch, notion):
+    """Rows of cells; the samples of each are divided at random into folds."""
+    keys = getattr(sketch, "groups_", [None])
+    if keys == [None]:
+        raise ValueError(
+            f"This {type(sketch).__name__} has no groups: pass by= to partial_fit or summarize."
+        )
+    keys = sorted(keys, key=lambda key: _place(str(key)))
+    by_group = [named_events(sketch.group(key), None, notion) for key in keys]
+    rows = []
+    for parts in zip(*by_group, strict=True):
+        split = [one.split(_FOLDS, seed) for seed, (_, one) in enumerate(parts)]
+        problem = _joined([one for one, _ in split])
+        sizes = [len(one.weight) for one, _ in split]
+        group = np.repeat(np.arange(len(keys)), sizes)
+        fold = np.empty(len(group), dtype=np.int64)
+        for start, (_, folds) in zip(np.cumsum([0, *sizes]), split, strict=False):
+            for k, inside in enumerate(folds):
+                fold[start + inside] = k
+        folds = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(_FOLDS)]
+        folds = [(train, test) for train, test in folds if len(train) and len(test)]
+        rows.append((parts[0][0], _Rows(problem, group[:, None] == np.arange(len(keys)), folds)))
+    return _Grouped([str(key) for key in keys], rows, overlapping=False)
+
+
+def _joined(problems):
+    """The rows of several problems of the same classes."""
+    names = ("forecast", "target", "weight", "square", "count")
+    columns = {name: np.concatenate([getattr(one, name) for one in problems]) for name in names}
+    return Problem(classes=problems[0].classes, **columns)
 
 
 def _groups(by, n_samples):
@@ -290,14 +355,24 @@ def _groups(by, n_samples):
         missing = np.array([value is None or value != value for value in values], dtype=bool)
         keys = np.where(missing, "missing", [str(value) for value in values])
         distinct, which = np.unique(keys, return_inverse=True)
+        order = np.array(sorted(range(len(distinct)), key=lambda k: _place(distinct[k])))
         if len(distinct) > MOST_GROUPS:
             raise ValueError(
                 f"by has {len(distinct):,} groups, more than {MOST_GROUPS:,}: cut numbers into "
                 "ranges first, for example by pandas.qcut."
             )
-        names += [f"{column} = {name}" if column else name for name in distinct.tolist()]
-        parts.append(which.ravel()[:, None] == np.arange(len(distinct)))
+        names += [f"{column} = {name}" if column else name for name in distinct[order].tolist()]
+        parts.append(which.ravel()[:, None] == order)
     return names, np.hstack(parts), len(parts) > 1
+
+
+def _place(name):
+    """Numbers in their order, then texts in theirs."""
+    try:
+        number = float(name)
+    except ValueError:
+        return 1, 0.0, name
+    return (0, number, "") if np.isfinite(number) else (1, 0.0, name)
 
 
 def _mask(name, mask, n_samples):
@@ -323,30 +398,30 @@ def _refuse_empty(names, members):
 # --- Statistics -----------------------------------------------------------------------------------
 
 
-def _of_event(problem: Problem, event, names, members, confidence_level, level):
+def _of_event(rows: _Rows, event, names, confidence_level, level):
     """Records of all groups for one event; what depends on the others is filled in later."""
-    label, score, weight = problem.target[:, 1], problem.forecast[:, 1], problem.weight
-    equal = _at_equal_scores(label, score, weight, members, level)
-    found = []
-    for k, inside in enumerate(members.T):
-        y, p, w = label[inside], score[inside], weight[inside]
+    equal, total = _at_equal_scores(rows, level), rows.problem.weight.sum()
+    found, noise = [], []
+    for k, inside in enumerate(rows.members.T):
+        part = rows.problem.take(inside)
+        y, p, w, square = part.target[:, 1], part.forecast[:, 1], part.weight, part.squares
         expected, observed = float(weighted_mean(p, w)), float(weighted_mean(y, w))
-        ratio = observed_expected_ratio(y, p, w, level)
-        rates = observed_expected_ratio(y, np.ones(len(y)), w, level)
+        rates = rate_interval(y, w, level, square=square)
+        ratio = None
+        if expected > 0:
+            ratio = observed_expected_ratio(y, p, w, level, square=square)
         error = None
-        if inside.sum() >= _FEWEST:
+        if part.n_samples >= _FEWEST:
             error = estimate_proper_error(
-                problem.take(inside),
-                loss="brier",
-                notion=Canonical(),
-                confidence_level=confidence_level,
+                part, loss="brier", notion=Canonical(), confidence_level=confidence_level
             ).interval
+        noise.append(_noise(observed, effective_size(w, square)))
         found.append(
             GroupCalibration(
                 name=names[k],
                 event=event,
-                n_samples=int(inside.sum()),
-                share=float(w.sum() / weight.sum()),
+                n_samples=part.n_samples,
+                share=float(w.sum() / total),
                 mean_predicted=expected,
                 observed=observed,
                 ratio=ratio,
@@ -357,7 +432,7 @@ def _of_event(problem: Problem, event, names, members, confidence_level, level):
                     rates.standard_error,
                 ),
                 shrunk=np.nan,
-                pvalue=_pvalue(y, p, w),
+                pvalue=_pvalue(part),
                 detected=False,
                 equal_scores=equal[k][0],
                 equal_scores_pvalue=equal[k][1],
@@ -365,25 +440,29 @@ def _of_event(problem: Problem, event, names, members, confidence_level, level):
                 error=error,
             )
         )
-    noise = [_noise(one, weight[inside]) for one, inside in zip(found, members.T, strict=True)]
     shrunk = shrink(np.array([one.difference.estimate for one in found]), np.array(noise))
     return [replace(one, shrunk=float(value)) for one, value in zip(found, shrunk, strict=True)]
 
 
-def _pvalue(label, score, weight):
+def _pvalue(part):
     """Of the sum of residuals, for labels drawn from the predictions."""
-    proba = np.clip(score, _CERTAIN, 1 - _CERTAIN)
-    weight = weight / weight.mean()
-    residual = label - proba
-    variance = weight**2 @ (proba * (1 - proba))
-    if np.ptp(weight) > 0:
-        variance = max(variance, weight**2 @ residual**2)
-    return label_sum_pvalue(float(weight @ residual), weight, proba, float(variance))
+    proba = np.clip(part.forecast[:, 1], _CERTAIN, 1 - _CERTAIN)
+    count = np.ones(len(proba)) if part.count is None else part.count
+    weight = mean_one(part.weight, count)
+    square = part.squares * (weight.sum() / part.weight.sum()) ** 2
+    residual, each = part.target[:, 1] - proba, weight / count
+    variance = square @ (proba * (1 - proba))
+    if np.ptp(each) > 1e-9 * each.max():
+        variance = max(variance, square @ residual**2)
+    return label_sum_pvalue(float(weight @ residual), each, proba, float(variance), count)
 
 
-def _at_equal_scores(label, score, weight, members, level):
+def _at_equal_scores(rows, level):
     """Interval and p-value of the difference at equal scores of each group, or (None, None)."""
-    equal = EqualScores(merge_ties(np.clip(score, 0, 1)), label, weight)
+    one, members = rows.problem, rows.members
+    score = merge_ties(np.clip(one.forecast[:, 1], 0, 1))
+    sums = {"square": one.square, "count": one.count, "folds": rows.folds}
+    equal = EqualScores(score, one.target[:, 1], one.weight, **sums)
     numbers, quantile, found = compare(equal, members), norm.isf((1 - level) / 2), []
     for k, inside in enumerate(members.T):
         if np.isnan(numbers.pvalue[k]):
@@ -398,10 +477,9 @@ def _at_equal_scores(label, score, weight, members, level):
     return found
 
 
-def _noise(group, weight):
+def _noise(observed, size):
     """Variance of the difference, with half an event more of each kind, so that none is zero."""
-    size = effective_size(weight)
-    rate = (group.observed * size + 0.5) / (size + 1)
+    rate = (observed * size + 0.5) / (size + 1)
     return rate * (1 - rate) / size
 
 

@@ -1,11 +1,13 @@
 """`calibration_by_group`: groups that the user names, against known truths."""
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
-from skcalib import calibration_by_group
+from skcalib import ForecastSketch, calibration_by_group
 from skcalib.datasets import make_tempered_simplex
 from skcalib.grouping.by_group import shrink
 from skcalib.inference import observed_expected_ratio
@@ -98,6 +100,8 @@ def test_groups_of_any_form():
     assert found.overlapping and len(found.to_frame()) == 5
     holes = names.astype(object)
     holes[:30] = None
+    numbers = [one.name for one in calibration_by_group(y, p, np.arange(600) % 12).groups]
+    assert numbers == [str(k) for k in range(12)]
     assert "missing" in [one.name for one in calibration_by_group(y, p, holes).groups]
     assert "observed - predicted" in str(found)
 
@@ -175,3 +179,51 @@ def test_too_many_groups():
     y, p, _ = world(1500)
     with pytest.raises(ValueError, match=r"by has 1,500 groups, more than 1,000: cut numbers into"):
         calibration_by_group(y, p, p)
+
+
+def test_a_sketch_with_groups():
+    """The numbers of the samples, up to the folds and the width of the cells."""
+    y, p, group = world(4000)
+    weight = np.random.default_rng(1).uniform(0.5, 2, len(y))
+    for given in (None, weight):
+        sketch = ForecastSketch(labels=[0, 1]).partial_fit(y, p, by=group, sample_weight=given)
+        exact = calibration_by_group(y, p, group, sample_weight=given)
+        for one, two in zip(calibration_by_group(sketch).groups, exact.groups, strict=True):
+            assert (one.name, one.n_samples, one.detected) == (
+                two.name,
+                two.n_samples,
+                two.detected,
+            )
+            for field in ("difference", "ratio", "error"):
+                a, b = (dataclasses.astuple(getattr(record, field)) for record in (one, two))
+                assert_allclose(a, b, rtol=1e-3, atol=1e-6)
+            near = 0.25 * two.equal_scores.standard_error  # the folds of the isotonic curve differ
+            assert one.equal_scores.estimate == pytest.approx(two.equal_scores.estimate, abs=near)
+            assert one.equal_scores.low == pytest.approx(two.equal_scores.low, abs=near)
+            assert np.log(one.pvalue) == pytest.approx(np.log(two.pvalue), rel=0.01, abs=0.01)
+
+
+def test_a_sketch_of_each_class():
+    data = make_tempered_simplex(2000, 3, random_state=0)
+    group = np.where(np.arange(2000) % 2, "odd", "even")
+    sketch = ForecastSketch(labels=[0, 1, 2], notion="classwise").partial_fit(
+        data.y, data.y_proba, by=group
+    )
+    found = calibration_by_group(sketch, notion="classwise").groups
+    exact = calibration_by_group(data.y, data.y_proba, group, notion="classwise").groups
+    assert [one.event for one in found] == [one.event for one in exact]
+    names = {(one.name, one.event): one for one in exact}
+    for one in found:
+        two = names[one.name, one.event]
+        assert one.observed == pytest.approx(two.observed)
+        assert one.difference.estimate == pytest.approx(two.difference.estimate, abs=1e-6)
+
+
+def test_sketches_that_are_refused():
+    y, p, group = world(100)
+    with pytest.raises(ValueError, match="has no groups: pass by= to partial_fit or summarize"):
+        calibration_by_group(ForecastSketch(labels=[0, 1]).partial_fit(y, p))
+    with pytest.raises(ValueError, match="leave out y_proba, by"):
+        calibration_by_group(ForecastSketch(labels=[0, 1]).partial_fit(y, p, by=group), p, group)
+    with pytest.raises(ValueError, match="by is missing: pass the group of each sample"):
+        calibration_by_group(y, p)

@@ -1,0 +1,333 @@
+"""Forest plot of the calibration of groups that the user names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from skcalib._validation import check_count, take_rows
+from skcalib.displays._base import held_out
+from skcalib.grouping.by_group import calibration_by_group
+from skcalib.problem import check_sketch
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import ArrayLike
+    from pandas import DataFrame
+    from sklearn.base import BaseEstimator
+
+    from skcalib._arguments import CV, AxesLike, Label, MatrixLike, NotionLike, ResponseMethod
+    from skcalib.grouping.by_group import GroupCalibration, GroupCalibrations
+    from skcalib.problem import ForecastSummary
+
+
+class GroupCalibrationDisplay:
+    """Forest plot: observed frequency minus mean prediction of each group, with intervals.
+
+    Create one with `from_predictions`, `from_estimator` or `from_sketch`; or pass the result of
+    :func:`~skcalib.calibration_by_group`, whose documentation defines all numbers, and call `plot`.
+
+    - **Difference**: observed frequency minus mean prediction, left of 0 where predictions are too
+      high. Intervals hold for all groups at once. The marker is filled where the difference is
+      found at the false discovery rate ``1 - confidence_level``, and hollow elsewhere.
+    - **At equal scores**: the difference of the frequency from that of all samples with equal
+      scores, which no recalibration of the score alone removes.
+    - **Shrunken** (``shrunk=True``): the difference drawn towards the mean of the groups by its
+      noise. It is a better estimate of a small group, and has no interval.
+
+    The number of samples is on the right. There is a panel for each event.
+
+    Parameters
+    ----------
+    calibrations : GroupCalibrations
+        Result of :func:`~skcalib.calibration_by_group`.
+
+    Attributes
+    ----------
+    differences_, equal_scores_ : ErrorbarContainer, list of ErrorbarContainer or None
+        Points and intervals, one for each panel.
+    shrunk_ : Line2D, list of Line2D or None
+        The shrunken differences.
+    ref_line_ : Line2D or list of Line2D
+        The line at 0.
+    groups_ : list of GroupCalibration
+        The groups that are drawn, panel by panel from top to bottom.
+    ax_ : Axes or list of Axes
+        The panel or panels.
+    figure_ : Figure
+        The figure.
+
+    See Also
+    --------
+    skcalib.calibration_by_group : The numbers.
+    GroupingDisplay : Groups that are learned from features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skcalib import GroupCalibrationDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> site = rng.choice(["north", "south"], 4000)
+    >>> p = rng.uniform(0.1, 0.5, 4000)
+    >>> y = rng.random(4000) < p + 0.1 * (site == "south")
+    >>> display = GroupCalibrationDisplay.from_predictions(y, p, site)
+    >>> [one.name for one in display.groups_ if one.detected]
+    ['south']
+    """
+
+    def __init__(self, calibrations: GroupCalibrations) -> None:
+        self.calibrations = calibrations
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
+        by: ArrayLike | Mapping[str, ArrayLike] | DataFrame,
+        *,
+        notion: NotionLike = "auto",
+        confidence_level: float = 0.95,
+        sample_weight: ArrayLike | None = None,
+        labels: ArrayLike | None = None,
+        pos_label: Label = None,
+        ax: AxesLike | None = None,
+        **plot_params: Any,
+    ) -> Self:
+        """Forest plot of given probabilities.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n_samples,)
+            Labels.
+        y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
+            Probability of the positive class, or of each class.
+        by : array-like, data frame or dict of masks
+            The groups, as in :func:`~skcalib.calibration_by_group`.
+        notion, confidence_level, sample_weight, labels, pos_label
+            As in :func:`~skcalib.calibration_by_group`.
+        ax : Axes or array of Axes, default=None
+            Where to draw.
+        **plot_params : dict
+            Further arguments of `plot`.
+
+        Returns
+        -------
+        GroupCalibrationDisplay
+            The display, drawn.
+
+        Raises
+        ------
+        ValueError
+            As :func:`~skcalib.calibration_by_group`.
+
+        Examples
+        --------
+        >>> from skcalib import GroupCalibrationDisplay
+        >>> display = GroupCalibrationDisplay.from_predictions(
+        ...     [0, 1, 1, 0], [0.2, 0.4, 0.9, 0.3], ["a", "a", "b", "b"])
+        >>> len(display.groups_)
+        2
+        """
+        found = calibration_by_group(
+            y_true,
+            y_proba,
+            by,
+            notion=notion,
+            confidence_level=confidence_level,
+            sample_weight=sample_weight,
+            labels=labels,
+            pos_label=pos_label,
+        )
+        return cls(found).plot(ax=ax, **plot_params)
+
+    @classmethod
+    def from_sketch(
+        cls,
+        sketch: ForecastSummary,
+        *,
+        notion: NotionLike = "auto",
+        confidence_level: float = 0.95,
+        ax: AxesLike | None = None,
+        **plot_params: Any,
+    ) -> Self:
+        """Forest plot of the groups of a sketch.
+
+        Parameters
+        ----------
+        sketch : ForecastSketch
+            Sums over cells, of several groups.
+        notion, confidence_level, ax, **plot_params
+            As in `from_predictions`.
+
+        Returns
+        -------
+        GroupCalibrationDisplay
+            The display, drawn.
+
+        Raises
+        ------
+        ValueError
+            For anything but a sketch, and for one without groups.
+
+        Examples
+        --------
+        >>> from skcalib import ForecastSketch, GroupCalibrationDisplay
+        >>> sketch = ForecastSketch([0, 1])
+        >>> sketch = sketch.partial_fit([0, 1, 1, 0], [0.2, 0.4, 0.9, 0.3], by=["a", "a", "b", "b"])
+        >>> display = GroupCalibrationDisplay.from_sketch(sketch)
+        >>> [one.name for one in display.groups_]
+        ['a', 'b']
+        """
+        check_sketch(sketch)
+        found = calibration_by_group(sketch, notion=notion, confidence_level=confidence_level)
+        return cls(found).plot(ax=ax, **plot_params)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: BaseEstimator,
+        X: MatrixLike,
+        y: ArrayLike,
+        by: ArrayLike | Mapping[str, ArrayLike] | DataFrame,
+        *,
+        cv: CV = None,
+        response_method: ResponseMethod = "auto",
+        notion: NotionLike = "auto",
+        confidence_level: float = 0.95,
+        sample_weight: ArrayLike | None = None,
+        pos_label: Label = None,
+        ax: AxesLike | None = None,
+        **plot_params: Any,
+    ) -> Self:
+        """Forest plot of a classifier on held-out data.
+
+        Parameters
+        ----------
+        estimator : classifier
+            Fitted, unless `cv` is given.
+        X : array-like of shape (n_samples, n_features)
+            Features of the classifier.
+        y : array-like of shape (n_samples,)
+            Labels.
+        by : array-like, data frame or dict of masks
+            The groups, such as ``X[["site", "sex"]]``.
+        cv : None, int or splitter, default=None
+            None: the classifier is fitted and (X, y) is held out. Else it is cloned, and its
+            out-of-fold probabilities are used.
+        response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
+            Decision values become probabilities through the logistic function or the softmax.
+        notion, confidence_level, sample_weight, pos_label, ax, **plot_params
+            As in `from_predictions`; with `cv` weights are also passed to the classifier.
+
+        Returns
+        -------
+        GroupCalibrationDisplay
+            The display, drawn.
+
+        Raises
+        ------
+        ValueError
+            As :func:`~skcalib.calibration_by_group`.
+        NotFittedError
+            For a classifier that is not fitted, without `cv`.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_breast_cancer
+        >>> from sklearn.naive_bayes import GaussianNB
+        >>> from skcalib import GroupCalibrationDisplay
+        >>> X, y = load_breast_cancer(return_X_y=True)
+        >>> display = GroupCalibrationDisplay.from_estimator(GaussianNB(), X, y, X[:, 0] > 13, cv=5)
+        >>> [one.name for one in display.groups_]
+        ['False', 'True']
+        """
+        problem, _, rows = held_out(
+            estimator,
+            X,
+            y,
+            cv=cv,
+            response_method=response_method,
+            sample_weight=sample_weight,
+            owner=cls.__name__,
+        )
+        found = calibration_by_group(
+            problem,
+            problem.forecast,
+            _take_groups(by, rows, len(y)),
+            notion=notion,
+            confidence_level=confidence_level,
+            pos_label=pos_label,
+        )
+        return cls(found).plot(ax=ax, **plot_params)
+
+    def plot(
+        self,
+        ax: AxesLike | None = None,
+        *,
+        equal_scores: bool = True,
+        shrunk: bool = False,
+        max_groups: int = 40,
+        legend: bool = True,
+    ) -> Self:
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : Axes or array of Axes, default=None
+            Where to draw; None makes a figure. Several events need an array of Axes, one each.
+        equal_scores, shrunk, legend : bool
+            Whether to draw the differences at equal scores (by default), the shrunken differences
+            (not by default) and the legend (by default).
+        max_groups : int, default=40
+            Most groups of a panel. If there are more, those with the smallest p-values are drawn,
+            in their order, and the title says so.
+
+        Returns
+        -------
+        GroupCalibrationDisplay
+            The display itself.
+
+        Raises
+        ------
+        ValueError
+            If `ax` cannot hold the panels.
+        """
+        from skcalib.displays import _group_plots, _plotting
+
+        panels: dict[str, list[GroupCalibration]] = {}
+        for one in self.calibrations.groups:
+            panels.setdefault(one.event, []).append(one)
+        most = check_count(max_groups, "max_groups")
+        drawn = {event: _selected(groups, most) for event, groups in panels.items()}
+        self.groups_ = [one for groups in drawn.values() for one in groups]
+        artists = _group_plots.draw_groups(
+            drawn,
+            {event: len(groups) for event, groups in panels.items()},
+            ax,
+            level=self.calibrations.confidence_level,
+            equal_scores=equal_scores,
+            shrunk=shrunk,
+            legend=legend,
+        )
+        for part, found in artists.items():
+            setattr(self, f"{part}_", _plotting.one_or_all(found))
+        self.figure_ = artists["ax"][0].figure
+        return self
+
+
+def _selected(groups, most):
+    if len(groups) <= most:
+        return groups
+    strongest = np.argsort([one.pvalue for one in groups], kind="stable")[:most]
+    return [groups[k] for k in sorted(strongest)]
+
+
+def _take_groups(by, rows, n_samples):
+    """The groups of the samples that are assessed."""
+    if len(rows) == n_samples:
+        return by
+    if isinstance(by, dict):
+        return {name: np.asarray(mask)[rows] for name, mask in by.items()}
+    return take_rows(by, rows)

@@ -1,0 +1,115 @@
+"""`GroupCalibrationDisplay`: what is drawn, of which groups, and where."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.datasets import load_breast_cancer
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+
+from skcalib import ForecastSketch, GroupCalibrationDisplay, calibration_by_group
+from skcalib.datasets import make_tempered_simplex
+
+draw = GroupCalibrationDisplay.from_predictions
+
+
+def world(n_groups=3, n_samples=3000):
+    """Predictions that are too low for the last group alone."""
+    rng = np.random.default_rng(0)
+    group = rng.integers(n_groups, size=n_samples)
+    p = rng.uniform(0.1, 0.6, n_samples)
+    return (rng.random(n_samples) < p + 0.15 * (group == n_groups - 1)).astype(int), p, group
+
+
+def reach(container):
+    """Ends of the error bars (m, 2)."""
+    (bars,) = container.lines[2]
+    return np.array([segment[:, 0] for segment in bars.get_segments()])
+
+
+def test_points_and_intervals():
+    y, p, group = world()
+    display = draw(y, p, group)
+    found = calibration_by_group(y, p, group).groups
+    for container, field in ((display.differences_, "difference"),
+                             (display.equal_scores_, "equal_scores")):  # fmt: skip
+        numbers = [getattr(one, field) for one in found]
+        assert_allclose(container.lines[0].get_xdata(), [one.estimate for one in numbers])
+        assert_allclose(reach(container), [[one.low, one.high] for one in numbers])
+    assert display.shrunk_ is None and len(display.ref_line_.get_xdata()) == 2
+    assert [text.get_text() for text in display.ax_.get_yticklabels()] == ["0", "1", "2"]
+    low, high = display.ax_.get_ylim()
+    assert low > high  # the first group is above
+
+
+def test_filled_markers_are_the_groups_that_were_found():
+    y, p, group = world()
+    display = draw(y, p, group)
+    filled = [line for line in display.ax_.lines if line.get_label().startswith("Filled")]
+    assert_allclose(filled[0].get_xdata(), [display.groups_[2].difference.estimate])
+    texts = [
+        line.get_label() for line in draw(y[group < 2], p[group < 2], group[group < 2]).ax_.lines
+    ]
+    assert not [text for text in texts if text.startswith("Filled")]
+
+
+def test_the_smallest_pvalues_of_many_groups():
+    y, p, group = world(12)
+    display = draw(y, p, group, max_groups=3)
+    pvalues = {one.name: one.pvalue for one in calibration_by_group(y, p, group).groups}
+    names = [one.name for one in display.groups_]
+    assert set(names) == set(sorted(pvalues, key=pvalues.get)[:3]) and "11" in names
+    assert names == sorted(names, key=int)
+    assert display.ax_.get_title() == "3 of 12 groups: the smallest p-values"
+
+
+def test_shrunken_differences_and_parts_left_out():
+    y, p, group = world()
+    display = draw(y, p, group, shrunk=True, equal_scores=False, legend=False)
+    assert_allclose(display.shrunk_.get_xdata(), [one.shrunk for one in display.groups_])
+    assert display.equal_scores_ is None and display.ax_.get_legend() is None
+
+
+def test_a_panel_for_each_class():
+    data = make_tempered_simplex(600, 3, random_state=0)
+    group = np.arange(600) % 2
+    display = draw(data.y, data.y_proba, group, notion="classwise")
+    assert [ax.get_title() for ax in display.ax_] == ["class 0", "class 1", "class 2"]
+    assert len(display.groups_) == 6
+    with pytest.raises(ValueError, match="ax must be an array of 3 Axes"):
+        draw(data.y, data.y_proba, group, notion="classwise", ax=plt.subplots()[1])
+
+
+def test_from_sketch_and_from_calibrations():
+    y, p, group = world()
+    sketch = ForecastSketch([0, 1]).partial_fit(y, p, by=group)
+    display = GroupCalibrationDisplay.from_sketch(sketch)
+    expected = draw(y, p, group).differences_.lines[0].get_xdata()
+    assert_allclose(display.differences_.lines[0].get_xdata(), expected, atol=1e-6)
+    again = GroupCalibrationDisplay(calibration_by_group(y, p, group)).plot()
+    assert_allclose(again.differences_.lines[0].get_xdata(), expected)
+    with pytest.raises(ValueError, match="from_sketch needs a ForecastSketch, got ndarray"):
+        GroupCalibrationDisplay.from_sketch(p)
+
+
+def test_from_estimator():
+    X, y = load_breast_cancer(return_X_y=True)
+    frame = pd.DataFrame({"large": X[:, 0] > 14, "smooth": X[:, 4] < 0.1})
+    fitted = LogisticRegression(max_iter=5000).fit(X[::2], y[::2])
+    display = GroupCalibrationDisplay.from_estimator(fitted, X[1::2], y[1::2], frame[1::2])
+    expected = draw(y[1::2], fitted.predict_proba(X[1::2]), frame[1::2])
+    assert [one.difference for one in display.groups_] == [
+        one.difference for one in expected.groups_
+    ]
+    masks = {name: frame[name].to_numpy() for name in frame}
+    crossed = GroupCalibrationDisplay.from_estimator(GaussianNB(), X, y, masks, cv=3)
+    assert [one.n_samples for one in crossed.groups_] == frame.sum().tolist()
+
+
+def test_long_names_and_dollars():
+    y, p, group = world(2)
+    names = np.array(["$a$", "a" * 60])[group]
+    texts = [text.get_text() for text in draw(y, p, names).ax_.get_yticklabels()]
+    assert texts == [r"\$a\$", "a" * 31 + "…"]
