@@ -104,6 +104,25 @@ def _parser():
         help="columns of a table that are features, separated by commas: age,sex",
     )
     report.add_argument(
+        "--by",
+        metavar="NAMES",
+        help="columns of a table that divide the samples into groups to report on: site,sex",
+    )
+    decision = report.add_mutually_exclusive_group()
+    decision.add_argument(
+        "--threshold",
+        type=float,
+        metavar="T",
+        help="threshold of the probability from which decisions follow: what they cost, and what "
+        "would save some of it",
+    )
+    decision.add_argument(
+        "--costs",
+        metavar="ROWS",
+        help="instead of a threshold, the cost of each decision, a row for each class in the order "
+        "of the columns: 0,1;5,0",
+    )
+    report.add_argument(
         "--event",
         metavar="NAME",
         help="the class, of two, whose probability is evaluated; default: the class that a single "
@@ -175,17 +194,19 @@ def _report_of_files(options, verbose):
         raise ValueError(f"--save-sketch is for one table, and a file that ends in {SKETCH}.")
     if len(set(names)) < len(names):
         raise ValueError("Two files have the same name: name each model with --name.")
-    features = [one.strip() for one in (options.features or "").split(",") if one.strip()]
+    features, by = (_names(given) for given in (options.features, options.by))
+    columns = list(dict.fromkeys([*features, *by]))
     reports, labels = {}, None
     run = {name: getattr(options, name) for name in ("confidence_level", "random_state", "n_jobs")}
+    run |= {"threshold": options.threshold, "costs": _matrix(options.costs)}
     for name, path in zip(names, options.files, strict=True):
-        sketch = _read_sketch(path, options, features, verbose, labels)
+        sketch = _read_sketch(path, options, columns, verbose, labels)
         if sketch is not None:
             labels = sketch.classes_ if labels is None else labels
             reports[name] = CalibrationReport.from_sketch(sketch, name=name, verbose=verbose, **run)
             continue
         predictions = read_predictions(
-            path, label_column=options.label_column, event=options.event, features=features
+            path, label_column=options.label_column, event=options.event, features=columns
         ).in_order_of(labels)
         proba = predictions.y_proba
         if options.normalize:
@@ -194,7 +215,8 @@ def _report_of_files(options, verbose):
             reports[name] = CalibrationReport.from_predictions(
                 predictions.y_true,
                 proba,
-                predictions.features,
+                _columns(predictions.features, columns, features),
+                by=_columns(predictions.features, columns, by) if by else None,
                 labels=predictions.labels,
                 pos_label=predictions.event,
                 name=name,
@@ -206,6 +228,37 @@ def _report_of_files(options, verbose):
         return reports[name]
     with stage("differences of the models", verbose, ", ".join(names)):
         return ComparisonReport(reports, n_jobs=options.n_jobs)
+
+
+def _names(given):
+    """Names of columns, from text."""
+    return [one.strip() for one in (given or "").split(",") if one.strip()]
+
+
+def _matrix(given):
+    """Costs from text: rows separated by semicolons, numbers by commas."""
+    if given is None:
+        return None
+    try:
+        rows = [[float(cell) for cell in row.split(",")] for row in given.split(";")]
+    except ValueError:
+        rows = [[], []]
+    if len({len(row) for row in rows}) > 1 or not rows[0]:
+        raise ValueError(
+            f"--costs must be rows of numbers of equal length, such as 0,1;5,0, got {given!r}."
+        )
+    return np.array(rows)
+
+
+def _columns(table, names, chosen):
+    """Some of the named columns of the features, or all that a file without names has."""
+    if not names:
+        return table
+    if not chosen:
+        return None
+    if hasattr(table, "columns"):
+        return table[chosen]
+    return np.asarray(table)[:, [names.index(name) for name in chosen]]
 
 
 def _read_sketch(path, options, features, verbose, labels):
@@ -229,7 +282,7 @@ def _read_sketch(path, options, features, verbose, labels):
             raise ValueError("Without a sketch there is none to save: leave out --no-sketch.")
         return None
     if features:
-        raise ValueError("A sketch has no features: leave out --features or --sketch.")
+        raise ValueError("A sketch has no features: leave out --features, --by or --sketch.")
     if not n_rows:
         raise ValueError(f"--sketch is for tables, and {path.name} is none: leave it out.")
     with stage("sums over cells", verbose, path.name):
@@ -271,6 +324,7 @@ def _stored_sketch(path, options):
     given = {
         "--label-column": options.label_column,
         "--features": options.features,
+        "--by": options.by,
         "--event": options.event,
         "--normalize": options.normalize,
         "--sketch": options.sketch,

@@ -125,6 +125,8 @@ class Splitter(Protocol):
 
 #: Features as an estimator takes them: arrays, data frames, sparse matrices.
 MatrixLike: TypeAlias = Any
+#: Groups as `calibration_by_group` takes them: arrays, data frames, dicts of masks.
+GroupsLike: TypeAlias = Any
 #: The label of a class.
 Label: TypeAlias = Hashable
 RandomState: TypeAlias = int | np.random.RandomState | None

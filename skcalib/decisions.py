@@ -29,6 +29,7 @@ from skcalib._validation import refuse_sparse, weighted_features
 from skcalib.error_intervals.decision_savings import missed_saving, saving_interval
 from skcalib.errors.terms import solve_notion
 from skcalib.events import only_problem
+from skcalib.grouping._candidates import encode_features
 from skcalib.inference import MeanInterval, mean_interval
 from skcalib.notions import Canonical
 from skcalib.problem import ForecastSummary, event_last
@@ -157,8 +158,8 @@ def decision_regret(
         Cost of each decision for each class, in the order of the columns of `y_proba`, instead of a
         threshold; the result is in the same units.
     X : array-like or data frame of shape (n_samples, n_features), optional
-        Features for the regret of grouping; missing values and columns of categories as far as
-        `model` supports them.
+        Features for the regret of grouping. For the default `model` columns of text and categories
+        of a data frame are encoded, and values may be missing; another model takes X as it is.
     model : classifier, optional
         Predicts the label from the features and the logits of the forecast; by default
         ``HistGradientBoostingClassifier`` with small steps.
@@ -262,7 +263,7 @@ def decision_regret(
     ]
     return DecisionRegret(
         expected_cost=mean(costs_of[0]),
-        calibration=replace(calibration, high=calibration.high + missed),
+        calibration=replace(calibration, high=float(calibration.high + missed)),
         grouping=saving(1) if X is not None else None,
         rest=mean(costs_of[-1]),
         changed=float(np.mean(changed)),
@@ -283,6 +284,7 @@ def _score_of(threshold, costs):
 def _predict(model, solved, X, seed, n_jobs):
     """Out-of-fold probabilities of the label, from the features and the forecast."""
     if model is None:
+        X, _ = encode_features(X)
         model = HistGradientBoostingClassifier(
             learning_rate=0.05,
             max_iter=150,

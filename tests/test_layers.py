@@ -59,7 +59,6 @@ LAYERS = (
         "streaming": "sums over bins, chunk by chunk",
     },
     {
-        "decisions": "what decisions cost, and what recalibration saves",
         "estimators": "the same from a classifier and data",
         "summary": "one record for a risk model",
     },
@@ -67,6 +66,9 @@ LAYERS = (
         "grouping": "what calibration does not see",
         "regression": "variances of regressors",
         "theory.supersample": "training against test error on a supersample",
+    },
+    {
+        "decisions": "what decisions cost, and what recalibration saves",
     },
     {
         "displays": "figures",

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from skcalib._validation import check_count, take_rows
+from skcalib._validation import check_count
 from skcalib.displays._base import held_out
-from skcalib.grouping.by_group import calibration_by_group
+from skcalib.grouping.by_group import calibration_by_group, take_groups
 from skcalib.problem import check_sketch
 
 if TYPE_CHECKING:
@@ -255,7 +255,7 @@ class GroupCalibrationDisplay:
         found = calibration_by_group(
             problem,
             problem.forecast,
-            _take_groups(by, rows, len(y)),
+            take_groups(by, rows, np.shape(y)[0]),
             notion=notion,
             confidence_level=confidence_level,
             pos_label=pos_label,
@@ -322,12 +322,3 @@ def _selected(groups, most):
         return groups
     strongest = np.argsort([one.pvalue for one in groups], kind="stable")[:most]
     return [groups[k] for k in sorted(strongest)]
-
-
-def _take_groups(by, rows, n_samples):
-    """The groups of the samples that are assessed."""
-    if len(rows) == n_samples:
-        return by
-    if isinstance(by, dict):
-        return {name: np.asarray(mask)[rows] for name, mask in by.items()}
-    return take_rows(by, rows)

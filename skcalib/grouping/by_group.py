@@ -12,7 +12,13 @@ from scipy.stats import norm
 from skcalib._arguments import resolve_notion
 from skcalib._formatting import frame_of
 from skcalib._ties import merge_ties
-from skcalib._validation import check_confidence_level, check_y, mean_one, weighted_rows
+from skcalib._validation import (
+    check_confidence_level,
+    check_y,
+    mean_one,
+    take_rows,
+    weighted_rows,
+)
 from skcalib.error_intervals.methods import estimate_proper_error
 from skcalib.events import binary_events, named_events, refuse_data_of_summary
 from skcalib.grouping._statistics import EqualScores, compare, label_sum_pvalue
@@ -31,7 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from pandas import DataFrame
 
-    from skcalib._arguments import Label, NotionLike
+    from skcalib._arguments import Label, LabelsLike, NotionLike
 
 #: Most groups of one call.
 MOST_GROUPS = 1000
@@ -152,7 +158,7 @@ def _title(group):
 
 
 def calibration_by_group(
-    y_true: ArrayLike | ForecastSummary,
+    y_true: LabelsLike | Problem,
     y_proba: ArrayLike | None = None,
     by: ArrayLike | Mapping[str, ArrayLike] | DataFrame | None = None,
     *,
@@ -235,7 +241,8 @@ def calibration_by_group(
     [('north', False), ('south', True)]
     """
     check_confidence_level(confidence_level)
-    given = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
+    given: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
+    given["pos_label"] = pos_label
     if isinstance(y_true, ForecastSummary):
         refuse_data_of_summary(y_true, y_proba, by=by, **given)
         grouped = _of_sketch(y_true, resolve_notion(notion))
@@ -364,6 +371,19 @@ def _groups(by, n_samples):
         names += [f"{column} = {name}" if column else name for name in distinct[order].tolist()]
         parts.append(which.ravel()[:, None] == order)
     return names, np.hstack(parts), len(parts) > 1
+
+
+def take_groups(by: Any, rows: np.ndarray, n_samples: int) -> Any:
+    """The groups of some of the samples."""
+    if len(rows) == n_samples:
+        return by
+    if isinstance(by, Mapping):
+        return {name: _mask(name, mask, n_samples)[rows] for name, mask in by.items()}
+    if len(by) != n_samples:
+        raise ValueError(
+            f"by must have the group of each of the {n_samples} samples, got {len(by)}."
+        )
+    return take_rows(by, rows)
 
 
 def _place(name):

@@ -25,6 +25,7 @@ from skcalib.estimators.selection import (
     one_standard_error,
     recalibrated_rows,
 )
+from skcalib.grouping.by_group import GroupCalibrations
 from skcalib.inference import (
     MeanInterval,
     effective_size,
@@ -36,6 +37,7 @@ from skcalib.notions import TopLabel
 from skcalib.problem import ProblemSummary
 from skcalib.recalibration import ModelAverageScaling, VectorScaling
 from skcalib.recalibration._base import fit_recalibrator, recalibrated_proba
+from skcalib.report.decision import find_decision
 from skcalib.report.direction import direction_of, gains_of, logistic_recalibration
 from skcalib.report.findings import (
     FEWEST_LABELS,
@@ -47,6 +49,7 @@ from skcalib.report.findings import (
     noted,
     stage,
 )
+from skcalib.report.named_groups import find_by_group
 from skcalib.report.subgroups import find_grouping, find_places
 from skcalib.report.suspicions import find_suspicions
 from skcalib.significance import kernel_calibration_test
@@ -59,6 +62,7 @@ from skcalib.tower import weighted_mean
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import ArrayLike
     from sklearn.base import BaseEstimator
 
     from skcalib._arguments import LossLike, NotionLike
@@ -86,6 +90,9 @@ def find(
     problem: Problem,
     *,
     features: np.ndarray | None = None,
+    by: GroupCalibrations | ArrayLike | None = None,
+    threshold: float | None = None,
+    costs: ArrayLike | None = None,
     confidence_level: float,
     random_state: int = 0,
     n_jobs: int | None = None,
@@ -129,6 +136,14 @@ def find(
             grouping, split = find_grouping(
                 problem, features, refinement.refinement, confidence_level, seed, n_jobs
             )
+    if by is not None and not isinstance(by, GroupCalibrations):
+        with stage("groups that were named", verbose, name):
+            by = find_by_group(problem, by, confidence_level)
+    decision = None
+    if threshold is not None or costs is not None:
+        run: Any = {"confidence_level": confidence_level, "random_state": seed, "n_jobs": n_jobs}
+        with stage("decisions", verbose, name):
+            decision = find_decision(problem, features, threshold, costs, **run)
     found = Findings(
         confidence_level=confidence_level,
         n_samples=problem.n_samples,
@@ -149,6 +164,8 @@ def find(
         grouping=grouping,
         notes=tuple(notes),
         omitted=_omitted(problem, part),
+        by=by,
+        decision=decision,
     )
     found = _decide(found, problem)
     recalibrated = None

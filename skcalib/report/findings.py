@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from skcalib._arguments import RandomState
     from skcalib.grouping import GroupDifference
+    from skcalib.grouping.by_group import GroupCalibrations
+    from skcalib.report.decision import DecisionFinding
     from skcalib.report.subgroups import Place
 
 #: Level of each test that enters the verdict besides the intervals; strict, as there are several.
@@ -208,7 +210,8 @@ class Findings:
     logistic recalibration of the event or confidence, ``test`` the kernel test of all classes at
     once on ``n_tested`` samples; each is None if it does not exist. ``places`` are the ranges of
     scores and the classes, ``reported`` the commonly reported numbers, ``notes`` the warnings of
-    the estimators, ``omitted`` what was omitted or computed on a part of the samples.
+    the estimators, ``omitted`` what was omitted or computed on a part of the samples. ``by`` are
+    the groups that the user names, ``decision`` the cost of decisions at the given threshold.
     """
 
     confidence_level: float
@@ -236,6 +239,8 @@ class Findings:
     grouping: GroupingFinding | None = None
     notes: tuple = ()
     omitted: tuple = ()
+    by: GroupCalibrations | None = None
+    decision: DecisionFinding | None = None
 
     def error(self, loss: str, notion: str) -> ErrorFinding:
         """The error of that loss and notion."""
@@ -315,8 +320,13 @@ class Findings:
 
     @property
     def groups_differ(self) -> bool:
-        """True if groups are named, or the grouping loss is significant."""
-        return bool(self.named_groups) or (self.grouping is not None and self.grouping.detected)
+        """True if groups are found to differ at equal scores, or the grouping loss is significant.
+
+        The groups are those that the report finds, and those that the user names.
+        """
+        by = self.by is not None and any(one.equal_scores_detected for one in self.by.groups)
+        loss = self.grouping is not None and self.grouping.detected
+        return bool(self.named_groups) or loss or by
 
 
 # --- Versions, seed, warnings and progress of a report --------------------------------------------

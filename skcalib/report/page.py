@@ -21,6 +21,7 @@ from skcalib._formatting import (
 )
 from skcalib.inference import MeanInterval
 from skcalib.report import comparison_wording, pictures, wording
+from skcalib.report.named_groups import strongest
 from skcalib.report.rendering import (
     Bar,
     Document,
@@ -63,6 +64,7 @@ def report_page(report: CalibrationReport) -> Document:
         _ranges(report),
         *([_classes(report)] if findings.n_classes > 2 else []),
         *([] if findings.grouping is None else [_groups(report)]),
+        *([] if findings.by is None else [_named_groups(report)]),
         _maps(findings),
         loss_parts(report),
         _tests(findings),
@@ -221,6 +223,33 @@ def _group_row(group):
         _signed_points(difference),
     )
     return Row(cells)
+
+
+def _named_groups(report):
+    """Groups that the user names: a table and the forest plot."""
+    found = report.findings.by
+    shown = strongest(found, MOST_CLASSES)
+    caption = wording.NAMED_CAPTION.format(rate=1 - found.confidence_level)
+    if len(shown) < len(found.groups):
+        caption += f" The {len(shown)} of {len(found.groups):,} groups with the smallest p-values."
+    names = ("predicted", "observed")
+    if report.findings.n_classes > 2:
+        names = ("confidence", "accuracy")
+    head = ("Group", *names, "difference", "at equal scores")
+    table = Table(caption, head, tuple(_named_row(one) for one in shown))
+    figure = Pictures((pictures.named_groups(report),), wording.FIGURE_OF_NAMED)
+    return Section(SECTIONS["named"], (table, figure))
+
+
+def _named_row(one):
+    predicted, observed = rates(one.mean_predicted, one.observed, distinct=False)
+    equal = "unknown" if one.equal_scores is None else _signed_points(one.equal_scores)
+    name, difference = wording.shorten(one.name), _signed_points(one.difference)
+    return Row(
+        (name, predicted, observed, difference, equal),
+        note=f"{one.n_samples:,} samples",
+        marked=(3,) * one.detected + (4,) * one.equal_scores_detected,
+    )
 
 
 def _maps(findings):

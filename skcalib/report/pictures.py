@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from io import StringIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from skcalib._formatting import percent
-from skcalib.displays import GroupingDisplay, ReliabilityDisplay
+from skcalib.displays import GroupCalibrationDisplay, GroupingDisplay, ReliabilityDisplay
 from skcalib.report.findings import noted
+from skcalib.report.named_groups import strongest
 from skcalib.report.rendering import Picture, Pictures
 from skcalib.report.subgroups import worst_places
 from skcalib.report.wording import N_NAMED, event_name, recalibrator_name, shorten
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
     from skcalib.report.report import CalibrationReport
 
+#: Most groups in a forest plot.
+MOST_ROWS = 25
 #: Most classes for which each has a diagram.
 MOST_PANELS = 6
 #: Colours of the displays -> CSS variables of the page, which depend on the colour scheme.
@@ -34,6 +37,7 @@ _VARIABLES = {
     "#595959": "soft",
     "#666666": "soft",
     "#cccccc": "line",
+    "#ebebeb": "line",
     "#0072b2": "blue",
     "#d55e00": "bad",
     "#9e9e9e": "grey",
@@ -124,6 +128,20 @@ def grouping(report: CalibrationReport) -> Picture:
         "of scores."
     )
     return Picture(draw, alt)
+
+
+def named_groups(report: CalibrationReport) -> Picture:
+    """Forest plot of the groups that the user names."""
+    found: Any = report.findings.by
+    n_rows = min(len(found.groups), MOST_ROWS)
+
+    def draw():
+        figure = _figure(height=1.6 + 0.42 * n_rows)
+        GroupCalibrationDisplay(found).plot(figure.gca(), max_groups=MOST_ROWS)
+        return as_svg(figure, "named-groups")
+
+    names = ", ".join(f"{one.name} {one.difference}" for one in strongest(found, MOST_ROWS))
+    return Picture(draw, f"Observed minus predicted of the groups: {names}")
 
 
 def _plain(name):

@@ -14,13 +14,16 @@ from skcalib._validation import (
     check_y,
     take_rows,
     weighted_features,
+    weighted_rows,
 )
 from skcalib.estimators._response import held_out_problem
 from skcalib.events import only_problem
+from skcalib.grouping.by_group import calibration_by_group, take_groups
 from skcalib.notions import Auto
 from skcalib.problem import check_problem, check_sketch, event_last
 from skcalib.report.analysis import binary_problem, find
 from skcalib.report.findings import check_seed, versions
+from skcalib.report.named_groups import groups_of_columns
 from skcalib.report.page import report_page
 from skcalib.report.rendering import render_body, render_page, render_text
 from skcalib.report.wording import advice, headline, method, sentences, suspicions
@@ -31,7 +34,15 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from sklearn.base import BaseEstimator
 
-    from skcalib._arguments import CV, Label, MatrixLike, RandomState, ResponseMethod
+    from skcalib._arguments import (
+        CV,
+        GroupsLike,
+        Label,
+        MatrixLike,
+        RandomState,
+        ResponseMethod,
+    )
+    from skcalib.grouping.by_group import GroupCalibrations
     from skcalib.problem import ForecastSummary, Problem
 
 
@@ -122,6 +133,12 @@ class CalibrationReport(Shown):
         Name of the model.
     features : array-like of shape (n_samples, n_features), default=None
         Features, for the groups.
+    by : array-like, data frame, dict of masks or GroupCalibrations, default=None
+        Groups to report on, one entry for each row of the problem.
+    threshold : float, default=None
+        Threshold of the decisions to report on.
+    costs : array-like of shape (n_classes, n_decisions), default=None
+        Cost of each decision for each class, instead of a threshold.
     confidence_level : float, default=0.95
         Level of all intervals.
     random_state : int, RandomState instance or None, default=0
@@ -181,6 +198,9 @@ class CalibrationReport(Shown):
         *,
         name: str,
         features: MatrixLike = None,
+        by: GroupCalibrations | GroupsLike = None,
+        threshold: float | None = None,
+        costs: ArrayLike | None = None,
         confidence_level: float = 0.95,
         random_state: RandomState = 0,
         n_jobs: int | None = None,
@@ -198,6 +218,9 @@ class CalibrationReport(Shown):
         self.findings, self.grouping_estimator, self.recalibrated = find(
             problem,
             features=features,
+            by=by,
+            threshold=threshold,
+            costs=costs,
             confidence_level=confidence_level,
             random_state=self.random_state,
             n_jobs=n_jobs,
@@ -212,6 +235,9 @@ class CalibrationReport(Shown):
         y_proba: ArrayLike,
         X: MatrixLike = None,
         *,
+        by: GroupsLike = None,
+        threshold: float | None = None,
+        costs: ArrayLike | None = None,
         name: str = "forecasts",
         sample_weight: ArrayLike | None = None,
         labels: ArrayLike | None = None,
@@ -233,6 +259,17 @@ class CalibrationReport(Shown):
             holds the probability of that class.
         X : array-like of shape (n_samples, n_features), default=None
             Features or any representation, for the grouping loss.
+        by : str, list of str, array-like, data frame or dict of masks, default=None
+            Groups to report on, with simultaneous intervals: names of columns of `X`, or as in
+            :func:`~skcalib.calibration_by_group`.
+        threshold : float, default=None
+            Threshold of the probability (for several classes of the confidence) from which
+            decisions follow. The report then states what the decisions cost, and whether to
+            recalibrate, to move the threshold or to look for a better model
+            (:func:`~skcalib.decision_regret`).
+        costs : array-like of shape (n_classes, n_decisions), default=None
+            Cost of each decision for each class, in the order of the columns of `y_proba`, instead
+            of a threshold.
         name : str, default="forecasts"
             Name of the model.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -266,13 +303,21 @@ class CalibrationReport(Shown):
         problem = check_problem(
             y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
         )
+        costs = _in_order(costs, problem, pos_label)
         problem = event_last(problem, pos_label)
+        n_samples = np.shape(y_true)[0]
+        if by is not None:
+            kept = weighted_rows(sample_weight, n_samples)
+            by = take_groups(groups_of_columns(by, X), kept, n_samples)
         if X is not None:
-            X = weighted_features(X, sample_weight, np.shape(y_true)[0])
+            X = weighted_features(X, sample_weight, n_samples)
         return cls(
             problem,
             name=name,
             features=X,
+            by=by,
+            threshold=threshold,
+            costs=costs,
             confidence_level=confidence_level,
             random_state=random_state,
             n_jobs=n_jobs,
@@ -284,6 +329,8 @@ class CalibrationReport(Shown):
         cls,
         sketch: ForecastSummary,
         *,
+        threshold: float | None = None,
+        costs: ArrayLike | None = None,
         name: str = "forecasts",
         confidence_level: float = 0.95,
         random_state: RandomState = 0,
@@ -302,8 +349,9 @@ class CalibrationReport(Shown):
         ----------
         sketch : ForecastSketch
             Sums over cells of the probability, of one event: two classes, or
-            ``notion="top_label"``. Groups are combined; ``sketch.group(key)`` is one of them.
-        name, confidence_level, random_state, n_jobs, verbose
+            ``notion="top_label"``. Groups are combined, and reported on as groups that the user
+            names; ``sketch.group(key)`` is one of them.
+        threshold, costs, name, confidence_level, random_state, n_jobs, verbose
             As in `from_predictions`.
 
         Returns
@@ -332,13 +380,18 @@ class CalibrationReport(Shown):
             problem = replace(
                 problem, classes=np.array(["a wrong prediction", "a right prediction"])
             )
+        grouped = getattr(sketch, "groups_", [None]) != [None]
+        level: dict[str, Any] = {"confidence_level": confidence_level}
         return cls(
             problem,
             name=name,
-            confidence_level=confidence_level,
+            by=calibration_by_group(sketch, **level) if grouped else None,
+            threshold=threshold,
+            costs=costs,
             random_state=random_state,
             n_jobs=n_jobs,
             verbose=verbose,
+            **level,
             sketched_notion=notion,
         )
 
@@ -349,6 +402,9 @@ class CalibrationReport(Shown):
         X: MatrixLike,
         y: ArrayLike,
         *,
+        by: GroupsLike = None,
+        threshold: float | None = None,
+        costs: ArrayLike | None = None,
         cv: CV = None,
         name: str | None = None,
         sample_weight: ArrayLike | None = None,
@@ -369,6 +425,8 @@ class CalibrationReport(Shown):
             Features.
         y : array-like of shape (n_samples,)
             Labels.
+        by, threshold, costs
+            As in `from_predictions`.
         cv : None, int or splitter, default=None
             None: the classifier is used as it is. Else it is cloned, fitted on the folds and
             evaluated by its out-of-fold probabilities.
@@ -413,11 +471,15 @@ class CalibrationReport(Shown):
             n_jobs=n_jobs,
             owner=cls.__name__,
         )
+        costs = _in_order(costs, problem, pos_label)
         problem = event_last(problem, pos_label)
         return cls(
             problem,
             name=_kind(estimator) if name is None else name,
             features=take_rows(X, rows),
+            by=None if by is None else take_groups(groups_of_columns(by, X), rows, len(y)),
+            threshold=threshold,
+            costs=costs,
             confidence_level=confidence_level,
             random_state=random_state,
             n_jobs=n_jobs,
@@ -493,6 +555,13 @@ class CalibrationReport(Shown):
 
 
 # --- Inputs of a report ---------------------------------------------------------------------------
+
+
+def _in_order(costs, problem, pos_label):
+    """Rows of costs in the order in which the report has the classes."""
+    if costs is None or event_last(problem, pos_label) is problem:
+        return costs
+    return np.asarray(costs)[::-1]
 
 
 def _kind(estimator):

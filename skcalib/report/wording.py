@@ -22,7 +22,9 @@ from skcalib._formatting import (
     rates,
     says_nothing,
 )
+from skcalib.report.decision import decision_advice
 from skcalib.report.findings import FEWEST_LABELS, TEST_LEVEL, versions
+from skcalib.report.named_groups import named_group_sentences
 from skcalib.report.subgroups import worst_places
 
 if TYPE_CHECKING:
@@ -71,12 +73,14 @@ def headline(findings: Findings) -> str:
 
 
 def sentences(findings: Findings) -> list[str]:
-    """The verdict in full: suspicions, size, averages, advice, groups."""
+    """The verdict in full: suspicions, size, averages, advice, decisions, groups."""
     return [
         *suspicions(findings),
         *sizes(findings),
         advice(findings),
+        *([] if findings.decision is None else decision_advice(findings.decision)),
         *([] if findings.grouping is None else groups(findings)),
+        *([] if findings.by is None else named_group_sentences(findings.by, findings.n_classes)),
     ]
 
 
@@ -411,6 +415,7 @@ SECTIONS = {
     "ranges": "By range of scores",
     "classes": "By class",
     "groups": "By group",
+    "named": "Groups that you named",
     "maps": "Recalibration maps",
     "loss": "Where the loss comes from",
     "tests": "Tests",
@@ -421,6 +426,15 @@ RANGES_NOTE = "The ranges are about equally informative: equal sums of p (1 - p)
 GROUPS_CAPTION = (
     "Rates of each group against the rate expected at its scores. Intervals account for the number "
     "of groups that were tested."
+)
+NAMED_CAPTION = (
+    "Mean prediction and observed frequency of each group, their difference in points, and the "
+    "difference from all samples with equal scores. Intervals hold for all groups at once (*: "
+    "found at the false discovery rate {rate:.2g})."
+)
+FIGURE_OF_NAMED = (
+    "Observed frequency minus mean prediction of each group: left of zero, predictions are too "
+    "high. Filled markers: found at the false discovery rate."
 )
 FIGURE_OF_GROUPS = (
     "Two regions in each of five ranges of scores, at equal scores. Colour and marker show regions "

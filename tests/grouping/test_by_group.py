@@ -70,9 +70,9 @@ def test_all_intervals_hold_at_once():
 
 @pytest.mark.slow
 def test_false_discoveries_of_groups_that_overlap():
-    """50 groups of calibrated forecasts: hardly ever is one found; standard error .011."""
+    """50 groups of calibrated forecasts: hardly ever is one found; standard error .028."""
     wrong = []
-    for seed in range(150):
+    for seed in range(60):
         rng = np.random.default_rng(seed)
         p = rng.beta(1, 3, 2000)
         y = (rng.random(2000) < p).astype(int)
@@ -82,7 +82,7 @@ def test_false_discoveries_of_groups_that_overlap():
         found = calibration_by_group(y, p, by)
         assert found.overlapping
         wrong.append(any(one.detected or one.equal_scores_detected for one in found.groups))
-    assert np.mean(wrong) <= 0.05 + 0.022
+    assert np.mean(wrong) <= 0.05
 
 
 def test_groups_of_any_form():
