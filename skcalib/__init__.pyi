@@ -90,6 +90,7 @@ from skcalib.significance import (
     distribution_free_bound as distribution_free_bound,
     hosmer_lemeshow_test as hosmer_lemeshow_test,
     kernel_calibration_test as kernel_calibration_test,
+    logistic_calibration_test as logistic_calibration_test,
     spiegelhalter_test as spiegelhalter_test,
 )
 from skcalib.frames import (

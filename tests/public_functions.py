@@ -281,6 +281,9 @@ def _forecast_recipes():
         yield from _recipes(function, binary=True, infinite=True)
         yield from _recipes(function, draws, binary=True, infinite=True, order=True)
     yield from _recipes(s.cumulative_test, {"statistic": "kuiper"}, binary=True, infinite=True)
+    ratio, joint = s.logistic_calibration_test, {"hypothesis": "joint"}
+    yield from _recipes(ratio, joint, {"hypothesis": "intercept"}, binary=True, infinite=True)
+    yield from _recipes(ratio, {**joint, **draws}, binary=True, infinite=True, order=True)
     # One effective sample, by its weight, leaves the whole line as the interval.
     yield from _recipes(s.calibration_intercept_slope, binary=True, infinite=True)
     yield from _recipes(s.calibration_summary, binary=True, infinite=True, order=True)
