@@ -183,10 +183,13 @@ class JointRatio:
         return np.where(wrong, np.inf, ratio)
 
     def _ratio(self, y):
-        return 2 * max(self._loss(y, self.design[:, :0]) - self._loss(y, self.design), 0.0)
+        return 2 * max(self._loss(y, self.design[:, :0]) - self.least_loss(y), 0.0)
+
+    def least_loss(self, y: np.ndarray) -> float:
+        """Negative log likelihood of the recalibrated forecast of uncertain labels (m,)."""
+        return self._loss(y, self.design)
 
     def _loss(self, y, columns):
-        """Least negative log likelihood with the logit as offset."""
         linear = self.log_odds
         if columns.size:
             tolerance = likelihood_tolerance(self.size)
@@ -240,7 +243,7 @@ class SlopeRatio(JointRatio):
         self.law = self._law(design[:, 1:], variance)
 
     def _ratio(self, y):
-        return 2 * max(self._loss(y, self.design[:, :1]) - self._loss(y, self.design), 0.0)
+        return 2 * max(self._loss(y, self.design[:, :1]) - self.least_loss(y), 0.0)
 
 
 HYPOTHESES = {"joint": JointRatio, "intercept": InterceptRatio, "slope": SlopeRatio}
