@@ -280,6 +280,8 @@ def _forecast_recipes():
     for function in (s.spiegelhalter_test, s.hosmer_lemeshow_test, s.cumulative_test):
         yield from _recipes(function, binary=True, infinite=True)
         yield from _recipes(function, draws, binary=True, infinite=True, order=True)
+    side = {"alternative": "greater"}
+    yield from _recipes(s.spiegelhalter_test, side, binary=True, infinite=True)
     yield from _recipes(s.cumulative_test, {"statistic": "kuiper"}, binary=True, infinite=True)
     ratio, joint = s.logistic_calibration_test, {"hypothesis": "joint"}
     yield from _recipes(ratio, joint, {"hypothesis": "intercept"}, binary=True, infinite=True)

@@ -12,7 +12,7 @@ from skcalib._ties import merge_ties
 from skcalib._validation import look_up
 from skcalib.inference import CalibrationTest
 from skcalib.links._base import likelihood_tolerance, logistic_regression
-from skcalib.significance.binary import check_binary, run_test
+from skcalib.significance.binary import BinaryTest, check_binary, run_test
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -138,7 +138,7 @@ def logistic_calibration_test(
 # --- Statistics of labels, and their laws under calibration ---------------------------------------
 
 
-class JointRatio:
+class JointRatio(BinaryTest):
     """Likelihood ratio of intercept and slope against 0 and 1."""
 
     name = "Likelihood ratio of intercept and slope"
