@@ -35,6 +35,7 @@ from skcalib.errors import (
     score_decomposition as score_decomposition,
     sharpness as sharpness,
     simplex_calibration_error as simplex_calibration_error,
+    smooth_calibration_error as smooth_calibration_error,
     unconditional_mean_embedding_error as unconditional_mean_embedding_error,
 )
 from skcalib.estimators import (

@@ -87,7 +87,7 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
       each edge;
     - :func:`ks_calibration_error` and :func:`cumulative_curve`: the share of the fullest cell;
     - :func:`kde_calibration_error`, ``norm="l1"``: :math:`\delta / h` for a given bandwidth h, and
-      about that for "scott";
+      about that for "scott"; :func:`smooth_calibration_error`: the same with its bandwidth;
     - :func:`corp_decomposition`, Brier: the score by :math:`2 \delta`, and for many samples usually
       by less than :math:`\delta / \sqrt n`; the uncertainty is exact. Miscalibration and
       discrimination are also smaller, because the isotonic curve has no step inside a cell. This

@@ -231,6 +231,7 @@ def _forecast_recipes():
         yield from _recipes(stream, infinite=True)
     for function in (s.ks_calibration_error, s.cumulative_curve):
         yield from _recipes(function, {}, classwise)
+    yield from _recipes(s.smooth_calibration_error, {}, classwise, {"bandwidth": 0.05, **top})
     yield from _recipes(
         s.kde_calibration_error, {}, {"norm": "l2", **classwise}, {"bandwidth": 0.05, **top}
     )
