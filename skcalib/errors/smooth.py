@@ -7,7 +7,7 @@ residuals by cosine series follow.
 from __future__ import annotations
 
 from numbers import Real
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.fft import dct
@@ -171,7 +171,7 @@ class _SmoothResiduals:
         place = score * _NODES
         node = np.minimum(place.astype(np.intp), _NODES - 1)
         share = place - node
-        nodes = np.bincount(node, residual * (1 - share), _NODES + 1)
+        nodes: Any = np.bincount(node, residual * (1 - share), _NODES + 1)
         nodes += np.bincount(node + 1, residual * share, _NODES + 1)
         nodes[1:-1] /= 2  # the transform counts inner nodes twice
         self.coefficients = dct(nodes, type=1)
