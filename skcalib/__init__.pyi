@@ -36,6 +36,7 @@ from skcalib.errors import (
     score_decomposition as score_decomposition,
     sharpness as sharpness,
     simplex_calibration_error as simplex_calibration_error,
+    smooth_calibration_error as smooth_calibration_error,
     unconditional_mean_embedding_error as unconditional_mean_embedding_error,
 )
 from skcalib.estimators import (
@@ -92,6 +93,7 @@ from skcalib.significance import (
     distribution_free_bound as distribution_free_bound,
     hosmer_lemeshow_test as hosmer_lemeshow_test,
     kernel_calibration_test as kernel_calibration_test,
+    logistic_calibration_test as logistic_calibration_test,
     spiegelhalter_test as spiegelhalter_test,
 )
 from skcalib.frames import (

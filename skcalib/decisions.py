@@ -217,7 +217,7 @@ def decision_regret(
     >>> print(found.expected_cost)
     4.188 [3.854, 4.522]
     """
-    score = _score_of(threshold, costs)
+    score = score_of_decision(threshold, costs)
     if X is not None and isinstance(y_true, ForecastSummary):
         raise ValueError("A sketch has no features: leave out X, or pass labels and y_proba.")
     problem, notion = only_problem(
@@ -271,7 +271,7 @@ def decision_regret(
     )
 
 
-def _score_of(threshold, costs):
+def score_of_decision(threshold, costs):
     """The cost of a decision as a score."""
     if (threshold is None) == (costs is None):
         raise ValueError(

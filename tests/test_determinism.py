@@ -176,6 +176,7 @@ PARALLEL = {
             skcalib.spiegelhalter_test,
             skcalib.hosmer_lemeshow_test,
             skcalib.cumulative_test,
+            skcalib.logistic_calibration_test,
         )
     },
     "decision_regret": partial(
@@ -294,6 +295,7 @@ ORDER_MATTERS = {
         "spiegelhalter_test",
         "hosmer_lemeshow_test",
         "cumulative_test",
+        "logistic_calibration_test",
         "ReliabilityDisplay.from_predictions",
     ),
 }

@@ -535,6 +535,7 @@ ONE_IS_ENOUGH = {
     "reliability_bins",
     "root_brier_score",
     "simplex_calibration_error",
+    "smooth_calibration_error",
     "unconditional_mean_embedding_error",
 }
 

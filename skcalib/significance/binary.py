@@ -1,11 +1,11 @@
-"""Classical two-sided tests of the calibration of binary forecasts.
+"""Classical tests of the calibration of binary forecasts.
 
 The hypothesis is that labels are independent and y_i = 1 with probability p_i. Given the forecasts
 it has no unknowns, so the null distribution of any statistic can also be simulated
 (``n_resamples=``): that p-value is valid for every sample size, ties and forecasts near 0 and 1.
 
 Each test is built from forecasts p (n,) and weights, and evaluates many labelings (..., n) at once.
-``pvalue`` is two-sided, from the survival function of the asymptotic law: never negative.
+``pvalue`` is that of the asymptotic law, from its survival function: never negative.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ def spiegelhalter_test(
     y_true: LabelsLike,
     y_proba: ArrayLike | None = None,
     *,
+    alternative: Literal["two-sided", "greater", "less"] = "two-sided",
     n_resamples: int | None = None,
     random_state: RandomState = 0,
     sample_weight: ArrayLike | None = None,
@@ -48,7 +49,7 @@ def spiegelhalter_test(
     pos_label: Label = None,
     n_jobs: int | None = None,
 ) -> CalibrationTest:
-    r"""Two-sided test of whether the Brier score is that of a calibrated forecast.
+    r"""Test of whether the Brier score is that of a calibrated forecast.
 
     .. math::
 
@@ -56,9 +57,9 @@ def spiegelhalter_test(
                  {\sqrt{\sum_i w_i^2 (1 - 2 p_i)^2 p_i (1 - p_i)}}
 
     is asymptotically standard normal for calibrated forecasts. It is positive for over-confident
-    forecasts (more Brier loss than expected), negative for under-confident ones; both count. It
-    detects one direction of miscalibration only: it has no power against errors for which :math:`E
-    (C - S)(1 - 2S) = 0`, such as a shift of forecasts that are symmetric about one half.
+    forecasts (more Brier loss than expected), negative for under-confident ones; by default both
+    count. It detects one direction of miscalibration only: it has no power against errors for which
+    :math:`E (C - S)(1 - 2S) = 0`, such as a shift of forecasts that are symmetric about one half.
 
     Measured level at .05 (10,000 draws each; forecasts uniform, beta(.5, .5), beta(.1, .1), rare
     events, ties): .037 to .051 for n = 100, .047 to .057 for n = 1000.
@@ -69,6 +70,10 @@ def spiegelhalter_test(
         Labels of two classes, or a sketch, which stands for labels, forecasts and weights.
     y_proba : array-like of shape (n_samples,) or (n_samples, 2), optional
         Probability of the positive class, or of both; omitted with a sketch.
+    alternative : {"two-sided", "greater", "less"}, default="two-sided"
+        "two-sided": the p-value is :math:`2 \bar\Phi(|Z|)`; "greater": :math:`\bar\Phi(Z)`, for
+        forecasts that may be over-confident; "less": :math:`\Phi(Z)`, for forecasts that may be
+        under-confident. Choose it before you see the data.
     n_resamples : int, default=None
         None for the p-value of the asymptotic law, which needs four samples. With a number R of
         labelings drawn from the forecasts, of which m are at least as extreme, the p-value is (1 +
@@ -90,7 +95,7 @@ def spiegelhalter_test(
         ``statistic`` Z, ``pvalue``, ``estimate`` (the numerator over :math:`\sum w`: Brier score
         minus its expectation under calibration) and ``method``. If the variance is 0, as
         all forecasts are 0, 1/2 or 1, the statistic is 0 with p = 1 if no forecast of 0 or 1 was
-        wrong, and infinite with p = 0 otherwise.
+        wrong, and infinite with p = 0 otherwise, or 1 on the other side of `alternative`.
 
     Raises
     ------
@@ -118,8 +123,9 @@ def spiegelhalter_test(
     0.42
     7e-14
     """
+    side = look_up(alternative, ALTERNATIVES, "alternative")
     problem = check_binary(y_true, y_proba, sample_weight, labels, pos_label, "spiegelhalter_test")
-    return run_test(Spiegelhalter(problem), problem, n_resamples, random_state, n_jobs)
+    return run_test(side(problem), problem, n_resamples, random_state, n_jobs)
 
 
 def hosmer_lemeshow_test(
@@ -310,7 +316,19 @@ MIN_SAMPLES = 4
 _BLOCK = 1 << 22  # simulated labels at a time
 
 
-class Spiegelhalter:
+class BinaryTest:
+    """A statistic made from forecasts, for the labels of their samples.
+
+    Subclasses have a ``name`` and the forecasts ``p`` (n,), and implement ``statistic(y)`` of
+    labels (..., n), ``estimate(y)`` and ``pvalue(statistic)``.
+    """
+
+    def extreme(self, statistic: np.ndarray | float) -> np.ndarray | float:
+        """How extreme statistics are, for the p-value of simulated labels."""
+        return np.abs(statistic)
+
+
+class Spiegelhalter(BinaryTest):
     """Z = sum w (y - p)(1 - 2p) / sd."""
 
     name = "Spiegelhalter"
@@ -334,7 +352,35 @@ class Spiegelhalter:
         return 2 * ndtr(-abs(statistic))
 
 
-class HosmerLemeshow:
+class OverConfidence(Spiegelhalter):
+    """Z, large for over-confident forecasts."""
+
+    name = "Spiegelhalter, greater"
+
+    def extreme(self, statistic: np.ndarray | float) -> np.ndarray | float:
+        """The statistic itself."""
+        return statistic
+
+    def pvalue(self, statistic: float) -> float:
+        """Upper tail of the normal law."""
+        return ndtr(-statistic)
+
+
+class UnderConfidence(Spiegelhalter):
+    """Z, small for under-confident forecasts."""
+
+    name = "Spiegelhalter, less"
+
+    def extreme(self, statistic: np.ndarray | float) -> np.ndarray | float:
+        """Minus the statistic."""
+        return np.negative(statistic)
+
+    def pvalue(self, statistic: float) -> float:
+        """Lower tail of the normal law."""
+        return ndtr(statistic)
+
+
+class HosmerLemeshow(BinaryTest):
     """Sum over bins of (observed - expected)^2 / variance."""
 
     def __init__(self, problem: Problem, bins: PartitionSmoother, ddof: int) -> None:
@@ -378,7 +424,7 @@ class HosmerLemeshow:
         return chi2.sf(statistic, self.freedom)
 
 
-class _Cumulative:
+class _Cumulative(BinaryTest):
     """Largest excursion of the cumulative differences, in standard deviations of their end."""
 
     def __init__(self, problem: Problem) -> None:
@@ -531,7 +577,8 @@ def _simulated_pvalue(test, statistic, n_resamples, rng, n_jobs):
     drawn = Parallel(n_jobs=n_jobs, prefer="threads")(
         delayed(test.statistic)(rng.random_sample((size, n_samples)) < test.p) for size in sizes
     )
-    return monte_carlo_pvalue(abs(statistic), np.abs(np.concatenate(drawn)))
+    return monte_carlo_pvalue(test.extreme(statistic), test.extreme(np.concatenate(drawn)))
 
 
+ALTERNATIVES = {"two-sided": Spiegelhalter, "greater": OverConfidence, "less": UnderConfidence}
 STATISTICS = {"ks": KolmogorovSmirnov, "kuiper": Kuiper}
