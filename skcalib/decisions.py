@@ -270,7 +270,7 @@ def decision_regret(
     )
 
 
-def score_of_decision(threshold, costs):
+def score_of_decision(threshold: float | None, costs: ArrayLike | None) -> DecisionCost:
     """The cost of a decision as a score."""
     if (threshold is None) == (costs is None):
         raise ValueError(
