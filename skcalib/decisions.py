@@ -271,14 +271,16 @@ def decision_regret(
     )
 
 
-def score_of_decision(threshold, costs):
+def score_of_decision(threshold: float | None, costs: ArrayLike | None) -> DecisionCost:
     """The cost of a decision as a score."""
-    if (threshold is None) == (costs is None):
-        raise ValueError(
-            "Pass either threshold= (a probability) or costs= (a row for each class, a column for "
-            "each decision)."
-        )
-    return DecisionCost(costs) if threshold is None else Elementary(threshold)
+    if threshold is not None and costs is None:
+        return Elementary(threshold)
+    if costs is not None and threshold is None:
+        return DecisionCost(costs)
+    raise ValueError(
+        "Pass either threshold= (a probability) or costs= (a row for each class, a column for "
+        "each decision)."
+    )
 
 
 def _predict(model, solved, X, seed, n_jobs):
