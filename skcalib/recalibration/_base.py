@@ -65,6 +65,9 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
     skcalib.RecalibratedClassifierCV : A classifier with a recalibrator, cross-fitted.
     """
 
+    #: Whether `fit` and `predict_proba` accept ``features=``, one row for each forecast.
+    takes_features = False
+
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the map.
 
@@ -82,6 +85,15 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         -------
         Recalibrator
             The fitted recalibrator.
+        """
+        score, raw, columns = self._check_samples(X, y)
+        weight, raw, columns = drop_zero_weights(sample_weight, raw, columns)
+        return self._learn_validated(score, self._validated(raw), columns, weight)
+
+    def _check_samples(self, X, y):
+        """`fit` up to weights: the loss, the values (n, K) and the columns of the labels (n,).
+
+        Sets ``classes_``, and the number and names of the columns.
         """
         score = resolve_training_loss(self.loss)
         self._check_input()
@@ -103,8 +115,7 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         if np.ndim(X) == 2:
             validate_data(self, X, reset=True, skip_check_array=True)
         columns = class_columns(y, self.classes_)
-        weight, raw, columns = drop_zero_weights(sample_weight, raw, columns)
-        return self._learn_validated(score, self._validated(raw), columns, weight)
+        return score, raw, columns
 
     def _fit_validated(self, proba, columns, weight, classes):
         """`fit` for validated probabilities (n, K), columns of the labels, weights, and classes."""
@@ -133,21 +144,26 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         array of shape (n_samples, n_classes)
             Rows sum to one.
         """
+        return self._map_validated(self._check_forecasts(X))
+
+    def _check_forecasts(self, X):
+        """Validated values (n, K) of new samples, whose columns are those of `fit`."""
         check_is_fitted(self)
         is_table = np.ndim(X) == 2
         if is_table:
             validate_data(self, X, reset=False, skip_check_array=True)
         if not (is_table and hasattr(self, "feature_names_in_")):  # else the names are those of fit
             check_column_names(X, self.classes_, "X")
-        return self._map_validated(self._validated(X))
-
-    def _map_validated(self, values):
-        """`predict_proba` for validated probabilities, or logits, of shape (n, K)."""
+        values = self._validated(X)
         if values.shape[1] != len(self.classes_):
             raise ValueError(
                 f"X has {values.shape[1]} columns, but {type(self).__name__} was fitted with "
                 f"{len(self.classes_)} classes."
             )
+        return values
+
+    def _map_validated(self, values):
+        """`predict_proba` for validated probabilities, or logits, of shape (n, K)."""
         return self._apply_map(self._read(values))
 
     def predict(self, X: ArrayLike) -> np.ndarray:
