@@ -440,8 +440,13 @@ def require_recalibrator(recalibrator):
         )
 
 
-def fit_recalibrator(recalibrator, proba, y, weight, classes):
-    """Clone, set the classes of the columns, and fit, with the weights if it accepts them.
+def takes_features(recalibrator):
+    """Whether `fit` and `predict_proba` of a recalibrator also take the features of the samples."""
+    return bool(getattr(recalibrator, "takes_features", False))
+
+
+def fit_recalibrator(recalibrator, proba, y, weight, classes, features=None):
+    """Clone, set the classes of the columns, and fit, with what it accepts of weights and features.
 
     Probabilities and weights are validated already, so recalibrators of the library do not validate
     them again.
@@ -457,8 +462,16 @@ def fit_recalibrator(recalibrator, proba, y, weight, classes):
         return fitted._fit_validated(proba, class_columns(y, classes), weight, classes)
     # Weights are passed explicitly here, so metadata routing is disabled.
     with config_context(enable_metadata_routing=False):
-        fitted.fit(proba, y, **weight_params(fitted, weight))
+        fitted.fit(proba, y, **weight_params(fitted, weight), **_feature_params(fitted, features))
     return fitted
+
+
+def _feature_params(recalibrator, features):
+    """Arguments of `fit` and `predict_proba` that pass features to a recalibrator that takes them.
+
+    Empty if it does not, or without features.
+    """
+    return {"features": features} if takes_features(recalibrator) and features is not None else {}
 
 
 def _is_plain(recalibrator, method):
@@ -501,13 +514,13 @@ def warn_without_weight(estimator, other):
         )
 
 
-def recalibrated_proba(recalibrator, proba, classes):
+def recalibrated_proba(recalibrator, proba, classes, features=None):
     """Probabilities (n, K) of a fitted recalibrator, one column for each of `classes`."""
     known = getattr(recalibrator, "classes_", classes)
     if _is_plain(recalibrator, "predict_proba") and proba.shape[1] == len(known):
         return align_columns(recalibrator._map_validated(proba), known, classes)
     name = f"{type(recalibrator).__name__}.predict_proba(P)"
-    response = recalibrator.predict_proba(proba)
+    response = recalibrator.predict_proba(proba, **_feature_params(recalibrator, features))
     if len(known) == 1:  # fitted to a single class
         response = np.ones((len(proba), 1))
     else:

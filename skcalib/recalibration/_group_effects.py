@@ -2,10 +2,11 @@ r"""Corrections of logits that depend on a named group: a hierarchical logistic 
 
 The logits f (n, K) of a sample of group g become
 
-.. math:: f + a_g + b_g\, u , \qquad a_g \sim N(0, \tau^2 / 2)^K , \quad b_g \sim N(0, \tau^2) ,
+.. math:: f + a_g + b_g\, u , \qquad a_g \sim N(0, \tau^2 / 2)^K , \quad b_g \sim N(0, \tau^2 / 4) ,
 
-with u the centred logits divided by their standard deviation. The log odds of two classes have the
-standard deviation :math:`\tau` between groups. The effects are those of largest posterior density,
+with u the standardised logits; for two classes the difference of its columns has the standard
+deviation 1. At a mean forecast the log odds of two classes have the standard deviation :math:`\tau`
+between groups, and one standard deviation away slopes add half of it. The effects are those of largest posterior density,
 so those of small groups are shrunk towards none; :math:`\tau = 0` is the plain forecast.
 """
 
@@ -36,12 +37,13 @@ class GroupEffects:
         n_classes = start.shape[1]
         if self.effects is None:
             self.effects = np.zeros((self.n_groups, n_classes + 1))
-            self.centre = np.average(start, axis=0, weights=weight)
-            spread = np.average((start - self.centre) ** 2, axis=0, weights=weight).mean()
-            self.scale = np.sqrt(spread) if spread > 0 else 1.0
+            centred = start - start.mean(axis=1, keepdims=True)
+            self.centre = np.average(centred, axis=0, weights=weight)
+            spread = np.average((centred - self.centre) ** 2, axis=0, weights=weight).mean()
+            self.scale = 2 * np.sqrt(spread) if spread > 0 else 1.0
         self.level += 1
         variance = SPREADS[self.level] ** 2
-        prior = np.append(np.full(n_classes, 2 / variance), 1 / variance)
+        prior = np.append(np.full(n_classes, 2 / variance), 4 / variance)
         self._maximise(start, group, target, weight, prior)
         return self.apply(start, group)
 
@@ -69,10 +71,11 @@ class GroupEffects:
             if np.abs(step).max() < _CLOSE:
                 break
 
-    def _directions(self, logits):
+    def _directions(self, start):
+        """What slopes multiply, (n, K)."""
         if not self.slopes:
-            return np.zeros_like(logits)
-        return (logits - self.centre) / self.scale
+            return np.zeros_like(start)
+        return (start - start.mean(axis=1, keepdims=True) - self.centre) / self.scale
 
     def _sums(self, values, group):
         """Sums (G, m) of the columns over groups."""
