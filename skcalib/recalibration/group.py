@@ -102,12 +102,13 @@ class GroupRecalibrator(Recalibrator):
         Held-out gain of g over s.
     feature_gain_ : MeanInterval
         Held-out gain of g and F over g: a lower bound, up to noise, of what a model that uses the
-        features fully would gain beyond recalibration. Measured even where F is not used.
+        features fully would gain beyond recalibration. Measured even where F is not used; 0 if no
+        fold would use it.
     n_rounds_ : int
         Rounds of boosting that are applied.
     spread_ : float
-        With groups, the standard deviation of their shifts of the log odds; 0 for no shifts, and
-        for features.
+        With groups, the prior standard deviation of their shifts of the log odds; 0 for no shifts,
+        and for features.
     plain_ : recalibrator
         The fitted g.
 
@@ -377,37 +378,33 @@ class GroupRecalibrator(Recalibrator):
             others = np.setdiff1d(np.arange(len(weight)), test)
             own = first_within_one_standard_error(losses[:, others], weight[others])[0]
             nested[test] = losses[own, test]
-        differences = before - losses[0], losses[0] - nested, before - nested
-        return level, [mean_interval(d, weight, self.confidence_level) for d in differences]
+        pairs = (before, losses[0]), (losses[0], nested), (before, nested)
+        return level, [_gain(*pair, weight, self.confidence_level) for pair in pairs]
 
     def _held_out(self, score, folds, forecast, target, weight, table):
         """Held-out losses (levels, n): of g, then of g and F from simple to complex."""
-        parts = []
+        parts, losses = [], [np.empty(len(weight))]
         for train, test in folds:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 plain = self._fit_plain(forecast[train], target[train], weight[train])
+            proba = recalibrated_proba(plain, forecast[test], self.classes_)
+            losses[0][test] = score.loss(target[test], proba)
             start, held_out = (
                 self._start(plain, forecast[rows], forecast[train]) for rows in (train, test)
             )
             parts.append([start, start, held_out, held_out, self._path(), train, test])
-
-        def measure():
-            row = np.empty(len(weight))
-            for _, _, _, present, _, _, test in parts:
-                row[test] = score.loss(target[test], softmax(present, axis=1))
-            return row
-
-        losses = [measure()]
         best, means = 0, [weighted_mean(losses[0], weight)]
         while table is not None and len(losses) <= min(parts[0][4].most, best + _PATIENCE):
+            row = np.empty(len(weight))
             for part in parts:
                 start, present, held_out, present_held_out, path, train, test = part
                 rows = table[train], target[train], weight[train]
                 part[1] = path.advance(start, present, *rows)
                 part[3] = path.update(held_out, present_held_out, table[test])
-            losses.append(measure())
-            means.append(weighted_mean(losses[-1], weight))
+                row[test] = score.loss(target[test], softmax(part[3], axis=1))
+            losses.append(row)
+            means.append(weighted_mean(row, weight))
             best = int(np.argmin(means))
         return np.array(losses)
 
@@ -465,6 +462,16 @@ class GroupRecalibrator(Recalibrator):
         corrected = softmax(self._correction.apply(start, table), axis=1)
         unseen = table == -1 if table.ndim == 1 else np.zeros(len(table), dtype=bool)
         return np.where(unseen[:, None], plain, corrected)
+
+
+def _gain(before, after, weight, confidence_level):
+    """Interval of a mean paired difference; equal losses differ by 0, also infinite ones."""
+    lost, gained = np.isinf(after) & np.isfinite(before), np.isinf(before) & np.isfinite(after)
+    if lost.any() and gained.any():  # the mean is undefined
+        return MeanInterval(0.0, -np.inf, np.inf, np.inf)
+    equal = before == after
+    difference = np.where(equal, 0.0, before) - np.where(equal, 0.0, after)
+    return mean_interval(difference, weight, confidence_level)
 
 
 def _given(features):

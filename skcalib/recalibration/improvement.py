@@ -166,7 +166,7 @@ def calibration_improvement(
     if is_map:
         recalibrated = _apply(after, problem)
     else:
-        recalibrated = _check_after(after, y_true, problem, sample_weight, names)
+        recalibrated = check_after(after, y_true, problem, sample_weight, names)
     found = improvement_of_losses(
         score.loss(problem.target, problem.forecast),
         score.loss(problem.target, recalibrated),
@@ -218,7 +218,8 @@ def _apply(recalibrator, problem):
     return recalibrated_proba(recalibrator, problem.forecast, problem.classes)
 
 
-def _check_after(after, y_true, problem, sample_weight, names):
+def check_after(after, y_true, problem, sample_weight, names):
+    """Validated probabilities `after`, one column for each class of the `problem` before."""
     other = check_problem(y_true, after, sample_weight=sample_weight, name="after", **names)
     if other.forecast.shape != problem.forecast.shape:
         raise ValueError(

@@ -409,11 +409,15 @@ def grouping_bounds(findings: Findings) -> list[str]:
             f"{pvalue(model.pvalue)}."
         )
     if found.correction is not None:
+        gain = f"saves {interval(found.correction)} of the held-out Brier score"
         said.append(
-            "Correction by the features (GroupRecalibrator): the held-out Brier score is lower by "
-            f"{interval(found.correction)} than after recalibration by the score alone."
+            f"Correction by the features (GroupRecalibrator): {gain if found.corrects else _NO_GAIN} "
+            "beyond recalibration by the score alone."
         )
     return said
+
+
+_NO_GAIN = "no significant gain on held-out samples"
 
 
 def _bound(estimate):
