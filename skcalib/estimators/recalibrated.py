@@ -56,8 +56,8 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         Any object with ``fit(P, y)`` and ``predict_proba(P)``, from this library or not. It is
         cloned, and each of its parameters ``labels`` and ``*__labels`` is set to `classes_`. One
         that declares ``takes_features = True``, such as `GroupRecalibrator`, also gets
-        ``features=X``. None is `TemperatureScaling`. "auto" chooses by cross-validation from a short list that begins
-        with the identity, see the notes.
+        ``features=X``. None is `TemperatureScaling`. "auto" chooses by cross-validation from a
+        short list that begins with the identity, see the notes.
     cv : None, int or splitter, default=None
         Folds; None means five, stratified. Samples that are in no test fold, as with
         `TimeSeriesSplit`, are not used in step 2; repeated splitters average the predictions for

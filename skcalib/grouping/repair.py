@@ -194,4 +194,4 @@ def repair_certificate(
         low, high = found.confidence_interval_
         bounds.append(MeanInterval(found.grouping_loss_, low, high, found.standard_error_))
         pvalues.append(found.pvalue_)
-    return RepairCertificate(gain, *bounds, *pvalues)
+    return RepairCertificate(gain, bounds[0], bounds[1], pvalues[0], pvalues[1])

@@ -11,7 +11,9 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.ensemble import HistGradientBoostingRegressor
 
-_BINS = 100  # of a number; trees that bin weighted samples themselves take most of their time for it
+_BINS = (
+    100  # of a number; trees that bin weighted samples themselves take most of their time for it
+)
 _TREES = 10  # of a round
 _LEARNING_RATE = 0.1
 _LEAVES = 8

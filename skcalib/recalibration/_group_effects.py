@@ -5,9 +5,10 @@ The logits f (n, K) of a sample of group g become
 .. math:: f + a_g + b_g\, u , \qquad a_g \sim N(0, \tau^2 / 2)^K , \quad b_g \sim N(0, \tau^2 / 4) ,
 
 with u the standardised logits; for two classes the difference of its columns has the standard
-deviation 1. At a mean forecast the log odds of two classes have the standard deviation :math:`\tau`
-between groups, and one standard deviation away slopes add half of it. The effects are those of largest posterior density,
-so those of small groups are shrunk towards none; :math:`\tau = 0` is the plain forecast.
+deviation 1. At a mean forecast the log odds of two classes have the standard deviation
+:math:`\tau` between groups, and one standard deviation away the slopes add half of it. The effects
+are those of largest posterior density, so those of small groups are shrunk towards none;
+:math:`\tau = 0` is the plain forecast.
 """
 
 import numpy as np

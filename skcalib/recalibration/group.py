@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 from scipy.special import softmax
@@ -447,7 +447,7 @@ class GroupRecalibrator(Recalibrator):
         grouped = self._reader is not None and self._reader.is_groups
         self.n_rounds_ = 0 if grouped else level
         self.spread_ = SPREADS[level] if grouped else 0.0
-        declared: Any = {"identity": True, "features": False}
+        declared = {"identity": True, "features": False}
         for name in ("injective_", "preserves_argmax_", "preserves_order_"):
             own = bool(getattr(self.plain_, name, False))
             setattr(self, name, declared.get(self.chosen_, own))

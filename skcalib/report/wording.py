@@ -409,15 +409,14 @@ def grouping_bounds(findings: Findings) -> list[str]:
             f"{pvalue(model.pvalue)}."
         )
     if found.correction is not None:
-        gain = f"saves {interval(found.correction)} of the held-out Brier score"
+        gain = "no significant gain on held-out samples"
+        if found.corrects:
+            gain = f"saves {interval(found.correction)} of the held-out Brier score"
         said.append(
-            f"Correction by the features (GroupRecalibrator): {gain if found.corrects else _NO_GAIN} "
-            "beyond recalibration by the score alone."
+            f"Correction by the features (GroupRecalibrator): {gain} beyond recalibration by the "
+            "score alone."
         )
     return said
-
-
-_NO_GAIN = "no significant gain on held-out samples"
 
 
 def _bound(estimate):

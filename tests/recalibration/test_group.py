@@ -120,8 +120,8 @@ def test_several_classes():
 
 def test_small_groups_are_shrunk():
     """The rate is .8 in a large and in a small group, and .6 was predicted."""
-    sizes = 2000, 1980, 20
-    y = np.concatenate([np.arange(n) % 20 < of_20 for n, of_20 in zip(sizes, (8, 16, 16))])
+    sizes, of_20 = (2000, 1980, 20), np.repeat([8, 16, 16], (2000, 1980, 20))
+    y = np.arange(4000) % 20 < of_20
     group, p = np.repeat(["low", "large", "small"], sizes), np.full(4000, 0.6)
     p[::2] = 0.599  # not constant
     fitted = GroupRecalibrator(monotone=True).fit(p, y.astype(int), features=group)
