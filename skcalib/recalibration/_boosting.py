@@ -72,7 +72,7 @@ class BoostedLogits:
         return sum((_correction(trees, inputs) for trees in self.rounds), start)
 
     def _binned(self, start, table):
-        """What trees see, its numbers as those of bins."""
+        """The inputs of the trees, with numbers replaced by those of their bins."""
         inputs = _inputs(start, table)
         for column, cuts in zip(inputs.T, self.cuts, strict=True):
             if cuts is not None:
@@ -89,7 +89,7 @@ def _cuts(column):
 
 
 def _inputs(start, table):
-    """What trees see: the log odds, or the centred logits, and the features (n, d)."""
+    """The inputs of the trees: the log odds, or the centred logits, and the features (n, d)."""
     if start.shape[1] == 2:
         return np.column_stack([start[:, 1] - start[:, 0], table])
     return np.column_stack([start - start.mean(axis=1, keepdims=True), table])
