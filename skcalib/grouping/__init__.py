@@ -6,15 +6,15 @@ from skcalib.grouping.equal_scores import (
     differences_at_equal_scores,
 )
 from skcalib.grouping.estimator import GroupingLossEstimator
+from skcalib.grouping.improvement import GroupingImprovement, grouping_improvement
 from skcalib.grouping.regions import Region
-from skcalib.grouping.repair import RepairCertificate, repair_certificate
 
 __all__ = [
     "GroupComparison",
     "GroupDifference",
+    "GroupingImprovement",
     "GroupingLossEstimator",
     "Region",
-    "RepairCertificate",
     "differences_at_equal_scores",
-    "repair_certificate",
+    "grouping_improvement",
 ]

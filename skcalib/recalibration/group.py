@@ -116,7 +116,7 @@ class GroupRecalibrator(Recalibrator):
     --------
     skcalib.RecalibratedClassifierCV : Passes its X to this recalibrator as features.
     skcalib.GroupingLossEstimator : The loss that this recalibrator removes a part of.
-    skcalib.repair_certificate : What is left of it, on samples that were not used here.
+    skcalib.grouping_improvement : What is left of it, on samples that were not used here.
 
     Notes
     -----
@@ -139,10 +139,10 @@ class GroupRecalibrator(Recalibrator):
     >>> from skcalib.datasets import make_grouping_problem
     >>> data = make_grouping_problem(8000, random_state=0)
     >>> P, y, X = data.y_proba, data.y, data.X
-    >>> repair = GroupRecalibrator().fit(P[:4000], y[:4000], features=X[:4000])
-    >>> repair.chosen_, repair.gain_.low > 0
+    >>> correction = GroupRecalibrator().fit(P[:4000], y[:4000], features=X[:4000])
+    >>> correction.chosen_, correction.gain_.low > 0
     ('features', True)
-    >>> after = repair.predict_proba(P[4000:], features=X[4000:])
+    >>> after = correction.predict_proba(P[4000:], features=X[4000:])
     >>> truth = data.posterior[4000:, 1]
     >>> before_error = ((P[4000:, 1] - truth) ** 2).mean()
     >>> bool(((after[:, 1] - truth) ** 2).mean() < 0.5 * before_error)

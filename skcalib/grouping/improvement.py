@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class RepairCertificate:
-    """Result of :func:`~skcalib.grouping.repair_certificate`.
+class GroupingImprovement:
+    """Result of :func:`~skcalib.grouping.grouping_improvement`.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class RepairCertificate:
         return "\n".join(lines)
 
 
-def repair_certificate(
+def grouping_improvement(
     y_true: ArrayLike,
     before: ArrayLike,
     after: ArrayLike | BaseEstimator,
@@ -90,7 +90,7 @@ def repair_certificate(
     pos_label: Label = None,
     n_jobs: int | None = None,
     random_state: RandomState = 0,
-) -> RepairCertificate:
+) -> GroupingImprovement:
     r"""Gain of a correction by features, and the grouping loss before and after it.
 
     On samples that neither the classifier nor the correction has seen: the mean paired difference
@@ -130,7 +130,7 @@ def repair_certificate(
 
     Returns
     -------
-    RepairCertificate
+    GroupingImprovement
         Record with ``gain, grouping_before, grouping_after, pvalue_before, pvalue_after``, a text
         and `to_frame`.
 
@@ -148,11 +148,11 @@ def repair_certificate(
     --------
     >>> from skcalib import GroupRecalibrator
     >>> from skcalib.datasets import make_grouping_problem
-    >>> from skcalib.grouping import repair_certificate
+    >>> from skcalib.grouping import grouping_improvement
     >>> data = make_grouping_problem(10_000, random_state=0)
     >>> P, y, X = data.y_proba, data.y, data.X
-    >>> repair = GroupRecalibrator().fit(P[:5000], y[:5000], features=X[:5000])
-    >>> found = repair_certificate(y[5000:], P[5000:], repair, X[5000:])
+    >>> correction = GroupRecalibrator().fit(P[:5000], y[:5000], features=X[:5000])
+    >>> found = grouping_improvement(y[5000:], P[5000:], correction, X[5000:])
     >>> found.gain.low > 0, found.grouping_after.estimate < 0.5 * found.grouping_before.estimate
     (True, True)
     """
@@ -172,7 +172,7 @@ def repair_certificate(
         problem.weight,
         confidence_level,
         None,
-        name="repair_certificate",
+        name="grouping_improvement",
     )
     features = np.zeros((len(X), 1)) if groups else encode_features(X)[0]
     bounds, pvalues = [], []
@@ -194,4 +194,4 @@ def repair_certificate(
         low, high = found.confidence_interval_
         bounds.append(MeanInterval(found.grouping_loss_, low, high, found.standard_error_))
         pvalues.append(found.pvalue_)
-    return RepairCertificate(gain, bounds[0], bounds[1], pvalues[0], pvalues[1])
+    return GroupingImprovement(gain, bounds[0], bounds[1], pvalues[0], pvalues[1])
