@@ -54,6 +54,7 @@ numpydoc_validation_exclude = {
     r"\.(ErrorInterval|Predictions)$",
     r"\.(CorpBand|CorpCurve|CorpDecomposition|CalibrationSummary|DecisionRegret)$",
     r"skcalib\.grouping\.(GroupCalibrations?|GroupComparison|GroupDifference)$",
+    r"skcalib\.grouping\.GroupingImprovement$",
 }
 
 html_theme = "pydata_sphinx_theme"

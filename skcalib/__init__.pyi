@@ -55,6 +55,7 @@ from skcalib.recalibration import (
     DiagonalOrderPreserving as DiagonalOrderPreserving,
     DirichletCalibration as DirichletCalibration,
     EnsembleTemperatureScaling as EnsembleTemperatureScaling,
+    GroupRecalibrator as GroupRecalibrator,
     HistogramBinning as HistogramBinning,
     IdentityRecalibrator as IdentityRecalibrator,
     IsotonicRecalibrator as IsotonicRecalibrator,

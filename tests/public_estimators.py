@@ -23,6 +23,7 @@ from skcalib import (
     DirichletCalibration,
     ForecastSketch,
     GroupingLossEstimator,
+    GroupRecalibrator,
     HistogramBinning,
     IncrementalReliability,
     IsotonicRecalibrator,
@@ -195,6 +196,7 @@ EXEMPT = {
     ModelAverageScaling: {EQUIVALENCE: COUNTS},
     DirichletCalibration: {EQUIVALENCE: COUNTS},
     DiagonalOrderPreserving: {EQUIVALENCE: COUNTS},
+    GroupRecalibrator: {EQUIVALENCE: COUNTS},
     HistogramBinning: {EQUIVALENCE: RANKS},
     KernelRecalibrator: {EQUIVALENCE: RANKS},
     CrossFitProba: {

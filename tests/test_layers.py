@@ -220,6 +220,10 @@ MAY_IMPORT = {
     "grouping/test_grouping_equal_scores.py": ("grouping._candidates", "grouping._statistics"),
     "laws/test_formulas_grouping.py": ("grouping._fit",),  # formulas, for mutation testing
     "recalibration/test_chunks.py": ("recalibration._chunked_folds",),  # folds by a hash
+    "recalibration/test_group.py": (  # the posterior that effects maximise, and codes of categories
+        "recalibration._features",
+        "recalibration._group_effects",
+    ),
     "recalibration/test_recalibration.py": ("links._base",),  # logits below single precision
     "smoothers/test_beta_kernel.py": ("smoothers._dirichlet",),  # fast sums against plain ones
     "smoothers/test_canonical_kernel.py": ("smoothers._dirichlet",),

@@ -7,6 +7,7 @@ from skcalib.recalibration._base import (
     Recalibrator,
 )
 from skcalib.recalibration.averaged import ModelAverageScaling
+from skcalib.recalibration.group import GroupRecalibrator
 from skcalib.recalibration.improvement import CalibrationImprovement, calibration_improvement
 from skcalib.recalibration.label_shift import LabelShiftRecalibrator
 from skcalib.recalibration.one_vs_rest import (
@@ -39,6 +40,7 @@ __all__ = [
     "DiagonalOrderPreserving",
     "DirichletCalibration",
     "EnsembleTemperatureScaling",
+    "GroupRecalibrator",
     "HistogramBinning",
     "IdentityRecalibrator",
     "IsotonicRecalibrator",

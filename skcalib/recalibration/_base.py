@@ -65,6 +65,9 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
     skcalib.RecalibratedClassifierCV : A classifier with a recalibrator, cross-fitted.
     """
 
+    #: Whether `fit` and `predict_proba` accept ``features=``, one row for each forecast.
+    takes_features = False
+
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the map.
 
@@ -82,6 +85,15 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         -------
         Recalibrator
             The fitted recalibrator.
+        """
+        score, raw, columns = self._check_samples(X, y)
+        weight, raw, columns = drop_zero_weights(sample_weight, raw, columns)
+        return self._learn_validated(score, self._validated(raw), columns, weight)
+
+    def _check_samples(self, X, y):
+        """`fit` up to weights: the loss, the values (n, K) and the columns of the labels (n,).
+
+        Sets ``classes_``, and the number and names of the columns.
         """
         score = resolve_training_loss(self.loss)
         self._check_input()
@@ -103,8 +115,7 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         if np.ndim(X) == 2:
             validate_data(self, X, reset=True, skip_check_array=True)
         columns = class_columns(y, self.classes_)
-        weight, raw, columns = drop_zero_weights(sample_weight, raw, columns)
-        return self._learn_validated(score, self._validated(raw), columns, weight)
+        return score, raw, columns
 
     def _fit_validated(self, proba, columns, weight, classes):
         """`fit` for validated probabilities (n, K), columns of the labels, weights, and classes."""
@@ -133,21 +144,26 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         array of shape (n_samples, n_classes)
             Rows sum to one.
         """
+        return self._map_validated(self._check_forecasts(X))
+
+    def _check_forecasts(self, X):
+        """Validated values (n, K) of new samples, whose columns are those of `fit`."""
         check_is_fitted(self)
         is_table = np.ndim(X) == 2
         if is_table:
             validate_data(self, X, reset=False, skip_check_array=True)
         if not (is_table and hasattr(self, "feature_names_in_")):  # else the names are those of fit
             check_column_names(X, self.classes_, "X")
-        return self._map_validated(self._validated(X))
-
-    def _map_validated(self, values):
-        """`predict_proba` for validated probabilities, or logits, of shape (n, K)."""
+        values = self._validated(X)
         if values.shape[1] != len(self.classes_):
             raise ValueError(
                 f"X has {values.shape[1]} columns, but {type(self).__name__} was fitted with "
                 f"{len(self.classes_)} classes."
             )
+        return values
+
+    def _map_validated(self, values):
+        """`predict_proba` for validated probabilities, or logits, of shape (n, K)."""
         return self._apply_map(self._read(values))
 
     def predict(self, X: ArrayLike) -> np.ndarray:
@@ -424,8 +440,13 @@ def require_recalibrator(recalibrator):
         )
 
 
-def fit_recalibrator(recalibrator, proba, y, weight, classes):
-    """Clone, set the classes of the columns, and fit, with the weights if it accepts them.
+def takes_features(recalibrator):
+    """Whether `fit` and `predict_proba` of a recalibrator also take the features of the samples."""
+    return bool(getattr(recalibrator, "takes_features", False))
+
+
+def fit_recalibrator(recalibrator, proba, y, weight, classes, features=None):
+    """Clone, set the classes of the columns, and fit, with what it accepts of weights and features.
 
     Probabilities and weights are validated already, so recalibrators of the library do not validate
     them again.
@@ -441,8 +462,16 @@ def fit_recalibrator(recalibrator, proba, y, weight, classes):
         return fitted._fit_validated(proba, class_columns(y, classes), weight, classes)
     # Weights are passed explicitly here, so metadata routing is disabled.
     with config_context(enable_metadata_routing=False):
-        fitted.fit(proba, y, **weight_params(fitted, weight))
+        fitted.fit(proba, y, **weight_params(fitted, weight), **_feature_params(fitted, features))
     return fitted
+
+
+def _feature_params(recalibrator, features):
+    """Arguments of `fit` and `predict_proba` that pass features to a recalibrator that takes them.
+
+    Empty if it does not, or without features.
+    """
+    return {"features": features} if takes_features(recalibrator) and features is not None else {}
 
 
 def _is_plain(recalibrator, method):
@@ -485,13 +514,13 @@ def warn_without_weight(estimator, other):
         )
 
 
-def recalibrated_proba(recalibrator, proba, classes):
+def recalibrated_proba(recalibrator, proba, classes, features=None):
     """Probabilities (n, K) of a fitted recalibrator, one column for each of `classes`."""
     known = getattr(recalibrator, "classes_", classes)
     if _is_plain(recalibrator, "predict_proba") and proba.shape[1] == len(known):
         return align_columns(recalibrator._map_validated(proba), known, classes)
     name = f"{type(recalibrator).__name__}.predict_proba(P)"
-    response = recalibrator.predict_proba(proba)
+    response = recalibrator.predict_proba(proba, **_feature_params(recalibrator, features))
     if len(known) == 1:  # fitted to a single class
         response = np.ones((len(proba), 1))
     else:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
     from skcalib._arguments import Label, LossLike
+    from skcalib.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,7 @@ def calibration_improvement(
     if is_map:
         recalibrated = _apply(after, problem)
     else:
-        recalibrated = _check_after(after, y_true, problem, sample_weight, names)
+        recalibrated = check_after(after, y_true, problem, sample_weight, names)
     found = improvement_of_losses(
         score.loss(problem.target, problem.forecast),
         score.loss(problem.target, recalibrated),
@@ -218,7 +219,14 @@ def _apply(recalibrator, problem):
     return recalibrated_proba(recalibrator, problem.forecast, problem.classes)
 
 
-def _check_after(after, y_true, problem, sample_weight, names):
+def check_after(
+    after: ArrayLike,
+    y_true: ArrayLike,
+    problem: Problem,
+    sample_weight: ArrayLike | None,
+    names: dict[str, Any],
+) -> np.ndarray:
+    """Validated probabilities `after`, one column for each class of the `problem` before."""
     other = check_problem(y_true, after, sample_weight=sample_weight, name="after", **names)
     if other.forecast.shape != problem.forecast.shape:
         raise ValueError(

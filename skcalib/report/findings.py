@@ -83,7 +83,9 @@ class GroupingFinding:
     depend on the lower bounds of the grouping loss: ``grouping_loss`` and ``pvalue`` are by trees,
     ``model`` is by a model of all features. A lower bound that is not above zero means that no
     grouping loss was detected. ``rest`` is what calibration and `bound` leave of the Brier score,
-    with a conservative interval. ``note`` explains missing or imprecise numbers.
+    with a conservative interval. ``correction`` is the held-out gain of the Brier score by a
+    correction that uses the features, beyond recalibration; measured where groups differ. ``note``
+    explains missing or imprecise numbers.
     """
 
     grouping_loss: MeanInterval | None = None
@@ -92,7 +94,13 @@ class GroupingFinding:
     model: ModelBound | None = None
     named: tuple = ()
     n_tried: int = 0
+    correction: MeanInterval | None = None
     note: str = ""
+
+    @property
+    def corrects(self) -> bool:
+        """True if the gain by the features is significant."""
+        return self.correction is not None and self.correction.low > 0
 
     @property
     def by_trees(self) -> bool:
