@@ -98,6 +98,9 @@ from skcalib.frames import (
 from skcalib.sketch import (
     ForecastSketch as ForecastSketch,
 )
+from skcalib.soft_labels import (
+    soft_label_decomposition as soft_label_decomposition,
+)
 from skcalib.streaming import (
     IncrementalReliability as IncrementalReliability,
 )

@@ -23,7 +23,7 @@ from skcalib._validation import (
     one_hot,
     unique_labels,
 )
-from skcalib.notions import NOTIONS, Auto, Canonical, Classwise, Notion, TopLabel
+from skcalib.notions import NOTIONS, Auto, Canonical, Classwise, Multilabel, Notion, TopLabel
 from skcalib.problem import (
     ForecastSummary,
     Problem,
@@ -161,6 +161,15 @@ def events_or_summary(
         return SummaryEvents(y_true.scored(), n_samples, notion)
     if y_proba is None:
         raise ValueError("y_proba is missing: pass labels and forecasts, or a ForecastSketch.")
+    if isinstance(notion, Multilabel):
+        problem = problem_of_notion(y_true, y_proba, notion, **options)
+        weight = problem.sample_weight
+        weight, scale = (None, 1.0) if weight is None else _scaled(weight.copy())
+        events = problem.target.T == 1
+        rows = [
+            ScoredRows(*one, weight) for one in zip(problem.forecast.T.copy(), events, strict=True)
+        ]
+        return SummaryEvents(rows, len(problem.weight), notion, scale)
     return check_events(y_true, y_proba, notion, **options)
 
 
@@ -180,11 +189,14 @@ def check_events(
     A `Problem` in place of the labels is validated already, and the other arguments are ignored.
     """
     if isinstance(y_true, Problem):
+        check_problem(y_true, None)  # raises for soft labels and for an indicator matrix
         column, weight = y_true.target.argmax(axis=1), y_true.sample_weight
         weight, scale = (None, 1.0) if weight is None else _scaled(weight.copy())
         n_classes = len(y_true.classes)
         notion = notion.for_columns(n_classes)
         return Events(y_true.forecast, column, n_classes, weight, scale, notion, validated=True)
+    if isinstance(notion, Multilabel):
+        raise ValueError("This function does not take notion=Multilabel(): pass one column of it.")
     y = check_y(y_true)
     raw = check_features(y_proba, name=name, n_samples=len(y))
     distinct, place, length, index = _look_up(y)
@@ -265,6 +277,21 @@ def _top(forecast, hit):
     return forecast[rows, top][:, None], hit[rows, top][:, None]
 
 
+def problem_of_notion(
+    y_true: ArrayLike | Problem,
+    y_proba: ArrayLike | None,
+    notion: Notion,
+    *,
+    soft: bool = False,
+    **options: Any,
+) -> Problem:
+    """As `check_problem`: an indicator matrix for `Multilabel`; soft labels too if `soft`."""
+    takes: Any = "soft" if soft else "labels"
+    if isinstance(notion, Multilabel):
+        takes = "indicator"
+    return check_problem(y_true, y_proba, takes=takes, **options)
+
+
 # --- Binary events with a calibration curve -------------------------------------------------------
 
 
@@ -303,7 +330,7 @@ def named_events(
 ) -> list[tuple[str, Problem]]:
     """As `binary_events`, for functions that also take a summary in place of the samples."""
     if not isinstance(y_true, ForecastSummary):
-        problem = check_problem(y_true, y_proba, pos_label=pos_label, **options)
+        problem = problem_of_notion(y_true, y_proba, notion, pos_label=pos_label, **options)
         return binary_events(problem, pos_label, notion)
     found = events_or_summary(y_true, y_proba, notion, pos_label=pos_label, **options)
     classes = y_true.summarised_notion()[2]
@@ -320,11 +347,13 @@ def over_problems(
     y_proba: ArrayLike | None,
     notion: Notion,
     estimate: Callable[[Problem, Notion], float],
+    *,
+    soft: bool = False,
     **options: Any,
 ) -> float:
     """An estimate of the samples; of a summary its value for each event, reduced by the notion."""
     if not isinstance(y_true, ForecastSummary):
-        return estimate(check_problem(y_true, y_proba, **options), notion)
+        return estimate(problem_of_notion(y_true, y_proba, notion, soft=soft, **options), notion)
     events = named_events(y_true, y_proba, notion, **options)
     values = [estimate(one, Canonical()) for _, one in events]
     return float(np.mean(values) if notion.reduce == "mean" else np.sum(values))
@@ -334,11 +363,13 @@ def only_problem(
     y_true: ArrayLike | Problem | ForecastSummary,
     y_proba: ArrayLike | None,
     notion: Notion,
+    *,
+    soft: bool = False,
     **options: Any,
 ) -> tuple[Problem, Notion]:
     """The samples and their notion; or the binary problem of a summary, which has one event."""
     if not isinstance(y_true, ForecastSummary):
-        return check_problem(y_true, y_proba, **options), notion
+        return problem_of_notion(y_true, y_proba, notion, soft=soft, **options), notion
     events = named_events(y_true, y_proba, notion, **options)
     if len(events) > 1:
         raise ValueError(

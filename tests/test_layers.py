@@ -61,6 +61,7 @@ LAYERS = (
     {
         "decisions": "what decisions cost, and what recalibration saves",
         "estimators": "the same from a classifier and data",
+        "soft_labels": "parts of a loss from several annotators",
         "summary": "one record for a risk model",
     },
     {
