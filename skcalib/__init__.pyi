@@ -60,6 +60,7 @@ from skcalib.recalibration import (
     LabelShiftRecalibrator as LabelShiftRecalibrator,
     MatrixScaling as MatrixScaling,
     ModelAverageScaling as ModelAverageScaling,
+    MultilabelRecalibrator as MultilabelRecalibrator,
     PlattScaling as PlattScaling,
     QuadraticScaling as QuadraticScaling,
     TemperatureScaling as TemperatureScaling,

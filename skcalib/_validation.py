@@ -46,9 +46,9 @@ _ADVICE = {
     "one-hot": "Turn one-hot rows into labels with .argmax(axis=1); an indicator matrix of 0 and 1 "
     "needs notion=Multilabel(), and soft labels are label distributions or annotator counts "
     "(n, n_classes).",
-    "indicator": "For several labels per sample pass notion=Multilabel() (skcalib.notions) if the "
-    "function has a notion=, or one column at a time. If these are counts of annotators, divide "
-    "each row by its sum.",
+    "indicator": "For several labels per sample pass one column at a time, or notion=Multilabel() "
+    "of skcalib.notions to a function that takes it; for counts of annotators divide each row by "
+    "its sum.",
     "soft": "Label distributions and annotator counts are for proper calibration errors, their "
     "decomposition, GroupingLossEstimator and recalibrators with fit(P, y): elsewhere pass one "
     "label per sample, such as .argmax(axis=1).",
@@ -288,7 +288,7 @@ def check_proba(y_proba, *, name="y_proba"):
 
 
 def check_column(array, *, name="y_proba"):
-    """Finite numbers (n, 1) that are the probability of one class -> float64 array (n, 1)."""
+    """Finite numbers (n, L) that are probabilities on their own -> float64 array (n, L)."""
     if array.min() < 0 or array.max() > 1:  # no sum of columns, so no tolerance above 1
         raise _outside(array, name)
     return np.asarray(array, dtype=np.float64)

@@ -121,6 +121,34 @@ class Events:
 
 
 @dataclass(frozen=True)
+class IndicatorEvents:
+    """Scores (n, L) and events (n, L) of labels of which a sample may have several.
+
+    Weights and scale are those of `Events`.
+    """
+
+    score: np.ndarray
+    event: np.ndarray
+    weight: np.ndarray | None
+    scale: float
+    notion: Notion
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples, all of positive weight."""
+        return len(self.score)
+
+    def scored(self) -> Iterator[ScoredRows]:
+        """The samples, for each label."""
+        for one, hit in zip(*self.columns()[:2], strict=True):
+            yield ScoredRows(one, hit, self.weight)
+
+    def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Scores (L, n), events (L, n) and weights (n,): a row for each label."""
+        return np.array(self.score.T), np.array(self.event.T), self.weight
+
+
+@dataclass(frozen=True)
 class SummaryEvents:
     """Rows of a `ForecastSummary` that stand for the samples, in place of `Events`."""
 
@@ -139,7 +167,7 @@ def events_or_summary(
     y_proba: ArrayLike | None,
     notion: Notion,
     **options: Any,
-) -> Events | SummaryEvents:
+) -> Events | IndicatorEvents | SummaryEvents:
     """As `check_events`, for functions that also take a summary in place of the samples."""
     if isinstance(y_true, ForecastSummary):
         given = [name for name, value in options.items() if value is not None]
@@ -161,15 +189,6 @@ def events_or_summary(
         return SummaryEvents(y_true.scored(), n_samples, notion)
     if y_proba is None:
         raise ValueError("y_proba is missing: pass labels and forecasts, or a ForecastSketch.")
-    if isinstance(notion, Multilabel):
-        problem = problem_of_notion(y_true, y_proba, notion, **options)
-        weight = problem.sample_weight
-        weight, scale = (None, 1.0) if weight is None else _scaled(weight.copy())
-        events = problem.target.T == 1
-        rows = [
-            ScoredRows(*one, weight) for one in zip(problem.forecast.T.copy(), events, strict=True)
-        ]
-        return SummaryEvents(rows, len(problem.weight), notion, scale)
     return check_events(y_true, y_proba, notion, **options)
 
 
@@ -183,11 +202,17 @@ def check_events(
     pos_label: Label = None,
     name: str = "y_proba",
     remedy: Literal["pos_label", "labels"] | None = "pos_label",
-) -> Events:
+) -> Events | IndicatorEvents:
     """Arguments of a public function -> `Events`; forecasts are validated as they are read.
 
     A `Problem` in place of the labels is validated already, and the other arguments are ignored.
     """
+    if isinstance(notion, Multilabel):
+        given: dict[str, Any] = {"labels": labels, "pos_label": pos_label, "name": name}
+        problem = problem_of_notion(y_true, y_proba, notion, sample_weight=sample_weight, **given)
+        own = problem.sample_weight
+        own, scale = (None, 1.0) if own is None else _scaled(own.copy())
+        return IndicatorEvents(problem.forecast, problem.target == 1, own, scale, notion)
     if isinstance(y_true, Problem):
         check_problem(y_true, None)  # raises for soft labels and for an indicator matrix
         column, weight = y_true.target.argmax(axis=1), y_true.sample_weight
@@ -195,8 +220,6 @@ def check_events(
         n_classes = len(y_true.classes)
         notion = notion.for_columns(n_classes)
         return Events(y_true.forecast, column, n_classes, weight, scale, notion, validated=True)
-    if isinstance(notion, Multilabel):
-        raise ValueError("This function does not take notion=Multilabel(): pass one column of it.")
     y = check_y(y_true)
     raw = check_features(y_proba, name=name, n_samples=len(y))
     distinct, place, length, index = _look_up(y)

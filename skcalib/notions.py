@@ -125,8 +125,8 @@ class Multilabel(Notion):
     `y_true` is an indicator matrix (n, L) of 0 and 1, of which a row may have any number of ones,
     and `y_proba` has a probability for each label, (n, L), whose rows need not sum to one: what
     ``predict_proba`` of a `OneVsRestClassifier` gives. The list of L arrays (n, 2) that forests,
-    neighbours, `ClassifierChain` or `MultiOutputClassifier` give is the same. The names of the
-    labels are the columns of a data frame, ``labels=``, or 0 to L - 1.
+    neighbours or `MultiOutputClassifier` give is accepted too. The names of the labels are the
+    columns of a data frame, ``labels=``, or 0 to L - 1.
 
     With the binary error of label l, from the pairs :math:`(Y_l, S_l)` alone, the error is
 

@@ -323,44 +323,62 @@ def indicator_problem(
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
     name: str = "y_proba",
+    labels_name: str = "y_true",
 ) -> Problem:
     """`Problem` of an indicator matrix (n, L) and a probability for each label.
 
     `y_proba` may also be a list of L arrays (n, 2), as some classifiers of scikit-learn give it.
     """
-    target = check_indicators(y_true)
-    forecast = check_column(_label_columns(y_proba, target.shape, name), name=name)
+    target = check_indicators(y_true, name=labels_name)
+    raw = _label_columns(y_proba, name)
+    if len(raw) != len(target):
+        raise ValueError(
+            f"{labels_name} and {name} must have the same number of samples: {labels_name} has "
+            f"{len(target)}, {name} has {len(raw)}."
+        )
     named = _named_columns(y_true)
     if labels is not None:
         classes = np.asarray(labels)
         if classes.shape != target.shape[1:] or len(set(classes.tolist())) < len(classes):
             raise ValueError(
-                f"labels must name the {target.shape[1]} columns of y_true, each once; got "
+                f"labels must name the {target.shape[1]} columns of {labels_name}, each once; got "
                 f"{listed(classes)}."
             )
     else:
         classes = np.arange(target.shape[1]) if named is None else named
     if labels is not None and named is not None:
-        _check_order(y_true, classes, "y_true", remedy=None)
-    _check_order(y_proba, classes, name, remedy=None)
+        _check_order(y_true, classes, labels_name, remedy=None)
+    forecast = _check_label_columns(raw, y_proba, classes, name)
     weight, forecast, target = drop_zero_weights(sample_weight, forecast, target)
     return Problem(forecast, target, weight, classes, indicator=True)
 
 
-def _label_columns(y_proba, shape, name):
-    """Probabilities (n, L) of labels from a matrix, or from a list of arrays (n, 2) or (n,)."""
-    if isinstance(y_proba, (list, tuple)) and len(y_proba) == shape[1]:
+def check_label_probabilities(
+    y_proba: ArrayLike, classes: np.ndarray, *, name: str = "y_proba"
+) -> np.ndarray:
+    """Probabilities (n, L) of the labels `classes`, from what `indicator_problem` takes."""
+    return _check_label_columns(_label_columns(y_proba, name), y_proba, classes, name)
+
+
+def _label_columns(y_proba, name):
+    """Numbers (n, L) from a matrix, or from a list of L arrays (n, 2) of two columns each."""
+    if isinstance(y_proba, (list, tuple)) and len(y_proba):
         parts = [np.asarray(to_numpy(part, name=name)) for part in y_proba]
-        if all(part.shape == (shape[0], 2) for part in parts):
+        if all(part.ndim == 2 and part.shape == (len(parts[0]), 2) for part in parts):
             y_proba = np.column_stack([part[:, 1] for part in parts])
-    raw = check_features(y_proba, name=name, n_samples=shape[0])
-    if raw.shape[1] != shape[1]:
+    return check_features(y_proba, name=name)
+
+
+def _check_label_columns(raw, y_proba, classes, name):
+    """Probabilities of the labels; a column for each, in their order."""
+    if raw.shape[1] != len(classes):
         raise ValueError(
-            f"y_true has {shape[1]} labels but {name} has {raw.shape[1]} columns: pass a "
+            f"There are {len(classes)} labels but {name} has {raw.shape[1]} columns: pass a "
             "probability for each label, (n, n_labels), or the list of arrays (n, 2) of a "
             "classifier's predict_proba."
         )
-    return raw
+    _check_order(y_proba, classes, name, remedy=None)
+    return check_column(raw, name=name)
 
 
 def _named_columns(values):

@@ -208,10 +208,10 @@ def soft_label_decomposition(
     >>> rng = np.random.default_rng(0)
     >>> truth = rng.dirichlet([1, 1, 1], size=4000)
     >>> votes = rng.multinomial(5, truth)  # five annotators
-    >>> found = soft_label_decomposition(votes, truth[:, [0, 1, 2]] ** 2 /
-    ...     (truth**2).sum(axis=1, keepdims=True))
+    >>> forecast = truth**2 / (truth**2).sum(axis=1, keepdims=True)  # over-confident
+    >>> found = soft_label_decomposition(votes, forecast)
     >>> print(found.irreducible)
-    0.502 [0.497, 0.508]
+    0.506 [0.498, 0.514]
     >>> parts = found.calibration.estimate + found.grouping.estimate + found.irreducible.estimate
     >>> abs(found.expected_loss.estimate - parts) < 1e-12
     True

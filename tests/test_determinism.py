@@ -220,6 +220,7 @@ JOBS_ELSEWHERE = {
     "RecalibratedRegressorCV": "test_estimator_inputs",
     "DirichletKernel": "below",
     "soft_label_decomposition": "test_soft_labels",
+    "MultilabelRecalibrator": "test_multilabel",
 }
 
 

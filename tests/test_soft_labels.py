@@ -84,7 +84,7 @@ def test_two_classes_and_one_column():
     ("y", "words"),
     [
         (np.eye(3)[[0, 1, 2, 1]], "one label per sample.*argmax.*Multilabel.*label distributions"),
-        ([[1, 1, 0], [0, 1, 0], [0, 0, 1], [1, 1, 1]], "several labels.*notion=Multilabel"),
+        ([[1, 1, 0], [0, 1, 0], [0, 0, 1], [1, 1, 1]], "[Ff]or several labels.*notion=Multilabel"),
         ([[0.5, 0.4, 0.3], [1, 0, 0], [1, 0, 0], [1, 0, 0]], "row 0 sums to 1.2"),
         ([[2, 0, 0], [0, 0, 0], [1, 0, 0], [1, 0, 0]], "no vote in row 1"),
         ([[2, -1, 0], [1, 0, 0], [1, 0, 0], [1, 0, 0]], "value -1"),

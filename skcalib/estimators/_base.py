@@ -39,8 +39,10 @@ from skcalib.estimators._response import (
     held_out_proba,
     held_out_problem,
     is_fitted,
+    label_proba,
 )
 from skcalib.events import problem_of_notion
+from skcalib.notions import Multilabel
 from skcalib.problem import Problem
 from skcalib.recalibration._base import warn_without_weight, weight_params
 
@@ -227,9 +229,13 @@ class ClassifierInspector(MetaEstimator):
                 f"{type(self).__name__} needs a fitted classifier for soft labels: fit it on other "
                 "data first."
             )
-        proba = classifier_proba(self.estimator, X, response_method=self.response_method)
-        given = {"labels": classes_of(self.estimator), "sample_weight": sample_weight}
-        notion = resolve_notion(self.notion)
+        notion, how = resolve_notion(self.notion), {"response_method": self.response_method}
+        given: dict[str, Any] = {"sample_weight": sample_weight}
+        if isinstance(notion, Multilabel):
+            proba = label_proba(self.estimator, X, **how)
+        else:
+            proba = classifier_proba(self.estimator, X, **how)
+            given["labels"] = classes_of(self.estimator)
         problem = problem_of_notion(y, proba, notion, soft=True, remedy="labels", **given)
         validate_data(self, X, skip_check_array=True)
         self.classes_ = problem.classes
