@@ -72,12 +72,9 @@ def kind_of_rows(y):
 
 def has_columns(y_true):
     """Whether labels have several columns: soft labels, or an indicator matrix."""
-    if issparse(y_true) or isinstance(y_true, str):
-        return False
-    try:
-        shape = np.shape(y_true)
-    except ValueError:  # rows of different lengths
-        return False
+    shape = () if issparse(y_true) else getattr(y_true, "shape", ())
+    if isinstance(y_true, (list, tuple)) and len(y_true):
+        shape = (len(y_true), *np.shape(y_true[0]))  # a list of labels is not converted
     return len(shape) == 2 and shape[1] > 1
 
 

@@ -180,7 +180,7 @@ def test_intervals_cover_and_the_level_of_the_test(metric):
 
 
 def test_the_kernel_test():
-    y, forecast, calibrated = world(400, 0)
+    y, forecast, _ = world(400, 0)
     assert s.kernel_calibration_test(y, forecast, notion=NOTION, random_state=0).rejects()
     levels = [
         s.kernel_calibration_test(y, truth, notion=NOTION, random_state=0).pvalue
