@@ -4,14 +4,14 @@ What the votes of annotators reveal
 
 Two models have the same loss, the same calibration error and the same diagram. One cannot be
 improved: its cases are unclear, and experts disagree about them. The other misses a feature: its
-cases are clear to every expert. Single labels cannot tell them apart, and five votes can.
+cases are clear to every expert. Single labels do not distinguish the two, five votes do.
 """
 
 # %%
-# Two worlds
-# ----------
-# The forecasts are the same, and too extreme. In the first world the probability of the event given
-# all features, Q, is the calibrated forecast C. In the second it is close to 0 or 1, with mean C.
+# Two populations
+# ---------------
+# The forecasts are the same, and too extreme. In the first population the probability Q of the
+# event given all features is the calibrated forecast C. In the second it is close to 0 or 1.
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy.special import expit, logit
@@ -22,7 +22,7 @@ rng = np.random.default_rng(0)
 n_samples = 2000
 calibrated = rng.beta(2, 2, n_samples)
 forecast = expit(1.6 * logit(calibrated))
-worlds = {
+populations = {
     "unclear cases": calibrated,
     "a feature is missing": rng.beta(0.3 * calibrated, 0.3 * (1 - calibrated)),
 }
@@ -30,8 +30,8 @@ worlds = {
 # %%
 # One label per sample
 # --------------------
-# Refinement is the loss that remains after recalibration. It is the same in both worlds.
-for name, q in worlds.items():
+# Refinement is the loss that remains after recalibration. It is the same in both.
+for name, q in populations.items():
     terms = score_decomposition(rng.binomial(1, q), forecast)
     print(f"{name}: calibration {terms.calibration:.3f}, refinement {terms.refinement:.3f}")
 
@@ -40,7 +40,7 @@ for name, q in worlds.items():
 # ---------------------
 # Votes split the refinement: the grouping loss is what a better model would save, and the rest is
 # irreducible.
-votes = {name: rng.binomial(5, q) for name, q in worlds.items()}
+votes = {name: rng.binomial(5, q) for name, q in populations.items()}
 found = {
     name: soft_label_decomposition(np.column_stack([5 - yes, yes]), forecast)
     for name, yes in votes.items()
@@ -63,10 +63,10 @@ for row, parts in enumerate(found.values()):
         label = part.capitalize() if row == 0 else None
         left.barh(row, max(one.estimate, 0), left=start, color=color, height=0.5, label=label)
         start += max(one.estimate, 0)
-left.set(yticks=[0, 1], yticklabels=list(worlds), xlabel="Brier score", ylim=(-0.6, 1.9))
+left.set(yticks=[0, 1], yticklabels=list(populations), xlabel="Brier score", ylim=(-0.6, 1.9))
 left.legend(loc="upper center", ncols=3, frameon=False, handlelength=1)
 
-q = worlds["unclear cases"]
+q = populations["unclear cases"]
 for m in (2, 3, 5, 10, 20):
     yes = rng.binomial(m, q)
     one = soft_label_decomposition(np.column_stack([m - yes, yes]), forecast).irreducible
@@ -74,11 +74,6 @@ for m in (2, 3, 5, 10, 20):
     corrected = right.plot(m, one.estimate, "o", color="#0072b2")
     naive = right.plot(m, np.mean(yes / m * (1 - yes / m)), "s", color="0.6")
 truth = right.axhline(np.mean(q * (1 - q)), color="black", linestyle=":")
-right.set(
-    xlabel="Votes per sample",
-    ylabel="Irreducible Brier score",
-    ylim=(0, 0.24),
-    xticks=[2, 5, 10, 20],
-)
+right.set(xlabel="Votes per sample", ylabel="Irreducible Brier score", ylim=(0, 0.24))
 right.legend([*corrected, *naive, truth], ["Corrected", "Entropy of the shares", "Truth"])
 plt.show()
