@@ -62,7 +62,11 @@ class Scorer:
         return value if self.greater_is_better else -value
 
     def _check_y(self, y):
-        return check_y(y, name="y")
+        return y if self._is_multilabel() else check_y(y, name="y")
+
+    def _is_multilabel(self):
+        """Whether the labels are an indicator matrix, which the metric validates."""
+        return isinstance(getattr(self, "kwargs", {}).get("notion"), Multilabel)
 
     def set_score_request(self, *, sample_weight: bool | str | None) -> Self:
         """Request `sample_weight` in metadata routing: True, False, None or an alias.
@@ -144,12 +148,6 @@ class ProbaScorer(Scorer):
         self.greater_is_better = greater_is_better
         self.response_method = response_method
         self.kwargs = kwargs
-
-    def _check_y(self, y):
-        return y if self._is_multilabel() else super()._check_y(y)
-
-    def _is_multilabel(self):
-        return isinstance(self.kwargs.get("notion"), Multilabel)
 
     def _value(self, estimator, X, y, sample_weight):
         if self._is_multilabel():

@@ -191,6 +191,9 @@ def soft_label_decomposition(
     What the irreducible part lacks is added to the grouping loss: with fewer votes than classes use
     ``loss="brier"``.
 
+    **What the maps miss.** The calibration error is that which the averaged maps represent, and
+    what they miss of it counts as grouping. The excess risk does not depend on them.
+
     **Intervals.** Student's for the expected loss, the irreducible part and the excess risk; that
     of :class:`~skcalib.CalibrationErrorEstimator` for the calibration error; for the grouping loss
     Student's with the spread of :math:`L(\hat q_i, \hat C_i) - \hat H_i`. They are about the

@@ -18,7 +18,7 @@ from sklearn.neighbors import KNeighborsClassifier
 import skcalib as s
 from skcalib.notions import Multilabel
 from skcalib.problem import check_problem
-from skcalib.scorers import ProbaScorer
+from skcalib.scorers import GroupingScorer, ProbaScorer
 from skcalib.testing import check_notion
 
 NOTION = Multilabel()
@@ -250,6 +250,12 @@ def test_the_grouping_loss():
     estimator = s.GroupingLossEstimator(notion=NOTION).fit(X_NEW, LABELS, y_proba=P)
     assert np.isfinite(estimator.grouping_loss_)
     assert {region.event for region in estimator.regions_} <= {f"label {k}" for k in range(3)}
+
+
+def test_the_scorer_of_the_grouping_loss():
+    scorer = GroupingScorer(notion=NOTION)
+    estimator = s.GroupingLossEstimator(MODEL, notion=NOTION, n_permutations=0, random_state=0)
+    assert scorer(MODEL, X_NEW, LABELS) == -estimator.fit(X_NEW, LABELS).grouping_loss_
 
 
 def test_the_laws_of_notions():

@@ -1,5 +1,6 @@
 """Label distributions and votes of annotators in place of labels."""
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -180,6 +181,26 @@ def test_smoothers(few, smoother):
     forecast, votes, _ = few
     value = s.proper_calibration_error(votes, forecast, smoother=smoother, notion="top_label")
     assert 0 < value < 0.05
+
+
+def test_intervals_of_the_error(few):
+    forecast, votes, _ = few
+    for metric in ("brier", "log"):
+        found = s.calibration_error_interval(votes, forecast, metric=metric)
+        given = s.CalibrationErrorEstimator(loss=metric).fit(forecast, votes)
+        assert (found.low, found.high) == given.confidence_interval_
+    bound = s.calibration_error_interval(votes, forecast, metric="upper_bound")
+    assert bound.low < s.calibration_upper_bound(votes, forecast) < bound.high
+    with pytest.raises(ValueError, match="Label distributions and annotator counts are for"):
+        s.calibration_error_interval(votes, forecast, metric="l1")
+
+
+def test_the_decomposition_display(few):
+    forecast, votes, shares = few
+    display = s.DecompositionDisplay.from_predictions(votes, forecast, X=shares)
+    (terms,) = display.terms
+    assert terms.loss == pytest.approx(s.score_decomposition(votes, forecast).loss)
+    plt.close("all")
 
 
 def test_classifiers_refuse_soft_labels(few):
