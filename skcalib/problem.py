@@ -287,6 +287,7 @@ def _soft_problem(y_true, y_proba, sample_weight, columns):
             "forecasts need a column for each class (for two classes a forecast of one column is "
             "the probability of the last)."
         )
+    check_not_swapped(raw, votes, name)
     own = soft_classes(y_true, columns["labels"], target.shape[1])
     if columns["labels"] is None and raw.shape[1] > 1:
         _check_order(y_proba, own, name, remedy=None)
@@ -296,6 +297,17 @@ def _soft_problem(y_true, y_proba, sample_weight, columns):
         sample_weight, _check_simplex(raw, name), target[:, order], votes
     )
     return Problem(forecast, target, weight, classes, votes=votes)
+
+
+def check_not_swapped(
+    forecast: np.ndarray, votes: np.ndarray, name: str, labels_name: str = "y_true"
+) -> None:
+    """Raise for label distributions with forecasts of 0 and 1 only, which are probably labels."""
+    if np.isinf(votes).all() and bool(((forecast == 0) | (forecast == 1)).all()):
+        raise ValueError(
+            f"{labels_name} holds probabilities and {name} only 0 and 1: the two seem to be in the "
+            "wrong order."
+        )
 
 
 def soft_classes(

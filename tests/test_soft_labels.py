@@ -99,6 +99,16 @@ def test_refusals(y, words):
         s.proper_calibration_error(y, np.full((4, 3), 1 / 3))
 
 
+def test_swapped_arguments_are_refused():
+    proba, labels = [[0.3, 0.7], [0.6, 0.4], [0.2, 0.8]], [1, 0, 1]
+    with pytest.raises(ValueError, match="y_true holds probabilities and y_proba only 0 and 1"):
+        s.proper_calibration_error(proba, labels)
+    with pytest.raises(ValueError, match="y holds probabilities and X only 0 and 1"):
+        s.PlattScaling().fit(labels, proba)
+    with pytest.raises(ValueError, match="y_true holds probabilities and y_proba only 0 and 1"):
+        s.proper_calibration_error(proba, np.eye(2)[labels])
+
+
 def test_functions_of_single_labels_refuse(few):
     forecast, votes, _ = few
     words = "Label distributions and annotator counts are for proper calibration errors"

@@ -30,7 +30,7 @@ from skcalib._validation import (
     has_columns,
 )
 from skcalib.links._base import detection_limit, log_forecast
-from skcalib.problem import check_column_names, classes_of_columns, soft_classes
+from skcalib.problem import check_column_names, check_not_swapped, classes_of_columns, soft_classes
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
                 f"{type(self).__name__} needs one label per sample, not soft labels of shape "
                 f"{np.shape(y)}: pass y.argmax(axis=1), or use TemperatureScaling()."
             )
-        target, _ = check_soft_labels(y, name="y")
+        target, votes = check_soft_labels(y, name="y")
         raw = check_features(X, name="X", n_samples=len(target))
         own = soft_classes(y, self.labels, target.shape[1], name="y")
         if max(raw.shape[1], 2) != len(own):
@@ -128,6 +128,7 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
                 f"y has {len(own)} columns and X has {raw.shape[1]}: soft labels and forecasts "
                 "need a column for each class."
             )
+        check_not_swapped(raw, votes, "X", "y")
         self.classes_ = self._check_columns(X, raw, own, own)
         if self.labels is None and raw.shape[1] > 1:
             check_column_names(X, own, "X")
