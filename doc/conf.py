@@ -53,6 +53,7 @@ numpydoc_validation_exclude = {
     r"\.(CalibrationComparison|CalibrationTest)$",
     r"\.(ErrorInterval|Predictions)$",
     r"\.(CorpBand|CorpCurve|CorpDecomposition|CalibrationSummary|DecisionRegret)$",
+    r"\.SoftLabelDecomposition$",
     r"skcalib\.grouping\.(GroupCalibrations?|GroupComparison|GroupDifference)$",
     r"skcalib\.grouping\.GroupingImprovement$",
 }

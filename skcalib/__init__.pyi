@@ -64,6 +64,7 @@ from skcalib.recalibration import (
     LabelShiftRecalibrator as LabelShiftRecalibrator,
     MatrixScaling as MatrixScaling,
     ModelAverageScaling as ModelAverageScaling,
+    MultilabelRecalibrator as MultilabelRecalibrator,
     PlattScaling as PlattScaling,
     QuadraticScaling as QuadraticScaling,
     TemperatureScaling as TemperatureScaling,
@@ -102,6 +103,9 @@ from skcalib.frames import (
 )
 from skcalib.sketch import (
     ForecastSketch as ForecastSketch,
+)
+from skcalib.soft_labels import (
+    soft_label_decomposition as soft_label_decomposition,
 )
 from skcalib.streaming import (
     IncrementalReliability as IncrementalReliability,

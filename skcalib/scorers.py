@@ -17,8 +17,14 @@ from skcalib.errors import (
     proper_calibration_error,
     root_brier_score,
 )
-from skcalib.estimators._response import align_classes, classes_of, classifier_proba
+from skcalib.estimators._response import (
+    align_classes,
+    classes_of,
+    classifier_proba,
+    label_proba,
+)
 from skcalib.grouping import GroupingLossEstimator
+from skcalib.notions import Multilabel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,8 +59,15 @@ class Scorer:
         sample_weight: ArrayLike | None = None,
     ) -> float:
         """Score of a fitted classifier on (X, y); higher is better."""
-        value = self._value(estimator, X, check_y(y, name="y"), sample_weight)
+        value = self._value(estimator, X, self._check_y(y), sample_weight)
         return value if self.greater_is_better else -value
+
+    def _check_y(self, y):
+        return y if self._is_multilabel() else check_y(y, name="y")
+
+    def _is_multilabel(self):
+        """Whether the labels are an indicator matrix, which the metric validates."""
+        return isinstance(getattr(self, "kwargs", {}).get("notion"), Multilabel)
 
     def set_score_request(self, *, sample_weight: bool | str | None) -> Self:
         """Request `sample_weight` in metadata routing: True, False, None or an alias.
@@ -96,7 +109,8 @@ class ProbaScorer(Scorer):
     Like ``make_scorer(metric, response_method="predict_proba")``, with two additions. It takes the
     classes of the columns from ``estimator.classes_``, so it supports string labels, binary and
     multiclass problems, and folds without a class. A label that is missing in the training data
-    counts as one of probability 0.
+    counts as one of probability 0. With ``notion=Multilabel()`` the labels are an indicator matrix,
+    and the classifier one of such matrices.
 
     Parameters
     ----------
@@ -137,6 +151,9 @@ class ProbaScorer(Scorer):
         self.kwargs = kwargs
 
     def _value(self, estimator, X, y, sample_weight):
+        if self._is_multilabel():
+            proba = label_proba(estimator, X, response_method=self.response_method)
+            return self.metric(y, proba, sample_weight=sample_weight, **self.kwargs)
         proba = classifier_proba(estimator, X, response_method=self.response_method)
         proba, classes = align_classes(proba, classes_of(estimator), y)
         return self.metric(y, proba, labels=classes, sample_weight=sample_weight, **self.kwargs)

@@ -30,6 +30,7 @@ from skcalib import (
     KernelRecalibrator,
     MatrixScaling,
     ModelAverageScaling,
+    MultilabelRecalibrator,
     PlattScaling,
     QuadraticScaling,
     RecalibratedClassifierCV,
@@ -175,6 +176,7 @@ CHECKED_SLOWLY = [ADAPTED[recalibrator]() for recalibrator in SHRUNKEN]
 NOT_CHECKED = {
     **dict.fromkeys(SMOOTHERS, "an operator on forecasts and targets: it obeys check_smoother"),
     ForecastSketch: "a metric fed by chunks, fit(y_true, y_proba): test_sketch.py",
+    MultilabelRecalibrator: "probabilities of indicator matrices: test_multilabel.py",
     IncrementalReliability: "a metric fed by chunks, fit(y_true, y_proba): test_streaming.py",
 }
 

@@ -393,6 +393,8 @@ WITH_CLASSIFIERS = {"evaluate_supersample": "tests/theory/test_generalization.py
 WITH_FILES = {"read_predictions": "tests/test_io.py"}
 #: Public, but fed with data frames.
 WITH_FRAMES = {"summarize": "tests/test_summarize.py"}
+#: Public, but fed with several votes per sample.
+WITH_VOTES = {"soft_label_decomposition": "tests/test_soft_labels.py"}
 SEVERAL_MODELS = {"ComparisonReport.from_predictions": "tests/report/test_report.py"}
 DOORS_ELSEWHERE = {  # doors of displays that fetch probabilities and then do as from_predictions
     "from_estimator",

@@ -220,6 +220,8 @@ JOBS_ELSEWHERE = {
     "RecalibratedClassifierCV": "test_estimator_inputs",
     "RecalibratedRegressorCV": "test_estimator_inputs",
     "DirichletKernel": "below",
+    "soft_label_decomposition": "test_soft_labels",
+    "MultilabelRecalibrator": "test_multilabel",
 }
 
 

@@ -60,6 +60,7 @@ LAYERS = (
     },
     {
         "estimators": "the same from a classifier and data",
+        "soft_labels": "parts of a loss from several annotators",
         "summary": "one record for a risk model",
     },
     {

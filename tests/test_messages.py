@@ -90,7 +90,9 @@ INVALID_INPUT = [
         (np.eye(2)[Y], P),
         {},
         r"y_true must hold one label per sample, shape \(n,\); got shape \(40, 2\)\. Turn one-hot "
-        r"rows into labels with \.argmax\(axis=1\)\.",
+        r"rows into labels with \.argmax\(axis=1\); an indicator matrix of 0 and 1 needs "
+        r"notion=Multilabel\(\), and soft labels are label distributions or annotator counts "
+        r"\(n, n_classes\)\.",
     ),
     (
         (np.where(Y == 1, None, 0), P),

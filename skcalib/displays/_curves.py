@@ -30,7 +30,7 @@ from skcalib.inference import (
     effective_size,
     effective_size_of_sums,
 )
-from skcalib.notions import Classwise, Notion
+from skcalib.notions import Classwise, Multilabel, Notion
 from skcalib.smoothers import (
     DirichletKernel,
     IsotonicSmoother,
@@ -127,6 +127,11 @@ def summarised_problems(sketch, notion):
 
 
 def _check_panels(notion, n_classes):
+    if isinstance(notion, Multilabel) and n_classes > MAX_PANELS:
+        raise ValueError(
+            f"{notion!r} draws one panel per label, and {n_classes} labels exceed the limit of "
+            f"{MAX_PANELS} panels: pass some of the columns of y_true and y_proba."
+        )
     if isinstance(notion, Classwise) and n_classes > MAX_PANELS:
         raise ValueError(
             f"notion='classwise' draws one panel per class, and {n_classes} classes exceed the "

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from sklearn.utils import check_random_state
 
+from skcalib._arguments import resolve_notion
 from skcalib._validation import check_y, take_rows
 from skcalib.displays._curves import (
     binary_problems,
@@ -14,7 +15,9 @@ from skcalib.displays._curves import (
     reliability_curves,
     summarised_problems,
 )
-from skcalib.estimators._response import align_classes, classifier_proba
+from skcalib.estimators._response import align_classes, classifier_proba, label_proba
+from skcalib.events import problem_of_notion
+from skcalib.notions import Multilabel
 from skcalib.problem import check_problem, check_sketch
 
 if TYPE_CHECKING:
@@ -234,9 +237,9 @@ class ReliabilityDisplay:
         array([0. , 0. , 0.5, 0.5, 1. , 1. ])
         """
         options = check_options(strategy, n_bins, notion, band, confidence_level, n_resamples)
-        problem = check_problem(
-            y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
-        )
+        data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
+        data["pos_label"] = pos_label
+        problem = problem_of_notion(y_true, y_proba, options.notion, **data)
         events = binary_problems(problem, pos_label, options.notion)
         curves = reliability_curves(events, options, check_random_state(random_state))
         display = cls(curves, name=name, confidence_level=confidence_level, band=options.band)
@@ -359,9 +362,13 @@ class ReliabilityDisplay:
         >>> print(display.ax_.get_xlabel(), "|", display.name)
         Predicted probability of class 1 | GaussianNB
         """
-        y = check_y(y, name="y")
-        proba = classifier_proba(estimator, X, response_method=response_method)
-        proba, classes = align_classes(proba, estimator.classes_, y)
+        classes: Any = None
+        if isinstance(resolve_notion(notion), Multilabel):
+            proba = label_proba(estimator, X, response_method=response_method)
+        else:
+            y = check_y(y, name="y")
+            proba = classifier_proba(estimator, X, response_method=response_method)
+            proba, classes = align_classes(proba, estimator.classes_, y)
         return cls.from_predictions(
             y,
             proba,
@@ -451,6 +458,11 @@ class ReliabilityDisplay:
                 "return_estimator=True and return_indices=True."
             )
         options = check_options(strategy, n_bins, notion, band, confidence_level, n_resamples)
+        if isinstance(options.notion, Multilabel):
+            raise ValueError(
+                "from_cv_results takes one label per sample: for notion=Multilabel() pass "
+                "out-of-fold probabilities to from_predictions."
+            )
         y, rng = check_y(y, name="y"), check_random_state(random_state)
         curves = []
         tests = cv_results["indices"]["test"]

@@ -17,8 +17,8 @@ from skcalib.errors.kernel import (
     one_problem,
     resolve_kernel,
 )
-from skcalib.events import check_events, only_problem
-from skcalib.problem import ForecastSummary, check_problem
+from skcalib.events import check_events, only_problem, problem_of_notion
+from skcalib.problem import ForecastSummary
 from skcalib.squared_norm import SquaredNorm
 
 # --- Intervals of the kernel calibration error and of the error of mean embeddings ----------------
@@ -79,9 +79,10 @@ def squared_location_norm(options):
 
 
 def _problem(options):
-    return check_problem(
+    return problem_of_notion(
         options["y_true"],
         options["y_proba"],
+        resolve_notion(options["notion"]),
         sample_weight=options["sample_weight"],
         labels=options["labels"],
         pos_label=options["pos_label"],

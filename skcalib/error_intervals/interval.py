@@ -27,6 +27,7 @@ from skcalib.errors import (
 from skcalib.errors.density import kde_calibration_error
 from skcalib.errors.logistic import integrated_calibration_index
 from skcalib.events import only_problem
+from skcalib.notions import Multilabel
 from skcalib.problem import check_problem
 
 if TYPE_CHECKING:
@@ -401,10 +402,13 @@ class Question:
         data = dict(self.data)
         return check_problem(data.pop("y_true"), data.pop("y_proba"), **data)
 
-    def problem_of(self, notion: Notion) -> tuple[Problem, Notion]:
-        """The validated data and the notion; the only event of a sketch in place of samples."""
+    def problem_of(self, notion: Notion, *, soft: bool = False) -> tuple[Problem, Notion]:
+        """The validated data and the notion; the only event of a sketch in place of samples.
+
+        With `soft`, labels may be soft.
+        """
         data = dict(self.data)
-        return only_problem(data.pop("y_true"), data.pop("y_proba"), notion, **data)
+        return only_problem(data.pop("y_true"), data.pop("y_proba"), notion, soft=soft, **data)
 
     def sample(self) -> tuple[Problem, Callable[..., float]]:
         """The data by rows -> (`Problem`, function of rows and codes of labels, the metric).
@@ -412,6 +416,12 @@ class Question:
         Metrics of the library get validated forecasts and the names of all classes, so a class may
         be missing among the rows. Other functions get the arguments as passed.
         """
+        notion = (self.keywords if self.options is None else self.options).get("notion")
+        if isinstance(notion, Multilabel):
+            raise ValueError(
+                "Intervals from parts of the samples are for one label per sample: leave out "
+                "method=, or pass one column of notion=Multilabel() at a time."
+            )
         problem = self.problem()
         codes = problem.target.argmax(axis=1)
         forecast, names = problem.forecast, {"labels": problem.classes}

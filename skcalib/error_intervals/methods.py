@@ -189,7 +189,7 @@ def embedding(question: Question) -> ErrorInterval:
 def proper(question: Question) -> ErrorInterval:
     """Interval of `proper_calibration_error`: test inversion, or paired losses of a smoother."""
     options = question.options
-    problem, notion = question.problem_of(resolve_notion(options["notion"]))
+    problem, notion = question.problem_of(resolve_notion(options["notion"]), soft=True)
     if isinstance(options["loss"], Divergence) and not isinstance(options["loss"], ProperScore):
         return jackknife(question, at_zero=True, target=SMOOTHED)
     given = {name: options[name] for name in ("loss", "smoother", "method")}
@@ -219,13 +219,13 @@ def upper_bound(question: Question) -> ErrorInterval:
     """Interval of `calibration_upper_bound`: a mean loss."""
     options = question.options
     score = resolve_loss(options["loss"])
-    problem, notion = question.problem_of(resolve_notion(options["notion"]))
+    problem, notion = question.problem_of(resolve_notion(options["notion"]), soft=True)
     return _mean_loss(question, score, notion, problem, "the mean loss minus its infimum")
 
 
 def root_brier(question: Question) -> ErrorInterval:
     """Interval of `root_brier_score`: the root of the interval of a mean loss."""
-    problem, notion = question.problem_of(resolve_notion("canonical"))
+    problem, notion = question.problem_of(resolve_notion("canonical"), soft=True)
     return _mean_loss(question, Brier(), notion, problem, "the root of E L(Y, S)", True)
 
 

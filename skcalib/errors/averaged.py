@@ -368,7 +368,8 @@ class ScoreProjection(_Projection):
         for rows, block in problem.average.directions:
             forecast = problem.forecast[rows]
             noise = block.project(problem.target[rows] - forecast) @ self.root
-            yield noise, problem.root[rows] ** 2 * block.leverage(forecast, inner), rows
+            expected = problem.root[rows] ** 2 * block.leverage(forecast, inner)
+            yield noise, problem.average.dispersion * expected, rows
 
 
 class _BrierProjection(_Projection):

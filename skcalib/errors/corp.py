@@ -25,7 +25,7 @@ from skcalib.errors.isotonic_curve import (
 )
 from skcalib.events import binary_events, named_events
 from skcalib.inference import CalibrationTest, monte_carlo_pvalue
-from skcalib.notions import Canonical
+from skcalib.notions import Canonical, Multilabel
 from skcalib.problem import ForecastSummary, check_problem
 from skcalib.tower import weighted_mean
 
@@ -521,6 +521,11 @@ def corp_test(
     if isinstance(y_true, ForecastSummary):
         events = named_events(y_true, y_proba, notion, pos_label=pos_label, **data)
         return _test_of_summary(events, score, n_resamples, rng)
+    if isinstance(notion, Multilabel):
+        raise ValueError(
+            "corp_test draws one label from each row of y_proba; how several labels of a sample "
+            "depend on each other is not known: test one column at a time."
+        )
     problem = check_problem(y_true, y_proba, pos_label=pos_label, **data)
     events = [one for _, one in binary_events(problem, pos_label, notion)]
     curves = [IsotonicCurve.of(one) for one in events]

@@ -23,6 +23,7 @@ from threadpoolctl import threadpool_limits
 
 from skcalib._arguments import resolve_notion
 from skcalib._validation import check_proba, check_y, class_columns, look_up, mean_one
+from skcalib.events import problem_of_notion
 from skcalib.kernels import KERNELS, Kernel, LaplacianKernel
 from skcalib.notions import Canonical
 from skcalib.problem import check_problem
@@ -154,11 +155,11 @@ def kernel_calibration_error(
     >>> print(f"{mmce ** 0.5:.3f}")
     0.087
     """
-    problem = check_problem(
-        y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
-    )
+    notion = resolve_notion(notion)
+    data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
+    problem = problem_of_notion(y_true, y_proba, notion, pos_label=pos_label, **data)
     check_statistic(statistic, block_size, len(problem.weight))
-    h = ResidualKernel.of_problem(problem, resolve_kernel(kernel), resolve_notion(notion), n_jobs)
+    h = ResidualKernel.of_problem(problem, resolve_kernel(kernel), notion, n_jobs)
     return estimate(h, statistic, block_size)
 
 

@@ -23,14 +23,26 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
-from skcalib._validation import check_weight, check_y, unique_labels, weighted_rows
+from skcalib._arguments import resolve_notion
+from skcalib._validation import (
+    check_weight,
+    check_y,
+    has_columns,
+    unique_labels,
+    weighted_rows,
+)
 from skcalib.estimators._response import (
     aligned_proba,
+    classes_of,
+    classifier_proba,
     fit_fold,
     held_out_proba,
     held_out_problem,
     is_fitted,
+    label_proba,
 )
+from skcalib.events import problem_of_notion
+from skcalib.notions import Multilabel
 from skcalib.problem import Problem
 from skcalib.recalibration._base import warn_without_weight, weight_params
 
@@ -165,10 +177,18 @@ class ClassifierInspector(MetaEstimator):
         `_given_forecasts`. A `Problem` in place of y is validated already; X has its rows.
         """
         if isinstance(y, Problem):
+            problem_of_notion(y, None, resolve_notion(self.notion), soft=True)  # checks its kind
             self.classes_ = y.classes
             validate_data(self, X, skip_check_array=True)
             return y, np.arange(len(y.weight))
-        y = self._check_y(y)
+        several = has_columns(y)
+        if not several:
+            y = self._check_y(y)
+        elif self._trains():
+            raise ValueError(
+                f"{type(self).__name__} cannot fit a classifier to labels of shape {np.shape(y)}: "
+                "pass cv=None and a classifier that is fitted, or its probabilities."
+            )
         if fit_params and (self.estimator is None or self.cv is None):
             raise ValueError(
                 f"{type(self).__name__}.fit got {', '.join(sorted(fit_params))}, but only a "
@@ -180,6 +200,8 @@ class ClassifierInspector(MetaEstimator):
             self.classes_ = problem.classes
             return problem, weighted_rows(sample_weight, len(y))
         check_consistent_length(X, y)
+        if several:
+            return self._soft_problem(X, y, sample_weight), weighted_rows(sample_weight, len(y))
         weight = None if sample_weight is None else check_weight(sample_weight, len(y))
         params, split_params = {}, {}
         if self._trains():
@@ -199,6 +221,25 @@ class ClassifierInspector(MetaEstimator):
         validate_data(self, X, skip_check_array=True)  # stores the number and names of the features
         self.classes_ = problem.classes
         return problem, rows
+
+    def _soft_problem(self, X, y, sample_weight):
+        """The `Problem` of soft labels, whose columns are the classes of a fitted classifier."""
+        if not self._is_fitted():
+            raise NotFittedError(
+                f"{type(self).__name__} needs a fitted classifier for soft labels: fit it on other "
+                "data first."
+            )
+        notion, how = resolve_notion(self.notion), {"response_method": self.response_method}
+        given: dict[str, Any] = {"sample_weight": sample_weight}
+        if isinstance(notion, Multilabel):
+            proba = label_proba(self.estimator, X, **how)
+        else:
+            proba = classifier_proba(self.estimator, X, **how)
+            given["labels"] = classes_of(self.estimator)
+        problem = problem_of_notion(y, proba, notion, soft=True, remedy="labels", **given)
+        validate_data(self, X, skip_check_array=True)
+        self.classes_ = problem.classes
+        return problem
 
     def _check_y(self, y):
         if y is None:

@@ -47,6 +47,27 @@ def classifier_proba(estimator, X, *, response_method="auto"):
     return check_proba(response, name=f"{type(estimator).__name__}.{response_method}(X)")
 
 
+def label_proba(estimator, X, *, response_method="auto"):
+    """Probabilities (n, L) of the labels of a fitted classifier of indicator matrices.
+
+    A list of arrays, one for each label, becomes a matrix; a label without variation in the
+    training data has the probability 0 or 1.
+    """
+    if response_method not in ("auto", "predict_proba") or not hasattr(estimator, "predict_proba"):
+        raise ValueError(
+            f"notion=Multilabel() needs the predict_proba of {type(estimator).__name__}: decision "
+            "values of several labels have no common map to probabilities."
+        )
+    response = estimator.predict_proba(X)
+    if not isinstance(response, list):
+        return response
+    parts = []
+    for k, part in enumerate(response):
+        known = np.asarray(estimator.classes_[k]).tolist()
+        parts.append(part[:, known.index(1)] if 1 in known else np.zeros(len(part)))
+    return np.column_stack(parts)
+
+
 def _response_method(estimator):
     """The response method of a classifier; raises for regressors and other objects."""
     for method in ("predict_proba", "decision_function"):

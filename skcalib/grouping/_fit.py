@@ -26,7 +26,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 from skcalib._parallel import out_of_fold, run_each
-from skcalib._validation import mean_one
+from skcalib._validation import is_one_hot, mean_one
 from skcalib.grouping.partition import (
     Partitioner,
     Regions,
@@ -362,6 +362,11 @@ def _refine(model, features, target, curve, weight, train, test):
     if hollow.any():
         features = np.where(hollow, 0.0, features)
     if is_classifier(model):
+        if not is_one_hot(target):
+            raise ValueError(
+                f"{type(model).__name__} is a classifier, which cannot be fitted to soft labels: "
+                "pass a regressor, or leave out partitioner=."
+            )
         labels = target[train].argmax(axis=1)
         if len(np.unique(labels)) == 1:
             return np.zeros_like(curve[test])

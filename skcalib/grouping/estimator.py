@@ -16,10 +16,11 @@ from skcalib._arguments import resolve_loss, resolve_notion, resolve_smoother
 from skcalib._parallel import run_each
 from skcalib._validation import check_confidence_level
 from skcalib.estimators._base import ClassifierInspector
+from skcalib.events import problem_of_notion
 from skcalib.grouping._fit import GroupingProblem, default_model, fit_problem
 from skcalib.grouping.partition import allows_nan, check_features
 from skcalib.inference import bonferroni
-from skcalib.problem import Problem, check_problem
+from skcalib.problem import Problem
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -252,8 +253,10 @@ class GroupingLossEstimator(ClassifierInspector):
         X : array-like of shape (n_samples, n_features)
             Features, dense numbers. Missing values are allowed if the partitioner, or the model of
             "risk", accepts them; the default ones do.
-        y : array-like of shape (n_samples,)
-            Labels. A ``skcalib.problem.Problem`` of the rows of X holds validated forecasts too.
+        y : array-like of shape (n_samples,) or (n_samples, n_classes)
+            Labels; or soft labels, as in :func:`~skcalib.proper_calibration_error`, with `y_proba`
+            or a fitted classifier. A ``skcalib.problem.Problem`` of the rows of X holds validated
+            forecasts too.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights for the means, the curve and the trees; with `cv` also passed to the classifier.
         y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), default=None
@@ -338,7 +341,8 @@ class GroupingLossEstimator(ClassifierInspector):
                 "next to the features X, by keyword: fit(X, y, y_proba=...)."
             )
         given = {"sample_weight": sample_weight, "labels": self.labels}
-        problem = check_problem(y, y_proba, remedy="labels", **given)
+        notion = resolve_notion(self.notion)
+        problem = problem_of_notion(y, y_proba, notion, soft=True, remedy="labels", **given)
         check_consistent_length(X, y)
         validate_data(self, X, skip_check_array=True)
         return problem

@@ -54,6 +54,7 @@ from sklearn.utils import check_array, get_tags
 from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._ties import merge_ties
+from skcalib._validation import labels_or_shares
 from skcalib.grouping.tree import BalancedStump, FeatureBins, HistogramTree
 from skcalib.smoothers import MedianCells, QuantileBins, UniformBins
 from skcalib.tower import weighted_mean
@@ -200,7 +201,7 @@ class Partitioner:
         seed: int | None,
     ) -> tuple[np.ndarray, np.ndarray, list[str]]:
         """Regions (local numbers) of the rows `fitting` and `measured`, and their rules."""
-        labels = target.argmax(axis=1)
+        labels = labels_or_shares(target)
         n_regions = max(1, len(measured) // self.region_ratio)
         own_weight = None if np.ptp(weight) == 0 else weight[fitting]
         if self.kind == "stump":
@@ -222,12 +223,18 @@ class Partitioner:
             model = clone(self.partitioner)
             if seed is not None:
                 model.set_params(**dict.fromkeys(unseeded(model), seed))
+            if is_classifier(model) and labels.ndim == 2:
+                raise ValueError(
+                    f"{type(model).__name__} is a classifier, which cannot be fitted to soft "
+                    "labels: use the default partitioner, 'stump', 'kmeans' or a regressor."
+                )
             if is_classifier(model) and np.ptp(labels[fitting]) == 0:  # nothing to separate
                 return np.zeros_like(fitting), np.zeros_like(measured), ["all"]
         with warnings.catch_warnings():
             # With fewer distinct points than clusters there are fewer regions, as intended.
             warnings.filterwarnings("ignore", "Number of distinct clusters", ConvergenceWarning)
-            model.fit(prepared[fitting], labels[fitting])
+            own = labels[:, 1] if np.shape(labels)[1:] == (2,) else labels
+            model.fit(prepared[fitting], own[fitting])
         return _numbered(model, prepared, fitting, measured)
 
 

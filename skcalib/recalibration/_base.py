@@ -23,12 +23,14 @@ from skcalib._validation import (
     HALF_TOLERANCE,
     check_features,
     check_proba,
+    check_soft_labels,
     check_y,
     class_columns,
     drop_zero_weights,
+    has_columns,
 )
 from skcalib.links._base import detection_limit, log_forecast
-from skcalib.problem import check_column_names, classes_of_columns
+from skcalib.problem import check_column_names, check_not_swapped, classes_of_columns, soft_classes
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
@@ -67,6 +69,8 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
 
     #: Whether `fit` and `predict_proba` accept ``features=``, one row for each forecast.
     takes_features = False
+    #: Whether `_fit_map` takes label distributions.
+    _takes_soft = True
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the map.
@@ -76,8 +80,8 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         X : array-like of shape (n_samples,) or (n_samples, n_classes)
             Probabilities of held-out samples, or logits with ``input="logits"``. A single column is
             that of the positive class, or of the class in its name.
-        y : array-like of shape (n_samples,)
-            Labels.
+        y : array-like of shape (n_samples,) or (n_samples, n_classes)
+            Labels; or soft labels, which are label distributions or annotator counts.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights.
 
@@ -86,6 +90,8 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         Recalibrator
             The fitted recalibrator.
         """
+        if has_columns(y):
+            return self._fit_soft(self._check_call(X, y), X, y, sample_weight)
         score, raw, columns = self._check_samples(X, y)
         weight, raw, columns = drop_zero_weights(sample_weight, raw, columns)
         return self._learn_validated(score, self._validated(raw), columns, weight)
@@ -95,6 +101,20 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
 
         Sets ``classes_``, and the number and names of the columns.
         """
+        score = self._check_call(X, y)
+        labels = check_y(y, name="y")
+        if np.asarray(y).ndim == 2:
+            column_or_1d(y, warn=True)  # accepts a column, with scikit-learn's warning
+        y = labels
+        raw = check_features(X, name="X", n_samples=len(y))
+        self.classes_ = self._check_columns(X, raw, y, self.labels)
+        if np.ndim(X) == 2:
+            validate_data(self, X, reset=True, skip_check_array=True)
+        columns = class_columns(y, self.classes_)
+        return score, raw, columns
+
+    def _check_call(self, X, y):
+        """The loss; raises for invalid parameters and for arguments of other kinds."""
         score = resolve_training_loss(self.loss)
         self._check_input()
         if callable(getattr(X, "predict_proba", None)):
@@ -106,16 +126,35 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
-        labels = check_y(y, name="y")
-        if np.asarray(y).ndim == 2:
-            column_or_1d(y, warn=True)  # accepts a column, with scikit-learn's warning
-        y = labels
-        raw = check_features(X, name="X", n_samples=len(y))
-        self.classes_ = self._check_columns(X, raw, y)
+        return score
+
+    def _fit_soft(self, score, X, y, sample_weight):
+        """`fit` to label distributions or annotator counts: losses are linear in them."""
+        if not self._takes_soft:
+            raise ValueError(
+                f"{type(self).__name__} needs one label per sample, not soft labels of shape "
+                f"{np.shape(y)}: pass y.argmax(axis=1), or use TemperatureScaling()."
+            )
+        target, votes = check_soft_labels(y, name="y")
+        raw = check_features(X, name="X", n_samples=len(target))
+        own = soft_classes(y, self.labels, target.shape[1], name="y")
+        if max(raw.shape[1], 2) != len(own):
+            raise ValueError(
+                f"y has {len(own)} columns and X has {raw.shape[1]}: soft labels and forecasts "
+                "need a column for each class."
+            )
+        check_not_swapped(raw, votes, "X", "y")
+        self.classes_ = self._check_columns(X, raw, own, own)
+        if self.labels is None and raw.shape[1] > 1:
+            check_column_names(X, own, "X")
         if np.ndim(X) == 2:
             validate_data(self, X, reset=True, skip_check_array=True)
-        columns = class_columns(y, self.classes_)
-        return score, raw, columns
+        order = [own.tolist().index(label) for label in self.classes_.tolist()]
+        weight, raw, target = drop_zero_weights(sample_weight, raw, target[:, order])
+        values = self._validated(raw)
+        self._learn_reading(values)
+        self._learn_target(score, self._read(values), target, weight)
+        return self
 
     def _fit_validated(self, proba, columns, weight, classes):
         """`fit` for validated probabilities (n, K), columns of the labels, weights, and classes."""
@@ -216,7 +255,10 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
 
     def _learn(self, score, forecast, columns, weight):
         """Fit the map to forecasts and the columns of their labels, and measure the losses."""
-        target = np.eye(len(self.classes_))[columns]
+        self._learn_target(score, forecast, np.eye(len(self.classes_))[columns], weight)
+
+    def _learn_target(self, score, forecast, target, weight):
+        """As `_learn`, from label distributions (n, K)."""
         self._fit_map(forecast, target, weight)
         self._measure(score, forecast, target, weight)
 
@@ -236,7 +278,7 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         if self.input not in ("proba", "logits"):
             raise ValueError(f"input must be 'proba' or 'logits', got {self.input!r}.")
 
-    def _check_columns(self, X, raw, y):
+    def _check_columns(self, X, raw, y, labels):
         """The class of each column; raises if X has features or logits instead of probabilities."""
         if self.input == "proba" and (raw.min() < 0 or raw.max() > 1 + HALF_TOLERANCE):
             value = raw.min() if raw.min() < 0 else raw.max()
@@ -246,7 +288,7 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
             )
         try:
             classes = classes_of_columns(
-                y, X, raw.shape[1], labels=self.labels, name="X", remedy="labels"
+                y, X, raw.shape[1], labels=labels, name="X", remedy="labels"
             )
         except ValueError as error:
             sums = raw.sum(axis=1, dtype=np.float64)

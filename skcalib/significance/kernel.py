@@ -15,7 +15,7 @@ wide by a term of order 1 / n: the rejection rate for ten calibrated classes at 
 from __future__ import annotations
 
 from math import exp, sqrt
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.optimize import brentq
@@ -35,6 +35,7 @@ from skcalib.errors.kernel import (
     one_problem,
     resolve_kernel,
 )
+from skcalib.events import problem_of_notion
 from skcalib.inference import CalibrationTest, at_least, effective_size
 from skcalib.notions import Canonical
 from skcalib.problem import check_problem
@@ -181,15 +182,15 @@ def kernel_calibration_test(
     >>> kernel_calibration_test(calibrated.y, calibrated.y_proba, random_state=0).rejects()
     False
     """
-    problem = check_problem(
-        y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
-    )
+    notion = resolve_notion(notion)
+    data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
+    problem = problem_of_notion(y_true, y_proba, notion, pos_label=pos_label, **data)
     n_samples = len(problem.weight)
     check_statistic(statistic, block_size, n_samples)
     method = _check_method(method, statistic)
     _check_enough(n_samples, statistic, block_size)
     n_resamples = check_count(n_resamples, "n_resamples")
-    kernel, notion = resolve_kernel(kernel), resolve_notion(notion)
+    kernel = resolve_kernel(kernel)
     rng = check_random_state(random_state)
     if method == "embedding":
         return _embedding_test(problem, kernel, notion, locations, rng)
