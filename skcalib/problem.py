@@ -18,9 +18,11 @@ from skcalib._validation import (
     _check_simplex,
     check_classes,
     check_features,
+    check_groups,
     check_y,
     drop_zero_weights,
     listed,
+    number_clusters,
     one_hot,
     put_positive_last,
     unique_labels,
@@ -46,6 +48,8 @@ class Problem:
     positive; ``classes`` names the K columns. A row is one sample, or stands for ``count`` samples
     (n,) with equal labels and forecasts whose squared weights sum to ``square`` (n,). ``losses``
     has mean losses by the type of the score, where they are known better than from the rows.
+    ``cluster`` (n,) are the numbers of the clusters of dependent samples, from 0; None if all
+    samples are independent.
     """
 
     forecast: np.ndarray
@@ -55,6 +59,7 @@ class Problem:
     square: np.ndarray | None = None
     count: np.ndarray | None = None
     losses: Mapping[type, float] | None = None
+    cluster: np.ndarray | None = None
 
     @property
     def squares(self) -> np.ndarray:
@@ -65,6 +70,11 @@ class Problem:
     def n_samples(self) -> int:
         """Number of samples."""
         return len(self.weight) if self.count is None else int(self.count.sum())
+
+    @property
+    def n_clusters(self) -> int | None:
+        """Number of clusters; None if all samples are independent."""
+        return None if self.cluster is None else len(np.unique(self.cluster))
 
     def mean_loss(self, score: ProperScore) -> float:
         """Weighted mean of the losses."""
@@ -114,9 +124,10 @@ class Problem:
 
     def take(self, rows: np.ndarray) -> Problem:
         """The problem of some of the rows."""
-        square, count = (None if a is None else a[rows] for a in (self.square, self.count))
+        own = self.square, self.count, self.cluster
+        square, count, cluster = (None if a is None else a[rows] for a in own)
         kept = self.forecast[rows], self.target[rows], self.weight[rows]
-        return Problem(*kept, self.classes, square, count)
+        return Problem(*kept, self.classes, square, count, cluster=cluster)
 
 
 @dataclass(frozen=True)
@@ -191,6 +202,7 @@ def check_problem(
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
     pos_label: Label = None,
+    groups: ArrayLike | None = None,
     name: str = "y_proba",
     remedy: Literal["pos_label", "labels"] | None = "pos_label",
 ) -> Problem:
@@ -198,7 +210,7 @@ def check_problem(
 
     A `Problem` in place of the labels is returned as it is: it is validated already, and the other
     arguments are ignored. `remedy` is the argument that messages recommend: "labels" if there is no
-    `pos_label`.
+    `pos_label`. `groups` are the labels of the clusters of dependent samples.
     """
     if isinstance(y_true, Problem):
         return y_true
@@ -218,15 +230,24 @@ def check_problem(
         "remedy": remedy,
     }
     classes = classes_of_columns(y, y_proba, raw.shape[1], **columns)
-    return problem_of(y, _check_simplex(raw, name), classes, sample_weight)
+    return problem_of(y, _check_simplex(raw, name), classes, sample_weight, groups)
 
 
 def problem_of(
-    y: np.ndarray, forecast: np.ndarray, classes: np.ndarray, sample_weight: ArrayLike | None = None
+    y: np.ndarray,
+    forecast: np.ndarray,
+    classes: np.ndarray,
+    sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
 ) -> Problem:
     """Labels and validated forecasts (n, K) of known classes -> `Problem`."""
-    weight, forecast, target = drop_zero_weights(sample_weight, forecast, one_hot(y, classes))
-    return Problem(forecast, target, weight, classes)
+    rows = forecast, one_hot(y, classes)
+    if groups is None:
+        weight, forecast, target = drop_zero_weights(sample_weight, *rows)
+        return Problem(forecast, target, weight, classes)
+    codes = check_groups(groups, len(y))
+    weight, forecast, target, codes = drop_zero_weights(sample_weight, *rows, codes)
+    return Problem(forecast, target, weight, classes, cluster=number_clusters(codes))
 
 
 def event_last(problem: Problem, pos_label: Label = None) -> Problem:
