@@ -165,7 +165,11 @@ def mean_interval(
 
 
 def first_within_one_standard_error(
-    losses: ArrayLike, weight: np.ndarray | None = None, *, square: np.ndarray | None = None
+    losses: ArrayLike,
+    weight: np.ndarray | None = None,
+    *,
+    square: np.ndarray | None = None,
+    cluster: np.ndarray | None = None,
 ) -> tuple[int, int, list[MeanInterval]]:
     """The one-standard-error rule: the simplest candidate that may be the best.
 
@@ -179,6 +183,8 @@ def first_within_one_standard_error(
         Positive weights.
     square : array of shape (n,), optional
         Sums of squared weights, where a column stands for several equal samples.
+    cluster : array of shape (n,), optional
+        Numbers of the clusters of dependent samples, from 0.
 
     Returns
     -------
@@ -198,7 +204,8 @@ def first_within_one_standard_error(
     """
     losses = np.asarray(losses, dtype=np.float64)
     best = int(np.argmin([weighted_mean(row, weight) for row in losses]))
-    intervals = [mean_interval(row - losses[best], weight, square=square) for row in losses]
+    rows = {"square": square, "cluster": cluster}
+    intervals = [mean_interval(row - losses[best], weight, **rows) for row in losses]
     within = [interval.estimate <= interval.standard_error for interval in intervals]
     return within.index(True), best, intervals
 

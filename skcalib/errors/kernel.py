@@ -176,7 +176,9 @@ def estimate(h: ResidualKernel, statistic: str, block_size: Any = None) -> float
     return float((total - diagonal) / check_pairs(h.weight))
 
 
-def block_estimates(h: ResidualKernel, block_size: int) -> tuple[np.ndarray, np.ndarray]:
+def block_estimates(
+    h: ResidualKernel | ClusterKernel, block_size: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Unbiased estimates of consecutive blocks, and their weights, two arrays."""
     n_blocks = len(h) // block_size
     starts = block_size * np.arange(n_blocks)
@@ -349,6 +351,11 @@ class Embedding:
         """Mean over the locations of the squared norm of the mean feature."""
         mean = sum(self._features(rows, self.target[rows]).sum(axis=0) for rows in self._slices())
         return float(np.sum((mean / len(self.forecast)) ** 2) / len(self.points))
+
+    def sums(self, cluster: np.ndarray) -> np.ndarray:
+        """Sums of the features over clusters, from the numbers of these (n,)."""
+        parts = [self._features(rows, self.target[rows]) for rows in self._slices()]
+        return cluster_sums(np.concatenate(parts), cluster)
 
     def null_covariance(self) -> np.ndarray:
         r"""Covariance of a feature under calibration, where labels are drawn from forecasts.

@@ -341,7 +341,7 @@ def _check_reports(reports):
     (first_name, first), *others = reports.items()
     for name, other in others:
         sketched = first.problem.count is not None or other.problem.count is not None
-        alike = ("classes",) if sketched else ("classes", "target", "weight")
+        alike = ("classes",) if sketched else ("classes", "target", "weight", "cluster")
         same = all(
             np.array_equal(getattr(first.problem, part), getattr(other.problem, part))
             for part in alike
@@ -354,7 +354,7 @@ def _check_reports(reports):
         if not same:
             raise ValueError(
                 f"The reports of {first_name} and {name} are not on the same samples: labels, "
-                "weights and classes must agree, in this order."
+                "weights, classes and groups must agree, in this order."
             )
         if (first.confidence_level, first.random_state) != (
             other.confidence_level,
@@ -421,7 +421,7 @@ def find_differences(
                 )
             else:
                 one, other = (values[name][quantity] for name in (first, second))
-                difference = _paired(one, other, problems[first].weight, confidence_level)
+                difference = _paired(one, other, problems[first], confidence_level)
             if difference is not None:
                 found.append(PairedDifference(quantity, first, second, difference))
     return tuple(found)
@@ -442,7 +442,7 @@ def _per_sample(problem):
     }
 
 
-def _paired(first, second, weight, confidence_level):
+def _paired(first, second, problem, confidence_level):
     """Interval of a mean difference; two infinite losses have none.
 
     In a pair (values, estimate), the values give the spread and the estimate the centre.
@@ -453,7 +453,8 @@ def _paired(first, second, weight, confidence_level):
         first, second = first[0], second[0]
     if np.isinf(first).any() and np.isinf(second).any():
         return None
-    return mean_interval(first - second, weight, confidence_level, estimate=estimate)
+    rows = {"estimate": estimate, "cluster": problem.cluster}
+    return mean_interval(first - second, problem.weight, confidence_level, **rows)
 
 
 def _unpaired(first, second, confidence_level):

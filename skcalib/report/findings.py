@@ -208,7 +208,9 @@ class Findings:
     logistic recalibration of the event or confidence, ``test`` the kernel test of all classes at
     once on ``n_tested`` samples; each is None if it does not exist. ``places`` are the ranges of
     scores and the classes, ``reported`` the commonly reported numbers, ``notes`` the warnings of
-    the estimators, ``omitted`` what was omitted or computed on a part of the samples.
+    the estimators, ``omitted`` what was omitted or computed on a part of the samples. With clusters
+    of dependent samples, of which there are ``n_clusters``, ``effective_size`` is divided by the
+    design effect of the mean Brier score.
     """
 
     confidence_level: float
@@ -236,6 +238,7 @@ class Findings:
     grouping: GroupingFinding | None = None
     notes: tuple = ()
     omitted: tuple = ()
+    n_clusters: int | None = None
 
     def error(self, loss: str, notion: str) -> ErrorFinding:
         """The error of that loss and notion."""
