@@ -76,6 +76,25 @@ def independent_size(
     return effective_size(cluster_sums(weight, cluster))
 
 
+def intraclass_correlation(
+    residual: np.ndarray, spread: np.ndarray, weight: np.ndarray, cluster: np.ndarray
+) -> float:
+    r"""Correlation of the residuals of two samples of a cluster, between 0 and 1.
+
+    :math:`\sum w_i w_j r_i r_j / \sum w_i w_j \sigma_i \sigma_j` over pairs of different samples of
+    a cluster, with residuals r and their standard deviations :math:`\sigma`; 1 if there is no
+    spread.
+    """
+
+    def pairs(values):
+        values = weight * values
+        return float(np.sum(cluster_sums(values, cluster) ** 2) - values @ values)
+
+    whole = pairs(spread)
+    factor = inflation(independent_size(weight, cluster=cluster))
+    return float(np.clip(factor * pairs(residual) / whole, 0.0, 1.0)) if whole > 0 else 1.0
+
+
 def inflation(size: float) -> float:
     """Factor m / (m - 1) of a variance around a mean of m independent units; 1 for a single one."""
     return size / (size - 1) if size - 1 > 1e-9 else 1.0
@@ -204,7 +223,7 @@ def first_within_one_standard_error(
     """
     losses = np.asarray(losses, dtype=np.float64)
     best = int(np.argmin([weighted_mean(row, weight) for row in losses]))
-    rows = {"square": square, "cluster": cluster}
+    rows: dict[str, Any] = {"square": square, "cluster": cluster}
     intervals = [mean_interval(row - losses[best], weight, **rows) for row in losses]
     within = [interval.estimate <= interval.standard_error for interval in intervals]
     return within.index(True), best, intervals

@@ -308,7 +308,7 @@ def calibration_summary(
     ((_, problem),) = binary_events(problem, pos_label, Canonical())
     label, forecast, weight = problem.target[:, 1], problem.forecast[:, 1], problem.weight
     given, notes = (weight, confidence_level), {}
-    rows = {"square": problem.square, "cluster": problem.cluster}
+    rows: dict[str, Any] = {"square": problem.square, "cluster": problem.cluster}
 
     def attempt(names, make, *arguments, **options):
         """The quantity, or None for each name with the error message in the notes."""
@@ -352,7 +352,7 @@ def _lines(problem, confidence_level, notes):
             raise
         notes |= dict.fromkeys(("intercept", "slope"), str(error))
         one = np.ones((len(outcome), 1))
-        return *_logistic_fit(one, log_odds, outcome, *rows, confidence_level), None, None
+        return *_logistic_fit(one, log_odds, outcome, rows, confidence_level), None, None
 
 
 def _curve(problem, confidence_level, notes):
@@ -391,7 +391,7 @@ def _losses(problem, confidence_level, notes):
     if not np.isfinite([skill, *influence]).all():
         notes["brier_skill"] = "Nearly all of the weight is on one class."
         return found | {"brier_skill": None}
-    rows = {"square": problem.square, "cluster": problem.cluster}
+    rows: dict[str, Any] = {"square": problem.square, "cluster": problem.cluster}
     interval = mean_interval(influence, weight, confidence_level, estimate=skill, **rows)
     return found | {"brier_skill": _inside(interval, -np.inf, 1.0)}
 
@@ -400,7 +400,7 @@ def _mean_loss(name, score, highest, problem, confidence_level, notes):
     """Student's interval of a mean loss, in its range."""
     losses = score.loss(problem.target, problem.forecast)
     estimate = problem.mean_loss(score)
-    rows = {"square": problem.square, "cluster": problem.cluster}
+    rows: dict[str, Any] = {"square": problem.square, "cluster": problem.cluster}
     found = mean_interval(losses, problem.weight, confidence_level, estimate=estimate, **rows)
     if not np.isfinite(found.estimate):
         wrong = problem.take(~np.isfinite(losses)).n_samples

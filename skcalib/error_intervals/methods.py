@@ -286,7 +286,7 @@ def _mean_loss(question, score, notion, problem, target, rooted=False):
     share = 1 / len(losses) if notion.reduce == "mean" else 1.0
     known = None if problem.losses is None else problem.mean_loss(score) - score.infimum
     own = problem.weight, question.confidence_level
-    rows = {"square": problem.square, "cluster": problem.cluster}
+    rows: dict[str, Any] = {"square": problem.square, "cluster": problem.cluster}
     mean = mean_interval(share * sum(losses), *own, estimate=known, **rows)
     low, high, error = max(mean.low, 0.0), mean.high, mean.standard_error
     if rooted:
@@ -461,7 +461,7 @@ def interval_of_terms(
     if terms.influence is None:
         return None
     estimate = terms.mean("calibration")
-    rows = {"square": terms.square, "cluster": terms.cluster}
+    rows: dict[str, Any] = {"square": terms.square, "cluster": terms.cluster}
     found = mean_interval(
         terms.influence, terms.weight, confidence_level, estimate=estimate, **rows
     )

@@ -157,9 +157,9 @@ def calibration_intercept_slope(
     x, y, *rows = _uncertain_logits(problem)
     _need_a_maximum(x, y)
     one, scale = np.ones(len(x)), float(np.sqrt(weighted_mean(x**2, rows[0])))
-    (in_the_large,) = _logistic_fit(one[:, None], x, y, *rows, confidence_level)
+    (in_the_large,) = _logistic_fit(one[:, None], x, y, rows, confidence_level)
     columns = np.column_stack([one, x / scale])  # of comparable size
-    intercept, slope = _logistic_fit(columns, 0.0, y, *rows, confidence_level)
+    intercept, slope = _logistic_fit(columns, 0.0, y, rows, confidence_level)
     slope = MeanInterval(
         slope.estimate / scale, slope.low / scale, slope.high / scale, slope.standard_error / scale
     )
@@ -207,8 +207,9 @@ def _need_a_maximum(x, y):
     )
 
 
-def _logistic_fit(columns, offset, y, weight, square, cluster, confidence_level):
-    """Intervals of the coefficients of a logistic regression."""
+def _logistic_fit(columns, offset, y, rows, confidence_level):
+    """Intervals of the coefficients of a logistic regression; `rows` as of `_uncertain_logits`."""
+    weight, square, cluster = rows
     share, size = weight / weight.sum(), effective_size(weight, square)
     theta, hessian = logistic_regression(
         columns, offset, y, size * share, tolerance=likelihood_tolerance(size)

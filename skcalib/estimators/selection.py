@@ -264,7 +264,7 @@ def one_standard_error(
             "losses are infinite: add a candidate such as TemperatureScaling(), or choose by "
             "loss='brier'."
         )
-    rows = {"square": square, "cluster": cluster}
+    rows: dict[str, Any] = {"square": square, "cluster": cluster}
     chosen, best, intervals = first_within_one_standard_error(losses, weight, **rows)
     return RecalibratorSelection(
         tuple(names),

@@ -293,7 +293,7 @@ def error_finding(
 ) -> ErrorFinding:
     """`ProperEstimate` -> `ErrorFinding`; intervals lie in [0, most]."""
     terms, calibration = found.terms, _in_range(found.interval, most)
-    rows = {"square": terms.square, "cluster": terms.cluster}
+    rows: dict[str, Any] = {"square": terms.square, "cluster": terms.cluster}
     mean_loss, refinement = (
         _in_range(mean_interval(one, terms.weight, confidence_level, **rows), most)
         for one in (terms.loss, terms.refinement)
@@ -334,7 +334,7 @@ def find_test(
 ) -> tuple[CalibrationTest | None, int]:
     """Kernel test of all classes at once on a random part of large samples, and its size."""
     n_samples, n_classes = problem.n_samples, problem.forecast.shape[1]
-    if n_samples < MIN_SAMPLES:
+    if min(n_samples, problem.n_clusters or n_samples) < MIN_SAMPLES:
         return None, 0
     most = max(MIN_SAMPLES, int(np.sqrt(_PAIRS / n_classes)))
     method: Any = "spectral"
@@ -395,7 +395,7 @@ def compare_maps(
         means = [float(weighted_mean(row, weight)) for row in losses[0]]
         if np.isinf(means).all():
             return _no_comparison(names[0]), None, tuple(refused), left_out
-        rows = {"square": problem.square, "cluster": problem.cluster}
+        rows: dict[str, Any] = {"square": problem.square, "cluster": problem.cluster}
         record = one_standard_error(names, losses[0], weight, confidence_level, **rows)
         at = names.index(record.chosen)
         if at == 0:
