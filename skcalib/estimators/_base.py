@@ -155,6 +155,8 @@ class ClassifierInspector(MetaEstimator):
     none has a method `score`.
     """
 
+    #: In a pipeline with metadata routing, clusters need no request, as those of a splitter.
+    __metadata_request__fit = {"groups": True}
     _requests_weight = True
     _weighted = "estimate"
 
