@@ -20,6 +20,7 @@ from skcalib._validation import (
     check_classes,
     check_column,
     check_features,
+    check_groups,
     check_indicators,
     check_label_list,
     check_soft_labels,
@@ -27,10 +28,12 @@ from skcalib._validation import (
     drop_zero_weights,
     has_columns,
     listed,
+    number_clusters,
     one_hot,
     put_positive_last,
     to_numpy,
     unique_labels,
+    weighted_rows,
 )
 from skcalib.tower import weighted_mean
 
@@ -56,6 +59,8 @@ class Problem:
     With soft labels the rows of ``target`` are label distributions, and ``votes`` (n,) has the
     number of labels behind each of them, infinite where the distribution itself is known. With
     ``indicator`` the columns are labels of which a sample may have several.
+    ``cluster`` (n,) are the numbers of the clusters of dependent samples, from 0; None if all
+    samples are independent.
     """
 
     forecast: np.ndarray
@@ -67,6 +72,7 @@ class Problem:
     losses: Mapping[type, float] | None = None
     votes: np.ndarray | None = None
     indicator: bool = False
+    cluster: np.ndarray | None = None
 
     @property
     def squares(self) -> np.ndarray:
@@ -77,6 +83,11 @@ class Problem:
     def n_samples(self) -> int:
         """Number of samples."""
         return len(self.weight) if self.count is None else int(self.count.sum())
+
+    @property
+    def n_clusters(self) -> int | None:
+        """Number of clusters; None if all samples are independent."""
+        return None if self.cluster is None else len(np.unique(self.cluster))
 
     def mean_loss(self, score: ProperScore) -> float:
         """Weighted mean of the losses."""
@@ -126,7 +137,7 @@ class Problem:
 
     def take(self, rows: np.ndarray) -> Problem:
         """The problem of some of the rows."""
-        names = ("square", "count", "votes")
+        names = ("square", "count", "votes", "cluster")
         kept = {name: getattr(self, name) for name in names}
         kept = {name: None if array is None else array[rows] for name, array in kept.items()}
         arrays = self.forecast[rows], self.target[rows], self.weight[rows]
@@ -205,6 +216,7 @@ def check_problem(
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
     pos_label: Label = None,
+    groups: ArrayLike | None = None,
     name: str = "y_proba",
     remedy: Literal["pos_label", "labels"] | None = "pos_label",
     takes: Literal["labels", "soft", "indicator"] = "labels",
@@ -214,6 +226,7 @@ def check_problem(
     A `Problem` in place of the labels is returned as it is: it is validated already, and the other
     arguments are ignored. `remedy` is the argument that messages recommend: "labels" if there is no
     `pos_label`. `takes` is what `y_true` may be: labels; soft labels too; an indicator matrix only.
+    `groups` are the labels of the clusters of dependent samples.
     """
     if isinstance(y_true, Problem):
         _check_kind(y_true, takes)
@@ -229,37 +242,52 @@ def check_problem(
     if takes == "indicator":
         if pos_label is not None:
             raise ValueError("pos_label is for two classes, not for notion=Multilabel(): omit it.")
-        return indicator_problem(
+        found = indicator_problem(
             y_true, y_proba, sample_weight=sample_weight, labels=labels, name=name
         )
-    if takes == "soft" and has_columns(y_true):
-        return _soft_problem(
-            y_true,
-            y_proba,
-            sample_weight,
-            {"labels": labels, "pos_label": pos_label, "name": name, "remedy": remedy},
-        )
-    y = check_y(y_true)
-    raw = check_features(y_proba, name=name, n_samples=len(y))
+        return _with_clusters(found, groups, sample_weight, y_true)
     columns: dict[str, Any] = {
         "labels": labels,
         "pos_label": pos_label,
         "name": name,
         "remedy": remedy,
     }
+    if takes == "soft" and has_columns(y_true):
+        found = _soft_problem(y_true, y_proba, sample_weight, columns)
+        return _with_clusters(found, groups, sample_weight, y_true)
+    y = check_y(y_true)
+    raw = check_features(y_proba, name=name, n_samples=len(y))
     classes = classes_of_columns(y, y_proba, raw.shape[1], **columns)
-    return problem_of(y, _check_simplex(raw, name), classes, sample_weight)
+    return problem_of(y, _check_simplex(raw, name), classes, sample_weight, groups)
 
 
 def problem_of(
-    y: np.ndarray, forecast: np.ndarray, classes: np.ndarray, sample_weight: ArrayLike | None = None
+    y: np.ndarray,
+    forecast: np.ndarray,
+    classes: np.ndarray,
+    sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
 ) -> Problem:
     """Labels and validated forecasts (n, K) of known classes -> `Problem`."""
-    weight, forecast, target = drop_zero_weights(sample_weight, forecast, one_hot(y, classes))
-    return Problem(forecast, target, weight, classes)
+    rows = forecast, one_hot(y, classes)
+    if groups is None:
+        weight, forecast, target = drop_zero_weights(sample_weight, *rows)
+        return Problem(forecast, target, weight, classes)
+    codes = check_groups(groups, len(y))
+    weight, forecast, target, codes = drop_zero_weights(sample_weight, *rows, codes)
+    return Problem(forecast, target, weight, classes, cluster=number_clusters(codes))
 
 
 # --- Labels with several columns ------------------------------------------------------------------
+
+
+def _with_clusters(problem, groups, sample_weight, y_true):
+    """The problem with the clusters of its samples, from their labels."""
+    if groups is None:
+        return problem
+    n_samples = len(y_true)
+    codes = check_groups(groups, n_samples)[weighted_rows(sample_weight, n_samples)]
+    return replace(problem, cluster=number_clusters(codes))
 
 
 def _check_kind(problem, takes):

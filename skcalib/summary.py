@@ -225,6 +225,7 @@ def calibration_summary(
     pos_label: Label = None,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
     confidence_level: float = 0.95,
 ) -> CalibrationSummary:
     r"""Summary of the calibration of a risk model, as reported by validation studies.
@@ -266,6 +267,9 @@ def calibration_summary(
         The class of each column of `y_proba`; needed where `y_true` may lack one.
     sample_weight : array-like of shape (n_samples,), default=None
         Importance weights: a weight of 2 is not two samples.
+    groups : array-like of shape (n_samples,), default=None
+        The cluster of each sample, such as a patient, by any labels: all intervals then allow for
+        dependence within clusters (:ref:`clusters`).
     confidence_level : float, default=0.95
         Level of the two-sided intervals.
 
@@ -320,7 +324,8 @@ def calibration_summary(
     """
     check_confidence_level(confidence_level)
     data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
-    problem, _ = only_problem(y_true, y_proba, Canonical(), pos_label=pos_label, **data)
+    data |= {"pos_label": pos_label} | ({} if groups is None else {"groups": groups})
+    problem, _ = only_problem(y_true, y_proba, Canonical(), **data)
     if problem.forecast.shape[1] > 2:
         raise ValueError(
             f"calibration_summary is for two classes, but y_proba has "
@@ -329,7 +334,8 @@ def calibration_summary(
         )
     ((_, problem),) = binary_events(problem, pos_label, Canonical())
     label, forecast, weight = problem.target[:, 1], problem.forecast[:, 1], problem.weight
-    given, square, notes = (weight, confidence_level), problem.square, {}
+    given, notes = (weight, confidence_level), {}
+    rows: dict[str, Any] = {"square": problem.square, "cluster": problem.cluster}
 
     def attempt(names, make, *arguments, **options):
         """The quantity, or None for each name with the error message in the notes."""
@@ -340,7 +346,7 @@ def calibration_summary(
             return (None,) * len(names) if len(names) > 1 else None
 
     ratio = attempt(
-        ["observed_expected_ratio"], observed_expected_ratio, label, forecast, *given, square=square
+        ["observed_expected_ratio"], observed_expected_ratio, label, forecast, *given, **rows
     )
     lines = attempt([*LINES], _lines, problem, confidence_level, notes)
     likelihood = attempt([*RATIO], _likelihood, problem)
@@ -351,13 +357,13 @@ def calibration_summary(
         n_events=problem.take(label == 1).n_samples,
         confidence_level=float(confidence_level),
         mean_predicted=float(weighted_mean(forecast, weight)),
-        observed=rate_interval(label, *given, square=square),
+        observed=rate_interval(label, *given, **rows),
         observed_expected_ratio=ratio,
         **dict(zip(LINES, lines, strict=True)),
         **dict(zip(RATIO, likelihood, strict=True)),
         **dict(zip(CURVE, curve, strict=True)),
         **_losses(problem, confidence_level, notes),
-        auc=attempt(["auc"], concordance_interval, label, forecast, *given, square=square),
+        auc=attempt(["auc"], concordance_interval, label, forecast, *given, **rows),
         notes=notes,
     )
 
@@ -370,12 +376,12 @@ def _lines(problem, confidence_level, notes):
         )
         return found.in_the_large, found.intercept, found.slope
     except ValueError as error:
-        log_odds, outcome, weight, square = _uncertain_logits(problem)
+        log_odds, outcome, *rows = _uncertain_logits(problem)
         if outcome.size == 0 or outcome.min() == outcome.max():
             raise
         notes |= dict.fromkeys(("intercept", "slope"), str(error))
         one = np.ones((len(outcome), 1))
-        return *_logistic_fit(one, log_odds, outcome, weight, square, confidence_level), None, None
+        return *_logistic_fit(one, log_odds, outcome, rows, confidence_level), None, None
 
 
 def _likelihood(problem):
@@ -438,9 +444,8 @@ def _losses(problem, confidence_level, notes):
     if not np.isfinite([skill, *influence]).all():
         notes["brier_skill"] = "Nearly all of the weight is on one class."
         return found | {"brier_skill": None}
-    interval = mean_interval(
-        influence, weight, confidence_level, estimate=skill, square=problem.square
-    )
+    rows: dict[str, Any] = {"square": problem.square, "cluster": problem.cluster}
+    interval = mean_interval(influence, weight, confidence_level, estimate=skill, **rows)
     return found | {"brier_skill": _inside(interval, -np.inf, 1.0)}
 
 
@@ -448,9 +453,8 @@ def _mean_loss(name, score, highest, problem, confidence_level, notes):
     """Student's interval of a mean loss, in its range."""
     losses = score.loss(problem.target, problem.forecast)
     estimate = problem.mean_loss(score)
-    found = mean_interval(
-        losses, problem.weight, confidence_level, estimate=estimate, square=problem.square
-    )
+    rows: dict[str, Any] = {"square": problem.square, "cluster": problem.cluster}
+    found = mean_interval(losses, problem.weight, confidence_level, estimate=estimate, **rows)
     if not np.isfinite(found.estimate):
         wrong = problem.take(~np.isfinite(losses)).n_samples
         share = f"{wrong} of {problem.n_samples} samples"

@@ -214,6 +214,8 @@ def test_importing_the_library_does_not_import_matplotlib():
 
 #: Private modules that tests may import: algorithms whose numbers no public name shows exactly.
 MAY_IMPORT = {
+    "estimators/test_cluster_estimators.py": ("estimators._response", "smoothers._base"),
+    "report/test_report_clusters.py": ("displays._curves",),
     "displays/test_grouping_display.py": ("displays._regions",),  # titles of given numbers
     "displays/test_probability_scale.py": ("displays._probability_scale",),  # scales of an axis
     "displays/test_reliability_display.py": ("displays._curves",),  # 2,000 curves, undrawn

@@ -71,6 +71,12 @@ class ReliabilityDisplay:
     Sample weights are treated as fixed: they enter the averages, each sample counts as one label
     for any weight, and unequal weights widen every band.
 
+    **Clusters.** With `groups`, samples of a cluster may depend on each other. The consistency band
+    then draws the signs of the residuals y - s of whole clusters in place of labels. The confidence
+    band of bins has the effective size of :func:`~skcalib.inference.rate_interval`, that of
+    "smooth" the sandwich covariance, and the others divide the effective size by the design effect
+    of the average, with one correlation of the residuals of a cluster. Quantiles are Student's.
+
     **Legend.** It is below the axes if the figure has a layout engine, else in a free place. The
     number is `proper_calibration_error` with its defaults, with the interval of
     `CalibrationErrorEstimator`: for the positive class, the top label, or each class against the
@@ -172,6 +178,7 @@ class ReliabilityDisplay:
         sample_weight: ArrayLike | None = None,
         labels: ArrayLike | None = None,
         pos_label: Label = None,
+        groups: ArrayLike | None = None,
         name: str | None = None,
         ax: AxesLike | None = None,
         **plot_params: Any,
@@ -209,6 +216,9 @@ class ReliabilityDisplay:
             The class of each column of `y_proba`; needed where `y_true` may lack a class.
         pos_label : label, default=None
             The positive class of a binary problem; by default the last.
+        groups : array-like of shape (n_samples,), default=None
+            The cluster of each sample, such as a patient, by any labels. The band and the interval
+            in the legend then allow for dependence within clusters, see `ReliabilityDisplay`.
         name : str, default=None
             Name in the legend.
         ax : Axes or array of Axes, default=None
@@ -238,7 +248,7 @@ class ReliabilityDisplay:
         """
         options = check_options(strategy, n_bins, notion, band, confidence_level, n_resamples)
         data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
-        data["pos_label"] = pos_label
+        data |= {"pos_label": pos_label, "groups": groups}
         problem = problem_of_notion(y_true, y_proba, options.notion, **data)
         events = binary_problems(problem, pos_label, options.notion)
         curves = reliability_curves(events, options, check_random_state(random_state))
@@ -317,6 +327,7 @@ class ReliabilityDisplay:
         random_state: RandomState = 0,
         sample_weight: ArrayLike | None = None,
         pos_label: Label = None,
+        groups: ArrayLike | None = None,
         name: str | None = None,
         ax: AxesLike | None = None,
         **plot_params: Any,
@@ -336,7 +347,7 @@ class ReliabilityDisplay:
             "auto" does so only where there is no predict_proba.
         strategy, n_bins, notion, band, confidence_level, n_resamples, random_state
             As in `from_predictions`.
-        sample_weight, pos_label, ax, **plot_params
+        sample_weight, pos_label, groups, ax, **plot_params
             As in `from_predictions`.
         name : str, default=None
             Name in the legend; the class of the estimator by default.
@@ -382,6 +393,7 @@ class ReliabilityDisplay:
             sample_weight=sample_weight,
             labels=classes,
             pos_label=pos_label,
+            groups=groups,
             name=type(estimator).__name__ if name is None else name,
             ax=ax,
             **plot_params,
@@ -405,6 +417,7 @@ class ReliabilityDisplay:
         random_state: RandomState = 0,
         sample_weight: ArrayLike | None = None,
         pos_label: Label = None,
+        groups: ArrayLike | None = None,
         name: str | None = None,
         ax: AxesLike | None = None,
         **plot_params: Any,
@@ -427,7 +440,7 @@ class ReliabilityDisplay:
             The band of each fold, see `ReliabilityDisplay`.
         response_method, strategy, n_bins, notion, confidence_level, n_resamples, random_state
             As in `from_estimator`.
-        sample_weight, pos_label, name, ax, **plot_params
+        sample_weight, pos_label, groups, name, ax, **plot_params
             As in `from_estimator`.
 
         Returns
@@ -475,9 +488,9 @@ class ReliabilityDisplay:
             proba = classifier_proba(estimator, take_rows(X, test), response_method=response_method)
             proba, classes = align_classes(proba, estimator.classes_, y[test])
             weight = None if sample_weight is None else take_rows(sample_weight, test)
-            problem = check_problem(
-                y[test], proba, sample_weight=weight, labels=classes, pos_label=pos_label
-            )
+            columns: dict[str, Any] = {"labels": classes, "pos_label": pos_label}
+            columns["groups"] = None if groups is None else take_rows(groups, test)
+            problem = check_problem(y[test], proba, sample_weight=weight, **columns)
             events = binary_problems(problem, pos_label, options.notion)
             curves += reliability_curves(events, options, rng)
         if name is None:

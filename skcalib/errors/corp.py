@@ -328,6 +328,7 @@ def corp_bands(
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
     pos_label: Label = None,
+    groups: ArrayLike | None = None,
     n_jobs: int | None = None,
 ) -> list[CorpBand]:
     r"""Pointwise bands for the isotonic calibration curve (CORP, D21).
@@ -372,6 +373,9 @@ def corp_bands(
         The class of each column of `y_proba`; needed where `y_true` may lack a class.
     pos_label : label, default=None
         The positive class of a binary problem; by default the last in order.
+    groups : array-like of shape (n_samples,), default=None
+        The cluster of each sample, such as a patient, by any labels: the bands then allow for
+        dependence within clusters, as those of `ReliabilityDisplay`.
     n_jobs : int or None, default=None
         Number of processes that fit the drawn labels; useful for more than some hundred thousand
         samples.
@@ -431,7 +435,8 @@ def corp_bands(
         check_resamples(n_resamples, confidence_level)
     notion = resolve_notion(notion)
     data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
-    events = named_events(y_true, y_proba, notion, pos_label=pos_label, **data)
+    data |= {"pos_label": pos_label} | ({} if groups is None else {"groups": groups})
+    events = named_events(y_true, y_proba, notion, **data)
     rng, bands = check_random_state(random_state), []
     for event, one in events:
         curve = IsotonicCurve.of(one)

@@ -167,14 +167,17 @@ class ClassifierInspector(MetaEstimator):
     none has a method `score`.
     """
 
+    #: In a pipeline with metadata routing, clusters need no request, as those of a splitter.
+    __metadata_request__fit = {"groups": True}  # noqa: RUF012
     _requests_weight = True
     _weighted = "estimate"
 
-    def _forecasts(self, X, y, sample_weight, fit_params, **given):
+    def _forecasts(self, X, y, sample_weight, fit_params, *, groups=None, **given):
         """The `Problem` of the samples that can be assessed, and their rows.
 
         Sets ``classes_``, the class of each column. Without a classifier `given` is passed on to
-        `_given_forecasts`. A `Problem` in place of y is validated already; X has its rows.
+        `_given_forecasts`. A `Problem` in place of y is validated already; X has its rows. `groups`
+        are the clusters of the samples; a splitter gets them too.
         """
         if isinstance(y, Problem):
             problem_of_notion(y, None, resolve_notion(self.notion), soft=True)  # checks its kind
@@ -196,7 +199,8 @@ class ClassifierInspector(MetaEstimator):
                 "drop it."
             )
         if self.estimator is None:
-            problem = self._given_forecasts(X, y, sample_weight, **given)
+            given |= {"sample_weight": sample_weight, "groups": groups}
+            problem = self._given_forecasts(X, y, **given)
             self.classes_ = problem.classes
             return problem, weighted_rows(sample_weight, len(y))
         check_consistent_length(X, y)
@@ -205,7 +209,8 @@ class ClassifierInspector(MetaEstimator):
         weight = None if sample_weight is None else check_weight(sample_weight, len(y))
         params, split_params = {}, {}
         if self._trains():
-            params, split_params = self._route("fit", fit_params, weight)
+            metadata = fit_params if groups is None else {"groups": groups, **fit_params}
+            params, split_params = self._route("fit", metadata, weight)
         problem, rows = held_out_problem(
             self.estimator,
             X,
@@ -215,7 +220,8 @@ class ClassifierInspector(MetaEstimator):
             response_method=self.response_method,
             n_jobs=self.n_jobs,
             fit_params=params,
-            groups=split_params.get("groups"),
+            groups=groups,
+            split_groups=split_params.get("groups"),
             owner=type(self).__name__,
         )
         validate_data(self, X, skip_check_array=True)  # stores the number and names of the features
@@ -248,7 +254,7 @@ class ClassifierInspector(MetaEstimator):
             )
         return check_y(y, name="y")
 
-    def _given_forecasts(self, X, y, sample_weight, **given):
+    def _given_forecasts(self, X, y, *, sample_weight, groups, **given):
         """The `Problem` without a classifier; `given` are further arguments of `fit`."""
         raise NotImplementedError
 

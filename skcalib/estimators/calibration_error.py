@@ -191,6 +191,8 @@ class CalibrationErrorEstimator(ClassifierInspector):
         X: MatrixLike,
         y: ArrayLike | Problem,
         sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
         **fit_params: Any,
     ) -> Self:
         """Estimate the calibration error on (X, y).
@@ -206,9 +208,14 @@ class CalibrationErrorEstimator(ClassifierInspector):
             matrix. A ``skcalib.problem.Problem`` of the rows of X holds validated forecasts too.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights for the means and the smoother; with `cv` also passed to the classifier.
+        groups : array-like of shape (n_samples,), default=None
+            The cluster of each sample, such as a patient, by any labels: the interval then allows
+            for dependence within clusters (:ref:`clusters`), and folds of a smoother hold whole
+            clusters. A splitter gets them too; a number of folds in `cv` means
+            `StratifiedGroupKFold`.
         **fit_params : dict
-            With `cv`: further parameters of the classifier's `fit`, and ``groups`` for the
-            splitter. Routed as metadata where metadata routing is enabled.
+            With `cv`: further parameters of the `fit` of the classifier. Routed as metadata where
+            metadata routing is enabled.
 
         Returns
         -------
@@ -216,7 +223,7 @@ class CalibrationErrorEstimator(ClassifierInspector):
             The fitted estimator.
         """
         check_confidence_level(self.confidence_level)
-        problem, _ = self._forecasts(X, y, sample_weight, fit_params)
+        problem, _ = self._forecasts(X, y, sample_weight, fit_params, groups=groups)
         found = estimate_proper_error(
             problem,
             loss=self.loss,
@@ -325,7 +332,7 @@ class CalibrationErrorEstimator(ClassifierInspector):
         self.evidence_ = evidence
         return self
 
-    def _given_forecasts(self, X, y, sample_weight):
+    def _given_forecasts(self, X, y, *, sample_weight, groups):
         try:
             if not isinstance(self.notion, Multilabel):  # whose rows need not sum to one
                 check_proba(X, name="X")
@@ -334,7 +341,7 @@ class CalibrationErrorEstimator(ClassifierInspector):
                 f"{error} Without an estimator X must be probabilities, one column per class; pass "
                 "estimator=... for features."
             ) from None
-        given = {"sample_weight": sample_weight, "labels": self.labels}
+        given = {"sample_weight": sample_weight, "labels": self.labels, "groups": groups}
         notion = resolve_notion(self.notion)
         problem = problem_of_notion(y, X, notion, soft=True, name="X", remedy="labels", **given)
         if np.ndim(X) == 2:

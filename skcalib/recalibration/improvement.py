@@ -12,7 +12,7 @@ from scipy.stats import t as student
 from skcalib._arguments import resolve_loss
 from skcalib._formatting import pvalue_text, record_text
 from skcalib._validation import check_confidence_level
-from skcalib.inference import effective_size, mean_interval
+from skcalib.inference import independent_size, mean_interval
 from skcalib.problem import check_problem
 from skcalib.recalibration._base import is_injective, recalibrated_proba
 from skcalib.tower import weighted_mean
@@ -70,6 +70,7 @@ def calibration_improvement(
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
     pos_label: Label = None,
+    groups: ArrayLike | None = None,
 ) -> CalibrationImprovement:
     r"""Improvement of a proper score by a recalibration, with interval and p-value.
 
@@ -114,6 +115,10 @@ def calibration_improvement(
         recalibrator, if `after` is one.
     pos_label : label, default=None
         The class that probabilities of shape (n_samples,) refer to.
+    groups : array-like of shape (n_samples,), default=None
+        The cluster of each sample, such as a patient, by any labels: differences
+        are added by cluster before they are squared, and m is the effective number of clusters
+        (:ref:`clusters`).
 
     Returns
     -------
@@ -163,7 +168,8 @@ def calibration_improvement(
         labels = getattr(after, "classes_", None) if labels is None else labels
         injective = is_injective(after) if injective is None else injective
     names: dict[str, Any] = {"labels": labels, "pos_label": pos_label}
-    problem = check_problem(y_true, before, sample_weight=sample_weight, name="before", **names)
+    rows: dict[str, Any] = {"sample_weight": sample_weight, "groups": groups}
+    problem = check_problem(y_true, before, name="before", **rows, **names)
     if is_map:
         recalibrated = _apply(after, problem)
     else:
@@ -175,6 +181,7 @@ def calibration_improvement(
         confidence_level,
         injective,
         name="calibration_improvement",
+        cluster=problem.cluster,
     )
     if injective is not True:
         _warn(injective)
@@ -189,20 +196,25 @@ def improvement_of_losses(
     injective: bool | None,
     *,
     name: str,
+    cluster: np.ndarray | None = None,
 ) -> CalibrationImprovement:
-    """The record of paired losses (n,) with positive weights; `name` is that of the caller."""
+    """The record of paired losses (n,) with positive weights; `name` is that of the caller.
+
+    `cluster` (n,) are the numbers of the clusters of dependent samples.
+    """
     if len(weight) < 4:
         raise ValueError(
             f"{name} needs at least 4 samples of positive weight, got {len(weight)}: fewer give "
             "no usable standard error."
         )
-    interval = mean_interval(_difference(before, after), weight, confidence_level)
+    difference = _difference(before, after)
+    interval = mean_interval(difference, weight, confidence_level, cluster=cluster)
     return CalibrationImprovement(
         interval.estimate,
         interval.low,
         interval.high,
         interval.standard_error,
-        _pvalue(interval, weight),
+        _pvalue(interval, independent_size(weight, cluster=cluster) - 1),
         float(weighted_mean(before, weight)),
         float(weighted_mean(after, weight)),
         injective,
@@ -263,11 +275,10 @@ def _warn(injective):
     )
 
 
-def _pvalue(interval, weight):
+def _pvalue(interval, degrees):
     """Two-sided, consistent with the interval."""
     if interval.estimate == 0 or np.isinf(interval.standard_error):
         return 1.0
     if interval.standard_error == 0:  # the same difference everywhere, or an infinite one
         return 0.0
-    degrees = effective_size(weight) - 1
     return float(2 * student.sf(abs(interval.estimate) / interval.standard_error, degrees))

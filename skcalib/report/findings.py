@@ -219,7 +219,9 @@ class Findings:
     once on ``n_tested`` samples; each is None if it does not exist. ``places`` are the ranges of
     scores and the classes, ``reported`` the commonly reported numbers, ``notes`` the warnings of
     the estimators, ``omitted`` what was omitted or computed on a part of the samples. ``by`` are
-    the groups that the user names, ``decision`` the cost of decisions at the given threshold.
+    the groups that the user names, ``decision`` the cost of decisions at the given threshold. With
+    clusters of dependent samples, of which there are ``n_clusters``, ``effective_size`` is divided
+    by the design effect of the mean Brier score.
     """
 
     confidence_level: float
@@ -249,6 +251,7 @@ class Findings:
     omitted: tuple = ()
     by: GroupCalibrations | None = None
     decision: DecisionFinding | None = None
+    n_clusters: int | None = None
 
     def error(self, loss: str, notion: str) -> ErrorFinding:
         """The error of that loss and notion."""

@@ -178,7 +178,8 @@ def _place(kind, label, ends, problem, column, level, n_places, total):
     """
     outcome, weight = problem.target[:, column], problem.weight
     mean_score = float(np.average(problem.forecast[:, column], weights=weight))
-    found = rate_interval(outcome, weight, 1 - (1 - level) / n_places, square=problem.square)
+    rows: dict[str, Any] = {"square": problem.square, "cluster": problem.cluster}
+    found = rate_interval(outcome, weight, 1 - (1 - level) / n_places, **rows)
     share = float(weight.sum() / total)
     numbers = (mean_score, found.estimate, found.low, found.high)
     return Place(kind, label, *ends, problem.n_samples, share, *numbers)

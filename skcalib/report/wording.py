@@ -545,9 +545,13 @@ def subtitle(findings: Findings, level: float, *, of_one_model: bool = True) -> 
         classes = f"{findings.n_classes} classes"
     quality = f", {_discrimination(findings)}" if of_one_model else ""
     return (
-        f"{findings.n_samples:,} samples{effective}, {classes}{quality}. "
+        f"{findings.n_samples:,} samples{_clusters(findings)}{effective}, {classes}{quality}. "
         f"Brackets: {percent(level)} intervals."
     )
+
+
+def _clusters(findings):
+    return "" if findings.n_clusters is None else f" in {findings.n_clusters:,} clusters"
 
 
 def _discrimination(findings):
@@ -576,6 +580,11 @@ def method(report: CalibrationReport, *, of_several: bool = False) -> tuple[str,
         "of its gain of the log loss excludes zero and it does not raise the Brier score. The "
         "gain is slightly optimistic, as the choice uses the same samples." + _left_out(findings),
     ]
+    if findings.n_clusters is not None:
+        said.append(
+            "Clusters: samples of a cluster may depend on each other. Intervals and tests use sums "
+            "over clusters, and folds hold whole clusters."
+        )
     if report.sketched_notion is not None:
         said.append(
             "Sketch: the scores of a cell were replaced by their mean. Folds divide the samples of "
@@ -607,7 +616,7 @@ def _gains(findings):
 
 
 def _samples(findings):
-    said = f"Samples: {findings.n_samples:,}"
+    said = f"Samples: {findings.n_samples:,}{_clusters(findings)}"
     if findings.test is None:
         return f"{said}."
     if findings.n_tested == findings.n_samples:

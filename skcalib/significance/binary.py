@@ -11,19 +11,26 @@ Each test is built from forecasts p (n,) and weights, and evaluates many labelin
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.special import ndtr
 from scipy.stats import chi2
+from scipy.stats import t as student
 from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._ties import level_starts
 from skcalib._validation import check_count, look_up
 from skcalib.events import named_events
-from skcalib.inference import CalibrationTest, monte_carlo_pvalue
+from skcalib.inference import (
+    CalibrationTest,
+    cluster_sums,
+    independent_size,
+    monte_carlo_pvalue,
+)
 from skcalib.notions import Canonical
 from skcalib.problem import ForecastSummary, Problem, check_problem
 from skcalib.smoothers import QuantileBins, UniformBins
@@ -47,6 +54,7 @@ def spiegelhalter_test(
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
     pos_label: Label = None,
+    groups: ArrayLike | None = None,
     n_jobs: int | None = None,
 ) -> CalibrationTest:
     r"""Test of whether the Brier score is that of a calibrated forecast.
@@ -86,6 +94,9 @@ def spiegelhalter_test(
         The class of each column of `y_proba`.
     pos_label : label, default=None
         The class that a `y_proba` of shape (n_samples,) refers to; by default the last in order.
+    groups : array-like of shape (n_samples,), default=None
+        The cluster of each sample, such as a patient, by any labels. Labels of a cluster may then
+        depend on each other in any way; see the notes.
     n_jobs : int, default=None
         Threads that simulate; the result does not depend on it.
 
@@ -101,6 +112,19 @@ def spiegelhalter_test(
     ------
     ValueError
         For more than two classes; for n < 4 without `n_resamples`.
+
+    Notes
+    -----
+    **Clusters.** With `groups` the terms of the sum are added by cluster, and the square of the
+    denominator is the sum of their squares. Z then has Student's law with G - 1 degrees, where G is
+    the effective number of clusters, :math:`(\sum_g W_g)^2 / \sum_g W_g^2` for sums
+    :math:`W_g` of weights. Labels in clusters cannot be drawn from the forecasts. With
+    `n_resamples`, and by default (999) in the tests of bins and cumulative differences, the signs
+    of the residuals y - p of whole clusters are drawn instead: exact if the law of the residuals of
+    a cluster is symmetric, and asymptotically for many clusters otherwise. Measured level at .05
+    with 50 clusters of 1 to 100 samples whose log odds have a random effect of standard deviation
+    1.3 (400 data sets): .02 for Z, .04 ("ks") and .05 (Hosmer and Lemeshow); without `groups` .21,
+    .51 and .41.
 
     See Also
     --------
@@ -124,7 +148,8 @@ def spiegelhalter_test(
     7e-14
     """
     side = look_up(alternative, ALTERNATIVES, "alternative")
-    problem = check_binary(y_true, y_proba, sample_weight, labels, pos_label, "spiegelhalter_test")
+    given = y_true, y_proba, sample_weight, labels, pos_label, groups
+    problem = check_binary(*given, "spiegelhalter_test")
     return run_test(side(problem), problem, n_resamples, random_state, n_jobs)
 
 
@@ -140,6 +165,7 @@ def hosmer_lemeshow_test(
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
     pos_label: Label = None,
+    groups: ArrayLike | None = None,
     n_jobs: int | None = None,
 ) -> CalibrationTest:
     r"""The Hosmer-Lemeshow goodness-of-fit test, a classic with known weaknesses.
@@ -171,7 +197,7 @@ def hosmer_lemeshow_test(
     ddof : int, default=0
         0 for held-out samples, the usual case; 2 for a logistic regression on its own training
         samples.
-    n_resamples, random_state, sample_weight, labels, pos_label, n_jobs
+    n_resamples, random_state, sample_weight, labels, pos_label, groups, n_jobs
         As in :func:`spiegelhalter_test`. With weights the deviation is
         :math:`\sum w (y - p)`, and :math:`n_b` in the variance becomes :math:`\sum w^2`, which also
         weights the mean. Simulation requires ``ddof=0``.
@@ -210,11 +236,15 @@ def hosmer_lemeshow_test(
     0.25
     0.48
     """
-    problem = check_binary(
-        y_true, y_proba, sample_weight, labels, pos_label, "hosmer_lemeshow_test"
-    )
+    given = y_true, y_proba, sample_weight, labels, pos_label, groups
+    problem = check_binary(*given, "hosmer_lemeshow_test")
     if not isinstance(ddof, Integral) or isinstance(ddof, bool) or ddof < 0:
         raise ValueError(f"ddof must be a whole number of at least 0, got {ddof!r}.")
+    if ddof and problem.cluster is not None:
+        raise ValueError(
+            "The law of the statistic is not known for forecasts that were fitted to labels in "
+            "clusters: use ddof=0 with held-out samples, or omit groups."
+        )
     if ddof and n_resamples is not None:
         raise ValueError(
             "Labels drawn from the forecasts are not valid for forecasts that were fitted to the "
@@ -235,6 +265,7 @@ def cumulative_test(
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
     pos_label: Label = None,
+    groups: ArrayLike | None = None,
     n_jobs: int | None = None,
 ) -> CalibrationTest:
     r"""Two-sided test on the cumulative differences: Kolmogorov-Smirnov or Kuiper.
@@ -267,7 +298,7 @@ def cumulative_test(
         As in :func:`spiegelhalter_test`.
     statistic : {"ks", "kuiper"}, default="ks"
         Largest absolute value, or range.
-    n_resamples, random_state, sample_weight, labels, pos_label, n_jobs
+    n_resamples, random_state, sample_weight, labels, pos_label, groups, n_jobs
         As in :func:`spiegelhalter_test`.
 
     Returns
@@ -305,7 +336,8 @@ def cumulative_test(
     0.00036
     """
     law = look_up(statistic, STATISTICS, "statistic")
-    problem = check_binary(y_true, y_proba, sample_weight, labels, pos_label, "cumulative_test")
+    given = y_true, y_proba, sample_weight, labels, pos_label, groups
+    problem = check_binary(*given, "cumulative_test")
     return run_test(law(problem), problem, n_resamples, random_state, n_jobs)
 
 
@@ -313,6 +345,8 @@ def cumulative_test(
 
 
 MIN_SAMPLES = 4
+#: Draws of the signs of clusters where there is no asymptotic law.
+N_SIGNS = 999
 _BLOCK = 1 << 22  # simulated labels at a time
 
 
@@ -338,6 +372,11 @@ class Spiegelhalter(BinaryTest):
         self.weight = problem.weight
         self.tilt = problem.weight * (1 - 2 * p)
         self.deviation = np.sqrt(np.sum(problem.squares * (1 - 2 * p) ** 2 * p * (1 - p)))
+        self.units = np.inf
+        if problem.cluster is not None:
+            terms = cluster_sums((problem.target[:, 1] - p) * self.tilt, problem.cluster)
+            self.deviation = np.sqrt(np.sum(terms**2))  # also with other signs of the clusters
+            self.units = independent_size(problem.weight, cluster=problem.cluster)
 
     def statistic(self, y: np.ndarray) -> np.ndarray:
         """Statistic of labels (..., n)."""
@@ -348,7 +387,9 @@ class Spiegelhalter(BinaryTest):
         return (y - self.p) @ self.tilt / self.weight.sum()
 
     def pvalue(self, statistic: float) -> float:
-        """Two-sided p-value of the normal law."""
+        """Two-sided p-value of the normal law, or of Student's for clusters."""
+        if np.isfinite(self.units):
+            return 2 * student.sf(abs(statistic), max(self.units - 1, 1.0))
         return 2 * ndtr(-abs(statistic))
 
 
@@ -505,11 +546,14 @@ def check_binary(
     sample_weight: ArrayLike | None,
     labels: ArrayLike | None,
     pos_label: Label,
+    groups: ArrayLike | None,
     name: str,
 ) -> Problem:
     """Arguments of a binary test -> `Problem`."""
     columns: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
     columns["pos_label"] = pos_label
+    if groups is not None:
+        columns["groups"] = groups
     if isinstance(y_true, ForecastSummary):
         if len(y_true.summarised_notion()[2]) > 2:
             raise ValueError(
@@ -540,21 +584,28 @@ def run_test(
     """A statistic made from forecasts -> `CalibrationTest` of their labels."""
     y = problem.target[:, 1]
     statistic = float(test.statistic(y))
-    if n_resamples is not None:
+    clustered = problem.cluster is not None
+    if clustered and n_resamples is None and not isinstance(test, Spiegelhalter):
+        n_resamples = N_SIGNS
+    if np.isinf(statistic) and clustered:
+        pvalue, law = 0.0, "clusters"
+    elif n_resamples is not None:
         if problem.count is not None:
             raise ValueError(
                 "Labels cannot be drawn sample by sample for a sketch: omit n_resamples."
             )
         n_resamples = check_count(n_resamples, "n_resamples")
         rng = check_random_state(random_state)
-        pvalue, law = _simulated_pvalue(test, statistic, n_resamples, rng, n_jobs), "simulated"
+        pvalue = _simulated_pvalue(test, problem, statistic, n_resamples, rng, n_jobs)
+        law = "random signs of clusters" if clustered else "simulated"
     elif problem.n_samples < MIN_SAMPLES:
         raise ValueError(
             f"An asymptotic test needs at least {MIN_SAMPLES} samples, got {problem.n_samples}: "
             "pass n_resamples=999 to simulate the law of the statistic instead."
         )
     else:
-        pvalue, law = float(test.pvalue(statistic)), "asymptotic"
+        pvalue = float(test.pvalue(statistic))
+        law = "Student's law, clusters" if clustered else "asymptotic"
     if np.isinf(statistic):
         law += _excluded(problem)
     return CalibrationTest(statistic, pvalue, float(test.estimate(y)), f"{test.name} ({law})")
@@ -568,17 +619,34 @@ def _excluded(problem):
     return "".join(word for word, found in zip(words, wrong, strict=True) if found)
 
 
-def _simulated_pvalue(test, statistic, n_resamples, rng, n_jobs):
-    """Share of labelings that are as extreme, the observed one included."""
+def _simulated_pvalue(test, problem, statistic, n_resamples, rng, n_jobs):
+    """Share of labelings that are as extreme, the observed one included.
+
+    For clusters the labels are replaced by forecasts plus residuals with the sign of the cluster.
+    """
     n_samples = len(test.p)
+    draw = partial(_labels, rng, test.p)
+    if problem.cluster is not None:
+        draw = partial(_residuals_of_any_sign, rng, test.p, problem)
     rows = max(1, _BLOCK // n_samples)
     sizes = (min(rows, n_resamples - start) for start in range(0, n_resamples, rows))
     # Drawn here in sequence: the p-value does not depend on parallel execution.
     drawn = Parallel(n_jobs=n_jobs, prefer="threads")(
-        delayed(test.statistic)(rng.random_sample((size, n_samples)) < test.p) for size in sizes
+        delayed(test.statistic)(draw(size)) for size in sizes
     )
     return monte_carlo_pvalue(test.extreme(statistic), test.extreme(np.concatenate(drawn)))
 
 
 ALTERNATIVES = {"two-sided": Spiegelhalter, "greater": OverConfidence, "less": UnderConfidence}
+
+
+def _labels(rng, p, size):
+    return rng.random_sample((size, len(p))) < p
+
+
+def _residuals_of_any_sign(rng, p, problem, size):
+    signs = rng.choice([-1.0, 1.0], size=(size, int(problem.cluster.max()) + 1))
+    return p + signs[:, problem.cluster] * (problem.target[:, 1] - p)
+
+
 STATISTICS = {"ks": KolmogorovSmirnov, "kuiper": Kuiper}
