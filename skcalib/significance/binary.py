@@ -354,8 +354,11 @@ class BinaryTest:
     """A statistic made from forecasts, for the labels of their samples.
 
     Subclasses have a ``name`` and the forecasts ``p`` (n,), and implement ``statistic(y)`` of
-    labels (..., n), ``estimate(y)`` and ``pvalue(statistic)``.
+    labels (..., n), ``estimate(y)`` and ``pvalue(statistic)``. ``robust`` tells that the p-value
+    allows for clusters without drawing their signs.
     """
+
+    robust = False
 
     def extreme(self, statistic: np.ndarray | float) -> np.ndarray | float:
         """How extreme statistics are, for the p-value of simulated labels."""
@@ -366,6 +369,7 @@ class Spiegelhalter(BinaryTest):
     """Z = sum w (y - p)(1 - 2p) / sd."""
 
     name = "Spiegelhalter"
+    robust = True
 
     def __init__(self, problem: Problem) -> None:
         p = self.p = problem.forecast[:, 1]
@@ -387,10 +391,12 @@ class Spiegelhalter(BinaryTest):
         return (y - self.p) @ self.tilt / self.weight.sum()
 
     def pvalue(self, statistic: float) -> float:
-        """Two-sided p-value of the normal law, or of Student's for clusters."""
-        if np.isfinite(self.units):
-            return 2 * student.sf(abs(statistic), max(self.units - 1, 1.0))
-        return 2 * ndtr(-abs(statistic))
+        """Two-sided p-value."""
+        return 2 * self.tail(abs(statistic))
+
+    def tail(self, z: float) -> float:
+        """Upper tail of the normal law, or of Student's for clusters."""
+        return student.sf(z, max(self.units - 1, 1.0)) if np.isfinite(self.units) else ndtr(-z)
 
 
 class OverConfidence(Spiegelhalter):
@@ -403,8 +409,8 @@ class OverConfidence(Spiegelhalter):
         return statistic
 
     def pvalue(self, statistic: float) -> float:
-        """Upper tail of the normal law."""
-        return ndtr(-statistic)
+        """Upper tail."""
+        return self.tail(statistic)
 
 
 class UnderConfidence(Spiegelhalter):
@@ -417,8 +423,8 @@ class UnderConfidence(Spiegelhalter):
         return np.negative(statistic)
 
     def pvalue(self, statistic: float) -> float:
-        """Lower tail of the normal law."""
-        return ndtr(statistic)
+        """Lower tail."""
+        return self.tail(-statistic)
 
 
 class HosmerLemeshow(BinaryTest):
@@ -585,7 +591,7 @@ def run_test(
     y = problem.target[:, 1]
     statistic = float(test.statistic(y))
     clustered = problem.cluster is not None
-    if clustered and n_resamples is None and not isinstance(test, Spiegelhalter):
+    if clustered and n_resamples is None and not test.robust:
         n_resamples = N_SIGNS
     if np.isinf(statistic) and clustered:
         pvalue, law = 0.0, "clusters"
@@ -605,7 +611,7 @@ def run_test(
         )
     else:
         pvalue = float(test.pvalue(statistic))
-        law = "Student's law, clusters" if clustered else "asymptotic"
+        law = "clusters" if clustered else "asymptotic"
     if np.isinf(statistic):
         law += _excluded(problem)
     return CalibrationTest(statistic, pvalue, float(test.estimate(y)), f"{test.name} ({law})")

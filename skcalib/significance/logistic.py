@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy.special import expit
-from scipy.stats import chi2
+from scipy.stats import t as student
 
 from skcalib._ties import merge_ties
 from skcalib._validation import look_up
-from skcalib.inference import CalibrationTest
+from skcalib.inference import CalibrationTest, cluster_sums, effective_size, inflation
 from skcalib.links._base import likelihood_tolerance, logistic_regression
 from skcalib.significance.binary import BinaryTest, check_binary, run_test
 
@@ -31,6 +31,7 @@ def logistic_calibration_test(
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
     pos_label: Label = None,
+    groups: ArrayLike | None = None,
     n_jobs: int | None = None,
 ) -> CalibrationTest:
     r"""Likelihood ratio test of intercept 0 and slope 1 in the logistic recalibration (Cox 1958).
@@ -56,14 +57,18 @@ def logistic_calibration_test(
     / \sum w`, so that weights which are all equal do not matter. The law is then that of
     :math:`\sum_k \lambda_k Z_k^2` with independent standard normal Z and the eigenvalues of
     :math:`H^{-1} M`, where H is the information of the weighted likelihood and M the variance of
-    its gradient. The test detects errors that are linear in the logit: a wrong mean and forecasts
-    that are too extreme or too moderate. It has little power against other errors.
+    its gradient. With clusters M is the sum of the squared gradients of the clusters, and the
+    normal variables are divided by the root of a mean of as many squares as there are clusters,
+    in effect, less one. The test detects errors that are linear in the logit: a wrong mean and
+    forecasts that are too extreme or too moderate. It has little power against other errors.
 
     Measured level of "joint" at .05 (2,000 to 6,000 draws each; forecasts uniform, beta(.5, .5),
     rare events and nine distinct values, with equal weights and with exponential ones): .029 to
     .061 for n = 50, .047 to .057 for n = 500, .046 to .057 for n = 5,000. Where nearly all
     forecasts are near 0 and 1 (beta(.1, .1)), .12 for n = 50 and .058 for n = 500. With
-    `n_resamples` the level is correct everywhere.
+    `n_resamples` the level is correct everywhere. With 50 clusters of 5 to 40 samples, half of
+    whose labels share their randomness, it was .05 for "joint" and "intercept" and .09 for "slope"
+    (400 draws), where the plain tests had .33 to .51.
 
     Parameters
     ----------
@@ -79,6 +84,9 @@ def logistic_calibration_test(
         determine the probabilities of the labels.
     sample_weight, labels, pos_label
         As in :func:`spiegelhalter_test`.
+    groups : array-like of shape (n_samples,), default=None
+        The cluster of each sample, such as a patient, by any labels. Labels of a cluster may then
+        depend on each other in any way.
 
     Returns
     -------
@@ -95,7 +103,8 @@ def logistic_calibration_test(
     ------
     ValueError
         For more than two classes; for n < 4 without `n_resamples`. For "slope" with a single class
-        among the uncertain forecasts, with equal forecasts, or with `n_resamples`.
+        among the uncertain forecasts, with equal forecasts, or with `n_resamples`; for `groups`
+        with `n_resamples`.
 
     See Also
     --------
@@ -124,9 +133,13 @@ def logistic_calibration_test(
     slope     20.26  6.8e-06
     """
     law = look_up(hypothesis, HYPOTHESES, "hypothesis")
-    problem = check_binary(
-        y_true, y_proba, sample_weight, labels, pos_label, "logistic_calibration_test"
-    )
+    given = y_true, y_proba, sample_weight, labels, pos_label, groups
+    problem = check_binary(*given, "logistic_calibration_test")
+    if problem.cluster is not None and n_resamples is not None:
+        raise ValueError(
+            "Labels that depend on each other within clusters cannot be drawn: leave out "
+            "n_resamples, or groups."
+        )
     if hypothesis == "slope" and n_resamples is not None:
         raise ValueError(
             "hypothesis='slope' leaves the intercept unknown, so labels cannot be drawn: use "
@@ -142,6 +155,7 @@ class JointRatio(BinaryTest):
     """Likelihood ratio of intercept and slope against 0 and 1."""
 
     name = "Likelihood ratio of intercept and slope"
+    robust = True
 
     def __init__(self, problem: Problem) -> None:
         p = self.p = problem.forecast[:, 1]
@@ -154,9 +168,12 @@ class JointRatio(BinaryTest):
         self.weight = problem.weight[uncertain] / unit
         self.squares = problem.squares[uncertain] / unit**2
         variance = forecast.prod(axis=1)
-        variance /= np.max(variance, initial=0.0) or 1.0  # the law does not depend on its unit
+        self.cluster, self.units = None, np.inf
+        if problem.cluster is not None:
+            self.cluster = problem.cluster[uncertain]
         self.design = self._design(merge_ties(p[uncertain]), variance)
-        self.law = self._law(self.design, variance)
+        residual = problem.target[uncertain, 1] - p[uncertain]
+        self.law = self._law(self.design, variance, residual)
 
     def _design(self, p, variance):
         """Columns of the intercept and of the slope, orthogonal in the information."""
@@ -168,11 +185,20 @@ class JointRatio(BinaryTest):
         slope = self.log_odds - centre
         return np.column_stack([one, slope / np.sqrt(np.average(slope**2, weights=information))])
 
-    def _law(self, columns, variance):
+    def _law(self, columns, variance, residual):
         """Eigenvalues of the information's inverse times the variance of the gradient."""
+        unit = np.max(variance, initial=0.0) or 1.0  # small variances would underflow
+        variance, residual = variance / unit, residual / np.sqrt(unit)
         information = np.sqrt((self.weight * variance) @ columns**2)  # the columns are orthogonal
         scaled = columns / information
-        return np.linalg.eigvalsh((scaled.T * (self.squares * variance)) @ scaled)
+        if self.cluster is None:
+            return np.linalg.eigvalsh((scaled.T * (self.squares * variance)) @ scaled)
+        information = (self.weight * variance)[:, None] * scaled**2
+        leverage = cluster_sums(information.mean(axis=1), self.cluster)  # sums to 1
+        self.units = effective_size(leverage)
+        gradient = cluster_sums(scaled * (self.weight * residual)[:, None], self.cluster)
+        gradient /= 1 - np.minimum(leverage, 0.5)[:, None]  # as without the cluster itself
+        return np.linalg.eigvalsh(inflation(self.units) * gradient.T @ gradient)
 
     def statistic(self, y: np.ndarray) -> np.ndarray:
         """Statistic of labels (..., n)."""
@@ -203,7 +229,7 @@ class JointRatio(BinaryTest):
 
     def pvalue(self, statistic: float) -> float:
         """P-value of a sum of weighted squares of normal variables."""
-        return weighted_squares_sf(statistic, self.law)
+        return weighted_squares_sf(statistic, self.law, max(self.units - 1, 1.0))
 
 
 class InterceptRatio(JointRatio):
@@ -238,9 +264,8 @@ class SlopeRatio(JointRatio):
         coef, _ = logistic_regression(one, self.log_odds, y, self.weight, tolerance=tolerance)
         linear = self.log_odds + coef[0]
         variance = expit(linear) * expit(-linear)
-        variance /= variance.max()
         design = self._design(self.log_odds, variance)
-        self.law = self._law(design[:, 1:], variance)
+        self.law = self._law(design[:, 1:], variance, y - expit(linear))
 
     def _ratio(self, y):
         return 2 * max(self._loss(y, self.design[:, :1]) - self.least_loss(y), 0.0)
@@ -250,8 +275,10 @@ HYPOTHESES = {"joint": JointRatio, "intercept": InterceptRatio, "slope": SlopeRa
 _ANGLE = (np.arange(2048) + 0.5) / 2048 * np.pi  # the trapezoidal rule of a periodic function
 
 
-def weighted_squares_sf(x: float, law: np.ndarray) -> float:
+def weighted_squares_sf(x: float, law: np.ndarray, freedom: float = np.inf) -> float:
     r"""P(sum of :math:`\lambda_k Z_k^2` > x) for at most two weights lambda.
+
+    With finite degrees of freedom the squares are divided by the mean of as many independent ones.
 
     In polar coordinates :math:`Z_1^2 + Z_2^2` is chi-square with 2 degrees of freedom, whatever the
     angle, over which the tail is averaged.
@@ -259,6 +286,8 @@ def weighted_squares_sf(x: float, law: np.ndarray) -> float:
     if len(law) == 0:  # every forecast is 0 or 1
         return float(x == 0)
     if len(law) == 1:
-        return float(chi2.sf(x / law[0], 1))
+        return float(2 * student.sf(np.sqrt(x / law[0]), freedom))
     spread = law[0] * np.cos(_ANGLE) ** 2 + law[1] * np.sin(_ANGLE) ** 2
+    if np.isfinite(freedom):
+        return float(np.mean((1 + x / (freedom * spread)) ** (-freedom / 2)))
     return float(np.mean(np.exp(-x / (2 * spread))))

@@ -8,6 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from skcalib import calibration_intercept_slope, logistic_calibration_test
+from skcalib.datasets import make_tempered_simplex
 from skcalib.problem import Problem
 from skcalib.significance.logistic import (
     InterceptRatio,
@@ -273,3 +274,37 @@ def test_the_law_of_the_slope_is_that_of_the_efficient_score():
     information = np.sum(weight * q * (1 - q) * spread**2) * unit
     expected = np.sum(weight**2 * q * (1 - q) * spread**2) / information
     assert test.law == pytest.approx([expected], rel=1e-6)
+
+
+def test_clusters_of_one_sample_are_no_clusters():
+    data = make_tempered_simplex(300, score_temperature=0.8, random_state=0)
+    for hypothesis in ("joint", "intercept", "slope"):
+        plain = logistic_calibration_test(data.y, data.y_proba, hypothesis=hypothesis)
+        alone = logistic_calibration_test(
+            data.y, data.y_proba, hypothesis=hypothesis, groups=np.arange(300)
+        )
+        assert alone == plain
+
+
+def test_level_with_clusters():
+    """Half of the labels of a cluster share their randomness; a standard error of .022."""
+    rejected = np.zeros((3, 2))
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        group = np.repeat(np.arange(60), rng.integers(5, 25, 60))
+        n_samples = len(group)
+        p = expit(rng.normal(0, 1, n_samples) + rng.normal(0, 0.5, 60)[group])
+        own, shared = rng.random(n_samples), rng.random(60)[group]
+        y = (np.where(rng.random(n_samples) < 0.5, own, shared) < p).astype(int)
+        for k, hypothesis in enumerate(("joint", "intercept", "slope")):
+            for column, groups in enumerate((None, group)):
+                found = logistic_calibration_test(y, p, hypothesis=hypothesis, groups=groups)
+                rejected[k, column] += found.pvalue < 0.05
+    assert np.all(rejected[:2, 0] >= 25)  # the plain tests of the mean are wrong
+    assert np.all(rejected[:, 1] <= 5 + 2 * 2.2 + 1)
+
+
+def test_labels_of_clusters_cannot_be_drawn():
+    y, p, group = np.arange(40) % 2, np.linspace(0.1, 0.9, 40), np.arange(40) // 2
+    with pytest.raises(ValueError, match="within clusters cannot be drawn: leave out n_resamples"):
+        logistic_calibration_test(y, p, n_resamples=9, groups=group)
