@@ -1,4 +1,4 @@
-"""What a correction by features has gained, on samples that it has not seen."""
+"""Gain of a correction by features, and the grouping loss before and after, on new samples."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def grouping_improvement(
 ) -> GroupingImprovement:
     r"""Gain of a correction by features, and the grouping loss before and after it.
 
-    On samples that neither the classifier nor the correction has seen: the mean paired difference
+    On samples used for neither the classifier nor the correction: the mean paired difference
     of the losses, as in :func:`~skcalib.calibration_improvement`, and for both forecasts the lower
     bound of the grouping loss of :class:`~skcalib.GroupingLossEstimator`, averaged over both roles
     of the halves, with its permutation test.

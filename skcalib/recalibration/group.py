@@ -116,7 +116,7 @@ class GroupRecalibrator(Recalibrator):
     --------
     skcalib.RecalibratedClassifierCV : Passes its X to this recalibrator as features.
     skcalib.GroupingLossEstimator : The loss that this recalibrator removes a part of.
-    skcalib.grouping_improvement : What is left of it, on samples that were not used here.
+    skcalib.grouping.grouping_improvement : What remains of it, on samples that were not used here.
 
     Notes
     -----
@@ -434,7 +434,10 @@ class GroupRecalibrator(Recalibrator):
 
     def _finish(self, level, forecast, target, weight, table):
         """Fit g and F to all samples."""
-        self.plain_ = self._fit_plain(forecast, target, weight)
+        with warnings.catch_warnings():
+            if self.identity_:  # the plain recalibrator is not applied
+                warnings.simplefilter("ignore", ConvergenceWarning)
+            self.plain_ = self._fit_plain(forecast, target, weight)
         self._limit = detection_limit(forecast)
         self._correction = None
         if level:
