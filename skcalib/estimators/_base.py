@@ -8,7 +8,7 @@ probabilities.
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn import get_config
@@ -168,7 +168,7 @@ class ClassifierInspector(MetaEstimator):
     """
 
     #: In a pipeline with metadata routing, clusters need no request, as those of a splitter.
-    __metadata_request__fit = {"groups": True}  # noqa: RUF012
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
     _requests_weight = True
     _weighted = "estimate"
 
