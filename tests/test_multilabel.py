@@ -57,7 +57,9 @@ ERRORS = [
 ]
 
 
-@pytest.mark.parametrize(("function", "options"), ERRORS, ids=str)
+@pytest.mark.parametrize(
+    ("function", "options"), ERRORS, ids=lambda value: getattr(value, "__name__", str(value))
+)
 def test_the_error_is_the_mean_over_labels(function, options):
     alone = [
         function(y, p, notion="canonical", **options) for y, p in zip(LABELS.T, P.T, strict=True)
