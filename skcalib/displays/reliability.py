@@ -73,9 +73,9 @@ class ReliabilityDisplay:
 
     **Clusters.** With `groups`, samples of a cluster may depend on each other. The consistency band
     then draws the signs of the residuals y - s of whole clusters in place of labels. The confidence
-    band of bins has the effective size of :func:`~skcalib.inference.rate_interval`, that of
-    "smooth" the sandwich covariance, and the others divide the effective size by the design effect
-    of the average, with one correlation of the residuals of a cluster. Quantiles are Student's.
+    band of bins has the effective size of Korn and Graubard, that of "smooth" the sandwich
+    covariance, and the others divide the effective size by the design effect of the average, with
+    one correlation of the residuals of a cluster. Quantiles are Student's.
 
     **Legend.** It is below the axes if the figure has a layout engine, else in a free place. The
     number is `proper_calibration_error` with its defaults, with the interval of

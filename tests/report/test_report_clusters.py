@@ -83,6 +83,7 @@ def test_all_intervals_of_the_report_are_those_of_clusters(reports):
     assert np.mean(wider) > 0.8
 
 
+@pytest.mark.slow
 def test_calibrated_forecasts_are_called_miscalibrated_only_without_groups():
     """Eight data sets of 30 clusters."""
     found = {False: 0, True: 0}
