@@ -10,8 +10,8 @@ so their rows are not independent.
 # %%
 # Twelve hospitals of different size
 # ----------------------------------
-# The risk depends on the patient, on the admission and on the hospital, which the model does not
-# know. Each patient has one to eight admissions.
+# The risk depends on the patient, on the admission and on the hospital, which is no feature of the
+# model. Each patient has one to eight admissions.
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy.special import expit, logit

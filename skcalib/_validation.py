@@ -6,8 +6,6 @@ guessed; invalid input raises an error with a message of one sentence or two.
 """
 
 import re
-import sys
-import warnings
 from math import isfinite
 from numbers import Integral, Real
 
@@ -434,74 +432,6 @@ def drop_zero_weights(sample_weight, *arrays):
     if counts.all():
         return weight, *arrays
     return weight[counts], *(array[counts] for array in arrays)
-
-
-_FEW_CLUSTERS = 10  # below which there is a warning
-
-
-def check_groups(groups, n_samples):
-    """One label of a cluster per sample -> codes (n,), integers from 0."""
-    values = np.asarray(to_numpy(groups, name="groups"))
-    if values.shape != (n_samples,):
-        raise ValueError(
-            f"groups must have shape ({n_samples},), one label of a cluster per sample; got shape "
-            f"{values.shape}."
-        )
-    missing = [one is None or bool(_is_not_itself(one)) for one in values.tolist()]
-    if any(missing):
-        raise ValueError(
-            f"groups is missing for {sum(missing)} samples: each sample needs the label of its "
-            "cluster. Give samples that belong to no cluster a label of their own."
-        )
-    if values.dtype.kind != "O":
-        return np.unique(values, return_inverse=True)[1].ravel()
-    try:
-        numbers = {}
-        return np.array([numbers.setdefault(one, len(numbers)) for one in values.tolist()])
-    except TypeError:
-        raise ValueError(
-            "groups must hold labels, such as numbers or strings: a value is no such label."
-        ) from None
-
-
-def _is_not_itself(value):
-    """Whether a value is NaN, NaT or NA, which do not equal themselves."""
-    try:
-        return value != value
-    except (TypeError, ValueError):  # the missing value of pandas is neither true nor false
-        return True
-
-
-def number_clusters(codes):
-    """Codes (n,) of the samples that count, from 0; None if every cluster is one sample.
-
-    Raises for a single cluster, and warns of few, at the line that called the library.
-    """
-    distinct, codes = np.unique(codes, return_inverse=True)
-    n_clusters = len(distinct)
-    if n_clusters == len(codes):
-        return None
-    if n_clusters < 2:
-        raise ValueError(
-            f"groups has one cluster for all {len(codes)} samples, so nothing is known about how "
-            "clusters vary: samples of at least two are needed, better forty."
-        )
-    if n_clusters < _FEW_CLUSTERS:
-        warnings.warn(
-            f"groups has only {n_clusters} clusters: standard errors from so few are unreliable, "
-            "and intervals are usually too short. Use at least ten, better forty.",
-            UserWarning,
-            stacklevel=_outside_level(),
-        )
-    return codes.ravel()
-
-
-def _outside_level():
-    """The stack level, for the calling function, of the first caller outside of the library."""
-    frame, level = sys._getframe(1), 1
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("skcalib."):
-        frame, level = frame.f_back, level + 1
-    return level
 
 
 def weighted_rows(sample_weight, n_samples):

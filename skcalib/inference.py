@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.sparse import csr_matrix, issparse
 from scipy.special import expit, logit
 from scipy.stats import beta
 from scipy.stats import norm as normal
@@ -21,92 +20,19 @@ from sklearn.metrics import roc_auc_score
 from skcalib._formatting import pvalue_text, record_text
 from skcalib._ties import merge_ties
 from skcalib._validation import check_confidence_level
+from skcalib.clusters import (
+    cluster_sums,
+    effective_size,
+    independent_size,
+    inflation,
+    student_level,
+)
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import ArrayLike
-
-
-def effective_size(weight: np.ndarray, square: np.ndarray | None = None) -> float:
-    r"""Number of equally weighted samples whose mean varies as much, :math:`(\sum w)^2 / \sum w^2`.
-
-    Weights (n,), Kish's formula; 0 where all are 0. `square` (n,) has the sums of squared weights
-    where a row stands for several samples.
-    """
-    square = np.square(weight) if square is None else square
-    return float(effective_size_of_sums(np.sum(weight), np.sum(square)))
-
-
-def effective_size_of_sums(mass: ArrayLike, square_mass: ArrayLike) -> np.ndarray:
-    """`effective_size` from the sums of weights and of their squares, for arrays of any shape."""
-    mass, square_mass = np.asarray(mass), np.asarray(square_mass)
-    some = square_mass > 0
-    return np.divide(mass**2, square_mass, out=np.zeros(np.shape(mass)), where=some)
-
-
-# --- Clusters of dependent samples ----------------------------------------------------------------
-
-
-def cluster_sums(values: Any, cluster: np.ndarray | None) -> Any:
-    """Sums over clusters (G, ...) of an array or sparse matrix (n, ...).
-
-    Sums of different clusters are independent. Their squares give variances that allow for any
-    dependence within a cluster. Without clusters (None) it is the array itself.
-    """
-    if cluster is None:
-        return values
-    if not issparse(values) and np.ndim(values) == 1:
-        return np.bincount(cluster, values)
-    shape = (int(cluster.max()) + 1, len(cluster))
-    return csr_matrix((np.ones(len(cluster)), (cluster, np.arange(len(cluster)))), shape) @ values
-
-
-def independent_size(
-    weight: np.ndarray, square: np.ndarray | None = None, cluster: np.ndarray | None = None
-) -> float:
-    r"""Effective number of independent units: of clusters, or of samples if there are none.
-
-    For clusters it is :math:`(\sum_g W_g)^2 / \sum_g W_g^2` with the sum :math:`W_g` of the weights
-    of each. It is the number of clusters if all have the same weight, else less.
-    """
-    if cluster is None:
-        return effective_size(weight, square)
-    return effective_size(cluster_sums(weight, cluster))
-
-
-def intraclass_correlation(
-    residual: np.ndarray, spread: np.ndarray, weight: np.ndarray, cluster: np.ndarray
-) -> float:
-    r"""Correlation of the residuals of two samples of a cluster, between 0 and 1.
-
-    :math:`\sum w_i w_j r_i r_j / \sum w_i w_j \sigma_i \sigma_j` over pairs of different samples of
-    a cluster, with residuals r and their standard deviations :math:`\sigma`; 1 if there is no
-    spread.
-    """
-
-    def pairs(values):
-        values = weight * values
-        return float(np.sum(cluster_sums(values, cluster) ** 2) - values @ values)
-
-    whole = pairs(spread)
-    factor = inflation(independent_size(weight, cluster=cluster))
-    return float(np.clip(factor * pairs(residual) / whole, 0.0, 1.0)) if whole > 0 else 1.0
-
-
-def inflation(size: float) -> float:
-    """Factor m / (m - 1) of a variance around a mean of m independent units; 1 for a single one."""
-    return size / (size - 1) if size - 1 > 1e-9 else 1.0
-
-
-def student_level(confidence_level: float, size: float) -> float:
-    """Level of a normal interval that is as long as Student's with `size` - 1 degrees."""
-    quantile = student.ppf(0.5 + confidence_level / 2, max(size - 1, 1.0))
-    return float(min(2 * normal.cdf(quantile) - 1, 1 - 1e-12))
-
-
-# --- Intervals ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

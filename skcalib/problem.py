@@ -20,7 +20,6 @@ from skcalib._validation import (
     check_classes,
     check_column,
     check_features,
-    check_groups,
     check_indicators,
     check_label_list,
     check_soft_labels,
@@ -28,13 +27,13 @@ from skcalib._validation import (
     drop_zero_weights,
     has_columns,
     listed,
-    number_clusters,
     one_hot,
     put_positive_last,
     to_numpy,
     unique_labels,
     weighted_rows,
 )
+from skcalib.clusters import check_groups, number_clusters
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:

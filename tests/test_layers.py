@@ -25,9 +25,12 @@ LAYERS = (
         "tower": "mean divergences and their bias",
     },
     {
+        "clusters": "dependent samples, effective numbers of samples and clusters",
+    },
+    {
         "_chunks": "passes over samples in chunks",
         "cells": "sums over cells of the probability, with their rounding errors",
-        "inference": "intervals, tests, effective sizes",
+        "inference": "intervals and tests",
         "io": "predictions from files and tables",
         "links": "parametric maps of logits",
         "problem": "labels, forecasts and weights that belong together, validated once",

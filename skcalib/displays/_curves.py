@@ -15,6 +15,13 @@ from skcalib._arguments import SMOOTHERS, resolve_notion
 from skcalib._formatting import nonnegative_text
 from skcalib._ties import merge_ties
 from skcalib._validation import check_confidence_level, look_up
+from skcalib.clusters import (
+    effective_size,
+    effective_size_of_sums,
+    independent_size,
+    intraclass_correlation,
+    student_level,
+)
 from skcalib.error_intervals.methods import estimate_proper_error
 from skcalib.errors.isotonic_curve import (
     BANDS,
@@ -24,16 +31,7 @@ from skcalib.errors.isotonic_curve import (
     spread,
 )
 from skcalib.events import binary_events, named_events
-from skcalib.inference import (
-    MeanInterval,
-    clopper_pearson,
-    effective_size,
-    effective_size_of_sums,
-    independent_size,
-    intraclass_correlation,
-    rate_interval,
-    student_level,
-)
+from skcalib.inference import MeanInterval, clopper_pearson, rate_interval
 from skcalib.notions import Classwise, Multilabel, Notion
 from skcalib.smoothers import (
     DirichletKernel,

@@ -18,10 +18,10 @@ from sklearn.utils import check_random_state
 
 from skcalib._arguments import resolve_notion
 from skcalib._ties import reach_of
+from skcalib.clusters import effective_size
 from skcalib.displays._curves import binary_problems, summarised_problems
 from skcalib.errors.terms import solve_notion
 from skcalib.events import problem_of_notion
-from skcalib.inference import effective_size
 from skcalib.notions import Auto, Canonical
 from skcalib.problem import check_sketch
 from skcalib.scores import Brier

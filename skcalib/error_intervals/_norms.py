@@ -8,6 +8,7 @@ from scipy.stats import norm as normal
 from scipy.stats import t as student
 
 from skcalib._arguments import resolve_notion
+from skcalib.clusters import cluster_sums, independent_size, inflation
 from skcalib.errors.binned import _any_bins, check_bins, quantile_edges
 from skcalib.errors.kernel import (
     Embedding,
@@ -18,7 +19,6 @@ from skcalib.errors.kernel import (
     resolve_kernel,
 )
 from skcalib.events import check_events, only_problem, problem_of_notion
-from skcalib.inference import cluster_sums, independent_size, inflation
 from skcalib.problem import ForecastSummary, Problem
 from skcalib.squared_norm import SquaredNorm, noise_cumulants
 

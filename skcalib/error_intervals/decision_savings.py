@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 from scipy.stats import norm as normal
 
+from skcalib.clusters import effective_size
 from skcalib.errors.terms import SmoothedProblem
-from skcalib.inference import MeanInterval, effective_size, mean_interval, wilson_interval
+from skcalib.inference import MeanInterval, mean_interval, wilson_interval
 from skcalib.scores import DecisionCost
 from skcalib.tower import weighted_mean
 

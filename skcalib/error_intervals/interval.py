@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 
 from skcalib._formatting import record_text
 from skcalib._validation import check_confidence_level, check_count, weighted_rows
+from skcalib.clusters import independent_size, student_level
 from skcalib.error_intervals import methods
 from skcalib.error_intervals.methods import bootstrap, jackknife, normal_limits, subsampling
 from skcalib.errors import (
@@ -27,7 +28,6 @@ from skcalib.errors import (
 from skcalib.errors.density import kde_calibration_error
 from skcalib.errors.logistic import integrated_calibration_index
 from skcalib.events import only_problem
-from skcalib.inference import independent_size, student_level
 from skcalib.notions import Multilabel
 from skcalib.problem import ForecastSummary, Problem, check_problem
 

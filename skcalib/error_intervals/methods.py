@@ -15,6 +15,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from skcalib._arguments import resolve_loss, resolve_method, resolve_notion, resolve_reduced
 from skcalib._parallel import draw_each
 from skcalib._validation import draw_codes, look_up
+from skcalib.clusters import independent_size, student_level
 from skcalib.error_intervals._norms import (
     NEGLIGIBLE,
     Gaps,
@@ -36,13 +37,7 @@ from skcalib.errors.kernel import block_estimates
 from skcalib.errors.logistic import index_of_solved
 from skcalib.errors.simplex import BINS, DISTANCES
 from skcalib.errors.terms import reduce_terms, resolve_estimate, solve_notion
-from skcalib.inference import (
-    MeanInterval,
-    independent_size,
-    mean_interval,
-    monte_carlo_pvalue,
-    student_level,
-)
+from skcalib.inference import MeanInterval, mean_interval, monte_carlo_pvalue
 from skcalib.scores import Brier, DecisionCost, Divergence, Lp, ProperScore, TotalVariation
 from skcalib.smoothers.partition import PartitionSmoother
 

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from skcalib.inference import cluster_sums, independent_size, inflation
+from skcalib.clusters import cluster_sums, independent_size, inflation
 from skcalib.links.averaging import ModelAverage
 from skcalib.scores import Brier, LogLoss
 from skcalib.smoothers._base import check_at_least_two

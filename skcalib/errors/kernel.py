@@ -24,8 +24,8 @@ from threadpoolctl import threadpool_limits
 
 from skcalib._arguments import resolve_notion
 from skcalib._validation import check_proba, check_y, class_columns, look_up, mean_one
+from skcalib.clusters import cluster_sums
 from skcalib.events import problem_of_notion
-from skcalib.inference import cluster_sums
 from skcalib.kernels import KERNELS, Kernel, LaplacianKernel
 from skcalib.notions import Canonical
 from skcalib.problem import check_problem

@@ -13,9 +13,10 @@ from scipy.stats import t as student
 from skcalib._arguments import resolve_notion, resolve_smoother
 from skcalib._formatting import frame_of
 from skcalib._validation import check_confidence_level
+from skcalib.clusters import cluster_sums, effective_size, independent_size
 from skcalib.errors.terms import solve_notion
 from skcalib.events import only_problem, over_problems
-from skcalib.inference import MeanInterval, cluster_sums, effective_size, independent_size
+from skcalib.inference import MeanInterval
 from skcalib.links._base import likelihood_tolerance, logistic_regression
 from skcalib.notions import Auto
 from skcalib.scores import TotalVariation

@@ -19,9 +19,9 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 from skcalib._validation import mean_one
+from skcalib.clusters import cluster_sums, effective_size, effective_size_of_sums
 from skcalib.grouping._candidates import propose_pairs
 from skcalib.grouping.partition import half_of_clusters
-from skcalib.inference import cluster_sums, effective_size, effective_size_of_sums
 from skcalib.links.averaging import ModelAverage
 from skcalib.smoothers import IsotonicSmoother
 from skcalib.smoothers._base import cross_predict

@@ -55,8 +55,8 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._ties import merge_ties
 from skcalib._validation import labels_or_shares
+from skcalib.clusters import cluster_sums, independent_size, inflation
 from skcalib.grouping.tree import BalancedStump, FeatureBins, HistogramTree
-from skcalib.inference import cluster_sums, independent_size, inflation
 from skcalib.smoothers import MedianCells, QuantileBins, UniformBins
 from skcalib.tower import weighted_mean
 

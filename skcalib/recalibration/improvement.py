@@ -12,7 +12,8 @@ from scipy.stats import t as student
 from skcalib._arguments import resolve_loss
 from skcalib._formatting import pvalue_text, record_text
 from skcalib._validation import check_confidence_level
-from skcalib.inference import independent_size, mean_interval
+from skcalib.clusters import independent_size
+from skcalib.inference import mean_interval
 from skcalib.problem import check_problem
 from skcalib.recalibration._base import is_injective, recalibrated_proba
 from skcalib.tower import weighted_mean

@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skcalib._arguments import resolve_loss, resolve_notion
 from skcalib._parallel import out_of_fold
+from skcalib.clusters import effective_size
 from skcalib.error_intervals import calibration_error_interval
 from skcalib.error_intervals.methods import ProperEstimate, estimate_of_solved
 from skcalib.errors.proper import decompose
@@ -26,13 +27,7 @@ from skcalib.estimators.selection import (
     recalibrated_rows,
 )
 from skcalib.grouping.by_group import GroupCalibrations
-from skcalib.inference import (
-    MeanInterval,
-    effective_size,
-    mean_interval,
-    observed_expected_ratio,
-    rate_interval,
-)
+from skcalib.inference import MeanInterval, mean_interval, observed_expected_ratio, rate_interval
 from skcalib.notions import TopLabel
 from skcalib.problem import ProblemSummary
 from skcalib.recalibration import ModelAverageScaling, VectorScaling

@@ -19,14 +19,14 @@ from scipy.special import expit
 from scipy.stats import chi2, norm
 from scipy.stats import f as fisher
 
-from skcalib.inference import (
-    MeanInterval,
+from skcalib.clusters import (
     cluster_sums,
     effective_size,
     independent_size,
     inflation,
     student_level,
 )
+from skcalib.inference import MeanInterval
 from skcalib.links._base import detection_limit, log_forecast, logistic_regression
 from skcalib.report.findings import Gains, LogisticRecalibration
 from skcalib.scores import LogLoss

@@ -24,13 +24,9 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._ties import level_starts
 from skcalib._validation import check_count, look_up
+from skcalib.clusters import cluster_sums, independent_size
 from skcalib.events import named_events
-from skcalib.inference import (
-    CalibrationTest,
-    cluster_sums,
-    independent_size,
-    monte_carlo_pvalue,
-)
+from skcalib.inference import CalibrationTest, monte_carlo_pvalue
 from skcalib.notions import Canonical
 from skcalib.problem import ForecastSummary, Problem, check_problem
 from skcalib.smoothers import QuantileBins, UniformBins

@@ -24,6 +24,7 @@ from sklearn.utils import check_random_state
 
 from skcalib._arguments import resolve_notion
 from skcalib._validation import check_count, draw_codes
+from skcalib.clusters import effective_size
 from skcalib.errors.kernel import (
     Embedding,
     ResidualKernel,
@@ -36,7 +37,7 @@ from skcalib.errors.kernel import (
     resolve_kernel,
 )
 from skcalib.events import problem_of_notion
-from skcalib.inference import CalibrationTest, at_least, effective_size, monte_carlo_pvalue
+from skcalib.inference import CalibrationTest, at_least, monte_carlo_pvalue
 from skcalib.notions import Canonical
 from skcalib.problem import check_problem
 

@@ -10,7 +10,8 @@ from scipy.stats import t as student
 
 from skcalib._ties import merge_ties
 from skcalib._validation import look_up
-from skcalib.inference import CalibrationTest, cluster_sums, effective_size, inflation
+from skcalib.clusters import cluster_sums, effective_size, inflation
+from skcalib.inference import CalibrationTest
 from skcalib.links._base import likelihood_tolerance, logistic_regression
 from skcalib.significance.binary import BinaryTest, check_binary, run_test
 

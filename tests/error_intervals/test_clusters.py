@@ -8,11 +8,11 @@ import pytest
 from scipy.special import expit, logit
 
 from skcalib import calibration_error_interval
+from skcalib.clusters import independent_size
 from skcalib.datasets import make_tempered_simplex
 from skcalib.error_intervals.interval import METRICS
 from skcalib.inference import (
     concordance_interval,
-    independent_size,
     mean_interval,
     observed_expected_ratio,
     rate_interval,

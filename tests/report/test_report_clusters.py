@@ -10,11 +10,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
 
 from skcalib import CalibrationReport, ComparisonReport, ReliabilityDisplay, corp_bands
+from skcalib.clusters import intraclass_correlation
 from skcalib.datasets import make_tempered_simplex
 from skcalib.displays._curves import make_curve
 from skcalib.grouping import differences_at_equal_scores
 from skcalib.grouping.equal_scores import compare_groups
-from skcalib.inference import intraclass_correlation
 from skcalib.problem import check_problem
 from skcalib.smoothers import DirichletKernel, IsotonicSmoother, QuantileBins, SplineSmoother
 
