@@ -264,9 +264,8 @@ def _columns(table, names, chosen):
         return table
     if not chosen:
         return None
-    if hasattr(table, "columns"):
-        return table[chosen]
-    return np.asarray(table)[:, [names.index(name) for name in chosen]]
+    places = [names.index(name) for name in chosen]  # in any letter case
+    return table.iloc[:, places] if hasattr(table, "iloc") else table[:, places]
 
 
 def _column(table, names, chosen):

@@ -395,6 +395,8 @@ WITH_FILES = {"read_predictions": "tests/test_io.py"}
 WITH_FRAMES = {"summarize": "tests/test_summarize.py"}
 #: Public, but fed with several votes per sample.
 WITH_VOTES = {"soft_label_decomposition": "tests/test_soft_labels.py"}
+#: Public, but fed with two forecasts and features.
+WITH_TWO_FORECASTS = {"grouping_improvement": "tests/grouping/test_grouping_improvement.py"}
 SEVERAL_MODELS = {"ComparisonReport.from_predictions": "tests/report/test_report.py"}
 DOORS_ELSEWHERE = {  # doors of displays that fetch probabilities and then do as from_predictions
     "from_estimator",

@@ -277,6 +277,7 @@ ORDER_MATTERS = {
         "calibration_summary",
         "DecompositionDisplay.from_predictions",
         "GroupingDisplay.from_predictions",
+        "GroupCalibrationDisplay.from_predictions",
         "EstimationDisplay.from_predictions",
         "CalibrationReport.from_predictions",
     ),

@@ -29,6 +29,7 @@ from public_functions import (
     WITH_CLASSIFIERS,
     WITH_FILES,
     WITH_FRAMES,
+    WITH_TWO_FORECASTS,
     WITH_VOTES,
     numbers,
     only_own_warnings,
@@ -77,7 +78,7 @@ def test_every_function_of_a_public_module_is_in_the_table():
     """Also those that have no name in `skcalib` itself; a class is its constructor."""
     listed = {*SIMULATORS, *SCALARS, *(recipe.function for recipe in (*FORECASTS, *MOMENTS))}
     names = {public_name(function) for function in listed} | FOR_EXTENDERS
-    names |= {*WITH_CLASSIFIERS, *WITH_FILES, *WITH_FRAMES, *WITH_VOTES}
+    names |= {*WITH_CLASSIFIERS, *WITH_FILES, *WITH_FRAMES, *WITH_TWO_FORECASTS, *WITH_VOTES}
     modules = [
         module.name
         for module in walk_packages(skcalib.__path__, "skcalib.")

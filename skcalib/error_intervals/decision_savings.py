@@ -49,7 +49,8 @@ def saving_interval(
         quantile = normal.isf((1 - confidence_level) / 2)
         reach += share**2 * (distances**2 + (quantile * mean) ** 2 * (1 - share) / size)
     low, high = np.sqrt(reach)
-    return replace(found, low=found.estimate - low, high=found.estimate + high)
+    low, high = found.estimate - float(low), found.estimate + float(high)
+    return replace(found, low=low, high=high)
 
 
 def missed_saving(score: DecisionCost, solved: SmoothedProblem) -> float:

@@ -163,10 +163,10 @@ class ComparisonReport(Shown):
         seed = check_seed(random_state)
         params = {"random_state": seed, "n_jobs": n_jobs, **params}
 
-        def report(name, proba):
+        def _report(name, proba):
             return CalibrationReport.from_predictions(y_true, proba, X, name=name, **params)
 
-        return cls(_report_each(report, y_proba), n_jobs=n_jobs)
+        return cls(_report_each(_report, y_proba), n_jobs=n_jobs)
 
     @classmethod
     def from_sketches(
@@ -283,10 +283,10 @@ class ComparisonReport(Shown):
             cv = make_folds(cv, X, y, groups, groups)
         params = {"random_state": seed, "n_jobs": n_jobs, **params}
 
-        def report(name, estimator):
+        def _report(name, estimator):
             return CalibrationReport.from_estimator(estimator, X, y, cv=cv, name=name, **params)
 
-        return cls(_report_each(report, estimators), n_jobs=n_jobs)
+        return cls(_report_each(_report, estimators), n_jobs=n_jobs)
 
     @property
     def verdict(self) -> str:

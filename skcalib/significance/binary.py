@@ -109,6 +109,11 @@ def spiegelhalter_test(
     ValueError
         For more than two classes; for n < 4 without `n_resamples`.
 
+    See Also
+    --------
+    cumulative_test : Detects every kind of miscalibration.
+    kernel_calibration_test : For any number of classes.
+
     Notes
     -----
     **Clusters.** With `groups` the terms of the sum are added by cluster, and the square of the
@@ -121,11 +126,6 @@ def spiegelhalter_test(
     with 50 clusters of 1 to 100 samples whose log odds have a random effect of standard deviation
     1.3 (400 data sets): .02 for Z, .04 ("ks") and .05 (Hosmer and Lemeshow); without `groups` .21,
     .51 and .41.
-
-    See Also
-    --------
-    cumulative_test : Detects every kind of miscalibration.
-    kernel_calibration_test : For any number of classes.
 
     References
     ----------

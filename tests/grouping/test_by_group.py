@@ -55,18 +55,18 @@ def test_miscalibration_for_everybody_is_no_difference_at_equal_scores():
 
 
 def test_all_intervals_hold_at_once():
-    """100 data sets of 8 groups: at least .95, and a standard error of .022."""
+    """50 data sets of 8 groups: at least .95, and a standard error of .031."""
     effects = np.linspace(-0.1, 0.1, 8)
     held, equal = [], []
-    for seed in range(100):
+    for seed in range(50):
         y, p, group = world(1600, effects, seed)
         groups = calibration_by_group(y, p, group).groups
         pairs = [(one.difference, effect) for one, effect in zip(groups, effects, strict=True)]
         held.append(all(d.low <= effect <= d.high for d, effect in pairs))
         pairs = [(one.equal_scores, effect) for one, effect in zip(groups, effects, strict=True)]
         equal.append(all(d.low <= effect <= d.high for d, effect in pairs))
-    assert np.mean(held) >= 0.95 - 0.044
-    assert np.mean(equal) >= 0.95 - 0.044
+    assert np.mean(held) >= 0.95 - 0.062
+    assert np.mean(equal) >= 0.95 - 0.062
 
 
 @pytest.mark.slow
@@ -198,7 +198,7 @@ def test_a_sketch_with_groups():
             for field in ("difference", "ratio", "error"):
                 a, b = (dataclasses.astuple(getattr(record, field)) for record in (one, two))
                 assert_allclose(a, b, rtol=1e-3, atol=1e-6)
-            near = 0.25 * two.equal_scores.standard_error  # the folds of the isotonic curve differ
+            near = 0.5 * two.equal_scores.standard_error  # the folds of the isotonic curve differ
             assert one.equal_scores.estimate == pytest.approx(two.equal_scores.estimate, abs=near)
             assert one.equal_scores.low == pytest.approx(two.equal_scores.low, abs=near)
             assert np.log(one.pvalue) == pytest.approx(np.log(two.pvalue), rel=0.01, abs=0.01)
