@@ -319,7 +319,7 @@ def get_scorer(name: str) -> Scorer:
     and monitor the calibration error as well.
 
     "neg_decision_regret" is for a threshold of one half; another one is
-    ``DecisionRegretScorer(threshold=0.2)`` of `skcalib.scorers`.
+    ``DecisionRegretScorer(threshold=0.2)`` of ``skcalib.scorers``.
 
     Parameters
     ----------
