@@ -93,7 +93,7 @@ def test_the_gain_is_in_the_verdict():
     shown = CalibrationReport.from_predictions(data.y, data.y_proba, data.X)
     found = shown.findings.grouping.correction
     estimate = f"{found.estimate:.4f} [{found.low:.4f}, {found.high:.4f}]"
-    sentence = f"a better model can: a correction by the features saves {estimate} of the Brier"
+    sentence = f"a better model can save {estimate} of the Brier score"
     assert sentence in " ".join(shown.to_dict()["verdict"])
     assert shown.to_dict()["grouping"]["correction"]["estimate"] == found.estimate
     assert "Correction by the features (GroupRecalibrator): saves" in shown.to_text(details=True)
