@@ -109,7 +109,7 @@ def test_several_classes_gain_in_their_confidence():
     shown = CalibrationReport.from_predictions(y, proba, X)
     found = shown.findings.grouping.correction
     assert found.low < 0.15**2 < found.high  # about: some of the shifts are cut at 1
-    assert "of the Brier score of the confidence of" in " ".join(shown.to_dict()["verdict"])
+    assert "of the Brier score of the confidence 0." in " ".join(shown.to_dict()["verdict"])
 
 
 def test_nothing_is_promised_where_nothing_is_gained():
