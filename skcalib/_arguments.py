@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
+from skcalib._messages import shown
 from skcalib._validation import look_up
 from skcalib.kernels import Kernel
 from skcalib.notions import NOTIONS, Classwise, Notion
@@ -77,7 +78,7 @@ def resolve_reduced(
     """The notion with `reduce`, which is for "classwise" only; what is not "sum" is a mean."""
     if not isinstance(reduce, str) or reduce not in choices:
         names = ", ".join(map(repr, choices[:-1]))
-        raise ValueError(f"reduce must be {names} or {choices[-1]!r}, got {reduce!r}.")
+        raise ValueError(f"reduce must be {names} or {choices[-1]!r}, got {shown(reduce)}.")
     if isinstance(notion, str) and notion == "classwise":
         return Classwise("sum" if reduce == "sum" else "mean")
     if reduce != "mean":

@@ -6,12 +6,13 @@ guessed; invalid input raises an error with a message of one sentence or two.
 """
 
 import re
-from math import isfinite
 from numbers import Integral, Real
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import check_array
+
+from skcalib._messages import shown
 
 # --- Labels ---------------------------------------------------------------------------------------
 
@@ -211,7 +212,9 @@ def put_positive_last(classes, pos_label, *, reorder):
         )
     found = [label == pos_label for label in classes]
     if not any(found):
-        raise ValueError(f"pos_label={pos_label!r} is not one of the classes {classes.tolist()}.")
+        raise ValueError(
+            f"pos_label={shown(pos_label)} is not one of the classes {listed(classes)}."
+        )
     return classes[::-1] if reorder and found[0] else classes
 
 
@@ -479,18 +482,16 @@ def weighted_features(X, sample_weight, n_samples):
 def check_count(value, name, kind="a whole number"):
     """Validate a whole number of at least 1."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name} must be {kind} of at least 1, got {value!r}.")
+        raise ValueError(f"{name} must be {kind} of at least 1, got {shown(value)}.")
+    if value >= 2**63:
+        raise ValueError(f"{name} must be below 2**63, got {shown(value)}.")
     return int(value)
 
 
 def check_not_negative(value, name, meaning):
     """Validate a finite real number of at least 0."""
-    if (
-        not isinstance(value, Real)
-        or isinstance(value, bool)
-        or not (isfinite(value) and value >= 0)
-    ):
-        raise ValueError(f"{name} must be {meaning}, finite and not negative; got {value!r}.")
+    if not isinstance(value, Real) or isinstance(value, bool) or not (0 <= value < float("inf")):
+        raise ValueError(f"{name} must be {meaning}, finite and not negative; got {shown(value)}.")
     return float(value)
 
 
@@ -505,15 +506,16 @@ def look_up(value, table, name, *, kind=None):
     if kind is not None and isinstance(value, kind):
         return value
     names = ", ".join(map(repr, table)) + ("" if kind is None else f" or a {kind.__name__}")
-    raise ValueError(f"{name} must be one of {names}, got {value!r}.")
+    raise ValueError(f"{name} must be one of {names}, got {shown(value)}.")
 
 
 def check_confidence_level(confidence_level):
-    """Validate a number strictly between 0 and 1."""
-    if not (isinstance(confidence_level, (int, float)) and 0 < confidence_level < 1):
+    """Validate any real number strictly between 0 and 1, and return it as a float."""
+    if not (isinstance(confidence_level, Real) and 0 < confidence_level < 1):
         raise ValueError(
-            f"confidence_level must lie strictly between 0 and 1, got {confidence_level!r}."
+            f"confidence_level must lie strictly between 0 and 1, got {shown(confidence_level)}."
         )
+    return float(confidence_level)
 
 
 # --- Arrays of other libraries --------------------------------------------------------------------

@@ -25,6 +25,7 @@ from sklearn.utils import check_random_state
 
 from skcalib._arguments import resolve_notion
 from skcalib._formatting import frame_of
+from skcalib._parameters import checks_parameters
 from skcalib._validation import refuse_sparse, weighted_features
 from skcalib.error_intervals.decision_savings import missed_saving, saving_interval
 from skcalib.errors.terms import solve_notion
@@ -104,6 +105,7 @@ class DecisionRegret:
         return "\n".join([*lines, f"Recalibration changes {self.changed:.1%} of the decisions."])
 
 
+@checks_parameters
 def decision_regret(
     y_true: LabelsLike,
     y_proba: ArrayLike | None = None,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from skcalib._parameters import checks_parameters
 from skcalib._ties import RESOLUTION
 from skcalib._validation import ROW_SUM_TOLERANCE, check_label_list, in_words, listed
 from skcalib.cells import CellSums
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 
+@checks_parameters
 def summarize(
     frame: Any,
     *,

@@ -18,6 +18,7 @@ from scipy.stats import t as student
 from sklearn.metrics import roc_auc_score
 
 from skcalib._formatting import pvalue_text, record_text
+from skcalib._messages import shown
 from skcalib._ties import merge_ties
 from skcalib._validation import check_confidence_level
 from skcalib.clusters import (
@@ -570,7 +571,7 @@ class CalibrationTest:
             Whether the p-value is at most the level.
         """
         if not 0 < level < 1:
-            raise ValueError(f"level must lie strictly between 0 and 1, got {level!r}.")
+            raise ValueError(f"level must lie strictly between 0 and 1, got {shown(level)}.")
         return self.pvalue <= level
 
     def __str__(self) -> str:

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from skcalib._messages import shown
+
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
@@ -139,8 +141,8 @@ class Scaled(Kernel):
     def __post_init__(self) -> None:
         if not (np.isfinite(self.factor) and self.factor >= 0):
             raise ValueError(
-                f"A kernel may be multiplied by a finite number of at least 0, got {self.factor!r}:"
-                " a negative multiple is not positive semi-definite."
+                f"A kernel may be multiplied by a finite number of at least 0, got "
+                f"{shown(self.factor)}: a negative multiple is not positive semi-definite."
             )
 
     def __call__(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -251,7 +253,7 @@ class MatrixKernel(Kernel):
 
     def __post_init__(self) -> None:
         if not isinstance(self.kernel, Kernel):
-            raise ValueError(f"kernel must be a scalar Kernel, got {self.kernel!r}.")
+            raise ValueError(f"kernel must be a scalar Kernel, got {shown(self.kernel)}.")
         if self.matrix is not None:
             rows = _check_matrix(self.matrix)
             # Tuples make kernels comparable and hashable.
@@ -383,7 +385,9 @@ def _any_order(forecast):
 def _check_name(value, table, name):
     """Raise for a value that is not a key of the table."""
     if not (isinstance(value, str) and value in table):
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, table))}, got {value!r}.")
+        raise ValueError(
+            f"{name} must be one of {', '.join(map(repr, table))}, got {shown(value)}."
+        )
 
 
 def _check_options(metric, max_samples):
@@ -391,7 +395,7 @@ def _check_options(metric, max_samples):
     _check_name(metric, METRICS, "metric")
     if max_samples is not None and not (isinstance(max_samples, Integral) and max_samples >= 2):
         raise ValueError(
-            f"max_samples must be None or a whole number of at least 2, got {max_samples!r}."
+            f"max_samples must be None or a whole number of at least 2, got {shown(max_samples)}."
         )
 
 
@@ -409,7 +413,8 @@ class DistanceKernel(Kernel):
         if not (_is_positive(self.bandwidth) or self._is_rule()):
             names = ", ".join(map(repr, RULES))
             raise ValueError(
-                f"bandwidth must be a positive number or one of {names}, got {self.bandwidth!r}."
+                f"bandwidth must be a positive number or one of {names}, got "
+                f"{shown(self.bandwidth)}."
             )
         _check_options(self.metric, self.max_samples)
 

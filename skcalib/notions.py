@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from skcalib._messages import shown
 from skcalib._ties import ranked_classes, top_class
 
 if TYPE_CHECKING:
@@ -242,7 +243,7 @@ class TopK(Notion):
 
     def __init__(self, k: int = 5) -> None:
         if not isinstance(k, (int, np.integer)) or k < 1:
-            raise ValueError(f"k must be a whole number of at least 1, got {k!r}.")
+            raise ValueError(f"k must be a whole number of at least 1, got {shown(k)}.")
         self.k = k
 
     def problems(
@@ -284,7 +285,7 @@ class ClassGroups(Notion):
         members = [k for group in self.groups for k in group]
         if not members or not all(self.groups) or len(set(members)) != len(members):
             raise ValueError(
-                f"groups must be disjoint, non-empty lists of column numbers, got {groups!r}."
+                f"groups must be disjoint, non-empty lists of column numbers, got {shown(groups)}."
             )
 
     def problems(
@@ -310,7 +311,7 @@ class ClassGroups(Notion):
 
 def _checked_reduction(reduce):
     if reduce not in ("mean", "sum"):
-        raise ValueError(f"reduce must be 'mean' or 'sum', got {reduce!r}.")
+        raise ValueError(f"reduce must be 'mean' or 'sum', got {shown(reduce)}.")
     return reduce
 
 

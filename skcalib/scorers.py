@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 from sklearn import metrics
 from sklearn.utils.metadata_routing import MetadataRequest
 
+from skcalib._messages import shown
+from skcalib._parameters import checks_parameters
 from skcalib._validation import check_y
 from skcalib.decisions import decision_regret, score_of_decision
 from skcalib.errors import (
@@ -309,6 +311,7 @@ _SCORERS = {
 }
 
 
+@checks_parameters
 def get_scorer(name: str) -> Scorer:
     """Return a new scorer by name.
 
@@ -352,7 +355,9 @@ def get_scorer(name: str) -> Scorer:
     (2,)
     """
     if not isinstance(name, str) or name not in _SCORERS:
-        raise ValueError(f"name must be one of {', '.join(map(repr, _SCORERS))}, got {name!r}.")
+        raise ValueError(
+            f"name must be one of {', '.join(map(repr, _SCORERS))}, got {shown(name)}."
+        )
     return deepcopy(_SCORERS[name])
 
 
@@ -383,6 +388,7 @@ def get_scorer_names() -> list[str]:
     return sorted(_SCORERS)
 
 
+@checks_parameters
 def get_scorers(names: Sequence[str]) -> dict[str, Callable[..., float]]:
     """Several scorers by name, as a dict for a multimetric ``scoring``.
 
@@ -417,7 +423,7 @@ def get_scorers(names: Sequence[str]) -> dict[str, Callable[..., float]]:
     ['test_neg_log_calibration_error', 'test_neg_log_loss']
     """
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"names must be a list of names of scorers, got {names!r}.")
+        raise ValueError(f"names must be a list of names of scorers, got {shown(names)}.")
     theirs = metrics.get_scorer_names()
     unknown = [name for name in names if name not in _SCORERS and name not in theirs]
     if unknown or len(set(names)) < len(names):

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import entr, log_softmax, softmax
 
+from skcalib._messages import shown
 from skcalib._ties import reach_of
 from skcalib._validation import to_numpy
 
@@ -103,7 +104,7 @@ class Lp(Divergence):
 
     def __init__(self, p: float = 2) -> None:
         if not p >= 1:
-            raise ValueError(f"p must be at least 1, got {p!r}.")
+            raise ValueError(f"p must be at least 1, got {shown(p)}.")
         self.p = p
 
     def divergence(self, target: np.ndarray, forecast: np.ndarray) -> np.ndarray:
@@ -484,7 +485,7 @@ class DecisionCost(ProperScore):
         if matrix.ndim != 2 or min(matrix.shape) < 2 or not np.isfinite(matrix).all():
             raise ValueError(
                 "costs must be a matrix of finite numbers with a row for each class and a column "
-                f"for each decision, at least two of each; got {costs!r}."
+                f"for each decision, at least two of each; got {shown(costs)}."
             )
         self.costs = tuple(map(tuple, matrix.tolist()))
         self.infimum = float(matrix.min())
@@ -559,7 +560,9 @@ class Elementary(DecisionCost):
 
     def __init__(self, threshold: float) -> None:
         if not (isinstance(threshold, Real) and 0 < threshold < 1) or isinstance(threshold, bool):
-            raise ValueError(f"threshold must lie strictly between 0 and 1, got {threshold!r}.")
+            raise ValueError(
+                f"threshold must lie strictly between 0 and 1, got {shown(threshold)}."
+            )
         self.threshold: float = float(threshold)
         super().__init__([[0.0, self.threshold], [1.0 - self.threshold, 0.0]])
 

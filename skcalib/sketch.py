@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
+from skcalib._messages import shown
 from skcalib._validation import check_count, listed, look_up, to_numpy
 from skcalib.cells import CellPlan, CellSums, cell_starts, check_known_labels, sum_events
 from skcalib.events import check_events
@@ -256,7 +257,7 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
             If labels, notions or cells differ.
         """
         if not isinstance(other, ForecastSketch):
-            raise ValueError(f"Only another ForecastSketch can be merged, got {other!r}.")
+            raise ValueError(f"Only another ForecastSketch can be merged, got {shown(other)}.")
         plan = self._plan()
         mine, theirs = self._stored(plan), other._stored(plan)
         return clone(self)._become(plan, mine, theirs)
@@ -548,4 +549,4 @@ def _plain(value, what):
         return value
     if isinstance(value, float) and np.isfinite(value):
         return value
-    raise ValueError(f"A {what} must be a string or a number to be written, got {value!r}.")
+    raise ValueError(f"A {what} must be a string or a number to be written, got {shown(value)}.")

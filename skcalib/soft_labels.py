@@ -19,6 +19,7 @@ import numpy as np
 
 from skcalib._arguments import resolve_loss, resolve_notion
 from skcalib._formatting import frame_of
+from skcalib._parameters import checks_parameters
 from skcalib._validation import weighted_rows
 from skcalib.error_intervals.methods import estimate_proper_error
 from skcalib.events import problem_of_notion
@@ -91,6 +92,7 @@ class SoftLabelDecomposition:
         return "\n".join(f"{text:<16}{getattr(self, name)}" for name, text in words.items())
 
 
+@checks_parameters
 def soft_label_decomposition(
     y_true: ArrayLike,
     y_proba: ArrayLike,

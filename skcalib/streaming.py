@@ -14,6 +14,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._arguments import resolve_notion
+from skcalib._messages import shown
 from skcalib.cells import add_pairs, check_known_labels, refuse_differences
 from skcalib.errors.binned import (
     BinSums,
@@ -175,7 +176,9 @@ class IncrementalReliability(BaseEstimator):
             If labels, edges or notions differ.
         """
         if not isinstance(other, IncrementalReliability):
-            raise ValueError(f"Only another IncrementalReliability can be merged, got {other!r}.")
+            raise ValueError(
+                f"Only another IncrementalReliability can be merged, got {shown(other)}."
+            )
         self._plan().refuse_other(other._plan())
         return clone(self)._become(total(self._seen(), other._seen()))
 
@@ -231,7 +234,7 @@ class IncrementalReliability(BaseEstimator):
         labels = check_known_labels(self.labels)
         if isinstance(self.n_bins, str):
             raise ValueError(
-                f"n_bins must be a whole number or edges, got {self.n_bins!r}: the bins of a "
+                f"n_bins must be a whole number or edges, got {shown(self.n_bins)}: the bins of a "
                 "stream are fixed before its first sample."
             )
         edges = check_bins(self.n_bins, "uniform", 1)

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import entr
 
 from skcalib._formatting import pvalue_text, record_text
+from skcalib._parameters import checks_parameters
 from skcalib._validation import check_confidence_level
 from skcalib.error_intervals.methods import estimate_of_solved
 from skcalib.errors.logistic import (
@@ -218,6 +219,7 @@ def _in_words(key, value):
     return estimate, interval
 
 
+@checks_parameters
 def calibration_summary(
     y_true: LabelsLike,
     y_proba: ArrayLike | None = None,

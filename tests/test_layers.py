@@ -16,6 +16,9 @@ ROOT = Path(skcalib.__file__).parent
 # layers: begin
 LAYERS = (
     {
+        "_messages": "values of arguments in messages",
+    },
+    {
         "_column_names": "which class does the name of a column name?",
         "_formatting": "numbers as text",
         "_parallel": "loops through joblib",
@@ -25,6 +28,7 @@ LAYERS = (
         "tower": "mean divergences and their bias",
     },
     {
+        "_parameters": "checks of parameters by their name",
         "clusters": "dependent samples, effective numbers of samples and clusters",
     },
     {

@@ -13,6 +13,8 @@ from scipy.special import expit, log_expit, log_softmax, logit, logsumexp, xlog1
 from scipy.stats import beta, norm, qmc
 from sklearn.utils import Bunch, check_random_state
 
+from skcalib._messages import shown
+from skcalib._parameters import checks_parameters
 from skcalib._validation import check_count, look_up
 from skcalib.scores import Brier, LogLoss
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from skcalib._arguments import RandomState
 
 
+@checks_parameters
 def make_tempered_simplex(
     n_samples: int = 1000,
     n_classes: int = 2,
@@ -157,6 +160,7 @@ def _classwise_truth(n_classes, label_temperature, score_temperature, *, seed=0)
 MODELS = {"M1": 0.0, "M2": 0.5, "M3": 1.0}
 
 
+@checks_parameters
 def make_widmann(
     n_samples: int = 250,
     *,
@@ -242,8 +246,8 @@ def _check_mixture(mixture, model):
     mixture = check_real(mixture, "mixture", "in [0, 1]", 0, 1)
     if model == "M1" and mixture > 0:
         raise ValueError(
-            f"model='M1' is calibrated, so its mixture is 0, got {mixture!r}: use model='M2' or "
-            "'M3'."
+            f"model='M1' is calibrated, so its mixture is 0, got {shown(mixture)}: use model='M2' "
+            "or 'M3'."
         )
     return mixture
 
@@ -265,6 +269,7 @@ def _widmann_truth(model, n_classes, concentration, mixture):
     return {"total_variation": float(mixture * variation), "brier": float(mixture**2 * brier)}
 
 
+@checks_parameters
 def make_logistic_scores(
     n_samples: int = 1000,
     intercept: float = 0.5,
@@ -371,7 +376,7 @@ def _logit_divergence(f: float | np.ndarray, q: float | np.ndarray) -> np.ndarra
 def check_sizes(n_samples: int, n_classes: int = 2) -> tuple[int, int]:
     """Validate the numbers of samples and classes: at least one and at least two."""
     if check_count(n_classes, "n_classes") < 2:
-        raise ValueError(f"n_classes must be at least 2, got {n_classes!r}.")
+        raise ValueError(f"n_classes must be at least 2, got {shown(n_classes)}.")
     return check_count(n_samples, "n_samples"), int(n_classes)
 
 
@@ -381,5 +386,5 @@ def check_real(
     """Validate a finite real number in the interval [low, high]."""
     real = isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(value)
     if not real or not low <= value <= high:
-        raise ValueError(f"{name} must be {expected}, got {value!r}.")
+        raise ValueError(f"{name} must be {expected}, got {shown(value)}.")
     return float(value)

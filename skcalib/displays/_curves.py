@@ -13,6 +13,7 @@ from sklearn.base import clone
 
 from skcalib._arguments import SMOOTHERS, resolve_notion
 from skcalib._formatting import nonnegative_text
+from skcalib._messages import shown
 from skcalib._ties import merge_ties
 from skcalib._validation import check_confidence_level, look_up
 from skcalib.clusters import (
@@ -103,7 +104,9 @@ def check_options(strategy, n_bins, notion, band, confidence_level, n_resamples)
     if isinstance(band, str) and band == "auto":
         band = "confidence" if isinstance(smoother, SplineSmoother) else "consistency"
     if band is not None and band not in BANDS:
-        raise ValueError(f"band must be 'auto', 'consistency', 'confidence' or None, got {band!r}.")
+        raise ValueError(
+            f"band must be 'auto', 'consistency', 'confidence' or None, got {shown(band)}."
+        )
     check_confidence_level(confidence_level)
     if band is not None:
         check_resamples(n_resamples, confidence_level)

@@ -17,6 +17,7 @@ from scipy.stats import t as student
 from sklearn.utils import check_random_state
 
 from skcalib._arguments import resolve_notion
+from skcalib._messages import shown
 from skcalib._ties import reach_of
 from skcalib.clusters import effective_size
 from skcalib.displays._curves import binary_problems, summarised_problems
@@ -107,7 +108,7 @@ def check_thresholds(thresholds):
     if found.ndim != 1 or len(found) == 0 or not np.all((found > 0) & (found < 1)):
         raise ValueError(
             "thresholds must be a list of numbers strictly between 0 and 1, such as "
-            f"numpy.linspace(0.01, 0.3, 30); got {thresholds!r}."
+            f"numpy.linspace(0.01, 0.3, 30); got {shown(thresholds)}."
         )
     return np.unique(found)
 

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from skcalib._messages import shown
 from skcalib._validation import check_proba
 from skcalib.displays._curves import MAX_PANELS
 from skcalib.estimators._response import classifier_proba
@@ -142,7 +143,9 @@ def recalibration_maps(triples, known, classes, max_points, positive=None):
             "is no map to draw."
         )
     if not isinstance(max_points, (int, np.integer)) or max_points < 1:
-        raise ValueError(f"max_points must be a whole number of at least 1, got {max_points!r}.")
+        raise ValueError(
+            f"max_points must be a whole number of at least 1, got {shown(max_points)}."
+        )
     columns = _columns(known, classes, positive)
     maps = []
     for name, recalibrator, proba in triples:

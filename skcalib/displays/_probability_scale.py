@@ -6,6 +6,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from matplotlib.ticker import FuncFormatter, Locator, NullLocator
 
+from skcalib._messages import shown
+
 SCALES = ("auto", "linear", "logit", "sqrt")
 MARGIN = 0.02  # beyond 0 and 1, as a fraction of the axis, so that both ends are visible
 _BINS = 40
@@ -165,7 +167,7 @@ def set_probability_scale(ax, scores, weight=None, scale="auto"):
         For an unknown scale.
     """
     if scale not in SCALES:
-        raise ValueError(f"scale must be 'auto', 'linear', 'logit' or 'sqrt', got {scale!r}.")
+        raise ValueError(f"scale must be 'auto', 'linear', 'logit' or 'sqrt', got {shown(scale)}.")
     panel = _PANELS.setdefault(ax, _Panel())
     panel.scores.append(_quantiles(scores, weight))
     if scale != "auto":

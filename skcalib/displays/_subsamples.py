@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._arguments import resolve_notion
+from skcalib._messages import shown
 from skcalib.errors import (
     calibration_error,
     calibration_upper_bound,
@@ -133,7 +134,7 @@ def check_sizes(sample_sizes, n_samples):
     if not sizes or not whole or min(sizes) < 1 or max(sizes) > n_samples:
         raise ValueError(
             f"sample_sizes must be a list of whole numbers from 1 to the number of samples, "
-            f"{n_samples}; got {sample_sizes!r}."
+            f"{n_samples}; got {shown(sample_sizes)}."
         )
     return np.unique(sizes)
 

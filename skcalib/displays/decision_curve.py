@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
+from skcalib._parameters import checks_parameters
 from skcalib._validation import check_confidence_level
 from skcalib.displays._base import held_out
 from skcalib.displays._decision_curves import (
@@ -130,6 +131,7 @@ class DecisionCurveDisplay:
         self.confidence_level = confidence_level
 
     @classmethod
+    @checks_parameters
     def from_predictions(
         cls,
         y_true: ArrayLike,
@@ -199,6 +201,7 @@ class DecisionCurveDisplay:
         return display.plot(ax=ax, **plot_params)
 
     @classmethod
+    @checks_parameters
     def from_sketch(
         cls,
         sketch: ForecastSummary,
@@ -253,6 +256,7 @@ class DecisionCurveDisplay:
         return display.plot(ax=ax, **plot_params)
 
     @classmethod
+    @checks_parameters
     def from_estimator(
         cls,
         estimator: BaseEstimator,

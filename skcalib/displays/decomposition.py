@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 
 from skcalib._arguments import resolve_loss, resolve_notion
 from skcalib._formatting import decimals_of, nonnegative_text
+from skcalib._parameters import checks_parameters
 from skcalib._validation import check_confidence_level, weighted_features
 from skcalib.displays._base import held_out, unit
 from skcalib.displays._regions import grouping_interval
@@ -113,6 +114,7 @@ class DecompositionDisplay:
         self.unit = unit
 
     @classmethod
+    @checks_parameters
     def from_predictions(
         cls,
         y_true: ArrayLike,
@@ -204,6 +206,7 @@ class DecompositionDisplay:
         return display.plot(ax=ax, **plot_params)
 
     @classmethod
+    @checks_parameters
     def from_estimator(
         cls,
         estimator: BaseEstimator,
@@ -247,6 +250,7 @@ class DecompositionDisplay:
         return cls.from_estimators({name: estimator}, X, y, **params)
 
     @classmethod
+    @checks_parameters
     def from_estimators(
         cls,
         estimators: Mapping[str, BaseEstimator],

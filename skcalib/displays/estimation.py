@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from sklearn.utils import check_random_state
 
+from skcalib._parameters import checks_parameters
 from skcalib._validation import check_confidence_level, check_count
 from skcalib.displays._base import held_out
 from skcalib.displays._subsamples import check_errors, check_sizes, estimation_curves
@@ -131,6 +132,7 @@ class EstimationDisplay:
         self.confidence_level = confidence_level
 
     @classmethod
+    @checks_parameters
     def from_predictions(
         cls,
         y_true: ArrayLike,
@@ -236,6 +238,7 @@ class EstimationDisplay:
         return display.plot(ax=ax, **plot_params)
 
     @classmethod
+    @checks_parameters
     def from_estimator(
         cls,
         estimator: BaseEstimator,

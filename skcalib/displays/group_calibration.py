@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from skcalib._parameters import checks_parameters
 from skcalib._validation import check_count
 from skcalib.displays._base import held_out
 from skcalib.grouping.by_group import calibration_by_group, take_groups
@@ -81,6 +82,7 @@ class GroupCalibrationDisplay:
         self.calibrations = calibrations
 
     @classmethod
+    @checks_parameters
     def from_predictions(
         cls,
         y_true: ArrayLike,
@@ -145,6 +147,7 @@ class GroupCalibrationDisplay:
         return cls(found).plot(ax=ax, **plot_params)
 
     @classmethod
+    @checks_parameters
     def from_sketch(
         cls,
         sketch: ForecastSummary,
@@ -187,6 +190,7 @@ class GroupCalibrationDisplay:
         return cls(found).plot(ax=ax, **plot_params)
 
     @classmethod
+    @checks_parameters
     def from_estimator(
         cls,
         estimator: BaseEstimator,

@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._arguments import resolve_notion
+from skcalib._parameters import checks_parameters
 from skcalib._validation import weighted_features, weighted_rows
 from skcalib.displays._base import held_out, unit
 from skcalib.displays._curves import binary_problems
@@ -146,6 +147,7 @@ class GroupingDisplay:
         self.unit = unit
 
     @classmethod
+    @checks_parameters
     def from_predictions(
         cls,
         y_true: ArrayLike,
@@ -285,6 +287,7 @@ class GroupingDisplay:
         return display.plot(ax=ax, **plot_params)
 
     @classmethod
+    @checks_parameters
     def from_estimator(
         cls,
         estimator: BaseEstimator,
@@ -393,6 +396,7 @@ class GroupingDisplay:
         )
 
     @classmethod
+    @checks_parameters
     def from_grouping_estimator(
         cls,
         estimator: GroupingLossEstimator,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
+from skcalib._parameters import checks_parameters
 from skcalib._validation import check_confidence_level
 from skcalib.displays._base import held_out
 from skcalib.displays._decision_curves import (
@@ -121,6 +122,7 @@ class MurphyDisplay:
         self.confidence_level = confidence_level
 
     @classmethod
+    @checks_parameters
     def from_predictions(
         cls,
         y_true: ArrayLike,
@@ -215,6 +217,7 @@ class MurphyDisplay:
         return cls(curves, confidence_level=confidence_level).plot(ax=ax, **plot_params)
 
     @classmethod
+    @checks_parameters
     def from_sketch(
         cls,
         sketch: ForecastSummary,
@@ -270,6 +273,7 @@ class MurphyDisplay:
         return cls(curves, confidence_level=confidence_level).plot(ax=ax, **plot_params)
 
     @classmethod
+    @checks_parameters
     def from_estimator(
         cls,
         estimator: BaseEstimator,

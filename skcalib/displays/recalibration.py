@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
+from skcalib._parameters import checks_parameters
 from skcalib.displays._base import UNCHANGED
 from skcalib.displays._maps import (
     default_name,
@@ -95,6 +96,7 @@ class RecalibrationDisplay:
         self.maps = list(maps)
 
     @classmethod
+    @checks_parameters
     def from_recalibrator(
         cls,
         recalibrator: BaseEstimator,
@@ -160,6 +162,7 @@ class RecalibrationDisplay:
         return cls(maps).plot(ax=ax, **plot_params)
 
     @classmethod
+    @checks_parameters
     def from_recalibrators(
         cls,
         recalibrators: Sequence[BaseEstimator] | Mapping[str, BaseEstimator],
@@ -209,6 +212,7 @@ class RecalibrationDisplay:
         return cls(maps).plot(ax=ax, **plot_params)
 
     @classmethod
+    @checks_parameters
     def from_estimator(
         cls,
         estimator: BaseEstimator,

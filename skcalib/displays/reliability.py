@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from sklearn.utils import check_random_state
 
 from skcalib._arguments import resolve_notion
+from skcalib._parameters import checks_parameters
 from skcalib._validation import check_y, take_rows
 from skcalib.displays._curves import (
     binary_problems,
@@ -162,6 +163,7 @@ class ReliabilityDisplay:
         self.band = band
 
     @classmethod
+    @checks_parameters
     def from_predictions(
         cls,
         y_true: ArrayLike,
@@ -256,6 +258,7 @@ class ReliabilityDisplay:
         return display.plot(ax=ax, **plot_params)
 
     @classmethod
+    @checks_parameters
     def from_sketch(
         cls,
         sketch: ForecastSummary,
@@ -310,6 +313,7 @@ class ReliabilityDisplay:
         return display.plot(ax=ax, **plot_params)
 
     @classmethod
+    @checks_parameters
     def from_estimator(
         cls,
         estimator: BaseEstimator,
@@ -400,6 +404,7 @@ class ReliabilityDisplay:
         )
 
     @classmethod
+    @checks_parameters
     def from_cv_results(
         cls,
         cv_results: Mapping[str, Any],

@@ -11,6 +11,8 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skcalib._formatting import record_text
+from skcalib._messages import shown
+from skcalib._parameters import checks_parameters
 from skcalib._validation import check_confidence_level, check_count, weighted_rows
 from skcalib.clusters import independent_size, student_level
 from skcalib.error_intervals import methods
@@ -73,6 +75,7 @@ RESAMPLING = {"jackknife": jackknife, "subsampling": subsampling, "bootstrap": b
 METHODS = ("auto", "delta", *RESAMPLING)
 
 
+@checks_parameters
 def calibration_error_interval(
     y_true: LabelsLike,
     y_proba: ArrayLike | None = None,
@@ -233,7 +236,9 @@ def calibration_error_interval(
     """
     check_confidence_level(confidence_level)
     if not isinstance(method, str) or method not in METHODS:
-        raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}.")
+        raise ValueError(
+            f"method must be one of {', '.join(map(repr, METHODS))}, got {shown(method)}."
+        )
     n_resamples = check_count(n_resamples, "n_resamples")
     function, keywords = unwrap(_check_metric(metric), kwargs)
     data: dict[str, Any] = {"y_true": y_true, "y_proba": y_proba, "sample_weight": sample_weight}
@@ -291,7 +296,7 @@ def _check_metric(metric):
     if isinstance(metric, str) and metric in METRICS:
         return METRICS[metric]
     names = ", ".join(map(repr, METRICS))
-    raise ValueError(f"metric must be one of {names} or a function, got {metric!r}.")
+    raise ValueError(f"metric must be one of {names} or a function, got {shown(metric)}.")
 
 
 def _by_delta_method(answer, level):

@@ -16,6 +16,8 @@ from scipy.special import erf
 
 from skcalib._arguments import resolve_notion, resolve_reduced
 from skcalib._formatting import frame_of
+from skcalib._messages import shown
+from skcalib._parameters import checks_parameters
 from skcalib._ties import reach_of
 from skcalib.events import Events, events_or_summary
 from skcalib.smoothers.partition import quantile_cuts
@@ -81,6 +83,7 @@ class ReliabilityBins:
         return frame_of(self, names, bin=self.index, **ends)
 
 
+@checks_parameters
 def calibration_error(
     y_true: LabelsLike,
     y_proba: ArrayLike | None = None,
@@ -246,6 +249,7 @@ def _power(sums, p, debiased):
     return float(mass @ power / mass.sum())
 
 
+@checks_parameters
 def reliability_bins(
     y_true: LabelsLike,
     y_proba: ArrayLike | None = None,
@@ -329,7 +333,9 @@ def resolve_norm(norm: Literal["l1", "l2", "max"] | float) -> float:
         return NORMS[norm]
     if isinstance(norm, Real) and not isinstance(norm, bool) and norm >= 1:
         return float(norm)
-    raise ValueError(f"norm must be 'l1', 'l2', 'max' or a number p of at least 1, got {norm!r}.")
+    raise ValueError(
+        f"norm must be 'l1', 'l2', 'max' or a number p of at least 1, got {shown(norm)}."
+    )
 
 
 def check_options(norm: Literal["l1", "l2", "max"] | float, squared: bool, debiased: bool) -> None:
@@ -410,7 +416,7 @@ def quantile_edges(score: np.ndarray, n_bins: int, count: np.ndarray | None = No
 def check_bins(n_bins: Any, strategy: Strategy, n_samples: int) -> int | np.ndarray:
     """`n_bins` and `strategy` of a public function -> edges, or the number of quantile bins."""
     if not isinstance(strategy, str) or strategy not in STRATEGIES:
-        raise ValueError(f"strategy must be 'quantile' or 'uniform', got {strategy!r}.")
+        raise ValueError(f"strategy must be 'quantile' or 'uniform', got {shown(strategy)}.")
     bins = parse_bins(n_bins, n_samples, strategy)
     return uniform_edges(bins) if isinstance(bins, int) and strategy == "uniform" else bins
 

@@ -14,7 +14,9 @@ from sklearn.utils import check_random_state
 
 from skcalib._arguments import resolve_loss, resolve_notion
 from skcalib._formatting import frame_of
+from skcalib._messages import shown
 from skcalib._parallel import draw_each, run_each
+from skcalib._parameters import checks_parameters
 from skcalib._validation import check_confidence_level, check_count, draw_codes
 from skcalib.errors.isotonic_curve import (
     BANDS,
@@ -117,6 +119,7 @@ class CorpDecomposition:
         return frame_of(self, (), **terms)
 
 
+@checks_parameters
 def corp_decomposition(
     y_true: LabelsLike,
     y_proba: ArrayLike | None = None,
@@ -316,6 +319,7 @@ class CorpBand:
         return frame_of(self, ("forecast", "recalibrated", "low", "high"))
 
 
+@checks_parameters
 def corp_bands(
     y_true: LabelsLike,
     y_proba: ArrayLike | None = None,
@@ -429,7 +433,7 @@ def corp_bands(
     True
     """
     if band not in BANDS:
-        raise ValueError(f"band must be 'consistency' or 'confidence', got {band!r}.")
+        raise ValueError(f"band must be 'consistency' or 'confidence', got {shown(band)}.")
     check_confidence_level(confidence_level)
     if band == "consistency":
         check_resamples(n_resamples, confidence_level)
@@ -448,6 +452,7 @@ def corp_bands(
     return bands
 
 
+@checks_parameters
 def corp_test(
     y_true: LabelsLike,
     y_proba: ArrayLike | None = None,

@@ -9,6 +9,7 @@ import numpy as np
 
 from skcalib._arguments import resolve_notion, resolve_reduced
 from skcalib._formatting import frame_of
+from skcalib._parameters import checks_parameters
 from skcalib._ties import level_starts, top_class
 from skcalib.events import events_or_summary
 from skcalib.problem import check_problem
@@ -55,6 +56,7 @@ class CumulativeCurve:
         return frame_of(self, ("score", "share", "difference"))
 
 
+@checks_parameters
 def ks_calibration_error(
     y_true: LabelsLike,
     y_proba: ArrayLike | None = None,
@@ -136,6 +138,7 @@ def predicted_share(problem: Problem) -> np.ndarray:
     return np.bincount(top, problem.weight, minlength=n_classes) / problem.weight.sum()
 
 
+@checks_parameters
 def cumulative_curve(
     y_true: LabelsLike,
     y_proba: ArrayLike | None = None,

@@ -12,6 +12,8 @@ import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
 from skcalib._arguments import resolve_notion
+from skcalib._messages import shown
+from skcalib._parameters import checks_parameters
 from skcalib.clusters import effective_size
 from skcalib.errors.binned import resolve_norm
 from skcalib.events import events_or_summary
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from skcalib._arguments import Label, LabelsLike, NotionLike
 
 
+@checks_parameters
 def kde_calibration_error(
     y_true: LabelsLike,
     y_proba: ArrayLike | None = None,
@@ -135,7 +138,9 @@ def kde_calibration_error(
     """
     power = _check_power(norm)
     if not _is_bandwidth(bandwidth):
-        raise ValueError(f"bandwidth must be 'scott' or a number in (0, 1/3], got {bandwidth!r}.")
+        raise ValueError(
+            f"bandwidth must be 'scott' or a number in (0, 1/3], got {shown(bandwidth)}."
+        )
     events = events_or_summary(
         y_true,
         y_proba,
@@ -153,9 +158,9 @@ def _check_power(norm):
     power = resolve_norm(norm)
     if power == np.inf:
         raise ValueError(
-            f"norm must be 'l1', 'l2' or a finite number of at least 1, got {norm!r}: the largest "
-            "gap is where the density is lowest and nothing is known. Use calibration_error for "
-            "the largest gap of bins."
+            f"norm must be 'l1', 'l2' or a finite number of at least 1, got {shown(norm)}: the "
+            "largest gap is where the density is lowest and nothing is known. Use "
+            "calibration_error for the largest gap of bins."
         )
     return power
 

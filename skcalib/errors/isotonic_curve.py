@@ -15,6 +15,7 @@ from sklearn import config_context
 from sklearn.isotonic import isotonic_regression
 from sklearn.utils.parallel import Parallel, delayed
 
+from skcalib._messages import shown
 from skcalib.clusters import independent_size, intraclass_correlation, student_level
 from skcalib.smoothers.partition import TiedScores
 
@@ -128,7 +129,7 @@ def check_resamples(n_resamples: int, confidence_level: float) -> None:
     if not whole or n_resamples < needed:
         raise ValueError(
             f"n_resamples must be a whole number of at least {needed} for a band of level "
-            f"{confidence_level:g}, got {n_resamples!r}."
+            f"{confidence_level:g}, got {shown(n_resamples)}."
         )
 
 

@@ -23,6 +23,8 @@ from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
 from skcalib._arguments import resolve_notion
+from skcalib._messages import shown
+from skcalib._parameters import checks_parameters
 from skcalib._validation import check_proba, check_y, class_columns, look_up, mean_one
 from skcalib.clusters import cluster_sums
 from skcalib.events import problem_of_notion
@@ -45,6 +47,7 @@ _SMALL = 32  # block sizes up to which many blocks are evaluated at once
 _PAIRS = 1 << 18  # pairs of samples in them
 
 
+@checks_parameters
 def kernel_calibration_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -221,7 +224,7 @@ def check_statistic(statistic: str, block_size: int | None, n_samples: int) -> N
     """Check the statistic, the number of samples, and the block size of "block"."""
     if statistic not in STATISTICS:
         names = ", ".join(map(repr, STATISTICS))
-        raise ValueError(f"statistic must be one of {names}, got {statistic!r}.")
+        raise ValueError(f"statistic must be one of {names}, got {shown(statistic)}.")
     if statistic != "biased" and n_samples < 2:
         raise ValueError(
             f"statistic={statistic!r} needs at least two samples of positive weight: use 'biased'."
@@ -232,7 +235,7 @@ def check_statistic(statistic: str, block_size: int | None, n_samples: int) -> N
     elif not isinstance(block_size, Integral) or not 2 <= block_size <= n_samples:
         raise ValueError(
             f"statistic='block' needs a block_size, a whole number from 2 to the number of "
-            f"samples, {n_samples}; got {block_size!r}."
+            f"samples, {n_samples}; got {shown(block_size)}."
         )
 
 
@@ -242,6 +245,7 @@ def check_statistic(statistic: str, block_size: int | None, n_samples: int) -> N
 _ROWS = 4096  # samples at a time
 
 
+@checks_parameters
 def unconditional_mean_embedding_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,

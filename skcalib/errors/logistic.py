@@ -12,6 +12,8 @@ from scipy.stats import t as student
 
 from skcalib._arguments import resolve_notion, resolve_smoother
 from skcalib._formatting import frame_of
+from skcalib._messages import shown
+from skcalib._parameters import checks_parameters
 from skcalib._validation import check_confidence_level
 from skcalib.clusters import cluster_sums, effective_size, independent_size
 from skcalib.errors.terms import solve_notion
@@ -66,6 +68,7 @@ class CalibrationInterceptSlope:
         return f"In the large {self.in_the_large}, intercept {self.intercept}, slope {self.slope}"
 
 
+@checks_parameters
 def calibration_intercept_slope(
     y_true: LabelsLike,
     y_proba: ArrayLike | None = None,
@@ -234,6 +237,7 @@ def _logistic_fit(columns, offset, y, rows, confidence_level):
 # --- Integrated calibration index -----------------------------------------------------------------
 
 
+@checks_parameters
 def integrated_calibration_index(
     y_true: LabelsLike,
     y_proba: ArrayLike | None = None,
@@ -317,7 +321,7 @@ def integrated_calibration_index(
     [0.072, 0.081, 0.11, 0.114]
     """
     if quantile is not None and not (isinstance(quantile, Real) and 0 <= quantile <= 1):
-        raise ValueError(f"quantile must be None or a number in [0, 1], got {quantile!r}.")
+        raise ValueError(f"quantile must be None or a number in [0, 1], got {shown(quantile)}.")
     notion = resolve_notion(notion)
     smoother = None if smoother is None else resolve_smoother(smoother)
 

@@ -14,6 +14,8 @@ from scipy.special import softmax
 
 from skcalib._arguments import resolve_loss, resolve_notion, resolve_smoother
 from skcalib._formatting import frame_of
+from skcalib._messages import shown
+from skcalib._parameters import checks_parameters
 from skcalib._validation import (
     check_features,
     check_label_list,
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from skcalib._arguments import Label, LabelsLike, LossLike, Method, NotionLike, SmootherLike
 
 
+@checks_parameters
 def proper_calibration_error(
     y_true: LabelsLike,
     y_proba: ArrayLike | None = None,
@@ -184,6 +187,7 @@ def proper_calibration_error(
     return over_problems(y_true, y_proba, notion, error, **data)
 
 
+@checks_parameters
 def refinement_loss(
     y_true: LabelsLike,
     y_proba: ArrayLike | None = None,
@@ -246,6 +250,7 @@ def refinement_loss(
     return over_problems(y_true, y_proba, notion, refinement, **data)
 
 
+@checks_parameters
 def sharpness(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -311,7 +316,7 @@ def sharpness(
             y_true, y_proba, loss, notion, smoother, method, sample_weight, labels
         )
     else:
-        raise ValueError(f"transform must be None or 'simplex', got {transform!r}.")
+        raise ValueError(f"transform must be None or 'simplex', got {shown(transform)}.")
     terms = proper_terms(
         problem, loss=loss, notion=notion, smoother=smoother, method=method, n_jobs=n_jobs
     )
@@ -401,6 +406,7 @@ class ScoreDecomposition:
         return frame_of(self, (), **{name: [getattr(self, name)] for name in names})
 
 
+@checks_parameters
 def score_decomposition(
     y_true: LabelsLike,
     y_proba: ArrayLike | None = None,
@@ -483,6 +489,7 @@ def decompose(terms: ProperTerms) -> ScoreDecomposition:
 # --- Upper bound ----------------------------------------------------------------------------------
 
 
+@checks_parameters
 def calibration_upper_bound(
     y_true: LabelsLike,
     y_proba: ArrayLike | None = None,
@@ -542,6 +549,7 @@ def calibration_upper_bound(
     return over_problems(y_true, y_proba, notion, bound, **data)
 
 
+@checks_parameters
 def root_brier_score(
     y_true: LabelsLike,
     y_proba: ArrayLike | None = None,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from sklearn.base import clone
 
+from skcalib._parameters import checks_parameters
 from skcalib._validation import look_up
 from skcalib.problem import check_problem
 from skcalib.scores import Brier, Divergence, Lp, TotalVariation
@@ -36,6 +37,7 @@ DISTANCES = {
 BINS = {"median": lambda: MedianCells(15), "uniform": lambda: UniformBins(10)}
 
 
+@checks_parameters
 def simplex_calibration_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,

@@ -14,6 +14,8 @@ from scipy.fft import dct
 from scipy.optimize import brentq
 
 from skcalib._arguments import resolve_notion
+from skcalib._messages import shown
+from skcalib._parameters import checks_parameters
 from skcalib.events import events_or_summary
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from skcalib.problem import ScoredRows
 
 
+@checks_parameters
 def smooth_calibration_error(
     y_true: LabelsLike,
     y_proba: ArrayLike | None = None,
@@ -123,7 +126,7 @@ def smooth_calibration_error(
     """
     if bandwidth is not None and not _is_bandwidth(bandwidth):
         raise ValueError(
-            f"bandwidth must be None or a number from {_NARROWEST:g} to 1, got {bandwidth!r}."
+            f"bandwidth must be None or a number from {_NARROWEST:g} to 1, got {shown(bandwidth)}."
         )
     events = events_or_summary(
         y_true,

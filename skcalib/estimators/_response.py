@@ -16,6 +16,7 @@ from sklearn.model_selection import StratifiedGroupKFold, check_cv
 from sklearn.utils import indexable
 from sklearn.utils.validation import check_is_fitted
 
+from skcalib._messages import shown
 from skcalib._parallel import out_of_fold
 from skcalib._validation import check_proba, take_rows, unique_labels
 from skcalib.clusters import check_groups
@@ -32,7 +33,7 @@ def classifier_proba(estimator, X, *, response_method="auto"):
     """
     if response_method not in RESPONSE_METHODS:
         names = ", ".join(map(repr, RESPONSE_METHODS))
-        raise ValueError(f"response_method must be one of {names}, got {response_method!r}.")
+        raise ValueError(f"response_method must be one of {names}, got {shown(response_method)}.")
     if response_method == "auto":
         response_method = _response_method(estimator)
     if not hasattr(estimator, response_method):

@@ -10,6 +10,7 @@ from sklearn.utils.validation import validate_data
 
 from skcalib._arguments import resolve_loss, resolve_notion
 from skcalib._chunks import check_chunk_labels
+from skcalib._parameters import check_parameters_of
 from skcalib._validation import check_confidence_level, check_proba
 from skcalib.error_intervals.methods import estimate_proper_error, interval_of_norm
 from skcalib.errors.chunked import solve_chunks
@@ -222,7 +223,7 @@ class CalibrationErrorEstimator(ClassifierInspector):
         CalibrationErrorEstimator
             The fitted estimator.
         """
-        check_confidence_level(self.confidence_level)
+        check_parameters_of(self)
         problem, _ = self._forecasts(X, y, sample_weight, fit_params, groups=groups)
         found = estimate_proper_error(
             problem,

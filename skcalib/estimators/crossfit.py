@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
+from skcalib._parameters import check_parameters_of
 from skcalib.estimators._base import ClassifierTrainer
 from skcalib.estimators._response import classes_of
 
@@ -114,6 +115,7 @@ class CrossFitProba(TransformerMixin, ClassifierTrainer):
         CrossFitProba
             The fitted transformer.
         """
+        check_parameters_of(self)
         y = self._check_data(X, y)
         params, _ = self._route("fit", fit_params)
         frozen = self._is_frozen()
@@ -140,6 +142,7 @@ class CrossFitProba(TransformerMixin, ClassifierTrainer):
         array of shape (n_samples, n_classes)
             Rows sum to one.
         """
+        check_parameters_of(self)
         y = self._check_data(X, y)
         params, split_params = self._route("fit_transform", fit_params)
         folds = [] if self._is_frozen() else self._folds(X, y, split_params)

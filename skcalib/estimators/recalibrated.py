@@ -11,6 +11,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._parallel import run_each
+from skcalib._parameters import check_parameters_of
 from skcalib._validation import check_weight, take_rows, unique_labels
 from skcalib.estimators._base import ClassifierTrainer
 from skcalib.estimators._response import aligned_proba
@@ -250,14 +251,13 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         if not self._is_auto():
             require_recalibrator(self._recalibrator())
             self._refuse_hidden_features(self._recalibrator())
-        if self.ensemble not in (True, False):
-            raise ValueError(f"ensemble must be True or False, got {self.ensemble!r}.")
         if isinstance(self.cv, str) and self.cv == "prefit":
             raise ValueError(
                 "cv='prefit' is not an option here: to use a fitted classifier as it is, leave cv "
                 "out, wrap the classifier, RecalibratedClassifierCV(FrozenEstimator(clf)) with "
                 "FrozenEstimator from sklearn.frozen, and fit to held-out data."
             )
+        check_parameters_of(self)
 
     def _refuse_hidden_features(self, recalibrator):
         """Raise for a step of a Pipeline that takes features, as a Pipeline does not pass them."""

@@ -12,6 +12,7 @@ from scipy.stats import t as student
 
 from skcalib._arguments import resolve_notion
 from skcalib._formatting import frame_of
+from skcalib._parameters import checks_parameters
 from skcalib._ties import merge_ties
 from skcalib._validation import (
     check_confidence_level,
@@ -158,6 +159,7 @@ def _title(group):
     return f"{group.name}, {group.event}" if group.event else group.name
 
 
+@checks_parameters
 def calibration_by_group(
     y_true: LabelsLike | Problem,
     y_proba: ArrayLike | None = None,

@@ -14,6 +14,7 @@ from scipy.stats import t as student
 from sklearn.utils import check_random_state
 
 from skcalib._formatting import frame_of
+from skcalib._parameters import checks_parameters
 from skcalib._ties import merge_ties
 from skcalib._validation import (
     check_confidence_level,
@@ -134,6 +135,7 @@ class GroupComparison:
         return frame_of(self, (), **table)
 
 
+@checks_parameters
 def differences_at_equal_scores(
     y_true: ArrayLike,
     y_proba: ArrayLike,

@@ -53,6 +53,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_array, get_tags
 from sklearn.utils.parallel import Parallel, delayed
 
+from skcalib._messages import shown
 from skcalib._ties import merge_ties
 from skcalib._validation import labels_or_shares
 from skcalib.clusters import cluster_sums, independent_size, inflation
@@ -113,7 +114,7 @@ def level_sets(forecast: np.ndarray, n_bins: int, strategy: Strategy) -> np.ndar
     """Level set of each forecast; vectors of more than two columns are cut at medians."""
     if not isinstance(strategy, str) or strategy not in STRATEGIES:
         names = ", ".join(map(repr, STRATEGIES))
-        raise ValueError(f"strategy must be one of {names}, got {strategy!r}.")
+        raise ValueError(f"strategy must be one of {names}, got {shown(strategy)}.")
     if forecast.shape[1] == 2:
         partition = STRATEGIES[strategy](n_bins)
     elif strategy == "quantile":
@@ -267,7 +268,7 @@ def _kind(partitioner):
         return "estimator"
     raise ValueError(
         "partitioner must be None, 'stump', 'kmeans' or a scikit-learn estimator with apply or "
-        f"predict, got {partitioner!r}."
+        f"predict, got {shown(partitioner)}."
     )
 
 

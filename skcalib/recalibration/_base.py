@@ -19,9 +19,11 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, column_or_1d, has_fit_parameter, validate_data
 
 from skcalib._arguments import resolve_training_loss
+from skcalib._parameters import check_parameters_of
 from skcalib._validation import (
     HALF_TOLERANCE,
     check_features,
+    check_label_list,
     check_proba,
     check_soft_labels,
     check_y,
@@ -275,8 +277,9 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         raise NotImplementedError
 
     def _check_input(self):
-        if self.input not in ("proba", "logits"):
-            raise ValueError(f"input must be 'proba' or 'logits', got {self.input!r}.")
+        check_parameters_of(self)
+        if self.labels is not None:
+            check_label_list(self.labels)
 
     def _check_columns(self, X, raw, y, labels):
         """The class of each column; raises if X has features or logits instead of probabilities."""

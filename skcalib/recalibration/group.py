@@ -10,9 +10,9 @@ from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from skcalib._messages import shown
+from skcalib._parameters import check_parameters_of
 from skcalib._validation import (
-    check_confidence_level,
-    check_count,
     drop_zero_weights,
     mean_one,
     take_rows,
@@ -210,8 +210,9 @@ class GroupRecalibrator(Recalibrator):
             For invalid input or parameters, features with other rows than X, and ``monotone=True``
             with more than two classes.
         """
-        score, raw, columns = self._check_samples(X, y)
         self._check_options()
+        score, raw, columns = self._check_samples(X, y)
+        self._check_monotone()
         table = None
         self._reader = None
         rows = weighted_rows(sample_weight, len(columns))
@@ -316,12 +317,12 @@ class GroupRecalibrator(Recalibrator):
 
     def _check_options(self):
         require_recalibrator(self._plain())
-        check_count(self.max_rounds, "max_rounds")
-        check_confidence_level(self.confidence_level)
-        if not isinstance(self.cv, (int, np.integer)) or self.cv < 2:
-            raise ValueError(f"cv must be a number of folds, at least 2, got {self.cv!r}.")
-        if self.monotone not in (True, False):
-            raise ValueError(f"monotone must be True or False, got {self.monotone!r}.")
+        check_parameters_of(self)
+        whole = isinstance(self.cv, (int, np.integer)) and not isinstance(self.cv, bool)
+        if not whole or self.cv < 2:
+            raise ValueError(f"cv must be a number of folds, at least 2, got {shown(self.cv)}.")
+
+    def _check_monotone(self):
         if self.monotone and len(self.classes_) > 2:
             raise ValueError(
                 f"monotone=True needs two classes, but there are {len(self.classes_)}: set it to "

@@ -11,6 +11,7 @@ from scipy.stats import t as student
 
 from skcalib._arguments import resolve_loss
 from skcalib._formatting import pvalue_text, record_text
+from skcalib._parameters import checks_parameters
 from skcalib._validation import check_confidence_level
 from skcalib.clusters import independent_size
 from skcalib.inference import mean_interval
@@ -60,6 +61,7 @@ class CalibrationImprovement:
         return f"{record_text(self)} ({pvalue_text(self.pvalue)}; {losses})"
 
 
+@checks_parameters
 def calibration_improvement(
     y_true: ArrayLike,
     before: ArrayLike,

@@ -11,6 +11,7 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skcalib._messages import shown
 from skcalib._validation import (
     check_features,
     check_label_list,
@@ -214,7 +215,7 @@ class LabelShiftRecalibrator(Recalibrator):
         given = self.target_prior
         if isinstance(given, str) and given != "em":
             raise ValueError(
-                f"target_prior must be 'em' or the frequency of each class, got {given!r}."
+                f"target_prior must be 'em' or the frequency of each class, got {shown(given)}."
             )
         if isinstance(given, str) and frequency is None:
             self._estimate_target(forecast, weight)
@@ -234,7 +235,7 @@ class LabelShiftRecalibrator(Recalibrator):
         if found.shape != (n_classes,) or not abs(found.sum() - 1) < 1e-6 or found.min() <= 0:
             raise ValueError(
                 f"{name} must have a positive frequency for each of the {n_classes} classes, and "
-                f"they must sum to 1; got {prior!r}."
+                f"they must sum to 1; got {shown(prior)}."
             )
         return found / found.sum()
 

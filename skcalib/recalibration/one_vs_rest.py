@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._arguments import resolve_training_loss
+from skcalib._messages import shown
 from skcalib._validation import mean_one, number_of_samples
 from skcalib.links import BetaMap, PlattMap, QuadraticMap, fit_link
 from skcalib.links._base import detection_limit, log_forecast
@@ -300,8 +301,6 @@ class BetaCalibration(BinaryLinkRecalibrator):
         self.parameters = parameters
 
     def _link(self):
-        if self.parameters not in ("abm", "am", "ab"):
-            raise ValueError(f"parameters must be 'abm', 'am' or 'ab', got {self.parameters!r}.")
         return BetaMap(self.parameters)
 
     def _publish(self, theta):
@@ -505,7 +504,9 @@ class HistogramBinning(SmootherRecalibrator, FittedFromSketch):
     def _smoother(self):
         bins = {"quantile": QuantileBins, "uniform": UniformBins}
         if self.strategy not in bins:
-            raise ValueError(f"strategy must be 'quantile' or 'uniform', got {self.strategy!r}.")
+            raise ValueError(
+                f"strategy must be 'quantile' or 'uniform', got {shown(self.strategy)}."
+            )
         return bins[self.strategy](self.n_bins)
 
     def _fit_one(self, forecast, target, weight, count=None):

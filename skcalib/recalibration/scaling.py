@@ -135,16 +135,7 @@ class LinkRecalibrator(LogitRecalibrator):
     def _strength(self, score, logits, target, weight):
         """Shrinkage: as given, or the strongest within one standard error of the best."""
         if not self._is_auto():
-            try:
-                strength = float(self.shrinkage)
-            except (TypeError, ValueError):
-                strength = -1.0
-            if not strength >= 0:
-                raise ValueError(
-                    f"shrinkage must be 'auto' or a number that is not negative, got "
-                    f"{self.shrinkage!r}."
-                )
-            return strength
+            return float(self.shrinkage)
         if len(target) < 10:
             return np.inf
         losses = self._held_out_losses(score, logits, target, weight)
@@ -548,9 +539,7 @@ class DiagonalOrderPreserving(LinkRecalibrator):
     def _link(self):
         if self.variant == "network":
             return MonotoneNetwork(seed=self.random_state)
-        if self.variant == "pieces":
-            return MonotonePieces()
-        raise ValueError(f"variant must be 'network' or 'pieces', got {self.variant!r}.")
+        return MonotonePieces()
 
     def _tempered(self, link, n_classes, beta):
         start = link.start(n_classes)

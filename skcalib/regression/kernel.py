@@ -18,6 +18,8 @@ import numpy as np
 from scipy.spatial.distance import cdist, pdist
 from sklearn.utils import check_random_state
 
+from skcalib._messages import shown
+from skcalib._parameters import checks_parameters
 from skcalib._validation import check_count, mean_one, weighted_rows
 from skcalib.errors.kernel import ResidualKernel, check_statistic, estimate
 from skcalib.regression.reliability import check_moments, check_numbers
@@ -84,6 +86,7 @@ class GaussianPart:
         return np.sqrt(square / width) * np.exp(-0.5 * difference**2 / width)
 
 
+@checks_parameters
 def kernel_calibration_error_gaussian(
     y_true: ArrayLike,
     y_mean: ArrayLike,
@@ -160,6 +163,7 @@ def kernel_calibration_error_gaussian(
     return estimate(h, statistic, block_size)
 
 
+@checks_parameters
 def kernel_calibration_test_gaussian(
     y_true: ArrayLike,
     y_mean: ArrayLike,
@@ -252,7 +256,7 @@ def _scale(given, name, word, rule):
         return rule()
     if isinstance(given, (int, float, np.number)) and 0 < given < np.inf:
         return float(given)
-    raise ValueError(f"{name} must be {word!r} or a positive number, got {given!r}.")
+    raise ValueError(f"{name} must be {word!r} or a positive number, got {shown(given)}.")
 
 
 def _median(place):

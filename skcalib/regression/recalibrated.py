@@ -18,6 +18,8 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from skcalib._messages import shown
+from skcalib._parameters import check_parameters_of
 from skcalib._validation import check_weight, take_rows
 from skcalib.estimators._base import MetaEstimator
 from skcalib.estimators._response import fit_rows
@@ -147,6 +149,7 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimator):
             raise ValueError(
                 "RecalibratedRegressorCV requires y to be passed, but the target y is None."
             )
+        check_parameters_of(self)
         y = column_or_1d(y, warn=True)
         y = check_array(y, ensure_2d=False, dtype=[np.float64, np.float32], input_name="y")
         check_consistent_length(X, y)
@@ -209,7 +212,7 @@ def _check_returns_std(estimator):
     if not (hasattr(estimator, "predict") and _takes(estimator.predict, "return_std")):
         raise ValueError(
             "RecalibratedRegressorCV needs a regressor with predict(X, return_std=True), such as "
-            f"BayesianRidge or GaussianProcessRegressor; got {estimator!r}."
+            f"BayesianRidge or GaussianProcessRegressor; got {shown(estimator)}."
         )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skcalib._formatting import frame_of
+from skcalib._parameters import checks_parameters
 from skcalib._validation import (
     check_confidence_level,
     check_finite,
@@ -55,6 +56,7 @@ class VarianceReliability:
         return frame_of(self, names)
 
 
+@checks_parameters
 def variance_reliability(
     y_true: ArrayLike,
     y_mean: ArrayLike,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.utils import indexable
 
+from skcalib._parameters import checks_parameters
 from skcalib._validation import check_y
 from skcalib.errors.kernel import resolve_kernel
 from skcalib.estimators._response import make_folds
@@ -108,6 +109,7 @@ class ComparisonReport(Shown):
     truth is better calibrated and has the lower Brier score.
     """
 
+    @checks_parameters
     def __init__(
         self,
         reports: Mapping[str, CalibrationReport] | Sequence[CalibrationReport],
@@ -125,6 +127,7 @@ class ComparisonReport(Shown):
         )
 
     @classmethod
+    @checks_parameters
     def from_predictions(
         cls,
         y_true: ArrayLike,
@@ -169,6 +172,7 @@ class ComparisonReport(Shown):
         return cls(_report_each(_report, y_proba), n_jobs=n_jobs)
 
     @classmethod
+    @checks_parameters
     def from_sketches(
         cls,
         sketches: Mapping[str, ForecastSummary],
@@ -221,6 +225,7 @@ class ComparisonReport(Shown):
         )
 
     @classmethod
+    @checks_parameters
     def from_estimators(
         cls,
         estimators: Mapping[str, BaseEstimator],

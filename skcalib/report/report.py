@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
+from skcalib._parameters import checks_parameters
 from skcalib._validation import (
     check_confidence_level,
     check_weight,
@@ -192,6 +193,7 @@ class CalibrationReport(Shown):
     0.086
     """
 
+    @checks_parameters
     def __init__(
         self,
         problem: Problem,
@@ -229,6 +231,7 @@ class CalibrationReport(Shown):
         )
 
     @classmethod
+    @checks_parameters
     def from_predictions(
         cls,
         y_true: ArrayLike,
@@ -329,6 +332,7 @@ class CalibrationReport(Shown):
         )
 
     @classmethod
+    @checks_parameters
     def from_sketch(
         cls,
         sketch: ForecastSummary,
@@ -400,6 +404,7 @@ class CalibrationReport(Shown):
         )
 
     @classmethod
+    @checks_parameters
     def from_estimator(
         cls,
         estimator: BaseEstimator,

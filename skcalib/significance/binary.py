@@ -22,6 +22,8 @@ from scipy.stats import t as student
 from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 
+from skcalib._messages import shown
+from skcalib._parameters import checks_parameters
 from skcalib._ties import level_starts
 from skcalib._validation import check_count, look_up
 from skcalib.clusters import cluster_sums, independent_size
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 STRATEGIES = {"uniform": UniformBins, "quantile": QuantileBins}
 
 
+@checks_parameters
 def spiegelhalter_test(
     y_true: LabelsLike,
     y_proba: ArrayLike | None = None,
@@ -149,6 +152,7 @@ def spiegelhalter_test(
     return run_test(side(problem), problem, n_resamples, random_state, n_jobs)
 
 
+@checks_parameters
 def hosmer_lemeshow_test(
     y_true: LabelsLike,
     y_proba: ArrayLike | None = None,
@@ -235,7 +239,7 @@ def hosmer_lemeshow_test(
     given = y_true, y_proba, sample_weight, labels, pos_label, groups
     problem = check_binary(*given, "hosmer_lemeshow_test")
     if not isinstance(ddof, Integral) or isinstance(ddof, bool) or ddof < 0:
-        raise ValueError(f"ddof must be a whole number of at least 0, got {ddof!r}.")
+        raise ValueError(f"ddof must be a whole number of at least 0, got {shown(ddof)}.")
     if ddof and problem.cluster is not None:
         raise ValueError(
             "The law of the statistic is not known for forecasts that were fitted to labels in "
@@ -251,6 +255,7 @@ def hosmer_lemeshow_test(
     return run_test(statistic, problem, n_resamples, random_state, n_jobs)
 
 
+@checks_parameters
 def cumulative_test(
     y_true: LabelsLike,
     y_proba: ArrayLike | None = None,

@@ -10,6 +10,7 @@ from scipy.stats import t as student
 
 from skcalib._arguments import resolve_notion
 from skcalib._formatting import pvalue_text
+from skcalib._parameters import checks_parameters
 from skcalib._validation import check_confidence_level
 from skcalib.errors.kernel import (
     ClusterKernel,
@@ -66,6 +67,7 @@ class CalibrationComparison:
         return f"The {better} model is better calibrated: {pvalue_text(self.pvalue)}."
 
 
+@checks_parameters
 def compare_calibration(
     y_true: ArrayLike,
     first: ArrayLike,

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+from skcalib._messages import shown
 from skcalib._parallel import draw_each
+from skcalib._parameters import checks_parameters
 from skcalib._validation import check_count, draw_codes
 from skcalib.errors import calibration_error
 from skcalib.inference import CalibrationTest, monte_carlo_pvalue
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from skcalib._arguments import Label, RandomState
 
 
+@checks_parameters
 def consistency_test(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -112,7 +115,7 @@ def consistency_test(
     metric = calibration_error if metric is None else metric
     if not callable(metric):
         raise ValueError(
-            f"metric must be a function of (y_true, y_proba, labels=...), got {metric!r}."
+            f"metric must be a function of (y_true, y_proba, labels=...), got {shown(metric)}."
         )
     n_resamples = check_count(n_resamples, "n_resamples")
     problem = check_problem(

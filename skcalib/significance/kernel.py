@@ -23,6 +23,8 @@ from scipy.special import ndtr
 from sklearn.utils import check_random_state
 
 from skcalib._arguments import resolve_notion
+from skcalib._messages import shown
+from skcalib._parameters import checks_parameters
 from skcalib._validation import check_count, draw_codes
 from skcalib.clusters import effective_size
 from skcalib.errors.kernel import (
@@ -52,6 +54,7 @@ MIN_SAMPLES = 4
 ROUNDING = 1e-12  # of a sum over all pairs, relative to its diagonal
 
 
+@checks_parameters
 def kernel_calibration_test(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -237,7 +240,8 @@ def _check_method(method, statistic):
     if method not in METHODS[statistic]:
         names = ", ".join(map(repr, METHODS[statistic]))
         raise ValueError(
-            f"method must be 'auto' or one of {names} for statistic={statistic!r}, got {method!r}."
+            f"method must be 'auto' or one of {names} for statistic={statistic!r}, got "
+            f"{shown(method)}."
         )
     return method
 
@@ -332,6 +336,7 @@ def _record(statistic, pvalue, value, method):
 STATISTICS = ("biased", "unbiased", "linear")
 
 
+@checks_parameters
 def distribution_free_bound(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -420,7 +425,7 @@ def check_bounded(statistic: str, weight: np.ndarray) -> None:
     """Raise for statistics and weights for which no bound is known."""
     if statistic not in STATISTICS:
         names = ", ".join(map(repr, STATISTICS))
-        raise ValueError(f"Bounds are known for the statistics {names}, got {statistic!r}.")
+        raise ValueError(f"Bounds are known for the statistics {names}, got {shown(statistic)}.")
     if np.ptp(weight) > 1e-12 * weight.max():
         raise ValueError(
             "The distribution-free bounds require equal weights: leave out "

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import expit
 from scipy.stats import t as student
 
+from skcalib._parameters import checks_parameters
 from skcalib._ties import merge_ties
 from skcalib._validation import look_up
 from skcalib.clusters import cluster_sums, effective_size, inflation
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from skcalib.problem import Problem
 
 
+@checks_parameters
 def logistic_calibration_test(
     y_true: LabelsLike,
     y_proba: ArrayLike | None = None,

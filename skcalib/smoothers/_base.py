@@ -20,7 +20,9 @@ from sklearn.model_selection import (
 )
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
+from skcalib._messages import shown
 from skcalib._parallel import out_of_fold
+from skcalib._parameters import check_parameters_of
 from skcalib._ties import merge_forecasts
 from skcalib._validation import mean_one
 
@@ -98,6 +100,7 @@ class Smoother(BaseEstimator):
         )
 
     def _store(self, forecast, target, sample_weight):
+        check_parameters_of(self)
         forecast = np.asarray(forecast, dtype=np.float64)
         self.forecast_ = merge_forecasts(forecast) if forecast.ndim == 2 else forecast
         self.target_ = np.asarray(target, dtype=np.float64)
@@ -201,7 +204,7 @@ def check_folds(cv, values, *, random_state, cluster=None):
         own = () if cluster is None else (cluster,)
         return list(check_cv(cv).split(placeholder, labels if one_hot else None, *own))
     if cv < 2:
-        raise ValueError(f"cv must be at least 2 folds or a splitter, got {cv!r}.")
+        raise ValueError(f"cv must be at least 2 folds or a splitter, got {shown(cv)}.")
     if cluster is not None:
         whole = labels if one_hot else np.zeros(n_samples, dtype=int)
         return cluster_folds(cv, whole, cluster, random_state)
@@ -316,7 +319,7 @@ class CrossFitted(OutOfFoldSmoother):
         model = clone(self.estimator)
         if not hasattr(model, "predict_proba"):
             raise ValueError(
-                f"CrossFitted needs a classifier with predict_proba, got {self.estimator!r}."
+                f"CrossFitted needs a classifier with predict_proba, got {shown(self.estimator)}."
             )
         weighted = np.ptp(weight) > 0
         if weighted and not has_fit_parameter(model, "sample_weight"):

@@ -29,6 +29,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
+from skcalib._messages import shown
 from skcalib._validation import look_up
 from skcalib.scores import SCORES, Brier, ProperScore
 from skcalib.smoothers._base import Smoother, check_folds
@@ -134,7 +135,9 @@ class DirichletKernel(Smoother):
         """Store the data points and choose the bandwidth."""
         self._store(forecast, target, sample_weight)
         if self.refinement not in ("entropy", "loss"):
-            raise ValueError(f"refinement must be 'entropy' or 'loss', got {self.refinement!r}.")
+            raise ValueError(
+                f"refinement must be 'entropy' or 'loss', got {shown(self.refinement)}."
+            )
         self.bandwidth_search_ = None
         self.bandwidth_ = self._choose_bandwidth()
         if self.forecast_.shape[1] >= _MANY_CLASSES and len(self.forecast_) > 1:
@@ -192,7 +195,7 @@ class DirichletKernel(Smoother):
             if self.bandwidth not in CRITERIA:
                 raise ValueError(
                     "bandwidth must be 'loo', 'risk', 'scott', a positive number or a function of "
-                    f"(n_samples, n_columns), got {self.bandwidth!r}."
+                    f"(n_samples, n_columns), got {shown(self.bandwidth)}."
                 )
             if self.bandwidth == "scott":
                 return self._scott()
@@ -202,7 +205,7 @@ class DirichletKernel(Smoother):
         given = self.bandwidth
         bandwidth = float(given(*self.forecast_.shape) if callable(given) else given)
         if not 0 < bandwidth < np.inf:
-            raise ValueError(f"bandwidth must be positive and finite, got {bandwidth!r}.")
+            raise ValueError(f"bandwidth must be positive and finite, got {shown(bandwidth)}.")
         return bandwidth
 
     def _scott(self):

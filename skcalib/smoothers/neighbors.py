@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
+from skcalib._messages import shown
 from skcalib.smoothers._base import Smoother
 
 if TYPE_CHECKING:
@@ -60,7 +61,8 @@ class NearestNeighborsSmoother(Smoother):
             wanted = int(self.n_neighbors)
         else:
             raise ValueError(
-                f"n_neighbors must be 'auto' or a positive whole number, got {self.n_neighbors!r}."
+                f"n_neighbors must be 'auto' or a positive whole number, got "
+                f"{shown(self.n_neighbors)}."
             )
         self.n_neighbors_ = min(wanted, max(1, n_samples - 1))
         # Two columns are redundant, and a tree over one coordinate is fast.

@@ -14,6 +14,7 @@ from scipy.special import expit, logit
 from scipy.stats import norm
 from sklearn.utils.validation import check_is_fitted
 
+from skcalib._messages import shown
 from skcalib.clusters import cluster_sums, effective_size, independent_size, inflation
 from skcalib.smoothers._base import OutOfFoldSmoother
 
@@ -114,7 +115,7 @@ class SplineSmoother(OutOfFoldSmoother):
         """Store forecasts (n, 2) and target (n, 2); curves are fitted when they are needed."""
         whole = isinstance(self.n_knots, Integral) and not isinstance(self.n_knots, bool)
         if not (self.n_knots == "auto" if not whole else self.n_knots in _PLACES):
-            raise ValueError(f"n_knots must be 'auto', 3, 4 or 5, got {self.n_knots!r}.")
+            raise ValueError(f"n_knots must be 'auto', 3, 4 or 5, got {shown(self.n_knots)}.")
         return super().fit(forecast, target, sample_weight)
 
     def interval(

@@ -28,6 +28,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from skcalib._messages import shown
+from skcalib._parameters import checks_parameters
 from skcalib._validation import check_count, check_not_negative, look_up
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 LOG2 = log(2)
 
 
+@checks_parameters
 def optimal_n_bins(
     n_samples: int,
     *,
@@ -149,7 +152,7 @@ def parse_bins(n_bins: Any, n_samples: int, strategy: Strategy) -> int | np.ndar
             return int(n_bins)
         rules = ", ".join(map(repr, BIN_RULES))
         raise ValueError(
-            f"n_bins must be a whole number of at least 1, {rules} or edges, got {n_bins!r}."
+            f"n_bins must be a whole number of at least 1, {rules} or edges, got {shown(n_bins)}."
         )
     good = edges.ndim == 1 and len(edges) >= 2 and np.all(np.diff(edges) > 0)
     if not (good and edges[0] == 0 and edges[-1] == 1):
@@ -157,6 +160,7 @@ def parse_bins(n_bins: Any, n_samples: int, strategy: Strategy) -> int | np.ndar
     return edges
 
 
+@checks_parameters
 def ece_bias_bound(
     n_samples: int,
     n_bins: int,
@@ -253,7 +257,8 @@ def ece_bias_bound(
         delta = 1 - check_not_negative(confidence_level, "confidence_level", "a number in (0, 1)")
         if not 0 < delta < 1:
             raise ValueError(
-                f"confidence_level must lie strictly between 0 and 1, got {confidence_level!r}."
+                "confidence_level must lie strictly between 0 and 1, got "
+                f"{shown(confidence_level)}."
             )
         # The width of uniform bins is not random, so only quantile bins share delta.
         delta /= 2 if (term, strategy) == ("total", "quantile") else 1
@@ -376,6 +381,7 @@ BOUNDS = {
 }
 
 
+@checks_parameters
 def ece_generalization_bound(
     n_samples: int,
     n_bins: int,
@@ -519,7 +525,7 @@ def _check_radius(radius, n_bins, *, required):
     if not (real and 0 < radius <= 1 / n_bins):
         raise ValueError(
             f"radius must lie in (0, 1/n_bins] = (0, {1 / n_bins:.4g}] for "
-            f"bound='metric_entropy', got {radius!r}."
+            f"bound='metric_entropy', got {shown(radius)}."
         )
     return float(radius)
 

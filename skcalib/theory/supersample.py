@@ -14,6 +14,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_consistent_length
 
 from skcalib._formatting import frame_of
+from skcalib._parameters import checks_parameters
 from skcalib._validation import (
     check_classes,
     check_count,
@@ -131,6 +132,7 @@ class SupersampleEvaluation:
         return frame_of(self, (), supersample=supersample.ravel(), draw=draw.ravel(), **errors)
 
 
+@checks_parameters
 def evaluate_supersample(
     estimator: BaseEstimator,
     X: MatrixLike,

@@ -1,0 +1,249 @@
+"""Parameters that mean the same everywhere, and their checks, by name.
+
+`checks_parameters` checks the arguments of a function before its first line, and
+`check_parameters_of` those of an estimator at the start of `fit`. What is not in `CHECKS` is
+checked by the function that uses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sized
+from functools import cache, partial, wraps
+from inspect import signature
+from numbers import Integral, Real
+from typing import Any, TypeVar
+
+import numpy as np
+
+from skcalib._messages import shown
+from skcalib._validation import check_confidence_level, check_count, look_up
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+#: Whole numbers and seeds from here on are beyond what loops, arrays and generators can count.
+_LIMIT = 2**31
+
+
+def checks_parameters(function: Function) -> Function:
+    """Check the parameters of a function that are in `CHECKS`; defaults are not checked.
+
+    Scalars of NumPy are passed on as numbers, truth values and strings of Python.
+    """
+    parameters = signature(function).parameters
+    names = list(parameters)
+    defaults = {name: parameter.default for name, parameter in parameters.items()}
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        given = [_checked(name, value, defaults) for name, value in zip(names, args, strict=False)]
+        for name, value in kwargs.items():
+            kwargs[name] = _checked(name, value, defaults)
+        return function(*given, *args[len(given) :], **kwargs)
+
+    return call  # type: ignore[return-value]
+
+
+def _checked(name, value, defaults):
+    if isinstance(value, (np.number, np.bool_, np.str_)):
+        value = value.item()
+    if name not in CHECKS or name not in defaults or value is defaults[name]:
+        return value
+    return CHECKS[name](value, name)
+
+
+def check_parameters_of(estimator: Any) -> None:
+    """Check the parameters of an estimator that are in `CHECKS`; defaults are not checked."""
+    for name, default in _defaults(type(estimator)).items():
+        value = getattr(estimator, name, default)
+        if value is not default:
+            CHECKS[name](value, name)
+
+
+@cache
+def _defaults(kind):
+    """Default of each parameter in `CHECKS`, of the first class of the library that it is made of.
+
+    What a subclass of users calls by the same name may be another thing.
+    """
+    ours = next(one for one in kind.__mro__ if one.__module__.startswith("skcalib."))
+    parameters = signature(ours).parameters.items()
+    return {name: parameter.default for name, parameter in parameters if name in CHECKS}
+
+
+# --- Checks ---------------------------------------------------------------------------------------
+
+
+def check_flag(value, name):
+    """Validate a truth value."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} must be True or False, got {shown(value)}.")
+    return bool(value)
+
+
+def check_choice(value, name, *, choices):
+    """Validate one of a few strings."""
+    if not isinstance(value, str) or value not in choices:
+        names = ", ".join(map(repr, choices[:-1]))
+        raise ValueError(f"{name} must be {names} or {choices[-1]!r}, got {shown(value)}.")
+    return value
+
+
+def check_shrinkage(value, name="shrinkage"):
+    """Validate a strength of shrinkage, in samples; infinity leaves temperature scaling."""
+    is_real = isinstance(value, Real) and not isinstance(value, bool)
+    if not (isinstance(value, str) and value == "auto") and not (is_real and value >= 0):
+        raise ValueError(
+            f"{name} must be 'auto' or a number that is not negative, got {shown(value)}."
+        )
+    return value
+
+
+def check_positive(value, name):
+    """Validate a positive, finite real number."""
+    if not _is_real(value) or not value > 0:
+        raise ValueError(f"{name} must be a positive finite number, got {shown(value)}.")
+    return float(value)
+
+
+def check_n_jobs(value, name="n_jobs"):
+    """Validate a number of jobs, as joblib takes it."""
+    if not _is_whole(value) or value == 0:
+        raise ValueError(
+            f"{name} must be None or a whole number other than 0, such as -1 for all processors; "
+            f"got {shown(value)}."
+        )
+    return int(value)
+
+
+def check_verbose(value, name="verbose"):
+    """Validate how much is printed."""
+    if not isinstance(value, (bool, np.bool_)) and not (_is_whole(value) and value >= 0):
+        raise ValueError(f"{name} must be a whole number of at least 0, got {shown(value)}.")
+    return int(value)
+
+
+def check_seed_or_state(value, name="random_state"):
+    """Validate a seed, or a generator of NumPy that scikit-learn takes."""
+    if value is None or value is np.random or isinstance(value, np.random.RandomState):
+        return value
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not whole or not 0 <= value < 2**32:
+        raise ValueError(
+            f"{name} must be None, a whole number from 0 to 2**32 - 1 or a "
+            f"numpy.random.RandomState, got {shown(value)}."
+        )
+    return int(value)
+
+
+def check_splitter(value, name="cv"):
+    """Validate a number of folds, a splitter, or pairs of rows for training and test."""
+    if value is None or (_is_whole(value) and value >= 2):
+        return value
+    if not isinstance(value, (str, bytes, type)) and hasattr(value, "split"):
+        return value
+    if not _may_be_folds(value):
+        raise ValueError(
+            f"{name} must be None, a whole number of at least 2, a splitter such as KFold() or a "
+            f"list of pairs (train, test), got {shown(value)}."
+        )
+    return value
+
+
+def _may_be_folds(value):
+    """Whether this iterates, as far as one can see without consuming it, over pairs."""
+    if not isinstance(value, Iterable) or isinstance(value, (str, bytes, dict, set, type)):
+        return False
+    if not isinstance(value, (list, tuple, np.ndarray)):
+        return True
+    return len(value) > 0 and all(isinstance(one, Sized) and len(one) == 2 for one in value)
+
+
+def check_name(value, name="name"):
+    """Validate a name, which is a string."""
+    if not isinstance(value, str):
+        raise ValueError(f"{name} must be a string, got {shown(value)}.")
+    return str(value)
+
+
+def check_axes(value, name="ax"):
+    """Validate axes of matplotlib, one or one for each panel."""
+    several = isinstance(value, (list, tuple, np.ndarray))
+    axes = np.ravel(np.asarray(value, dtype=object)) if several else [value]
+    drawable = all(hasattr(one, "get_figure") and not isinstance(one, type) for one in axes)
+    if not len(axes) or not drawable:
+        raise ValueError(
+            f"{name} must be matplotlib Axes, or a list of them with one for each panel, got "
+            f"{shown(value)}."
+        )
+    return value
+
+
+def check_label(value, name="pos_label"):
+    """Validate what may be the label of a class: one value, not a collection."""
+    if isinstance(value, (list, dict, set, np.ndarray)):
+        raise ValueError(f"{name} must be the label of one class, got {shown(value)}.")
+    return value
+
+
+def check_level(value, name="confidence_level"):
+    """Validate a confidence level."""
+    return check_confidence_level(value)
+
+
+def _is_whole(value):
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    return whole and -_LIMIT < value < _LIMIT
+
+
+def _is_real(value):
+    return isinstance(value, Real) and not isinstance(value, bool) and abs(value) < np.inf
+
+
+RESPONSES = dict.fromkeys(("auto", "predict_proba", "decision_function"))
+
+
+def check_response_method(value, name="response_method"):
+    """Validate the name of a method of a classifier."""
+    look_up(value, RESPONSES, name)
+    return value
+
+
+#: The check of each parameter, which takes a value and the name, and returns the value.
+CHECKS: dict[str, Callable[[Any, str], Any]] = {
+    "n_jobs": check_n_jobs,
+    "verbose": check_verbose,
+    "random_state": check_seed_or_state,
+    "confidence_level": check_level,
+    "cv": check_splitter,
+    "response_method": check_response_method,
+    "name": check_name,
+    "ax": check_axes,
+    "pos_label": check_label,
+    "tol": check_positive,
+    "shrinkage": check_shrinkage,
+    "input": partial(check_choice, choices=("proba", "logits")),
+    "parameters": partial(check_choice, choices=("abm", "am", "ab")),
+    "variant": partial(check_choice, choices=("network", "pieces")),
+    **dict.fromkeys(
+        ("max_iter", "max_points", "max_rounds", "n_repeats", "n_resamples"), check_count
+    ),
+    **dict.fromkeys(
+        (
+            "centered",
+            "debiased",
+            "ensemble",
+            "fit_intercept",
+            "has_estimator",
+            "injective",
+            "monotone",
+            "parts",
+            "resample_forecasts",
+            "smooth_targets",
+            "squared",
+            "standardized",
+            "strict",
+            "swap",
+        ),
+        check_flag,
+    ),
+}
