@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from skcalib._messages import shown
 from skcalib._validation import look_up
+from skcalib._values import shown
 from skcalib.kernels import Kernel
 from skcalib.notions import NOTIONS, Classwise, Notion
 from skcalib.problem import ForecastSummary

@@ -10,18 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sized
 from functools import cache, partial, wraps
 from inspect import signature
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, TypeVar
 
 import numpy as np
 
-from skcalib._messages import shown
-from skcalib._validation import check_confidence_level, check_count, look_up
+from skcalib._validation import check_confidence_level, check_count, look_up, to_numpy
+from skcalib._values import is_finite, is_whole, shown
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-#: Whole numbers and seeds from here on are beyond what loops, arrays and generators can count.
-_LIMIT = 2**31
 
 
 def checks_parameters(function: Function) -> Function:
@@ -80,6 +77,31 @@ def check_flag(value, name):
     return bool(value)
 
 
+def check_at_least(value, name, *, least):
+    """Validate a whole number."""
+    if not is_whole(value) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {shown(value)}.")
+    return int(value)
+
+
+def check_labels(value, name="labels"):
+    """Validate that this lists classes; how many there must be depends on the forecasts."""
+    labels = np.asarray(to_numpy(value, name=name))
+    if labels.ndim != 1 or len(labels) == 0:
+        raise ValueError(f"{name} must list at least two classes, one for each column of y_proba.")
+    return value
+
+
+def check_estimator(value, name="estimator"):
+    """Validate that this is an object with a method of estimators, and no class."""
+    methods = "fit", "predict", "predict_proba", "decision_function"
+    if isinstance(value, type) or not any(hasattr(value, method) for method in methods):
+        raise ValueError(
+            f"{name} must be an estimator, such as LogisticRegression(), not {shown(value)}."
+        )
+    return value
+
+
 def check_choice(value, name, *, choices):
     """Validate one of a few strings."""
     if not isinstance(value, str) or value not in choices:
@@ -90,8 +112,8 @@ def check_choice(value, name, *, choices):
 
 def check_shrinkage(value, name="shrinkage"):
     """Validate a strength of shrinkage, in samples; infinity leaves temperature scaling."""
-    is_real = isinstance(value, Real) and not isinstance(value, bool)
-    if not (isinstance(value, str) and value == "auto") and not (is_real and value >= 0):
+    number = (is_finite(value) and value >= 0) or (isinstance(value, Real) and value == np.inf)
+    if not number and not (isinstance(value, str) and value == "auto"):
         raise ValueError(
             f"{name} must be 'auto' or a number that is not negative, got {shown(value)}."
         )
@@ -100,14 +122,14 @@ def check_shrinkage(value, name="shrinkage"):
 
 def check_positive(value, name):
     """Validate a positive, finite real number."""
-    if not _is_real(value) or not value > 0:
+    if not is_finite(value) or not value > 0:
         raise ValueError(f"{name} must be a positive finite number, got {shown(value)}.")
     return float(value)
 
 
 def check_n_jobs(value, name="n_jobs"):
     """Validate a number of jobs, as joblib takes it."""
-    if not _is_whole(value) or value == 0:
+    if not is_whole(value) or value == 0 or abs(value) >= 2**31:
         raise ValueError(
             f"{name} must be None or a whole number other than 0, such as -1 for all processors; "
             f"got {shown(value)}."
@@ -117,7 +139,7 @@ def check_n_jobs(value, name="n_jobs"):
 
 def check_verbose(value, name="verbose"):
     """Validate how much is printed."""
-    if not isinstance(value, (bool, np.bool_)) and not (_is_whole(value) and value >= 0):
+    if not isinstance(value, (bool, np.bool_)) and not (is_whole(value) and value >= 0):
         raise ValueError(f"{name} must be a whole number of at least 0, got {shown(value)}.")
     return int(value)
 
@@ -126,8 +148,7 @@ def check_seed_or_state(value, name="random_state"):
     """Validate a seed, or a generator of NumPy that scikit-learn takes."""
     if value is None or value is np.random or isinstance(value, np.random.RandomState):
         return value
-    whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if not whole or not 0 <= value < 2**32:
+    if not is_whole(value) or not 0 <= value < 2**32:
         raise ValueError(
             f"{name} must be None, a whole number from 0 to 2**32 - 1 or a "
             f"numpy.random.RandomState, got {shown(value)}."
@@ -137,7 +158,7 @@ def check_seed_or_state(value, name="random_state"):
 
 def check_splitter(value, name="cv"):
     """Validate a number of folds, a splitter, or pairs of rows for training and test."""
-    if value is None or (_is_whole(value) and value >= 2):
+    if value is None or (is_whole(value) and value >= 2):
         return value
     if not isinstance(value, (str, bytes, type)) and hasattr(value, "split"):
         return value
@@ -190,15 +211,6 @@ def check_level(value, name="confidence_level"):
     return check_confidence_level(value)
 
 
-def _is_whole(value):
-    whole = isinstance(value, Integral) and not isinstance(value, bool)
-    return whole and -_LIMIT < value < _LIMIT
-
-
-def _is_real(value):
-    return isinstance(value, Real) and not isinstance(value, bool) and abs(value) < np.inf
-
-
 RESPONSES = dict.fromkeys(("auto", "predict_proba", "decision_function"))
 
 
@@ -219,8 +231,14 @@ CHECKS: dict[str, Callable[[Any, str], Any]] = {
     "name": check_name,
     "ax": check_axes,
     "pos_label": check_label,
+    "labels": check_labels,
+    "estimator": check_estimator,
+    "model": check_estimator,
+    "region_ratio": partial(check_at_least, least=2),
+    "n_permutations": partial(check_at_least, least=0),
     "tol": check_positive,
     "shrinkage": check_shrinkage,
+    "refinement": partial(check_choice, choices=("entropy", "loss")),
     "input": partial(check_choice, choices=("proba", "logits")),
     "parameters": partial(check_choice, choices=("abm", "am", "ab")),
     "variant": partial(check_choice, choices=("network", "pieces")),

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import check_array
 
-from skcalib._messages import shown
+from skcalib._values import is_finite, shown
 
 # --- Labels ---------------------------------------------------------------------------------------
 
@@ -490,7 +490,7 @@ def check_count(value, name, kind="a whole number"):
 
 def check_not_negative(value, name, meaning):
     """Validate a finite real number of at least 0."""
-    if not isinstance(value, Real) or isinstance(value, bool) or not (0 <= value < float("inf")):
+    if not is_finite(value) or value < 0:
         raise ValueError(f"{name} must be {meaning}, finite and not negative; got {shown(value)}.")
     return float(value)
 

@@ -18,9 +18,9 @@ from scipy.stats import t as student
 from sklearn.metrics import roc_auc_score
 
 from skcalib._formatting import pvalue_text, record_text
-from skcalib._messages import shown
 from skcalib._ties import merge_ties
 from skcalib._validation import check_confidence_level
+from skcalib._values import shown
 from skcalib.clusters import (
     cluster_sums,
     effective_size,

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import product
-from numbers import Integral, Real
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from skcalib._messages import shown
+from skcalib._values import is_finite, is_whole, shown
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -393,7 +393,7 @@ def _check_name(value, table, name):
 def _check_options(metric, max_samples):
     """Validate the options that kernels and `median_distance` share."""
     _check_name(metric, METRICS, "metric")
-    if max_samples is not None and not (isinstance(max_samples, Integral) and max_samples >= 2):
+    if max_samples is not None and not (is_whole(max_samples) and max_samples >= 2):
         raise ValueError(
             f"max_samples must be None or a whole number of at least 2, got {shown(max_samples)}."
         )
@@ -531,8 +531,7 @@ class GaussianKernel(DistanceKernel):
 
 
 def _is_positive(value):
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    return number and 0 < value < np.inf
+    return is_finite(value) and value > 0
 
 
 #: Kernels by the names that arguments accept.

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from skcalib._messages import shown
 from skcalib._ties import ranked_classes, top_class
+from skcalib._values import is_whole, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -242,7 +242,7 @@ class TopK(Notion):
     """
 
     def __init__(self, k: int = 5) -> None:
-        if not isinstance(k, (int, np.integer)) or k < 1:
+        if not is_whole(k) or k < 1:
             raise ValueError(f"k must be a whole number of at least 1, got {shown(k)}.")
         self.k = k
 
@@ -281,7 +281,10 @@ class ClassGroups(Notion):
     """
 
     def __init__(self, groups: Sequence[Sequence[int]]) -> None:
-        self.groups = tuple(tuple(int(k) for k in group) for group in groups)
+        try:
+            self.groups = tuple(tuple(int(k) for k in group) for group in groups)
+        except (OverflowError, TypeError, ValueError):
+            self.groups = ()
         members = [k for group in self.groups for k in group]
         if not members or not all(self.groups) or len(set(members)) != len(members):
             raise ValueError(
@@ -310,7 +313,7 @@ class ClassGroups(Notion):
 
 
 def _checked_reduction(reduce):
-    if reduce not in ("mean", "sum"):
+    if not isinstance(reduce, str) or reduce not in ("mean", "sum"):
         raise ValueError(f"reduce must be 'mean' or 'sum', got {shown(reduce)}.")
     return reduce
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Self
 
 from sklearn import metrics
 from sklearn.utils.metadata_routing import MetadataRequest
 
-from skcalib._messages import shown
 from skcalib._parameters import checks_parameters
 from skcalib._validation import check_y
+from skcalib._values import shown
 from skcalib.decisions import decision_regret, score_of_decision
 from skcalib.errors import (
     calibration_error,
@@ -422,7 +423,8 @@ def get_scorers(names: Sequence[str]) -> dict[str, Callable[..., float]]:
     >>> sorted(results)[2:]
     ['test_neg_log_calibration_error', 'test_neg_log_loss']
     """
-    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+    listed = isinstance(names, Iterable) and not isinstance(names, (str, type))
+    if not listed or not all(isinstance(name, str) for name in names):
         raise ValueError(f"names must be a list of names of scorers, got {shown(names)}.")
     theirs = metrics.get_scorer_names()
     unknown = [name for name in names if name not in _SCORERS and name not in theirs]

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import entr, log_softmax, softmax
 
-from skcalib._messages import shown
 from skcalib._ties import reach_of
 from skcalib._validation import to_numpy
+from skcalib._values import is_finite, shown
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -103,8 +103,8 @@ class Lp(Divergence):
     """
 
     def __init__(self, p: float = 2) -> None:
-        if not p >= 1:
-            raise ValueError(f"p must be at least 1, got {shown(p)}.")
+        if not (is_finite(p) and p >= 1):
+            raise ValueError(f"p must be a finite number of at least 1, got {shown(p)}.")
         self.p = p
 
     def divergence(self, target: np.ndarray, forecast: np.ndarray) -> np.ndarray:
@@ -480,7 +480,7 @@ class DecisionCost(ProperScore):
     def __init__(self, costs: ArrayLike) -> None:
         try:
             matrix = np.array(costs, dtype=np.float64)
-        except (TypeError, ValueError):
+        except (OverflowError, TypeError, ValueError):
             matrix = np.empty(0)
         if matrix.ndim != 2 or min(matrix.shape) < 2 or not np.isfinite(matrix).all():
             raise ValueError(

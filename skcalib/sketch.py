@@ -15,8 +15,8 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._messages import shown
 from skcalib._validation import check_count, listed, look_up, to_numpy
+from skcalib._values import shown
 from skcalib.cells import CellPlan, CellSums, cell_starts, check_known_labels, sum_events
 from skcalib.events import check_events
 from skcalib.notions import NOTIONS

@@ -14,7 +14,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._arguments import resolve_notion
-from skcalib._messages import shown
+from skcalib._values import shown
 from skcalib.cells import add_pairs, check_known_labels, refuse_differences
 from skcalib.errors.binned import (
     BinSums,

@@ -16,7 +16,7 @@ ROOT = Path(skcalib.__file__).parent
 # layers: begin
 LAYERS = (
     {
-        "_messages": "values of arguments in messages",
+        "_values": "what an argument is, and its text in messages",
     },
     {
         "_column_names": "which class does the name of a column name?",

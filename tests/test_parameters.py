@@ -72,6 +72,15 @@ VALID_NAMES = {
     "n_jobs": {"-1", "np.int64"},
     "verbose": {"0", "True"},
     "ddof": {"0"},
+    "tol": {"1.5"},
+    "shrinkage": {"0", "inf"},
+    "locations": {"None"} - {"None"},
+    "bandwidth": {"1.5"},
+    "norm": {"inf"},
+    **dict.fromkeys(("lipschitz", "ecmi", "residual_cmi", "fcmi", "log_covering_number"), {"0"}),
+    **dict.fromkeys(("quantile", "heterogeneity", "mixture", "n_permutations"), {"0"}),
+    **dict.fromkeys(("intercept", "slope"), {"0", *NEGATIVE}),
+    "classes": {"0", "True"},  # True is the class 1
 }
 
 

@@ -13,9 +13,9 @@ from scipy.special import expit, log_expit, log_softmax, logit, logsumexp, xlog1
 from scipy.stats import beta, norm, qmc
 from sklearn.utils import Bunch, check_random_state
 
-from skcalib._messages import shown
 from skcalib._parameters import checks_parameters
 from skcalib._validation import check_count, look_up
+from skcalib._values import shown
 from skcalib.scores import Brier, LogLoss
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from scipy.special import expit
 from scipy.stats import norm
 from sklearn.utils import Bunch, check_random_state
 
-from skcalib._messages import shown
 from skcalib._parameters import checks_parameters
 from skcalib._validation import look_up
+from skcalib._values import shown
 from skcalib.datasets.forecasts import check_real, check_sizes, draw_labels
 from skcalib.scores import Brier, LogLoss
 

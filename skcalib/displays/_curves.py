@@ -13,9 +13,9 @@ from sklearn.base import clone
 
 from skcalib._arguments import SMOOTHERS, resolve_notion
 from skcalib._formatting import nonnegative_text
-from skcalib._messages import shown
 from skcalib._ties import merge_ties
 from skcalib._validation import check_confidence_level, look_up
+from skcalib._values import shown
 from skcalib.clusters import (
     effective_size,
     effective_size_of_sums,
@@ -97,13 +97,13 @@ def check_options(strategy, n_bins, notion, band, confidence_level, n_resamples)
     smoother = look_up(strategy, {**SMOOTHERS, **options}, "strategy", kind=Smoother)
     if n_bins is not None and not (isinstance(strategy, str) and strategy in binned):
         raise ValueError(
-            f"n_bins={n_bins!r} is for strategy='quantile' or 'uniform', but strategy is "
-            f"{strategy!r}: choose one of these two, or leave n_bins out."
+            f"n_bins={shown(n_bins)} is for strategy='quantile' or 'uniform', but strategy is "
+            f"{shown(strategy)}: choose one of these two, or leave n_bins out."
         )
     notion = resolve_notion(notion)
     if isinstance(band, str) and band == "auto":
         band = "confidence" if isinstance(smoother, SplineSmoother) else "consistency"
-    if band is not None and band not in BANDS:
+    if band is not None and not (isinstance(band, str) and band in BANDS):
         raise ValueError(
             f"band must be 'auto', 'consistency', 'confidence' or None, got {shown(band)}."
         )

@@ -17,8 +17,8 @@ from scipy.stats import t as student
 from sklearn.utils import check_random_state
 
 from skcalib._arguments import resolve_notion
-from skcalib._messages import shown
 from skcalib._ties import reach_of
+from skcalib._values import shown
 from skcalib.clusters import effective_size
 from skcalib.displays._curves import binary_problems, summarised_problems
 from skcalib.errors.terms import solve_notion
@@ -103,7 +103,7 @@ def check_thresholds(thresholds):
         return None
     try:
         found = np.asarray(thresholds, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         found = np.empty(0)
     if found.ndim != 1 or len(found) == 0 or not np.all((found > 0) & (found < 1)):
         raise ValueError(

@@ -10,8 +10,8 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._messages import shown
 from skcalib._validation import check_proba
+from skcalib._values import shown
 from skcalib.displays._curves import MAX_PANELS
 from skcalib.estimators._response import classifier_proba
 from skcalib.estimators.crossfit import CrossFitProba
@@ -106,7 +106,9 @@ def _positive(known, pos_label):
         )
     found = [label == pos_label for label in known.tolist()]
     if not any(found):
-        raise ValueError(f"pos_label={pos_label!r} is not one of the classes {known.tolist()}.")
+        raise ValueError(
+            f"pos_label={shown(pos_label)} is not one of the classes {known.tolist()}."
+        )
     return found.index(True)
 
 
@@ -222,10 +224,11 @@ def _columns(known, classes, positive):
         columns = [last] if len(known) == 2 else list(range(len(known)))
     else:
         position = {label: k for k, label in enumerate(known.tolist())}
-        asked = list(dict.fromkeys(np.ravel(classes).tolist()))
+        asked = [] if isinstance(classes, (dict, set)) else np.ravel(classes).tolist()
+        asked = [label for k, label in enumerate(asked) if label not in asked[:k]]
         unknown = [label for label in asked if label not in position]
         if unknown or not asked:
-            what = f"contains {unknown[0]!r}" if unknown else "is empty"
+            what = f"contains {shown(unknown[0])}" if unknown else "must list classes"
             raise ValueError(f"classes {what}: the classes are {known.tolist()}.")
         columns = [position[label] for label in asked]
     if len(columns) > MAX_PANELS:

@@ -6,7 +6,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from matplotlib.ticker import FuncFormatter, Locator, NullLocator
 
-from skcalib._messages import shown
+from skcalib._values import shown
 
 SCALES = ("auto", "linear", "logit", "sqrt")
 MARGIN = 0.02  # beyond 0 and 1, as a fraction of the axis, so that both ends are visible

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._arguments import resolve_notion
-from skcalib._messages import shown
+from skcalib._values import shown
 from skcalib.errors import (
     calibration_error,
     calibration_upper_bound,
@@ -114,11 +114,11 @@ def _check_error(error, options, name=None):
     if isinstance(error, str) and error in ERRORS:
         known = ERRORS[error]
         return NamedError(name or known.name, partial(known.function, **options), known.squared)
-    if not callable(error):
+    if not callable(error) or isinstance(error, type):
         names = ", ".join(map(repr, ERRORS))
         raise ValueError(
             f"errors must be among {names}, or functions of (y_true, y_proba, labels=...); got "
-            f"{error!r}."
+            f"{shown(error)}."
         )
     inner = getattr(error, "func", error)  # of functools.partial
     return NamedError(name or getattr(inner, "__name__", repr(error)), error)

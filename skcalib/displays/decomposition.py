@@ -14,6 +14,7 @@ from skcalib._arguments import resolve_loss, resolve_notion
 from skcalib._formatting import decimals_of, nonnegative_text
 from skcalib._parameters import checks_parameters
 from skcalib._validation import check_confidence_level, weighted_features
+from skcalib._values import shown
 from skcalib.displays._base import held_out, unit
 from skcalib.displays._regions import grouping_interval
 from skcalib.estimators.calibration_error import CalibrationErrorEstimator
@@ -471,7 +472,7 @@ def _check_grouping(grouping, random_state):
     else:
         raise ValueError(
             f"grouping must be 'partition', 'risk', a GroupingLossEstimator or None, got "
-            f"{grouping!r}."
+            f"{shown(grouping)}."
         )
     if not isinstance(random_state, (int, np.integer)):  # all models have the same halves
         random_state = check_random_state(random_state).randint(2**31 - 1)

@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 
 from skcalib._parameters import checks_parameters
 from skcalib._validation import check_confidence_level, check_count
+from skcalib._values import shown
 from skcalib.displays._base import held_out
 from skcalib.displays._subsamples import check_errors, check_sizes, estimation_curves
 from skcalib.problem import check_problem, event_last
@@ -403,7 +404,7 @@ class EstimationDisplay:
         if not set(truths) <= set(names) or not all(isinstance(t, Real) for t in truths.values()):
             raise ValueError(
                 f"truth must be a number, or a dict of numbers by names among {names}; got "
-                f"{self.truth!r}."
+                f"{shown(self.truth)}."
             )
         return truths
 

@@ -11,9 +11,9 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skcalib._formatting import record_text
-from skcalib._messages import shown
 from skcalib._parameters import checks_parameters
 from skcalib._validation import check_confidence_level, check_count, weighted_rows
+from skcalib._values import shown
 from skcalib.clusters import independent_size, student_level
 from skcalib.error_intervals import methods
 from skcalib.error_intervals.methods import bootstrap, jackknife, normal_limits, subsampling

@@ -16,9 +16,9 @@ from scipy.special import erf
 
 from skcalib._arguments import resolve_notion, resolve_reduced
 from skcalib._formatting import frame_of
-from skcalib._messages import shown
 from skcalib._parameters import checks_parameters
 from skcalib._ties import reach_of
+from skcalib._values import is_finite, shown
 from skcalib.events import Events, events_or_summary
 from skcalib.smoothers.partition import quantile_cuts
 from skcalib.theory.bounds import parse_bins
@@ -331,7 +331,7 @@ def resolve_norm(norm: Literal["l1", "l2", "max"] | float) -> float:
     """The power p of a norm, infinite for "max"."""
     if isinstance(norm, str) and norm in NORMS:
         return NORMS[norm]
-    if isinstance(norm, Real) and not isinstance(norm, bool) and norm >= 1:
+    if (is_finite(norm) or (isinstance(norm, Real) and norm == np.inf)) and norm >= 1:
         return float(norm)
     raise ValueError(
         f"norm must be 'l1', 'l2', 'max' or a number p of at least 1, got {shown(norm)}."

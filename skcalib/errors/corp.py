@@ -14,10 +14,10 @@ from sklearn.utils import check_random_state
 
 from skcalib._arguments import resolve_loss, resolve_notion
 from skcalib._formatting import frame_of
-from skcalib._messages import shown
 from skcalib._parallel import draw_each, run_each
 from skcalib._parameters import checks_parameters
 from skcalib._validation import check_confidence_level, check_count, draw_codes
+from skcalib._values import shown
 from skcalib.errors.isotonic_curve import (
     BANDS,
     IsotonicCurve,
@@ -432,7 +432,7 @@ def corp_bands(
     >>> bool(outside.mean() > 0.3)
     True
     """
-    if band not in BANDS:
+    if not isinstance(band, str) or band not in BANDS:
         raise ValueError(f"band must be 'consistency' or 'confidence', got {shown(band)}.")
     check_confidence_level(confidence_level)
     if band == "consistency":

@@ -12,8 +12,8 @@ import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
 from skcalib._arguments import resolve_notion
-from skcalib._messages import shown
 from skcalib._parameters import checks_parameters
+from skcalib._values import shown
 from skcalib.clusters import effective_size
 from skcalib.errors.binned import resolve_norm
 from skcalib.events import events_or_summary

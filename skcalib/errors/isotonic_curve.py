@@ -15,7 +15,7 @@ from sklearn import config_context
 from sklearn.isotonic import isotonic_regression
 from sklearn.utils.parallel import Parallel, delayed
 
-from skcalib._messages import shown
+from skcalib._values import shown
 from skcalib.clusters import independent_size, intraclass_correlation, student_level
 from skcalib.smoothers.partition import TiedScores
 

@@ -23,9 +23,9 @@ from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
 from skcalib._arguments import resolve_notion
-from skcalib._messages import shown
 from skcalib._parameters import checks_parameters
 from skcalib._validation import check_proba, check_y, class_columns, look_up, mean_one
+from skcalib._values import shown
 from skcalib.clusters import cluster_sums
 from skcalib.events import problem_of_notion
 from skcalib.kernels import KERNELS, Kernel, LaplacianKernel
@@ -222,7 +222,7 @@ def resolve_kernel(kernel: KernelLike) -> Kernel:
 
 def check_statistic(statistic: str, block_size: int | None, n_samples: int) -> None:
     """Check the statistic, the number of samples, and the block size of "block"."""
-    if statistic not in STATISTICS:
+    if not isinstance(statistic, str) or statistic not in STATISTICS:
         names = ", ".join(map(repr, STATISTICS))
         raise ValueError(f"statistic must be one of {names}, got {shown(statistic)}.")
     if statistic != "biased" and n_samples < 2:

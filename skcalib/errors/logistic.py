@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,9 +11,9 @@ from scipy.stats import t as student
 
 from skcalib._arguments import resolve_notion, resolve_smoother
 from skcalib._formatting import frame_of
-from skcalib._messages import shown
 from skcalib._parameters import checks_parameters
 from skcalib._validation import check_confidence_level
+from skcalib._values import is_finite, shown
 from skcalib.clusters import cluster_sums, effective_size, independent_size
 from skcalib.errors.terms import solve_notion
 from skcalib.events import only_problem, over_problems
@@ -320,7 +319,7 @@ def integrated_calibration_index(
     ...     for q in (None, 0.5, 0.9, 1)]
     [0.072, 0.081, 0.11, 0.114]
     """
-    if quantile is not None and not (isinstance(quantile, Real) and 0 <= quantile <= 1):
+    if quantile is not None and not (is_finite(quantile) and 0 <= quantile <= 1):
         raise ValueError(f"quantile must be None or a number in [0, 1], got {shown(quantile)}.")
     notion = resolve_notion(notion)
     smoother = None if smoother is None else resolve_smoother(smoother)

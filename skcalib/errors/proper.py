@@ -14,7 +14,6 @@ from scipy.special import softmax
 
 from skcalib._arguments import resolve_loss, resolve_notion, resolve_smoother
 from skcalib._formatting import frame_of
-from skcalib._messages import shown
 from skcalib._parameters import checks_parameters
 from skcalib._validation import (
     check_features,
@@ -24,6 +23,7 @@ from skcalib._validation import (
     one_hot,
     unique_labels,
 )
+from skcalib._values import shown
 from skcalib.errors.terms import (
     ProperTerms,
     mean_distance,
@@ -311,7 +311,7 @@ def sharpness(
         data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
         data |= {"pos_label": pos_label, "soft": True}
         problem = problem_of_notion(y_true, y_proba, resolve_notion(notion), **data)
-    elif transform == "simplex":
+    elif isinstance(transform, str) and transform == "simplex":
         return representation_sharpness(
             y_true, y_proba, loss, notion, smoother, method, sample_weight, labels
         )

@@ -14,8 +14,8 @@ from scipy.fft import dct
 from scipy.optimize import brentq
 
 from skcalib._arguments import resolve_notion
-from skcalib._messages import shown
 from skcalib._parameters import checks_parameters
+from skcalib._values import shown
 from skcalib.events import events_or_summary
 
 if TYPE_CHECKING:

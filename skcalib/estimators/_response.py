@@ -16,9 +16,9 @@ from sklearn.model_selection import StratifiedGroupKFold, check_cv
 from sklearn.utils import indexable
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._messages import shown
 from skcalib._parallel import out_of_fold
 from skcalib._validation import check_proba, take_rows, unique_labels
+from skcalib._values import shown
 from skcalib.clusters import check_groups
 from skcalib.problem import problem_of
 from skcalib.recalibration._base import align_columns

@@ -10,12 +10,13 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from skcalib._arguments import resolve_training_loss
 from skcalib._parallel import run_each
 from skcalib._parameters import check_parameters_of
 from skcalib._validation import check_weight, take_rows, unique_labels
 from skcalib.estimators._base import ClassifierTrainer
 from skcalib.estimators._response import aligned_proba
-from skcalib.estimators.selection import select_recalibrator
+from skcalib.estimators.selection import candidate_names, select_recalibrator
 from skcalib.recalibration import TemperatureScaling
 from skcalib.recalibration._base import (
     fit_recalibrator,
@@ -251,6 +252,9 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         if not self._is_auto():
             require_recalibrator(self._recalibrator())
             self._refuse_hidden_features(self._recalibrator())
+        resolve_training_loss(self.loss)
+        if self.candidates is not None:
+            candidate_names(self.candidates)  # raises for what is no recalibrator
         if isinstance(self.cv, str) and self.cv == "prefit":
             raise ValueError(
                 "cv='prefit' is not an option here: to use a fitted classifier as it is, leave cv "

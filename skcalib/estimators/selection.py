@@ -16,6 +16,7 @@ from skcalib._arguments import resolve_loss
 from skcalib._formatting import frame_of
 from skcalib._parallel import out_of_fold_each
 from skcalib._validation import one_hot
+from skcalib._values import shown
 from skcalib.inference import (
     MeanInterval,
     first_within_one_standard_error,
@@ -292,8 +293,11 @@ def _fold_losses(candidate, proba, y, weight, classes, scores, train, test):
 
 def candidate_names(candidates: Sequence[BaseEstimator]) -> list[str]:
     """Names of the candidates: their classes, numbered if one occurs repeatedly."""
-    if len(candidates) == 0:
-        raise ValueError("candidates is empty: at least one recalibrator is needed.")
+    if not isinstance(candidates, (list, tuple)) or len(candidates) == 0:
+        raise ValueError(
+            "candidates must be a list of at least one recalibrator, such as "
+            f"[TemperatureScaling()], got {shown(candidates)}."
+        )
     for candidate in candidates:
         require_recalibrator(candidate)
     kinds, names = [type(c).__name__ for c in candidates], []

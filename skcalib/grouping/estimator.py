@@ -13,9 +13,10 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from skcalib._arguments import resolve_loss, resolve_notion, resolve_smoother
-from skcalib._messages import shown
 from skcalib._parallel import run_each
 from skcalib._parameters import check_parameters_of
+from skcalib._validation import check_count
+from skcalib._values import shown
 from skcalib.estimators._base import ClassifierInspector
 from skcalib.events import problem_of_notion
 from skcalib.grouping._fit import GroupingProblem, default_model, fit_problem
@@ -414,16 +415,11 @@ def check_parameters(estimator: GroupingLossEstimator) -> ProperScore:
     """Parameters of the constructor; returns the score."""
     score = resolve_loss(estimator.loss)
     check_parameters_of(estimator)
-    if estimator.method not in ("partition", "risk"):
+    if not isinstance(estimator.method, str) or estimator.method not in ("partition", "risk"):
         raise ValueError(f"method must be 'partition' or 'risk', got {shown(estimator.method)}.")
     if not (isinstance(estimator.test_size, numbers.Real) and 0 < estimator.test_size < 1):
         raise ValueError(f"test_size must lie between 0 and 1, got {shown(estimator.test_size)}.")
-    for name, least in (("n_bins", 1), ("region_ratio", 2), ("n_permutations", 0)):
-        value = getattr(estimator, name)
-        if not isinstance(value, (int, np.integer)) or value < least:
-            raise ValueError(
-                f"{name} must be a whole number of at least {least}, got {shown(value)}."
-            )
+    check_count(estimator.n_bins, "n_bins")
     return score
 
 

@@ -31,6 +31,7 @@ from skcalib._validation import (
     drop_zero_weights,
     has_columns,
 )
+from skcalib._values import shown
 from skcalib.links._base import detection_limit, log_forecast
 from skcalib.problem import check_column_names, check_not_swapped, classes_of_columns, soft_classes
 from skcalib.tower import weighted_mean
@@ -479,7 +480,7 @@ def require_recalibrator(recalibrator):
     fits = hasattr(recalibrator, "fit") and hasattr(recalibrator, "predict_proba")
     if not fits or isinstance(recalibrator, type):
         raise ValueError(
-            f"recalibrator must have fit(P, y) and predict_proba(P), unlike {recalibrator!r}: "
+            f"recalibrator must have fit(P, y) and predict_proba(P), unlike {shown(recalibrator)}: "
             "pass 'auto', an object such as TemperatureScaling(), or a Pipeline that ends in one "
             "(IdentityRecalibrator() where it would end in 'passthrough')."
         )

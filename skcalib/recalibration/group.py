@@ -10,7 +10,6 @@ from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from skcalib._messages import shown
 from skcalib._parameters import check_parameters_of
 from skcalib._validation import (
     drop_zero_weights,
@@ -18,6 +17,7 @@ from skcalib._validation import (
     take_rows,
     weighted_rows,
 )
+from skcalib._values import shown
 from skcalib.inference import MeanInterval, first_within_one_standard_error, mean_interval
 from skcalib.links._base import detection_limit, log_forecast
 from skcalib.recalibration._base import (

@@ -11,13 +11,13 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skcalib._messages import shown
 from skcalib._validation import (
     check_features,
     check_label_list,
     drop_zero_weights,
     listed,
 )
+from skcalib._values import shown
 from skcalib.recalibration._base import Recalibrator
 from skcalib.tower import weighted_mean
 
@@ -229,7 +229,7 @@ class LabelShiftRecalibrator(Recalibrator):
         """Frequencies (K,) that sum to one."""
         try:
             found = np.array(prior, dtype=np.float64)
-        except (TypeError, ValueError):
+        except (OverflowError, TypeError, ValueError):
             found = np.empty(0)
         n_classes = len(self.classes_)
         if found.shape != (n_classes,) or not abs(found.sum() - 1) < 1e-6 or found.min() <= 0:

@@ -18,9 +18,9 @@ import numpy as np
 from scipy.spatial.distance import cdist, pdist
 from sklearn.utils import check_random_state
 
-from skcalib._messages import shown
 from skcalib._parameters import checks_parameters
 from skcalib._validation import check_count, mean_one, weighted_rows
+from skcalib._values import is_finite, shown
 from skcalib.errors.kernel import ResidualKernel, check_statistic, estimate
 from skcalib.regression.reliability import check_moments, check_numbers
 from skcalib.significance.kernel import run_test
@@ -218,7 +218,8 @@ def kernel_calibration_test_gaussian(
     """
     scales = forecast_bandwidth, target_bandwidth
     h = _function(y_true, y_mean, y_var, scales, sample_weight, n_jobs)
-    if statistic == "biased" or method in ("bound", "embedding"):
+    names = [name for name in (statistic, method) if isinstance(name, str)]
+    if not {"biased", "bound", "embedding"}.isdisjoint(names):
         raise ValueError(
             "Gaussian forecasts are tested by statistic='unbiased', 'linear' or 'block', and not "
             "by method='bound' or 'embedding'."
@@ -254,7 +255,7 @@ def _function(y_true, y_mean, y_var, scales, sample_weight, n_jobs):
 def _scale(given, name, word, rule):
     if isinstance(given, str) and given == word:
         return rule()
-    if isinstance(given, (int, float, np.number)) and 0 < given < np.inf:
+    if is_finite(given) and given > 0:
         return float(given)
     raise ValueError(f"{name} must be {word!r} or a positive number, got {shown(given)}.")
 

@@ -18,9 +18,9 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from skcalib._messages import shown
 from skcalib._parameters import check_parameters_of
 from skcalib._validation import check_weight, take_rows
+from skcalib._values import shown
 from skcalib.estimators._base import MetaEstimator
 from skcalib.estimators._response import fit_rows
 from skcalib.regression.scaling import VarianceScaling

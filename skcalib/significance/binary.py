@@ -22,10 +22,10 @@ from scipy.stats import t as student
 from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 
-from skcalib._messages import shown
 from skcalib._parameters import checks_parameters
 from skcalib._ties import level_starts
 from skcalib._validation import check_count, look_up
+from skcalib._values import shown
 from skcalib.clusters import cluster_sums, independent_size
 from skcalib.events import named_events
 from skcalib.inference import CalibrationTest, monte_carlo_pvalue

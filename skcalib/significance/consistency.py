@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skcalib._messages import shown
 from skcalib._parallel import draw_each
 from skcalib._parameters import checks_parameters
 from skcalib._validation import check_count, draw_codes
+from skcalib._values import shown
 from skcalib.errors import calibration_error
 from skcalib.inference import CalibrationTest, monte_carlo_pvalue
 from skcalib.problem import check_problem

@@ -23,9 +23,9 @@ from scipy.special import ndtr
 from sklearn.utils import check_random_state
 
 from skcalib._arguments import resolve_notion
-from skcalib._messages import shown
 from skcalib._parameters import checks_parameters
 from skcalib._validation import check_count, draw_codes
+from skcalib._values import shown
 from skcalib.clusters import effective_size
 from skcalib.errors.kernel import (
     Embedding,
@@ -205,6 +205,10 @@ def kernel_calibration_test(
     n_resamples = check_count(n_resamples, "n_resamples")
     kernel = resolve_kernel(kernel)
     rng = check_random_state(random_state)
+    if np.ndim(locations):
+        check_locations(locations, problem.forecast.shape[1])
+    else:
+        check_count(locations, "locations")
     if method == "embedding":
         return _embedding_test(problem, kernel, notion, locations, n_resamples, rng)
     if method == "bound":
@@ -235,9 +239,9 @@ def run_test(
 
 
 def _check_method(method, statistic):
-    if method == "auto":
+    if isinstance(method, str) and method == "auto":
         return METHODS[statistic][0]
-    if method not in METHODS[statistic]:
+    if not isinstance(method, str) or method not in METHODS[statistic]:
         names = ", ".join(map(repr, METHODS[statistic]))
         raise ValueError(
             f"method must be 'auto' or one of {names} for statistic={statistic!r}, got "
@@ -321,8 +325,7 @@ def _locations(forecast, locations, rng):
     """Points; if they are drawn from the forecasts, also a class drawn from each."""
     if np.ndim(locations):
         return check_locations(locations, forecast.shape[1]), None
-    number = check_count(locations, "locations")
-    points = forecast[rng.randint(len(forecast), size=number)]
+    points = forecast[rng.randint(len(forecast), size=locations)]
     return points, draw_codes(points.cumsum(axis=1), rng)
 
 
@@ -423,9 +426,11 @@ def distribution_free_bound(
 
 def check_bounded(statistic: str, weight: np.ndarray) -> None:
     """Raise for statistics and weights for which no bound is known."""
-    if statistic not in STATISTICS:
+    if not isinstance(statistic, str) or statistic not in STATISTICS:
         names = ", ".join(map(repr, STATISTICS))
-        raise ValueError(f"Bounds are known for the statistics {names}, got {shown(statistic)}.")
+        raise ValueError(
+            f"statistic must be one of {names}, for which bounds are known, got {shown(statistic)}."
+        )
     if np.ptp(weight) > 1e-12 * weight.max():
         raise ValueError(
             "The distribution-free bounds require equal weights: leave out "

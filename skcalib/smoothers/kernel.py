@@ -29,8 +29,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._messages import shown
 from skcalib._validation import look_up
+from skcalib._values import is_finite, shown
 from skcalib.scores import SCORES, Brier, ProperScore
 from skcalib.smoothers._base import Smoother, check_folds
 from skcalib.smoothers._dirichlet.beta import beta_average, beta_log_likelihoods
@@ -134,10 +134,8 @@ class DirichletKernel(Smoother):
     ) -> Self:
         """Store the data points and choose the bandwidth."""
         self._store(forecast, target, sample_weight)
-        if self.refinement not in ("entropy", "loss"):
-            raise ValueError(
-                f"refinement must be 'entropy' or 'loss', got {shown(self.refinement)}."
-            )
+        if self.loss is not None:
+            look_up(self.loss, SCORES, "loss", kind=ProperScore)
         self.bandwidth_search_ = None
         self.bandwidth_ = self._choose_bandwidth()
         if self.forecast_.shape[1] >= _MANY_CLASSES and len(self.forecast_) > 1:
@@ -191,22 +189,24 @@ class DirichletKernel(Smoother):
         return isinstance(self.bandwidth, str) and self.bandwidth == "risk"
 
     def _choose_bandwidth(self):
-        if isinstance(self.bandwidth, str):
-            if self.bandwidth not in CRITERIA:
-                raise ValueError(
-                    "bandwidth must be 'loo', 'risk', 'scott', a positive number or a function of "
-                    f"(n_samples, n_columns), got {shown(self.bandwidth)}."
-                )
-            if self.bandwidth == "scott":
-                return self._scott()
+        given = self.bandwidth
+        named = isinstance(given, str) and given in CRITERIA
+        function = callable(given) and not isinstance(given, type)
+        if not named and not function and not (is_finite(given) and given > 0):
+            raise ValueError(
+                "bandwidth must be 'loo', 'risk', 'scott', a positive number or a function of "
+                f"(n_samples, n_columns), got {shown(given)}."
+            )
+        if named and given == "scott":
+            return self._scott()
+        if named:
             self._need_two()
             self.bandwidth_search_ = self._search()
             return self.bandwidth_search_.bandwidth
-        given = self.bandwidth
-        bandwidth = float(given(*self.forecast_.shape) if callable(given) else given)
-        if not 0 < bandwidth < np.inf:
+        bandwidth = given(*self.forecast_.shape) if function else given
+        if not is_finite(bandwidth) or not bandwidth > 0:
             raise ValueError(f"bandwidth must be positive and finite, got {shown(bandwidth)}.")
-        return bandwidth
+        return float(bandwidth)
 
     def _scott(self):
         n_samples, n_columns = self.forecast_.shape

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._messages import shown
+from skcalib._values import is_whole, shown
 from skcalib.smoothers._base import Smoother
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class NearestNeighborsSmoother(Smoother):
         n_samples = len(self.forecast_)
         if isinstance(self.n_neighbors, str) and self.n_neighbors == "auto":
             wanted = min(2000, max(1, n_samples // 10))
-        elif isinstance(self.n_neighbors, (int, np.integer)) and self.n_neighbors >= 1:
+        elif is_whole(self.n_neighbors) and self.n_neighbors >= 1:
             wanted = int(self.n_neighbors)
         else:
             raise ValueError(

@@ -23,14 +23,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass
 from math import floor, log, sqrt
-from numbers import Integral, Real
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from skcalib._messages import shown
 from skcalib._parameters import checks_parameters
 from skcalib._validation import check_count, check_not_negative, look_up
+from skcalib._values import is_whole, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -148,7 +148,7 @@ def parse_bins(n_bins: Any, n_samples: int, strategy: Strategy) -> int | np.ndar
     except (TypeError, ValueError) as error:  # lists of unequal lengths have no ndim either
         raise ValueError(message) from error
     if edges is None:
-        if isinstance(n_bins, Integral) and not isinstance(n_bins, bool) and int(n_bins) >= 1:
+        if is_whole(n_bins) and n_bins >= 1:
             return int(n_bins)
         rules = ", ".join(map(repr, BIN_RULES))
         raise ValueError(

@@ -1,6 +1,8 @@
-"""Values of arguments in messages: short, on one line, and as a caller would write them."""
+"""What an argument is, a whole or a finite number, and its text in messages."""
 
 import re
+import sys
+from numbers import Integral, Real
 from reprlib import Repr
 
 import numpy as np
@@ -24,3 +26,14 @@ def shown(value):
         return f"the function {value.__name__}"
     text = " ".join(_REPR.repr(value).split())
     return re.sub(r" at 0x[0-9a-f]+|\bnp\.\w+(?=\()", "", text)
+
+
+def is_whole(value):
+    """Whether this is a whole number, and no truth value, that an array can hold."""
+    return isinstance(value, Integral) and not isinstance(value, bool) and -(2**63) < value < 2**63
+
+
+def is_finite(value):
+    """Whether this is a real number, and no truth value, that a float can hold."""
+    real = isinstance(value, Real) and not isinstance(value, bool)
+    return real and abs(value) <= sys.float_info.max  # exact, also for long whole numbers
