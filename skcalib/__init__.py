@@ -70,6 +70,7 @@ __all__ = sorted([*_HOME, "__version__", "datasets"])
 
 _ECE = "calibration_error(y_true, y_proba, strategy='uniform', n_bins=15)"
 _MCE = "calibration_error(y_true, y_proba, norm='max', strategy='uniform', n_bins=15)"
+_ICI = "integrated_calibration_index(y_true, y_proba)"
 _DIAGRAM = "ReliabilityDisplay.from_predictions(y_true, y_proba)"
 _BINS = "reliability_bins(y_true, y_proba)"
 _BRIER = (
@@ -80,16 +81,25 @@ _BRIER = (
 #: Common names from elsewhere, and what to use instead.
 GUESSES = {
     "ece": _ECE,
+    "ECE": _ECE,
     "expected_calibration_error": _ECE,
     "mce": _MCE,
+    "MCE": _MCE,
+    "ici": _ICI,
+    "ICI": _ICI,
     "maximum_calibration_error": _MCE,
     "CalibrationDisplay": _DIAGRAM,
+    "CalibrationCurveDisplay": _DIAGRAM,
     "reliability_diagram": _DIAGRAM,
     "calibration_curve": _BINS,
     "reliability_curve": _BINS,
     "grouping_loss": "GroupingLossEstimator().fit(X, y_true, y_proba=y_proba)",
     "brier_score": _BRIER,
     "brier_score_loss": _BRIER,
+    "IsotonicCalibration": "IsotonicRecalibrator().fit(y_proba, y_true)",
+    "IsotonicRegression": "IsotonicRecalibrator().fit(y_proba, y_true)",
+    "PlattCalibration": "PlattScaling().fit(y_proba, y_true)",
+    "SigmoidCalibration": "PlattScaling().fit(y_proba, y_true)",
     "temperature_scaling": "TemperatureScaling().fit(y_proba, y_true)",
     "CalibratedClassifierCV": "RecalibratedClassifierCV(estimator)",
 }

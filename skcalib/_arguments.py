@@ -43,6 +43,15 @@ SMOOTHERS = {
     "kernel": DirichletKernel,
     "binning": QuantileBins,
 }
+#: Notions that take a parameter, or have another name here.
+GUESSED_NOTIONS = {
+    "top_k": "notion=TopK(k) of skcalib.notions",
+    "multilabel": "notion=Multilabel() of skcalib.notions",
+    "groups": "notion=ClassGroups(groups) of skcalib.notions",
+    "confidence": "notion='top_label'",
+    "marginal": "notion='classwise'",
+    "strong": "notion='canonical'",
+}
 
 
 def resolve_loss(loss: LossLike) -> ProperScore:
@@ -69,6 +78,8 @@ def resolve_training_loss(loss: LossLike) -> ProperScore:
 
 def resolve_notion(notion: NotionLike) -> Notion:
     """A notion, by its name or as an object."""
+    if isinstance(notion, str) and notion in GUESSED_NOTIONS:
+        raise ValueError(f"notion={str(notion)!r} is no name: use {GUESSED_NOTIONS[notion]}.")
     return look_up(notion, NOTIONS, "notion", kind=Notion)
 
 
@@ -145,6 +156,9 @@ SmootherLike: TypeAlias = (
     | Smoother
     | BaseEstimator
     | None
+)
+RecalibratorLike: TypeAlias = (
+    Literal["temperature", "isotonic", "platt", "sigmoid", "beta"] | BaseEstimator | None
 )
 KernelLike: TypeAlias = Literal["laplacian", "gaussian"] | Kernel | None
 PartitionerLike: TypeAlias = Literal["stump", "kmeans"] | BaseEstimator | None

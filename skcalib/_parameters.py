@@ -67,6 +67,23 @@ def _defaults(kind):
     return {name: parameter.default for name, parameter in parameters if name in CHECKS}
 
 
+def instead_of(**advice: str) -> Callable[[Function], Function]:
+    """Give advice to those who construct a class with the parameter of another library."""
+
+    def decorate(init):
+        @wraps(init)
+        def call(self: Any, *args: Any, **kwargs: Any) -> None:
+            for name in advice.keys() & kwargs.keys():
+                raise TypeError(
+                    f"{type(self).__name__} has no parameter {name}: use {advice[name]}."
+                )
+            init(self, *args, **kwargs)
+
+        return call
+
+    return decorate
+
+
 # --- Checks ---------------------------------------------------------------------------------------
 
 
@@ -233,12 +250,13 @@ CHECKS: dict[str, Callable[[Any, str], Any]] = {
     "pos_label": check_label,
     "labels": check_labels,
     "estimator": check_estimator,
-    "model": check_estimator,
     "region_ratio": partial(check_at_least, least=2),
     "n_permutations": partial(check_at_least, least=0),
     "tol": check_positive,
     "shrinkage": check_shrinkage,
     "refinement": partial(check_choice, choices=("entropy", "loss")),
+    "sketched_notion": partial(check_choice, choices=("canonical", "top_label")),
+    "ddof": partial(check_at_least, least=0),
     "input": partial(check_choice, choices=("proba", "logits")),
     "parameters": partial(check_choice, choices=("abm", "am", "ab")),
     "variant": partial(check_choice, choices=("network", "pieces")),

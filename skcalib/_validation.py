@@ -318,7 +318,7 @@ def _check_float_array(values, name):
             ensure_min_features=0,
             input_name=name,
         )
-    except (TypeError, ValueError) as error:
+    except (OverflowError, TypeError, ValueError) as error:
         raise ValueError(
             f"{name} must be a numeric array of shape (n,) or (n, n_classes): {in_words(error)}"
         ) from error
@@ -506,7 +506,16 @@ def look_up(value, table, name, *, kind=None):
     if kind is not None and isinstance(value, kind):
         return value
     names = ", ".join(map(repr, table)) + ("" if kind is None else f" or a {kind.__name__}")
-    raise ValueError(f"{name} must be one of {names}, got {shown(value)}.")
+    raise ValueError(f"{name} must be one of {names}, got {shown(value)}.{meant(value, table)}")
+
+
+def meant(value, table):
+    """Advice for a string that differs from a name in capitals and separators only, or nothing."""
+    if not isinstance(value, str):
+        return ""
+    plain = {re.sub(r"[\W_]", "", name).casefold(): name for name in table}
+    name = plain.get(re.sub(r"[\W_]", "", value).casefold())
+    return "" if name is None else f" Use {name!r}."
 
 
 def check_confidence_level(confidence_level):

@@ -25,7 +25,7 @@ from sklearn.utils import check_random_state
 
 from skcalib._arguments import resolve_notion
 from skcalib._formatting import frame_of
-from skcalib._parameters import checks_parameters
+from skcalib._parameters import check_estimator, checks_parameters
 from skcalib._validation import refuse_sparse, weighted_features
 from skcalib.error_intervals.decision_savings import missed_saving, saving_interval
 from skcalib.errors.terms import solve_notion
@@ -224,6 +224,8 @@ def decision_regret(
     4.188 [3.854, 4.522]
     """
     score = score_of_decision(threshold, costs)
+    if model is not None:
+        check_estimator(model, "model")
     if X is not None and isinstance(y_true, ForecastSummary):
         raise ValueError("A sketch has no features: leave out X, or pass labels and y_proba.")
     clusters: dict[str, Any] = {} if groups is None else {"groups": groups}

@@ -423,7 +423,8 @@ FUNCTIONS = [
         s.distribution_free_bound,
         (Y, P),
         {"statistic": "block"},
-        r"Bounds are known for the statistics 'biased', 'unbiased', 'linear', got 'block'\.",
+        r"statistic must be one of 'biased', 'unbiased', 'linear', for which bounds are known, got "
+        r"'block'\.",
     ),
     (
         s.compare_calibration,

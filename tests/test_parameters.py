@@ -7,6 +7,7 @@ is read from its annotation; the tables below hold the rest.
 import inspect
 import re
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
 import skcalib
-from skcalib import kernels, notions, scores, smoothers
+from skcalib import kernels, smoothers
 from skcalib.grouping import differences_at_equal_scores
 from skcalib.problem import check_problem
 
@@ -65,7 +66,9 @@ VALID = {
     "SmootherLike": {"None"},
     "KernelLike": {"None"},
     "PartitionerLike": {"None"},
+    "RecalibratorLike": {"None"},
     "Label": {"None", "0", "True"},  # True is the class 1
+    "Callable[..., float]": {"lambda"},
 }
 #: The same for the name of a parameter.
 VALID_NAMES = {
@@ -74,20 +77,32 @@ VALID_NAMES = {
     "ddof": {"0"},
     "tol": {"1.5"},
     "shrinkage": {"0", "inf"},
-    "locations": {"None"} - {"None"},
+    "names": {"list", "dict"},  # of no names
+    "sample_sizes": {"array"},
+    "truth": {"0", "dict", *NEGATIVE},
     "bandwidth": {"1.5"},
     "norm": {"inf"},
-    **dict.fromkeys(("lipschitz", "ecmi", "residual_cmi", "fcmi", "log_covering_number"), {"0"}),
-    **dict.fromkeys(("quantile", "heterogeneity", "mixture", "n_permutations"), {"0"}),
-    **dict.fromkeys(("intercept", "slope"), {"0", *NEGATIVE}),
+    **{name: {"0"} for name in ("lipschitz", "ecmi", "residual_cmi", "fcmi")},
+    **{name: {"0"} for name in ("log_covering_number", "quantile", "heterogeneity", "mixture")},
+    "n_permutations": {"0"},
+    **{name: {"0", *NEGATIVE} for name in ("intercept", "slope")},
     "classes": {"0", "True"},  # True is the class 1
 }
 
 
+#: The same for parameters of single callables.
+VALID_HERE = {
+    ("CalibrationErrorEstimator", "labels"): {"array"},  # those of the classifier count
+    ("GroupingLossEstimator", "labels"): {"array"},
+    ("DiagonalOrderPreserving", "random_state"): {"0"},
+}
+
+
 def valid_kinds(name, parameter):
-    """Kinds of garbage that are no garbage for a parameter."""
+    """Kinds of garbage that are no garbage for a parameter of a callable."""
     parts = str(parameter.annotation).split(" | ")
-    return VALID_NAMES.get(name, set()).union(*(VALID.get(part, set()) for part in parts))
+    valid = VALID_NAMES.get(parameter.name, set()) | VALID_HERE.get((name, parameter.name), set())
+    return valid.union(*(VALID.get(part, set()) for part in parts))
 
 
 # --- Data -----------------------------------------------------------------------------------------
@@ -162,11 +177,11 @@ OWN = {
 DATA = {
     "y_true", "y", "y_proba", "X", "sample_weight", "groups", "by", "features", "first", "second",
     "before", "after", "y_mean", "y_var", "votes", "forecast", "frame", "sketch", "sketches",
-    "problem", "reports", "cv_results", "calibrations", "data", "curves", "terms", "diagrams", "maps",
-    "regions", "location_labels", "matrix",
+    "problem", "reports", "cv_results", "calibrations", "data", "curves", "terms", "diagrams",
+    "maps", "regions", "location_labels", "matrix",
 }  # fmt: skip
 FITTED_TO = {
-    skcalib.MultilabelRecalibrator: (PAIRS, np.column_stack([Y, 1 - Y])),
+    skcalib.MultilabelRecalibrator: (PAIRS, np.column_stack([1 - Y, Y])),
     skcalib.VarianceScaling: (np.column_stack([P, P]), Y.astype(float)),
     skcalib.ForecastSketch: (Y, PAIRS),
     skcalib.IncrementalReliability: (Y, PAIRS),
@@ -219,7 +234,7 @@ def options_of(name, function):
     """Parameters that are no data, with the kinds of garbage that they must refuse."""
     for parameter in inspect.signature(function).parameters.values():
         if parameter.name not in DATA and parameter.kind not in (2, 4):
-            valid = valid_kinds(parameter.name, parameter)
+            valid = valid_kinds(name, parameter)
             yield parameter.name, [kind for kind in GARBAGE if kind not in valid]
 
 
@@ -266,3 +281,132 @@ def test_garbage_is_refused_in_a_sentence(name):
         if (words := complaint(name, function, arguments, parameter, GARBAGE[kind]))
     }
     assert not found, "\n".join(f"{case}: {words}" for case, words in found.items())
+
+
+# --- Before any work ------------------------------------------------------------------------------
+
+
+class Unread:
+    """Data that tell when they are read."""
+
+    shape = (40, 2)
+
+    def __len__(self):
+        raise AssertionError("the data were read")
+
+    def __array__(self, *_, **__):
+        raise AssertionError("the data were read")
+
+
+#: Parameters that are checked by their name, before the data are looked at.
+FIRST = ("n_jobs", "random_state", "confidence_level", "cv", "response_method", "verbose", "ax")
+
+
+@pytest.mark.parametrize("name", [name for name in CALLABLES if "report" not in name.lower()])
+def test_shared_parameters_are_refused_before_the_data_are_read(name):
+    function = CALLABLES[name]
+    if function.__name__ == "fit" and "y_true" not in inspect.signature(function).parameters:
+        pytest.skip("the data of fit are those of the class")
+    arguments = required(name, function)
+    unread = {key: Unread() for key in arguments if key in ("y_true", "y_proba", "X", "y")}
+    if name == "summarize":
+        unread = {}
+    for parameter in FIRST:
+        if parameter in inspect.signature(function).parameters:
+            words = complaint(name, function, {**arguments, **unread}, parameter, "nonsense")
+            assert words is None, (parameter, words)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, Fraction, lambda level: level])
+def test_a_confidence_level_is_any_real_number(kind):
+    level = kind(0.75)
+    plain = skcalib.calibration_intercept_slope(Y, PAIRS, confidence_level=0.75)
+    assert skcalib.calibration_intercept_slope(Y, PAIRS, confidence_level=level) == plain
+    display = skcalib.MurphyDisplay.from_predictions(Y, PAIRS, confidence_level=level)
+    assert display.confidence_level == 0.75
+    found = skcalib.CalibrationErrorEstimator(confidence_level=level).fit(PAIRS, Y)
+    assert found.calibration_.low < found.calibration_.high
+
+
+def test_scalars_of_numpy_are_numbers():
+    answers = [
+        skcalib.calibration_error(Y, PAIRS, n_bins=n_bins, squared=squared, norm=norm)
+        for n_bins, squared, norm in ((4, True, "l2"), (np.int8(4), np.True_, np.str_("l2")))
+    ]
+    assert answers[0] == answers[1]
+    scaling = skcalib.MatrixScaling(
+        shrinkage=np.float32(1), max_iter=np.int64(9), tol=np.float64(1e-3)
+    )
+    assert scaling.fit(PAIRS, Y).n_iter_ <= 9
+    with pytest.raises(ValueError, match=r"got -0\.5\.$"):
+        skcalib.calibration_intercept_slope(Y, PAIRS, confidence_level=np.float64(-0.5))
+
+
+@pytest.mark.parametrize("n_jobs", [1, -1, np.int64(1), None])
+def test_a_number_of_jobs_is_as_joblib_takes_it(n_jobs):
+    plain = skcalib.integrated_calibration_index(Y, PAIRS)
+    assert skcalib.integrated_calibration_index(Y, PAIRS, n_jobs=n_jobs) == plain
+
+
+def test_a_subclass_may_use_the_name_of_a_parameter_for_another_thing():
+    class Own(skcalib.recalibration.Recalibrator):
+        def __init__(self, *, input="proba", loss="log", labels=None, tol="loose"):
+            self.input, self.loss, self.labels, self.tol = input, loss, labels, tol
+
+        def _fit_map(self, forecast, target, weight):
+            self.injective_ = True
+
+        def _apply_map(self, forecast):
+            return forecast
+
+    assert Own().fit(PAIRS, Y).tol == "loose"
+
+
+# --- Guessed names --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("isotonic", skcalib.IsotonicRecalibrator),
+        ("platt", skcalib.PlattScaling),
+        ("sigmoid", skcalib.PlattScaling),
+        ("beta", skcalib.BetaCalibration),
+        ("temperature", skcalib.TemperatureScaling),
+    ],
+)
+def test_recalibrators_have_names(name, kind):
+    model = skcalib.RecalibratedClassifierCV(FrozenEstimator(CLASSIFIER), name).fit(X, Y)
+    assert type(model.recalibrator_) is kind and clone(model).recalibrator == name
+    several = skcalib.MultilabelRecalibrator(name).fit(PAIRS, np.column_stack([1 - Y, Y]))
+    assert {type(one) for one in several.recalibrators_} == {kind}
+    assert skcalib.GroupRecalibrator(name).fit(PAIRS, Y).predict_proba(PAIRS).shape == PAIRS.shape
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (
+            lambda: skcalib.RecalibratedClassifierCV(method="isotonic"),
+            "RecalibratedClassifierCV has no parameter method: use recalibrator='isotonic', "
+            "'platt' ('sigmoid') or 'beta'.",
+        ),
+        (
+            lambda: skcalib.calibration_error(Y, PAIRS, notion="top_k"),
+            "notion='top_k' is no name: use notion=TopK(k) of skcalib.notions.",
+        ),
+        (
+            lambda: skcalib.calibration_error(Y, PAIRS, notion="Top-label"),
+            "notion must be one of 'auto', 'canonical', 'classwise', 'top_label' or a Notion, got "
+            "'Top-label'. Use 'top_label'.",
+        ),
+    ],
+)
+def test_guessed_names_get_advice(call, words):
+    with pytest.raises((TypeError, ValueError), match=f"^{re.escape(words)}$"):
+        call()
+
+
+def test_a_metric_in_capitals_is_answered():
+    with pytest.raises(ValueError, match=r"got 'ECE'\. Use 'ece'\.$"):
+        skcalib.calibration_error_interval(Y, PAIRS, metric="ECE")

@@ -303,7 +303,7 @@ def test_conventions_of_distances():
 
 @pytest.mark.parametrize("p", [0.5, 0, -1, np.nan])
 def test_power_below_one_is_refused(p):
-    with pytest.raises(ValueError, match="p must be at least 1"):
+    with pytest.raises(ValueError, match="p must be a finite number of at least 1"):
         Lp(p)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import cache, partial
 from itertools import pairwise
-from numbers import Real
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -15,7 +14,7 @@ from sklearn.utils import Bunch, check_random_state
 
 from skcalib._parameters import checks_parameters
 from skcalib._validation import check_count, look_up
-from skcalib._values import shown
+from skcalib._values import is_finite, shown
 from skcalib.scores import Brier, LogLoss
 
 if TYPE_CHECKING:
@@ -384,7 +383,6 @@ def check_real(
     value: float, name: str, expected: str = "finite", low: float = -np.inf, high: float = np.inf
 ) -> float:
     """Validate a finite real number in the interval [low, high]."""
-    real = isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(value)
-    if not real or not low <= value <= high:
+    if not is_finite(value) or not low <= value <= high:
         raise ValueError(f"{name} must be {expected}, got {shown(value)}.")
     return float(value)

@@ -180,7 +180,7 @@ def _known_classes(recalibrator, proba):
     if isinstance(recalibrator, type) or not hasattr(recalibrator, "predict_proba"):
         raise ValueError(
             f"A fitted recalibrator is needed, an object with predict_proba(P), got "
-            f"{recalibrator!r}; a Pipeline may end in IdentityRecalibrator(), not in "
+            f"{shown(recalibrator)}; a Pipeline may end in IdentityRecalibrator(), not in "
             "'passthrough'."
         )
     if isinstance(recalibrator, BaseEstimator):

@@ -317,7 +317,7 @@ class DecompositionDisplay:
         >>> [round(term.loss, 3) for term in display.terms]
         [0.056, 0.066]
         """
-        if not isinstance(estimators, Mapping):
+        if not isinstance(estimators, Mapping) or not estimators:
             raise ValueError(
                 "estimators must be a dict of classifiers by name; for a single one use "
                 "from_estimator."

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from numbers import Real
 from typing import TYPE_CHECKING, Any, Self
 
 from sklearn.utils import check_random_state
 
 from skcalib._parameters import checks_parameters
 from skcalib._validation import check_confidence_level, check_count
-from skcalib._values import shown
+from skcalib._values import is_finite, shown
 from skcalib.displays._base import held_out
 from skcalib.displays._subsamples import check_errors, check_sizes, estimation_curves
 from skcalib.problem import check_problem, event_last
@@ -225,6 +224,7 @@ class EstimationDisplay:
             y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
         )
         problem = event_last(problem, pos_label)
+        check_truth(truth, [error.name for error in errors])
         curves = estimation_curves(
             problem,
             errors,
@@ -397,16 +397,7 @@ class EstimationDisplay:
 
     def _truths(self):
         """True errors by the names of the curves."""
-        names = [curve.name for curve in self.curves]
-        truths = {} if self.truth is None else self.truth
-        if not isinstance(truths, Mapping):
-            truths = dict.fromkeys(names, truths)
-        if not set(truths) <= set(names) or not all(isinstance(t, Real) for t in truths.values()):
-            raise ValueError(
-                f"truth must be a number, or a dict of numbers by names among {names}; got "
-                f"{shown(self.truth)}."
-            )
-        return truths
+        return check_truth(self.truth, [curve.name for curve in self.curves])
 
 
 # --- Drawing of errors against the sample size ----------------------------------------------------
@@ -486,3 +477,15 @@ def draw_keys(ax: Axes, artists: dict[str, list], band: str) -> None:
     if artists["band"]:
         handles.append(Patch(color="0.35", alpha=0.25, linewidth=0, label=band))
     place_legend(ax, [(handle, handle.get_label()) for handle in handles], ncols=2)
+
+
+def check_truth(truth: float | Mapping[str, float] | None, names: list[str]) -> dict[str, float]:
+    """True errors by the names of the errors; one number is that of all."""
+    found = {} if truth is None else truth
+    truths = dict(found) if isinstance(found, Mapping) else dict.fromkeys(names, found)
+    if not set(truths) <= set(names) or not all(map(is_finite, truths.values())):
+        raise ValueError(
+            f"truth must be a number, or a dict of numbers by names among {names}; got "
+            f"{shown(truth)}."
+        )
+    return truths

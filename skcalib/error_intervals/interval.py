@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from skcalib._formatting import record_text
 from skcalib._parameters import checks_parameters
-from skcalib._validation import check_confidence_level, check_count, weighted_rows
+from skcalib._validation import check_confidence_level, check_count, meant, weighted_rows
 from skcalib._values import shown
 from skcalib.clusters import independent_size, student_level
 from skcalib.error_intervals import methods
@@ -291,12 +291,14 @@ def _check_clusters(data, groups):
 
 
 def _check_metric(metric):
-    if callable(metric):
+    if callable(metric) and not isinstance(metric, type):
         return metric
     if isinstance(metric, str) and metric in METRICS:
         return METRICS[metric]
     names = ", ".join(map(repr, METRICS))
-    raise ValueError(f"metric must be one of {names} or a function, got {shown(metric)}.")
+    raise ValueError(
+        f"metric must be one of {names} or a function, got {shown(metric)}.{meant(metric, METRICS)}"
+    )
 
 
 def _by_delta_method(answer, level):

@@ -346,7 +346,7 @@ def representation_sharpness(
         sample_weight, one_hot(y, classes), np.ascontiguousarray(features)
     )
     score = resolve_loss(loss)
-    if method not in ("auto", "risk"):
+    if not isinstance(method, str) or method not in ("auto", "risk"):
         raise ValueError(
             "sharpness of a representation needs method='risk': there is no forecast "
             "for the other methods."
@@ -459,7 +459,7 @@ def score_decomposition(
     >>> round(terms.loss, 3), round(terms.calibration, 3), round(terms.sharpness, 3)
     (0.168, 0.007, 0.09)
     """
-    if method == "direct":
+    if isinstance(method, str) and method == "direct":
         raise ValueError(
             "method='direct' estimates the calibration error only, and does not add up with a "
             "refinement to the loss: use 'risk' or 'cross'."

@@ -151,7 +151,8 @@ def resolve_estimate(
     smoother: SmootherLike, method: Method, score: ProperScore
 ) -> tuple[Smoother | None, str]:
     """The smoother and the method of a score; (None, "auto") stands for averaged maps."""
-    if smoother is None and method == "auto" and type(score) in (Brier, LogLoss):
+    automatic = isinstance(method, str) and method == "auto"
+    if smoother is None and automatic and type(score) in (Brier, LogLoss):
         return None, "auto"
     return resolve_smoother(smoother).for_loss(score), resolve_method(method, score)
 

@@ -12,19 +12,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from skcalib._arguments import resolve_training_loss
 from skcalib._parallel import run_each
-from skcalib._parameters import check_parameters_of
+from skcalib._parameters import check_parameters_of, instead_of
 from skcalib._validation import check_weight, take_rows, unique_labels
 from skcalib.estimators._base import ClassifierTrainer
 from skcalib.estimators._response import aligned_proba
 from skcalib.estimators.selection import candidate_names, select_recalibrator
-from skcalib.recalibration import TemperatureScaling
 from skcalib.recalibration._base import (
     fit_recalibrator,
     recalibrated_proba,
-    require_recalibrator,
     takes_features,
     warn_without_weight,
 )
+from skcalib.recalibration._names import resolve_recalibrator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from sklearn.utils import Tags
     from sklearn.utils.metadata_routing import MetadataRouter
 
-    from skcalib._arguments import CV, LossLike, MatrixLike, ResponseMethod
+    from skcalib._arguments import CV, LossLike, MatrixLike, RecalibratorLike, ResponseMethod
 
 
 class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
@@ -54,8 +53,9 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         The classifier; cloned, never fitted in place. With a `sklearn.frozen.FrozenEstimator` there
         are no folds: it is used as it is, and (X, y) must be held-out data. None is
         `LogisticRegression`.
-    recalibrator : recalibrator, Pipeline of recalibrators or "auto", default=None
-        Any object with ``fit(P, y)`` and ``predict_proba(P)``, from this library or not. It is
+    recalibrator : recalibrator, Pipeline of recalibrators, name or "auto", default=None
+        Any object with ``fit(P, y)`` and ``predict_proba(P)``, from this library or not; or one of
+        the names "temperature", "isotonic", "platt" ("sigmoid") and "beta" of those here. It is
         cloned, and each of its parameters ``labels`` and ``*__labels`` is set to `classes_`. One
         that declares ``takes_features = True``, such as `GroupRecalibrator`, also gets
         ``features=X``. None is `TemperatureScaling`. "auto" chooses by cross-validation from a
@@ -129,10 +129,11 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
     ('IdentityRecalibrator', True)
     """
 
+    @instead_of(method="recalibrator='isotonic', 'platt' ('sigmoid') or 'beta'")
     def __init__(
         self,
         estimator: BaseEstimator | None = None,
-        recalibrator: BaseEstimator | Literal["auto"] | None = None,
+        recalibrator: RecalibratorLike | Literal["auto"] = None,
         *,
         cv: CV = None,
         ensemble: bool = False,
@@ -246,11 +247,12 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         return isinstance(self.recalibrator, str) and self.recalibrator == "auto"
 
     def _recalibrator(self):
-        return TemperatureScaling() if self.recalibrator is None else self.recalibrator
+        return resolve_recalibrator(
+            "temperature" if self.recalibrator is None else self.recalibrator
+        )
 
     def _check_parameters(self):
         if not self._is_auto():
-            require_recalibrator(self._recalibrator())
             self._refuse_hidden_features(self._recalibrator())
         resolve_training_loss(self.loss)
         if self.candidates is not None:

@@ -481,8 +481,9 @@ def require_recalibrator(recalibrator):
     if not fits or isinstance(recalibrator, type):
         raise ValueError(
             f"recalibrator must have fit(P, y) and predict_proba(P), unlike {shown(recalibrator)}: "
-            "pass 'auto', an object such as TemperatureScaling(), or a Pipeline that ends in one "
-            "(IdentityRecalibrator() where it would end in 'passthrough')."
+            "pass 'auto', a name such as 'isotonic', 'platt' or 'beta', an object such as "
+            "TemperatureScaling(), or a Pipeline that ends in one (IdentityRecalibrator() "
+            "where it would end in 'passthrough')."
         )
 
 

@@ -26,11 +26,11 @@ from skcalib.recalibration._base import (
     fit_recalibrator,
     is_injective,
     recalibrated_proba,
-    require_recalibrator,
 )
 from skcalib.recalibration._boosting import BoostedLogits
 from skcalib.recalibration._features import FeatureReader, check_rows
 from skcalib.recalibration._group_effects import SPREADS, GroupEffects
+from skcalib.recalibration._names import resolve_recalibrator
 from skcalib.recalibration.averaged import ModelAverageScaling
 from skcalib.recalibration.one_vs_rest import PlattScaling
 from skcalib.smoothers._base import check_folds
@@ -38,9 +38,8 @@ from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
-    from sklearn.base import BaseEstimator
 
-    from skcalib._arguments import LossLike, MatrixLike, RandomState
+    from skcalib._arguments import LossLike, MatrixLike, RandomState, RecalibratorLike
 
 _FEWEST = 20  # samples, to learn anything
 _PATIENCE = 2  # levels without a lower held-out loss
@@ -69,8 +68,9 @@ class GroupRecalibrator(Recalibrator):
 
     Parameters
     ----------
-    recalibrator : recalibrator, default=None
-        The plain recalibrator g. None is `ModelAverageScaling`, or `PlattScaling` with `monotone`.
+    recalibrator : recalibrator or name, default=None
+        The plain recalibrator g, or a name as in `RecalibratedClassifierCV`. None is
+        `ModelAverageScaling`, or `PlattScaling` with `monotone`.
     monotone : bool, default=False
         For two classes: with equal features, a higher forecast stays higher. The identity replaces
         a plain recalibrator that is not known to be increasing, and groups have shifts only.
@@ -156,7 +156,7 @@ class GroupRecalibrator(Recalibrator):
 
     def __init__(
         self,
-        recalibrator: BaseEstimator | None = None,
+        recalibrator: RecalibratorLike = None,
         *,
         monotone: bool = False,
         max_rounds: int = 20,
@@ -316,8 +316,8 @@ class GroupRecalibrator(Recalibrator):
         return self.predict_proba(X, **_given(features))
 
     def _check_options(self):
-        require_recalibrator(self._plain())
         check_parameters_of(self)
+        self._plain()
         whole = isinstance(self.cv, (int, np.integer)) and not isinstance(self.cv, bool)
         if not whole or self.cv < 2:
             raise ValueError(f"cv must be a number of folds, at least 2, got {shown(self.cv)}.")
@@ -331,7 +331,7 @@ class GroupRecalibrator(Recalibrator):
 
     def _plain(self):
         default = PlattScaling() if self.monotone else ModelAverageScaling()
-        return default if self.recalibrator is None else self.recalibrator
+        return default if self.recalibrator is None else resolve_recalibrator(self.recalibrator)
 
     def _table(self, features, n_samples):
         """Numbers of the features of new samples, or None if `fit` had none."""

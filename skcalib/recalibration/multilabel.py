@@ -14,15 +14,14 @@ from skcalib.problem import check_label_probabilities, indicator_problem
 from skcalib.recalibration._base import (
     fit_recalibrator,
     recalibrated_proba,
-    require_recalibrator,
 )
-from skcalib.recalibration.one_vs_rest import PlattScaling
+from skcalib.recalibration._names import resolve_recalibrator
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from sklearn.utils import Tags
 
-    from skcalib._arguments import MatrixLike
+    from skcalib._arguments import MatrixLike, RecalibratorLike
 
 _ABSENT_PRESENT = np.array([0, 1])
 
@@ -37,9 +36,9 @@ class MultilabelRecalibrator(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    recalibrator : recalibrator or None, default=None
-        Cloned for each label; any object with ``fit(P, y)`` and ``predict_proba(P)``. None is
-        `PlattScaling`.
+    recalibrator : recalibrator, name or None, default=None
+        Cloned for each label; any object with ``fit(P, y)`` and ``predict_proba(P)``, or a name as
+        in `RecalibratedClassifierCV`. None is `PlattScaling`.
     n_jobs : int, default=None
         Labels at a time; the result does not depend on it.
 
@@ -73,9 +72,7 @@ class MultilabelRecalibrator(TransformerMixin, BaseEstimator):
     0.0005
     """
 
-    def __init__(
-        self, recalibrator: BaseEstimator | None = None, *, n_jobs: int | None = None
-    ) -> None:
+    def __init__(self, recalibrator: RecalibratorLike = None, *, n_jobs: int | None = None) -> None:
         self.recalibrator = recalibrator
         self.n_jobs = n_jobs
 
@@ -101,8 +98,9 @@ class MultilabelRecalibrator(TransformerMixin, BaseEstimator):
         ValueError
             For labels that are no indicator matrix, and probabilities outside [0, 1].
         """
-        recalibrator: Any = PlattScaling() if self.recalibrator is None else self.recalibrator
-        require_recalibrator(recalibrator)
+        recalibrator: Any = resolve_recalibrator(
+            "platt" if self.recalibrator is None else self.recalibrator
+        )
         check_parameters_of(self)
         problem = indicator_problem(y, X, sample_weight=sample_weight, name="X", labels_name="y")
         self.labels_, self.n_features_in_ = problem.classes, len(problem.classes)

@@ -503,7 +503,7 @@ class HistogramBinning(SmootherRecalibrator, FittedFromSketch):
 
     def _smoother(self):
         bins = {"quantile": QuantileBins, "uniform": UniformBins}
-        if self.strategy not in bins:
+        if not isinstance(self.strategy, str) or self.strategy not in bins:
             raise ValueError(
                 f"strategy must be 'quantile' or 'uniform', got {shown(self.strategy)}."
             )

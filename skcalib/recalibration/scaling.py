@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from numbers import Integral
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -16,6 +17,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._arguments import resolve_training_loss
 from skcalib._validation import is_one_hot, mean_one
+from skcalib._values import shown
 from skcalib.inference import first_within_one_standard_error
 from skcalib.links import (
     DirichletMap,
@@ -535,6 +537,14 @@ class DiagonalOrderPreserving(LinkRecalibrator):
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
+
+    def _check_input(self):
+        super()._check_input()
+        if not isinstance(self.random_state, Integral):
+            raise ValueError(
+                "random_state must be a whole number, from which the network is drawn again, got "
+                f"{shown(self.random_state)}."
+            )
 
     def _link(self):
         if self.variant == "network":

@@ -150,6 +150,8 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimator):
                 "RecalibratedRegressorCV requires y to be passed, but the target y is None."
             )
         check_parameters_of(self)
+        if self.recalibrator is not None:
+            _check_maps_moments(self.recalibrator)
         y = column_or_1d(y, warn=True)
         y = check_array(y, ensure_2d=False, dtype=[np.float64, np.float32], input_name="y")
         check_consistent_length(X, y)
@@ -205,6 +207,16 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimator):
     def _is_fitted(self):  # a Gaussian process passes check_is_fitted before `fit`
         inner = self.estimator.estimator if self._is_frozen() else self.estimator
         return hasattr(inner, "n_features_in_")
+
+
+def _check_maps_moments(recalibrator):
+    """Raise for objects without `fit` or `transform`."""
+    fits = hasattr(recalibrator, "fit") and hasattr(recalibrator, "transform")
+    if not fits or isinstance(recalibrator, type):
+        raise ValueError(
+            "recalibrator must have fit(mean_and_var, y) and transform(mean_and_var), such as "
+            f"VarianceScaling(), unlike {shown(recalibrator)}."
+        )
 
 
 def _check_returns_std(estimator):

@@ -10,13 +10,13 @@ import numpy as np
 
 from skcalib._parameters import checks_parameters
 from skcalib._validation import (
-    check_confidence_level,
     check_weight,
     check_y,
     take_rows,
     weighted_features,
     weighted_rows,
 )
+from skcalib.decisions import score_of_decision
 from skcalib.estimators._response import held_out_problem
 from skcalib.events import only_problem
 from skcalib.grouping.by_group import calibration_by_group, take_groups
@@ -210,7 +210,8 @@ class CalibrationReport(Shown):
         has_estimator: bool = False,
         sketched_notion: Literal["canonical", "top_label"] | None = None,
     ) -> None:
-        check_confidence_level(confidence_level)
+        if threshold is not None or costs is not None:
+            score_of_decision(threshold, costs)  # raises for what is no decision
         self.problem = problem
         self.name = str(name)
         self.confidence_level = confidence_level

@@ -113,7 +113,7 @@ def consistency_test(
             "kernel_calibration_test, cumulative_test or calibration_error_interval with groups."
         )
     metric = calibration_error if metric is None else metric
-    if not callable(metric):
+    if not callable(metric) or isinstance(metric, type):
         raise ValueError(
             f"metric must be a function of (y_true, y_proba, labels=...), got {shown(metric)}."
         )

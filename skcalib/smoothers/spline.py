@@ -114,7 +114,8 @@ class SplineSmoother(OutOfFoldSmoother):
     ) -> Self:
         """Store forecasts (n, 2) and target (n, 2); curves are fitted when they are needed."""
         whole = isinstance(self.n_knots, Integral) and not isinstance(self.n_knots, bool)
-        if not (self.n_knots == "auto" if not whole else self.n_knots in _PLACES):
+        automatic = isinstance(self.n_knots, str) and self.n_knots == "auto"
+        if not (automatic if not whole else self.n_knots in _PLACES):
             raise ValueError(f"n_knots must be 'auto', 3, 4 or 5, got {shown(self.n_knots)}.")
         return super().fit(forecast, target, sample_weight)
 

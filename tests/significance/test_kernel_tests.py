@@ -485,7 +485,7 @@ def test_fewer_than_four_samples_are_refused(statistic):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"statistic": "block"}, "Bounds are known for"),
+        ({"statistic": "block"}, "for which bounds are known"),
         ({"sample_weight": np.arange(1, 151)}, "require equal weights"),
     ],
 )
