@@ -50,7 +50,7 @@ def _checked(name, value, defaults):
 
 def check_parameters_of(estimator: Any) -> None:
     """Check the parameters of an estimator that are in `CHECKS`; defaults are not checked."""
-    for name, default in _defaults(type(estimator)).items():
+    for name, default in _defaults(estimator.__class__).items():
         value = getattr(estimator, name, default)
         if value is not default:
             CHECKS[name](value, name)

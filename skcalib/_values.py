@@ -35,5 +35,7 @@ def is_whole(value):
 
 def is_finite(value):
     """Whether this is a real number, and no truth value, that a float can hold."""
+    if isinstance(value, np.generic):
+        value = value.item()  # the limit is beyond single precision
     real = isinstance(value, Real) and not isinstance(value, bool)
     return real and abs(value) <= sys.float_info.max  # exact, also for long whole numbers

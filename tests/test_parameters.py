@@ -325,7 +325,7 @@ def test_a_confidence_level_is_any_real_number(kind):
     display = skcalib.MurphyDisplay.from_predictions(Y, PAIRS, confidence_level=level)
     assert display.confidence_level == 0.75
     found = skcalib.CalibrationErrorEstimator(confidence_level=level).fit(PAIRS, Y)
-    assert found.calibration_.low < found.calibration_.high
+    assert found.confidence_interval_[0] < found.confidence_interval_[1]
 
 
 def test_scalars_of_numpy_are_numbers():
@@ -380,7 +380,12 @@ def test_recalibrators_have_names(name, kind):
     assert type(model.recalibrator_) is kind and clone(model).recalibrator == name
     several = skcalib.MultilabelRecalibrator(name).fit(PAIRS, np.column_stack([1 - Y, Y]))
     assert {type(one) for one in several.recalibrators_} == {kind}
-    assert skcalib.GroupRecalibrator(name).fit(PAIRS, Y).predict_proba(PAIRS).shape == PAIRS.shape
+
+
+def test_group_recalibrators_take_names():
+    named, made = (skcalib.GroupRecalibrator(one) for one in ("platt", skcalib.PlattScaling()))
+    answers = [one.fit(PAIRS, Y).predict_proba(PAIRS) for one in (named, made)]
+    np.testing.assert_array_equal(*answers)
 
 
 @pytest.mark.parametrize(

@@ -331,7 +331,7 @@ def resolve_norm(norm: Literal["l1", "l2", "max"] | float) -> float:
     """The power p of a norm, infinite for "max"."""
     if isinstance(norm, str) and norm in NORMS:
         return NORMS[norm]
-    if (is_finite(norm) or (isinstance(norm, Real) and norm == np.inf)) and norm >= 1:
+    if isinstance(norm, Real) and norm >= 1 and (is_finite(norm) or norm == np.inf):
         return float(norm)
     raise ValueError(
         f"norm must be 'l1', 'l2', 'max' or a number p of at least 1, got {shown(norm)}."

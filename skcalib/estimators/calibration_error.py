@@ -231,7 +231,7 @@ class CalibrationErrorEstimator(ClassifierInspector):
             notion=self.notion,
             smoother=self._seeded_smoother(),
             method=self.method,
-            confidence_level=self.confidence_level,
+            confidence_level=float(self.confidence_level),
             n_jobs=self.n_jobs,
         )
         return self._set(decompose(found.terms), found.interval, found.evidence)
@@ -316,7 +316,9 @@ class CalibrationErrorEstimator(ClassifierInspector):
         found = solve_chunks(chunks, score=score, notion=notion, classes=classes)
         self.classes_, self.n_features_in_ = classes, found.n_columns
         self.n_passes_ = found.n_passes
-        interval = interval_of_norm(found.terms.calibration, found.norm, self.confidence_level)
+        interval = interval_of_norm(
+            found.terms.calibration, found.norm, float(self.confidence_level)
+        )
         return self._set(found.terms, interval, found.evidence)
 
     def _set(self, terms, interval, evidence):

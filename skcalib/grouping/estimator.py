@@ -440,7 +440,7 @@ def make_options(estimator: GroupingLossEstimator, n_samples: int, given: bool) 
         n_permutations=estimator.n_permutations,
         folds=5 if estimator.cv is None or estimator.estimator is not None else estimator.cv,
         n_jobs=None,
-        confidence_level=estimator.confidence_level,
+        confidence_level=float(estimator.confidence_level),
         feature_names=[str(name) for name in names],
     )
 
@@ -489,7 +489,7 @@ def collect(estimator: GroupingLossEstimator, fits: list[GroupingFit], notion: N
         rest = total("refinement")
     estimator.irreducible_bound_ = rest - estimator.grouping_loss_
     estimator.standard_error_ = float(share * sum(np.sqrt(fit.variance) for fit in fits))
-    reach = float(norm.ppf(0.5 + estimator.confidence_level / 2)) * estimator.standard_error_
+    reach = float(norm.ppf(0.5 + float(estimator.confidence_level) / 2)) * estimator.standard_error_
     bound = estimator.grouping_loss_
     estimator.confidence_interval_ = (bound - reach, bound + reach)
     estimator.pvalue_ = bonferroni([fit.pvalue for fit in fits])

@@ -380,7 +380,7 @@ class GroupRecalibrator(Recalibrator):
             own = first_within_one_standard_error(losses[:, others], weight[others])[0]
             nested[test] = losses[own, test]
         pairs = (before, losses[0]), (losses[0], nested), (before, nested)
-        return level, [_gain(*pair, weight, self.confidence_level) for pair in pairs]
+        return level, [_gain(*pair, weight, float(self.confidence_level)) for pair in pairs]
 
     def _held_out(self, score, folds, forecast, target, weight, table):
         """Held-out losses (levels, n): of g, then of g and F from simple to complex."""
