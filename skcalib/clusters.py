@@ -75,12 +75,12 @@ def number_clusters(codes: np.ndarray) -> np.ndarray | None:
             f"groups has only {n_clusters} clusters: standard errors from so few are unreliable, "
             "and intervals are usually too short. Use at least ten, better forty.",
             UserWarning,
-            stacklevel=_outside_level(),
+            stacklevel=outside_level(),
         )
     return codes.ravel()
 
 
-def _outside_level():
+def outside_level():
     """The stack level, for the calling function, of the first caller outside of the library."""
     frame, level = sys._getframe(1), 1
     while frame is not None and frame.f_globals.get("__name__", "").startswith("skcalib."):

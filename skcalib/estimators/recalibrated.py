@@ -180,7 +180,7 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         self.classes_ = self.estimator.classes_ if frozen else unique_labels(y)
         folds = self._folds(X, y, split_params) if auto or not frozen else []
         held_out = self._held_out(X, y, folds, params, ensemble=self.ensemble)
-        self.selection_, recalibrator = None, self._recalibrator()
+        self.selection_, recalibrator = None, None if auto else self._recalibrator()
         if auto:
             self.selection_, recalibrator = self._select(held_out, y, weight, folds)
         elif weight is not None:

@@ -316,11 +316,11 @@ class GroupRecalibrator(Recalibrator):
         return self.predict_proba(X, **_given(features))
 
     def _check_options(self):
-        check_parameters_of(self)
-        self._plain()
         whole = isinstance(self.cv, (int, np.integer)) and not isinstance(self.cv, bool)
         if not whole or self.cv < 2:
             raise ValueError(f"cv must be a number of folds, at least 2, got {shown(self.cv)}.")
+        check_parameters_of(self)
+        self._plain()
 
     def _check_monotone(self):
         if self.monotone and len(self.classes_) > 2:

@@ -13,7 +13,7 @@ from skcalib._arguments import resolve_loss
 from skcalib._formatting import pvalue_text, record_text
 from skcalib._parameters import checks_parameters
 from skcalib._validation import check_confidence_level
-from skcalib.clusters import independent_size
+from skcalib.clusters import independent_size, outside_level
 from skcalib.inference import mean_interval
 from skcalib.problem import check_problem
 from skcalib.recalibration._base import is_injective, recalibrated_proba
@@ -274,7 +274,7 @@ def _warn(injective):
         f"The map from before to after {what} injective, so the improvement of the score is a "
         f"lower bound of the improvement of the calibration error.{advice}",
         UserWarning,
-        stacklevel=3,
+        stacklevel=outside_level(),
     )
 
 

@@ -347,7 +347,7 @@ def test_small_and_certain():
         ({"grouping": GaussianNB()}, "grouping must be 'partition', 'risk'"),
         ({"confidence_level": 95}, "confidence_level must lie strictly between 0 and 1"),
         ({"X": np.zeros((7, 2))}, "inconsistent numbers of samples|same number"),
-        ({"ax": "axes"}, "ax must be a matplotlib Axes"),
+        ({"ax": "axes"}, "ax must be matplotlib Axes"),
     ],
 )
 def test_refusals(problem, options, words):

@@ -334,7 +334,7 @@ def test_errors_of_every_form(world):
         ({"confidence_level": "90%"}, "confidence_level must lie"),
         ({"truth": {"TCE": 0.1}}, "truth must be a number, or a dict"),
         ({"truth": "0.1"}, "truth must be"),
-        ({"ax": 3}, "ax must be a matplotlib Axes"),
+        ({"ax": 3}, "ax must be matplotlib Axes"),
         ({"errors": "debiased", "sample_sizes": [1]}, "bins of at least two samples"),
     ],
 )

@@ -530,7 +530,7 @@ def test_hard_input_gives_a_picture(case, given):
         ({"confidence_level": 95}, "confidence_level must lie strictly between 0 and 1"),
         ({"n_bins": 0}, "n_bins must be a whole number"),
         ({"loss": "hinge"}, "loss must be one of 'brier', 'log', 'spherical'"),
-        ({"notion": "classwise", "ax": "axes"}, "ax must be an array of 3 Axes"),
+        ({"notion": "classwise", "ax": "axes"}, "ax must be matplotlib Axes"),
         ({"pos_label": 1}, "pos_label is for binary problems"),
         ({"regions": [1, 2]}, "one region per sample"),
         ({"X": np.zeros((7, 2))}, "inconsistent numbers of samples|same number"),

@@ -310,7 +310,7 @@ def test_axes_of_the_user(three):
     display = draw(fitted, proba, ax=axes)
     assert display.ax_ == list(axes) and not display.figure_.legends
     assert axes[0].get_legend() is not None and axes[1].get_legend() is None
-    with pytest.raises(ValueError, match="ax must be an array of 3 Axes"):
+    with pytest.raises(ValueError, match="ax must be matplotlib Axes"):
         draw(fitted, proba, ax=axes[0])
 
 
@@ -435,14 +435,14 @@ def test_refusals(two, three):
         (lambda: draw(platt, several), "y_proba has 3 columns, but PlattScaling was fitted with 2"),
         (lambda: draw(vector, np.log(several)), "probabilities are expected"),
         (lambda: draw(vector, several, classes=[0, 7]), r"classes contains 7: the classes are \[0"),
-        (lambda: draw(vector, several, classes=[]), "classes is empty"),
+        (lambda: draw(vector, several, classes=[]), "classes must list classes"),
         (lambda: draw(vector, several, max_points=0), "max_points must be a whole number"),
         (lambda: overlay([]), "recalibrators is empty"),
         (lambda: overlay(platt), "must be a list of recalibrators, or a dict"),
         (lambda: overlay([platt, vector]), r"different classes, \[0, 1\] and \[0, 1, 2\]"),
         (lambda: draw(PlattScaling), "A fitted recalibrator is needed"),
         (lambda: draw("platt"), "A fitted recalibrator is needed"),
-        (lambda: draw(platt, ax="axes"), "ax must be a matplotlib Axes"),
+        (lambda: draw(platt, ax="axes"), "ax must be matplotlib Axes"),
     ]:
         with pytest.raises(ValueError, match=words):
             call()

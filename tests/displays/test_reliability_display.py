@@ -459,7 +459,7 @@ def test_hard_input_gives_a_picture(case, strategy, band):
         ({"strategy": "kernel", "n_bins": 5}, "but strategy is 'kernel'"),
         ({"strategy": QuantileBins(4), "n_bins": 4}, r"but strategy is QuantileBins\(n_bins=4\)"),
         ({"notion": Canonical()}, "3 columns: use notion='top_label' or 'classwise'"),
-        ({"notion": "classwise", "ax": "axes"}, "ax must be an array of 3 Axes"),
+        ({"notion": "classwise", "ax": "axes"}, "ax must be matplotlib Axes"),
         ({"pos_label": 1}, "pos_label is for binary problems"),
     ],
 )

@@ -171,14 +171,14 @@ def test_recalibrators_are_copied_not_fitted(data):
 
 def test_what_is_no_recalibrator_is_refused(data):
     X, y, X_new, _ = data
-    for wrong in (StandardScaler(), "platt", TemperatureScaling, make_pipeline("passthrough")):
+    for wrong in (StandardScaler(), "spline", TemperatureScaling, make_pipeline("passthrough")):
         with pytest.raises(ValueError, match=r"must have fit\(P, y\) and predict_proba\(P\)"):
             RecalibratedClassifierCV(GaussianNB(), wrong).fit(X, y)
     with pytest.raises(ValueError, match=r"Each row of Broken.predict_proba\(P\) must sum to 1"):
         RecalibratedClassifierCV(GaussianNB(), Broken()).fit(X, y).predict_proba(X_new)
     with pytest.raises(ValueError, match="ensemble must be True or False"):
         RecalibratedClassifierCV(GaussianNB(), ensemble="auto").fit(X, y)
-    with pytest.raises(ValueError, match="candidates is empty"):
+    with pytest.raises(ValueError, match="candidates must be a list"):
         RecalibratedClassifierCV(GaussianNB(), "auto", candidates=[]).fit(X, y)
     with pytest.raises(NotFittedError):
         RecalibratedClassifierCV(GaussianNB()).predict(X)

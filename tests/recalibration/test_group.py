@@ -368,7 +368,7 @@ REFUSED = [
     ({"features": GROUP}, {"max_rounds": 0}, "max_rounds must be"),
     ({"features": GROUP}, {"confidence_level": 95}, "confidence_level must lie"),
     ({"features": GROUP}, {"monotone": "yes"}, "monotone must be True or False, got 'yes'"),
-    ({"features": GROUP}, {"recalibrator": "platt"}, "recalibrator must have fit"),
+    ({"features": GROUP}, {"recalibrator": "spline"}, "recalibrator must have fit"),
 ]
 
 

@@ -1009,7 +1009,7 @@ def test_parameters_are_refused(recalibrator, change, words):
         (BetaCalibration(parameters="a"), "parameters must be 'abm', 'am' or 'ab', got 'a'"),
         (HistogramBinning(strategy="width"), "strategy must be 'quantile' or 'uniform'"),
         (HistogramBinning(n_bins=0), "n_bins must be a whole number of at least 1"),
-        (KernelRecalibrator(bandwidth=0), "bandwidth must be positive"),
+        (KernelRecalibrator(bandwidth=0), "bandwidth must be 'loo'"),
     ],
 )
 def test_own_parameters_are_refused(recalibrator, words):

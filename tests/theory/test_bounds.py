@@ -224,7 +224,7 @@ def test_fewer_than_two_samples_per_bin_are_refused(strategy):
         ({"confidence_level": 1}, "confidence_level must lie strictly between 0 and 1"),
         ({"confidence_level": 0.0}, "confidence_level must lie strictly between 0 and 1"),
         ({"confidence_level": 95}, "confidence_level must lie strictly between 0 and 1"),
-        ({"confidence_level": "95%"}, "confidence_level must be a number in"),
+        ({"confidence_level": "95%"}, "confidence_level must lie strictly between"),
         ({"n_bins": 2.0}, "n_bins must be a whole number of at least 1"),
         ({"n_bins": "auto"}, "n_bins must be a whole number"),
     ],
