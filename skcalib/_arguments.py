@@ -79,7 +79,9 @@ def resolve_training_loss(loss: LossLike) -> ProperScore:
 def resolve_notion(notion: NotionLike) -> Notion:
     """A notion, by its name or as an object."""
     if isinstance(notion, str) and notion in GUESSED_NOTIONS:
-        raise ValueError(f"notion={str(notion)!r} is no name: use {GUESSED_NOTIONS[notion]}.")
+        raise ValueError(
+            f"notion must be a known name, got {shown(notion)}: use {GUESSED_NOTIONS[notion]}."
+        )
     return look_up(notion, NOTIONS, "notion", kind=Notion)
 
 

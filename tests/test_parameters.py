@@ -398,7 +398,7 @@ def test_group_recalibrators_take_names():
         ),
         (
             lambda: skcalib.calibration_error(Y, PAIRS, notion="top_k"),
-            "notion='top_k' is no name: use notion=TopK(k) of skcalib.notions.",
+            "notion must be a known name, got 'top_k': use notion=TopK(k) of skcalib.notions.",
         ),
         (
             lambda: skcalib.calibration_error(Y, PAIRS, notion="Top-label"),
