@@ -32,6 +32,7 @@ FACTORS = (0.5, 0.7, 0.85, 1.2, 1.4, 2.0)
 HARMONICS = 4  # of the score; half as many of its rank
 _MOST_LOGIT, _MOST_POSITION = 15.0, 4.0
 _HARMONIC_PRIOR = 0.25
+N_CELLS = 24  # of the scores, for the range of the largest difference
 _FIRST, _GROWTH = 50, 1.1
 
 
@@ -106,6 +107,14 @@ class ScoreAlternatives(Alternatives):
         mixed = np.full(len(UNIFORM), _HARMONIC_PRIOR / len(UNIFORM))
         super().__init__(np.concatenate([prior, mixed]))
         self.sums = np.zeros(2)  # of logits and of their squares
+        self.cells = np.zeros((3, N_CELLS))  # of samples, residuals and variances
+
+    def advance(self, forecast: np.ndarray, event: np.ndarray, weight: Any) -> np.ndarray:
+        """Log ratios (n, A) after each of the samples, added to those before."""
+        place = np.minimum((position_of(forecast) * N_CELLS).astype(np.int64), N_CELLS - 1)
+        for row, values in enumerate((None, event - forecast, forecast * (1 - forecast))):
+            self.cells[row] += np.bincount(place, values, N_CELLS)
+        return super().advance(forecast, event, weight)
 
     def _steps(self, forecast, event):
         features = self.features(forecast, *self._moments(forecast))
@@ -138,20 +147,20 @@ class ScoreAlternatives(Alternatives):
                 columns += [np.sin(2 * np.pi * k * values), np.cos(2 * np.pi * k * values)]
         return np.column_stack(columns)
 
-    def mean_tilt(self, forecast: np.ndarray, posterior: np.ndarray) -> np.ndarray:
-        """Mean change of the log odds at scores, over alternatives of these weights (A,)."""
-        mean = self.sums[0] / max(self.n_seen, 1)
-        spread = _spread(self.sums[1], mean, float(self.n_seen))
-        features = self.features(forecast, mean, spread)
-        share = posterior[: -len(UNIFORM)].reshape(features.shape[1], -1) @ SIGNED
-        return features @ share
-
-    def usual_scores(self) -> tuple[float, float]:
-        """Scores two standard deviations of the logit below and above the mean."""
-        mean = self.sums[0] / max(self.n_seen, 1)
-        spread = _spread(self.sums[1], mean, float(self.n_seen))
-        low, high = 1 / (1 + np.exp(-(mean + spread * np.array([-2.0, 2.0]))))
-        return float(low), float(high)
+    def worst_range(self) -> tuple[float, float, float]:
+        """The range of scores of the most significant sum of residuals: ends, mean residual."""
+        best, found = -1.0, (0.0, 1.0, 0.0)
+        edges = score_of(np.arange(N_CELLS + 1) / N_CELLS)
+        for first in range(N_CELLS):
+            count, residual, variance = np.cumsum(self.cells[:, first:], axis=1)
+            size = np.abs(residual) / np.sqrt(np.maximum(variance, 1e-12))
+            size[count == 0] = 0
+            last = int(size.argmax())
+            if size[last] > best:
+                best = float(size[last])
+                ends = float(edges[first]), float(edges[first + last + 1])
+                found = (*ends, float(residual[last] / count[last]))
+        return found
 
     def kind_of(self, number: int) -> tuple[str, float]:
         """Kind of an alternative, and the change of the log odds per unit of its feature."""
@@ -162,12 +171,12 @@ class ScoreAlternatives(Alternatives):
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The state, by name."""
-        return super().arrays() | {"sums": self.sums}
+        return super().arrays() | {"sums": self.sums, "cells": self.cells}
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         """Set the state that `arrays` returned."""
         super().restore(arrays)
-        self.sums = arrays["sums"]
+        self.sums, self.cells = arrays["sums"], arrays["cells"]
 
 
 class TemperatureAlternatives(Alternatives):
@@ -258,6 +267,17 @@ class KernelAlternatives(Alternatives):
             arrays[name] for name in ("landmarks", "residuals", "used")
         )
         self.next_use = int(arrays["next_use"])
+
+
+def position_of(score: np.ndarray) -> np.ndarray:
+    """Scores on a scale that is finer near 0 and 1, from 0 to 1."""
+    return (1 + np.sqrt(score) - np.sqrt(1 - score)) / 2
+
+
+def score_of(position: np.ndarray) -> np.ndarray:
+    """The score at a position."""
+    s = 2 * position - 1
+    return (1 + s * np.sqrt(2 - s**2)) / 2
 
 
 def _logit(forecast):

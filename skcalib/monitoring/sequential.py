@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 _BLOCK = 4096  # samples at a time
 _MOST_POINTS = 2000  # of the path
 _HALF = 0.5  # of the posterior weight, for a direction
-_GRID = 201
 
 
 @dataclass(frozen=True)
@@ -46,9 +45,9 @@ class Evidence:
     direction : {"too_high", "too_low", "too_extreme", "too_moderate", "uneven"}
         What the forecasts are.
     low, high : float
-        Range of scores where the difference is largest: at least half of its maximum.
-    sign : {"too_high", "too_low"}
-        What the forecasts are in this range.
+        Range of scores in which the sum of the residuals of all samples is most significant.
+    difference : float
+        Observed frequency minus mean forecast in this range.
     since : int
         Number of samples after which the leading alternative has gained: an estimate of where the
         miscalibration begins.
@@ -58,7 +57,7 @@ class Evidence:
     direction: str
     low: float
     high: float
-    sign: str
+    difference: float
     since: int
 
     def __str__(self) -> str:
@@ -70,9 +69,10 @@ class Evidence:
             "uneven": "miscalibrated",
         }
         what = f" for {self.event}" if self.event else ""
-        where = f"{words[self.sign]} for scores from {self.low:.2g} to {self.high:.2g}"
+        sign = "too low" if self.difference > 0 else "too high"
+        where = f"{sign} for scores from {self.low:.2g} to {self.high:.2g}"
         first = words[self.direction]
-        said = where if first == words[self.sign] else f"{first}, most of all {where}"
+        said = where if first == sign else f"{first}, most of all {where}"
         return f"Forecasts{what} are {said}, since sample {self.since + 1:,}."
 
 
@@ -403,17 +403,11 @@ def _log_mean(log_values, weight):
 def _evidence(event, alternatives):
     """Direction and range of the alternatives, by their posterior weights."""
     log_weight = alternatives.log_ratio + np.log(alternatives.prior)
-    posterior = np.exp(log_weight - log_weight.max())
-    if not np.isfinite(log_weight.max()):
-        posterior = (alternatives.log_ratio == np.inf).astype(np.float64)
+    if np.isfinite(log_weight.max()):
+        posterior = np.exp(log_weight - log_weight.max())
+    else:  # a label of probability 0
+        posterior = (log_weight == np.inf).astype(np.float64)
     posterior /= posterior.sum()
-    low, high = alternatives.usual_scores()
-    score = np.linspace(low, high, _GRID)
-    tilt = alternatives.mean_tilt(score, posterior)
-    change = score * (1 - score) * np.expm1(tilt) / (1 + score * np.expm1(tilt))
-    peak = int(np.abs(change).argmax())
-    far = np.flatnonzero(change * np.sign(change[peak]) < abs(change[peak]) / 2)
-    first, last = max(far[far < peak], default=-1) + 1, min(far[far > peak], default=_GRID) - 1
     kinds: dict[str, float] = {}
     names = {"shift": ("too_low", "too_high"), "slope": ("too_moderate", "too_extreme")}
     for k, share in enumerate(posterior):
@@ -422,12 +416,12 @@ def _evidence(event, alternatives):
         name = pair[0] if size > 0 else pair[1]
         kinds[name] = kinds.get(name, 0.0) + float(share)
     best = max(kinds, key=lambda name: kinds[name])
-    leading = int(log_weight.argmax())
+    low, high, difference = alternatives.worst_range()
     return Evidence(
         event=event,
         direction=best if kinds[best] >= _HALF else "uneven",
-        low=float(score[first]),
-        high=float(score[last]),
-        sign="too_low" if change[peak] > 0 else "too_high",
-        since=int(alternatives.lowest_at[leading]),
+        low=low,
+        high=high,
+        difference=difference,
+        since=int(alternatives.lowest_at[int(log_weight.argmax())]),
     )
