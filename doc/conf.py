@@ -53,7 +53,9 @@ numpydoc_validation_exclude = {
     r"\.(CalibrationComparison|CalibrationTest)$",
     r"\.(ErrorInterval|Predictions)$",
     r"\.(CorpBand|CorpCurve|CorpDecomposition|CalibrationSummary|DecisionRegret)$",
+    r"\.SoftLabelDecomposition$",
     r"skcalib\.grouping\.(GroupCalibrations?|GroupComparison|GroupDifference)$",
+    r"skcalib\.grouping\.GroupingImprovement$",
 }
 
 html_theme = "pydata_sphinx_theme"

@@ -43,6 +43,7 @@ _SUBMODULES = (
     "significance",
     "sketch",
     "smoothers",
+    "soft_labels",
     "streaming",
     "summary",
     "testing",

@@ -36,6 +36,7 @@ from skcalib.errors import (
     score_decomposition as score_decomposition,
     sharpness as sharpness,
     simplex_calibration_error as simplex_calibration_error,
+    smooth_calibration_error as smooth_calibration_error,
     unconditional_mean_embedding_error as unconditional_mean_embedding_error,
 )
 from skcalib.estimators import (
@@ -54,6 +55,7 @@ from skcalib.recalibration import (
     DiagonalOrderPreserving as DiagonalOrderPreserving,
     DirichletCalibration as DirichletCalibration,
     EnsembleTemperatureScaling as EnsembleTemperatureScaling,
+    GroupRecalibrator as GroupRecalibrator,
     HistogramBinning as HistogramBinning,
     IdentityRecalibrator as IdentityRecalibrator,
     IsotonicRecalibrator as IsotonicRecalibrator,
@@ -62,6 +64,7 @@ from skcalib.recalibration import (
     LabelShiftRecalibrator as LabelShiftRecalibrator,
     MatrixScaling as MatrixScaling,
     ModelAverageScaling as ModelAverageScaling,
+    MultilabelRecalibrator as MultilabelRecalibrator,
     PlattScaling as PlattScaling,
     QuadraticScaling as QuadraticScaling,
     TemperatureScaling as TemperatureScaling,
@@ -92,6 +95,7 @@ from skcalib.significance import (
     distribution_free_bound as distribution_free_bound,
     hosmer_lemeshow_test as hosmer_lemeshow_test,
     kernel_calibration_test as kernel_calibration_test,
+    logistic_calibration_test as logistic_calibration_test,
     spiegelhalter_test as spiegelhalter_test,
 )
 from skcalib.frames import (
@@ -99,6 +103,9 @@ from skcalib.frames import (
 )
 from skcalib.sketch import (
     ForecastSketch as ForecastSketch,
+)
+from skcalib.soft_labels import (
+    soft_label_decomposition as soft_label_decomposition,
 )
 from skcalib.streaming import (
     IncrementalReliability as IncrementalReliability,

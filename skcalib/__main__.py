@@ -108,6 +108,12 @@ def _parser():
         metavar="NAMES",
         help="columns of a table that divide the samples into groups to report on: site,sex",
     )
+    report.add_argument(
+        "--groups",
+        metavar="NAME",
+        help="column of the clusters of dependent samples, such as patients: intervals and tests "
+        "allow for that",
+    )
     decision = report.add_mutually_exclusive_group()
     decision.add_argument(
         "--threshold",
@@ -195,7 +201,8 @@ def _report_of_files(options, verbose):
     if len(set(names)) < len(names):
         raise ValueError("Two files have the same name: name each model with --name.")
     features, by = (_names(given) for given in (options.features, options.by))
-    columns = list(dict.fromkeys([*features, *by]))
+    clusters = _names(options.groups)
+    columns = list(dict.fromkeys([*features, *by, *clusters]))
     reports, labels = {}, None
     run = {name: getattr(options, name) for name in ("confidence_level", "random_state", "n_jobs")}
     run |= {"threshold": options.threshold, "costs": _matrix(options.costs)}
@@ -217,6 +224,7 @@ def _report_of_files(options, verbose):
                 proba,
                 _columns(predictions.features, columns, features),
                 by=_columns(predictions.features, columns, by) if by else None,
+                groups=_column(predictions.features, columns, clusters),
                 labels=predictions.labels,
                 pos_label=predictions.event,
                 name=name,
@@ -256,9 +264,17 @@ def _columns(table, names, chosen):
         return table
     if not chosen:
         return None
-    if hasattr(table, "columns"):
-        return table[chosen]
-    return np.asarray(table)[:, [names.index(name) for name in chosen]]
+    places = [names.index(name) for name in chosen]  # in any letter case
+    return table.iloc[:, places] if hasattr(table, "iloc") else table[:, places]
+
+
+def _column(table, names, chosen):
+    """The column of the clusters, or None."""
+    if not chosen:
+        return None
+    if len(chosen) > 1:
+        raise ValueError(f"--groups is one column, got {', '.join(chosen)}.")
+    return np.asarray(_columns(table, names, chosen))[:, 0]
 
 
 def _read_sketch(path, options, features, verbose, labels):
@@ -282,7 +298,9 @@ def _read_sketch(path, options, features, verbose, labels):
             raise ValueError("Without a sketch there is none to save: leave out --no-sketch.")
         return None
     if features:
-        raise ValueError("A sketch has no features: leave out --features, --by or --sketch.")
+        raise ValueError(
+            "A sketch has no features: leave out --features, --by, --groups or --sketch."
+        )
     if not n_rows:
         raise ValueError(f"--sketch is for tables, and {path.name} is none: leave it out.")
     with stage("sums over cells", verbose, path.name):
@@ -325,6 +343,7 @@ def _stored_sketch(path, options):
         "--label-column": options.label_column,
         "--features": options.features,
         "--by": options.by,
+        "--groups": options.groups,
         "--event": options.event,
         "--normalize": options.normalize,
         "--sketch": options.sketch,

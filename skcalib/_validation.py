@@ -22,9 +22,9 @@ def check_y(y_true, *, name="y_true"):
     y = None if issparse(y_true) else _as_array(y_true, name)
     if y is None or y.ndim not in (1, 2) or (y.ndim == 2 and y.shape[1] != 1):
         shape = y_true.shape if y is None else y.shape
+        advice = _ADVICE[kind_of_rows(y)]
         raise ValueError(
-            f"{name} must hold one label per sample, shape (n,); got shape {shape}. Turn one-hot "
-            "rows into labels with .argmax(axis=1)."
+            f"{name} must hold one label per sample, shape (n,); got shape {shape}. {advice}"
         )
     y = y.ravel()
     if len(y) == 0:
@@ -39,6 +39,97 @@ def check_y(y_true, *, name="y_true"):
         if np.any(y != np.floor(y)):
             raise ValueError(f"{name} contains continuous values: class labels are expected.")
     return y
+
+
+#: What to do about rows of several columns, by their kind.
+_ADVICE = {
+    "one-hot": "Turn one-hot rows into labels with .argmax(axis=1); an indicator matrix of 0 and 1 "
+    "needs notion=Multilabel(), and soft labels are label distributions or annotator counts "
+    "(n, n_classes).",
+    "indicator": "For several labels per sample pass one column at a time, or notion=Multilabel() "
+    "of skcalib.notions to a function that takes it; for counts of annotators divide each row by "
+    "its sum.",
+    "soft": "Label distributions and annotator counts are for proper calibration errors, their "
+    "decomposition, GroupingLossEstimator and recalibrators with fit(P, y): elsewhere pass one "
+    "label per sample, such as .argmax(axis=1).",
+}
+_ADVICE[""] = _ADVICE["one-hot"]
+
+
+def kind_of_rows(y):
+    """What the rows of an array of several columns are, "" for nothing that is known.
+
+    "one-hot" (a single 1), "indicator" (0 and 1), or "soft": label distributions or counts.
+    """
+    if y is None or y.ndim != 2 or y.shape[1] < 2 or not len(y) or y.dtype.kind not in "biuf":
+        return ""
+    binary = bool(((y == 0) | (y == 1)).all())
+    if binary:
+        return "one-hot" if bool((y.sum(axis=1) == 1).all()) else "indicator"
+    with np.errstate(invalid="ignore"):
+        return "soft" if bool((y >= 0).all()) and np.isfinite(y).all() else ""
+
+
+def has_columns(y_true):
+    """Whether labels have several columns: soft labels, or an indicator matrix."""
+    shape = () if issparse(y_true) else getattr(y_true, "shape", ())
+    if isinstance(y_true, (list, tuple)) and len(y_true):
+        shape = (len(y_true), *np.shape(y_true[0]))  # a list of labels is not converted
+    return len(shape) == 2 and shape[1] > 1
+
+
+def check_soft_labels(y_true, *, name="y_true"):
+    """Label distributions or annotator counts (n, K) -> distributions, and votes of each row (n,).
+
+    Rows of distributions have an infinite number of votes.
+    """
+    rows = _as_array(to_numpy(y_true, name=name), name)
+    if kind_of_rows(rows) != "soft":
+        if rows.dtype.kind in "iuf" and len(rows) and not np.all(rows >= 0):
+            raise ValueError(
+                f"{name} has {_first_bad(rows)}, but label distributions are probabilities and "
+                "annotator counts are whole numbers: neither is negative or missing."
+            )
+        check_y(y_true, name=name)  # raises
+    rows = rows.astype(np.float64)
+    total = rows.sum(axis=1)
+    off = np.abs(total - 1)
+    if off.max() <= ROW_SUM_TOLERANCE:
+        return rows, np.full(len(rows), np.inf)
+    if np.any(rows != np.floor(rows)):
+        row = int(off.argmax())
+        raise ValueError(
+            f"{name} must hold label distributions, whose rows sum to 1, or counts of annotators, "
+            f"which are whole numbers; row {row} sums to {total[row]:.6g}."
+        )
+    if total.min() < 1:
+        raise ValueError(
+            f"{name} has no vote in row {int(total.argmin())}: remove rows without annotators."
+        )
+    return rows / total[:, None], total
+
+
+def check_indicators(y_true, *, name="y_true"):
+    """Indicator matrix (n, L) of 0 and 1 -> float64 array."""
+    refuse_sparse(y_true, name)
+    rows = _as_array(to_numpy(y_true, name=name), name)
+    if rows.ndim != 2 or not len(rows):
+        raise ValueError(
+            f"{name} must be an indicator matrix (n, n_labels) with notion=Multilabel(), a column "
+            f"of 0 and 1 for each label; got shape {rows.shape}. For one label per sample use "
+            "notion='classwise'."
+        )
+    if rows.dtype.kind not in "biuf" or not ((rows == 0) | (rows == 1)).all():
+        raise ValueError(
+            f"{name} must be an indicator matrix of 0 and 1 with notion=Multilabel(), and holds "
+            "other values: pass 1 where a sample has the label of the column."
+        )
+    return rows.astype(np.float64)
+
+
+def _first_bad(rows):
+    """The first value that is not a nonnegative number, for a message."""
+    return f"the value {rows[~(rows >= 0)].tolist()[0]!r}"
 
 
 def _as_array(y_true, name):
@@ -160,6 +251,16 @@ def class_columns(y, classes):
     return one_hot(distinct, classes).argmax(axis=1)[which.ravel()]
 
 
+def is_one_hot(target):
+    """Whether all rows of label distributions (n, K) are those of labels."""
+    return len(target) == 0 or target.max(axis=1).min() == 1
+
+
+def labels_or_shares(target):
+    """Columns of labels (n,) for one-hot targets (n, K); label distributions as they are."""
+    return target.argmax(axis=1) if is_one_hot(target) else target
+
+
 def draw_codes(levels, rng):
     """A column drawn from each row of cumulative probabilities (n, K), never one of probability 0.
 
@@ -184,7 +285,7 @@ def check_proba(y_proba, *, name="y_proba"):
 
 
 def check_column(array, *, name="y_proba"):
-    """Finite numbers (n, 1) that are the probability of one class -> float64 array (n, 1)."""
+    """Finite numbers (n, L) that are probabilities on their own -> float64 array (n, L)."""
     if array.min() < 0 or array.max() > 1:  # no sum of columns, so no tolerance above 1
         raise _outside(array, name)
     return np.asarray(array, dtype=np.float64)

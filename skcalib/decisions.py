@@ -116,6 +116,7 @@ def decision_regret(
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
     pos_label: Label = None,
+    groups: ArrayLike | None = None,
     confidence_level: float = 0.95,
     random_state: RandomState = 0,
     n_jobs: int | None = None,
@@ -172,6 +173,9 @@ def decision_regret(
         The class of each column of `y_proba`; needed where `y_true` may lack a class.
     pos_label : label, default=None
         The positive class; by default the last in order.
+    groups : array-like of shape (n_samples,), default=None
+        The cluster of each sample, such as a patient, by any labels. Intervals then allow for
+        dependence within clusters, and folds hold whole clusters.
     confidence_level : float, default=0.95
         Level of the intervals.
     random_state : int, RandomState instance or None, default=0
@@ -186,8 +190,8 @@ def decision_regret(
         ``estimate``, ``low``, ``high`` and ``standard_error``, and ``changed``, the share of the
         samples whose decision recalibration changes. Intervals of savings are made from Wilson's of
         the rates of the event among the samples whose decision changes; for several classes or
-        problems, and for the other parts, they are Student's. The upper limit of ``calibration``
-        allows for the error of the maps.
+        problems, for clusters, and for the other parts, they are Student's. The upper limit of
+        ``calibration`` allows for the error of the maps.
 
     Raises
     ------
@@ -217,9 +221,10 @@ def decision_regret(
     >>> print(found.expected_cost)
     4.188 [3.854, 4.522]
     """
-    score = _score_of(threshold, costs)
+    score = score_of_decision(threshold, costs)
     if X is not None and isinstance(y_true, ForecastSummary):
         raise ValueError("A sketch has no features: leave out X, or pass labels and y_proba.")
+    clusters: dict[str, Any] = {} if groups is None else {"groups": groups}
     problem, notion = only_problem(
         y_true,
         y_proba,
@@ -227,6 +232,7 @@ def decision_regret(
         sample_weight=sample_weight,
         labels=labels,
         pos_label=pos_label,
+        **clusters,
     )
     if isinstance(notion, Canonical) and threshold is not None and len(problem.classes) == 2:
         problem = event_last(problem, pos_label)
@@ -245,13 +251,13 @@ def decision_regret(
     ]
     share = 1 / len(losses) if notion.reduce == "mean" else 1.0
     costs_of: list[Any] = [share * sum(terms) for terms in zip(*losses, strict=True)]
-    weight, square = solved[0].weight, solved[0].square
+    weight, square, cluster = solved[0].weight, solved[0].square, solved[0].cluster
 
     def mean(values):
-        return mean_interval(values, weight, confidence_level, square=square)
+        return mean_interval(values, weight, confidence_level, square=square, cluster=cluster)
 
     def saving(k):
-        if len(solved) > 1 or len(score.costs) > 2:
+        if len(solved) > 1 or len(score.costs) > 2 or cluster is not None:
             return mean(costs_of[k] - costs_of[k + 1])
         return saving_interval(score, solved[0], *forecasts[0][k : k + 2], confidence_level)
 
@@ -271,14 +277,16 @@ def decision_regret(
     )
 
 
-def _score_of(threshold, costs):
+def score_of_decision(threshold: float | None, costs: ArrayLike | None) -> DecisionCost:
     """The cost of a decision as a score."""
-    if (threshold is None) == (costs is None):
-        raise ValueError(
-            "Pass either threshold= (a probability) or costs= (a row for each class, a column for "
-            "each decision)."
-        )
-    return DecisionCost(costs) if threshold is None else Elementary(threshold)
+    if threshold is not None and costs is None:
+        return Elementary(threshold)
+    if costs is not None and threshold is None:
+        return DecisionCost(costs)
+    raise ValueError(
+        "Pass either threshold= (a probability) or costs= (a row for each class, a column for "
+        "each decision)."
+    )
 
 
 def _predict(model, solved, X, seed, n_jobs):
@@ -296,7 +304,7 @@ def _predict(model, solved, X, seed, n_jobs):
     label, n_columns = solved.target.argmax(axis=1), solved.target.shape[1]
     if (label == label[0]).all():
         return solved.target  # nothing to learn
-    folds = check_folds(5, solved.target, random_state=seed)
+    folds = check_folds(5, solved.target, random_state=seed, cluster=solved.cluster)
     weight = solved.weight
     proba = cross_val_predict(
         clone(model),

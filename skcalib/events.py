@@ -23,7 +23,7 @@ from skcalib._validation import (
     one_hot,
     unique_labels,
 )
-from skcalib.notions import NOTIONS, Auto, Canonical, Classwise, Notion, TopLabel
+from skcalib.notions import NOTIONS, Auto, Canonical, Classwise, Multilabel, Notion, TopLabel
 from skcalib.problem import (
     ForecastSummary,
     Problem,
@@ -121,6 +121,34 @@ class Events:
 
 
 @dataclass(frozen=True)
+class IndicatorEvents:
+    """Scores (n, L) and events (n, L) of labels of which a sample may have several.
+
+    Weights and scale are those of `Events`.
+    """
+
+    score: np.ndarray
+    event: np.ndarray
+    weight: np.ndarray | None
+    scale: float
+    notion: Notion
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples, all of positive weight."""
+        return len(self.score)
+
+    def scored(self) -> Iterator[ScoredRows]:
+        """The samples, for each label."""
+        for one, hit in zip(*self.columns()[:2], strict=True):
+            yield ScoredRows(one, hit, self.weight)
+
+    def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Scores (L, n), events (L, n) and weights (n,): a row for each label."""
+        return np.array(self.score.T), np.array(self.event.T), self.weight
+
+
+@dataclass(frozen=True)
 class SummaryEvents:
     """Rows of a `ForecastSummary` that stand for the samples, in place of `Events`."""
 
@@ -139,7 +167,7 @@ def events_or_summary(
     y_proba: ArrayLike | None,
     notion: Notion,
     **options: Any,
-) -> Events | SummaryEvents:
+) -> Events | IndicatorEvents | SummaryEvents:
     """As `check_events`, for functions that also take a summary in place of the samples."""
     if isinstance(y_true, ForecastSummary):
         refuse_data_of_summary(y_true, y_proba, **options)
@@ -181,12 +209,19 @@ def check_events(
     pos_label: Label = None,
     name: str = "y_proba",
     remedy: Literal["pos_label", "labels"] | None = "pos_label",
-) -> Events:
+) -> Events | IndicatorEvents:
     """Arguments of a public function -> `Events`; forecasts are validated as they are read.
 
     A `Problem` in place of the labels is validated already, and the other arguments are ignored.
     """
+    if isinstance(notion, Multilabel):
+        given: dict[str, Any] = {"labels": labels, "pos_label": pos_label, "name": name}
+        problem = problem_of_notion(y_true, y_proba, notion, sample_weight=sample_weight, **given)
+        own = problem.sample_weight
+        own, scale = (None, 1.0) if own is None else _scaled(own.copy())
+        return IndicatorEvents(problem.forecast, problem.target == 1, own, scale, notion)
     if isinstance(y_true, Problem):
+        check_problem(y_true, None)  # raises for soft labels and for an indicator matrix
         column, weight = y_true.target.argmax(axis=1), y_true.sample_weight
         weight, scale = (None, 1.0) if weight is None else _scaled(weight.copy())
         n_classes = len(y_true.classes)
@@ -272,6 +307,21 @@ def _top(forecast, hit):
     return forecast[rows, top][:, None], hit[rows, top][:, None]
 
 
+def problem_of_notion(
+    y_true: ArrayLike | Problem,
+    y_proba: ArrayLike | None,
+    notion: Notion,
+    *,
+    soft: bool = False,
+    **options: Any,
+) -> Problem:
+    """As `check_problem`: an indicator matrix for `Multilabel`; soft labels too if `soft`."""
+    takes: Any = "soft" if soft else "labels"
+    if isinstance(notion, Multilabel):
+        takes = "indicator"
+    return check_problem(y_true, y_proba, takes=takes, **options)
+
+
 # --- Binary events with a calibration curve -------------------------------------------------------
 
 
@@ -310,7 +360,7 @@ def named_events(
 ) -> list[tuple[str, Problem]]:
     """As `binary_events`, for functions that also take a summary in place of the samples."""
     if not isinstance(y_true, ForecastSummary):
-        problem = check_problem(y_true, y_proba, pos_label=pos_label, **options)
+        problem = problem_of_notion(y_true, y_proba, notion, pos_label=pos_label, **options)
         return binary_events(problem, pos_label, notion)
     found = events_or_summary(y_true, y_proba, notion, pos_label=pos_label, **options)
     classes = y_true.summarised_notion()[2]
@@ -327,11 +377,13 @@ def over_problems(
     y_proba: ArrayLike | None,
     notion: Notion,
     estimate: Callable[[Problem, Notion], float],
+    *,
+    soft: bool = False,
     **options: Any,
 ) -> float:
     """An estimate of the samples; of a summary its value for each event, reduced by the notion."""
     if not isinstance(y_true, ForecastSummary):
-        return estimate(check_problem(y_true, y_proba, **options), notion)
+        return estimate(problem_of_notion(y_true, y_proba, notion, soft=soft, **options), notion)
     events = named_events(y_true, y_proba, notion, **options)
     values = [estimate(one, Canonical()) for _, one in events]
     return float(np.mean(values) if notion.reduce == "mean" else np.sum(values))
@@ -341,11 +393,13 @@ def only_problem(
     y_true: ArrayLike | Problem | ForecastSummary,
     y_proba: ArrayLike | None,
     notion: Notion,
+    *,
+    soft: bool = False,
     **options: Any,
 ) -> tuple[Problem, Notion]:
     """The samples and their notion; or the binary problem of a summary, which has one event."""
     if not isinstance(y_true, ForecastSummary):
-        return check_problem(y_true, y_proba, **options), notion
+        return problem_of_notion(y_true, y_proba, notion, soft=soft, **options), notion
     events = named_events(y_true, y_proba, notion, **options)
     if len(events) > 1:
         raise ValueError(

@@ -7,7 +7,7 @@ number.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -20,29 +20,19 @@ from sklearn.metrics import roc_auc_score
 from skcalib._formatting import pvalue_text, record_text
 from skcalib._ties import merge_ties
 from skcalib._validation import check_confidence_level
+from skcalib.clusters import (
+    cluster_sums,
+    effective_size,
+    independent_size,
+    inflation,
+    student_level,
+)
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import ArrayLike
-
-
-def effective_size(weight: np.ndarray, square: np.ndarray | None = None) -> float:
-    r"""Number of equally weighted samples whose mean varies as much, :math:`(\sum w)^2 / \sum w^2`.
-
-    Weights (n,), Kish's formula; 0 where all are 0. `square` (n,) has the sums of squared weights
-    where a row stands for several samples.
-    """
-    square = np.square(weight) if square is None else square
-    return float(effective_size_of_sums(np.sum(weight), np.sum(square)))
-
-
-def effective_size_of_sums(mass: ArrayLike, square_mass: ArrayLike) -> np.ndarray:
-    """`effective_size` from the sums of weights and of their squares, for arrays of any shape."""
-    mass, square_mass = np.asarray(mass), np.asarray(square_mass)
-    some = square_mass > 0
-    return np.divide(mass**2, square_mass, out=np.zeros(np.shape(mass)), where=some)
 
 
 @dataclass(frozen=True)
@@ -65,12 +55,15 @@ def mean_interval(
     *,
     estimate: float | None = None,
     square: np.ndarray | None = None,
+    cluster: np.ndarray | None = None,
 ) -> MeanInterval:
     r"""Student interval of a weighted mean.
 
     The standard error is :math:`\sqrt{\sum_i w_i^2 (v_i - \bar v)^2} / \sum_i w_i` times
     :math:`\sqrt{m / (m - 1)}`, with the effective size :math:`m = (\sum w)^2 / \sum w^2`, and the
-    quantile is Student's with m - 1 degrees of freedom.
+    quantile is Student's with m - 1 degrees of freedom. If samples of a cluster depend on each
+    other, the sums over clusters of :math:`w_i (v_i - \bar v)` are squared instead of the single
+    ones, and m is the effective number of clusters.
 
     Parameters
     ----------
@@ -84,11 +77,13 @@ def mean_interval(
         Centre of the interval if it is not the mean of `values`, which then only gives the spread.
     square : array of shape (n,), optional
         Sums of squared weights, where a row stands for several samples of the same value.
+    cluster : array of shape (n,), optional
+        Numbers of the clusters of dependent samples, from 0.
 
     Returns
     -------
     MeanInterval
-        With a single effective sample the interval is the whole line.
+        With a single effective sample or cluster the interval is the whole line.
 
     Examples
     --------
@@ -104,17 +99,22 @@ def mean_interval(
     estimate = mean if estimate is None else float(estimate)
     if not (np.isfinite(mean) and np.isfinite(estimate)):
         return MeanInterval(estimate, estimate, estimate, 0.0)
-    size, total = effective_size(weight, square), weight.sum()
+    size, total = independent_size(weight, square, cluster), weight.sum()
     if size - 1 < 1e-9:
         return MeanInterval(estimate, -np.inf, np.inf, np.inf)
     share = weight / total if square is None else np.sqrt(square) / total
-    error = float(np.sqrt(np.sum((share * (values - mean)) ** 2) * size / (size - 1)))
+    influence = cluster_sums(share * (values - mean), cluster)
+    error = float(np.sqrt(np.sum(influence**2) * size / (size - 1)))
     reach = float(student.ppf(0.5 + confidence_level / 2, size - 1)) * error
     return MeanInterval(estimate, estimate - reach, estimate + reach, error)
 
 
 def first_within_one_standard_error(
-    losses: ArrayLike, weight: np.ndarray | None = None, *, square: np.ndarray | None = None
+    losses: ArrayLike,
+    weight: np.ndarray | None = None,
+    *,
+    square: np.ndarray | None = None,
+    cluster: np.ndarray | None = None,
 ) -> tuple[int, int, list[MeanInterval]]:
     """The one-standard-error rule: the simplest candidate that may be the best.
 
@@ -128,6 +128,8 @@ def first_within_one_standard_error(
         Positive weights.
     square : array of shape (n,), optional
         Sums of squared weights, where a column stands for several equal samples.
+    cluster : array of shape (n,), optional
+        Numbers of the clusters of dependent samples, from 0.
 
     Returns
     -------
@@ -147,7 +149,8 @@ def first_within_one_standard_error(
     """
     losses = np.asarray(losses, dtype=np.float64)
     best = int(np.argmin([weighted_mean(row, weight) for row in losses]))
-    intervals = [mean_interval(row - losses[best], weight, square=square) for row in losses]
+    rows: dict[str, Any] = {"square": square, "cluster": cluster}
+    intervals = [mean_interval(row - losses[best], weight, **rows) for row in losses]
     within = [interval.estimate <= interval.standard_error for interval in intervals]
     return within.index(True), best, intervals
 
@@ -218,6 +221,7 @@ def observed_expected_ratio(
     confidence_level: float = 0.95,
     *,
     square: np.ndarray | None = None,
+    cluster: np.ndarray | None = None,
 ) -> MeanInterval:
     r"""Ratio of the observed to the expected number of events, with an exact interval.
 
@@ -228,7 +232,8 @@ def observed_expected_ratio(
     the Clopper-Pearson interval of the mean label divided by the mean forecast. The number of
     events varies most if all probabilities are equal (Hoeffding), so the coverage of the interval
     is at least its level. With weights the mean label has the effective size :math:`(\sum w)^2 /
-    \sum w^2`, and the interval is an approximation.
+    \sum w^2`, and the interval is an approximation. With clusters the effective size is that of
+    `rate_interval`, with the variance of the ratio.
 
     Parameters
     ----------
@@ -242,6 +247,8 @@ def observed_expected_ratio(
         Level of the two-sided interval.
     square : array of shape (n,), optional
         Sums of squared weights, where a row stands for several equal samples.
+    cluster : array of shape (n,), optional
+        Numbers of the clusters of dependent samples, from 0.
 
     Returns
     -------
@@ -267,8 +274,9 @@ def observed_expected_ratio(
     (0.5, 0.11, 1.26)
     """
     check_confidence_level(confidence_level)
+    label, forecast = (np.asarray(one, dtype=np.float64) for one in (label, forecast))
     observed, size = _rate(label, weight, square)
-    expected = float(weighted_mean(np.asarray(forecast, dtype=np.float64), weight))
+    expected = float(weighted_mean(forecast, weight))
     with np.errstate(over="ignore", divide="ignore"):
         largest = np.float64(1) / expected
     if not np.isfinite(largest):
@@ -276,6 +284,9 @@ def observed_expected_ratio(
             f"The mean forecast is {expected:.3g}, so the ratio of observed to expected events "
             "does not exist: check that y_proba is the probability of the event."
         )
+    if cluster is not None:
+        residual = label - forecast * (observed / expected)
+        size = _clustered_size(observed, residual, weight, cluster, confidence_level)
     low, high = clopper_pearson(observed, size, confidence_level)
     return _of_limits(observed / expected, low / expected, high / expected, confidence_level)
 
@@ -286,8 +297,14 @@ def rate_interval(
     confidence_level: float = 0.95,
     *,
     square: np.ndarray | None = None,
+    cluster: np.ndarray | None = None,
 ) -> MeanInterval:
-    """Exact (Clopper-Pearson) interval of a mean label, at its effective size.
+    r"""Exact (Clopper-Pearson) interval of a mean label, at its effective size.
+
+    For samples in clusters the effective size is that of Korn and Graubard (1998),
+    :math:`\bar y (1 - \bar y) / v` with the cluster-robust variance v of the mean, times the
+    squared ratio of the quantiles of Student's law for samples and for clusters. It is at most that
+    of independent samples, and the effective number of clusters if all labels are equal.
 
     Parameters
     ----------
@@ -299,6 +316,8 @@ def rate_interval(
         Level of the two-sided interval.
     square : array of shape (n,), optional
         Sums of squared weights, where a row stands for several equal samples.
+    cluster : array of shape (n,), optional
+        Numbers of the clusters of dependent samples, from 0.
 
     Returns
     -------
@@ -314,6 +333,9 @@ def rate_interval(
     """
     check_confidence_level(confidence_level)
     observed, size = _rate(label, weight, square)
+    if cluster is not None:
+        residual = np.asarray(label, dtype=np.float64) - observed
+        size = _clustered_size(observed, residual, weight, cluster, confidence_level)
     return _of_limits(
         observed, *clopper_pearson(observed, size, confidence_level), confidence_level
     )
@@ -326,6 +348,7 @@ def concordance_interval(
     confidence_level: float = 0.95,
     *,
     square: np.ndarray | None = None,
+    cluster: np.ndarray | None = None,
 ) -> MeanInterval:
     r"""Concordance (area under the ROC curve) of a score, with an interval.
 
@@ -334,7 +357,8 @@ def concordance_interval(
     is ranked correctly, the squared standard errors of the means of V over the events and over the
     others add up. The interval is normal on the logit scale. If the classes are separated, or one
     has a single effective sample, there is no such error, and the interval is Newcombe's score
-    interval (his method 5), which needs no variance.
+    interval (his method 5), which needs no variance. For samples in clusters the deviations of V,
+    each over the weight of its class, are added by cluster before they are squared (Obuchowski).
 
     Parameters
     ----------
@@ -348,6 +372,8 @@ def concordance_interval(
         Level of the two-sided interval.
     square : array of shape (n,), optional
         Sums of squared weights, where a row stands for several equal samples.
+    cluster : array of shape (n,), optional
+        Numbers of the clusters of dependent samples, from 0.
 
     Returns
     -------
@@ -365,6 +391,8 @@ def concordance_interval(
        more correlated receiver operating characteristic curves. Biometrics 44, 1988.
     .. [2] R. G. Newcombe. Confidence intervals for an effect size measure based on the
        Mann-Whitney statistic. Part 2. Statistics in Medicine 25, 2006.
+    .. [3] N. A. Obuchowski. Nonparametric analysis of clustered ROC curve data. Biometrics 53,
+       1997.
 
     Examples
     --------
@@ -385,16 +413,27 @@ def concordance_interval(
     ranked = [_ranked_above(place[own], place[~own], weight[~own]) for own in (event, ~event)]
     ranked[1] = 1 - ranked[1]  # a non-event is ranked correctly if it is below
     squares = np.square(weight) if square is None else np.asarray(square)
-    errors = [
-        mean_interval(values, weight[own], square=squares[own]).standard_error
-        for values, own in zip(ranked, (event, ~event), strict=True)
-    ]
-    error = float(np.hypot(errors[0], errors[1]))
+    if cluster is None:
+        errors = [
+            mean_interval(values, weight[own], square=squares[own]).standard_error
+            for values, own in zip(ranked, (event, ~event), strict=True)
+        ]
+        error, level = float(np.hypot(errors[0], errors[1])), confidence_level
+    else:
+        influence, units = np.empty(len(event)), independent_size(weight, cluster=cluster)
+        for values, own in zip(ranked, (event, ~event), strict=True):
+            share = weight[own] / weight[own].sum()
+            influence[own] = share * (values - share @ values)
+        error = float(np.sqrt(np.sum(cluster_sums(influence, cluster) ** 2) * inflation(units)))
+        level = student_level(confidence_level, units)
     if 0 < area < 1 and 1e-9 < error < np.inf:
-        reach = _normal_quantile(confidence_level) * error / (area * (1 - area))
+        reach = _normal_quantile(level) * error / (area * (1 - area))
         low, high = expit(logit(area) - reach), expit(logit(area) + reach)
         return MeanInterval(area, float(low), float(high), error)
-    size, others = (effective_size(weight[own], squares[own]) for own in (event, ~event))
+    size, others = (
+        independent_size(weight[own], squares[own], None if cluster is None else cluster[own])
+        for own in (event, ~event)
+    )
     low, high = _newcombe(area, size, others, confidence_level)
     return _of_limits(area, low, high, confidence_level)
 
@@ -432,6 +471,19 @@ def _rate(label, weight, square):
     label = np.asarray(label, dtype=np.float64)
     size = len(label) if weight is None else effective_size(np.asarray(weight), square)
     return float(np.clip(weighted_mean(label, weight), 0.0, 1.0)), size
+
+
+def _clustered_size(rate, residual, weight, cluster, confidence_level):
+    """Number of independent samples whose rate is as uncertain as that of clusters."""
+    weight = np.ones(len(residual)) if weight is None else np.asarray(weight, dtype=np.float64)
+    samples, clusters = effective_size(weight), independent_size(weight, cluster=cluster)
+    influence = cluster_sums(weight / weight.sum() * residual, cluster)
+    variance = float(np.sum(influence**2)) * inflation(clusters)
+    binomial = rate * (1 - rate)
+    if not (binomial > 0 and variance > 0):
+        return clusters
+    quantiles = student.ppf(0.5 + confidence_level / 2, np.maximum([samples - 1, clusters - 1], 1))
+    return min(binomial / variance * float(quantiles[0] / quantiles[1]) ** 2, samples)
 
 
 def _of_limits(estimate, low, high, confidence_level):

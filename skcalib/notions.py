@@ -23,6 +23,7 @@ __all__ = [
     "Canonical",
     "ClassGroups",
     "Classwise",
+    "Multilabel",
     "Notion",
     "TopK",
     "TopLabel",
@@ -101,9 +102,7 @@ class Classwise(Notion):
     """
 
     def __init__(self, reduce: Literal["mean", "sum"] = "mean") -> None:
-        if reduce not in ("mean", "sum"):
-            raise ValueError(f"reduce must be 'mean' or 'sum', got {reduce!r}.")
-        self.reduce = reduce
+        self.reduce = _checked_reduction(reduce)
 
     def problems(
         self, forecast: np.ndarray, target: np.ndarray
@@ -118,6 +117,53 @@ class Classwise(Notion):
 
     def column_names(self, classes: np.ndarray) -> Iterable[list[str] | None]:
         return [["rest", f"class {label}"] for label in classes]
+
+
+class Multilabel(Notion):
+    r"""Several labels per sample: each label against its absence, L problems of two columns.
+
+    `y_true` is an indicator matrix (n, L) of 0 and 1, of which a row may have any number of ones,
+    and `y_proba` has a probability for each label, (n, L), whose rows need not sum to one: what
+    ``predict_proba`` of a `OneVsRestClassifier` gives. The list of L arrays (n, 2) that forests,
+    neighbours or `MultiOutputClassifier` give is accepted too. The names of the labels are the
+    columns of a data frame, ``labels=``, or 0 to L - 1.
+
+    With the binary error of label l, from the pairs :math:`(Y_l, S_l)` alone, the error is
+
+    .. math:: \frac1L \sum_{l=1}^L CE(Y_l, S_l) .
+
+    How labels depend on each other has no part in it. Functions of a notion take it; others take
+    one column at a time.
+
+    Parameters
+    ----------
+    reduce : {"mean", "sum"}, default="mean"
+        The mean over labels, each with the binary convention of the score, or their sum.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skcalib import calibration_error
+    >>> from skcalib.notions import Multilabel
+    >>> y_true = np.array([[1, 1], [0, 1], [0, 0], [1, 0]])
+    >>> y_proba = np.array([[0.8, 0.9], [0.4, 0.9], [0.4, 0.1], [0.8, 0.1]])
+    >>> error = calibration_error(y_true, y_proba, notion=Multilabel(), n_bins=2)
+    >>> alone = [calibration_error(y, p, n_bins=2) for y, p in zip(y_true.T, y_proba.T)]
+    >>> bool(np.isclose(error, np.mean(alone)))
+    True
+    """
+
+    def __init__(self, reduce: Literal["mean", "sum"] = "mean") -> None:
+        self.reduce = _checked_reduction(reduce)
+
+    def problems(
+        self, forecast: np.ndarray, target: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for score, event in zip(forecast.T, target.T, strict=True):
+            yield np.column_stack([1 - score, score]), np.column_stack([1 - event, event])
+
+    def column_names(self, classes: np.ndarray) -> Iterable[list[str] | None]:
+        return [[f"not {label}", f"label {label}"] for label in classes]
 
 
 class TopLabel(Notion):
@@ -260,6 +306,12 @@ class ClassGroups(Notion):
             for array in (forecast, target)
         )
         yield first, second
+
+
+def _checked_reduction(reduce):
+    if reduce not in ("mean", "sum"):
+        raise ValueError(f"reduce must be 'mean' or 'sum', got {reduce!r}.")
+    return reduce
 
 
 def _rest(array):

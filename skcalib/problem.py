@@ -2,7 +2,8 @@
 
 Forecasts are float64 arrays of shape (n, K) with K >= 2, targets are one-hot arrays of the same
 shape and weights are positive float64 arrays of shape (n,). The class of each column follows from
-the arguments and from the names of the columns.
+the arguments and from the names of the columns. For functions that ask for it, targets may also be
+label distributions, or an indicator matrix whose columns are labels of their own.
 """
 
 from __future__ import annotations
@@ -17,14 +18,22 @@ from skcalib._column_names import is_numbering, is_plain, match_names, read_name
 from skcalib._validation import (
     _check_simplex,
     check_classes,
+    check_column,
     check_features,
+    check_indicators,
+    check_label_list,
+    check_soft_labels,
     check_y,
     drop_zero_weights,
+    has_columns,
     listed,
     one_hot,
     put_positive_last,
+    to_numpy,
     unique_labels,
+    weighted_rows,
 )
+from skcalib.clusters import check_groups, number_clusters
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
@@ -46,6 +55,11 @@ class Problem:
     positive; ``classes`` names the K columns. A row is one sample, or stands for ``count`` samples
     (n,) with equal labels and forecasts whose squared weights sum to ``square`` (n,). ``losses``
     has mean losses by the type of the score, where they are known better than from the rows.
+    With soft labels the rows of ``target`` are label distributions, and ``votes`` (n,) has the
+    number of labels behind each of them, infinite where the distribution itself is known. With
+    ``indicator`` the columns are labels of which a sample may have several.
+    ``cluster`` (n,) are the numbers of the clusters of dependent samples, from 0; None if all
+    samples are independent.
     """
 
     forecast: np.ndarray
@@ -55,6 +69,9 @@ class Problem:
     square: np.ndarray | None = None
     count: np.ndarray | None = None
     losses: Mapping[type, float] | None = None
+    votes: np.ndarray | None = None
+    indicator: bool = False
+    cluster: np.ndarray | None = None
 
     @property
     def squares(self) -> np.ndarray:
@@ -65,6 +82,11 @@ class Problem:
     def n_samples(self) -> int:
         """Number of samples."""
         return len(self.weight) if self.count is None else int(self.count.sum())
+
+    @property
+    def n_clusters(self) -> int | None:
+        """Number of clusters; None if all samples are independent."""
+        return None if self.cluster is None else len(np.unique(self.cluster))
 
     def mean_loss(self, score: ProperScore) -> float:
         """Weighted mean of the losses."""
@@ -114,9 +136,11 @@ class Problem:
 
     def take(self, rows: np.ndarray) -> Problem:
         """The problem of some of the rows."""
-        square, count = (None if a is None else a[rows] for a in (self.square, self.count))
-        kept = self.forecast[rows], self.target[rows], self.weight[rows]
-        return Problem(*kept, self.classes, square, count)
+        names = ("square", "count", "votes", "cluster")
+        kept = {name: getattr(self, name) for name in names}
+        kept = {name: None if array is None else array[rows] for name, array in kept.items()}
+        arrays = self.forecast[rows], self.target[rows], self.weight[rows]
+        return Problem(*arrays, self.classes, indicator=self.indicator, **kept)
 
 
 @dataclass(frozen=True)
@@ -191,42 +215,218 @@ def check_problem(
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
     pos_label: Label = None,
+    groups: ArrayLike | None = None,
     name: str = "y_proba",
     remedy: Literal["pos_label", "labels"] | None = "pos_label",
+    takes: Literal["labels", "soft", "indicator"] = "labels",
 ) -> Problem:
     """Arguments of a public function -> `Problem`.
 
     A `Problem` in place of the labels is returned as it is: it is validated already, and the other
     arguments are ignored. `remedy` is the argument that messages recommend: "labels" if there is no
-    `pos_label`.
+    `pos_label`. `takes` is what `y_true` may be: labels; soft labels too; an indicator matrix only.
+    `groups` are the labels of the clusters of dependent samples.
     """
     if isinstance(y_true, Problem):
+        _check_kind(y_true, takes)
         return y_true
     if isinstance(y_true, ForecastSummary):
         raise ValueError(
             f"This function needs the labels and forecasts themselves, got a "
             f"{type(y_true).__name__}: pass y_true and {name}."
         )
-    y = check_y(y_true)
     if y_proba is None:
+        check_y(y_true)
         raise ValueError(f"{name} is missing: pass labels and forecasts.")
-    raw = check_features(y_proba, name=name, n_samples=len(y))
+    if takes == "indicator":
+        if pos_label is not None:
+            raise ValueError("pos_label is for two classes, not for notion=Multilabel(): omit it.")
+        found = indicator_problem(
+            y_true, y_proba, sample_weight=sample_weight, labels=labels, name=name
+        )
+        return _with_clusters(found, groups, sample_weight, y_true)
     columns: dict[str, Any] = {
         "labels": labels,
         "pos_label": pos_label,
         "name": name,
         "remedy": remedy,
     }
+    if takes == "soft" and has_columns(y_true):
+        found = _soft_problem(y_true, y_proba, sample_weight, columns)
+        return _with_clusters(found, groups, sample_weight, y_true)
+    y = check_y(y_true)
+    raw = check_features(y_proba, name=name, n_samples=len(y))
     classes = classes_of_columns(y, y_proba, raw.shape[1], **columns)
-    return problem_of(y, _check_simplex(raw, name), classes, sample_weight)
+    return problem_of(y, _check_simplex(raw, name), classes, sample_weight, groups)
 
 
 def problem_of(
-    y: np.ndarray, forecast: np.ndarray, classes: np.ndarray, sample_weight: ArrayLike | None = None
+    y: np.ndarray,
+    forecast: np.ndarray,
+    classes: np.ndarray,
+    sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
 ) -> Problem:
     """Labels and validated forecasts (n, K) of known classes -> `Problem`."""
-    weight, forecast, target = drop_zero_weights(sample_weight, forecast, one_hot(y, classes))
-    return Problem(forecast, target, weight, classes)
+    rows = forecast, one_hot(y, classes)
+    if groups is None:
+        weight, forecast, target = drop_zero_weights(sample_weight, *rows)
+        return Problem(forecast, target, weight, classes)
+    codes = check_groups(groups, len(y))
+    weight, forecast, target, codes = drop_zero_weights(sample_weight, *rows, codes)
+    return Problem(forecast, target, weight, classes, cluster=number_clusters(codes))
+
+
+# --- Labels with several columns ------------------------------------------------------------------
+
+
+def _with_clusters(problem, groups, sample_weight, y_true):
+    """The problem with the clusters of its samples, from their labels."""
+    if groups is None:
+        return problem
+    n_samples = len(y_true)
+    codes = check_groups(groups, n_samples)[weighted_rows(sample_weight, n_samples)]
+    return replace(problem, cluster=number_clusters(codes))
+
+
+def _check_kind(problem, takes):
+    """Raise for a `Problem` of soft labels or of an indicator matrix where it is not expected."""
+    if problem.indicator != (takes == "indicator"):
+        raise ValueError(
+            "The Problem holds an indicator matrix: pass notion=Multilabel(), or one column."
+            if problem.indicator
+            else "notion=Multilabel() needs an indicator matrix, and the Problem holds labels."
+        )
+    if problem.votes is not None and takes == "labels":
+        raise ValueError(
+            "The Problem holds soft labels, and this function needs one label per sample."
+        )
+
+
+def _soft_problem(y_true, y_proba, sample_weight, columns):
+    """`Problem` of label distributions or annotator counts (n, K)."""
+    target, votes = check_soft_labels(y_true)
+    name = columns["name"]
+    raw = check_features(y_proba, name=name, n_samples=len(target))
+    if max(raw.shape[1], 2) != target.shape[1]:
+        raise ValueError(
+            f"y_true has {target.shape[1]} columns and {name} has {raw.shape[1]}: soft labels and "
+            "forecasts need a column for each class (for two classes a forecast of one column is "
+            "the probability of the last)."
+        )
+    check_not_swapped(raw, votes, name)
+    own = soft_classes(y_true, columns["labels"], target.shape[1])
+    if columns["labels"] is None and raw.shape[1] > 1:
+        _check_order(y_proba, own, name, remedy=None)
+    classes = classes_of_columns(own, y_proba, raw.shape[1], **{**columns, "labels": own})
+    order = [own.tolist().index(label) for label in classes.tolist()]
+    weight, forecast, target, votes = drop_zero_weights(
+        sample_weight, _check_simplex(raw, name), target[:, order], votes
+    )
+    return Problem(forecast, target, weight, classes, votes=votes)
+
+
+def check_not_swapped(
+    forecast: np.ndarray, votes: np.ndarray, name: str, labels_name: str = "y_true"
+) -> None:
+    """Raise for label distributions with forecasts of 0 and 1 only, which are probably labels."""
+    if np.isinf(votes).all() and bool(((forecast == 0) | (forecast == 1)).all()):
+        raise ValueError(
+            f"{labels_name} holds probabilities and {name} only 0 and 1: the two seem to be in the "
+            "wrong order."
+        )
+
+
+def soft_classes(
+    y_true: ArrayLike, labels: ArrayLike | None, n_columns: int, name: str = "y_true"
+) -> np.ndarray:
+    """The class of each column: `labels`, the names of the columns of a frame, or 0 to K - 1."""
+    named = _named_columns(y_true)
+    if labels is None:
+        return np.arange(n_columns) if named is None else named
+    classes = check_label_list(labels)
+    if len(classes) != n_columns:
+        raise ValueError(
+            f"labels lists {len(classes)} classes but {name} has {n_columns} columns: list one for "
+            "each column."
+        )
+    if named is not None:
+        _check_order(y_true, classes, name, remedy=None)
+    return classes
+
+
+def indicator_problem(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    name: str = "y_proba",
+    labels_name: str = "y_true",
+) -> Problem:
+    """`Problem` of an indicator matrix (n, L) and a probability for each label.
+
+    `y_proba` may also be a list of L arrays (n, 2), as some classifiers of scikit-learn give it.
+    """
+    target = check_indicators(y_true, name=labels_name)
+    raw = _label_columns(y_proba, name)
+    if len(raw) != len(target):
+        raise ValueError(
+            f"{labels_name} and {name} must have the same number of samples: {labels_name} has "
+            f"{len(target)}, {name} has {len(raw)}."
+        )
+    named = _named_columns(y_true)
+    if labels is not None:
+        classes = np.asarray(labels)
+        if classes.shape != target.shape[1:] or len(set(classes.tolist())) < len(classes):
+            raise ValueError(
+                f"labels must name the {target.shape[1]} columns of {labels_name}, each once; got "
+                f"{listed(classes)}."
+            )
+    else:
+        classes = np.arange(target.shape[1]) if named is None else named
+    if labels is not None and named is not None:
+        _check_order(y_true, classes, labels_name, remedy=None)
+    forecast = _check_label_columns(raw, y_proba, classes, name)
+    weight, forecast, target = drop_zero_weights(sample_weight, forecast, target)
+    return Problem(forecast, target, weight, classes, indicator=True)
+
+
+def check_label_probabilities(
+    y_proba: ArrayLike, classes: np.ndarray, *, name: str = "y_proba"
+) -> np.ndarray:
+    """Probabilities (n, L) of the labels `classes`, from what `indicator_problem` takes."""
+    return _check_label_columns(_label_columns(y_proba, name), y_proba, classes, name)
+
+
+def _label_columns(y_proba, name):
+    """Numbers (n, L) from a matrix, or from a list of L arrays (n, 2) of two columns each."""
+    if isinstance(y_proba, (list, tuple)) and len(y_proba):
+        parts = [np.asarray(to_numpy(part, name=name)) for part in y_proba]
+        if all(part.ndim == 2 and part.shape == (len(parts[0]), 2) for part in parts):
+            y_proba = np.column_stack([part[:, 1] for part in parts])
+    return check_features(y_proba, name=name)
+
+
+def _check_label_columns(raw, y_proba, classes, name):
+    """Probabilities of the labels; a column for each, in their order."""
+    if raw.shape[1] != len(classes):
+        raise ValueError(
+            f"There are {len(classes)} labels but {name} has {raw.shape[1]} columns: pass a "
+            "probability for each label, (n, n_labels), or the list of arrays (n, 2) of a "
+            "classifier's predict_proba."
+        )
+    _check_order(y_proba, classes, name, remedy=None)
+    return check_column(raw, name=name)
+
+
+def _named_columns(values):
+    """Names of the columns of a data frame as an array, or None for an array or plain numbers."""
+    columns = getattr(values, "columns", None)
+    if columns is None:
+        return None
+    names = np.asarray(list(columns))
+    return None if names.dtype.kind in "UO" and is_numbering(names) else names
 
 
 def event_last(problem: Problem, pos_label: Label = None) -> Problem:

@@ -9,6 +9,7 @@ from sklearn import metrics
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from skcalib._validation import check_y
+from skcalib.decisions import decision_regret, score_of_decision
 from skcalib.errors import (
     calibration_error,
     kernel_calibration_error,
@@ -16,8 +17,14 @@ from skcalib.errors import (
     proper_calibration_error,
     root_brier_score,
 )
-from skcalib.estimators._response import align_classes, classes_of, classifier_proba
+from skcalib.estimators._response import (
+    align_classes,
+    classes_of,
+    classifier_proba,
+    label_proba,
+)
 from skcalib.grouping import GroupingLossEstimator
+from skcalib.notions import Multilabel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from sklearn.base import BaseEstimator
 
-    from skcalib._arguments import MatrixLike, ResponseMethod
+    from skcalib._arguments import Label, MatrixLike, ResponseMethod
 
 
 class Scorer:
@@ -52,8 +59,15 @@ class Scorer:
         sample_weight: ArrayLike | None = None,
     ) -> float:
         """Score of a fitted classifier on (X, y); higher is better."""
-        value = self._value(estimator, X, check_y(y, name="y"), sample_weight)
+        value = self._value(estimator, X, self._check_y(y), sample_weight)
         return value if self.greater_is_better else -value
+
+    def _check_y(self, y):
+        return y if self._is_multilabel() else check_y(y, name="y")
+
+    def _is_multilabel(self):
+        """Whether the labels are an indicator matrix, which the metric validates."""
+        return isinstance(getattr(self, "kwargs", {}).get("notion"), Multilabel)
 
     def set_score_request(self, *, sample_weight: bool | str | None) -> Self:
         """Request `sample_weight` in metadata routing: True, False, None or an alias.
@@ -95,7 +109,8 @@ class ProbaScorer(Scorer):
     Like ``make_scorer(metric, response_method="predict_proba")``, with two additions. It takes the
     classes of the columns from ``estimator.classes_``, so it supports string labels, binary and
     multiclass problems, and folds without a class. A label that is missing in the training data
-    counts as one of probability 0.
+    counts as one of probability 0. With ``notion=Multilabel()`` the labels are an indicator matrix,
+    and the classifier one of such matrices.
 
     Parameters
     ----------
@@ -136,6 +151,9 @@ class ProbaScorer(Scorer):
         self.kwargs = kwargs
 
     def _value(self, estimator, X, y, sample_weight):
+        if self._is_multilabel():
+            proba = label_proba(estimator, X, response_method=self.response_method)
+            return self.metric(y, proba, sample_weight=sample_weight, **self.kwargs)
         proba = classifier_proba(estimator, X, response_method=self.response_method)
         proba, classes = align_classes(proba, classes_of(estimator), y)
         return self.metric(y, proba, labels=classes, sample_weight=sample_weight, **self.kwargs)
@@ -180,6 +198,91 @@ class GroupingScorer(Scorer):
         return f"{type(self).__name__}(neg grouping_loss{options})"
 
 
+class DecisionRegretScorer(Scorer):
+    """Scorer of a decision: minus what recalibration would save.
+
+    The part ``calibration`` of :func:`~skcalib.decision_regret`, with the sign of a score: in units
+    of the cost, a lower bound in expectation, above 0 by chance for a calibrated classifier. Give
+    either `threshold` or `costs`.
+
+    Parameters
+    ----------
+    threshold : float, default=None
+        Act where the probability of the event exceeds it: the cost of a false alarm divided by the
+        sum of the costs of a false alarm and of a miss. The event is the positive class of two, and
+        for more classes that the predicted class is right.
+    costs : array-like of shape (n_classes, n_decisions), default=None
+        Cost of each decision for each class, in the order of ``estimator.classes_``.
+    pos_label : label, default=None
+        The positive class of a `threshold`; by default the last one of ``estimator.classes_``.
+    response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
+        As in :class:`ProbaScorer`.
+
+    Raises
+    ------
+    ValueError
+        Unless exactly one of `threshold` and `costs` is given, and valid.
+
+    See Also
+    --------
+    skcalib.decision_regret : The parts of the cost, with intervals.
+
+    Notes
+    -----
+    As for every calibration error, the best value is reached by uninformative classifiers as well.
+    Search by the cost itself, ``make_scorer`` of your cost or a proper score, and monitor this one.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from skcalib.scorers import DecisionRegretScorer
+    >>> scoring = {"loss": "neg_log_loss", "regret": DecisionRegretScorer(threshold=0.2)}
+    >>> search = GridSearchCV(
+    ...     GaussianNB(), {"var_smoothing": [1e-9, 1e-3]}, scoring=scoring, refit="loss")
+    >>> search = search.fit(*load_breast_cancer(return_X_y=True))
+    >>> search.cv_results_["mean_test_regret"].shape
+    (2,)
+    """
+
+    def __init__(
+        self,
+        threshold: float | None = None,
+        *,
+        costs: ArrayLike | None = None,
+        pos_label: Label = None,
+        response_method: ResponseMethod = "auto",
+    ) -> None:
+        super().__init__()
+        score_of_decision(threshold, costs)  # raises for invalid ones
+        self.threshold = threshold
+        self.costs = costs
+        self.pos_label = pos_label
+        self.response_method = response_method
+
+    def _value(self, estimator, X, y, sample_weight):
+        proba = classifier_proba(estimator, X, response_method=self.response_method)
+        proba, classes = align_classes(proba, classes_of(estimator), y)
+        one_event = self.costs is None and proba.shape[1] > 2
+        found = decision_regret(
+            y,
+            proba,
+            threshold=self.threshold,
+            costs=self.costs,
+            notion="top_label" if one_event else "canonical",
+            sample_weight=sample_weight,
+            labels=classes,
+            pos_label=self.pos_label,
+        )
+        return found.calibration.estimate
+
+    def __repr__(self) -> str:
+        event = "" if self.pos_label is None else f", pos_label={self.pos_label!r}"
+        cost = f"threshold={self.threshold!r}" if self.costs is None else f"costs={self.costs!r}"
+        return f"{type(self).__name__}(neg decision_regret, {cost}{event})"
+
+
 neg_brier_calibration_error = ProbaScorer(proper_calibration_error, loss="brier")
 neg_log_calibration_error = ProbaScorer(proper_calibration_error, loss="log")
 neg_l1_calibration_error = ProbaScorer(calibration_error, norm="l1")
@@ -188,6 +291,7 @@ neg_max_calibration_error = ProbaScorer(calibration_error, norm="max")
 neg_kernel_calibration_error = ProbaScorer(kernel_calibration_error)
 neg_ks_calibration_error = ProbaScorer(ks_calibration_error)
 neg_root_brier_score = ProbaScorer(root_brier_score)
+neg_decision_regret = DecisionRegretScorer(threshold=0.5)
 
 neg_grouping_loss = GroupingScorer()
 
@@ -200,6 +304,7 @@ _SCORERS = {
     "neg_kernel_calibration_error": neg_kernel_calibration_error,
     "neg_ks_calibration_error": neg_ks_calibration_error,
     "neg_root_brier_score": neg_root_brier_score,
+    "neg_decision_regret": neg_decision_regret,
     "neg_grouping_loss": neg_grouping_loss,
 }
 
@@ -212,6 +317,9 @@ def get_scorer(name: str) -> Scorer:
     error alone as the target of a search favours uninformative models (a constant forecast of the
     base rate is calibrated). Search by a proper score such as "neg_log_loss" or "neg_brier_score",
     and monitor the calibration error as well.
+
+    "neg_decision_regret" is for a threshold of one half; another one is
+    ``DecisionRegretScorer(threshold=0.2)`` of ``skcalib.scorers``.
 
     Parameters
     ----------
@@ -262,6 +370,7 @@ def get_scorer_names() -> list[str]:
     >>> for name in get_scorer_names():
     ...     print(name)
     neg_brier_calibration_error
+    neg_decision_regret
     neg_grouping_loss
     neg_kernel_calibration_error
     neg_ks_calibration_error

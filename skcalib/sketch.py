@@ -87,7 +87,7 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
       each edge;
     - :func:`ks_calibration_error` and :func:`cumulative_curve`: the share of the fullest cell;
     - :func:`kde_calibration_error`, ``norm="l1"``: :math:`\delta / h` for a given bandwidth h, and
-      about that for "scott";
+      about that for "scott"; :func:`smooth_calibration_error`: the same with its bandwidth;
     - :func:`corp_decomposition`, Brier: the score by :math:`2 \delta`, and for many samples usually
       by less than :math:`\delta / \sqrt n`; the uncertainty is exact. Miscalibration and
       discrimination are also smaller, because the isotonic curve has no step inside a cell. This
@@ -102,13 +102,14 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
       Brier score and the log loss, and so are these two losses of :func:`calibration_summary`;
     - :func:`proper_calibration_error`, :func:`refinement_loss`, :func:`score_decomposition`,
       :func:`integrated_calibration_index`, :func:`calibration_intercept_slope`,
-      :func:`calibration_summary` and :func:`calibration_error_interval`: the optimism of the fit
-      to the same samples is subtracted analytically, so no folds and no samples are needed. There
-      is no bound. For 3,000 and 100,000 samples without ties, estimates and limits differed by
-      less than .08 standard errors in tests, lower limits of "l1" by up to .13. With equal weights
-      they are the same, up to rounding, if all scores of a cell are equal. With unequal weights the
-      leverage of a sample and the third and fourth moments of the noise are those of the mean
-      weight of its cell; limits then differed by less than .1 standard errors for 3,000 samples;
+      :func:`logistic_calibration_test`, :func:`calibration_summary` and
+      :func:`calibration_error_interval`: the optimism of the fit to the same samples is subtracted
+      analytically, so no folds and no samples are needed. There is no bound. For 3,000 and 100,000
+      samples without ties, estimates and limits differed by less than .08 standard errors in tests,
+      lower limits of "l1" by up to .13. With equal weights they are the same, up to rounding, if
+      all scores of a cell are equal. With unequal weights the leverage of a sample and the third
+      and fourth moments of the noise are those of the mean weight of its cell; limits then differed
+      by less than .1 standard errors for 3,000 samples;
     - :func:`corp_bands` and :func:`corp_test`: labels are drawn for each cell at its mean score, as
       many as its effective number of samples, so random draws agree in law only. The confidence
       band has no random draws, and differs like the curve.

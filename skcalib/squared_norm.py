@@ -25,6 +25,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import gammainc, gammaincc, gammainccinv, ndtr
 
+_MOST_ROWS = 2_000  # whose products are computed
 _NORMAL = 1e-3  # a skewness that is practically zero
 
 
@@ -128,6 +129,21 @@ class SquaredNorm:
         shape = 4 / skewness**2
         standard = (gammainccinv(shape, 0.5) - shape) / np.sqrt(shape)
         return float(np.sign(skewness) * np.sqrt(second) * standard)
+
+
+def noise_cumulants(rows: np.ndarray) -> tuple[float, float]:
+    """Second and third cumulants of the squared norm of a sum of independent rows (m, J).
+
+    From products of different rows: the square of a row with itself would make them too large if
+    there are few.
+    """
+    if len(rows) <= _MOST_ROWS:
+        products = rows @ rows.T
+        np.fill_diagonal(products, 0.0)
+        return 2 * float(np.sum(products**2)), 8 * float(np.sum((products @ products) * products))
+    matrix, squares = rows.T @ rows, np.einsum("ij,ij->i", rows, rows)
+    noise2 = 2 * (float(np.sum(matrix**2)) - float(squares @ squares))
+    return noise2, 8 * float(np.sum((matrix @ matrix) * matrix))
 
 
 def signal_slope(signal: float, raw: float, estimate: float, noise2: float, noise3: float) -> float:

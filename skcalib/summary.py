@@ -7,8 +7,9 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import entr
 
-from skcalib._formatting import record_text
+from skcalib._formatting import pvalue_text, record_text
 from skcalib._validation import check_confidence_level
 from skcalib.error_intervals.methods import estimate_of_solved
 from skcalib.errors.logistic import (
@@ -28,6 +29,7 @@ from skcalib.inference import (
 )
 from skcalib.notions import Canonical
 from skcalib.scores import Brier, LogLoss, TotalVariation
+from skcalib.significance.logistic import JointRatio
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
@@ -44,10 +46,15 @@ ROWS = {
     "in_the_large": ("Calibration in the large", 0.0, "log odds; below 0: too high"),
     "intercept": ("Calibration intercept", 0.0, "log odds at a forecast of one half"),
     "slope": ("Calibration slope", 1.0, "below 1: too extreme"),
+    "unreliability": ("Unreliability index U", 0.0, "gain of a logistic recalibration"),
+    "unreliability_pvalue": ("p-value of U", None, "for intercept 0 and slope 1"),
+    "discrimination": ("Discrimination index D", None, "gain over the mean, recalibrated"),
+    "quality": ("Quality index Q", None, "gain over the mean, D - U"),
     "ici": ("ICI", 0.0, "mean distance to a smooth curve"),
     "e50": ("E50", 0.0, "median distance to the curve"),
     "e90": ("E90", 0.0, "90th percentile of the distance"),
     "emax": ("Emax", 0.0, "largest distance"),
+    "eci": ("ECI", 0.0, "100 times the mean squared distance"),
     "brier_calibration_error": ("Brier calibration error", 0.0, "saved by perfect recalibration"),
     "brier": ("Brier score", 0.0, "mean squared error"),
     "brier_skill": ("Scaled Brier score", 1.0, "0: no better than the mean"),
@@ -55,14 +62,15 @@ ROWS = {
     "auc": ("AUC (concordance)", 1.0, "0.5: no information"),
 }
 LINES = ("in_the_large", "intercept", "slope")
-CURVE = ("ici", "e50", "e90", "emax", "brier_calibration_error")
+RATIO = ("unreliability", "unreliability_pvalue", "discrimination", "quality")
+CURVE = ("ici", "e50", "e90", "emax", "eci", "brier_calibration_error")
 NO_SPREAD = "Every sample has the same loss, so its spread cannot be estimated."
 ONE_CLASS = "All labels are of one class: the interval does not allow for labels of the other."
 
 
 @dataclass(frozen=True)
 class CalibrationSummary:
-    """Result of :func:`~skcalib.calibration_summary`: the numbers reported for a risk model.
+    r"""Result of :func:`~skcalib.calibration_summary`: the numbers reported for a risk model.
 
     A quantity that does not exist for the data is None, and `notes` gives the reason.
 
@@ -85,10 +93,19 @@ class CalibrationSummary:
     intercept, slope : MeanInterval or None
         Coefficients of the logistic recalibration; a slope below 1 means that predictions are too
         extreme.
+    unreliability, unreliability_pvalue : float or None
+        Unreliability index U of `val.prob`, :math:`(2 \{\ell(\hat a, \hat b) - \ell(0, 1)\} - 2) /
+        n` with the log likelihood :math:`\ell` of the logistic recalibration: what it gains,
+        without its optimism. The p-value is that of :func:`~skcalib.logistic_calibration_test`.
+    discrimination, quality : float or None
+        Discrimination index :math:`D = (2 \{\ell(\hat a, \hat b) - \ell_0\} - 1) / n`, with the log
+        likelihood :math:`\ell_0` of the mean frequency, and quality index Q = D - U.
     ici, e50, e90, emax : float or None
         Mean, median, 90th percentile and maximum of the distance to a smooth calibration curve, in
         units of probability. The curve is fitted to the same samples. They have no interval here,
         and are biased upward.
+    eci : float or None
+        Estimated calibration index: 100 times the mean squared distance to the same curve.
     brier_calibration_error : MeanInterval or None
         The reduction of the Brier score by a perfect recalibration, in squared units: the default
         of `proper_calibration_error` with the interval of `CalibrationErrorEstimator`. The estimate
@@ -124,10 +141,15 @@ class CalibrationSummary:
     in_the_large: MeanInterval | None
     intercept: MeanInterval | None
     slope: MeanInterval | None
+    unreliability: float | None
+    unreliability_pvalue: float | None
+    discrimination: float | None
+    quality: float | None
     ici: float | None
     e50: float | None
     e90: float | None
     emax: float | None
+    eci: float | None
     brier_calibration_error: MeanInterval | None
     brier: MeanInterval
     brier_skill: MeanInterval | None
@@ -185,7 +207,9 @@ def _in_words(key, value):
     if value is None:
         return "none", ""
     if not isinstance(value, MeanInterval):
-        return f"{value:.3f}" if value >= 0.001 or value == 0 else f"{value:.1g}", ""
+        if key.endswith("pvalue"):
+            return pvalue_text(value).removeprefix("p ").removeprefix("= "), ""
+        return f"{value:.3f}" if abs(value) >= 0.001 or value == 0 else f"{value:.1g}", ""
     if not np.isfinite([value.low, value.high]).all():
         return f"{value.estimate:z.3f}", ""
     estimate, _, interval = record_text(value).partition(" ")
@@ -201,6 +225,7 @@ def calibration_summary(
     pos_label: Label = None,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
     confidence_level: float = 0.95,
 ) -> CalibrationSummary:
     r"""Summary of the calibration of a risk model, as reported by validation studies.
@@ -211,15 +236,18 @@ def calibration_summary(
     - *mean*: the mean forecast against the observed frequency, their ratio
       :math:`O/E = \sum y_i / \sum p_i`, and the calibration in the large;
     - *weak*: intercept a and slope b of :math:`\operatorname{logit} P(Y = 1 | p) = a + b
-      \operatorname{logit} p` (:func:`calibration_intercept_slope`);
+      \operatorname{logit} p` (:func:`calibration_intercept_slope`), and the gain in likelihood of
+      this recalibration, U, with the p-value of a = 0 and b = 1
+      (:func:`logistic_calibration_test`);
     - *moderate*: mean (ICI), median (E50), 90th percentile (E90) and maximum (Emax) of the distance
       :math:`|\hat C_i - p_i|` to a smooth calibration curve
-      (:func:`integrated_calibration_index`), and the Brier calibration error
-      (:func:`proper_calibration_error`), the squared distance, from which the optimism of the fit
-      of the curve is subtracted;
-    - *overall*: the Brier score :math:`B = \overline{(p - y)^2}`, the scaled Brier score
-      :math:`1 - B / (\bar y (1 - \bar y))`, also called index of prediction accuracy, the log loss,
-      and the concordance, which is the area under the ROC curve.
+      (:func:`integrated_calibration_index`), 100 times its mean square (ECI), and the Brier
+      calibration error (:func:`proper_calibration_error`), the squared distance, from which the
+      optimism of the fit of the curve is subtracted;
+    - *overall*: the discrimination index D and the quality index Q = D - U, the Brier score
+      :math:`B = \overline{(p - y)^2}`, the scaled Brier score :math:`1 - B / (\bar y (1 - \bar
+      y))`, also called index of prediction accuracy, the log loss, and the concordance, which is
+      the area under the ROC curve.
 
     The levels of calibration are those of Van Calster et al. [1]_; the choice of numbers follows
     Steyerberg [3]_, ``val.prob`` in the R package rms and ``val.prob.ci.2`` in CalibrationCurves.
@@ -239,6 +267,9 @@ def calibration_summary(
         The class of each column of `y_proba`; needed where `y_true` may lack one.
     sample_weight : array-like of shape (n_samples,), default=None
         Importance weights: a weight of 2 is not two samples.
+    groups : array-like of shape (n_samples,), default=None
+        The cluster of each sample, such as a patient, by any labels: all intervals then allow for
+        dependence within clusters (:ref:`clusters`).
     confidence_level : float, default=0.95
         Level of the two-sided intervals.
 
@@ -293,7 +324,8 @@ def calibration_summary(
     """
     check_confidence_level(confidence_level)
     data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
-    problem, _ = only_problem(y_true, y_proba, Canonical(), pos_label=pos_label, **data)
+    data |= {"pos_label": pos_label} | ({} if groups is None else {"groups": groups})
+    problem, _ = only_problem(y_true, y_proba, Canonical(), **data)
     if problem.forecast.shape[1] > 2:
         raise ValueError(
             f"calibration_summary is for two classes, but y_proba has "
@@ -302,7 +334,8 @@ def calibration_summary(
         )
     ((_, problem),) = binary_events(problem, pos_label, Canonical())
     label, forecast, weight = problem.target[:, 1], problem.forecast[:, 1], problem.weight
-    given, square, notes = (weight, confidence_level), problem.square, {}
+    given, notes = (weight, confidence_level), {}
+    rows: dict[str, Any] = {"square": problem.square, "cluster": problem.cluster}
 
     def attempt(names, make, *arguments, **options):
         """The quantity, or None for each name with the error message in the notes."""
@@ -313,9 +346,10 @@ def calibration_summary(
             return (None,) * len(names) if len(names) > 1 else None
 
     ratio = attempt(
-        ["observed_expected_ratio"], observed_expected_ratio, label, forecast, *given, square=square
+        ["observed_expected_ratio"], observed_expected_ratio, label, forecast, *given, **rows
     )
     lines = attempt([*LINES], _lines, problem, confidence_level, notes)
+    likelihood = attempt([*RATIO], _likelihood, problem)
     curve = attempt([*CURVE], _curve, problem, confidence_level, notes)
     return CalibrationSummary(
         event=str(problem.classes.tolist()[-1]),
@@ -323,12 +357,13 @@ def calibration_summary(
         n_events=problem.take(label == 1).n_samples,
         confidence_level=float(confidence_level),
         mean_predicted=float(weighted_mean(forecast, weight)),
-        observed=rate_interval(label, *given, square=square),
+        observed=rate_interval(label, *given, **rows),
         observed_expected_ratio=ratio,
         **dict(zip(LINES, lines, strict=True)),
+        **dict(zip(RATIO, likelihood, strict=True)),
         **dict(zip(CURVE, curve, strict=True)),
         **_losses(problem, confidence_level, notes),
-        auc=attempt(["auc"], concordance_interval, label, forecast, *given, square=square),
+        auc=attempt(["auc"], concordance_interval, label, forecast, *given, **rows),
         notes=notes,
     )
 
@@ -341,16 +376,36 @@ def _lines(problem, confidence_level, notes):
         )
         return found.in_the_large, found.intercept, found.slope
     except ValueError as error:
-        log_odds, outcome, weight, square = _uncertain_logits(problem)
+        log_odds, outcome, *rows = _uncertain_logits(problem)
         if outcome.size == 0 or outcome.min() == outcome.max():
             raise
         notes |= dict.fromkeys(("intercept", "slope"), str(error))
         one = np.ones((len(outcome), 1))
-        return *_logistic_fit(one, log_odds, outcome, weight, square, confidence_level), None, None
+        return *_logistic_fit(one, log_odds, outcome, rows, confidence_level), None, None
+
+
+def _likelihood(problem):
+    """U with its p-value, D and Q."""
+    _uncertain_logits(problem)  # raises for an impossible label
+    label = problem.target[:, 1]
+    if label.min() == label.max():
+        raise ValueError("All labels are of one class: nothing can be discriminated.")
+    test = JointRatio(problem)
+    statistic = float(test.statistic(label))
+    rate = float(weighted_mean(label, problem.weight))
+    mean_loss = test.size * float(entr(rate) + entr(1 - rate))
+    gain = 2 * (mean_loss - test.least_loss(label[test.uncertain]))
+    unreliability, discrimination = float(test.estimate(label)), (gain - 1) / test.size
+    return (
+        unreliability,
+        test.pvalue(statistic),
+        discrimination,
+        discrimination - unreliability,
+    )
 
 
 def _curve(problem, confidence_level, notes):
-    """ICI, E50, E90 and Emax, and the Brier calibration error, from one average of maps."""
+    """ICI, E50, E90, Emax and ECI, and the Brier calibration error, from one average of maps."""
     solved = solve_notion(problem, notion=Canonical(), smoother=None)
     distance = TotalVariation().divergence(solved[0].conditional, problem.forecast)
     found = estimate_of_solved(
@@ -360,7 +415,11 @@ def _curve(problem, confidence_level, notes):
     if problem.target[:, 1].min() == problem.target[:, 1].max():
         notes["brier_calibration_error"] = ONE_CLASS
     quantiles = (_weighted_quantile(distance, problem.weight, q) for q in (0.5, 0.9, 1))
-    return float(weighted_mean(distance, problem.weight)), *map(float, quantiles), error
+    square = weighted_mean(
+        Brier().divergence(solved[0].conditional, problem.forecast), problem.weight
+    )
+    index = float(weighted_mean(distance, problem.weight))
+    return index, *map(float, quantiles), 100 * float(square), error
 
 
 def _losses(problem, confidence_level, notes):
@@ -385,9 +444,8 @@ def _losses(problem, confidence_level, notes):
     if not np.isfinite([skill, *influence]).all():
         notes["brier_skill"] = "Nearly all of the weight is on one class."
         return found | {"brier_skill": None}
-    interval = mean_interval(
-        influence, weight, confidence_level, estimate=skill, square=problem.square
-    )
+    rows: dict[str, Any] = {"square": problem.square, "cluster": problem.cluster}
+    interval = mean_interval(influence, weight, confidence_level, estimate=skill, **rows)
     return found | {"brier_skill": _inside(interval, -np.inf, 1.0)}
 
 
@@ -395,9 +453,8 @@ def _mean_loss(name, score, highest, problem, confidence_level, notes):
     """Student's interval of a mean loss, in its range."""
     losses = score.loss(problem.target, problem.forecast)
     estimate = problem.mean_loss(score)
-    found = mean_interval(
-        losses, problem.weight, confidence_level, estimate=estimate, square=problem.square
-    )
+    rows: dict[str, Any] = {"square": problem.square, "cluster": problem.cluster}
+    found = mean_interval(losses, problem.weight, confidence_level, estimate=estimate, **rows)
     if not np.isfinite(found.estimate):
         wrong = problem.take(~np.isfinite(losses)).n_samples
         share = f"{wrong} of {problem.n_samples} samples"

@@ -23,12 +23,14 @@ from skcalib import (
     DirichletCalibration,
     ForecastSketch,
     GroupingLossEstimator,
+    GroupRecalibrator,
     HistogramBinning,
     IncrementalReliability,
     IsotonicRecalibrator,
     KernelRecalibrator,
     MatrixScaling,
     ModelAverageScaling,
+    MultilabelRecalibrator,
     PlattScaling,
     QuadraticScaling,
     RecalibratedClassifierCV,
@@ -174,6 +176,7 @@ CHECKED_SLOWLY = [ADAPTED[recalibrator]() for recalibrator in SHRUNKEN]
 NOT_CHECKED = {
     **dict.fromkeys(SMOOTHERS, "an operator on forecasts and targets: it obeys check_smoother"),
     ForecastSketch: "a metric fed by chunks, fit(y_true, y_proba): test_sketch.py",
+    MultilabelRecalibrator: "probabilities of indicator matrices: test_multilabel.py",
     IncrementalReliability: "a metric fed by chunks, fit(y_true, y_proba): test_streaming.py",
 }
 
@@ -195,6 +198,7 @@ EXEMPT = {
     ModelAverageScaling: {EQUIVALENCE: COUNTS},
     DirichletCalibration: {EQUIVALENCE: COUNTS},
     DiagonalOrderPreserving: {EQUIVALENCE: COUNTS},
+    GroupRecalibrator: {EQUIVALENCE: COUNTS},
     HistogramBinning: {EQUIVALENCE: RANKS},
     KernelRecalibrator: {EQUIVALENCE: RANKS},
     CrossFitProba: {

@@ -242,6 +242,7 @@ def _forecast_recipes():
         yield from _recipes(stream, infinite=True)
     for function in (s.ks_calibration_error, s.cumulative_curve):
         yield from _recipes(function, {}, classwise)
+    yield from _recipes(s.smooth_calibration_error, {}, classwise, {"bandwidth": 0.05, **top})
     yield from _recipes(
         s.kde_calibration_error, {}, {"norm": "l2", **classwise}, {"bandwidth": 0.05, **top}
     )
@@ -291,7 +292,12 @@ def _forecast_recipes():
     for function in (s.spiegelhalter_test, s.hosmer_lemeshow_test, s.cumulative_test):
         yield from _recipes(function, binary=True, infinite=True)
         yield from _recipes(function, draws, binary=True, infinite=True, order=True)
+    side = {"alternative": "greater"}
+    yield from _recipes(s.spiegelhalter_test, side, binary=True, infinite=True)
     yield from _recipes(s.cumulative_test, {"statistic": "kuiper"}, binary=True, infinite=True)
+    ratio, joint = s.logistic_calibration_test, {"hypothesis": "joint"}
+    yield from _recipes(ratio, joint, {"hypothesis": "intercept"}, binary=True, infinite=True)
+    yield from _recipes(ratio, {**joint, **draws}, binary=True, infinite=True, order=True)
     # One effective sample, by its weight, leaves the whole line as the interval.
     yield from _recipes(s.calibration_intercept_slope, binary=True, infinite=True)
     yield from _recipes(s.calibration_summary, binary=True, infinite=True, order=True)
@@ -387,6 +393,10 @@ WITH_CLASSIFIERS = {"evaluate_supersample": "tests/theory/test_generalization.py
 WITH_FILES = {"read_predictions": "tests/test_io.py"}
 #: Public, but fed with data frames.
 WITH_FRAMES = {"summarize": "tests/test_summarize.py"}
+#: Public, but fed with several votes per sample.
+WITH_VOTES = {"soft_label_decomposition": "tests/test_soft_labels.py"}
+#: Public, but fed with two forecasts and features.
+WITH_TWO_FORECASTS = {"grouping_improvement": "tests/grouping/test_grouping_improvement.py"}
 SEVERAL_MODELS = {"ComparisonReport.from_predictions": "tests/report/test_report.py"}
 DOORS_ELSEWHERE = {  # doors of displays that fetch probabilities and then do as from_predictions
     "from_estimator",

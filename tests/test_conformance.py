@@ -266,7 +266,7 @@ def fit(composite, X, y, **metadata):
 def metadata():
     X, y, _ = draw()
     rng = np.random.default_rng(1)
-    return X, y, rng.random(len(y)) + 0.5, rng.integers(6, size=len(y))
+    return X, y, rng.random(len(y)) + 0.5, rng.integers(12, size=len(y))
 
 
 @pytest.mark.filterwarnings(SMALL_SAMPLES)
@@ -386,8 +386,8 @@ def test_recalibrators_in_pipelines_get_their_weights(recalibrator, metadata):
 def test_metadata_that_nobody_uses_is_refused(estimator):
     X, y, P = draw()
     given = {} if isinstance(estimator, CalibrationErrorEstimator) else {"y_proba": P}
-    with pytest.raises(ValueError, match="fit got groups, but only a classifier that is cross-val"):
-        clone(estimator).fit(P if not given else X, y, groups=y, **given)
+    with pytest.raises(ValueError, match="fit got mark, but only a classifier that is cross-valid"):
+        clone(estimator).fit(P if not given else X, y, mark=y, **given)
     fitted = clone(estimator).set_params(estimator=GaussianNB().fit(X, y))
     with pytest.raises(ValueError, match="fit got mark, but only a classifier that is cross-val"):
         fitted.fit(X, y, mark=1)

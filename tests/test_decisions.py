@@ -280,3 +280,20 @@ def test_the_regret_is_covered(threshold, bend, least):
         found = decision_regret(y, s, threshold=threshold).calibration
         covered.append(found.low <= truth <= found.high)
     assert np.mean(covered) >= least
+
+
+def test_clusters():
+    """The spread of whole clusters, and the same parts where each cluster has one sample."""
+    rng = np.random.default_rng(0)
+    cluster = np.repeat(np.arange(60), 20)
+    p = rng.uniform(0.05, 0.6, 1200)
+    y = (rng.random(60) < 0.3).astype(int)[cluster]
+    plain = decision_regret(y, p, threshold=0.3)
+    alone = decision_regret(y, p, threshold=0.3, groups=np.arange(1200))
+    assert alone == plain
+    found = decision_regret(y, p, threshold=0.3, groups=cluster)
+    assert found.expected_cost.estimate == pytest.approx(plain.expected_cost.estimate)
+    cost = np.where(p > 0.3, 0.3 * (1 - y), 0.7 * y)
+    sums = (cost - cost.mean()).reshape(60, 20).sum(axis=1)
+    error = np.sqrt(np.sum(sums**2) * 60 / 59) / 1200
+    assert found.expected_cost.standard_error == pytest.approx(error)

@@ -176,6 +176,7 @@ PARALLEL = {
             skcalib.spiegelhalter_test,
             skcalib.hosmer_lemeshow_test,
             skcalib.cumulative_test,
+            skcalib.logistic_calibration_test,
         )
     },
     "decision_regret": partial(
@@ -219,6 +220,8 @@ JOBS_ELSEWHERE = {
     "RecalibratedClassifierCV": "test_estimator_inputs",
     "RecalibratedRegressorCV": "test_estimator_inputs",
     "DirichletKernel": "below",
+    "soft_label_decomposition": "test_soft_labels",
+    "MultilabelRecalibrator": "test_multilabel",
 }
 
 
@@ -274,6 +277,7 @@ ORDER_MATTERS = {
         "calibration_summary",
         "DecompositionDisplay.from_predictions",
         "GroupingDisplay.from_predictions",
+        "GroupCalibrationDisplay.from_predictions",
         "EstimationDisplay.from_predictions",
         "CalibrationReport.from_predictions",
     ),
@@ -294,6 +298,7 @@ ORDER_MATTERS = {
         "spiegelhalter_test",
         "hosmer_lemeshow_test",
         "cumulative_test",
+        "logistic_calibration_test",
         "ReliabilityDisplay.from_predictions",
     ),
 }

@@ -29,6 +29,8 @@ from public_functions import (
     WITH_CLASSIFIERS,
     WITH_FILES,
     WITH_FRAMES,
+    WITH_TWO_FORECASTS,
+    WITH_VOTES,
     numbers,
     only_own_warnings,
     public_name,
@@ -66,7 +68,8 @@ def close_figures():
 
 def test_every_public_function_is_in_the_table():
     known = {public_name(recipe.function) for recipe in (*FORECASTS, *MOMENTS)}
-    known |= {public_name(function) for function in SCALARS} | {*WITH_CLASSIFIERS, *WITH_FRAMES}
+    known |= {public_name(function) for function in SCALARS}
+    known |= {*WITH_CLASSIFIERS, *WITH_FRAMES, *WITH_VOTES}
     public = {n for n in skcalib.__all__ if inspect.isfunction(getattr(skcalib, n))}
     assert known - public == BESIDE and public <= known
 
@@ -75,7 +78,7 @@ def test_every_function_of_a_public_module_is_in_the_table():
     """Also those that have no name in `skcalib` itself; a class is its constructor."""
     listed = {*SIMULATORS, *SCALARS, *(recipe.function for recipe in (*FORECASTS, *MOMENTS))}
     names = {public_name(function) for function in listed} | FOR_EXTENDERS
-    names |= {*WITH_CLASSIFIERS, *WITH_FILES, *WITH_FRAMES}
+    names |= {*WITH_CLASSIFIERS, *WITH_FILES, *WITH_FRAMES, *WITH_TWO_FORECASTS, *WITH_VOTES}
     modules = [
         module.name
         for module in walk_packages(skcalib.__path__, "skcalib.")
@@ -535,6 +538,7 @@ ONE_IS_ENOUGH = {
     "reliability_bins",
     "root_brier_score",
     "simplex_calibration_error",
+    "smooth_calibration_error",
     "unconditional_mean_embedding_error",
 }
 

@@ -25,9 +25,12 @@ LAYERS = (
         "tower": "mean divergences and their bias",
     },
     {
+        "clusters": "dependent samples, effective numbers of samples and clusters",
+    },
+    {
         "_chunks": "passes over samples in chunks",
         "cells": "sums over cells of the probability, with their rounding errors",
-        "inference": "intervals, tests, effective sizes",
+        "inference": "intervals and tests",
         "io": "predictions from files and tables",
         "links": "parametric maps of logits",
         "problem": "labels, forecasts and weights that belong together, validated once",
@@ -60,6 +63,7 @@ LAYERS = (
     },
     {
         "estimators": "the same from a classifier and data",
+        "soft_labels": "parts of a loss from several annotators",
         "summary": "one record for a risk model",
     },
     {
@@ -213,6 +217,8 @@ def test_importing_the_library_does_not_import_matplotlib():
 
 #: Private modules that tests may import: algorithms whose numbers no public name shows exactly.
 MAY_IMPORT = {
+    "estimators/test_cluster_estimators.py": ("estimators._response", "smoothers._base"),
+    "report/test_report_clusters.py": ("displays._curves",),
     "displays/test_grouping_display.py": ("displays._regions",),  # titles of given numbers
     "displays/test_probability_scale.py": ("displays._probability_scale",),  # scales of an axis
     "displays/test_reliability_display.py": ("displays._curves",),  # 2,000 curves, undrawn
@@ -220,6 +226,10 @@ MAY_IMPORT = {
     "grouping/test_grouping_equal_scores.py": ("grouping._candidates", "grouping._statistics"),
     "laws/test_formulas_grouping.py": ("grouping._fit",),  # formulas, for mutation testing
     "recalibration/test_chunks.py": ("recalibration._chunked_folds",),  # folds by a hash
+    "recalibration/test_group.py": (  # the posterior that effects maximise, and codes of categories
+        "recalibration._features",
+        "recalibration._group_effects",
+    ),
     "recalibration/test_recalibration.py": ("links._base",),  # logits below single precision
     "smoothers/test_beta_kernel.py": ("smoothers._dirichlet",),  # fast sums against plain ones
     "smoothers/test_canonical_kernel.py": ("smoothers._dirichlet",),

@@ -90,7 +90,9 @@ INVALID_INPUT = [
         (np.eye(2)[Y], P),
         {},
         r"y_true must hold one label per sample, shape \(n,\); got shape \(40, 2\)\. Turn one-hot "
-        r"rows into labels with \.argmax\(axis=1\)\.",
+        r"rows into labels with \.argmax\(axis=1\); an indicator matrix of 0 and 1 needs "
+        r"notion=Multilabel\(\), and soft labels are label distributions or annotator counts "
+        r"\(n, n_classes\)\.",
     ),
     (
         (np.where(Y == 1, None, 0), P),
@@ -170,7 +172,8 @@ def assert_says(words, call, *arguments, **options):
 SCORERS = (
     "'neg_brier_calibration_error', 'neg_log_calibration_error', 'neg_l1_calibration_error', "
     "'neg_l2_calibration_error', 'neg_max_calibration_error', 'neg_kernel_calibration_error', "
-    "'neg_ks_calibration_error', 'neg_root_brier_score', 'neg_grouping_loss'"
+    "'neg_ks_calibration_error', 'neg_root_brier_score', 'neg_decision_regret', "
+    "'neg_grouping_loss'"
 )
 ONE = ([1], [0.3])
 LAST = 1e-9 * np.ones(40)

@@ -4,7 +4,7 @@ from copy import deepcopy
 import numpy as np
 import pytest
 import sklearn
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import make_classification
 from sklearn.ensemble import IsolationForest
 from sklearn.exceptions import NotFittedError, UnsetMetadataPassedError
@@ -25,6 +25,7 @@ from sklearn.svm import LinearSVC
 from skcalib import (
     GroupingLossEstimator,
     calibration_error,
+    decision_regret,
     get_scorer,
     get_scorer_names,
     get_scorers,
@@ -34,7 +35,8 @@ from skcalib import (
     scorers,
 )
 from skcalib.errors import kernel_calibration_error
-from skcalib.scorers import ProbaScorer
+from skcalib.scorers import DecisionRegretScorer, ProbaScorer
+from skcalib.scores import Elementary
 
 NAMES = np.array(["ape", "bee", "cat"])
 
@@ -42,6 +44,12 @@ NAMES = np.array(["ape", "bee", "cat"])
 @pytest.fixture(scope="module")
 def data():
     return make_classification(300, n_classes=3, n_informative=5, flip_y=0.1, random_state=0)
+
+
+def regret_at_one_half(y, proba):
+    """The saving of `decision_regret` for the event, or for the top label of several classes."""
+    notion = "top_label" if proba.shape[1] > 2 else "canonical"
+    return decision_regret(y, proba, threshold=0.5, notion=notion).calibration.estimate
 
 
 METRICS = {
@@ -53,6 +61,7 @@ METRICS = {
     "neg_kernel_calibration_error": (kernel_calibration_error, {}),
     "neg_ks_calibration_error": (ks_calibration_error, {}),
     "neg_root_brier_score": (root_brier_score, {}),
+    "neg_decision_regret": (regret_at_one_half, {}),
 }
 CALIBRATION = sorted(METRICS)
 
@@ -190,6 +199,84 @@ def test_names_and_errors():
 
 def test_ready_objects_are_not_handed_out():
     assert get_scorer("neg_brier_calibration_error") is not scorers.neg_brier_calibration_error
+
+
+# --- the regret of a decision ---------------------------------------------------------------------
+
+
+class Fixed(ClassifierMixin, BaseEstimator):
+    """Forecasts that are the only column of the features: nothing is learned."""
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict_proba(self, X):
+        return np.column_stack([1 - X[:, 0], X[:, 0]])
+
+
+def shifted(n_samples, seed=0):
+    """Labels whose probability is .3 less than the forecast, which is above .3."""
+    rng = np.random.default_rng(seed)
+    p = rng.uniform(0.3, 1, n_samples)
+    return p[:, None], (rng.random(n_samples) < p - 0.3).astype(int)
+
+
+@pytest.mark.parametrize("threshold", [0.2, 0.5, 0.8])
+def test_regret_of_a_known_error(threshold):
+    """Acting between t and t + .3 costs t - C on average: the integral over that range."""
+    X, y = shifted(20_000)
+    score = DecisionRegretScorer(threshold)(Fixed().fit(X, y), X, y)
+    low, high = max(threshold, 0.3), min(threshold + 0.3, 1)
+    grid = np.linspace(low, high, 2001)
+    regret = np.mean(threshold - (grid - 0.3)) * (high - low) / 0.7
+    assert score == pytest.approx(-regret, abs=0.006)
+
+
+def test_regret_is_the_error_of_the_elementary_score():
+    X, y = shifted(2000)
+    classifier = Fixed().fit(X, y)
+    other = ProbaScorer(proper_calibration_error, loss=Elementary(0.6), notion="canonical")
+    score = DecisionRegretScorer(threshold=0.6)(classifier, X, y)
+    assert score == pytest.approx(other(classifier, X, y), abs=1e-12)
+    half = get_scorer("neg_decision_regret")(classifier, X, y)
+    assert half == DecisionRegretScorer(threshold=0.5)(classifier, X, y)
+
+
+def test_regret_of_costs_and_of_another_positive_class():
+    X, y = shifted(2000)
+    classifier = Fixed().fit(X, NAMES[y])
+    one = DecisionRegretScorer(threshold=0.2)(classifier, X, NAMES[y])
+    costs = DecisionRegretScorer(costs=[[0, 20], [80, 0]])
+    assert costs(classifier, X, NAMES[y]) == pytest.approx(100 * one, rel=1e-9)
+    # Not to act on "bee" above .2 is to act on "ape" above .8, with the costs exchanged.
+    other = DecisionRegretScorer(threshold=0.8, pos_label="ape")
+    assert other(classifier, X, NAMES[y]) == pytest.approx(one, abs=1e-9)
+    assert "pos_label='ape'" in repr(other) and "costs=" in repr(costs)
+
+
+def test_regret_with_weights_in_a_search(binary):
+    X, y = binary
+    weight = np.random.default_rng(0).random(len(y))
+    scorer = DecisionRegretScorer(threshold=0.3)
+    search = GridSearchCV(LogisticRegression(), {"C": [0.01, 1.0]}, scoring=scorer, cv=3)
+    weighted = search.fit(X, y, sample_weight=weight).best_score_
+    assert np.isfinite(weighted) and weighted != search.fit(X, y).best_score_
+    assert repr(pickle.loads(pickle.dumps(scorer))) == repr(scorer)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "Pass either threshold= .* or costs="),
+        ({"threshold": 0.2, "costs": [[0, 1], [1, 0]]}, "Pass either threshold= .* or costs="),
+        ({"threshold": 20}, "threshold must lie strictly between 0 and 1, got 20"),
+        ({"costs": [1, 2]}, "costs"),
+    ],
+)
+def test_refused_decisions(options, message):
+    with pytest.raises(ValueError, match=message):
+        DecisionRegretScorer(**options)
 
 
 # --- everywhere that scikit-learn takes a scorer --------------------------------------------------

@@ -30,6 +30,7 @@ from skcalib import (
     IncrementalReliability,
     IsotonicRecalibrator,
     KernelRecalibrator,
+    MultilabelRecalibrator,
     TemperatureScaling,
     get_scorer,
     get_scorer_names,
@@ -122,6 +123,9 @@ def test_smoothers_and_streams_come_back(other, way):
     if isinstance(other, IncrementalReliability):
         again = way(clone(other).fit(y, P))
         assert again.calibration_error() == clone(other).fit(y, P).calibration_error()
+    elif isinstance(other, MultilabelRecalibrator):
+        fitted = clone(other).fit(P, np.eye(2, dtype=int)[y])
+        np.testing.assert_array_equal(way(fitted).predict_proba(P), fitted.predict_proba(P))
     elif isinstance(other, ForecastSketch):
         fitted = clone(other).fit(y, P)
         assert way(fitted).to_bytes() == fitted.to_bytes()

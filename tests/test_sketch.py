@@ -23,6 +23,7 @@ from skcalib import (
     kde_calibration_error,
     kernel_calibration_error,
     ks_calibration_error,
+    logistic_calibration_test,
     reliability_bins,
     spiegelhalter_test,
 )
@@ -454,6 +455,8 @@ TESTS = [
     (spiegelhalter_test, {}),
     (cumulative_test, {}),
     (cumulative_test, {"statistic": "kuiper"}),
+    (logistic_calibration_test, {}),
+    (logistic_calibration_test, {"hypothesis": "slope"}),
     (hosmer_lemeshow_test, {"strategy": "uniform"}),
     (hosmer_lemeshow_test, {}),
     (hosmer_lemeshow_test, {"n_bins": "auto"}),

@@ -14,9 +14,11 @@ from skcalib import (
     calibration_intercept_slope,
     calibration_summary,
     integrated_calibration_index,
+    logistic_calibration_test,
     proper_calibration_error,
 )
 from skcalib.inference import MeanInterval
+from skcalib.links.averaging import ModelAverage
 from skcalib.summary import ROWS
 
 
@@ -58,6 +60,50 @@ def test_every_number_is_that_of_its_function(weighted):
     assert found.auc.estimate == pytest.approx(roc_auc_score(y, p, sample_weight=weight))
     assert (found.n_samples, found.n_events, found.event) == (800, y.sum(), "1")
     assert found.notes == {}
+
+
+def test_likelihood_indices_of_r():
+    """U, D and Q of forty predictions without random numbers.
+
+    val.prob of rms 6.5-0 prints U and U:p as here. Its D is that of the predictions as they are,
+    0.4072464256; D of the recalibrated ones, as in CalibrationCurves, follows from the model
+    chi-square 17.8708941771 of lrm.fit.
+    """
+    i = np.arange(1, 41)
+    p = (i * 17 % 41) / 42 + 0.01
+    found = calibration_summary((i * i * 7 % 11) / 11 < p, p)
+    assert found.unreliability == pytest.approx(-0.0354740711719, rel=1e-9)
+    assert found.unreliability_pvalue == pytest.approx(0.7478756362247, rel=1e-9)
+    assert found.discrimination == pytest.approx((17.8708941771 - 1) / 40, rel=1e-9)
+    assert found.quality == found.discrimination - found.unreliability
+    as_they_are = found.discrimination - (found.unreliability + 2 / 40)
+    assert as_they_are == pytest.approx(0.4072464255989, rel=1e-9)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_quality_is_the_gain_of_the_log_loss(weighted):
+    """Q - 1 / n = 2 (log loss of the mean - log loss of the forecast), and with weights nearly."""
+    y, p = patients()
+    weight = np.random.default_rng(1).uniform(0.2, 2, len(y)) if weighted else np.ones(len(y))
+    found = calibration_summary(y, p, sample_weight=weight)
+    mean = np.full(len(y), np.average(y, weights=weight))
+    gain = 2 * (log_loss(y, mean, sample_weight=weight) - log_loss(y, p, sample_weight=weight))
+    size = weight.sum() ** 2 / np.sum(weight**2)
+    reach = 0.2 / size if weighted else 1e-12
+    assert found.quality == pytest.approx(gain + 1 / size, abs=reach)
+    test = logistic_calibration_test(y, p, sample_weight=weight)
+    assert (found.unreliability, found.unreliability_pvalue) == (test.estimate, test.pvalue)
+    scaled = calibration_summary(y, p, sample_weight=3 * weight)
+    assert scaled.discrimination == pytest.approx(found.discrimination, rel=1e-9)
+
+
+def test_eci_is_the_mean_squared_distance():
+    y, p = patients()
+    found = calibration_summary(y, p)
+    proba = np.column_stack([1 - p, p])
+    conditional = ModelAverage().fit(proba, np.eye(2)[y], np.ones(800)).averaged[:, 1]
+    assert found.eci == pytest.approx(100 * np.mean((conditional - p) ** 2), rel=1e-12)
+    assert found.ici**2 <= found.eci / 100 <= found.emax**2
 
 
 @pytest.mark.slow

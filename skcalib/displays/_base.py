@@ -8,7 +8,7 @@ from skcalib.scores import Brier, LogLoss, Spherical
 UNCHANGED = "Unchanged"  # legend text for the diagonal of a map
 
 
-def held_out(estimator, X, y, *, cv, response_method, sample_weight, owner):
+def held_out(estimator, X, y, *, cv, response_method, sample_weight, owner, groups=None):
     """The `Problem` of the samples that can be assessed, their features, and their rows."""
     y = check_y(y, name="y")
     weight = None if sample_weight is None else check_weight(sample_weight, len(y))
@@ -20,6 +20,8 @@ def held_out(estimator, X, y, *, cv, response_method, sample_weight, owner):
         cv=cv,
         response_method=response_method,
         fit_params=None if cv is None or weight is None else {"sample_weight": weight},
+        groups=groups,
+        split_groups=groups,
         owner=owner,
     )
     features = X if len(rows) == len(y) else take_rows(X, rows)

@@ -15,6 +15,13 @@ from skcalib._arguments import SMOOTHERS, resolve_notion
 from skcalib._formatting import nonnegative_text
 from skcalib._ties import merge_ties
 from skcalib._validation import check_confidence_level, look_up
+from skcalib.clusters import (
+    effective_size,
+    effective_size_of_sums,
+    independent_size,
+    intraclass_correlation,
+    student_level,
+)
 from skcalib.error_intervals.methods import estimate_proper_error
 from skcalib.errors.isotonic_curve import (
     BANDS,
@@ -24,13 +31,8 @@ from skcalib.errors.isotonic_curve import (
     spread,
 )
 from skcalib.events import binary_events, named_events
-from skcalib.inference import (
-    MeanInterval,
-    clopper_pearson,
-    effective_size,
-    effective_size_of_sums,
-)
-from skcalib.notions import Classwise, Notion
+from skcalib.inference import MeanInterval, clopper_pearson, rate_interval
+from skcalib.notions import Classwise, Multilabel, Notion
 from skcalib.smoothers import (
     DirichletKernel,
     IsotonicSmoother,
@@ -127,6 +129,11 @@ def summarised_problems(sketch, notion):
 
 
 def _check_panels(notion, n_classes):
+    if isinstance(notion, Multilabel) and n_classes > MAX_PANELS:
+        raise ValueError(
+            f"{notion!r} draws one panel per label, and {n_classes} labels exceed the limit of "
+            f"{MAX_PANELS} panels: pass some of the columns of y_true and y_proba."
+        )
     if isinstance(notion, Classwise) and n_classes > MAX_PANELS:
         raise ValueError(
             f"notion='classwise' draws one panel per class, and {n_classes} classes exceed the "
@@ -205,7 +212,8 @@ def make_curve(smoother, problem):
             f"{smoother!r} needs the samples, not a sketch: use strategy='isotonic', 'smooth', "
             "'quantile' or 'uniform'."
         )
-    return SmoothCurve(smoother, problem.forecast, problem.target, problem.weight)
+    rows = problem.forecast, problem.target, problem.weight
+    return SmoothCurve(smoother, *rows, problem.cluster)
 
 
 def score_grid(score):
@@ -223,7 +231,7 @@ class BinnedCurve:
     def __init__(self, smoother, problem):
         rows = problem.forecast, problem.target, problem.weight
         self._bins = clone(smoother).fit_rows(*rows, problem.count)
-        self._squares = problem.squares
+        self._problem = problem
         prob_pred = self._bins.cell_means(problem.forecast)[:, 1]
         self._order = np.argsort(prob_pred)
         self.prob_pred = prob_pred[self._order]
@@ -233,7 +241,15 @@ class BinnedCurve:
         return self._bins.cell_means(labels)[self._order]
 
     def confidence(self, confidence_level, n_resamples, rng):
-        square_mass = np.bincount(self._bins.cells_, self._squares)
+        cells, problem = self._bins.cells_, self._problem
+        if problem.cluster is not None:
+            here = [problem.take(np.flatnonzero(cells == j)) for j in self._order]
+            found = [
+                rate_interval(one.target[:, 1], one.weight, confidence_level, cluster=one.cluster)
+                for one in here
+            ]
+            return np.array([one.low for one in found]), np.array([one.high for one in found])
+        square_mass = np.bincount(cells, problem.squares)
         size = effective_size_of_sums(self._bins.mass_, square_mass)[self._order]
         return clopper_pearson(self.prob_true, size, confidence_level)
 
@@ -243,8 +259,9 @@ class SmoothCurve:
 
     joined = True
 
-    def __init__(self, smoother, forecast, target, weight):
+    def __init__(self, smoother, forecast, target, weight, cluster=None):
         self._fitted = clone(smoother).fit(forecast, target, weight)
+        self._cluster = cluster
         self.prob_pred = score_grid(forecast[:, 1])
         self._grid = np.column_stack([1 - self.prob_pred, self.prob_pred])
         self.prob_true = np.clip(self._fitted.predict(self._grid)[:, 1], 0, 1)
@@ -254,9 +271,19 @@ class SmoothCurve:
 
     def confidence(self, confidence_level, n_resamples, rng):
         # The estimate is a weighted mean. For any smoother, averages of random signs estimate the
-        # sum of the squared weights, which is the inverse of the effective size.
+        # sum of the squared weights, which is the inverse of the effective size. Signs of clusters
+        # give that of perfectly dependent samples of a cluster.
         signs = rng.choice([-1.0, 1.0], size=(len(self._fitted.forecast_), n_resamples))
-        size = 1 / np.mean(self._apply(signs) ** 2, axis=1)
+        inverse = np.mean(self._apply(signs) ** 2, axis=1)
+        if self._cluster is not None:
+            fitted = np.interp(self._fitted.forecast_[:, 1], self.prob_pred, self.prob_true)
+            rows = np.sqrt(fitted * (1 - fitted)), self._fitted.weight_, self._cluster
+            common = intraclass_correlation(self._fitted.target_[:, 1] - fitted, *rows)
+            together = np.mean(self._apply(signs[self._cluster]) ** 2, axis=1)
+            inverse = inverse + common * np.maximum(together - inverse, 0.0)
+            units = independent_size(self._fitted.weight_, cluster=self._cluster)
+            confidence_level = student_level(confidence_level, units)
+        size = 1 / inverse
         return clopper_pearson(self.prob_true, np.maximum(size, 1), confidence_level)
 
     def _apply(self, values):
@@ -276,7 +303,10 @@ class SplinedCurve:
         self._fitted = clone(smoother).fit(problem.forecast, problem.target, problem.weight)
         self._size = effective_size(problem.weight, problem.square)
         rows = self._fitted.forecast_[:, 1], problem.target[:, 1], problem.weight
-        self._curve = self._fit(*rows)
+        self._curve, self._units = self._fit(*rows), np.inf
+        if problem.cluster is not None:
+            self._curve.allow_for_clusters(*rows, problem.cluster)
+            self._units = independent_size(problem.weight, cluster=problem.cluster)
         self.prob_pred = score_grid(problem.forecast[:, 1])
         self._grid = np.column_stack([1 - self.prob_pred, self.prob_pred])
         self.prob_true = self._curve(self._grid)[:, 1]
@@ -292,6 +322,8 @@ class SplinedCurve:
         return np.stack([self._fit(score, one, mass)(self._grid)[:, 1] for one in means], axis=1)
 
     def confidence(self, confidence_level, n_resamples, rng):
+        if np.isfinite(self._units):
+            confidence_level = student_level(confidence_level, self._units)
         return self._curve.interval(self._grid, confidence_level)
 
     def _fit(self, score, label, weight):

@@ -18,11 +18,12 @@ from sklearn.utils import check_random_state
 
 from skcalib._arguments import resolve_notion
 from skcalib._ties import reach_of
+from skcalib.clusters import effective_size
 from skcalib.displays._curves import binary_problems, summarised_problems
 from skcalib.errors.terms import solve_notion
-from skcalib.inference import effective_size
+from skcalib.events import problem_of_notion
 from skcalib.notions import Auto, Canonical
-from skcalib.problem import check_problem, check_sketch
+from skcalib.problem import check_sketch
 from skcalib.scores import Brier
 from skcalib.smoothers import LogitSmoother
 
@@ -78,7 +79,8 @@ def model_events(y_true, y_proba, notion, name, *, pos_label, **options):
         models = [(str(model), proba, f"y_proba[{model!r}]") for model, proba in y_proba.items()]
     found = []
     for model, proba, argument in models:
-        problem = check_problem(y_true, proba, pos_label=pos_label, name=argument, **options)
+        data = {"pos_label": pos_label, "name": argument, **options}
+        problem = problem_of_notion(y_true, proba, notion, **data)
         found += [(model, *event) for event in binary_problems(problem, pos_label, notion)]
     return found
 

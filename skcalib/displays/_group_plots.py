@@ -1,16 +1,18 @@
 """Drawing of forest plots of groups. Import this module inside methods only."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 
-from skcalib.displays._plotting import COLORS, draw_legends, event_text, keep_height, panel_axes
+from skcalib.displays._plotting import COLORS, draw_legends, event_text, panel_axes, stacked_axes
 
 _GREY = "0.35"
 
 
 def draw_groups(panels, totals, ax, *, level, equal_scores, shrunk, legend):
     """Lists of artists by their kind, for the groups of each event."""
-    axes = _axes(ax, panels)
+    if ax is None:
+        axes = stacked_axes([len(groups) for groups in panels.values()])
+    else:
+        axes = panel_axes(ax, len(panels))
     artists = {part: [] for part in ("differences", "equal_scores", "shrunk", "ref_line")}
     for panel, (event, groups) in zip(axes, panels.items(), strict=True):
         place = np.arange(len(groups), dtype=np.float64)
@@ -25,24 +27,6 @@ def draw_groups(panels, totals, ax, *, level, equal_scores, shrunk, legend):
     if legend:
         draw_legends(axes)
     return artists | {"ax": axes}
-
-
-def _axes(ax, panels):
-    """Axes one above the other, as high as their rows."""
-    if ax is not None:
-        return panel_axes(ax, len(panels))
-    rows = [len(groups) for groups in panels.values()]
-    figure, axes = plt.subplots(
-        len(panels),
-        1,
-        figsize=(6.6, 0.95 * len(panels) + 0.42 * sum(rows) + 0.3),
-        height_ratios=[count + 1 for count in rows],
-        squeeze=False,
-        sharex=True,
-        layout="constrained",
-    )
-    keep_height(figure)
-    return list(axes[:, 0])
 
 
 def _bars(ax, place, intervals, **style):

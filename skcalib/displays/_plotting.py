@@ -60,6 +60,21 @@ def row_axes(n_rows):
     return plt.subplots(figsize=(6.6, 1.4 + 0.62 * n_rows), layout="constrained")[1]
 
 
+def stacked_axes(n_rows):
+    """Axes of a new figure one above the other, each as tall as its number of rows."""
+    figure, axes = plt.subplots(
+        len(n_rows),
+        1,
+        figsize=(6.6, 0.95 * len(n_rows) + 0.42 * sum(n_rows) + 0.3),
+        height_ratios=[count + 1 for count in n_rows],
+        squeeze=False,
+        sharex=True,
+        layout="constrained",
+    )
+    keep_height(figure)
+    return list(axes[:, 0])
+
+
 def make_room(axes, n_lines):
     """A figure that is taller by some lines of text below each row of panels."""
     rows = axes[0].get_subplotspec().get_gridspec().nrows

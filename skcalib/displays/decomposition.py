@@ -16,10 +16,11 @@ from skcalib._validation import check_confidence_level, weighted_features
 from skcalib.displays._base import held_out, unit
 from skcalib.displays._regions import grouping_interval
 from skcalib.estimators.calibration_error import CalibrationErrorEstimator
+from skcalib.events import problem_of_notion
 from skcalib.grouping import GroupingLossEstimator
 from skcalib.inference import MeanInterval
 from skcalib.notions import Classwise, TopLabel
-from skcalib.problem import check_problem, event_last
+from skcalib.problem import event_last
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -195,9 +196,8 @@ class DecompositionDisplay:
             X = weighted_features(X, sample_weight, np.shape(y_true)[0])
         terms, columns = [], 0
         for model, proba in y_proba.items():
-            problem = check_problem(
-                y_true, proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
-            )
+            data = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
+            problem = problem_of_notion(y_true, proba, options.shared["notion"], soft=True, **data)
             columns = len(problem.classes)
             terms.append(loss_terms(model, problem, X, options))
         display = cls(terms, confidence_level=confidence_level, unit=options.unit(columns))

@@ -92,6 +92,7 @@ class GroupCalibrationDisplay:
         sample_weight: ArrayLike | None = None,
         labels: ArrayLike | None = None,
         pos_label: Label = None,
+        groups: ArrayLike | None = None,
         ax: AxesLike | None = None,
         **plot_params: Any,
     ) -> Self:
@@ -105,7 +106,7 @@ class GroupCalibrationDisplay:
             Probability of the positive class, or of each class.
         by : array-like, data frame or dict of masks
             The groups, as in :func:`~skcalib.calibration_by_group`.
-        notion, confidence_level, sample_weight, labels, pos_label
+        notion, confidence_level, sample_weight, labels, pos_label, groups
             As in :func:`~skcalib.calibration_by_group`.
         ax : Axes or array of Axes, default=None
             Where to draw.
@@ -139,6 +140,7 @@ class GroupCalibrationDisplay:
             sample_weight=sample_weight,
             labels=labels,
             pos_label=pos_label,
+            groups=groups,
         )
         return cls(found).plot(ax=ax, **plot_params)
 
@@ -198,6 +200,7 @@ class GroupCalibrationDisplay:
         confidence_level: float = 0.95,
         sample_weight: ArrayLike | None = None,
         pos_label: Label = None,
+        groups: ArrayLike | None = None,
         ax: AxesLike | None = None,
         **plot_params: Any,
     ) -> Self:
@@ -218,8 +221,9 @@ class GroupCalibrationDisplay:
             out-of-fold probabilities are used.
         response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
             Decision values become probabilities through the logistic function or the softmax.
-        notion, confidence_level, sample_weight, pos_label, ax, **plot_params
-            As in `from_predictions`; with `cv` weights are also passed to the classifier.
+        notion, confidence_level, sample_weight, pos_label, groups, ax, **plot_params
+            As in `from_predictions`; with `cv` weights are also passed to the classifier, and
+            clusters to the splitter.
 
         Returns
         -------
@@ -250,6 +254,7 @@ class GroupCalibrationDisplay:
             cv=cv,
             response_method=response_method,
             sample_weight=sample_weight,
+            groups=groups,
             owner=cls.__name__,
         )
         found = calibration_by_group(

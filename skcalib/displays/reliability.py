@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from sklearn.utils import check_random_state
 
+from skcalib._arguments import resolve_notion
 from skcalib._validation import check_y, take_rows
 from skcalib.displays._curves import (
     binary_problems,
@@ -14,7 +15,9 @@ from skcalib.displays._curves import (
     reliability_curves,
     summarised_problems,
 )
-from skcalib.estimators._response import align_classes, classifier_proba
+from skcalib.estimators._response import align_classes, classifier_proba, label_proba
+from skcalib.events import problem_of_notion
+from skcalib.notions import Multilabel
 from skcalib.problem import check_problem, check_sketch
 
 if TYPE_CHECKING:
@@ -67,6 +70,12 @@ class ReliabilityDisplay:
 
     Sample weights are treated as fixed: they enter the averages, each sample counts as one label
     for any weight, and unequal weights widen every band.
+
+    **Clusters.** With `groups`, samples of a cluster may depend on each other. The consistency band
+    then draws the signs of the residuals y - s of whole clusters in place of labels. The confidence
+    band of bins has the effective size of Korn and Graubard, that of "smooth" the sandwich
+    covariance, and the others divide the effective size by the design effect of the average, with
+    one correlation of the residuals of a cluster. Quantiles are Student's.
 
     **Legend.** It is below the axes if the figure has a layout engine, else in a free place. The
     number is `proper_calibration_error` with its defaults, with the interval of
@@ -169,6 +178,7 @@ class ReliabilityDisplay:
         sample_weight: ArrayLike | None = None,
         labels: ArrayLike | None = None,
         pos_label: Label = None,
+        groups: ArrayLike | None = None,
         name: str | None = None,
         ax: AxesLike | None = None,
         **plot_params: Any,
@@ -206,6 +216,9 @@ class ReliabilityDisplay:
             The class of each column of `y_proba`; needed where `y_true` may lack a class.
         pos_label : label, default=None
             The positive class of a binary problem; by default the last.
+        groups : array-like of shape (n_samples,), default=None
+            The cluster of each sample, such as a patient, by any labels. The band and the interval
+            in the legend then allow for dependence within clusters, see `ReliabilityDisplay`.
         name : str, default=None
             Name in the legend.
         ax : Axes or array of Axes, default=None
@@ -234,9 +247,9 @@ class ReliabilityDisplay:
         array([0. , 0. , 0.5, 0.5, 1. , 1. ])
         """
         options = check_options(strategy, n_bins, notion, band, confidence_level, n_resamples)
-        problem = check_problem(
-            y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
-        )
+        data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
+        data |= {"pos_label": pos_label, "groups": groups}
+        problem = problem_of_notion(y_true, y_proba, options.notion, **data)
         events = binary_problems(problem, pos_label, options.notion)
         curves = reliability_curves(events, options, check_random_state(random_state))
         display = cls(curves, name=name, confidence_level=confidence_level, band=options.band)
@@ -314,6 +327,7 @@ class ReliabilityDisplay:
         random_state: RandomState = 0,
         sample_weight: ArrayLike | None = None,
         pos_label: Label = None,
+        groups: ArrayLike | None = None,
         name: str | None = None,
         ax: AxesLike | None = None,
         **plot_params: Any,
@@ -333,7 +347,7 @@ class ReliabilityDisplay:
             "auto" does so only where there is no predict_proba.
         strategy, n_bins, notion, band, confidence_level, n_resamples, random_state
             As in `from_predictions`.
-        sample_weight, pos_label, ax, **plot_params
+        sample_weight, pos_label, groups, ax, **plot_params
             As in `from_predictions`.
         name : str, default=None
             Name in the legend; the class of the estimator by default.
@@ -359,9 +373,13 @@ class ReliabilityDisplay:
         >>> print(display.ax_.get_xlabel(), "|", display.name)
         Predicted probability of class 1 | GaussianNB
         """
-        y = check_y(y, name="y")
-        proba = classifier_proba(estimator, X, response_method=response_method)
-        proba, classes = align_classes(proba, estimator.classes_, y)
+        classes: Any = None
+        if isinstance(resolve_notion(notion), Multilabel):
+            proba = label_proba(estimator, X, response_method=response_method)
+        else:
+            y = check_y(y, name="y")
+            proba = classifier_proba(estimator, X, response_method=response_method)
+            proba, classes = align_classes(proba, estimator.classes_, y)
         return cls.from_predictions(
             y,
             proba,
@@ -375,6 +393,7 @@ class ReliabilityDisplay:
             sample_weight=sample_weight,
             labels=classes,
             pos_label=pos_label,
+            groups=groups,
             name=type(estimator).__name__ if name is None else name,
             ax=ax,
             **plot_params,
@@ -398,6 +417,7 @@ class ReliabilityDisplay:
         random_state: RandomState = 0,
         sample_weight: ArrayLike | None = None,
         pos_label: Label = None,
+        groups: ArrayLike | None = None,
         name: str | None = None,
         ax: AxesLike | None = None,
         **plot_params: Any,
@@ -420,7 +440,7 @@ class ReliabilityDisplay:
             The band of each fold, see `ReliabilityDisplay`.
         response_method, strategy, n_bins, notion, confidence_level, n_resamples, random_state
             As in `from_estimator`.
-        sample_weight, pos_label, name, ax, **plot_params
+        sample_weight, pos_label, groups, name, ax, **plot_params
             As in `from_estimator`.
 
         Returns
@@ -451,6 +471,11 @@ class ReliabilityDisplay:
                 "return_estimator=True and return_indices=True."
             )
         options = check_options(strategy, n_bins, notion, band, confidence_level, n_resamples)
+        if isinstance(options.notion, Multilabel):
+            raise ValueError(
+                "from_cv_results takes one label per sample: for notion=Multilabel() pass "
+                "out-of-fold probabilities to from_predictions."
+            )
         y, rng = check_y(y, name="y"), check_random_state(random_state)
         curves = []
         tests = cv_results["indices"]["test"]
@@ -463,9 +488,9 @@ class ReliabilityDisplay:
             proba = classifier_proba(estimator, take_rows(X, test), response_method=response_method)
             proba, classes = align_classes(proba, estimator.classes_, y[test])
             weight = None if sample_weight is None else take_rows(sample_weight, test)
-            problem = check_problem(
-                y[test], proba, sample_weight=weight, labels=classes, pos_label=pos_label
-            )
+            columns: dict[str, Any] = {"labels": classes, "pos_label": pos_label}
+            columns["groups"] = None if groups is None else take_rows(groups, test)
+            problem = check_problem(y[test], proba, sample_weight=weight, **columns)
             events = binary_problems(problem, pos_label, options.notion)
             curves += reliability_curves(events, options, rng)
         if name is None:

@@ -8,6 +8,7 @@ from scipy.stats import norm as normal
 from scipy.stats import t as student
 
 from skcalib._arguments import resolve_notion
+from skcalib.clusters import cluster_sums, independent_size, inflation
 from skcalib.errors.binned import _any_bins, check_bins, quantile_edges
 from skcalib.errors.kernel import (
     Embedding,
@@ -17,9 +18,9 @@ from skcalib.errors.kernel import (
     one_problem,
     resolve_kernel,
 )
-from skcalib.events import check_events, only_problem
-from skcalib.problem import ForecastSummary, check_problem
-from skcalib.squared_norm import SquaredNorm
+from skcalib.events import check_events, only_problem, problem_of_notion
+from skcalib.problem import ForecastSummary, Problem
+from skcalib.squared_norm import SquaredNorm, noise_cumulants
 
 # --- Intervals of the kernel calibration error and of the error of mean embeddings ----------------
 
@@ -31,7 +32,8 @@ def residual_kernel(options, n_jobs):
     """The function h of two samples, from all arguments of `kernel_calibration_error`."""
     problem = _problem(options)
     notion = resolve_notion(options["notion"])
-    return ResidualKernel.of_problem(problem, resolve_kernel(options["kernel"]), notion, n_jobs)
+    h = ResidualKernel.of_problem(problem, resolve_kernel(options["kernel"]), notion, n_jobs)
+    return h.of_clusters(problem.cluster)
 
 
 def squared_embedding_norm(h, rng):
@@ -71,7 +73,12 @@ def squared_location_norm(options):
     features = embedding._features(slice(None), embedding.target) / np.sqrt(len(points))
     n_samples = len(features)
     mean = features.mean(axis=0)
-    noise = (features - embedding.weight[:, None] * mean) / np.sqrt(n_samples * (n_samples - 1))
+    noise = features - embedding.weight[:, None] * mean
+    if problem.cluster is None:
+        noise /= np.sqrt(n_samples * (n_samples - 1))
+    else:
+        size = independent_size(problem.weight, cluster=problem.cluster)
+        noise = cluster_sums(noise, problem.cluster) * (np.sqrt(inflation(size)) / n_samples)
     matrix, raw = noise.T @ noise, float(mean @ mean)
     estimate, noise2 = raw - float(np.trace(matrix)), 2 * float(np.sum(matrix**2))
     noise3 = 8 * float(np.sum((matrix @ matrix) * matrix))
@@ -79,9 +86,10 @@ def squared_location_norm(options):
 
 
 def _problem(options):
-    return check_problem(
+    return problem_of_notion(
         options["y_true"],
         options["y_proba"],
+        resolve_notion(options["notion"]),
         sample_weight=options["sample_weight"],
         labels=options["labels"],
         pos_label=options["pos_label"],
@@ -114,6 +122,9 @@ class Gaps:
         The share of the column of each cell.
     column : ndarray of shape (M,)
         Number of the column of each cell.
+    cluster : ndarray of shape (n,) or None
+        Numbers of the clusters of dependent samples. Then sums over clusters replace the
+        contributions and influences of single samples, (G, ...) instead of (n, ...).
     """
 
     cell: np.ndarray
@@ -122,12 +133,14 @@ class Gaps:
     root: np.ndarray
     share: np.ndarray
     column: np.ndarray
+    cluster: np.ndarray | None = None
 
     @classmethod
-    def of_columns(cls, cells, residual, weight, share, square=None):
+    def of_columns(cls, cells, residual, weight, share, square=None, cluster=None):
         """Cells of each column, by any integers, (P, n); residuals (P, n); shares (P,).
 
-        `square` (n,) are the sums of squared weights where a row stands for several samples.
+        `square` (n,) are the sums of squared weights where a row stands for several samples,
+        `cluster` (n,) the numbers of the clusters of dependent ones.
         """
         numbered, column = [], []
         for j, one in enumerate(cells):
@@ -139,7 +152,8 @@ class Gaps:
         weight = np.full(n_samples, 1 / n_samples) if weight is None else weight / mass
         root = weight if square is None else np.sqrt(square) / mass
         column = np.array(column)
-        return cls(np.array(numbered), residual, weight, root, np.asarray(share)[column], column)
+        share = np.asarray(share)[column]
+        return cls(np.array(numbered), residual, weight, root, share, column, cluster)
 
     @property
     def n_cells(self):
@@ -163,8 +177,27 @@ class Gaps:
         return self.residual - self.gap()[self.cell]
 
     def inverse_size(self):
-        """Sum of w^2 over the square of the sum of w in each cell."""
+        """Sum of w^2 over the square of the sum of w in each cell; of clusters if there are any."""
+        if self.cluster is None:
+            return self.inverse_count()
+        pieces = cluster_sums(
+            self._sparse(np.broadcast_to(self.weight, self.cell.shape)), self.cluster
+        )
+        return np.asarray(pieces.multiply(pieces).sum(axis=0)).ravel() / self.mass() ** 2
+
+    def inverse_count(self):
+        """Sum of w^2 of the samples over the square of the sum of w in each cell."""
         return self.sum(np.broadcast_to(self.root**2, self.cell.shape)) / self.mass() ** 2
+
+    def root_sums(self):
+        """`root`, or its sums over clusters."""
+        return cluster_sums(self.root, self.cluster)
+
+    def inflation(self):
+        """Factor of variances for the centring of few clusters; 1 for independent samples."""
+        if self.cluster is None:
+            return 1.0
+        return inflation(independent_size(self.weight, cluster=self.cluster))
 
     def contributions(self):
         """Sparse (n, M): contribution of each sample to the error of each gap.
@@ -175,11 +208,12 @@ class Gaps:
         inverse = self.inverse_size()
         several = inverse < 1 - 1e-9
         factor = np.where(several, 1 / np.sqrt(np.where(several, 1 - inverse, 1.0)), 0.0)
-        return self._sparse(self.root * self.centred() * (factor / self.mass())[self.cell])
+        found = self._sparse(self.root * self.centred() * (factor / self.mass())[self.cell])
+        return cluster_sums(found, self.cluster)
 
     def rows(self):
         """Sparse (n, M): root times residual of each sample in its cells."""
-        return self._sparse(self.root * self.residual)
+        return cluster_sums(self._sparse(self.root * self.residual), self.cluster)
 
     def _sparse(self, values):
         n_columns, n_samples = self.cell.shape
@@ -188,11 +222,12 @@ class Gaps:
         return csr_matrix((values.T.ravel(), self.cell.T.ravel(), starts), shape=shape)
 
     def influence(self, slope, value):
-        """Influence of each sample on sum_c share p f(gap), with slopes f' and values f, (n,)."""
+        """Influence of each sample or cluster on sum_c share p f(gap); slopes f', values f."""
         inside = (self.share * slope)[self.cell] * self.centred()
         between = np.sum((self.share * value)[self.cell], axis=0)
         total = np.sum(inside, axis=0) + between
-        return self.root * (total - self.weight @ total)
+        own = cluster_sums(self.root * (total - self.weight @ total), self.cluster)
+        return own * np.sqrt(self.inflation())
 
 
 def score_gaps(options, share=None):
@@ -207,11 +242,13 @@ def score_gaps(options, share=None):
     events = check_events(*data, **columns)
     bins = check_bins(options["n_bins"], options["strategy"], events.n_samples)
     score, event, weight = events.columns()
+    problem = options["y_true"]
+    cluster = problem.cluster if isinstance(problem, Problem) else None
     edges = [quantile_edges(s, bins) if isinstance(bins, int) else bins for s in score]
     cells = [_any_bins(s, e) for s, e in zip(score, edges, strict=True)]
     if share is None:
         share = np.full(len(score), 1 / len(score) if events.notion.reduce == "mean" else 1.0)
-    return Gaps.of_columns(cells, event - score, weight, share)
+    return Gaps.of_columns(cells, event - score, weight, share, cluster=cluster)
 
 
 def _gaps_of_summary(problem, options):
@@ -272,7 +309,9 @@ def squared_gaps(gaps, n_draws, rng):
     trace, raw = float(noise.multiply(noise).sum()), float(mean @ mean)
     along = noise @ mean
     signal = float(along @ along)
-    if gaps.n_cells <= _DENSE:
+    if gaps.cluster is not None and gaps.n_cells <= _DENSE:
+        noise2, noise3 = noise_cumulants(noise.toarray())
+    elif gaps.n_cells <= _DENSE:
         matrix = covariance(noise)
         noise2, noise3 = 2 * np.sum(matrix**2), 8 * np.sum((matrix @ matrix) * matrix)
     else:
@@ -340,7 +379,7 @@ def gap_variance(gaps, contributions, *, smooth=False):
     found = np.where(inverse < 1 - 1e-9, np.maximum(found, drawn), 0.25)
     if not smooth:
         return found
-    cases = 1 / inverse
+    cases = 1 / gaps.inverse_count()
     rate = (cases * gaps.sum(gaps.weight * (gaps.residual > 0)) / mass + 1) / (cases + 2)
     return np.maximum(found, rate * (1 - rate) / (cases + 2))
 
@@ -395,6 +434,7 @@ def largest_difference(gaps, estimate, confidence_level, n_draws, rng):
 def _curves(gaps, n_draws, rng):
     """Cumulative differences of each problem (B,), and draws of their noise (n_draws, B)."""
     increment = gaps.sum(gaps.weight * gaps.residual)
-    draws = normal_draws(gaps.rows(), n_draws, rng, total=increment, weight=gaps.root)
+    draws = normal_draws(gaps.rows(), n_draws, rng, total=increment, weight=gaps.root_sums())
+    draws = draws * np.sqrt(gaps.inflation())
     own = [gaps.column == j for j in range(len(gaps.cell))]
     return [np.cumsum(increment[o]) for o in own], [np.cumsum(draws[:, o], axis=1) for o in own]

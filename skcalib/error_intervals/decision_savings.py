@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 from scipy.stats import norm as normal
 
+from skcalib.clusters import effective_size
 from skcalib.errors.terms import SmoothedProblem
-from skcalib.inference import MeanInterval, effective_size, mean_interval, wilson_interval
+from skcalib.inference import MeanInterval, mean_interval, wilson_interval
 from skcalib.scores import DecisionCost
 from skcalib.tower import weighted_mean
 
@@ -48,7 +49,8 @@ def saving_interval(
         quantile = normal.isf((1 - confidence_level) / 2)
         reach += share**2 * (distances**2 + (quantile * mean) ** 2 * (1 - share) / size)
     low, high = np.sqrt(reach)
-    return replace(found, low=found.estimate - low, high=found.estimate + high)
+    low, high = found.estimate - float(low), found.estimate + float(high)
+    return replace(found, low=low, high=high)
 
 
 def missed_saving(score: DecisionCost, solved: SmoothedProblem) -> float:

@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 
 from skcalib._formatting import record_text
 from skcalib._validation import check_confidence_level, check_count, weighted_rows
+from skcalib.clusters import independent_size, student_level
 from skcalib.error_intervals import methods
 from skcalib.error_intervals.methods import bootstrap, jackknife, normal_limits, subsampling
 from skcalib.errors import (
@@ -27,7 +28,8 @@ from skcalib.errors import (
 from skcalib.errors.density import kde_calibration_error
 from skcalib.errors.logistic import integrated_calibration_index
 from skcalib.events import only_problem
-from skcalib.problem import check_problem
+from skcalib.notions import Multilabel
+from skcalib.problem import ForecastSummary, Problem, check_problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
 
     from skcalib._arguments import Label, LabelsLike, RandomState
     from skcalib.notions import Notion
-    from skcalib.problem import Problem
 
 #: Public names of metrics -> functions.
 METRICS = {
@@ -83,6 +84,7 @@ def calibration_error_interval(
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
     pos_label: Label = None,
+    groups: ArrayLike | None = None,
     random_state: RandomState = 0,
     n_jobs: int | None = None,
     **kwargs: Any,
@@ -157,6 +159,9 @@ def calibration_error_interval(
         The class of each column of `y_proba`.
     pos_label : label, default=None
         The class that a `y_proba` of shape (n_samples,) refers to.
+    groups : array-like of shape (n_samples,), default=None
+        The cluster of each sample, such as a patient or a session, by any labels. Samples of a
+        cluster may depend on each other, clusters are independent; see the notes.
     random_state : int, RandomState instance or None, default=0
         Seed of groups and draws. The result does not depend on `n_jobs`.
     n_jobs : int, default=None
@@ -192,6 +197,15 @@ def calibration_error_interval(
 
     Notes
     -----
+    **Clusters.** With `groups` the sum over a cluster takes the place of a single sample
+    everywhere: variances are those of sums over clusters (the sandwich), with G / (G - 1) for the
+    effective number :math:`G = (\sum_g W_g)^2 / \sum_g W_g^2` of clusters with weights
+    :math:`W_g`, and quantiles are Student's with G - 1 degrees. Squared errors are debiased by
+    products of different clusters. Folds, jackknife groups, subsets and resamples hold whole
+    clusters. The estimate remains the metric; held-out estimates of a smoother leave out whole
+    clusters, so they differ from it. If every cluster is one sample, nothing changes. See
+    :ref:`clusters`.
+
     Cost: that of the metric and O(n K^2 + B^3) for B bins of all classes together ("l1", "l2"),
     O(n^2 K) for "kernel", O(n J^2) for "brier" and "log" with J directions of all maps together,
     twenty times the metric for a jackknife. Coverages are measured in
@@ -224,7 +238,11 @@ def calibration_error_interval(
     function, keywords = unwrap(_check_metric(metric), kwargs)
     data: dict[str, Any] = {"y_true": y_true, "y_proba": y_proba, "sample_weight": sample_weight}
     data |= {"labels": labels, "pos_label": pos_label}
-    known = function in INTERVALS
+    known, problem = function in INTERVALS, None
+    if groups is not None:
+        problem = _check_clusters(data, groups)
+        if known:
+            data = dict.fromkeys(data) | {"y_true": problem, "y_proba": problem.forecast}
     options = all_options(function, data, keywords) if known else None
     question = Question(
         function,
@@ -235,6 +253,7 @@ def calibration_error_interval(
         n_resamples,
         check_random_state(random_state),
         n_jobs,
+        problem,
     )
     if method in RESAMPLING:
         return RESAMPLING[method](question)
@@ -252,7 +271,18 @@ def calibration_error_interval(
             )
         return jackknife(question)
     answer = INTERVALS[function](question)
-    return answer if method == "auto" else _by_delta_method(answer)
+    return answer if method == "auto" else _by_delta_method(answer, question.normal_level)
+
+
+def _check_clusters(data, groups):
+    """The `Problem` of the samples and their clusters."""
+    if isinstance(data["y_true"], ForecastSummary):
+        raise ValueError(
+            "A sketch holds sums over samples, and not their clusters: omit groups, or pass labels "
+            "and forecasts."
+        )
+    given = dict(data)
+    return check_problem(given.pop("y_true"), given.pop("y_proba"), groups=groups, **given)
 
 
 def _check_metric(metric):
@@ -264,11 +294,11 @@ def _check_metric(metric):
     raise ValueError(f"metric must be one of {names} or a function, got {metric!r}.")
 
 
-def _by_delta_method(answer):
+def _by_delta_method(answer, level):
     """The normal interval, with a reason where it is not valid."""
     if answer.method == "delta method":
         return answer
-    low, high = normal_limits(answer)
+    low, high = normal_limits(answer, level)
     far = answer.estimate > 5 * answer.standard_error and not answer.conservative
     reason = "" if far else "the estimate is not normal this close to zero: use method='auto'"
     flags = {"conservative": False, "valid": far, "reason": reason}
@@ -343,7 +373,8 @@ class Question:
     """A metric of forecasts and the options of its interval.
 
     ``options`` are all arguments of a metric of the library, defaults included; None for other
-    functions. ``keywords`` are the given ones.
+    functions. ``keywords`` are the given ones. ``given`` is the validated data where there are
+    clusters.
     """
 
     metric: Any
@@ -354,6 +385,22 @@ class Question:
     n_resamples: int
     rng: np.random.RandomState
     n_jobs: int | None
+    given: Problem | None = None
+
+    @property
+    def clustered(self) -> bool:
+        """Whether samples are in clusters."""
+        known = self.data["y_true"] if self.given is None else self.given
+        return isinstance(known, Problem) and known.cluster is not None
+
+    @property
+    def normal_level(self) -> float:
+        """Level of normal intervals: with clusters they are as long as Student's."""
+        if not self.clustered:
+            return self.confidence_level
+        problem = self.problem()
+        size = independent_size(problem.weight, cluster=problem.cluster)
+        return student_level(self.confidence_level, size)
 
     @cached_property
     def estimate(self) -> float:
@@ -398,13 +445,18 @@ class Question:
 
     def problem(self) -> Problem:
         """The validated data."""
+        if self.given is not None:
+            return self.given
         data = dict(self.data)
         return check_problem(data.pop("y_true"), data.pop("y_proba"), **data)
 
-    def problem_of(self, notion: Notion) -> tuple[Problem, Notion]:
-        """The validated data and the notion; the only event of a sketch in place of samples."""
+    def problem_of(self, notion: Notion, *, soft: bool = False) -> tuple[Problem, Notion]:
+        """The validated data and the notion; the only event of a sketch in place of samples.
+
+        With `soft`, labels may be soft.
+        """
         data = dict(self.data)
-        return only_problem(data.pop("y_true"), data.pop("y_proba"), notion, **data)
+        return only_problem(data.pop("y_true"), data.pop("y_proba"), notion, soft=soft, **data)
 
     def sample(self) -> tuple[Problem, Callable[..., float]]:
         """The data by rows -> (`Problem`, function of rows and codes of labels, the metric).
@@ -412,13 +464,21 @@ class Question:
         Metrics of the library get validated forecasts and the names of all classes, so a class may
         be missing among the rows. Other functions get the arguments as passed.
         """
+        notion = (self.keywords if self.options is None else self.options).get("notion")
+        if isinstance(notion, Multilabel):
+            raise ValueError(
+                "Intervals from parts of the samples are for one label per sample: leave out "
+                "method=, or pass one column of notion=Multilabel() at a time."
+            )
         problem = self.problem()
         codes = problem.target.argmax(axis=1)
         forecast, names = problem.forecast, {"labels": problem.classes}
         if self.options is None:
             forecast = _rows_that_count(self.data["y_proba"], self.data["sample_weight"])
             names = {k: self.data[k] for k in ("labels", "pos_label") if self.data[k] is not None}
-        weighted = self.data["sample_weight"] is not None
+        weighted = self.data["sample_weight"] is not None or (
+            self.options is not None and problem.sample_weight is not None
+        )
         metric = partial(self.metric, **self.keywords, **names)
 
         def value(rows, drawn=None):

@@ -15,6 +15,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from skcalib._arguments import resolve_loss, resolve_method, resolve_notion, resolve_reduced
 from skcalib._parallel import draw_each
 from skcalib._validation import draw_codes, look_up
+from skcalib.clusters import independent_size, student_level
 from skcalib.error_intervals._norms import (
     NEGLIGIBLE,
     Gaps,
@@ -117,7 +118,11 @@ def simplex(question: Question) -> ErrorInterval:
     if kind is None:
         return jackknife(question, at_zero=True)
     gaps = Gaps.of_columns(
-        [cells] * len(residual), residual, problem.weight, [share] * len(residual)
+        [cells] * len(residual),
+        residual,
+        problem.weight,
+        [share] * len(residual),
+        cluster=problem.cluster,
     )
     target = f"the mean {kind} distance of E[Y|cell] from E[S|cell], with the cells of this sample"
     ceiling = 2.0 * share
@@ -148,9 +153,8 @@ def largest_cumulative(question: Question) -> ErrorInterval:
     options |= {"n_bins": n_thresholds(n_problems), "strategy": "quantile"}
     gaps = score_gaps(options, share)
     draws = question.n_resamples, question.rng
-    low, high, error, bias = largest_difference(
-        gaps, question.estimate, question.confidence_level, *draws
-    )
+    level = question.normal_level
+    low, high, error, bias = largest_difference(gaps, question.estimate, level, *draws)
     ceiling = 1.0 if options["notion"].reduce == "mean" else float(len(gaps.cell))
     target = "the largest |E (Y - S) 1{S <= t}| over thresholds t"
     if share is not None:
@@ -167,6 +171,11 @@ def kernel(question: Question) -> ErrorInterval:
     h = residual_kernel(options, question.n_jobs)
     target = "the squared kernel calibration error, with the kernel of this sample"
     if options["statistic"] in ("linear", "block"):
+        if question.clustered:
+            raise ValueError(
+                f"statistic={options['statistic']!r} takes consecutive samples as independent: use "
+                "statistic='unbiased' with groups."
+            )
         size = 2 if options["statistic"] == "linear" else options["block_size"]
         mean = mean_interval(*block_estimates(h, size), question.confidence_level)
         limits = mean.low, mean.high, mean.standard_error
@@ -189,7 +198,7 @@ def embedding(question: Question) -> ErrorInterval:
 def proper(question: Question) -> ErrorInterval:
     """Interval of `proper_calibration_error`: test inversion, or paired losses of a smoother."""
     options = question.options
-    problem, notion = question.problem_of(resolve_notion(options["notion"]))
+    problem, notion = question.problem_of(resolve_notion(options["notion"]), soft=True)
     if isinstance(options["loss"], Divergence) and not isinstance(options["loss"], ProperScore):
         return jackknife(question, at_zero=True, target=SMOOTHED)
     given = {name: options[name] for name in ("loss", "smoother", "method")}
@@ -219,13 +228,13 @@ def upper_bound(question: Question) -> ErrorInterval:
     """Interval of `calibration_upper_bound`: a mean loss."""
     options = question.options
     score = resolve_loss(options["loss"])
-    problem, notion = question.problem_of(resolve_notion(options["notion"]))
+    problem, notion = question.problem_of(resolve_notion(options["notion"]), soft=True)
     return _mean_loss(question, score, notion, problem, "the mean loss minus its infimum")
 
 
 def root_brier(question: Question) -> ErrorInterval:
     """Interval of `root_brier_score`: the root of the interval of a mean loss."""
-    problem, notion = question.problem_of(resolve_notion("canonical"))
+    problem, notion = question.problem_of(resolve_notion("canonical"), soft=True)
     return _mean_loss(question, Brier(), notion, problem, "the root of E L(Y, S)", True)
 
 
@@ -272,7 +281,8 @@ def _mean_loss(question, score, notion, problem, target, rooted=False):
     share = 1 / len(losses) if notion.reduce == "mean" else 1.0
     known = None if problem.losses is None else problem.mean_loss(score) - score.infimum
     own = problem.weight, question.confidence_level
-    mean = mean_interval(share * sum(losses), *own, estimate=known, square=problem.square)
+    rows: dict[str, Any] = {"square": problem.square, "cluster": problem.cluster}
+    mean = mean_interval(share * sum(losses), *own, estimate=known, **rows)
     low, high, error = max(mean.low, 0.0), mean.high, mean.standard_error
     if rooted:
         low, high, error = np.sqrt(low), np.sqrt(high), error / (2 * question.estimate or 1.0)
@@ -292,7 +302,7 @@ def _inverted(question, norm, target, ceiling, *, rooted=False):
     """Test inversion on the laws of a squared norm; limits of a root are roots of the limits."""
     if not norm.noise2 > 0:
         return question.nothing_varies(target=target, ceiling=ceiling)
-    low, high = norm.interval(question.confidence_level)
+    low, high = norm.interval(question.normal_level)
     error = norm.standard_error
     if rooted:
         low, high = np.sqrt(low), np.sqrt(high)
@@ -309,7 +319,7 @@ def _padded(norm, low):
 
 
 def _absolute(question, gaps, target, ceiling):
-    limits = absolute_gaps(gaps, question.confidence_level, question.n_resamples, question.rng)
+    limits = absolute_gaps(gaps, question.normal_level, question.n_resamples, question.rng)
     low, high, error, bias = limits
     if error == 0 and bias == 0:
         return question.nothing_varies(target=target, ceiling=ceiling)
@@ -396,10 +406,12 @@ def estimate_of_solved(
     estimate, target = terms.mean("calibration"), solved[0].target_text
     shares = [one.average.evidence for one in solved]
     evidence = {name: float(np.mean([share[name] for share in shares])) for name in shares[0]}
-    norm = None
+    norm, level = None, confidence_level
     if np.isfinite(estimate) and terms.loss.any():
         norm = squared_norm(solved, score, notion.reduce)
-    interval = interval_of_norm(estimate, norm, confidence_level)
+    if terms.cluster is not None:
+        level = student_level(level, independent_size(terms.weight, cluster=terms.cluster))
+    interval = interval_of_norm(estimate, norm, level)
     return ProperEstimate(terms, interval, target, norm, evidence)
 
 
@@ -444,15 +456,16 @@ def interval_of_terms(
     if terms.influence is None:
         return None
     estimate = terms.mean("calibration")
+    rows: dict[str, Any] = {"square": terms.square, "cluster": terms.cluster}
     found = mean_interval(
-        terms.influence, terms.weight, confidence_level, estimate=estimate, square=terms.square
+        terms.influence, terms.weight, confidence_level, estimate=estimate, **rows
     )
     if not np.isfinite(estimate):
         return found
     if isinstance(score, DecisionCost) and method == "risk" and not smoothed[0].by_entropy:
         share = 1 / len(smoothed) if notion.reduce == "mean" else 1.0
         missed = share * sum(missed_saving(score, one) for one in smoothed)
-        if len(smoothed) == 1 and len(score.costs) == 2:
+        if len(smoothed) == 1 and len(score.costs) == 2 and terms.cluster is None:
             (one,) = smoothed
             forecasts = one.forecast, one.conditional
             found = saving_interval(score, one, *forecasts, confidence_level)
@@ -493,17 +506,19 @@ def jackknife(question: Question, *, at_zero: bool = False, target: str = METRIC
     """Leave out each of at most twenty random groups; Student's limits with their number.
 
     With ``at_zero``, for metrics that are 0 for calibrated forecasts and positive for others, the
-    lower limit is 0 unless the exact test with labels drawn from the forecasts rejects.
+    lower limit is 0 unless the exact test with labels drawn from the forecasts rejects. Labels in
+    clusters are not drawn; there it is 0 unless the interval of the Brier calibration error lies
+    above 0.
     """
     problem, value = question.sample()
-    n_samples = len(problem.weight)
-    n_groups = min(GROUPS, n_samples // 2)
+    units = _Units(problem)
+    n_groups = min(GROUPS, units.number // 2)
     if n_groups < 2:
         raise ValueError(
-            f"A jackknife needs at least 4 samples of positive weight, got {n_samples}."
+            f"A jackknife needs at least 4 {units.name} of positive weight, got {units.number}."
         )
-    order = question.rng.permutation(n_samples)
-    groups = [np.sort(np.delete(order, np.s_[j::n_groups])) for j in range(n_groups)]
+    place = units.permutation(question.rng)
+    groups = [np.flatnonzero(place % n_groups != j) for j in range(n_groups)]
     left = np.array(Parallel(n_jobs=question.n_jobs)(delayed(value)(rows) for rows in groups))
     error = float(np.sqrt((n_groups - 1) * left.var()))
     bias = (n_groups - 1) * (left.mean() - question.estimate)
@@ -521,13 +536,18 @@ def jackknife(question: Question, *, at_zero: bool = False, target: str = METRIC
 def subsampling(question: Question) -> ErrorInterval:
     """Politis and Romano: the law of the metric over subsets of n^(2/3) samples, rescaled."""
     problem, value = question.sample()
-    n_samples = len(problem.weight)
+    units = _Units(problem)
+    n_samples = units.number
     size = round(n_samples ** (2 / 3))
     if n_samples < 8:
         raise ValueError(
-            f"Subsampling needs at least 8 samples of positive weight, got {n_samples}."
+            f"Subsampling needs at least 8 {units.name} of positive weight, got {n_samples}."
         )
-    draws = _draws(question, lambda rng: value(rng.choice(n_samples, size, replace=False)))
+
+    def draw(rng):
+        return value(units.rows(rng.choice(n_samples, size, replace=False)))
+
+    draws = _draws(question, draw)
     # Without replacement: a subset is correlated with the full sample.
     scale = np.sqrt(size / n_samples / (1 - size / n_samples))
     law = scale * (draws - question.estimate)
@@ -541,17 +561,40 @@ def subsampling(question: Question) -> ErrorInterval:
 def bootstrap(question: Question) -> ErrorInterval:
     """The percentile interval of resamples: never valid, for comparison."""
     problem, value = question.sample()
-    n_samples = len(problem.weight)
-    draws = _draws(question, lambda rng: value(rng.randint(n_samples, size=n_samples)))
+    units = _Units(problem)
+    number = units.number
+    draws = _draws(question, lambda rng: value(units.rows(rng.randint(number, size=number))))
     tail = (1 - question.confidence_level) / 2
     low, high = np.quantile(draws, [tail, 1 - tail])
     flags: dict[str, Any] = {"method": "bootstrap", "target": METRIC, "floor": -np.inf}
     return question.answer(low, high, draws.std(), **flags, valid=False, reason=_NAIVE)
 
 
-def normal_limits(answer: ErrorInterval) -> tuple[float, float]:
-    """The interval from the standard error alone."""
-    reach = float(normal.isf((1 - answer.confidence_level) / 2)) * answer.standard_error
+class _Units:
+    """Samples or, where these depend on each other, clusters: what is left out and drawn."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.name = "samples" if problem.cluster is None else "clusters"
+        self.number, self._rows = len(problem.weight), None
+        if problem.cluster is not None:
+            distinct, self._cluster = np.unique(problem.cluster, return_inverse=True)
+            self.number = len(distinct)
+            ends = np.cumsum(np.bincount(self._cluster))[:-1]
+            self._rows = np.split(np.argsort(self._cluster, kind="stable"), ends)
+
+    def permutation(self, rng: np.random.RandomState) -> np.ndarray:
+        """Place of the unit of each row in a random order (n,)."""
+        place = np.argsort(rng.permutation(self.number))
+        return place if self._rows is None else place[self._cluster]
+
+    def rows(self, units: np.ndarray) -> np.ndarray:
+        """The rows of some units, repeated as often as these are."""
+        return units if self._rows is None else np.concatenate([self._rows[k] for k in units])
+
+
+def normal_limits(answer: ErrorInterval, level: float) -> tuple[float, float]:
+    """The normal interval of a level from the standard error alone."""
+    reach = float(normal.isf((1 - level) / 2)) * answer.standard_error
     return answer.estimate - reach, answer.estimate + reach
 
 
@@ -577,5 +620,12 @@ def calibrated_values(
 
 def _rejects_calibration(question, problem, value):
     """Whether the metric is significantly larger than with labels drawn from the forecasts."""
+    if problem.cluster is not None:
+        notion = (question.options or {}).get("notion", "canonical")
+        level = question.confidence_level
+        found = estimate_proper_error(
+            problem, loss="brier", notion=notion, confidence_level=level, n_jobs=question.n_jobs
+        )
+        return found.interval is not None and found.interval.low > 0
     drawn = calibrated_values(question, problem.forecast, partial(value, slice(None)))
     return monte_carlo_pvalue(question.estimate, drawn) <= (1 - question.confidence_level) / 2

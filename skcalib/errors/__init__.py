@@ -27,6 +27,7 @@ from skcalib.errors.proper import (
     sharpness,
 )
 from skcalib.errors.simplex import simplex_calibration_error
+from skcalib.errors.smooth import smooth_calibration_error
 
 __all__ = [
     "CalibrationInterceptSlope",
@@ -54,5 +55,6 @@ __all__ = [
     "score_decomposition",
     "sharpness",
     "simplex_calibration_error",
+    "smooth_calibration_error",
     "unconditional_mean_embedding_error",
 ]

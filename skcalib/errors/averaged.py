@@ -29,11 +29,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from skcalib.clusters import cluster_sums, independent_size, inflation
 from skcalib.links.averaging import ModelAverage
 from skcalib.scores import Brier, LogLoss
 from skcalib.smoothers._base import check_at_least_two
 from skcalib.smoothers.logit import warn_few_per_class
-from skcalib.squared_norm import SquaredNorm
+from skcalib.squared_norm import SquaredNorm, noise_cumulants
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -64,6 +65,7 @@ class AveragedProblem:
     weight: np.ndarray
     average: ModelAverage
     square: np.ndarray | None = None
+    cluster: np.ndarray | None = None
 
     @classmethod
     def of(cls, problem: Problem) -> AveragedProblem:
@@ -71,7 +73,8 @@ class AveragedProblem:
         check_at_least_two(problem.n_samples)
         warn_few_per_class(problem.n_samples, problem.forecast.shape[1])
         rows = problem.forecast, problem.target, problem.weight
-        return cls(*rows, ModelAverage().fit(*rows, problem.square), problem.square)
+        average = ModelAverage().fit(*rows, problem.square)
+        return cls(*rows, average, problem.square, problem.cluster)
 
     @cached_property
     def share(self) -> np.ndarray:
@@ -185,8 +188,9 @@ class ErrorNorm(SquaredNorm):
     """`SquaredNorm` of an error, with a second test of exact calibration and bounds.
 
     ``calibrated`` is the squared norm of the scores at the forecasts; ``odds`` are those of the
-    models against the identity; ``size`` is the effective number of samples, and ``most`` is the
-    largest error that the forecasts allow.
+    models against the identity, 0 for samples in clusters; ``size`` is the effective number of
+    samples, for clusters divided by the design effect, and ``most`` is the largest error that the
+    forecasts allow.
     """
 
     calibrated: SquaredNorm | None = None
@@ -241,6 +245,8 @@ def error_norm(
     with np.errstate(over="ignore"):  # the mean of several odds has their level, however dependent
         odds = float(np.mean(np.exp([problem.average.log_odds for problem in problems])))
     size = problems[0].average.size
+    if problems[0].cluster is not None:  # the evidence is that of independent samples
+        odds, size = 0.0, size * min(1.0, noise.traces.share_of_samples)
     return replace(norm, calibrated=calibrated, odds=odds, size=size, most=most)
 
 
@@ -251,15 +257,27 @@ class Noise:
     """
 
     def __init__(self, found: Sequence[_Projection], share: float) -> None:
-        self.traces = _Traces(np.sqrt(share) * np.concatenate([one.mean for one in found]))
-        self.fitted, self.fitted_square = 0.0, np.zeros(3)
+        mean = np.sqrt(share) * np.concatenate([one.mean for one in found])
+        self.traces, self.fitted = _traces(mean, found[0].problem), 0.0
+        own_sums, root_sums = [], []
         for parts in zip(*(one.blocks() for one in found), strict=True):
             noise = np.sqrt(share) * np.hstack([noise for noise, _, _ in parts])
             own, rows = share * sum(value for _, value, _ in parts), parts[0][2]
             weight, root = found[0].problem.share[rows], found[0].problem.root[rows]
-            self.traces.add(root[:, None] * noise, weight / root)
+            self.traces.add(root[:, None] * noise, weight / root, rows)
             self.fitted += float(weight @ own)
-            self.fitted_square += np.array([root**2 @ own**2, root**2 @ own, root @ root])
+            own_sums.append(root * own)
+            root_sums.append(root)
+        self.fitted_square = self._squares(found[0].problem, own_sums, root_sums)
+
+    @staticmethod
+    def _squares(problem, own, root):
+        """Sums of squares of own values, of their products with the roots, and of the roots."""
+        own, root = (
+            cluster_sums(np.concatenate([np.empty(0), *parts]), problem.cluster)
+            for parts in (own, root)
+        )
+        return np.array([own @ own, own @ root, root @ root])
 
     def __add__(self, other: Noise) -> Noise:
         found = copy(self)
@@ -279,11 +297,12 @@ class ScoreNoise:
     """
 
     def __init__(self, found: Sequence[_Projection]) -> None:
-        self.traces, self.expected = _Traces(np.concatenate([one.mean for one in found])), 0.0
+        mean = np.concatenate([one.mean for one in found])
+        self.traces, self.expected = _traces(mean, found[0].problem), 0.0
         for parts in zip(*(one.blocks() for one in found), strict=True):
             rows, problem = parts[0][2], found[0].problem
             noise = problem.root[rows, None] * np.hstack([noise for noise, _, _ in parts])
-            self.traces.add(noise, problem.share[rows] / problem.root[rows])
+            self.traces.add(noise, problem.share[rows] / problem.root[rows], rows)
             self.expected += sum(float(own.sum()) for _, own, _ in parts)
 
     def __add__(self, other: ScoreNoise) -> ScoreNoise:
@@ -368,7 +387,8 @@ class ScoreProjection(_Projection):
         for rows, block in problem.average.directions:
             forecast = problem.forecast[rows]
             noise = block.project(problem.target[rows] - forecast) @ self.root
-            yield noise, problem.root[rows] ** 2 * block.leverage(forecast, inner), rows
+            expected = problem.root[rows] ** 2 * block.leverage(forecast, inner)
+            yield noise, problem.average.dispersion * expected, rows
 
 
 class _BrierProjection(_Projection):
@@ -537,7 +557,7 @@ class _Traces:
             setattr(found, name, getattr(self, name) + getattr(other, name))
         return found
 
-    def add(self, noise, repeats):
+    def add(self, noise, repeats, rows=None):
         """Rows of weighted noise; each stands for the square of `repeats` (m,) samples."""
         squares = np.einsum("ij,ij->i", noise, noise)
         self.first += float(squares.sum())
@@ -562,3 +582,41 @@ class _Traces:
             pairs = _PROBES * (_PROBES - 1)
             second, third = np.sum(once**2) / pairs, np.sum(once * twice) / pairs
         return max(2 * float(second), _LEAST), 8 * float(third)
+
+
+class _ClusterTraces(_Traces):
+    """The same from the sums of the noise over clusters, which are few: see `noise_cumulants`."""
+
+    fourth = 0.0  # products of a cluster with itself are left out of `noise` already
+
+    def __init__(self, mean, problem):
+        self._mean, self.size, self._cluster = mean, len(mean), problem.cluster
+        self._factor = np.sqrt(inflation(independent_size(problem.weight, cluster=problem.cluster)))
+        self._sums, self._samples = np.zeros((int(problem.cluster.max()) + 1, len(mean))), 0.0
+
+    def add(self, noise, repeats, rows):
+        sums = cluster_sums(noise, self._cluster[rows])
+        self._sums[: len(sums)] += self._factor * sums
+        self._samples += float(np.einsum("ij,ij->", noise, noise))
+
+    @property
+    def first(self):
+        return float(np.einsum("ij,ij->", self._sums, self._sums))
+
+    @property
+    def signal(self):
+        return float(np.sum((self._sums @ self._mean) ** 2))
+
+    @property
+    def share_of_samples(self):
+        """Variance of independent samples over that of clusters: one over the design effect."""
+        return self._samples / max(self.first, _LEAST)
+
+    @property
+    def noise(self):
+        second, third = noise_cumulants(self._sums)
+        return max(second, _LEAST), third
+
+
+def _traces(mean, problem):
+    return _Traces(mean) if problem.cluster is None else _ClusterTraces(mean, problem)

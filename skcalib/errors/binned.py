@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from skcalib._arguments import Bins, Label, LabelsLike, NotionLike, Strategy
-    from skcalib.events import SummaryEvents
+    from skcalib.events import IndicatorEvents, SummaryEvents
     from skcalib.notions import Notion
 
 NORMS = {"l1": 1.0, "l2": 2.0, "max": np.inf}  # the power of a gap
@@ -300,7 +300,11 @@ def record_of_bins(sums: BinSums, scale: float) -> ReliabilityBins:
 
 
 def list_bins(
-    events: Events | SummaryEvents, n_bins: Bins, strategy: Strategy, *, spread: bool = True
+    events: Events | IndicatorEvents | SummaryEvents,
+    n_bins: Bins,
+    strategy: Strategy,
+    *,
+    spread: bool = True,
 ) -> list[BinSums]:
     """`BinSums` of each problem of `Events`, of weights divided by their scale."""
     edges = check_bins(n_bins, strategy, events.n_samples)

@@ -25,7 +25,7 @@ from skcalib.errors.isotonic_curve import (
 )
 from skcalib.events import binary_events, named_events
 from skcalib.inference import CalibrationTest, monte_carlo_pvalue
-from skcalib.notions import Canonical
+from skcalib.notions import Canonical, Multilabel
 from skcalib.problem import ForecastSummary, check_problem
 from skcalib.tower import weighted_mean
 
@@ -328,6 +328,7 @@ def corp_bands(
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
     pos_label: Label = None,
+    groups: ArrayLike | None = None,
     n_jobs: int | None = None,
 ) -> list[CorpBand]:
     r"""Pointwise bands for the isotonic calibration curve (CORP, D21).
@@ -372,6 +373,9 @@ def corp_bands(
         The class of each column of `y_proba`; needed where `y_true` may lack a class.
     pos_label : label, default=None
         The positive class of a binary problem; by default the last in order.
+    groups : array-like of shape (n_samples,), default=None
+        The cluster of each sample, such as a patient, by any labels: the bands then allow for
+        dependence within clusters, as those of `ReliabilityDisplay`.
     n_jobs : int or None, default=None
         Number of processes that fit the drawn labels; useful for more than some hundred thousand
         samples.
@@ -431,7 +435,8 @@ def corp_bands(
         check_resamples(n_resamples, confidence_level)
     notion = resolve_notion(notion)
     data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
-    events = named_events(y_true, y_proba, notion, pos_label=pos_label, **data)
+    data |= {"pos_label": pos_label} | ({} if groups is None else {"groups": groups})
+    events = named_events(y_true, y_proba, notion, **data)
     rng, bands = check_random_state(random_state), []
     for event, one in events:
         curve = IsotonicCurve.of(one)
@@ -521,6 +526,11 @@ def corp_test(
     if isinstance(y_true, ForecastSummary):
         events = named_events(y_true, y_proba, notion, pos_label=pos_label, **data)
         return _test_of_summary(events, score, n_resamples, rng)
+    if isinstance(notion, Multilabel):
+        raise ValueError(
+            "corp_test draws one label from each row of y_proba; how several labels of a sample "
+            "depend on each other is not known: test one column at a time."
+        )
     problem = check_problem(y_true, y_proba, pos_label=pos_label, **data)
     events = [one for _, one in binary_events(problem, pos_label, notion)]
     curves = [IsotonicCurve.of(one) for one in events]

@@ -12,9 +12,9 @@ import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
 from skcalib._arguments import resolve_notion
+from skcalib.clusters import effective_size
 from skcalib.errors.binned import resolve_norm
 from skcalib.events import events_or_summary
-from skcalib.inference import effective_size
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ from sklearn import config_context
 from sklearn.isotonic import isotonic_regression
 from sklearn.utils.parallel import Parallel, delayed
 
+from skcalib.clusters import independent_size, intraclass_correlation, student_level
 from skcalib.smoothers.partition import TiedScores
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class IsotonicCurve:
     ``tied`` holds the distinct scores; ``mean``, ``level`` and ``block`` are the mean label, the
     height of the curve and the number of the block of constant height at each; ``prob_pred`` and
     ``prob_true`` are the points of the curve to plot. `square` (n,) has the sums of squared weights
-    where rows stand for several samples.
+    where rows stand for several samples, `cluster` (n,) the numbers of clusters of dependent ones.
     """
 
     joined = True
@@ -47,6 +48,7 @@ class IsotonicCurve:
         label: np.ndarray,
         weight: np.ndarray,
         square: np.ndarray | None = None,
+        cluster: np.ndarray | None = None,
     ) -> None:
         self.tied = TiedScores(score, weight)
         self.mean = self.tied.means(label)
@@ -56,6 +58,10 @@ class IsotonicCurve:
         self.level = level[rises][self.block]
         squares = weight**2 if square is None else square
         self._share = weight.sum() / np.sum(squares)  # effective number of labels per weight
+        self._units = np.inf
+        if cluster is not None:
+            self._share = self._share / self._design_effect(label, weight, cluster)
+            self._units = independent_size(weight, cluster=cluster)
         knots = np.concatenate([np.flatnonzero(rises), np.flatnonzero(rises)[1:] - 1])
         self._points = spread(self.tied.score, knots)
         self.prob_pred = self.tied.score[self._points]
@@ -65,7 +71,7 @@ class IsotonicCurve:
     def of(cls, problem: Problem) -> Self:
         """The curve of a binary problem."""
         rows = problem.forecast[:, 1], problem.target[:, 1], problem.weight
-        return cls(*rows, problem.square)
+        return cls(*rows, problem.square, problem.cluster)
 
     def levels(self, label: np.ndarray) -> np.ndarray:
         """Height of the curve for other labels (n,) at each distinct score."""
@@ -79,9 +85,27 @@ class IsotonicCurve:
         self, confidence_level: float, n_resamples: int, rng: np.random.RandomState
     ) -> tuple[np.ndarray, np.ndarray]:
         """Likelihood-ratio interval at the points to plot; uses no random numbers."""
+        if np.isfinite(self._units):
+            confidence_level = student_level(confidence_level, self._units)
         return isotonic_interval(
             self.mean, self._share * self.tied.mass, self._points, confidence_level
         )
+
+    def _design_effect(self, label, weight, cluster):
+        """Variance of the mean of each block over that of independent labels, at each score.
+
+        From one correlation of the residuals of a cluster, and the clusters of the block.
+        """
+        place = self.tied.place
+        level, block = self.level[place], self.block[place]
+        spread = np.sqrt(level * (1 - level))
+        common = intraclass_correlation(label - level, spread, weight, cluster)
+        _, pair = np.unique(np.column_stack([block, cluster]), axis=0, return_inverse=True)
+        sums = np.bincount(pair.ravel(), weight)
+        of_block = np.zeros(len(sums), dtype=np.intp)
+        of_block[pair.ravel()] = block
+        together = np.bincount(of_block, sums**2) / np.bincount(block, weight**2)
+        return (1 + common * (together - 1))[self.block]
 
     def _fit(self, mean):
         with config_context(skip_parameter_validation=True, assume_finite=True):  # many tiny fits
@@ -122,7 +146,8 @@ def consistency_band(
     two order statistics of the B refitted curves, of ranks k and B + 1 - k with
     k = floor((B + 1)(1 - level) / 2). If the forecasts are calibrated, the observed curve is one
     more draw of the same kind, so each point is inside with probability (B + 1 - 2k) / (B + 1) or
-    more, at every sample size.
+    more, at every sample size. For clusters, forecasts plus residuals with a random sign of each
+    cluster take the place of labels.
     """
     draws = label_draws(problem, n_resamples, rng)
     refits = Parallel(n_jobs=n_jobs)(delayed(curve.refit)(draw.T) for draw in draws)
@@ -143,6 +168,13 @@ def label_draws(
     """
     probability = problem.forecast[:, 1]
     step, size = max(1, _ENTRIES // len(probability)), None
+    if problem.cluster is not None:
+        residual = problem.target[:, 1] - probability
+        for start in range(0, n_resamples, step):
+            shape = min(step, n_resamples - start), int(problem.cluster.max()) + 1
+            signs = rng.choice([-1.0, 1.0], size=shape)
+            yield probability + signs[:, problem.cluster] * residual
+        return
     if problem.square is not None:
         distinct, place = np.unique(probability, return_inverse=True)
         mass, square = (np.bincount(place, sums) for sums in (problem.weight, problem.square))

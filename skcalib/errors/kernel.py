@@ -12,6 +12,7 @@ K) time and O(n K) memory.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, replace
 from math import fsum
 from numbers import Integral
@@ -23,6 +24,8 @@ from threadpoolctl import threadpool_limits
 
 from skcalib._arguments import resolve_notion
 from skcalib._validation import check_proba, check_y, class_columns, look_up, mean_one
+from skcalib.clusters import cluster_sums
+from skcalib.events import problem_of_notion
 from skcalib.kernels import KERNELS, Kernel, LaplacianKernel
 from skcalib.notions import Canonical
 from skcalib.problem import check_problem
@@ -154,11 +157,11 @@ def kernel_calibration_error(
     >>> print(f"{mmce ** 0.5:.3f}")
     0.087
     """
-    problem = check_problem(
-        y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
-    )
+    notion = resolve_notion(notion)
+    data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
+    problem = problem_of_notion(y_true, y_proba, notion, pos_label=pos_label, **data)
     check_statistic(statistic, block_size, len(problem.weight))
-    h = ResidualKernel.of_problem(problem, resolve_kernel(kernel), resolve_notion(notion), n_jobs)
+    h = ResidualKernel.of_problem(problem, resolve_kernel(kernel), notion, n_jobs)
     return estimate(h, statistic, block_size)
 
 
@@ -174,7 +177,9 @@ def estimate(h: ResidualKernel, statistic: str, block_size: Any = None) -> float
     return float((total - diagonal) / check_pairs(h.weight))
 
 
-def block_estimates(h: ResidualKernel, block_size: int) -> tuple[np.ndarray, np.ndarray]:
+def block_estimates(
+    h: ResidualKernel | ClusterKernel, block_size: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Unbiased estimates of consecutive blocks, and their weights, two arrays."""
     n_blocks = len(h) // block_size
     starts = block_size * np.arange(n_blocks)
@@ -348,6 +353,11 @@ class Embedding:
         mean = sum(self._features(rows, self.target[rows]).sum(axis=0) for rows in self._slices())
         return float(np.sum((mean / len(self.forecast)) ** 2) / len(self.points))
 
+    def sums(self, cluster: np.ndarray) -> np.ndarray:
+        """Sums of the features over clusters, from the numbers of these (n,)."""
+        parts = [self._features(rows, self.target[rows]) for rows in self._slices()]
+        return cluster_sums(np.concatenate(parts), cluster)
+
     def null_covariance(self) -> np.ndarray:
         r"""Covariance of a feature under calibration, where labels are drawn from forecasts.
 
@@ -500,6 +510,10 @@ class ResidualKernel:
         parts = [part.take(rows) for part in self.parts]
         return ResidualKernel(parts, self.weight[rows], self.n_problems, self.n_jobs)
 
+    def of_clusters(self, cluster: np.ndarray | None) -> ResidualKernel | ClusterKernel:
+        """The same function of two clusters, from the numbers of the clusters (n,); or itself."""
+        return self if cluster is None else ClusterKernel(self, cluster)
+
     def pairs(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
         """Values of h for samples i[m] and j[m], in arrays of any equal shape."""
         flat_i, flat_j = np.ravel(i), np.ravel(j)
@@ -534,6 +548,20 @@ class ResidualKernel:
         products = self._in_threads(self._multiply_strip, strips, columns, strips)
         return np.concatenate(products)
 
+    def sum_clusters(self, cluster: np.ndarray) -> np.ndarray:
+        """Sums of h over all pairs of samples of two clusters (G, G), from numbers (n,)."""
+        strips = _slices(len(self))
+        sums = self._in_threads(self._sum_strip_by_cluster, strips, cluster, int(cluster.max()) + 1)
+        return cluster_sums(np.concatenate(sums), cluster)
+
+    def _sum_strip_by_cluster(self, i, cluster, n_clusters):
+        found = np.zeros((i.stop - i.start, n_clusters))
+        for j in _slices(len(self)):
+            columns = sum(part.block(i, j) for part in self.parts).T
+            sums = cluster_sums(columns, cluster[j])
+            found[:, : len(sums)] += sums.T
+        return found
+
     def _sum_block(self, i, j):
         return (1 if i == j else 2) * sum(part.sum(i, j) for part in self.parts)
 
@@ -552,6 +580,59 @@ class ResidualKernel:
             return Parallel(n_jobs=self.n_jobs, prefer="threads")(
                 delayed(run)(task, *arguments) for task in tasks
             )
+
+
+class ClusterKernel:
+    r"""The function h of two clusters of samples, in place of a `ResidualKernel`.
+
+    A cluster g is one unit, whose feature is the sum of those of its samples times G / n with G
+    clusters of n samples, so that the mean over clusters is that over samples. Its weight is the
+    sum of the weights times G / n. Pairs of different clusters are independent. The matrix (G, G)
+    is kept, of at most `MOST_CLUSTERS` clusters, drawn at random from more.
+    """
+
+    #: Largest number of clusters; of more, so many are used.
+    MOST_CLUSTERS = 2_000
+
+    def __init__(self, h: ResidualKernel, cluster: np.ndarray) -> None:
+        distinct, cluster = np.unique(cluster, return_inverse=True)
+        if len(distinct) > self.MOST_CLUSTERS:
+            chosen = np.random.RandomState(0).permutation(len(distinct))[: self.MOST_CLUSTERS]
+            rows = np.flatnonzero(np.isin(cluster, chosen))
+            h, cluster = h.take(rows), np.unique(cluster[rows], return_inverse=True)[1]
+        weight = cluster_sums(h.weight, cluster)
+        scale = 1 / weight.mean()
+        self.weight, self.values = scale * weight, scale**2 * h.sum_clusters(cluster)
+        self.n_problems, self.n_jobs = h.n_problems, h.n_jobs
+
+    def __len__(self) -> int:
+        return len(self.weight)
+
+    def take(self, rows: RowIndex) -> ClusterKernel:
+        """The function of some of the clusters."""
+        found = copy(self)
+        found.weight, found.values = self.weight[rows], self.values[rows][:, rows]
+        return found
+
+    def pairs(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
+        """Values for clusters i[m] and j[m], in arrays of any equal shape."""
+        return self.values[i, j]
+
+    def diagonal(self) -> np.ndarray:
+        """Values of a cluster with itself (G,)."""
+        return np.diag(self.values)
+
+    def matrix(self) -> np.ndarray:
+        """A copy of all values (G, G)."""
+        return self.values.copy()
+
+    def total(self) -> float:
+        """Sum over all pairs, the diagonal included."""
+        return float(self.values.sum())
+
+    def multiply(self, columns: np.ndarray) -> np.ndarray:
+        """The product with each column of (G, R)."""
+        return self.values @ columns
 
 
 def _slices(n_samples):

@@ -13,9 +13,10 @@ from scipy.stats import t as student
 from skcalib._arguments import resolve_notion, resolve_smoother
 from skcalib._formatting import frame_of
 from skcalib._validation import check_confidence_level
+from skcalib.clusters import cluster_sums, effective_size, independent_size
 from skcalib.errors.terms import solve_notion
 from skcalib.events import only_problem, over_problems
-from skcalib.inference import MeanInterval, effective_size
+from skcalib.inference import MeanInterval
 from skcalib.links._base import likelihood_tolerance, logistic_regression
 from skcalib.notions import Auto
 from skcalib.scores import TotalVariation
@@ -73,6 +74,7 @@ def calibration_intercept_slope(
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
     pos_label: Label = None,
+    groups: ArrayLike | None = None,
 ) -> CalibrationInterceptSlope:
     r"""Calibration in the large, and intercept and slope of the logistic recalibration (Cox 1958).
 
@@ -110,6 +112,10 @@ def calibration_intercept_slope(
         The class of each column of `y_proba`.
     pos_label : label, default=None
         The class that a `y_proba` of shape (n_samples,) refers to; by default the last in order.
+    groups : array-like of shape (n_samples,), default=None
+        The cluster of each sample, such as a patient, by any labels: the gradients are added by
+        cluster before they are squared, and m is the effective number of clusters
+        (:ref:`clusters`).
 
     Returns
     -------
@@ -147,13 +153,14 @@ def calibration_intercept_slope(
     """
     check_confidence_level(confidence_level)
     data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
-    problem, _ = only_problem(y_true, y_proba, Auto(), pos_label=pos_label, **data)
-    x, y, weight, square = _uncertain_logits(problem)
+    data |= {"pos_label": pos_label} | ({} if groups is None else {"groups": groups})
+    problem, _ = only_problem(y_true, y_proba, Auto(), **data)
+    x, y, *rows = _uncertain_logits(problem)
     _need_a_maximum(x, y)
-    one, scale = np.ones(len(x)), float(np.sqrt(weighted_mean(x**2, weight)))
-    (in_the_large,) = _logistic_fit(one[:, None], x, y, weight, square, confidence_level)
+    one, scale = np.ones(len(x)), float(np.sqrt(weighted_mean(x**2, rows[0])))
+    (in_the_large,) = _logistic_fit(one[:, None], x, y, rows, confidence_level)
     columns = np.column_stack([one, x / scale])  # of comparable size
-    intercept, slope = _logistic_fit(columns, 0.0, y, weight, square, confidence_level)
+    intercept, slope = _logistic_fit(columns, 0.0, y, rows, confidence_level)
     slope = MeanInterval(
         slope.estimate / scale, slope.low / scale, slope.high / scale, slope.standard_error / scale
     )
@@ -161,7 +168,7 @@ def calibration_intercept_slope(
 
 
 def _uncertain_logits(problem):
-    """Logits, labels in {0, 1}, weights and their squares, where a forecast is not 0 or 1."""
+    """Log odds, labels, weights, their squares and clusters, where no forecast is 0 or 1."""
     forecast, target = problem.forecast, problem.target
     if forecast.shape[1] > 2:
         raise ValueError(
@@ -180,7 +187,8 @@ def _uncertain_logits(problem):
         )
     uncertain = (forecast > 0).all(axis=1)
     log_odds = np.log(forecast[uncertain, 1]) - np.log(forecast[uncertain, 0])
-    return log_odds, target[uncertain, 1], problem.weight[uncertain], problem.squares[uncertain]
+    kept = problem.take(uncertain)
+    return log_odds, target[uncertain, 1], kept.weight, kept.squares, kept.cluster
 
 
 def _need_a_maximum(x, y):
@@ -200,19 +208,22 @@ def _need_a_maximum(x, y):
     )
 
 
-def _logistic_fit(columns, offset, y, weight, square, confidence_level):
-    """Intervals of the coefficients of a logistic regression."""
+def _logistic_fit(columns, offset, y, rows, confidence_level):
+    """Intervals of the coefficients of a logistic regression; `rows` as of `_uncertain_logits`."""
+    weight, square, cluster = rows
     share, size = weight / weight.sum(), effective_size(weight, square)
     theta, hessian = logistic_regression(
         columns, offset, y, size * share, tolerance=likelihood_tolerance(size)
     )
-    freedom = size - len(theta)
+    units = independent_size(weight, square, cluster)
+    freedom = units - len(theta)
     if freedom < 1e-9:
         return [MeanInterval(float(value), -np.inf, np.inf, np.inf) for value in theta]
     root = np.sqrt(square) / weight.sum()
     scores = columns * (root * (expit(offset + columns @ theta) - y))[:, None]
+    scores = cluster_sums(scores, cluster)
     inverse = np.linalg.inv(hessian / size)
-    variance = np.diag(inverse @ (scores.T @ scores) @ inverse) * size / freedom
+    variance = np.diag(inverse @ (scores.T @ scores) @ inverse) * units / freedom
     quantile = float(student.ppf(0.5 + confidence_level / 2, freedom))
     return [
         MeanInterval(value, value - quantile * error, value + quantile * error, error)

@@ -29,9 +29,8 @@ from skcalib.errors.terms import (
     refuse_infinite,
     smooth_held_out,
 )
-from skcalib.events import only_problem, over_problems
+from skcalib.events import only_problem, over_problems, problem_of_notion
 from skcalib.notions import Canonical
-from skcalib.problem import check_problem
 from skcalib.scores import Divergence, ProperScore
 from skcalib.smoothers import DirichletKernel
 from skcalib.tower import weighted_mean
@@ -106,9 +105,11 @@ def proper_calibration_error(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,) or ForecastSketch
-        Labels, or a sketch, which stands for labels, forecasts and weights. The default needs no
-        folds, so it needs no samples either; a smoother and a method do.
+    y_true : array-like of shape (n_samples,) or (n_samples, n_classes), or ForecastSketch
+        Labels; soft labels, which are label distributions (rows that sum to one) or counts of
+        annotators, the mean of whose losses is taken; an indicator matrix with
+        ``notion=Multilabel()``; or a sketch, which stands for labels, forecasts and weights. The
+        default needs no folds, so it needs no samples either; a smoother and a method do.
     y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), optional
         Probability of the positive class, or of each class; omitted with a sketch. Rows sum to one.
     loss : {"brier", "log", "spherical"}, ProperScore or Divergence, default="brier"
@@ -179,7 +180,8 @@ def proper_calibration_error(
 
     data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
     notion = resolve_notion(notion)
-    return over_problems(y_true, y_proba, notion, error, pos_label=pos_label, **data)
+    data |= {"pos_label": pos_label, "soft": True}
+    return over_problems(y_true, y_proba, notion, error, **data)
 
 
 def refinement_loss(
@@ -240,7 +242,8 @@ def refinement_loss(
 
     data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
     notion = resolve_notion(notion)
-    return over_problems(y_true, y_proba, notion, refinement, pos_label=pos_label, **data)
+    data |= {"pos_label": pos_label, "soft": True}
+    return over_problems(y_true, y_proba, notion, refinement, **data)
 
 
 def sharpness(
@@ -300,9 +303,9 @@ def sharpness(
     (0.16, 0.17)
     """
     if transform is None:
-        problem = check_problem(
-            y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
-        )
+        data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
+        data |= {"pos_label": pos_label, "soft": True}
+        problem = problem_of_notion(y_true, y_proba, resolve_notion(notion), **data)
     elif transform == "simplex":
         return representation_sharpness(
             y_true, y_proba, loss, notion, smoother, method, sample_weight, labels
@@ -456,9 +459,8 @@ def score_decomposition(
             "refinement to the loss: use 'risk' or 'cross'."
         )
     data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
-    problem, notion = only_problem(
-        y_true, y_proba, resolve_notion(notion), pos_label=pos_label, **data
-    )
+    data |= {"pos_label": pos_label, "soft": True}
+    problem, notion = only_problem(y_true, y_proba, resolve_notion(notion), **data)
     return decompose(
         proper_terms(
             problem, loss=loss, notion=notion, smoother=smoother, method=method, n_jobs=n_jobs
@@ -536,7 +538,8 @@ def calibration_upper_bound(
 
     data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
     notion = resolve_notion(notion)
-    return over_problems(y_true, y_proba, notion, bound, pos_label=pos_label, **data)
+    data |= {"pos_label": pos_label, "soft": True}
+    return over_problems(y_true, y_proba, notion, bound, **data)
 
 
 def root_brier_score(

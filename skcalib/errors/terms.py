@@ -32,6 +32,7 @@ from skcalib.errors.averaged import AveragedProblem
 from skcalib.links.averaging import ModelAverage
 from skcalib.scores import Brier, LogLoss
 from skcalib.smoothers import LogitSmoother
+from skcalib.smoothers._base import smooth_other_clusters
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class ProperTerms:
     """Arrays over samples, already reduced over the problems of the notion.
 
     ``square`` has the sums of squared weights where a row stands for several samples.
+    ``cluster`` has the numbers of the clusters of dependent samples, or is None.
     ``influence`` is a paired difference of losses. With a smoother, its spread gives the standard
     error of the calibration estimate; None where no standard error is known (method "direct").
     """
@@ -58,6 +60,7 @@ class ProperTerms:
     uncertainty: float
     weight: np.ndarray
     square: np.ndarray | None = None
+    cluster: np.ndarray | None = None
 
     def mean(self, name: str) -> float:
         """Weighted mean of a term."""
@@ -77,6 +80,7 @@ class SmoothedProblem:
     weight: np.ndarray
     by_entropy: bool
     square: np.ndarray | None = None
+    cluster: np.ndarray | None = None
 
     def refinement(self, score: ProperScore) -> np.ndarray:
         """Refinement of each sample, by the rule of the smoother."""
@@ -86,12 +90,23 @@ class SmoothedProblem:
 
 
 def smooth_held_out(
-    forecast: np.ndarray, target: np.ndarray, weight: np.ndarray, smoother: Smoother
+    forecast: np.ndarray,
+    target: np.ndarray,
+    weight: np.ndarray,
+    smoother: Smoother,
+    cluster: np.ndarray | None = None,
 ) -> SmoothedProblem:
-    """Fit a clone of the smoother and estimate each Ĉ without the label of the sample."""
-    fitted = clone(smoother).fit(forecast, target, weight)
-    conditional = fitted.smooth_held_out()
-    return SmoothedProblem(forecast, target, conditional, weight, fitted.refinement == "entropy")
+    """Fit a clone of the smoother and estimate each Ĉ without the label of the sample.
+
+    With clusters it is estimated without the labels of the cluster, out of fold.
+    """
+    if cluster is None:
+        fitted = clone(smoother).fit(forecast, target, weight)
+        conditional, by_entropy = fitted.smooth_held_out(), fitted.refinement == "entropy"
+    else:
+        conditional = smooth_other_clusters(smoother, forecast, target, weight, cluster)
+        by_entropy = smoother.refinement == "entropy"
+    return SmoothedProblem(forecast, target, conditional, weight, by_entropy, cluster=cluster)
 
 
 def solve_notion(
@@ -111,7 +126,8 @@ def solve_notion(
         seed = smoother.random_state
         divided = ((replace(problem, forecast=s, target=y), seed) for s, y in pairs)
         return run_each(_smooth_divided, divided, n_jobs=n_jobs)
-    tasks = ((forecast, target, problem.weight, smoother) for forecast, target in pairs)
+    rows = problem.weight, smoother, problem.cluster
+    tasks = ((forecast, target, *rows) for forecast, target in pairs)
     return run_each(smooth_held_out, tasks, n_jobs=n_jobs)
 
 
@@ -199,7 +215,8 @@ def reduce_terms(
 
     names = ("loss", "calibration", "refinement", "influence", "uncertainty")
     reduced = {name: total(name) for name in names}
-    return ProperTerms(**reduced, weight=solved[0].weight, square=solved[0].square)
+    one = solved[0]
+    return ProperTerms(**reduced, weight=one.weight, square=one.square, cluster=one.cluster)
 
 
 def _terms_of_one(solved, score, method):

@@ -8,7 +8,7 @@ probabilities.
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn import get_config
@@ -23,14 +23,26 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
-from skcalib._validation import check_weight, check_y, unique_labels, weighted_rows
+from skcalib._arguments import resolve_notion
+from skcalib._validation import (
+    check_weight,
+    check_y,
+    has_columns,
+    unique_labels,
+    weighted_rows,
+)
 from skcalib.estimators._response import (
     aligned_proba,
+    classes_of,
+    classifier_proba,
     fit_fold,
     held_out_proba,
     held_out_problem,
     is_fitted,
+    label_proba,
 )
+from skcalib.events import problem_of_notion
+from skcalib.notions import Multilabel
 from skcalib.problem import Problem
 from skcalib.recalibration._base import warn_without_weight, weight_params
 
@@ -155,20 +167,31 @@ class ClassifierInspector(MetaEstimator):
     none has a method `score`.
     """
 
+    #: In a pipeline with metadata routing, clusters need no request, as those of a splitter.
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
     _requests_weight = True
     _weighted = "estimate"
 
-    def _forecasts(self, X, y, sample_weight, fit_params, **given):
+    def _forecasts(self, X, y, sample_weight, fit_params, *, groups=None, **given):
         """The `Problem` of the samples that can be assessed, and their rows.
 
         Sets ``classes_``, the class of each column. Without a classifier `given` is passed on to
-        `_given_forecasts`. A `Problem` in place of y is validated already; X has its rows.
+        `_given_forecasts`. A `Problem` in place of y is validated already; X has its rows. `groups`
+        are the clusters of the samples; a splitter gets them too.
         """
         if isinstance(y, Problem):
+            problem_of_notion(y, None, resolve_notion(self.notion), soft=True)  # checks its kind
             self.classes_ = y.classes
             validate_data(self, X, skip_check_array=True)
             return y, np.arange(len(y.weight))
-        y = self._check_y(y)
+        several = has_columns(y)
+        if not several:
+            y = self._check_y(y)
+        elif self._trains():
+            raise ValueError(
+                f"{type(self).__name__} cannot fit a classifier to labels of shape {np.shape(y)}: "
+                "pass cv=None and a classifier that is fitted, or its probabilities."
+            )
         if fit_params and (self.estimator is None or self.cv is None):
             raise ValueError(
                 f"{type(self).__name__}.fit got {', '.join(sorted(fit_params))}, but only a "
@@ -176,14 +199,18 @@ class ClassifierInspector(MetaEstimator):
                 "drop it."
             )
         if self.estimator is None:
-            problem = self._given_forecasts(X, y, sample_weight, **given)
+            given |= {"sample_weight": sample_weight, "groups": groups}
+            problem = self._given_forecasts(X, y, **given)
             self.classes_ = problem.classes
             return problem, weighted_rows(sample_weight, len(y))
         check_consistent_length(X, y)
+        if several:
+            return self._soft_problem(X, y, sample_weight), weighted_rows(sample_weight, len(y))
         weight = None if sample_weight is None else check_weight(sample_weight, len(y))
         params, split_params = {}, {}
         if self._trains():
-            params, split_params = self._route("fit", fit_params, weight)
+            metadata = fit_params if groups is None else {"groups": groups, **fit_params}
+            params, split_params = self._route("fit", metadata, weight)
         problem, rows = held_out_problem(
             self.estimator,
             X,
@@ -193,12 +220,32 @@ class ClassifierInspector(MetaEstimator):
             response_method=self.response_method,
             n_jobs=self.n_jobs,
             fit_params=params,
-            groups=split_params.get("groups"),
+            groups=groups,
+            split_groups=split_params.get("groups"),
             owner=type(self).__name__,
         )
         validate_data(self, X, skip_check_array=True)  # stores the number and names of the features
         self.classes_ = problem.classes
         return problem, rows
+
+    def _soft_problem(self, X, y, sample_weight):
+        """The `Problem` of soft labels, whose columns are the classes of a fitted classifier."""
+        if not self._is_fitted():
+            raise NotFittedError(
+                f"{type(self).__name__} needs a fitted classifier for soft labels: fit it on other "
+                "data first."
+            )
+        notion, how = resolve_notion(self.notion), {"response_method": self.response_method}
+        given: dict[str, Any] = {"sample_weight": sample_weight}
+        if isinstance(notion, Multilabel):
+            proba = label_proba(self.estimator, X, **how)
+        else:
+            proba = classifier_proba(self.estimator, X, **how)
+            given["labels"] = classes_of(self.estimator)
+        problem = problem_of_notion(y, proba, notion, soft=True, remedy="labels", **given)
+        validate_data(self, X, skip_check_array=True)
+        self.classes_ = problem.classes
+        return problem
 
     def _check_y(self, y):
         if y is None:
@@ -207,7 +254,7 @@ class ClassifierInspector(MetaEstimator):
             )
         return check_y(y, name="y")
 
-    def _given_forecasts(self, X, y, sample_weight, **given):
+    def _given_forecasts(self, X, y, *, sample_weight, groups, **given):
         """The `Problem` without a classifier; `given` are further arguments of `fit`."""
         raise NotImplementedError
 

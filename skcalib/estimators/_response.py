@@ -5,18 +5,20 @@ there, and a label that is unknown to the classifier gets its own column.
 """
 
 from functools import partial
+from numbers import Integral
 
 import numpy as np
 from scipy.special import expit, softmax
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import check_cv
+from sklearn.model_selection import StratifiedGroupKFold, check_cv
 from sklearn.utils import indexable
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._parallel import out_of_fold
 from skcalib._validation import check_proba, take_rows, unique_labels
+from skcalib.clusters import check_groups
 from skcalib.problem import problem_of
 from skcalib.recalibration._base import align_columns
 
@@ -45,6 +47,27 @@ def classifier_proba(estimator, X, *, response_method="auto"):
     if np.ndim(response) == 2 and np.shape(response)[1] == 1:  # a classifier of one class
         return np.ones((len(response), 1))
     return check_proba(response, name=f"{type(estimator).__name__}.{response_method}(X)")
+
+
+def label_proba(estimator, X, *, response_method="auto"):
+    """Probabilities (n, L) of the labels of a fitted classifier of indicator matrices.
+
+    A list of arrays, one for each label, becomes a matrix; a label without variation in the
+    training data has the probability 0 or 1.
+    """
+    if response_method not in ("auto", "predict_proba") or not hasattr(estimator, "predict_proba"):
+        raise ValueError(
+            f"notion=Multilabel() needs the predict_proba of {type(estimator).__name__}: decision "
+            "values of several labels have no common map to probabilities."
+        )
+    response = estimator.predict_proba(X)
+    if not isinstance(response, list):
+        return response
+    parts = []
+    for k, part in enumerate(response):
+        known = np.asarray(estimator.classes_[k]).tolist()
+        parts.append(part[:, known.index(1)] if 1 in known else np.zeros(len(part)))
+    return np.column_stack(parts)
 
 
 def _response_method(estimator):
@@ -105,12 +128,15 @@ def held_out_proba(
     n_jobs=None,
     fit_params=None,
     groups=None,
+    split_groups=None,
     owner="This",
 ):
     """Probabilities for (X, y) from a model that was not fitted to them.
 
     With ``cv=None`` the fitted classifier (or `FrozenEstimator`) is used as it is, and (X, y) must
-    be held-out data; otherwise it is cloned and predicts out of fold.
+    be held-out data; otherwise it is cloned and predicts out of fold. With `groups`, the clusters
+    of the samples, a number of folds means stratified folds of whole clusters; a splitter gets
+    `split_groups`.
 
     Returns
     -------
@@ -140,18 +166,26 @@ def held_out_proba(
             "on it."
         )
     (X,) = indexable(X)
-    folds = list(check_cv(cv, y, classifier=True).split(X, y, groups))
+    folds = make_folds(cv, X, y, groups, split_groups)
     predict = partial(_fold_proba, estimator, X, y, classes, response_method, fit_params)
     proba, tested = out_of_fold(predict, folds, len(y), n_jobs=n_jobs)
     return proba, classes, tested
 
 
-def held_out_problem(estimator, X, y, weight, **options):
+def make_folds(cv, X, y, groups=None, split_groups=None):
+    """Folds of `cv`, which are of whole clusters if `groups` are given and `cv` is a number."""
+    if groups is not None and isinstance(cv, Integral):
+        cv, split_groups = StratifiedGroupKFold(cv), check_groups(groups, len(y))
+    return list(check_cv(cv, y, classifier=True).split(X, y, split_groups))
+
+
+def held_out_problem(estimator, X, y, weight, *, groups=None, **options):
     """`held_out_proba` as the `Problem` of the samples that can be assessed, and their rows."""
-    proba, classes, tested = held_out_proba(estimator, X, y, **options)
+    codes = None if groups is None else check_groups(groups, len(y))
+    proba, classes, tested = held_out_proba(estimator, X, y, groups=codes, **options)
     rows = np.flatnonzero(tested if weight is None else tested & (weight > 0))
-    weight = None if weight is None else weight[rows]
-    return problem_of(y[rows], proba[rows], classes, weight), rows
+    weight, codes = (None if one is None else one[rows] for one in (weight, codes))
+    return problem_of(y[rows], proba[rows], classes, weight, codes), rows
 
 
 def _fold_proba(estimator, X, y, classes, response_method, fit_params, train, test):

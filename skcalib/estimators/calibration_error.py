@@ -16,7 +16,9 @@ from skcalib.errors.chunked import solve_chunks
 from skcalib.errors.proper import decompose
 from skcalib.errors.terms import resolve_estimate
 from skcalib.estimators._base import ClassifierInspector
-from skcalib.problem import Problem, check_problem
+from skcalib.events import problem_of_notion
+from skcalib.notions import Multilabel
+from skcalib.problem import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -189,6 +191,8 @@ class CalibrationErrorEstimator(ClassifierInspector):
         X: MatrixLike,
         y: ArrayLike | Problem,
         sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
         **fit_params: Any,
     ) -> Self:
         """Estimate the calibration error on (X, y).
@@ -198,13 +202,20 @@ class CalibrationErrorEstimator(ClassifierInspector):
         X : array-like of shape (n_samples, n_features)
             Features, in any form that the classifier accepts; the probabilities with
             ``estimator=None``.
-        y : array-like of shape (n_samples,)
-            Labels. A ``skcalib.problem.Problem`` of the rows of X holds validated forecasts too.
+        y : array-like of shape (n_samples,) or (n_samples, n_classes)
+            Labels; soft labels, as in :func:`~skcalib.proper_calibration_error`, for probabilities
+            or a fitted classifier; with ``estimator=None`` and ``notion=Multilabel()`` an indicator
+            matrix. A ``skcalib.problem.Problem`` of the rows of X holds validated forecasts too.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights for the means and the smoother; with `cv` also passed to the classifier.
+        groups : array-like of shape (n_samples,), default=None
+            The cluster of each sample, such as a patient, by any labels: the interval then allows
+            for dependence within clusters (:ref:`clusters`), and folds of a smoother hold whole
+            clusters. A splitter gets them too; a number of folds in `cv` means
+            `StratifiedGroupKFold`.
         **fit_params : dict
-            With `cv`: further parameters of the classifier's `fit`, and ``groups`` for the
-            splitter. Routed as metadata where metadata routing is enabled.
+            With `cv`: further parameters of the `fit` of the classifier. Routed as metadata where
+            metadata routing is enabled.
 
         Returns
         -------
@@ -212,7 +223,7 @@ class CalibrationErrorEstimator(ClassifierInspector):
             The fitted estimator.
         """
         check_confidence_level(self.confidence_level)
-        problem, _ = self._forecasts(X, y, sample_weight, fit_params)
+        problem, _ = self._forecasts(X, y, sample_weight, fit_params, groups=groups)
         found = estimate_proper_error(
             problem,
             loss=self.loss,
@@ -321,16 +332,18 @@ class CalibrationErrorEstimator(ClassifierInspector):
         self.evidence_ = evidence
         return self
 
-    def _given_forecasts(self, X, y, sample_weight):
+    def _given_forecasts(self, X, y, *, sample_weight, groups):
         try:
-            check_proba(X, name="X")
+            if not isinstance(self.notion, Multilabel):  # whose rows need not sum to one
+                check_proba(X, name="X")
         except ValueError as error:
             raise ValueError(
                 f"{error} Without an estimator X must be probabilities, one column per class; pass "
                 "estimator=... for features."
             ) from None
-        given = {"sample_weight": sample_weight, "labels": self.labels}
-        problem = check_problem(y, X, name="X", remedy="labels", **given)
+        given = {"sample_weight": sample_weight, "labels": self.labels, "groups": groups}
+        notion = resolve_notion(self.notion)
+        problem = problem_of_notion(y, X, notion, soft=True, name="X", remedy="labels", **given)
         if np.ndim(X) == 2:
             validate_data(self, X, skip_check_array=True)
         return problem

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
+from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._parallel import run_each
-from skcalib._validation import check_weight, unique_labels
+from skcalib._validation import check_weight, take_rows, unique_labels
 from skcalib.estimators._base import ClassifierTrainer
 from skcalib.estimators._response import aligned_proba
 from skcalib.estimators.selection import select_recalibrator
@@ -19,6 +20,7 @@ from skcalib.recalibration._base import (
     fit_recalibrator,
     recalibrated_proba,
     require_recalibrator,
+    takes_features,
     warn_without_weight,
 )
 
@@ -52,9 +54,10 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         `LogisticRegression`.
     recalibrator : recalibrator, Pipeline of recalibrators or "auto", default=None
         Any object with ``fit(P, y)`` and ``predict_proba(P)``, from this library or not. It is
-        cloned, and each of its parameters ``labels`` and ``*__labels`` is set to `classes_`. None
-        is `TemperatureScaling`. "auto" chooses by cross-validation from a short list that begins
-        with the identity, see the notes.
+        cloned, and each of its parameters ``labels`` and ``*__labels`` is set to `classes_`. One
+        that declares ``takes_features = True``, such as `GroupRecalibrator`, also gets
+        ``features=X``. None is `TemperatureScaling`. "auto" chooses by cross-validation from a
+        short list that begins with the identity, see the notes.
     cv : None, int or splitter, default=None
         Folds; None means five, stratified. Samples that are in no test fold, as with
         `TimeSeriesSplit`, are not used in step 2; repeated splitters average the predictions for
@@ -180,8 +183,16 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         elif weight is not None:
             warn_without_weight(recalibrator, "classifier")
         self.estimators_ = [model for model, _, _ in held_out]
+        features = X if takes_features(recalibrator) else None
         tasks = (
-            (recalibrator, proba, y[rows], _rows(weight, rows), self.classes_)
+            (
+                recalibrator,
+                proba,
+                y[rows],
+                _rows(weight, rows),
+                self.classes_,
+                _rows(features, rows),
+            )
             for _, proba, rows in held_out
         )
         self.recalibrators_ = run_each(fit_recalibrator, tasks, n_jobs=self.n_jobs)
@@ -238,6 +249,7 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
     def _check_parameters(self):
         if not self._is_auto():
             require_recalibrator(self._recalibrator())
+            self._refuse_hidden_features(self._recalibrator())
         if self.ensemble not in (True, False):
             raise ValueError(f"ensemble must be True or False, got {self.ensemble!r}.")
         if isinstance(self.cv, str) and self.cv == "prefit":
@@ -246,6 +258,17 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
                 "out, wrap the classifier, RecalibratedClassifierCV(FrozenEstimator(clf)) with "
                 "FrozenEstimator from sklearn.frozen, and fit to held-out data."
             )
+
+    def _refuse_hidden_features(self, recalibrator):
+        """Raise for a step of a Pipeline that takes features, as a Pipeline does not pass them."""
+        steps = recalibrator.steps if isinstance(recalibrator, Pipeline) else []
+        for _, step in steps:
+            if takes_features(step):
+                name = type(step).__name__
+                raise ValueError(
+                    f"The Pipeline of recalibrators has a {name}, but passes it no features: use "
+                    f"{name} alone, with the other recalibrator as its parameter."
+                )
 
     def _select(self, held_out, y, weight, folds):
         """Compare the candidates on all held-out predictions."""
@@ -282,10 +305,10 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         return tags
 
 
-def _rows(weight, rows):
-    return None if weight is None else weight[rows]
+def _rows(values, rows):
+    return None if values is None else take_rows(values, rows)
 
 
 def _answer(model, recalibrator, X, classes, response_method):
     proba = aligned_proba(model, X, classes, response_method)
-    return recalibrated_proba(recalibrator, proba, classes)
+    return recalibrated_proba(recalibrator, proba, classes, X)

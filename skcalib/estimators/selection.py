@@ -254,6 +254,7 @@ def one_standard_error(
     confidence_level: float = 0.95,
     *,
     square: np.ndarray | None = None,
+    cluster: np.ndarray | None = None,
 ) -> RecalibratorSelection:
     """Losses (m, n) of candidates from simple to complex -> `RecalibratorSelection`."""
     means = np.array([weighted_mean(row, weight) for row in losses])
@@ -263,7 +264,8 @@ def one_standard_error(
             "losses are infinite: add a candidate such as TemperatureScaling(), or choose by "
             "loss='brier'."
         )
-    chosen, best, intervals = first_within_one_standard_error(losses, weight, square=square)
+    rows: dict[str, Any] = {"square": square, "cluster": cluster}
+    chosen, best, intervals = first_within_one_standard_error(losses, weight, **rows)
     return RecalibratorSelection(
         tuple(names),
         tuple(means.tolist()),
@@ -271,7 +273,7 @@ def one_standard_error(
         tuple(interval.standard_error for interval in intervals),
         names[best],
         names[chosen],
-        mean_interval(losses[0] - losses[chosen], weight, confidence_level, square=square),
+        mean_interval(losses[0] - losses[chosen], weight, confidence_level, **rows),
     )
 
 

@@ -11,6 +11,7 @@ from skcalib.grouping.equal_scores import (
     differences_at_equal_scores,
 )
 from skcalib.grouping.estimator import GroupingLossEstimator
+from skcalib.grouping.improvement import GroupingImprovement, grouping_improvement
 from skcalib.grouping.regions import Region
 
 __all__ = [
@@ -18,8 +19,10 @@ __all__ = [
     "GroupCalibrations",
     "GroupComparison",
     "GroupDifference",
+    "GroupingImprovement",
     "GroupingLossEstimator",
     "Region",
     "calibration_by_group",
     "differences_at_equal_scores",
+    "grouping_improvement",
 ]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skcalib.inference import effective_size
+from skcalib.clusters import effective_size
 
 #: Maximum number of groups; those nearest to half of the samples are kept.
 MOST_GROUPS = 1000

@@ -26,19 +26,22 @@ from sklearn.base import clone, is_classifier
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 from skcalib._parallel import out_of_fold, run_each
-from skcalib._validation import mean_one
+from skcalib._validation import is_one_hot, mean_one
 from skcalib.grouping.partition import (
     Partitioner,
     Regions,
     cut_level_sets,
+    half_of_clusters,
     level_sets,
+    merge_single_clusters,
     merge_singletons,
     partition_terms,
     stratified_half,
+    variance_of_mean,
 )
-from skcalib.grouping.regions import permutation_pvalue, region_table
+from skcalib.grouping.regions import permutation_pvalue, region_table, sign_pvalue
 from skcalib.inference import bonferroni
-from skcalib.smoothers._base import check_folds
+from skcalib.smoothers._base import check_folds, smooth_other_clusters
 from skcalib.tower import weighted_mean
 
 
@@ -66,13 +69,17 @@ class GroupingFit:
 
 @dataclass(frozen=True)
 class GroupingProblem:
-    """One problem of a notion with its options; ``events`` names its columns."""
+    """One problem of a notion with its options.
+
+    ``events`` names its columns; ``cluster`` (n,) has the numbers of the clusters, or is None.
+    """
 
     forecast: np.ndarray
     target: np.ndarray
     weight: np.ndarray
     features: np.ndarray
     events: list
+    cluster: np.ndarray | None = None
 
 
 def fit_problem(problem, score, smoother, partitioner, regions, options, method, seed):
@@ -96,7 +103,10 @@ def fit_partition(problem, score, smoother, partitioner, options, seed):
     bins = level_sets(problem.forecast, options.n_bins, options.strategy)
     cutter = Partitioner(partitioner, options.region_ratio, rng, options.feature_names)
     prepared = cutter.prepare(problem.features)
-    half = stratified_half(problem.forecast, bins, options.test_size, rng)
+    if problem.cluster is None:
+        half = stratified_half(problem.forecast, bins, options.test_size, rng)
+    else:
+        half = half_of_clusters(problem.forecast, problem.cluster, options.test_size, rng)
     results = [
         _measure(problem, score, smoother, cutter, prepared, bins, measured, options, rng)
         for measured in ((half, ~half) if options.swap else (half,))
@@ -155,30 +165,45 @@ def fit_given_regions(problem, score, smoother, regions, options, seed):
         region[here] = local_names[merge_singletons(local, np.where(size == 1, size.max(), size))]
     kept, region = np.unique(region, return_inverse=True)
     rules = [rules[k] for k in kept]
-    curve = clone(smoother).fit(problem.forecast, problem.target, problem.weight).smooth_held_out()
+    curve = _held_out_curve(problem, smoother)
     cut = Regions(region, rules, float(singletons), n_before)
     measured = np.ones(len(bins), dtype=bool)
     return _terms(problem, score, bins, measured, cut, curve, options, rng)
 
 
+def _held_out_curve(problem, smoother):
+    """The curve at each sample without its own label, or without those of its cluster."""
+    rows = problem.forecast, problem.target, problem.weight
+    if problem.cluster is None:
+        return clone(smoother).fit(*rows).smooth_held_out()
+    return smooth_other_clusters(smoother, *rows, problem.cluster)
+
+
 def _terms(problem, score, bins, measured, cut, curve, options, rng):
     level, forecast, target = bins[measured], problem.forecast[measured], problem.target[measured]
     weight, region = problem.weight[measured], cut.region
-    residual = target - curve
+    residual, cluster, single = target - curve, None, "sample"
     lonely = np.bincount(region)[region] == 1
+    if problem.cluster is not None:
+        cluster, single = problem.cluster[measured], "cluster"
+        region, lonely = merge_single_clusters(level, region, cluster)
     if lonely.all():
         raise ValueError(
-            "Every region has a single sample: use fewer bins or a larger region_ratio."
+            f"Every region has a single {single}: use fewer bins or a larger region_ratio."
         )
     if lonely.any():  # level sets of one sample are omitted from all terms
         keep = ~lonely
         level, forecast, target, weight = level[keep], forecast[keep], target[keep], weight[keep]
         residual, curve = residual[keep], curve[keep]
-        kept, region = np.unique(region[keep], return_inverse=True)
-        cut = replace(cut, region=region, rules=[cut.rules[k] for k in kept])
-    terms = partition_terms(score, level, region, forecast, target, curve, weight)
+        region, cluster = region[keep], None if cluster is None else cluster[keep]
+    kept, region = np.unique(region, return_inverse=True)
+    cut = replace(cut, region=region, rules=[cut.rules[k] for k in kept])
+    terms = partition_terms(score, level, region, forecast, target, curve, weight, cluster)
     pvalue = np.nan
-    if options.n_permutations:
+    if options.n_permutations and cluster is not None:
+        rows = level, region, residual, weight, cluster
+        pvalue = sign_pvalue(*rows, options.n_permutations, rng)
+    elif options.n_permutations:
         pvalue = permutation_pvalue(
             level,
             region,
@@ -199,6 +224,7 @@ def _terms(problem, score, bins, measured, cut, curve, options, rng):
         curve,
         weight,
         options.confidence_level,
+        cluster,
     )
     return GroupingFit(
         plugin=terms.plugin,
@@ -237,8 +263,9 @@ def fit_risk(problem, score, smoother, model, options, seed):
             "method='risk' needs at least 4 samples: a model and its scale are fitted to some of "
             f"them and evaluated on others; got {len(problem.forecast)}."
         )
-    curve = clone(smoother).fit(problem.forecast, problem.target, problem.weight).smooth_held_out()
-    folds = check_folds(options.folds, problem.target, random_state=seed)
+    curve = _held_out_curve(problem, smoother)
+    own = {"random_state": seed, "cluster": problem.cluster}
+    folds = check_folds(options.folds, problem.target, **own)
     terms = risk_terms(
         score,
         problem.features,
@@ -252,13 +279,13 @@ def fit_risk(problem, score, smoother, model, options, seed):
     )
     weight = problem.weight / problem.weight.sum()
     bound = float(weight @ terms.differences)
-    variance = float(np.sum((weight * (terms.differences - bound)) ** 2))
+    variance = variance_of_mean(terms.differences, weight, problem.cluster)
     before, after = score.loss(problem.target, problem.forecast), score.loss(problem.target, curve)
     # At a small scale the saving per scale is the slope of the loss towards the model. Folds learn
     # from each other, which under the null doubles the variance of the mean.
     slope = terms.slope
     mean = float(weight @ slope)
-    error = float(np.sqrt(2 * np.sum((weight * (slope - mean)) ** 2)))
+    error = float(np.sqrt(2 * variance_of_mean(slope, weight, problem.cluster)))
     pvalue = float(norm.sf(mean / error)) if error > 0 else 1.0
     return GroupingFit(
         plugin=np.nan,
@@ -362,6 +389,11 @@ def _refine(model, features, target, curve, weight, train, test):
     if hollow.any():
         features = np.where(hollow, 0.0, features)
     if is_classifier(model):
+        if not is_one_hot(target):
+            raise ValueError(
+                f"{type(model).__name__} is a classifier, which cannot be fitted to soft labels: "
+                "pass a regressor, or leave out partitioner=."
+            )
         labels = target[train].argmax(axis=1)
         if len(np.unique(labels)) == 1:
             return np.zeros_like(curve[test])

@@ -16,10 +16,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 from scipy.stats import norm
+from scipy.stats import t as student
 
 from skcalib._validation import mean_one
+from skcalib.clusters import cluster_sums, effective_size, effective_size_of_sums
 from skcalib.grouping._candidates import propose_pairs
-from skcalib.inference import effective_size
+from skcalib.grouping.partition import half_of_clusters
 from skcalib.links.averaging import ModelAverage
 from skcalib.smoothers import IsotonicSmoother
 from skcalib.smoothers._base import cross_predict
@@ -42,6 +44,8 @@ class EqualScores:
         Sums of squared weights and numbers of samples, where a row stands for several samples.
     folds : list of (train, test), default=None
         Rows of the folds of the isotonic curve; drawn by default.
+    cluster : array of shape (n,), default=None
+        Numbers of the clusters of dependent samples.
 
     Attributes
     ----------
@@ -53,8 +57,19 @@ class EqualScores:
         Rank of the score between 0 and 1, by mass and information in equal parts.
     """
 
-    def __init__(self, score, hit, weight, offset=None, *, square=None, count=None, folds=None):
-        self.score, self.hit = score, hit
+    def __init__(
+        self,
+        score,
+        hit,
+        weight,
+        offset=None,
+        *,
+        square=None,
+        count=None,
+        folds=None,
+        cluster=None,
+    ):
+        self.score, self.hit, self.cluster = score, hit, cluster
         self.weight = mean_one(weight, count)
         self.count = np.ones(len(score)) if count is None else count
         square = weight**2 if square is None else square
@@ -82,6 +97,17 @@ class EqualScores:
     def variance(self):
         """Variance of each label given its score, corrected for the fit of the curve."""
         return self.curve * (1 - self.curve) * self.inflation
+
+    def robust_variance(self, terms):
+        """Variance of sums of terms (n, ...) of mean zero, by cluster if there are any."""
+        return self.inflation * np.sum(cluster_sums(terms, self.cluster) ** 2, axis=0)
+
+    def units(self, centred):
+        """Effective number of clusters for the statistic of centred columns (n, m); or infinity."""
+        if self.cluster is None:
+            return np.full(centred.shape[1], np.inf)
+        sums = cluster_sums(self.weight[:, None] * centred**2, self.cluster)
+        return effective_size_of_sums(sums.sum(axis=0), np.sum(sums**2, axis=0))
 
     def beyond(self, columns):
         """The same comparison, at equal values of further columns (n, m) too."""
@@ -160,6 +186,7 @@ def parametric_curve(score, hit, weight, square=None):
 LEAST_SIZE = 10
 _LEAST_VARIANCE = 1.0  # sum of c (1 - c) in a group: about the events that are expected
 _LEAST_SHARE = 0.1  # of the variance of a group: what the score does not explain
+_LEAST_CLUSTERS = 5.0  # effective number for the statistic of a group
 _BLOCK = 64  # columns that are centred at once
 
 
@@ -206,7 +233,8 @@ def compare(equal, member, least_share=_LEAST_SHARE):
     """`Statistics` of columns (n, m) of 0 and 1.
 
     Columns whose variance the basis explains, but for `least_share`, have no p-value, nor have
-    those in which hardly any event, or hardly any other, is expected.
+    those in which hardly any event, or hardly any other, is expected, nor those of few clusters.
+    With clusters the p-value is at least that of Student's law for their effective number.
     """
     member = member.astype(np.float64)
     centred = equal.center(member)
@@ -215,16 +243,22 @@ def compare(equal, member, least_share=_LEAST_SHARE):
     total = member.T @ (weight * equal.residual)
     information = squares.T @ weight
     variance = squares.T @ (equal.square * equal.variance)
-    if not equal.equal_weights:
+    if equal.cluster is not None:
+        terms = (weight * equal.residual)[:, None] * centred
+        variance = np.maximum(variance, equal.robust_variance(terms))
+    elif not equal.equal_weights:
         robust = squares.T @ (equal.square * equal.residual**2)
         variance = np.maximum(variance, equal.inflation * robust)
     share = member.T @ weight / weight.sum()
     expected = member.T @ (weight * equal.curve * (1 - equal.curve))
     told = information > least_share * share * (1 - share) * weight.sum()
-    pvalue = np.full(len(total), np.nan)
-    for k in np.flatnonzero(told & (expected >= _LEAST_VARIANCE)):
+    pvalue, units = np.full(len(total), np.nan), equal.units(centred)
+    for k in np.flatnonzero(told & (expected >= _LEAST_VARIANCE) & (units >= _LEAST_CLUSTERS)):
         each = weight * centred[:, k] / equal.count
         pvalue[k] = label_sum_pvalue(total[k], each, equal.curve, variance[k], equal.count)
+        if equal.cluster is not None:
+            z = np.abs(total[k]) / np.sqrt(variance[k])
+            pvalue[k] = max(pvalue[k], 2 * student.sf(z, units[k] - 1))
     return Statistics(total, variance, information, pvalue)
 
 
@@ -263,13 +297,16 @@ def _pairs(equal, candidates, rng):
     side = np.empty(n_samples, dtype=bool)  # one of each two neighbours in the score
     position = np.arange(n_samples)
     side[order] = coin[position // 2] ^ (position % 2 == 0)
+    if equal.cluster is not None:
+        side = half_of_clusters(equal.score[:, None], equal.cluster, 0.5, rng)
     halves = [np.flatnonzero(side), np.flatnonzero(~side)]
     if min(map(len, halves)) < 4 * LEAST_SIZE or not candidates.member.shape[1]:
         return []
-    parts = [
-        EqualScores(equal.score[half], equal.hit[half], equal.weight[half], equal.offset[half])
-        for half in halves
-    ]
+    rows = equal.score, equal.hit, equal.weight, equal.offset
+    parts = []
+    for half in halves:
+        cluster = None if equal.cluster is None else equal.cluster[half]
+        parts.append(EqualScores(*(array[half] for array in rows), cluster=cluster))
     found = []
     for this, other in ((0, 1), (1, 0)):
         for pair in propose_pairs(parts[this], candidates, halves[this], LEAST_SIZE, rng):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.stats import norm
+from scipy.stats import t as student
 
 from skcalib._arguments import resolve_notion
 from skcalib._formatting import frame_of
@@ -19,13 +20,13 @@ from skcalib._validation import (
     take_rows,
     weighted_rows,
 )
+from skcalib.clusters import cluster_sums, effective_size, independent_size
 from skcalib.error_intervals.methods import estimate_proper_error
 from skcalib.events import binary_events, named_events, refuse_data_of_summary
 from skcalib.grouping._statistics import EqualScores, compare, label_sum_pvalue
 from skcalib.inference import (
     MeanInterval,
     benjamini_hochberg,
-    effective_size,
     observed_expected_ratio,
     rate_interval,
 )
@@ -166,6 +167,7 @@ def calibration_by_group(
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
     pos_label: Label = None,
+    groups: ArrayLike | None = None,
     confidence_level: float = 0.95,
 ) -> GroupCalibrations:
     r"""Calibration of each of the groups that you name, with all comparisons accounted for.
@@ -210,6 +212,10 @@ def calibration_by_group(
         The class of each column of `y_proba`.
     pos_label : label, default=None
         The positive class of two; by default the last.
+    groups : array-like of shape (n_samples,), default=None
+        The cluster of each sample, such as a patient, by any labels, where samples of a cluster
+        depend on each other. Intervals and p-values then allow for that. The groups to compare
+        are `by`.
     confidence_level : float, default=0.95
         Level of the intervals, and one minus the false discovery rate.
 
@@ -242,7 +248,7 @@ def calibration_by_group(
     """
     check_confidence_level(confidence_level)
     given: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
-    given["pos_label"] = pos_label
+    given |= {"pos_label": pos_label} | ({} if groups is None else {"groups": groups})
     if isinstance(y_true, ForecastSummary):
         refuse_data_of_summary(y_true, y_proba, by=by, **given)
         grouped = _of_sketch(y_true, resolve_notion(notion))
@@ -426,16 +432,19 @@ def _of_event(rows: _Rows, event, names, confidence_level, level):
         part = rows.problem.take(inside)
         y, p, w, square = part.target[:, 1], part.forecast[:, 1], part.weight, part.squares
         expected, observed = float(weighted_mean(p, w)), float(weighted_mean(y, w))
-        rates = rate_interval(y, w, level, square=square)
+        rates = rate_interval(y, w, level, square=square, cluster=part.cluster)
         ratio = None
         if expected > 0:
-            ratio = observed_expected_ratio(y, p, w, level, square=square)
+            ratio = observed_expected_ratio(y, p, w, level, square=square, cluster=part.cluster)
         error = None
         if part.n_samples >= _FEWEST:
             error = estimate_proper_error(
                 part, loss="brier", notion=Canonical(), confidence_level=confidence_level
             ).interval
-        noise.append(_noise(observed, effective_size(w, square)))
+        size = effective_size(w, square)
+        if part.cluster is not None and 0 < observed < 1:
+            size = min(size, observed * (1 - observed) / rates.standard_error**2)
+        noise.append(_noise(observed, size))
         found.append(
             GroupCalibration(
                 name=names[k],
@@ -474,16 +483,27 @@ def _pvalue(part):
     variance = square @ (proba * (1 - proba))
     if np.ptp(each) > 1e-9 * each.max():
         variance = max(variance, square @ residual**2)
-    return label_sum_pvalue(float(weight @ residual), each, proba, float(variance), count)
+    pvalue = label_sum_pvalue(float(weight @ residual), each, proba, float(variance), count)
+    if part.cluster is None:
+        return pvalue
+    sums, units = (
+        cluster_sums(weight * residual, part.cluster),
+        independent_size(part.weight, cluster=part.cluster),
+    )
+    spread = np.sqrt(max(float(sums @ sums), float(variance)))
+    return max(pvalue, float(2 * student.sf(abs(sums.sum()) / spread, max(units - 1, 1.0))))
 
 
 def _at_equal_scores(rows, level):
     """Interval and p-value of the difference at equal scores of each group, or (None, None)."""
     one, members = rows.problem, rows.members
     score = merge_ties(np.clip(one.forecast[:, 1], 0, 1))
-    sums = {"square": one.square, "count": one.count, "folds": rows.folds}
+    sums = {"square": one.square, "count": one.count, "folds": rows.folds, "cluster": one.cluster}
     equal = EqualScores(score, one.target[:, 1], one.weight, **sums)
     numbers, quantile, found = compare(equal, members), norm.isf((1 - level) / 2), []
+    if one.cluster is not None:
+        units = independent_size(one.weight, cluster=one.cluster)
+        quantile = student.isf((1 - level) / 2, max(units - 1, 1.0))
     for k, inside in enumerate(members.T):
         if np.isnan(numbers.pvalue[k]):
             found.append((None, None))

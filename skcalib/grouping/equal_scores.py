@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.stats import norm
+from scipy.stats import t as student
 from sklearn.utils import check_random_state
 
 from skcalib._formatting import frame_of
@@ -270,7 +271,7 @@ def compare_groups(
         forecast, target = next(TopLabel().problems(forecast, target))
         score_name = "confidence"
     score, hit = merge_ties(np.clip(forecast[:, 1], 0, 1)), target[:, 1].astype(np.float64)
-    rows = np.arange(len(score))
+    rows, cluster = np.arange(len(score)), problem.cluster
     if min(hit.sum(), len(hit) - hit.sum()) < _LEAST_LABELS:
         note = f"Groups were not compared: fewer than {_LEAST_LABELS} labels are of the rarer kind."
         return GroupComparison((), 0, len(score), note), rows, []
@@ -286,8 +287,9 @@ def compare_groups(
         notes.append(f"Groups were compared on {most:,} random samples of {len(score):,}.")
         rows = np.sort(rng.choice(len(score), most, replace=False))
         score, hit, weight = score[rows], hit[rows], weight[rows]
+        cluster = None if cluster is None else cluster[rows]
         candidates = replace(candidates, member=candidates.member[rows])
-    tested = compare_all(EqualScores(score, hit, weight), candidates, rng)
+    tested = compare_all(EqualScores(score, hit, weight, cluster=cluster), candidates, rng)
     level = 1 - confidence_level
     found = [tested[k] for k in benjamini_hochberg([one.pvalue for one in tested], level)]
     reach = float(norm.isf(0.5 * level * len(found) / len(tested))) if found else np.inf
@@ -317,6 +319,9 @@ def _record(one, candidates, reach, score_name):
     expected = float(np.clip(observed - total / mass.sum(), 0.0, 1.0))
     difference = observed - expected
     error = np.sqrt(max(one.variance, _variance(one))) / mass.sum()
+    (units,) = equal.units(equal.center(one.inside[:, None].astype(np.float64)))
+    if np.isfinite(units):
+        reach = float(student.isf(norm.sf(reach), units - 1))
     record = GroupDifference(
         rule=rule,
         n_samples=int(member.sum()),
@@ -340,7 +345,7 @@ def _variance(one):
     equal = one.equal
     centred = equal.center(one.inside[:, None].astype(np.float64))[:, 0]
     residual = equal.residual - one.total / one.information * centred
-    return float(equal.inflation * np.sum((equal.weight * centred * residual) ** 2))
+    return float(equal.robust_variance(equal.weight * centred * residual))
 
 
 # --- Selection of the named groups ----------------------------------------------------------------

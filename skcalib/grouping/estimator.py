@@ -16,10 +16,11 @@ from skcalib._arguments import resolve_loss, resolve_notion, resolve_smoother
 from skcalib._parallel import run_each
 from skcalib._validation import check_confidence_level
 from skcalib.estimators._base import ClassifierInspector
+from skcalib.events import problem_of_notion
 from skcalib.grouping._fit import GroupingProblem, default_model, fit_problem
 from skcalib.grouping.partition import allows_nan, check_features
 from skcalib.inference import bonferroni
-from skcalib.problem import Problem, check_problem
+from skcalib.problem import Problem
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -243,6 +244,7 @@ class GroupingLossEstimator(ClassifierInspector):
         *,
         y_proba: ArrayLike | None = None,
         regions: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
         **fit_params: Any,
     ) -> Self:
         """Estimate the grouping loss on (X, y).
@@ -252,8 +254,10 @@ class GroupingLossEstimator(ClassifierInspector):
         X : array-like of shape (n_samples, n_features)
             Features, dense numbers. Missing values are allowed if the partitioner, or the model of
             "risk", accepts them; the default ones do.
-        y : array-like of shape (n_samples,)
-            Labels. A ``skcalib.problem.Problem`` of the rows of X holds validated forecasts too.
+        y : array-like of shape (n_samples,) or (n_samples, n_classes)
+            Labels; or soft labels, as in :func:`~skcalib.proper_calibration_error`, with `y_proba`
+            or a fitted classifier. A ``skcalib.problem.Problem`` of the rows of X holds validated
+            forecasts too.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights for the means, the curve and the trees; with `cv` also passed to the classifier.
         y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), default=None
@@ -261,9 +265,14 @@ class GroupingLossEstimator(ClassifierInspector):
         regions : array-like of shape (n_samples,), default=None
             Regions that are known in advance, such as a clinic or an age group, and not derived
             from these labels. All samples are then measured.
+        groups : array-like of shape (n_samples,), default=None
+            The cluster of each sample, such as a patient, by any labels. Whole clusters are then in
+            one half and in one fold, the noise of the regions is that of clusters, and the test
+            draws signs of clusters instead of permuting samples (:ref:`clusters`). A splitter gets
+            them too; a number of folds in `cv` means `StratifiedGroupKFold`.
         **fit_params : dict
-            With `cv`: further parameters of the classifier's `fit`, and ``groups`` for the
-            splitter. Routed as metadata where metadata routing is enabled.
+            With `cv`: further parameters of the `fit` of the classifier. Routed as metadata where
+            metadata routing is enabled.
 
         Returns
         -------
@@ -283,7 +292,8 @@ class GroupingLossEstimator(ClassifierInspector):
             )
         if self.method == "risk" and regions is not None:
             raise ValueError("method='risk' has no regions: use 'partition' to measure given ones.")
-        problem, rows = self._forecasts(X, y, sample_weight, fit_params, y_proba=y_proba)
+        given = {"groups": groups, "y_proba": y_proba}
+        problem, rows = self._forecasts(X, y, sample_weight, fit_params, **given)
         seed = self._seed()
         features = self._features(X)
         regions = None if regions is None else check_regions(regions, len(features))[rows]
@@ -293,7 +303,12 @@ class GroupingLossEstimator(ClassifierInspector):
         tasks = (
             (
                 GroupingProblem(
-                    forecast, target, problem.weight, features, column_names(events, forecast)
+                    forecast,
+                    target,
+                    problem.weight,
+                    features,
+                    column_names(events, forecast),
+                    problem.cluster,
                 ),
                 score,
                 resolve_smoother(self.smoother).for_loss(score),
@@ -331,14 +346,15 @@ class GroupingLossEstimator(ClassifierInspector):
             return np.nan
         return self.calibration_error_ + self.grouping_loss_
 
-    def _given_forecasts(self, X, y, sample_weight, *, y_proba):
+    def _given_forecasts(self, X, y, *, sample_weight, groups, y_proba):
         if y_proba is None:
             raise ValueError(
                 "GroupingLossEstimator without an estimator needs the probabilities: pass y_proba "
                 "next to the features X, by keyword: fit(X, y, y_proba=...)."
             )
-        given = {"sample_weight": sample_weight, "labels": self.labels}
-        problem = check_problem(y, y_proba, remedy="labels", **given)
+        given = {"sample_weight": sample_weight, "labels": self.labels, "groups": groups}
+        notion = resolve_notion(self.notion)
+        problem = problem_of_notion(y, y_proba, notion, soft=True, remedy="labels", **given)
         check_consistent_length(X, y)
         validate_data(self, X, skip_check_array=True)
         return problem

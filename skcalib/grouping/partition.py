@@ -54,6 +54,8 @@ from sklearn.utils import check_array, get_tags
 from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._ties import merge_ties
+from skcalib._validation import labels_or_shares
+from skcalib.clusters import cluster_sums, independent_size, inflation
 from skcalib.grouping.tree import BalancedStump, FeatureBins, HistogramTree
 from skcalib.smoothers import MedianCells, QuantileBins, UniformBins
 from skcalib.tower import weighted_mean
@@ -142,6 +144,18 @@ def stratified_half(
     return measured
 
 
+def half_of_clusters(
+    forecast: np.ndarray, cluster: np.ndarray, test_size: float, rng: np.random.RandomState
+) -> np.ndarray:
+    """As `stratified_half`, by the mean scores of whole clusters (n,); no half is empty."""
+    distinct, cluster = np.unique(cluster, return_inverse=True)
+    means = cluster_sums(forecast, cluster) / np.bincount(cluster)[:, None]
+    half = stratified_half(means, np.zeros(len(distinct), dtype=int), test_size, rng)
+    if half.all() or not half.any():
+        half[rng.randint(len(half))] = not half[0]
+    return half[cluster]
+
+
 def order_of(forecast: np.ndarray) -> np.ndarray:
     """Sort key of the samples: the probability for two columns, the confidence for more."""
     return merge_ties(forecast[:, 1] if forecast.shape[1] == 2 else forecast.max(axis=1))
@@ -200,7 +214,7 @@ class Partitioner:
         seed: int | None,
     ) -> tuple[np.ndarray, np.ndarray, list[str]]:
         """Regions (local numbers) of the rows `fitting` and `measured`, and their rules."""
-        labels = target.argmax(axis=1)
+        labels = labels_or_shares(target)
         n_regions = max(1, len(measured) // self.region_ratio)
         own_weight = None if np.ptp(weight) == 0 else weight[fitting]
         if self.kind == "stump":
@@ -222,12 +236,18 @@ class Partitioner:
             model = clone(self.partitioner)
             if seed is not None:
                 model.set_params(**dict.fromkeys(unseeded(model), seed))
+            if is_classifier(model) and labels.ndim == 2:
+                raise ValueError(
+                    f"{type(model).__name__} is a classifier, which cannot be fitted to soft "
+                    "labels: use the default partitioner, 'stump', 'kmeans' or a regressor."
+                )
             if is_classifier(model) and np.ptp(labels[fitting]) == 0:  # nothing to separate
                 return np.zeros_like(fitting), np.zeros_like(measured), ["all"]
         with warnings.catch_warnings():
             # With fewer distinct points than clusters there are fewer regions, as intended.
             warnings.filterwarnings("ignore", "Number of distinct clusters", ConvergenceWarning)
-            model.fit(prepared[fitting], labels[fitting])
+            own = labels[:, 1] if np.shape(labels)[1:] == (2,) else labels
+            model.fit(prepared[fitting], own[fitting])
         return _numbered(model, prepared, fitting, measured)
 
 
@@ -308,6 +328,29 @@ def merge_singletons(region: np.ndarray, likeness: np.ndarray) -> np.ndarray:
         distance = np.sum((likeness[single, None, :] - likeness[None, several, :]) ** 2, axis=2)
         target[single] = several[distance.argmin(axis=1)]
     return target[region]
+
+
+def merge_single_clusters(
+    bins: np.ndarray, region: np.ndarray, cluster: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Merge regions of a single cluster, whose own effect cannot be told from that of the region.
+
+    All of a level set join its region of the most clusters. Labels are not used, and the bound
+    holds for a coarser partition too. -> (region of each sample, whether it still has one cluster)
+    """
+    region = region.copy()
+    for level in np.unique(bins):
+        here = np.flatnonzero(bins == level)
+        numbers = _n_clusters(region[here], cluster[here])
+        largest = region[here][numbers.argmax()]
+        region[here] = np.where(numbers > 1, region[here], largest)
+    return region, _n_clusters(region, cluster) == 1
+
+
+def _n_clusters(region, cluster):
+    """Number of clusters in the region of each sample (n,)."""
+    pairs = np.unique(np.column_stack([region, cluster]), axis=0)
+    return np.bincount(pairs[:, 0])[region]
 
 
 def cut_level_sets(
@@ -391,6 +434,7 @@ def partition_terms(
     target: np.ndarray,
     curve: np.ndarray,
     weight: np.ndarray,
+    cluster: np.ndarray | None = None,
 ) -> PartitionTerms:
     """Terms for level sets `bins` and the regions nested in them.
 
@@ -405,6 +449,9 @@ def partition_terms(
         Forecasts, one-hot labels, and the calibration curve at each forecast.
     weight : array of shape (n,)
         Positive weights.
+    cluster : array of shape (n,), optional
+        Numbers of the clusters of dependent samples. The jackknife then leaves out all samples of a
+        cluster in a cell at once. Regions of a single cluster must not be passed.
 
     Returns
     -------
@@ -423,18 +470,35 @@ def partition_terms(
     n_columns = target.shape[1]
     induced = score.divergence(curve, coarse.mean(curve))
     influence = score.loss(target, bin_mean) - score.loss(target, region_mean) - induced
-    share = weight / weight.sum()
     pairs = np.hstack([target, forecast])
+
+    def bias(cells, function, values):
+        if cluster is None:
+            return cells.jackknife_bias(function, values)
+        parts, values = cells.by_cluster(cluster, values)
+        return parts.jackknife_bias(function, values)
+
     return PartitionTerms(
         plugin=float(weighted_mean(score.divergence(region_mean, bin_mean), weight)),
-        bias=fine.jackknife_bias(peak, target) - coarse.jackknife_bias(peak, target),
+        bias=bias(fine, peak, target) - bias(coarse, peak, target),
         induced=float(weighted_mean(induced, weight)),
-        variance=float(np.sum((share * (influence - share @ influence)) ** 2)),
+        variance=variance_of_mean(influence, weight, cluster),
         calibration=float(weighted_mean(error(coarse.mean(pairs)), weight))
-        - coarse.jackknife_bias(error, pairs),
+        - bias(coarse, error, pairs),
         calibration_induced=_calibration_induced(score, coarse, curve, forecast),
         correction=_binning_correction(score, coarse, forecast, target),
     )
+
+
+def variance_of_mean(
+    values: np.ndarray, weight: np.ndarray, cluster: np.ndarray | None = None
+) -> float:
+    """Squared standard error of a weighted mean, by clusters if there are any."""
+    share = weight / weight.sum()
+    found = float(np.sum(cluster_sums(share * (values - share @ values), cluster) ** 2))
+    if cluster is None:
+        return found
+    return found * inflation(independent_size(weight, cluster=cluster))
 
 
 def _calibration_induced(score, coarse, curve, forecast):
@@ -482,6 +546,16 @@ class Cells:
         """Mean over the cell of each sample, shape of `values`."""
         sums = [np.bincount(self.cells, self._relative * column) for column in values.T]
         return (np.stack(sums, axis=1) / self._mass[:, None])[self.cells]
+
+    def by_cluster(self, cluster: np.ndarray, values: np.ndarray) -> tuple[Cells, np.ndarray]:
+        """Cells of the parts of clusters in each cell, and the means of values (n, C) of these."""
+        pairs = np.column_stack([self.cells, cluster])
+        distinct, part = np.unique(pairs, axis=0, return_inverse=True)
+        part = part.ravel()
+        mass = np.bincount(part, self._relative)
+        sums = [np.bincount(part, self._relative * column) for column in values.T]
+        found = Cells(distinct[:, 0], np.bincount(part, self.weight))
+        return found, np.stack(sums, axis=1) / mass[:, None]
 
     def jackknife_bias(
         self, function: Callable[[np.ndarray], np.ndarray], values: np.ndarray

@@ -9,7 +9,12 @@ import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib.grouping.partition import Cells, order_of
-from skcalib.inference import clopper_pearson, monte_carlo_pvalue
+from skcalib.inference import (
+    clopper_pearson,
+    mean_interval,
+    monte_carlo_pvalue,
+    rate_interval,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,10 +88,12 @@ def region_table(
     curve: np.ndarray,
     weight: np.ndarray,
     confidence_level: float,
+    cluster: np.ndarray | None = None,
 ) -> list[Region]:
     """List of `Region`, the largest harm first.
 
-    Of a vector of more than two columns, the column of the largest gap stands for the region.
+    Of a vector of more than two columns, the column of the largest gap stands for the region. The
+    noise and the intervals allow for dependence within a `cluster` (n,).
     """
     cells, levels = Cells(regions, weight), Cells(bins, weight)
     first = np.unique(cells.cells, return_index=True)[1]
@@ -106,6 +113,16 @@ def region_table(
     low, high = clopper_pearson(outcome, size, confidence_level)
     share = cells.mass / cells.mass.sum()
     alone = spread / np.maximum(size - 1, 1)  # variance of the mean residual of each region
+    if cluster is not None:
+        for j in rows:
+            here, k = cells.cells == j, column[j]
+            own = weight[here], confidence_level
+            alone[j] = (
+                mean_interval((target - curve)[here, k], *own, cluster=cluster[here]).standard_error
+                ** 2
+            )
+            found = rate_interval(target[here, k], *own, cluster=cluster[here])
+            low[j], high[j] = found.low, found.high
     harm = share * (gap**2 - _noise(alone, cells.mass / levels.mass[level], level))
     expected = np.clip(expected, 0.0, 1.0)
     counts = np.bincount(cells.cells)
@@ -137,6 +154,36 @@ def _noise(alone, part, level):
 
 
 # --- Permutation test -----------------------------------------------------------------------------
+
+
+def sign_pvalue(
+    bins: np.ndarray,
+    regions: np.ndarray,
+    residual: np.ndarray,
+    weight: np.ndarray,
+    cluster: np.ndarray,
+    n_resamples: int,
+    rng: np.random.RandomState,
+) -> float:
+    """As `permutation_pvalue`, for samples in clusters, which cannot be permuted one by one.
+
+    The residuals, minus their mean in the level set, get a random sign for each cluster. Exact if
+    the law of the residuals of a cluster is symmetric, else asymptotically for many clusters.
+    """
+    pull = weight[:, None] * (residual - Cells(bins, weight).mean(residual))
+    cells = [np.unique(one, return_inverse=True)[1].ravel() for one in (regions, bins)]
+    mass = [np.bincount(one, weight) for one in cells]
+
+    def statistic(signs):
+        between = 0.0
+        for one, size, sign in zip(cells, mass, (1, -1), strict=True):
+            sums = (np.bincount(one, signs * column) for column in pull.T)
+            between += sign * sum(np.sum(s**2 / size) for s in sums)
+        return between
+
+    draws = rng.choice([-1.0, 1.0], size=(n_resamples, int(cluster.max()) + 1))
+    drawn = [statistic(signs[cluster]) for signs in draws]
+    return monte_carlo_pvalue(statistic(np.ones(len(bins))), drawn)
 
 
 def permutation_pvalue(

@@ -97,7 +97,9 @@ class HistogramTree:
         n_classes: int,
         weight: np.ndarray | None = None,
     ) -> Self:
-        """Grow on codes (n, d) and labels (n,) in 0 to n_classes - 1."""
+        """Grow on codes (n, d) and labels (n,) in 0 to n_classes - 1, or their shares (n, C)."""
+        if labels.ndim == 2 and weight is None:
+            weight = np.ones(len(labels))
         self._codes, self._labels, self._weight = codes, labels, weight
         self._n_classes, n_features = n_classes, codes.shape[1]
         self._n_bins = int(codes[codes != _MISSING].max(initial=0)) + 2
@@ -176,9 +178,15 @@ class HistogramTree:
         for start in range(0, len(rows), step):
             part = rows[start : start + step]
             cell = self._bin(self._codes[part]) + self._offset
-            place = (cell + self._labels[part].astype(np.int64)[:, None] * layer).ravel()
-            weight = np.repeat(self._weight[part], n_features) if weighted else None
-            total += np.bincount(place, weight, minlength=len(total))
+            if self._labels.ndim == 2:
+                for k, share in enumerate(self._labels[part].T):
+                    mass = np.repeat(self._weight[part] * share, n_features)
+                    own = slice(k * layer, (k + 1) * layer)
+                    total[own] += np.bincount(cell.ravel(), mass, minlength=layer)
+            else:
+                place = (cell + self._labels[part].astype(np.int64)[:, None] * layer).ravel()
+                weight = np.repeat(self._weight[part], n_features) if weighted else None
+                total += np.bincount(place, weight, minlength=len(total))
             if weighted:
                 total[-layer:] += np.bincount(cell.ravel(), minlength=layer)
         return total.reshape(-1, n_features, self._n_bins)
@@ -238,11 +246,17 @@ class BalancedStump:
         n_classes: int,
         weight: np.ndarray | None = None,
     ) -> Self:
-        """Cut X (n, d), which may have missing values, for labels (n,) in 0 to n_classes - 1."""
+        """Cut X (n, d), which may have missing values, for labels (n,) in 0 to n_classes - 1.
+
+        In place of labels there may be their shares (n, C).
+        """
         self.feature_, self.cut_ = -1, np.inf
         n_samples = len(X)
         mass = np.zeros((n_classes, n_samples))
-        mass[labels, np.arange(n_samples)] = 1.0 if weight is None else weight
+        if labels.ndim == 2:
+            mass[:] = labels.T if weight is None else labels.T * weight
+        else:
+            mass[labels, np.arange(n_samples)] = 1.0 if weight is None else weight
         best = 1e-9 * mass.sum()
         step = max(1, _BLOCK // max(n_samples, 1))
         for start in range(0, X.shape[1] if n_samples > 1 else 0, step):

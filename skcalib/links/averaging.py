@@ -18,6 +18,10 @@ With the effective number of samples n, one parameter costs
 the cost of a variance that is estimated by empirical Bayes. The weights of the models are the
 softmax of their log evidence; the identity has the log evidence 0. A model is not fitted if a score
 test predicts a log evidence that is far below that of the best model.
+
+Targets that are label distributions vary less around C than labels do, by the factor
+:math:`\phi = E|Q - C|^2 / E(1 - |C|^2)`, which is 1 for labels. Their log likelihoods are divided
+by it (quasi-likelihood): the models are fitted once with the factor 1, which gives C, and again.
 """
 
 from __future__ import annotations
@@ -27,8 +31,9 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from scipy.linalg import solve
-from scipy.special import logsumexp, softmax
+from scipy.special import logsumexp, softmax, xlogy
 
+from skcalib._validation import labels_or_shares
 from skcalib.links._base import minimise_convex
 from skcalib.links.basis import BY_CLASS, CONFUSION, LogitBasis
 
@@ -43,6 +48,7 @@ _CONFUSION_COST = 3.0  # further cost of the constants by most likely class, whi
 _OUT_OF_REACH = 7.0  # log evidence below the best model from which a model is not fitted
 _INACCURACY = 0.25  # of the gain that a score test predicts
 _NEGLIGIBLE = 1e-4  # weights of models that are set to zero
+_LEAST_DISPERSION = 1e-3  # of label distributions around the calibrated scores
 #: Samples per class below which there are no directions of single classes.
 PER_CLASS = 20
 
@@ -157,7 +163,12 @@ class ModelAverage:
     log_odds : float
         Logarithm of the mean evidence of the models, relative to that of the identity. For
         calibrated forecasts it is at least a with a probability of about exp(-a) or less.
+    dispersion : float
+        Variance of label distributions around the calibrated scores relative to that of labels,
+        at most 1; 1 for labels.
     """
+
+    dispersion = 1.0
 
     def fit(
         self,
@@ -166,13 +177,13 @@ class ModelAverage:
         weight: np.ndarray,
         square: np.ndarray | None = None,
     ) -> Self:
-        """Fit to forecasts (n, K), one-hot targets and positive weights (n,).
+        """Fit to forecasts (n, K), labels or label distributions, and positive weights (n,).
 
         `square` (n,) are the sums of squared weights where a row stands for several samples.
         """
         square_mass = weight @ weight if square is None else square.sum()
         size = float(weight.sum() ** 2 / square_mass)
-        self.size, self.forecast, self.label = size, forecast, target.argmax(axis=1)
+        self.size, self.forecast, self.label = size, forecast, labels_or_shares(target)
         self.weight = weight * (size / weight.sum())
         unit = weight if square is None else square / weight
         self.unit = unit * (size / weight.sum())
@@ -186,7 +197,21 @@ class ModelAverage:
         self._every = self.basis.fit_directions(forecast, self.weight, size=size, by_class=by_class)
         self.directions = self._every.only(set(self.basis.groups) - CONFUSION)
         self._fit_tree(*tree_of(self.basis))
+        if self.label.ndim == 2:
+            self._divide_by_dispersion()
         return self
+
+    def _divide_by_dispersion(self):
+        """Fit label distributions again, with their log likelihood divided by the dispersion."""
+        fitted = self.averaged
+        spread = self.weight @ np.sum((self.label - fitted) ** 2, axis=1)
+        of_labels = self.weight @ (1 - np.sum(fitted**2, axis=1))
+        found = spread / of_labels if of_labels > 0 else 1.0
+        self.dispersion = float(np.clip(found, _LEAST_DISPERSION, 1.0))
+        if self.dispersion < 1:
+            self.weight, self.unit = self.weight / self.dispersion, self.unit / self.dispersion
+            self.directions = self._every.only(set(self.basis.groups) - CONFUSION)
+            self._fit_tree(*tree_of(self.basis))
 
     @property
     def weighted_models(self) -> list[tuple[float, Model]]:
@@ -286,6 +311,8 @@ class ModelAverage:
 
     def _log_likelihood(self, proba):
         with np.errstate(divide="ignore"):
+            if self.label.ndim == 2:
+                return float(self.weight @ xlogy(self.label, proba).sum(axis=1))
             return float(self.weight @ np.log(proba[np.arange(len(self.label)), self.label]))
 
     def _score(self, proba, directions):
@@ -298,6 +325,8 @@ class ModelAverage:
         return gradient, information
 
     def _residual(self, rows, proba):
+        if self.label.ndim == 2:
+            return self.label[rows] - proba
         residual = -proba
         residual[np.arange(len(proba)), self.label[rows]] += 1
         return residual
@@ -388,7 +417,10 @@ def _fitted(block, theta, label, weight):
     """Log likelihood of corrected forecasts, and these (n, K)."""
     p = block.logits(theta)
     p -= p.max(axis=1, keepdims=True)
-    hit = p[np.arange(len(p)), label]
+    if label.ndim == 2:
+        hit = np.einsum("ik,ik->i", label, p)
+    else:
+        hit = p[np.arange(len(p)), label]
     np.exp(p, out=p)
     total = p.sum(axis=1)
     p /= total[:, None]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.stats import chi2
 
-from skcalib._validation import mean_one
+from skcalib._validation import labels_or_shares, mean_one
 from skcalib.links._base import Link, LinkFit, likelihood_tolerance, minimise_convex, row_blocks
 
 if TYPE_CHECKING:
@@ -64,8 +64,8 @@ def optimal_inverse_temperature(
     ----------
     logits : array of shape (n, K)
         float32 or float64; the arithmetic follows.
-    labels : array of int of shape (n,)
-        Columns of the labels.
+    labels : array of shape (n,) or (n, K)
+        Columns of the labels, or label distributions.
     weight : array of shape (n,)
         Positive weights.
     low, high : float
@@ -127,7 +127,9 @@ def mean_log_loss(logits: np.ndarray, labels: np.ndarray, weight: np.ndarray, be
 
 
 def _hit_and_peak(logits, labels):
-    """The logit of the label as float64, and the largest logit of each row."""
+    """The logit of the label as float64, its mean for soft labels, and the largest of each row."""
+    if labels.ndim == 2:
+        return np.einsum("ik,ik->i", labels, logits, dtype=np.float64), logits.max(axis=1)
     return logits[np.arange(len(logits)), labels].astype(np.float64), logits.max(axis=1)
 
 
@@ -281,7 +283,7 @@ def fit_bias_corrected(logits: np.ndarray, target: np.ndarray, weight: np.ndarra
     Parameters
     ----------
     logits, target : array of shape (n, K)
-        Logits, as `log_forecast` gives them, and one-hot targets.
+        Logits, as `log_forecast` gives them, and labels or label distributions.
     weight : array of shape (n,)
         Positive weights; their sum is arbitrary.
 
@@ -291,7 +293,7 @@ def fit_bias_corrected(logits: np.ndarray, target: np.ndarray, weight: np.ndarra
         Inverse temperature beta and the biases, which sum to zero.
     """
     # The priors are in units of samples.
-    return fit_bias_corrected_sums(BiasedSums(logits, target.argmax(axis=1), mean_one(weight)))
+    return fit_bias_corrected_sums(BiasedSums(logits, labels_or_shares(target), mean_one(weight)))
 
 
 def fit_bias_corrected_sums(sums: BiasedSums) -> LinkFit:
@@ -345,8 +347,8 @@ class BiasedSums:
     ----------
     logits : ndarray of shape (n, K)
         Logits.
-    hit : ndarray of int of shape (n,)
-        Columns of the labels.
+    hit : ndarray of shape (n,) or (n, K)
+        Columns of the labels, or label distributions.
     weight : ndarray of shape (n,)
         Positive weights, whose sum is the number of samples in units of the priors.
     spread : float, default=None
@@ -374,7 +376,11 @@ class BiasedSums:
         self.spread = np.sqrt(np.mean(centred**2)) or 1.0 if spread is None else spread
         self._feature = np.divide(centred, self.spread, out=centred)
         self._hit, self._weight = hit, weight
-        self.counts = np.bincount(hit, weight, minlength=logits.shape[1])
+        self._soft = hit.ndim == 2
+        if self._soft:
+            self.counts = weight @ hit
+        else:
+            self.counts = np.bincount(hit, weight, minlength=logits.shape[1])
         self._blocks = _sample_blocks(*self._feature.shape)
 
     def slope(self) -> float:
@@ -396,7 +402,7 @@ class BiasedSums:
             if free.any():
                 p[free] += parameters[1:, None]
             p -= p.max(axis=0)
-            log_hit = p[self._hit[rows], np.arange(p.shape[1])]
+            log_hit = self._at_label(p, rows)
             np.exp(p, out=p)
             total = p.sum(axis=0)
             p /= total
@@ -411,7 +417,7 @@ class BiasedSums:
         for rows, p in zip(self._blocks, state, strict=True):
             x, w = self._feature[:, rows], self._weight[rows]
             mean = np.einsum("kn,kn->n", p, x)
-            gradient[0] += w @ (mean - x[self._hit[rows], np.arange(len(w))])
+            gradient[0] += w @ (mean - self._at_label(x, rows))
             spreading = x - mean
             spreading *= p
             spreading *= w
@@ -426,6 +432,12 @@ class BiasedSums:
             hessian[1:, 1:] = np.diag(mass[free]) - products[free][:, free]
         return gradient, hessian
 
+    def _at_label(self, values, rows):
+        """Values (K, m) of some rows at the label, or their mean over the label distribution."""
+        if self._soft:
+            return np.einsum("mk,km->m", self._hit[rows], values)
+        return values[self._hit[rows], np.arange(values.shape[1])]
+
     def totals(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Expected class totals, their variances and their information, without biases."""
         _, kept = self.value(theta[:1] * self.spread, np.zeros(len(self.counts), dtype=bool))
@@ -433,7 +445,7 @@ class BiasedSums:
         for rows, p in zip(self._blocks, kept, strict=True):
             w, variance = self._weight[rows], p * (1 - p)
             mass += p @ w
-            noise += variance @ w**2
+            noise += ((self._hit[rows].T - p) ** 2 if self._soft else variance) @ w**2
             information += variance @ w
         return mass, noise, information
 

@@ -7,8 +7,10 @@ from skcalib.recalibration._base import (
     Recalibrator,
 )
 from skcalib.recalibration.averaged import ModelAverageScaling
+from skcalib.recalibration.group import GroupRecalibrator
 from skcalib.recalibration.improvement import CalibrationImprovement, calibration_improvement
 from skcalib.recalibration.label_shift import LabelShiftRecalibrator
+from skcalib.recalibration.multilabel import MultilabelRecalibrator
 from skcalib.recalibration.one_vs_rest import (
     BetaCalibration,
     BinaryLinkRecalibrator,
@@ -39,6 +41,7 @@ __all__ = [
     "DiagonalOrderPreserving",
     "DirichletCalibration",
     "EnsembleTemperatureScaling",
+    "GroupRecalibrator",
     "HistogramBinning",
     "IdentityRecalibrator",
     "IsotonicRecalibrator",
@@ -48,6 +51,7 @@ __all__ = [
     "LogitRecalibrator",
     "MatrixScaling",
     "ModelAverageScaling",
+    "MultilabelRecalibrator",
     "OneVsRestRecalibrator",
     "PlattScaling",
     "QuadraticScaling",

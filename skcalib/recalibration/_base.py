@@ -23,12 +23,14 @@ from skcalib._validation import (
     HALF_TOLERANCE,
     check_features,
     check_proba,
+    check_soft_labels,
     check_y,
     class_columns,
     drop_zero_weights,
+    has_columns,
 )
 from skcalib.links._base import detection_limit, log_forecast
-from skcalib.problem import check_column_names, classes_of_columns
+from skcalib.problem import check_column_names, check_not_swapped, classes_of_columns, soft_classes
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
@@ -65,6 +67,11 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
     skcalib.RecalibratedClassifierCV : A classifier with a recalibrator, cross-fitted.
     """
 
+    #: Whether `fit` and `predict_proba` accept ``features=``, one row for each forecast.
+    takes_features = False
+    #: Whether `_fit_map` takes label distributions.
+    _takes_soft = True
+
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the map.
 
@@ -73,8 +80,8 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         X : array-like of shape (n_samples,) or (n_samples, n_classes)
             Probabilities of held-out samples, or logits with ``input="logits"``. A single column is
             that of the positive class, or of the class in its name.
-        y : array-like of shape (n_samples,)
-            Labels.
+        y : array-like of shape (n_samples,) or (n_samples, n_classes)
+            Labels; or soft labels, which are label distributions or annotator counts.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights.
 
@@ -83,6 +90,31 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         Recalibrator
             The fitted recalibrator.
         """
+        if has_columns(y):
+            return self._fit_soft(self._check_call(X, y), X, y, sample_weight)
+        score, raw, columns = self._check_samples(X, y)
+        weight, raw, columns = drop_zero_weights(sample_weight, raw, columns)
+        return self._learn_validated(score, self._validated(raw), columns, weight)
+
+    def _check_samples(self, X, y):
+        """`fit` up to weights: the loss, the values (n, K) and the columns of the labels (n,).
+
+        Sets ``classes_``, and the number and names of the columns.
+        """
+        score = self._check_call(X, y)
+        labels = check_y(y, name="y")
+        if np.asarray(y).ndim == 2:
+            column_or_1d(y, warn=True)  # accepts a column, with scikit-learn's warning
+        y = labels
+        raw = check_features(X, name="X", n_samples=len(y))
+        self.classes_ = self._check_columns(X, raw, y, self.labels)
+        if np.ndim(X) == 2:
+            validate_data(self, X, reset=True, skip_check_array=True)
+        columns = class_columns(y, self.classes_)
+        return score, raw, columns
+
+    def _check_call(self, X, y):
+        """The loss; raises for invalid parameters and for arguments of other kinds."""
         score = resolve_training_loss(self.loss)
         self._check_input()
         if callable(getattr(X, "predict_proba", None)):
@@ -94,17 +126,35 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
-        labels = check_y(y, name="y")
-        if np.asarray(y).ndim == 2:
-            column_or_1d(y, warn=True)  # accepts a column, with scikit-learn's warning
-        y = labels
-        raw = check_features(X, name="X", n_samples=len(y))
-        self.classes_ = self._check_columns(X, raw, y)
+        return score
+
+    def _fit_soft(self, score, X, y, sample_weight):
+        """`fit` to label distributions or annotator counts: losses are linear in them."""
+        if not self._takes_soft:
+            raise ValueError(
+                f"{type(self).__name__} needs one label per sample, not soft labels of shape "
+                f"{np.shape(y)}: pass y.argmax(axis=1), or use TemperatureScaling()."
+            )
+        target, votes = check_soft_labels(y, name="y")
+        raw = check_features(X, name="X", n_samples=len(target))
+        own = soft_classes(y, self.labels, target.shape[1], name="y")
+        if max(raw.shape[1], 2) != len(own):
+            raise ValueError(
+                f"y has {len(own)} columns and X has {raw.shape[1]}: soft labels and forecasts "
+                "need a column for each class."
+            )
+        check_not_swapped(raw, votes, "X", "y")
+        self.classes_ = self._check_columns(X, raw, own, own)
+        if self.labels is None and raw.shape[1] > 1:
+            check_column_names(X, own, "X")
         if np.ndim(X) == 2:
             validate_data(self, X, reset=True, skip_check_array=True)
-        columns = class_columns(y, self.classes_)
-        weight, raw, columns = drop_zero_weights(sample_weight, raw, columns)
-        return self._learn_validated(score, self._validated(raw), columns, weight)
+        order = [own.tolist().index(label) for label in self.classes_.tolist()]
+        weight, raw, target = drop_zero_weights(sample_weight, raw, target[:, order])
+        values = self._validated(raw)
+        self._learn_reading(values)
+        self._learn_target(score, self._read(values), target, weight)
+        return self
 
     def _fit_validated(self, proba, columns, weight, classes):
         """`fit` for validated probabilities (n, K), columns of the labels, weights, and classes."""
@@ -133,21 +183,26 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         array of shape (n_samples, n_classes)
             Rows sum to one.
         """
+        return self._map_validated(self._check_forecasts(X))
+
+    def _check_forecasts(self, X):
+        """Validated values (n, K) of new samples, whose columns are those of `fit`."""
         check_is_fitted(self)
         is_table = np.ndim(X) == 2
         if is_table:
             validate_data(self, X, reset=False, skip_check_array=True)
         if not (is_table and hasattr(self, "feature_names_in_")):  # else the names are those of fit
             check_column_names(X, self.classes_, "X")
-        return self._map_validated(self._validated(X))
-
-    def _map_validated(self, values):
-        """`predict_proba` for validated probabilities, or logits, of shape (n, K)."""
+        values = self._validated(X)
         if values.shape[1] != len(self.classes_):
             raise ValueError(
                 f"X has {values.shape[1]} columns, but {type(self).__name__} was fitted with "
                 f"{len(self.classes_)} classes."
             )
+        return values
+
+    def _map_validated(self, values):
+        """`predict_proba` for validated probabilities, or logits, of shape (n, K)."""
         return self._apply_map(self._read(values))
 
     def predict(self, X: ArrayLike) -> np.ndarray:
@@ -200,7 +255,10 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
 
     def _learn(self, score, forecast, columns, weight):
         """Fit the map to forecasts and the columns of their labels, and measure the losses."""
-        target = np.eye(len(self.classes_))[columns]
+        self._learn_target(score, forecast, np.eye(len(self.classes_))[columns], weight)
+
+    def _learn_target(self, score, forecast, target, weight):
+        """As `_learn`, from label distributions (n, K)."""
         self._fit_map(forecast, target, weight)
         self._measure(score, forecast, target, weight)
 
@@ -220,7 +278,7 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         if self.input not in ("proba", "logits"):
             raise ValueError(f"input must be 'proba' or 'logits', got {self.input!r}.")
 
-    def _check_columns(self, X, raw, y):
+    def _check_columns(self, X, raw, y, labels):
         """The class of each column; raises if X has features or logits instead of probabilities."""
         if self.input == "proba" and (raw.min() < 0 or raw.max() > 1 + HALF_TOLERANCE):
             value = raw.min() if raw.min() < 0 else raw.max()
@@ -230,7 +288,7 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
             )
         try:
             classes = classes_of_columns(
-                y, X, raw.shape[1], labels=self.labels, name="X", remedy="labels"
+                y, X, raw.shape[1], labels=labels, name="X", remedy="labels"
             )
         except ValueError as error:
             sums = raw.sum(axis=1, dtype=np.float64)
@@ -424,8 +482,13 @@ def require_recalibrator(recalibrator):
         )
 
 
-def fit_recalibrator(recalibrator, proba, y, weight, classes):
-    """Clone, set the classes of the columns, and fit, with the weights if it accepts them.
+def takes_features(recalibrator):
+    """Whether `fit` and `predict_proba` of a recalibrator also take the features of the samples."""
+    return bool(getattr(recalibrator, "takes_features", False))
+
+
+def fit_recalibrator(recalibrator, proba, y, weight, classes, features=None):
+    """Clone, set the classes of the columns, and fit, with what it accepts of weights and features.
 
     Probabilities and weights are validated already, so recalibrators of the library do not validate
     them again.
@@ -441,8 +504,16 @@ def fit_recalibrator(recalibrator, proba, y, weight, classes):
         return fitted._fit_validated(proba, class_columns(y, classes), weight, classes)
     # Weights are passed explicitly here, so metadata routing is disabled.
     with config_context(enable_metadata_routing=False):
-        fitted.fit(proba, y, **weight_params(fitted, weight))
+        fitted.fit(proba, y, **weight_params(fitted, weight), **_feature_params(fitted, features))
     return fitted
+
+
+def _feature_params(recalibrator, features):
+    """Arguments of `fit` and `predict_proba` that pass features to a recalibrator that takes them.
+
+    Empty if it does not, or without features.
+    """
+    return {"features": features} if takes_features(recalibrator) and features is not None else {}
 
 
 def _is_plain(recalibrator, method):
@@ -485,13 +556,13 @@ def warn_without_weight(estimator, other):
         )
 
 
-def recalibrated_proba(recalibrator, proba, classes):
+def recalibrated_proba(recalibrator, proba, classes, features=None):
     """Probabilities (n, K) of a fitted recalibrator, one column for each of `classes`."""
     known = getattr(recalibrator, "classes_", classes)
     if _is_plain(recalibrator, "predict_proba") and proba.shape[1] == len(known):
         return align_columns(recalibrator._map_validated(proba), known, classes)
     name = f"{type(recalibrator).__name__}.predict_proba(P)"
-    response = recalibrator.predict_proba(proba)
+    response = recalibrator.predict_proba(proba, **_feature_params(recalibrator, features))
     if len(known) == 1:  # fitted to a single class
         response = np.ones((len(proba), 1))
     else:

@@ -231,7 +231,7 @@ def _read(recalibrator, classes, number, values, y, sample_weight=None):
     try:
         y = check_y(y, name="y")
         raw = check_features(values, name="y_proba", n_samples=len(y))
-        recalibrator._check_columns(values, raw, y)
+        recalibrator._check_columns(values, raw, y, recalibrator.labels)
         weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight)
         if not weight.any():
             return None

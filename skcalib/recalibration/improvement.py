@@ -12,7 +12,8 @@ from scipy.stats import t as student
 from skcalib._arguments import resolve_loss
 from skcalib._formatting import pvalue_text, record_text
 from skcalib._validation import check_confidence_level
-from skcalib.inference import effective_size, mean_interval
+from skcalib.clusters import independent_size
+from skcalib.inference import mean_interval
 from skcalib.problem import check_problem
 from skcalib.recalibration._base import is_injective, recalibrated_proba
 from skcalib.tower import weighted_mean
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
     from skcalib._arguments import Label, LossLike
+    from skcalib.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ def calibration_improvement(
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
     pos_label: Label = None,
+    groups: ArrayLike | None = None,
 ) -> CalibrationImprovement:
     r"""Improvement of a proper score by a recalibration, with interval and p-value.
 
@@ -113,6 +116,10 @@ def calibration_improvement(
         recalibrator, if `after` is one.
     pos_label : label, default=None
         The class that probabilities of shape (n_samples,) refer to.
+    groups : array-like of shape (n_samples,), default=None
+        The cluster of each sample, such as a patient, by any labels: differences
+        are added by cluster before they are squared, and m is the effective number of clusters
+        (:ref:`clusters`).
 
     Returns
     -------
@@ -162,11 +169,12 @@ def calibration_improvement(
         labels = getattr(after, "classes_", None) if labels is None else labels
         injective = is_injective(after) if injective is None else injective
     names: dict[str, Any] = {"labels": labels, "pos_label": pos_label}
-    problem = check_problem(y_true, before, sample_weight=sample_weight, name="before", **names)
+    rows: dict[str, Any] = {"sample_weight": sample_weight, "groups": groups}
+    problem = check_problem(y_true, before, name="before", **rows, **names)
     if is_map:
         recalibrated = _apply(after, problem)
     else:
-        recalibrated = _check_after(after, y_true, problem, sample_weight, names)
+        recalibrated = check_after(after, y_true, problem, sample_weight, names)
     found = improvement_of_losses(
         score.loss(problem.target, problem.forecast),
         score.loss(problem.target, recalibrated),
@@ -174,6 +182,7 @@ def calibration_improvement(
         confidence_level,
         injective,
         name="calibration_improvement",
+        cluster=problem.cluster,
     )
     if injective is not True:
         _warn(injective)
@@ -188,20 +197,25 @@ def improvement_of_losses(
     injective: bool | None,
     *,
     name: str,
+    cluster: np.ndarray | None = None,
 ) -> CalibrationImprovement:
-    """The record of paired losses (n,) with positive weights; `name` is that of the caller."""
+    """The record of paired losses (n,) with positive weights; `name` is that of the caller.
+
+    `cluster` (n,) are the numbers of the clusters of dependent samples.
+    """
     if len(weight) < 4:
         raise ValueError(
             f"{name} needs at least 4 samples of positive weight, got {len(weight)}: fewer give "
             "no usable standard error."
         )
-    interval = mean_interval(_difference(before, after), weight, confidence_level)
+    difference = _difference(before, after)
+    interval = mean_interval(difference, weight, confidence_level, cluster=cluster)
     return CalibrationImprovement(
         interval.estimate,
         interval.low,
         interval.high,
         interval.standard_error,
-        _pvalue(interval, weight),
+        _pvalue(interval, independent_size(weight, cluster=cluster) - 1),
         float(weighted_mean(before, weight)),
         float(weighted_mean(after, weight)),
         injective,
@@ -218,7 +232,14 @@ def _apply(recalibrator, problem):
     return recalibrated_proba(recalibrator, problem.forecast, problem.classes)
 
 
-def _check_after(after, y_true, problem, sample_weight, names):
+def check_after(
+    after: ArrayLike,
+    y_true: ArrayLike,
+    problem: Problem,
+    sample_weight: ArrayLike | None,
+    names: dict[str, Any],
+) -> np.ndarray:
+    """Validated probabilities `after`, one column for each class of the `problem` before."""
     other = check_problem(y_true, after, sample_weight=sample_weight, name="after", **names)
     if other.forecast.shape != problem.forecast.shape:
         raise ValueError(
@@ -255,11 +276,10 @@ def _warn(injective):
     )
 
 
-def _pvalue(interval, weight):
+def _pvalue(interval, degrees):
     """Two-sided, consistent with the interval."""
     if interval.estimate == 0 or np.isinf(interval.standard_error):
         return 1.0
     if interval.standard_error == 0:  # the same difference everywhere, or an infinite one
         return 0.0
-    degrees = effective_size(weight) - 1
     return float(2 * student.sf(abs(interval.estimate) / interval.standard_error, degrees))

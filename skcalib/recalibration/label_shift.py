@@ -103,6 +103,8 @@ class LabelShiftRecalibrator(Recalibrator):
     array([0.006, 0.006])
     """
 
+    _takes_soft = False
+
     def __init__(
         self,
         source_prior: ArrayLike | None = None,

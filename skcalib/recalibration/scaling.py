@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._arguments import resolve_training_loss
-from skcalib._validation import mean_one
+from skcalib._validation import is_one_hot, mean_one
 from skcalib.inference import first_within_one_standard_error
 from skcalib.links import (
     DirichletMap,
@@ -91,7 +91,7 @@ class LinkRecalibrator(LogitRecalibrator):
             fit = self._refined(fit, score, logits, target, weight)
         self._take(fit, beta, n_classes)
         hit = np.sum(target * self._apply_map(logits), axis=1)
-        self._warn(fit, hit.min(), target.sum(axis=0))
+        self._warn(fit, hit.min() if is_one_hot(target) else 0.0, target.sum(axis=0))
 
     def _refined(self, fit, score, logits, target, weight):
         """A fit with more correct digits, where the Hessian is known."""

@@ -11,7 +11,7 @@ from scipy.optimize import brentq, minimize
 from sklearn.exceptions import ConvergenceWarning
 
 from skcalib._arguments import resolve_training_loss
-from skcalib._validation import mean_one
+from skcalib._validation import labels_or_shares, mean_one
 from skcalib.links import BiasCorrectedTemperature, fit_bias_corrected
 from skcalib.links.temperature import (
     BiasedSums,
@@ -144,7 +144,7 @@ def fit_temperature(
     """Optimal inverse temperature in [low, high], and the number of passes over the data."""
     if isinstance(score, LogLoss):
         return optimal_inverse_temperature(
-            logits, target.argmax(axis=1), weight, low=low, high=high
+            logits, labels_or_shares(target), weight, low=low, high=high
         )
     logits = logits.astype(np.float64)
     if not np.ptp(logits, axis=1).any():

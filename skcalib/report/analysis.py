@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skcalib._arguments import resolve_loss, resolve_notion
 from skcalib._parallel import out_of_fold
+from skcalib.clusters import effective_size
 from skcalib.error_intervals import calibration_error_interval
 from skcalib.error_intervals.methods import ProperEstimate, estimate_of_solved
 from skcalib.errors.proper import decompose
@@ -26,13 +27,7 @@ from skcalib.estimators.selection import (
     recalibrated_rows,
 )
 from skcalib.grouping.by_group import GroupCalibrations
-from skcalib.inference import (
-    MeanInterval,
-    effective_size,
-    mean_interval,
-    observed_expected_ratio,
-    rate_interval,
-)
+from skcalib.inference import MeanInterval, mean_interval, observed_expected_ratio, rate_interval
 from skcalib.notions import TopLabel
 from skcalib.problem import ProblemSummary
 from skcalib.recalibration import ModelAverageScaling, VectorScaling
@@ -52,6 +47,7 @@ from skcalib.report.findings import (
 from skcalib.report.named_groups import find_by_group
 from skcalib.report.subgroups import find_grouping, find_places
 from skcalib.report.suspicions import find_suspicions
+from skcalib.scores import Brier
 from skcalib.significance import kernel_calibration_test
 from skcalib.significance.kernel import MIN_SAMPLES
 from skcalib.smoothers import IsotonicSmoother
@@ -109,7 +105,8 @@ def find(
     part = part_of(problem, seed)
     if problem.count is None:
         divided = part
-        folds = [test for _, test in check_folds(5, part.target, random_state=seed)]
+        own = {"random_state": seed, "cluster": part.cluster}
+        folds = [test for _, test in check_folds(5, part.target, **own)]
     else:
         divided, folds = part.split(5, seed)
     binary = binary_problem(problem)
@@ -147,7 +144,8 @@ def find(
     found = Findings(
         confidence_level=confidence_level,
         n_samples=problem.n_samples,
-        effective_size=effective_size(problem.weight, problem.square),
+        effective_size=_effective_size(problem),
+        n_clusters=problem.n_clusters,
         n_classes=n_classes,
         **_averages(problem, binary, confidence_level),
         suspicions=find_suspicions(problem),
@@ -175,26 +173,37 @@ def find(
     return found, split, recalibrated
 
 
+def _effective_size(problem):
+    """Independent samples of equal weight whose mean Brier score is as accurate."""
+    size = effective_size(problem.weight, problem.square)
+    if problem.cluster is None:
+        return size
+    loss = Brier().loss(problem.target, problem.forecast)
+    errors = [mean_interval(loss, problem.weight, cluster=c) for c in (None, problem.cluster)]
+    one, other = (found.standard_error for found in errors)
+    return size * min(1.0, (one / other) ** 2) if 0 < other < np.inf else size
+
+
 def _averages(problem, binary, confidence_level):
     """Means of the event (two classes) or of the confidence, with intervals inside their range."""
     forecast, target, weight = binary.forecast, binary.target, binary.weight
-    square = binary.square
+    rows: dict[str, Any] = {"square": binary.square, "cluster": binary.cluster}
     top_label = next(TopLabel().problems(problem.forecast, problem.target))
     confidence, right = (part[:, 1] for part in top_label)
     predicted = float(weighted_mean(forecast[:, 1], weight))
     ratio = None
     if predicted > np.finfo(np.float64).tiny:
         ratio = observed_expected_ratio(
-            target[:, 1], forecast[:, 1], weight, confidence_level, square=square
+            target[:, 1], forecast[:, 1], weight, confidence_level, **rows
         )
-    gap = mean_interval(confidence - right, weight, confidence_level, square=square)
+    gap = mean_interval(confidence - right, weight, confidence_level, **rows)
     return {
         "event": str(problem.classes[1]) if len(problem.classes) == 2 else None,
         "n_events": _n_labels(binary, 1) if len(problem.classes) == 2 else None,
         "mean_predicted": predicted,
-        "observed_rate": rate_interval(target[:, 1], weight, confidence_level, square=square),
+        "observed_rate": rate_interval(target[:, 1], weight, confidence_level, **rows),
         "observed_expected_ratio": ratio,
-        "accuracy": rate_interval(right, weight, confidence_level, square=square),
+        "accuracy": rate_interval(right, weight, confidence_level, **rows),
         "confidence_gap": MeanInterval(
             gap.estimate, max(gap.low, -1.0), min(gap.high, 1.0), gap.standard_error
         ),
@@ -296,8 +305,9 @@ def error_finding(
 ) -> ErrorFinding:
     """`ProperEstimate` -> `ErrorFinding`; intervals lie in [0, most]."""
     terms, calibration = found.terms, _in_range(found.interval, most)
+    rows: dict[str, Any] = {"square": terms.square, "cluster": terms.cluster}
     mean_loss, refinement = (
-        _in_range(mean_interval(one, terms.weight, confidence_level, square=terms.square), most)
+        _in_range(mean_interval(one, terms.weight, confidence_level, **rows), most)
         for one in (terms.loss, terms.refinement)
     )
     return ErrorFinding(
@@ -336,7 +346,7 @@ def find_test(
 ) -> tuple[CalibrationTest | None, int]:
     """Kernel test of all classes at once on a random part of large samples, and its size."""
     n_samples, n_classes = problem.n_samples, problem.forecast.shape[1]
-    if n_samples < MIN_SAMPLES:
+    if min(n_samples, problem.n_clusters or n_samples) < MIN_SAMPLES:
         return None, 0
     most = max(MIN_SAMPLES, int(np.sqrt(_PAIRS / n_classes)))
     method: Any = "spectral"
@@ -397,9 +407,8 @@ def compare_maps(
         means = [float(weighted_mean(row, weight)) for row in losses[0]]
         if np.isinf(means).all():
             return _no_comparison(names[0]), None, tuple(refused), left_out
-        record = one_standard_error(
-            names, losses[0], weight, confidence_level, square=problem.square
-        )
+        rows: dict[str, Any] = {"square": problem.square, "cluster": problem.cluster}
+        record = one_standard_error(names, losses[0], weight, confidence_level, **rows)
         at = names.index(record.chosen)
         if at == 0:
             return record, None, tuple(refused), left_out

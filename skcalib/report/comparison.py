@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.model_selection import check_cv
 from sklearn.utils import indexable
 
 from skcalib._validation import check_y
 from skcalib.errors.kernel import resolve_kernel
+from skcalib.estimators._response import make_folds
 from skcalib.inference import MeanInterval, mean_interval
 from skcalib.notions import Canonical, TopLabel
 from skcalib.report.analysis import LOSSES, estimate_errors
@@ -149,8 +150,9 @@ class ComparisonReport(Shown):
         n_jobs : int, default=None
             Problems of a notion, candidates and folds in parallel.
         **params : dict
-            ``sample_weight``, ``labels``, ``pos_label`` (the event of two classes),
-            ``confidence_level`` and ``verbose``, as for `CalibrationReport.from_predictions`.
+            ``sample_weight``, ``labels``, ``pos_label`` (the event of two classes), ``groups``
+            (clusters of dependent samples), ``confidence_level`` and ``verbose``, as for
+            `CalibrationReport.from_predictions`.
 
         Returns
         -------
@@ -159,15 +161,12 @@ class ComparisonReport(Shown):
         """
         _check_mapping(y_proba, "y_proba", "probabilities")
         seed = check_seed(random_state)
-        return cls(
-            {
-                str(name): CalibrationReport.from_predictions(
-                    y_true, proba, X, name=name, random_state=seed, n_jobs=n_jobs, **params
-                )
-                for name, proba in y_proba.items()
-            },
-            n_jobs=n_jobs,
-        )
+        params = {"random_state": seed, "n_jobs": n_jobs, **params}
+
+        def _report(name, proba):
+            return CalibrationReport.from_predictions(y_true, proba, X, name=name, **params)
+
+        return cls(_report_each(_report, y_proba), n_jobs=n_jobs)
 
     @classmethod
     def from_sketches(
@@ -251,8 +250,9 @@ class ComparisonReport(Shown):
         n_jobs : int, default=None
             Folds of `cv`, problems of a notion and candidates in parallel.
         **params : dict
-            ``sample_weight``, ``pos_label`` (the event of two classes), ``confidence_level``,
-            ``response_method`` and ``verbose``, as for `CalibrationReport.from_estimator`.
+            ``sample_weight``, ``pos_label`` (the event of two classes), ``groups`` (clusters of
+            dependent samples), ``confidence_level``, ``response_method`` and ``verbose``, as for
+            `CalibrationReport.from_estimator`.
 
         Returns
         -------
@@ -279,16 +279,14 @@ class ComparisonReport(Shown):
         if cv is not None:  # a shuffling splitter must give all models the same folds
             (X,) = indexable(X)
             y = check_y(y, name="y")
-            cv = list(check_cv(cv, y, classifier=True).split(X, y))
-        return cls(
-            {
-                str(name): CalibrationReport.from_estimator(
-                    estimator, X, y, cv=cv, name=name, random_state=seed, n_jobs=n_jobs, **params
-                )
-                for name, estimator in estimators.items()
-            },
-            n_jobs=n_jobs,
-        )
+            groups = params.get("groups")
+            cv = make_folds(cv, X, y, groups, groups)
+        params = {"random_state": seed, "n_jobs": n_jobs, **params}
+
+        def _report(name, estimator):
+            return CalibrationReport.from_estimator(estimator, X, y, cv=cv, name=name, **params)
+
+        return cls(_report_each(_report, estimators), n_jobs=n_jobs)
 
     @property
     def verdict(self) -> str:
@@ -328,6 +326,17 @@ def _check_mapping(models, name, what):
         raise ValueError(f"{name} must be a dict of at least two {what} by model name.")
 
 
+def _report_each(make, models):
+    """The report of each model; a warning about their common clusters appears once."""
+    reports = {}
+    for name, model in models.items():
+        with warnings.catch_warnings():
+            if reports:
+                warnings.filterwarnings("ignore", "groups has only")
+            reports[str(name)] = make(name, model)
+    return reports
+
+
 def _check_reports(reports):
     """Reports by name, on the same samples."""
     if not isinstance(reports, Mapping):
@@ -341,7 +350,7 @@ def _check_reports(reports):
     (first_name, first), *others = reports.items()
     for name, other in others:
         sketched = first.problem.count is not None or other.problem.count is not None
-        alike = ("classes",) if sketched else ("classes", "target", "weight")
+        alike = ("classes",) if sketched else ("classes", "target", "weight", "cluster")
         same = all(
             np.array_equal(getattr(first.problem, part), getattr(other.problem, part))
             for part in alike
@@ -354,7 +363,7 @@ def _check_reports(reports):
         if not same:
             raise ValueError(
                 f"The reports of {first_name} and {name} are not on the same samples: labels, "
-                "weights and classes must agree, in this order."
+                "weights, classes and groups must agree, in this order."
             )
         if (first.confidence_level, first.random_state) != (
             other.confidence_level,
@@ -421,7 +430,7 @@ def find_differences(
                 )
             else:
                 one, other = (values[name][quantity] for name in (first, second))
-                difference = _paired(one, other, problems[first].weight, confidence_level)
+                difference = _paired(one, other, problems[first], confidence_level)
             if difference is not None:
                 found.append(PairedDifference(quantity, first, second, difference))
     return tuple(found)
@@ -442,7 +451,7 @@ def _per_sample(problem):
     }
 
 
-def _paired(first, second, weight, confidence_level):
+def _paired(first, second, problem, confidence_level):
     """Interval of a mean difference; two infinite losses have none.
 
     In a pair (values, estimate), the values give the spread and the estimate the centre.
@@ -453,7 +462,8 @@ def _paired(first, second, weight, confidence_level):
         first, second = first[0], second[0]
     if np.isinf(first).any() and np.isinf(second).any():
         return None
-    return mean_interval(first - second, weight, confidence_level, estimate=estimate)
+    rows: dict[str, Any] = {"estimate": estimate, "cluster": problem.cluster}
+    return mean_interval(first - second, problem.weight, confidence_level, **rows)
 
 
 def _unpaired(first, second, confidence_level):

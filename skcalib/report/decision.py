@@ -71,7 +71,7 @@ def find_decision(
     data = {}
     if problem.count is None:
         data = {"y_proba": problem.forecast, "X": features, "labels": problem.classes}
-        data["sample_weight"] = problem.sample_weight
+        data |= {"sample_weight": problem.sample_weight, "groups": problem.cluster}
     found = decision_regret(
         y_true,
         threshold=threshold,

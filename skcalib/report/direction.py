@@ -17,8 +17,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import expit
 from scipy.stats import chi2, norm
+from scipy.stats import f as fisher
 
-from skcalib.inference import MeanInterval, effective_size
+from skcalib.clusters import (
+    cluster_sums,
+    effective_size,
+    independent_size,
+    inflation,
+    student_level,
+)
+from skcalib.inference import MeanInterval
 from skcalib.links._base import detection_limit, log_forecast, logistic_regression
 from skcalib.report.findings import Gains, LogisticRecalibration
 from skcalib.scores import LogLoss
@@ -56,16 +64,29 @@ def logistic_recalibration(
     eta = x + design @ theta
     p = expit(eta)
     statistic = 2 * size * share @ (_loss(x, y) - _loss(eta, y))
-    scores = design * (size * root * (p - y))[:, None]
+    scores = cluster_sums(design * (size * root * (p - y))[:, None], problem.cluster)
     inverse = np.linalg.inv(information)
-    model, robust = np.diag(inverse), np.diag(inverse @ (scores.T @ scores) @ inverse)
-    errors = np.sqrt(np.maximum(model, robust))
-    reach = norm.ppf(0.5 + confidence_level / 2)
+    sandwich = inverse @ (scores.T @ scores) @ inverse
+    pvalue, level = float(chi2.sf(max(statistic, 0.0), 2)), confidence_level
+    if problem.cluster is not None:  # the likelihood is not that of independent labels
+        units = independent_size(weight, cluster=problem.cluster)
+        sandwich, level = sandwich * inflation(units), student_level(level, units)
+        statistic, pvalue = _wald_test(theta, sandwich, units)
+    errors = np.sqrt(np.maximum(np.diag(inverse), np.diag(sandwich)))
+    reach = norm.ppf(0.5 + level / 2)
     shift, slope = (
         MeanInterval(float(v), float(v - reach * e), float(v + reach * e), float(e))
         for v, e in zip(theta + [0.0, 1.0], errors, strict=True)
     )
-    return LogisticRecalibration(shift, slope, float(chi2.sf(max(statistic, 0.0), 2)))
+    return LogisticRecalibration(shift, slope, pvalue)
+
+
+def _wald_test(theta, covariance, units):
+    """Statistic and p-value of no shift and no slope, from the covariance by clusters."""
+    with np.errstate(all="ignore"):
+        statistic = float(theta @ np.linalg.pinv(covariance) @ theta)
+    freedom = max(units - 2, 1.0)
+    return statistic, float(fisher.sf(statistic * freedom / (2 * (freedom + 1)), 2, freedom))
 
 
 def gains_of(solved: AveragedProblem) -> Gains:

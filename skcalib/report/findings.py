@@ -83,7 +83,9 @@ class GroupingFinding:
     depend on the lower bounds of the grouping loss: ``grouping_loss`` and ``pvalue`` are by trees,
     ``model`` is by a model of all features. A lower bound that is not above zero means that no
     grouping loss was detected. ``rest`` is what calibration and `bound` leave of the Brier score,
-    with a conservative interval. ``note`` explains missing or imprecise numbers.
+    with a conservative interval. ``correction`` is the held-out gain of the Brier score by a
+    correction that uses the features, beyond recalibration; measured where groups differ. ``note``
+    explains missing or imprecise numbers.
     """
 
     grouping_loss: MeanInterval | None = None
@@ -92,7 +94,13 @@ class GroupingFinding:
     model: ModelBound | None = None
     named: tuple = ()
     n_tried: int = 0
+    correction: MeanInterval | None = None
     note: str = ""
+
+    @property
+    def corrects(self) -> bool:
+        """True if the gain by the features is significant."""
+        return self.correction is not None and self.correction.low > 0
 
     @property
     def by_trees(self) -> bool:
@@ -211,7 +219,9 @@ class Findings:
     once on ``n_tested`` samples; each is None if it does not exist. ``places`` are the ranges of
     scores and the classes, ``reported`` the commonly reported numbers, ``notes`` the warnings of
     the estimators, ``omitted`` what was omitted or computed on a part of the samples. ``by`` are
-    the groups that the user names, ``decision`` the cost of decisions at the given threshold.
+    the groups that the user names, ``decision`` the cost of decisions at the given threshold. With
+    clusters of dependent samples, of which there are ``n_clusters``, ``effective_size`` is divided
+    by the design effect of the mean Brier score.
     """
 
     confidence_level: float
@@ -241,6 +251,7 @@ class Findings:
     omitted: tuple = ()
     by: GroupCalibrations | None = None
     decision: DecisionFinding | None = None
+    n_clusters: int | None = None
 
     def error(self, loss: str, notion: str) -> ErrorFinding:
         """The error of that loss and notion."""

@@ -242,6 +242,7 @@ class CalibrationReport(Shown):
         sample_weight: ArrayLike | None = None,
         labels: ArrayLike | None = None,
         pos_label: Label = None,
+        groups: ArrayLike | None = None,
         confidence_level: float = 0.95,
         random_state: RandomState = 0,
         n_jobs: int | None = None,
@@ -280,6 +281,10 @@ class CalibrationReport(Shown):
             The event of a binary problem: the class that the report refers to, and whose
             probability a `y_proba` of shape (n_samples,) holds. By default the class named by a
             single column, or the last class.
+        groups : array-like of shape (n_samples,), default=None
+            The cluster of each sample, such as a patient, by any labels. All intervals and tests
+            then allow for dependence within clusters, and folds hold whole clusters
+            (:ref:`clusters`).
         confidence_level : float, default=0.95
             Level of all intervals.
         random_state : int, RandomState instance or None, default=0
@@ -300,9 +305,8 @@ class CalibrationReport(Shown):
             For invalid labels, probabilities or weights, a column name that matches no class or a
             class other than `pos_label`, and a `pos_label` for more than two classes.
         """
-        problem = check_problem(
-            y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
-        )
+        columns: dict[str, Any] = {"labels": labels, "pos_label": pos_label, "groups": groups}
+        problem = check_problem(y_true, y_proba, sample_weight=sample_weight, **columns)
         costs = _in_order(costs, problem, pos_label)
         problem = event_last(problem, pos_label)
         n_samples = np.shape(y_true)[0]
@@ -409,6 +413,7 @@ class CalibrationReport(Shown):
         name: str | None = None,
         sample_weight: ArrayLike | None = None,
         pos_label: Label = None,
+        groups: ArrayLike | None = None,
         confidence_level: float = 0.95,
         response_method: ResponseMethod = "auto",
         random_state: RandomState = 0,
@@ -438,6 +443,9 @@ class CalibrationReport(Shown):
         pos_label : label, default=None
             The event of a binary problem: the class that the report refers to; by default the last
             class.
+        groups : array-like of shape (n_samples,), default=None
+            The cluster of each sample, as in `from_predictions`. A number of folds in `cv` then
+            means `StratifiedGroupKFold`; a splitter gets them too.
         confidence_level : float, default=0.95
             Level of all intervals.
         response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
@@ -469,6 +477,8 @@ class CalibrationReport(Shown):
             cv=cv,
             response_method=response_method,
             n_jobs=n_jobs,
+            groups=groups,
+            split_groups=groups,
             owner=cls.__name__,
         )
         costs = _in_order(costs, problem, pos_label)

@@ -15,6 +15,7 @@ from skcalib.grouping.equal_scores import compare_groups, feature_names
 from skcalib.grouping.partition import check_features
 from skcalib.inference import MeanInterval, rate_interval
 from skcalib.notions import TopLabel
+from skcalib.recalibration import GroupRecalibrator
 from skcalib.report.findings import GroupingFinding, ModelBound, noted
 
 if TYPE_CHECKING:
@@ -177,7 +178,8 @@ def _place(kind, label, ends, problem, column, level, n_places, total):
     """
     outcome, weight = problem.target[:, column], problem.weight
     mean_score = float(np.average(problem.forecast[:, column], weights=weight))
-    found = rate_interval(outcome, weight, 1 - (1 - level) / n_places, square=problem.square)
+    rows: dict[str, Any] = {"square": problem.square, "cluster": problem.cluster}
+    found = rate_interval(outcome, weight, 1 - (1 - level) / n_places, **rows)
     share = float(weight.sum() / total)
     numbers = (mean_score, found.estimate, found.low, found.high)
     return Place(kind, label, *ends, problem.n_samples, share, *numbers)
@@ -264,6 +266,8 @@ def find_grouping(
         note=" ".join([*notes, *warned]),
     )
     finding = replace(finding, rest=_rest(refinement, finding.bound))
+    if finding.named or finding.detected:
+        finding = replace(finding, correction=_correction_gain(problem, values, common))
     if compared.named:
         split = _named_split(problem.take(rows), members[0], compared.named[0].rule, common)
     else:
@@ -309,11 +313,7 @@ def _balanced_split(features, problem, encoded, common):
 
 def _model_bound(problem, values, common):
     """The bound by a model of score and features; None if it needs more samples."""
-    n_samples = len(problem.weight)
-    rows = np.arange(n_samples)
-    if n_samples > MOST_ROWS:
-        rng = np.random.RandomState(common["random_state"])
-        rows = np.sort(rng.choice(n_samples, MOST_ROWS, replace=False))
+    rows = _some_rows(problem, common)
     try:
         with noted():
             found = GroupingLossEstimator(method="risk", **common).fit(
@@ -324,6 +324,34 @@ def _model_bound(problem, values, common):
     if not np.isfinite(found.pvalue_):
         return None
     return ModelBound(_bound(found), float(found.pvalue_), len(rows))
+
+
+def _some_rows(problem, common):
+    """The rows for a model: all, or a random part of many."""
+    n_samples = len(problem.weight)
+    if n_samples <= MOST_ROWS:
+        return np.arange(n_samples)
+    rng = np.random.RandomState(common["random_state"])
+    return np.sort(rng.choice(n_samples, MOST_ROWS, replace=False))
+
+
+def _correction_gain(problem, values, common):
+    """Held-out gain of the Brier score by the features, beyond recalibration."""
+    rows = _some_rows(problem, common)
+    forecast, target = problem.forecast[rows], problem.target[rows]
+    if forecast.shape[1] > 2:
+        forecast, target = next(TopLabel().problems(forecast, target))
+    correction = GroupRecalibrator(
+        loss="brier",
+        labels=[0, 1],
+        confidence_level=common["confidence_level"],
+        random_state=common["random_state"],
+    )
+    with noted():
+        correction.fit(
+            forecast, target[:, 1].astype(int), problem.weight[rows], features=values[rows]
+        )
+    return correction.feature_gain_
 
 
 def _bound(found):

@@ -105,6 +105,7 @@ def _ranks_below_chance(problem):
         problem.weight,
         _RANKING_LEVEL,
         square=problem.square,
+        cluster=problem.cluster,
     )
     return found.high < 0.5
 
@@ -158,7 +159,7 @@ def _is_one_class(problem):
 
 
 def _is_clear(gain, problem):
-    found = mean_interval(gain, problem.weight, square=problem.square)
+    found = mean_interval(gain, problem.weight, square=problem.square, cluster=problem.cluster)
     return found.estimate > _CLEARLY * found.standard_error and found.estimate > 0
 
 

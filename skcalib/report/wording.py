@@ -369,13 +369,26 @@ def groups(findings: Findings) -> list[str]:
         said = "; ".join(group_difference(findings, one) for one in named[:_GROUPS_IN_VERDICT])
         rest = len(named) - _GROUPS_IN_VERDICT
         more = f"; {rest} more in the details" if rest > 0 else ""
-        return [f"Groups with equal scores differ: {said}{more}. Recalibration cannot remove this."]
+        return [f"Groups with equal scores differ: {said}{more}. {better_model(findings)}"]
     if found.detected:
         return [
             f"Samples with equal scores differ (grouping loss at least {number(found.bound.low)}), "
-            "but no simple group explains it: a better model can help, recalibration cannot."
+            f"but no simple group explains it. {better_model(findings)}"
         ]
     return ["No group differs from others with equal scores."]
+
+
+def better_model(findings: Findings) -> str:
+    """What the features would save beyond recalibration, where that is significant."""
+    found = findings.grouping
+    if not found.corrects:
+        return "Recalibration by the score alone cannot remove this; a better model may."
+    score = "Brier score" if findings.n_classes == 2 else "Brier score of the confidence"
+    (before,) = numbers(findings.confidence.terms.loss)
+    return (
+        "Recalibration by the score alone cannot remove this; a better model can: a correction by "
+        f"the features saves {interval(found.correction)} of the {score} of {before}."
+    )
 
 
 def group_difference(findings: Findings, group: GroupDifference) -> str:
@@ -398,6 +411,14 @@ def grouping_bounds(findings: Findings) -> list[str]:
         said.append(
             f"Gradient boosting of all features: {_bound(model.grouping_loss)}, "
             f"{pvalue(model.pvalue)}."
+        )
+    if found.correction is not None:
+        gain = "no significant gain on held-out samples"
+        if found.corrects:
+            gain = f"saves {interval(found.correction)} of the held-out Brier score"
+        said.append(
+            f"Correction by the features (GroupRecalibrator): {gain} beyond recalibration by the "
+            "score alone."
         )
     return said
 
@@ -524,9 +545,13 @@ def subtitle(findings: Findings, level: float, *, of_one_model: bool = True) -> 
         classes = f"{findings.n_classes} classes"
     quality = f", {_discrimination(findings)}" if of_one_model else ""
     return (
-        f"{findings.n_samples:,} samples{effective}, {classes}{quality}. "
+        f"{findings.n_samples:,} samples{_clusters(findings)}{effective}, {classes}{quality}. "
         f"Brackets: {percent(level)} intervals."
     )
+
+
+def _clusters(findings):
+    return "" if findings.n_clusters is None else f" in {findings.n_clusters:,} clusters"
 
 
 def _discrimination(findings):
@@ -555,6 +580,11 @@ def method(report: CalibrationReport, *, of_several: bool = False) -> tuple[str,
         "of its gain of the log loss excludes zero and it does not raise the Brier score. The "
         "gain is slightly optimistic, as the choice uses the same samples." + _left_out(findings),
     ]
+    if findings.n_clusters is not None:
+        said.append(
+            "Clusters: samples of a cluster may depend on each other. Intervals and tests use sums "
+            "over clusters, and folds hold whole clusters."
+        )
     if report.sketched_notion is not None:
         said.append(
             "Sketch: the scores of a cell were replaced by their mean. Folds divide the samples of "
@@ -565,7 +595,8 @@ def method(report: CalibrationReport, *, of_several: bool = False) -> tuple[str,
             "Groups: each is compared with the calibrated frequency at its scores; false discovery "
             "rate below 0.05 over all groups tested. Grouping loss: lower bounds, by trees that "
             "are fitted on one half of the samples and measured on the other, and by gradient "
-            "boosting on held-out folds."
+            "boosting on held-out folds. Where groups differ, the gain of a correction by the "
+            "features is measured on held-out folds."
         )
     said += list(findings.omitted)
     said += [f"Note: {note}" for note in findings.notes]
@@ -585,7 +616,7 @@ def _gains(findings):
 
 
 def _samples(findings):
-    said = f"Samples: {findings.n_samples:,}"
+    said = f"Samples: {findings.n_samples:,}{_clusters(findings)}"
     if findings.test is None:
         return f"{said}."
     if findings.n_tested == findings.n_samples:

@@ -9,6 +9,7 @@ from skcalib.significance.binary import (
 from skcalib.significance.comparison import CalibrationComparison, compare_calibration
 from skcalib.significance.consistency import consistency_test
 from skcalib.significance.kernel import distribution_free_bound, kernel_calibration_test
+from skcalib.significance.logistic import logistic_calibration_test
 
 __all__ = [
     "CalibrationComparison",
@@ -19,5 +20,6 @@ __all__ = [
     "distribution_free_bound",
     "hosmer_lemeshow_test",
     "kernel_calibration_test",
+    "logistic_calibration_test",
     "spiegelhalter_test",
 ]

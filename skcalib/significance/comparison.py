@@ -11,7 +11,13 @@ from scipy.stats import t as student
 from skcalib._arguments import resolve_notion
 from skcalib._formatting import pvalue_text
 from skcalib._validation import check_confidence_level
-from skcalib.errors.kernel import ResidualKernel, block_estimates, check_statistic, resolve_kernel
+from skcalib.errors.kernel import (
+    ClusterKernel,
+    ResidualKernel,
+    block_estimates,
+    check_statistic,
+    resolve_kernel,
+)
 from skcalib.problem import Problem, check_problem
 
 if TYPE_CHECKING:
@@ -72,6 +78,7 @@ def compare_calibration(
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
     pos_label: Label = None,
+    groups: ArrayLike | None = None,
     n_jobs: int | None = None,
 ) -> CalibrationComparison:
     r"""Difference in calibration between two models on the same samples.
@@ -107,6 +114,10 @@ def compare_calibration(
         The class of each column.
     pos_label : optional
         The positive class of one-dimensional probabilities.
+    groups : array-like of shape (n_samples,), default=None
+        The cluster of each sample, such as a patient, by any labels. Then a block has whole
+        clusters, `block_size` is their number, only pairs of different clusters enter, and the
+        order of the samples does not matter (:ref:`clusters`).
     n_jobs : int or None, default=None
         Threads.
 
@@ -134,10 +145,8 @@ def compare_calibration(
         "labels": labels,
         "pos_label": pos_label,
     }
-    problems = [
-        check_problem(y_true, proba, name=name, **options)
-        for name, proba in (("first", first), ("second", second))
-    ]
+    problems = [check_problem(y_true, first, name="first", groups=groups, **options)]
+    problems.append(check_problem(y_true, second, name="second", **options))
     if not np.array_equal(problems[0].classes, problems[1].classes):
         raise ValueError(
             "first and second are probabilities of different classes: pass pos_label= with the "
@@ -164,15 +173,21 @@ def compare_problems(
     confidence_level: float = 0.95,
     n_jobs: int | None = None,
 ) -> CalibrationComparison:
-    """`compare_calibration` of two problems with the same labels."""
-    problems, n_samples = (first, second), len(first.weight)
+    """`compare_calibration` of two problems with the same labels; clusters are those of `first`."""
+    problems, n_rows = (first, second), len(first.weight)
+    unit, n_samples = "samples", n_rows
+    if first.cluster is not None:
+        unit, n_samples = (
+            "clusters",
+            min(len(np.unique(first.cluster)), ClusterKernel.MOST_CLUSTERS),
+        )
     block_size = max(2, int(np.sqrt(n_samples))) if block_size is None else block_size
     check_statistic("block", block_size, n_samples)
     n_blocks = n_samples // block_size
     if n_blocks < MIN_BLOCKS:
         raise ValueError(
-            f"A comparison needs at least {MIN_BLOCKS} blocks, but {n_samples} samples give "
-            f"{n_blocks} of {block_size}: use smaller blocks or more samples."
+            f"A comparison needs at least {MIN_BLOCKS} blocks, but {n_samples} {unit} give "
+            f"{n_blocks} of {block_size}: use smaller blocks or more {unit}."
         )
     # Pool the samples of both models, so that each problem of the notion has one bandwidth.
     forecast, target, weight = (
@@ -180,8 +195,12 @@ def compare_problems(
     )
     both = Problem(forecast, target, weight, problems[0].classes)
     h = ResidualKernel.of_problem(both, kernel, notion, n_jobs)
-    halves = slice(0, n_samples), slice(n_samples, None)
-    blocks = [block_estimates(h.take(half), block_size)[0] for half in halves]
+    halves = slice(0, n_rows), slice(n_rows, None)
+    parts = [h.take(half).of_clusters(first.cluster) for half in halves]
+    if first.cluster is not None:  # their labels may be in an order
+        order = np.random.RandomState(0).permutation(n_samples)
+        parts = [part.take(order) for part in parts]
+    blocks = [block_estimates(part, block_size)[0] for part in parts]
     difference = blocks[0] - blocks[1]
     mean = float(difference.mean())
     error = float(difference.std(ddof=1) / np.sqrt(n_blocks))

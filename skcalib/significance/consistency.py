@@ -87,7 +87,8 @@ def consistency_test(
     Raises
     ------
     ValueError
-        For invalid input, and for a metric that returns NaN.
+        For invalid input, and for a metric that returns NaN. For ``groups``: labels in clusters are
+        not drawn one by one.
 
     See Also
     --------
@@ -103,6 +104,11 @@ def consistency_test(
     >>> test.rejects()
     True
     """
+    if "groups" in kwargs:
+        raise ValueError(
+            "consistency_test draws every label alone, which is wrong for samples in clusters: use "
+            "kernel_calibration_test, cumulative_test or calibration_error_interval with groups."
+        )
     metric = calibration_error if metric is None else metric
     if not callable(metric):
         raise ValueError(

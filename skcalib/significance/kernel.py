@@ -15,7 +15,7 @@ wide by a term of order 1 / n: the rejection rate for ten calibrated classes at 
 from __future__ import annotations
 
 from math import exp, sqrt
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.optimize import brentq
@@ -24,6 +24,7 @@ from sklearn.utils import check_random_state
 
 from skcalib._arguments import resolve_notion
 from skcalib._validation import check_count, draw_codes
+from skcalib.clusters import effective_size
 from skcalib.errors.kernel import (
     Embedding,
     ResidualKernel,
@@ -35,7 +36,8 @@ from skcalib.errors.kernel import (
     one_problem,
     resolve_kernel,
 )
-from skcalib.inference import CalibrationTest, at_least, effective_size
+from skcalib.events import problem_of_notion
+from skcalib.inference import CalibrationTest, at_least, monte_carlo_pvalue
 from skcalib.notions import Canonical
 from skcalib.problem import check_problem
 
@@ -67,6 +69,7 @@ def kernel_calibration_test(
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
     pos_label: Label = None,
+    groups: ArrayLike | None = None,
     n_jobs: int | None = None,
 ) -> CalibrationTest:
     r"""Test of calibration by the kernel calibration error.
@@ -136,6 +139,12 @@ def kernel_calibration_test(
         Seed of samples, resamples and locations. "spectral" uses it for n > 1000 only.
     sample_weight : array-like of shape (n_samples,), default=None
         Importance weights; a pair has weight :math:`w_i w_j`. Not allowed with "bound".
+    groups : array-like of shape (n_samples,), default=None
+        The cluster of each sample, such as a patient, by any labels. A cluster is then one unit
+        whose feature is the sum of those of its samples. The estimate is over pairs of different
+        clusters, and G clusters take the place of n samples. For statistic="unbiased" with
+        "spectral", "multipliers", "bootstrap" and "embedding", which draws `n_resamples` signs of
+        the clusters.
 
     Returns
     -------
@@ -181,23 +190,27 @@ def kernel_calibration_test(
     >>> kernel_calibration_test(calibrated.y, calibrated.y_proba, random_state=0).rejects()
     False
     """
-    problem = check_problem(
-        y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
-    )
+    notion = resolve_notion(notion)
+    data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels, "groups": groups}
+    problem = problem_of_notion(y_true, y_proba, notion, pos_label=pos_label, **data)
     n_samples = len(problem.weight)
     check_statistic(statistic, block_size, n_samples)
     method = _check_method(method, statistic)
     _check_enough(n_samples, statistic, block_size)
+    if problem.cluster is not None:
+        _check_cluster_method(statistic, method, problem.n_clusters)
     n_resamples = check_count(n_resamples, "n_resamples")
-    kernel, notion = resolve_kernel(kernel), resolve_notion(notion)
+    kernel = resolve_kernel(kernel)
     rng = check_random_state(random_state)
     if method == "embedding":
-        return _embedding_test(problem, kernel, notion, locations, rng)
+        return _embedding_test(problem, kernel, notion, locations, n_resamples, rng)
     if method == "bound":
         check_bounded(statistic, problem.weight)
     h = ResidualKernel.of_problem(problem, kernel, notion, n_jobs)
     if method == "bound":
         return bound_test(h, kernel, notion, statistic)
+    if problem.cluster is not None:
+        return _degenerate_test(h.of_clusters(problem.cluster), method, n_resamples, rng)
     return run_test(h, statistic, method, block_size, n_resamples, rng)
 
 
@@ -227,6 +240,18 @@ def _check_method(method, statistic):
             f"method must be 'auto' or one of {names} for statistic={statistic!r}, got {method!r}."
         )
     return method
+
+
+def _check_cluster_method(statistic, method, n_clusters):
+    if method in ("bound", "asymptotic"):
+        raise ValueError(
+            f"statistic={statistic!r} with method={method!r} takes samples as independent: use "
+            "statistic='unbiased' and method='spectral' with groups."
+        )
+    if n_clusters < MIN_SAMPLES:
+        raise ValueError(
+            f"A test needs at least {MIN_SAMPLES} clusters of positive weight, got {n_clusters}."
+        )
 
 
 def _check_enough(n_samples, statistic, block_size):
@@ -271,14 +296,21 @@ def _normal_test(h, statistic, block_size):
     return _record(z, ndtr(-z), mean, f"kernel, {statistic}, asymptotic")
 
 
-def _embedding_test(problem, kernel, notion, locations, rng):
+def _embedding_test(problem, kernel, notion, locations, n_resamples, rng):
     where = _locations(one_problem(problem, notion)[0], locations, rng)
     embedding = Embedding(problem, kernel, notion, *where)
     value, n_locations = embedding.error(), len(embedding.points)
     statistic = len(problem.weight) * value
+    method = f"mean embedding at {n_locations} locations"
+    if problem.cluster is not None:
+        sums = embedding.sums(problem.cluster)
+        signs = (rng.choice([-1.0, 1.0], size=(n_resamples, len(sums))) @ sums) ** 2
+        drawn = signs.sum(axis=1) / (len(problem.weight) * n_locations)
+        pvalue = monte_carlo_pvalue(statistic, drawn)
+        return _record(statistic, pvalue, value, f"{method}, random signs of clusters")
     weights = np.linalg.eigvalsh(embedding.null_covariance()) / n_locations
     pvalue = chi_square_mixture_sf(statistic, weights)
-    return _record(statistic, pvalue, value, f"mean embedding at {n_locations} locations")
+    return _record(statistic, pvalue, value, method)
 
 
 def _locations(forecast, locations, rng):

@@ -6,12 +6,18 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
-from sklearn.model_selection import KFold, StratifiedKFold, check_cv
+from sklearn.model_selection import (
+    KFold,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+    check_cv,
+)
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from skcalib._parallel import out_of_fold
@@ -155,8 +161,35 @@ def _fit_predict(fit_one, forecast, values, weight, train, test):
     return fit_one(forecast[train], values[train], weight[train])(forecast[test])
 
 
-def check_folds(cv, values, *, random_state):
-    """`cv` -> list of (train, test); shuffled, and stratified by one-hot rows where possible."""
+def smooth_other_clusters(smoother, forecast, values, weight, cluster):
+    """Values (n, C) smoothed by clones that are fitted to other clusters, out of fold.
+
+    Clusters are numbered (n,). The number of folds is that of the smoother, or five.
+    """
+    cv = getattr(smoother, "cv", None)
+    return cross_predict(
+        forecast,
+        values,
+        weight,
+        lambda f, v, w: clone(smoother).fit(f, v, w).predict,
+        check_folds(cv, values, random_state=0, cluster=cluster),
+    )
+
+
+def cluster_folds(n_folds, labels, cluster, random_state):
+    """Folds (train, test) of whole clusters (n,), with like frequencies of the labels (n,)."""
+    n_folds = min(int(n_folds), len(np.unique(cluster)))
+    splitter = StratifiedGroupKFold(n_folds, shuffle=True, random_state=random_state)
+    with warnings.catch_warnings():  # a class may be in fewer clusters than there are folds
+        warnings.filterwarnings("ignore", "The least populated class")
+        return list(splitter.split(np.zeros(len(labels)), labels, cluster))
+
+
+def check_folds(cv, values, *, random_state, cluster=None):
+    """`cv` -> list of (train, test); shuffled, and stratified by one-hot rows where possible.
+
+    With numbers of clusters (n,), folds hold whole clusters; a splitter gets them as groups.
+    """
     n_samples = len(values)
     check_at_least_two(n_samples)
     flat = values.reshape(n_samples, -1)
@@ -165,9 +198,13 @@ def check_folds(cv, values, *, random_state):
     placeholder = np.zeros(n_samples)
     cv = 5 if cv is None else cv
     if not isinstance(cv, (int, np.integer)):
-        return list(check_cv(cv).split(placeholder, labels if one_hot else None))
+        own = () if cluster is None else (cluster,)
+        return list(check_cv(cv).split(placeholder, labels if one_hot else None, *own))
     if cv < 2:
         raise ValueError(f"cv must be at least 2 folds or a splitter, got {cv!r}.")
+    if cluster is not None:
+        whole = labels if one_hot else np.zeros(n_samples, dtype=int)
+        return cluster_folds(cv, whole, cluster, random_state)
     folds = min(int(cv), n_samples)
     counts = np.bincount(labels)
     if one_hot and counts[counts > 0].min() >= folds:

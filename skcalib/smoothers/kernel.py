@@ -256,7 +256,8 @@ class DirichletKernel(Smoother):
         )
         target = self.target_.reshape(len(self.target_), -1)
         # A class with a single sample gets probability 0 there at any bandwidth: it is omitted.
-        weight = self.weight_ * (np.sum(target > 0, axis=0) > 1)[np.argmax(target, axis=1)]
+        alone = np.sum(target > 0, axis=0) == 1
+        weight = self.weight_ * ~(target[:, alone] > 0).any(axis=1)
 
         def risk(bandwidth):
             losses = score.loss(target, self._leave_one_out(target, bandwidth))

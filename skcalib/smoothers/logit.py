@@ -5,11 +5,13 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Self
 
+import numpy as np
+
+from skcalib._validation import ROW_SUM_TOLERANCE
 from skcalib.links.averaging import PER_CLASS, ModelAverage
 from skcalib.smoothers._base import OutOfFoldSmoother
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import ArrayLike
 
     from skcalib._arguments import CV, RandomState
@@ -74,7 +76,9 @@ class LogitSmoother(OutOfFoldSmoother):
         return ModelAverage().fit(forecast, target, weight).map
 
     def _check_target(self, values):
-        super()._check_target(values)
+        shares = values.ndim == 2 and values.shape[1] > 1 and values.min() >= 0
+        if not (shares and np.allclose(values.sum(axis=1), 1, atol=ROW_SUM_TOLERANCE)):
+            super()._check_target(values)
         if values.shape != self.forecast_.shape:
             raise ValueError(
                 "LogitSmoother needs one forecast column per class; got forecasts of shape "

@@ -391,6 +391,14 @@ class TiedScores:
         self.score = ordered[self._first]
         self.mass = np.add.reduceat(self._weight, self._first)
 
+    @property
+    def place(self) -> np.ndarray:
+        """Number of the distinct score of each sample (n,)."""
+        place = np.empty(len(self._order), dtype=np.intp)
+        sizes = np.diff(np.append(self._first, len(self._order)))
+        place[self._order] = np.repeat(np.arange(len(self._first)), sizes)
+        return place
+
     def means(self, values: np.ndarray) -> np.ndarray:
         """Weighted mean (m,) of values (n,) at each distinct score."""
         return np.add.reduceat(self._weight * values[self._order], self._first) / self.mass

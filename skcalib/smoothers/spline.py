@@ -14,7 +14,7 @@ from scipy.special import expit, logit
 from scipy.stats import norm
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib.inference import effective_size
+from skcalib.clusters import cluster_sums, effective_size, independent_size, inflation
 from skcalib.smoothers._base import OutOfFoldSmoother
 
 if TYPE_CHECKING:
@@ -162,7 +162,11 @@ class SplineCurve:
         Coefficients of the columns of the design, which are orthonormal.
     covariance_ : array
         Their covariance.
+    robust_ : array or None
+        Their covariance for samples in clusters, from `allow_for_clusters`.
     """
+
+    robust_: np.ndarray | None = None
 
     def __init__(self, n_knots: int | Literal["auto"]) -> None:
         self.n_knots = n_knots
@@ -223,6 +227,17 @@ class SplineCurve:
         design = self._basis(t) @ self._whiten
         return t + design @ self.coef_, design
 
+    def allow_for_clusters(
+        self, score: np.ndarray, label: np.ndarray, weight: np.ndarray, cluster: np.ndarray
+    ) -> Self:
+        """Add the sandwich covariance by clusters (n,) of the samples of the fit; return self."""
+        linear, design = self._bent(score)
+        weight = weight * (effective_size(weight) / weight.sum())
+        scores = cluster_sums((weight * (label - expit(linear)))[:, None] * design, cluster)
+        factor = inflation(independent_size(weight, cluster=cluster))
+        self.robust_ = factor * self.covariance_ @ (scores.T @ scores) @ self.covariance_
+        return self
+
     def __call__(self, forecast: np.ndarray) -> np.ndarray:
         p = expit(self._bent(forecast[:, 1])[0])
         return np.column_stack([1 - p, p])
@@ -230,9 +245,15 @@ class SplineCurve:
     def interval(
         self, forecast: np.ndarray, confidence_level: float
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Limits (m,) of the curve by the delta method on the logit."""
+        """Limits (m,) of the curve by the delta method on the logit.
+
+        With clusters the larger of both variances is used.
+        """
         centre, design = self._bent(forecast[:, 1])
-        spread = np.sqrt(np.einsum("ij,jk,ik->i", design, self.covariance_, design))
+        known = [self.covariance_] if self.robust_ is None else [self.covariance_, self.robust_]
+        spread = np.sqrt(
+            np.max([np.einsum("ij,jk,ik->i", design, one, design) for one in known], axis=0)
+        )
         reach = norm.ppf(0.5 + confidence_level / 2) * spread
         return expit(centre - reach), expit(centre + reach)
 

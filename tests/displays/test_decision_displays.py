@@ -244,14 +244,14 @@ def truths(t):
 
 
 def test_the_bands_cover_the_truth(monkeypatch):
-    """Level .9, 1500 draws of 300 samples: a standard error of .008 at each threshold."""
+    """Level .9, 500 draws of 300 samples: a standard error of .013 at each threshold."""
     for display in (MurphyDisplay, DecisionCurveDisplay):
         monkeypatch.setattr(display, "plot", lambda self, **_: self)
     thresholds = np.array([0.1, 0.3, 0.5, 0.7])
     expected = truths(thresholds)
     inside = {name: [] for name in CURVES}
     rng = np.random.default_rng(0)
-    for _ in range(1500):
+    for _ in range(500):
         q = rng.beta(2, 3, 300)
         y = (rng.random(300) < q).astype(int)
         for name, draw in CURVES.items():
@@ -259,8 +259,8 @@ def test_the_bands_cover_the_truth(monkeypatch):
             inside[name].append((curve.low <= expected[name]) & (expected[name] <= curve.high))
     for name, found in inside.items():
         coverage = np.mean(found, axis=0)
-        assert np.all(np.abs(coverage - 0.9) < 0.03), (name, coverage)
-        assert np.mean(coverage) == pytest.approx(0.9, abs=0.015), (name, coverage)
+        assert np.all(np.abs(coverage - 0.9) < 0.045), (name, coverage)
+        assert np.mean(coverage) == pytest.approx(0.9, abs=0.025), (name, coverage)
 
 
 # --- Sketches and classifiers ---------------------------------------------------------------------

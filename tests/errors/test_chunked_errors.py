@@ -71,7 +71,7 @@ def test_other_notions(n_classes, loss, notion):
 @pytest.mark.parametrize("n_classes", [2, 3, 10])
 def test_calibrated_and_uncalibrated_forecasts(n_classes, temperature):
     """Different models are fitted and left out; shifts by most likely class too, for three."""
-    for seed in range(3):
+    for seed in range(1):
         proba, y = samples(2500, n_classes, temperature=temperature, shift=0.0, seed=seed)
         found = estimator(n_classes).fit_chunks(cut(900, proba, y))
         assert_same(found, estimator(n_classes).fit(proba, y))
@@ -92,7 +92,7 @@ def test_shifts_by_most_likely_class():
 def test_the_size_of_chunks_has_no_effect(n_classes, loss):
     proba, y = samples(100, n_classes)
     whole = estimator(n_classes, loss=loss).fit_chunks([(proba, y)])
-    for size in (1 if n_classes == 2 else 5, 17, 60):
+    for size in (1 if n_classes == 2 else 5, 60):
         found = estimator(n_classes, loss=loss).fit_chunks(cut(size, proba, y))
         assert_same(found, whole, 1e-10)
         assert found.n_passes_ == whole.n_passes_

@@ -173,7 +173,7 @@ def test_repeated_and_partial_splitters(data, cv):
 def test_weights_and_groups_are_routed(data):
     X, y, *_ = data
     rng = np.random.default_rng(0)
-    weight, groups = rng.random(len(y)), rng.integers(6, size=len(y))
+    weight, groups = rng.random(len(y)), rng.integers(12, size=len(y))
     plain = CalibrationErrorEstimator(LogisticRegression(), cv=3).fit(X, y, sample_weight=weight)
     grouped = CalibrationErrorEstimator(LogisticRegression(), cv=GroupKFold(3))
     assert np.isfinite(grouped.fit(X, y, groups=groups).calibration_error_)

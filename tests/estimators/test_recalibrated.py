@@ -409,7 +409,7 @@ def chosen(P, y, candidates=None, n_folds=5, **options):
 
 
 def test_leave_it_and_recalibrate_it():
-    for n_classes, repetitions in ((2, 10), (3, 3)):
+    for n_classes, repetitions in ((2, 5), (3, 2)):
         left = 0
         for seed in range(repetitions):
             good = make_tempered_simplex(300, n_classes, score_temperature=0.9, random_state=seed)
@@ -417,7 +417,7 @@ def test_leave_it_and_recalibrate_it():
         assert left >= 0.6 * repetitions
         for loss in ("log", "brier"):
             right = 0
-            for seed in range(4):
+            for seed in range(2):
                 bad = make_tempered_simplex(
                     2000, n_classes, score_temperature=0.4, random_state=seed
                 )
@@ -427,7 +427,7 @@ def test_leave_it_and_recalibrate_it():
                 assert recalibrator.loss == loss
                 assert record.gain.low > 0
                 assert record.gain.estimate == pytest.approx(record.losses[0] - after)
-            assert right >= 2  # another map is better by a standard error in about a quarter
+            assert right >= 1  # another map is better by a standard error in about a quarter
 
 
 def test_complex_maps_are_chosen_where_they_earn_it():

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
+from scipy.special import expit, logit
 
 from skcalib import ForecastSketch, calibration_by_group
 from skcalib.datasets import make_tempered_simplex
@@ -54,18 +55,18 @@ def test_miscalibration_for_everybody_is_no_difference_at_equal_scores():
 
 
 def test_all_intervals_hold_at_once():
-    """100 data sets of 8 groups: at least .95, and a standard error of .022."""
+    """50 data sets of 8 groups: at least .95, and a standard error of .031."""
     effects = np.linspace(-0.1, 0.1, 8)
     held, equal = [], []
-    for seed in range(100):
+    for seed in range(50):
         y, p, group = world(1600, effects, seed)
         groups = calibration_by_group(y, p, group).groups
         pairs = [(one.difference, effect) for one, effect in zip(groups, effects, strict=True)]
         held.append(all(d.low <= effect <= d.high for d, effect in pairs))
         pairs = [(one.equal_scores, effect) for one, effect in zip(groups, effects, strict=True)]
         equal.append(all(d.low <= effect <= d.high for d, effect in pairs))
-    assert np.mean(held) >= 0.95 - 0.044
-    assert np.mean(equal) >= 0.95 - 0.044
+    assert np.mean(held) >= 0.95 - 0.062
+    assert np.mean(equal) >= 0.95 - 0.062
 
 
 @pytest.mark.slow
@@ -197,7 +198,7 @@ def test_a_sketch_with_groups():
             for field in ("difference", "ratio", "error"):
                 a, b = (dataclasses.astuple(getattr(record, field)) for record in (one, two))
                 assert_allclose(a, b, rtol=1e-3, atol=1e-6)
-            near = 0.25 * two.equal_scores.standard_error  # the folds of the isotonic curve differ
+            near = 0.5 * two.equal_scores.standard_error  # the folds of the isotonic curve differ
             assert one.equal_scores.estimate == pytest.approx(two.equal_scores.estimate, abs=near)
             assert one.equal_scores.low == pytest.approx(two.equal_scores.low, abs=near)
             assert np.log(one.pvalue) == pytest.approx(np.log(two.pvalue), rel=0.01, abs=0.01)
@@ -227,3 +228,43 @@ def test_sketches_that_are_refused():
         calibration_by_group(ForecastSketch(labels=[0, 1]).partial_fit(y, p, by=group), p, group)
     with pytest.raises(ValueError, match="by is missing: pass the group of each sample"):
         calibration_by_group(y, p)
+
+
+def clustered(seed, n_clusters=100):
+    """Labels that share an effect of their cluster; each cluster lies in one of two sites."""
+    rng = np.random.default_rng(seed)
+    cluster = np.repeat(np.arange(n_clusters), rng.integers(5, 40, n_clusters))
+    p = expit(rng.normal(-1, 1, len(cluster)))
+    effect = rng.normal(0, 0.8, n_clusters)[cluster]
+    y = (rng.random(len(p)) < expit(logit(p) + effect)).astype(int)
+    return y, p, np.array(["a", "b"])[cluster % 2], cluster
+
+
+@pytest.mark.slow
+def test_intervals_with_clusters():
+    """Both intervals hold at once in .95 of the data sets; a standard error of .02 for 120."""
+    z, w = np.polynomial.hermite_e.hermegauss(40)
+    held = np.zeros((2, 2))
+    for seed in range(120):
+        y, p, site, cluster = clustered(seed)
+        mean = expit(logit(p)[:, None] + 0.8 * z) @ (w / w.sum())
+        truth = {name: (mean - p)[site == name].mean() for name in "ab"}
+        for k, groups in enumerate((None, cluster)):
+            found = calibration_by_group(y, p, site, groups=groups).groups
+            held[0, k] += all(one.difference.low <= truth[one.name] <= one.difference.high
+                              for one in found)  # fmt: skip
+            held[1, k] += all(one.equal_scores.low <= 0 <= one.equal_scores.high for one in found)
+    assert np.all(held[:, 0] <= 0.85 * 120)
+    assert np.all(held[:, 1] >= (0.95 - 2 * 0.02) * 120)
+
+
+def test_clusters_widen_intervals_and_single_ones_do_not():
+    y, p, site, cluster = clustered(0)
+    plain = calibration_by_group(y, p, site)
+    assert calibration_by_group(y, p, site, groups=np.arange(len(y))) == plain
+    for one, two in zip(
+        plain.groups, calibration_by_group(y, p, site, groups=cluster).groups, strict=True
+    ):
+        assert two.difference.high - two.difference.low > one.difference.high - one.difference.low
+        assert two.pvalue >= one.pvalue and two.error.high > one.error.high
+        assert two.equal_scores.standard_error > one.equal_scores.standard_error

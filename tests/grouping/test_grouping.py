@@ -1001,7 +1001,7 @@ def test_classifiers_fitted_frozen_and_cross_validated():
     crossed = fast(estimator=classifier, cv=3).fit(X_new, y_new)
     assert crossed.grouping_loss_ != direct.grouping_loss_
     assert crossed.n_features_in_ == 20 and crossed.classes_.tolist() == [0, 1]
-    groups = np.arange(len(y)) % 7
+    groups = np.arange(len(y)) % 30
     grouped = fast(estimator=LogisticRegression(), cv=GroupKFold(3)).fit(X, y, groups=groups)
     assert np.isfinite(grouped.grouping_loss_)
     later = fast(estimator=LogisticRegression(), cv=TimeSeriesSplit(3)).fit(X, y)

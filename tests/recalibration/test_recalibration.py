@@ -1031,7 +1031,7 @@ def test_data_are_refused(recalibrator):
         (P, y, np.ones(59), "one weight per sample"),
         (P, None, None, "requires y to be passed"),
         (P[:0], y[:0], None, "empty"),
-        (P, P, None, "one label per sample"),
+        (P, np.eye(3)[y], None, "one label per sample"),
     ):
         with pytest.raises(ValueError, match=words):
             clone(recalibrator).fit(X, labels, weight)

@@ -11,7 +11,7 @@ from skcalib import CalibrationReport, ForecastSketch, calibration_by_group
 from skcalib.__main__ import main
 from skcalib.datasets import make_tempered_simplex
 from skcalib.problem import check_problem
-from skcalib.report.decision import find_decision
+from skcalib.report.decision import decision_advice, find_decision
 
 report = CalibrationReport.from_predictions
 
@@ -24,6 +24,12 @@ def world(n_samples, seed=0, slope=1.7, groups=False):
     risk = p * np.array([1.0, 0.6, 1.5])[np.searchsorted(["east", "north", "south"], site)]
     y = (rng.random(n_samples) < np.clip(risk if groups else p, 0, 1)).astype(int)
     return y, expit(slope * logit(p)), site
+
+
+def decided(y, p, threshold=None, costs=None):
+    """The finding, without the rest of a report."""
+    options = {"confidence_level": 0.95, "random_state": 0, "n_jobs": None}
+    return find_decision(check_problem(y, p), None, threshold, costs, **options)
 
 
 def sentence(found, start):
@@ -60,20 +66,15 @@ def test_nothing_to_save():
             found = report(y, p, threshold=0.3)
             said = sentence(found, "Decisions at the threshold 0.3: no saving was detected.")
             assert "Features are needed" in said and "would save at most" in said
-        wrong += _decision(y, p).recalibration_saves
+        wrong += decided(y, p, 0.3).recalibration_saves
     assert wrong / 60 <= 0.05 + 0.056
-
-
-def _decision(y, p):
-    options = {"confidence_level": 0.95, "random_state": 0, "n_jobs": None}
-    return find_decision(check_problem(y, p), None, 0.3, None, **options)
 
 
 def test_a_better_model():
     rng = np.random.default_rng(0)
-    x = rng.normal(size=(6000, 2))
+    x = rng.normal(size=(3000, 2))
     risk = expit(x[:, 0] + 1.5 * x[:, 1])
-    y = (rng.random(6000) < risk).astype(int)
+    y = (rng.random(3000) < risk).astype(int)
     calibrated = expit(0.75 * x[:, 0])  # about E[y | first feature]
     found = report(y, calibrated, x, threshold=0.5)
     said = sentence(found, "Decisions at the threshold 0.5: look for a better model")
@@ -83,17 +84,17 @@ def test_a_better_model():
     truth = expit(many[:, 0] + 1.5 * many[:, 1])
     best = np.minimum(truth, 1 - truth).mean() / 2
     plain = np.where(many[:, 0] > 0, 1 - truth, truth).mean() / 2
-    assert saved.low < plain - best and saved.estimate > 0.8 * (plain - best)
+    assert saved.low < plain - best and saved.estimate > 0.7 * (plain - best)
 
 
 def test_costs_of_several_classes_and_of_the_other_event():
     data = make_tempered_simplex(2000, 3, random_state=0)
     costs = [[0, 10, 20], [30, 0, 20], [5, 5, 0]]
-    found = report(data.y, data.y_proba, costs=costs)
-    said = sentence(found, "Decisions:")
+    found = decided(data.y, data.y_proba, costs=costs)
+    (said,) = decision_advice(found)
     assert "per 1,000 samples, in the units of the given costs" in said
-    assert found.findings.decision.costs == tuple(map(tuple, np.array(costs, float)))
-    y, p, _ = world(2000)
+    assert found.costs == tuple(map(tuple, np.array(costs, float)))
+    y, p, _ = world(400)
     proba, names = np.column_stack([1 - p, p]), np.array(["no", "yes"])[y]
     one = report(names, proba, costs=[[0, 1], [4, 0]]).findings.decision
     other = report(names, proba, costs=[[0, 1], [4, 0]], pos_label="no").findings.decision
@@ -102,7 +103,7 @@ def test_costs_of_several_classes_and_of_the_other_event():
 
 def test_threshold_of_the_confidence_and_of_a_sketch():
     data = make_tempered_simplex(2000, 3, random_state=0)
-    found = report(data.y, data.y_proba, threshold=0.6).findings.decision
+    found = decided(data.y, data.y_proba, 0.6)
     right = data.y_proba.argmax(axis=1) == data.y
     act = data.y_proba.max(axis=1) > 0.6
     cost = np.where(act, 0.6 * ~right, 0.4 * right).mean()
@@ -110,7 +111,7 @@ def test_threshold_of_the_confidence_and_of_a_sketch():
     y, p, _ = world(4000)
     sketch = ForecastSketch([0, 1]).fit(y, p)
     one = CalibrationReport.from_sketch(sketch, threshold=0.2).findings.decision
-    two = report(y, p, threshold=0.2).findings.decision
+    two = decided(y, p, 0.2)
     assert one.expected_cost.estimate == pytest.approx(two.expected_cost.estimate, rel=1e-3)
     assert one.moved == pytest.approx(two.moved, rel=0.01)
 

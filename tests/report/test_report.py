@@ -292,12 +292,16 @@ def test_the_code_of_a_classifier_can_be_run():
     assert eval(code.strip(), names).predict_proba(X[1::2]).shape == (284, 2)
 
 
-def test_how_it_was_computed():
+@pytest.mark.slow
+def test_what_many_probabilities_leave_out():
     data = make_tempered_simplex(3200, 100, random_state=0)
     shown = CalibrationReport.from_predictions(data.y, data.y_proba, labels=np.arange(100))
     told = " ".join(shown.to_dict()["method"])
     assert "3,200; a random 3,162 of them in the kernel test" in told
     assert "Omitted, as they take too long for so many probabilities: VectorScaling" in told
+
+
+def test_how_it_was_computed():
     few = " ".join(report(30).to_dict()["method"])
     assert "30, all in the kernel test" in few and "Left out" not in few and "Groups" not in few
 

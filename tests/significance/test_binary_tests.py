@@ -145,6 +145,66 @@ def test_spiegelhalter_is_two_sided(sign):
     assert result.pvalue < 1e-3 and (result.statistic > 0) == (sign < 1)
 
 
+def forty():
+    """Forty predictions without random numbers, which R and other packages make as well."""
+    i = np.arange(1, 41)
+    p = (i * 17 % 41) / 42 + 0.01
+    return ((i * i * 7 % 11) / 11 < p).astype(int), p
+
+
+def test_pvalues_of_other_packages():
+    """MAPIE 1.6, whose Spiegelhalter is one-sided, and S:z, S:p of val.prob in rms 6.5-0.
+
+    MAPIE adds noise of 1e-8 to the scores before it sorts them, so its last two digits differ.
+    """
+    y, p = forty()
+    assert spiegelhalter_test(y, p).statistic == pytest.approx(-0.6352924291152, rel=1e-11)
+    assert spiegelhalter_test(y, p).pvalue == pytest.approx(0.5252377104077, rel=1e-11)
+    one_sided = spiegelhalter_test(y, p, alternative="greater").pvalue
+    assert one_sided == pytest.approx(0.737381144796174, rel=1e-11)
+    assert cumulative_test(y, p).pvalue == pytest.approx(0.6377291711715198, rel=1e-7)
+    assert kuiper(y, p).pvalue == pytest.approx(0.6932049497373756, rel=1e-7)
+    example = [1, 0, 1, 0, 1, 0], [0.8, 0.3, 0.5, 0.5, 0.7, 0.1]  # of MAPIE's documentation
+    found = spiegelhalter_test(*example, alternative="greater").pvalue
+    assert round(found, 4) == 0.8486
+
+
+@pytest.mark.parametrize("temper", [0.8, 1.4])
+def test_alternatives_of_spiegelhalter(temper):
+    y, p = draw(300, seed=3, distort=lambda p: expit(temper * logit(p)))
+    two, greater, less = (
+        spiegelhalter_test(y, p, alternative=side) for side in ("two-sided", "greater", "less")
+    )
+    assert two.statistic == greater.statistic == less.statistic
+    assert greater.pvalue + less.pvalue == pytest.approx(1)
+    assert two.pvalue == pytest.approx(2 * min(greater.pvalue, less.pvalue))
+    assert (greater.pvalue < less.pvalue) == (temper < 1)
+    assert greater.method == "Spiegelhalter, greater (asymptotic)"
+    for side, exact in (("greater", greater), ("less", less)):
+        drawn = spiegelhalter_test(y, p, alternative=side, n_resamples=2000, random_state=0)
+        assert drawn.pvalue == pytest.approx(exact.pvalue, abs=0.04)
+        assert drawn.method == f"Spiegelhalter, {side} (simulated)"
+
+
+def test_level_of_the_alternatives():
+    """2,000 data sets of 200 calibrated forecasts: the standard error of the level .05 is .005."""
+    rng, pvalues = np.random.default_rng(10), {"greater": [], "less": []}
+    for _ in range(2000):
+        p = rng.random(200)
+        y = (rng.random(200) < p).astype(int)
+        for side, found in pvalues.items():
+            found.append(spiegelhalter_test(y, p, alternative=side).pvalue)
+    for side, found in pvalues.items():
+        assert np.mean(np.array(found) <= 0.05) == pytest.approx(0.05, abs=0.02), side
+
+
+def test_alternatives_of_an_impossible_label():
+    """Forecasts of 0 and 1, all wrong: too extreme, and not too moderate."""
+    y, p = np.array([1, 1, 0, 0]), np.array([0.0, 0.0, 1.0, 1.0])
+    pvalues = [spiegelhalter_test(y, p, alternative=s).pvalue for s in ("greater", "less")]
+    assert pvalues == [0, 1]
+
+
 # --- level and power ------------------------------------------------------------------------------
 
 FORECASTS = {
@@ -370,6 +430,7 @@ def test_more_classes_are_refused(test, multiclass):
     ("call", "message"),
     [
         (lambda y, p: cumulative_test(y, p, statistic="max"), "statistic must be one of 'ks', 'k"),
+        (lambda y, p: spiegelhalter_test(y, p, alternative="larger"), "alternative must be one"),
         (lambda y, p: spiegelhalter_test(y, p, n_resamples=0), "n_resamples must be a whole"),
         (lambda y, p: hosmer_lemeshow_test(y, p, n_bins=0), "n_bins must be a whole number"),
         (lambda y, p: hosmer_lemeshow_test(y, p, strategy="equal"), "strategy must be one of"),

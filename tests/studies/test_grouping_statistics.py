@@ -99,7 +99,7 @@ def test_nothing_is_found_where_nothing_is(loss):
 @pytest.mark.parametrize("n_samples", [400, pytest.param(2000, marks=pytest.mark.slow)])
 def test_second_bound_is_not_above_nothing(n_samples):
     """Scaled by the other folds; the best scale of all folds was 3 standard errors above 0."""
-    fits, _ = simulate(50, n_samples, heterogeneity=0.0, method="risk")
+    fits, _ = simulate(25, n_samples, heterogeneity=0.0, method="risk")
     assert errors_above(values(fits, "grouping_loss_"), 0) < 2
 
 
@@ -203,7 +203,7 @@ def pvalues_are_not_too_small(pvalues):
 @pytest.mark.filterwarnings("ignore:The regions hold")
 @pytest.mark.parametrize("method", ["partition", "risk"])
 def test_pvalues_of_small_samples(method):
-    fits, _ = simulate(40, 400, heterogeneity=0.0, method=method, n_permutations=59)
+    fits, _ = simulate(25, 400, heterogeneity=0.0, method=method, n_permutations=59)
     assert pvalues_are_not_too_small(values(fits, "pvalue_"))
 
 

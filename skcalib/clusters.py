@@ -1,0 +1,165 @@
+"""Clusters of dependent samples, and effective numbers of samples and clusters.
+
+Sums over clusters are independent of each other, whatever the dependence within a cluster, so that
+variances are sums of their squares.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.sparse import csr_matrix, issparse
+from scipy.stats import norm as normal
+from scipy.stats import t as student
+
+from skcalib._validation import to_numpy
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+_FEW_CLUSTERS = 10  # below which there is a warning
+
+
+def check_groups(groups, n_samples):
+    """One label of a cluster per sample -> codes (n,), integers from 0."""
+    values = np.asarray(to_numpy(groups, name="groups"))
+    if values.shape != (n_samples,):
+        raise ValueError(
+            f"groups must have shape ({n_samples},), one label of a cluster per sample; got shape "
+            f"{values.shape}."
+        )
+    missing = [one is None or bool(_is_not_itself(one)) for one in values.tolist()]
+    if any(missing):
+        raise ValueError(
+            f"groups is missing for {sum(missing)} samples: each sample needs the label of its "
+            "cluster. Give samples that belong to no cluster a label of their own."
+        )
+    if values.dtype.kind != "O":
+        return np.unique(values, return_inverse=True)[1].ravel()
+    try:
+        numbers = {}
+        return np.array([numbers.setdefault(one, len(numbers)) for one in values.tolist()])
+    except TypeError:
+        raise ValueError(
+            "groups must hold labels, such as numbers or strings: a value is no such label."
+        ) from None
+
+
+def _is_not_itself(value):
+    """Whether a value is NaN, NaT or NA, which do not equal themselves."""
+    try:
+        return value != value
+    except (TypeError, ValueError):  # the missing value of pandas is neither true nor false
+        return True
+
+
+def number_clusters(codes):
+    """Codes (n,) of the samples that count, from 0; None if every cluster is one sample.
+
+    Raises for a single cluster, and warns of few, at the line that called the library.
+    """
+    distinct, codes = np.unique(codes, return_inverse=True)
+    n_clusters = len(distinct)
+    if n_clusters == len(codes):
+        return None
+    if n_clusters < 2:
+        raise ValueError(
+            f"groups has one cluster for all {len(codes)} samples, so nothing is known about how "
+            "clusters vary: samples of at least two are needed, better forty."
+        )
+    if n_clusters < _FEW_CLUSTERS:
+        warnings.warn(
+            f"groups has only {n_clusters} clusters: standard errors from so few are unreliable, "
+            "and intervals are usually too short. Use at least ten, better forty.",
+            UserWarning,
+            stacklevel=_outside_level(),
+        )
+    return codes.ravel()
+
+
+def _outside_level():
+    """The stack level, for the calling function, of the first caller outside of the library."""
+    frame, level = sys._getframe(1), 1
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("skcalib."):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+# --- Sums and effective numbers ------------------------------------------------------------------
+
+
+def effective_size(weight: np.ndarray, square: np.ndarray | None = None) -> float:
+    r"""Number of equally weighted samples whose mean varies as much, :math:`(\sum w)^2 / \sum w^2`.
+
+    Weights (n,), Kish's formula; 0 where all are 0. `square` (n,) has the sums of squared weights
+    where a row stands for several samples.
+    """
+    square = np.square(weight) if square is None else square
+    return float(effective_size_of_sums(np.sum(weight), np.sum(square)))
+
+
+def effective_size_of_sums(mass: ArrayLike, square_mass: ArrayLike) -> np.ndarray:
+    """`effective_size` from the sums of weights and of their squares, for arrays of any shape."""
+    mass, square_mass = np.asarray(mass), np.asarray(square_mass)
+    some = square_mass > 0
+    return np.divide(mass**2, square_mass, out=np.zeros(np.shape(mass)), where=some)
+
+
+def cluster_sums(values: Any, cluster: np.ndarray | None) -> Any:
+    """Sums over clusters (G, ...) of an array or sparse matrix (n, ...).
+
+    Sums of different clusters are independent. Their squares give variances that allow for any
+    dependence within a cluster. Without clusters (None) it is the array itself.
+    """
+    if cluster is None:
+        return values
+    if not issparse(values) and np.ndim(values) == 1:
+        return np.bincount(cluster, values)
+    shape = (int(cluster.max()) + 1, len(cluster))
+    return csr_matrix((np.ones(len(cluster)), (cluster, np.arange(len(cluster)))), shape) @ values
+
+
+def independent_size(
+    weight: np.ndarray, square: np.ndarray | None = None, cluster: np.ndarray | None = None
+) -> float:
+    r"""Effective number of independent units: of clusters, or of samples if there are none.
+
+    For clusters it is :math:`(\sum_g W_g)^2 / \sum_g W_g^2` with the sum :math:`W_g` of the weights
+    of each. It is the number of clusters if all have the same weight, else less.
+    """
+    if cluster is None:
+        return effective_size(weight, square)
+    return effective_size(cluster_sums(weight, cluster))
+
+
+def intraclass_correlation(
+    residual: np.ndarray, spread: np.ndarray, weight: np.ndarray, cluster: np.ndarray
+) -> float:
+    r"""Correlation of the residuals of two samples of a cluster, between 0 and 1.
+
+    :math:`\sum w_i w_j r_i r_j / \sum w_i w_j \sigma_i \sigma_j` over pairs of different samples of
+    a cluster, with residuals r and their standard deviations :math:`\sigma`; 1 if there is no
+    spread.
+    """
+
+    def pairs(values):
+        values = weight * values
+        return float(np.sum(cluster_sums(values, cluster) ** 2) - values @ values)
+
+    whole = pairs(spread)
+    factor = inflation(independent_size(weight, cluster=cluster))
+    return float(np.clip(factor * pairs(residual) / whole, 0.0, 1.0)) if whole > 0 else 1.0
+
+
+def inflation(size: float) -> float:
+    """Factor m / (m - 1) of a variance around a mean of m independent units; 1 for a single one."""
+    return size / (size - 1) if size - 1 > 1e-9 else 1.0
+
+
+def student_level(confidence_level: float, size: float) -> float:
+    """Level of a normal interval that is as long as Student's with `size` - 1 degrees."""
+    quantile = student.ppf(0.5 + confidence_level / 2, max(size - 1, 1.0))
+    return float(min(2 * normal.cdf(quantile) - 1, 1 - 1e-12))

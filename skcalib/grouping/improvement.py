@@ -1,0 +1,197 @@
+"""Gain of a correction by features, and the grouping loss before and after, on new samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from skcalib._arguments import resolve_loss
+from skcalib._formatting import frame_of, nonnegative_text, pvalue_text
+from skcalib._validation import weighted_features
+from skcalib.grouping._candidates import encode_features
+from skcalib.grouping.estimator import GroupingLossEstimator
+from skcalib.inference import MeanInterval
+from skcalib.problem import check_problem
+from skcalib.recalibration import CalibrationImprovement
+from skcalib.recalibration._base import recalibrated_proba
+from skcalib.recalibration.improvement import check_after, improvement_of_losses
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from pandas import DataFrame
+    from sklearn.base import BaseEstimator
+
+    from skcalib._arguments import Label, LossLike, MatrixLike, RandomState
+
+
+@dataclass(frozen=True)
+class GroupingImprovement:
+    """Result of :func:`~skcalib.grouping.grouping_improvement`.
+
+    Attributes
+    ----------
+    gain : CalibrationImprovement
+        Mean loss before minus after, with interval and p-value.
+    grouping_before, grouping_after : MeanInterval
+        Lower bounds of the grouping loss.
+    pvalue_before, pvalue_after : float
+        Of the hypothesis of no grouping loss.
+    """
+
+    gain: CalibrationImprovement
+    grouping_before: MeanInterval
+    grouping_after: MeanInterval
+    pvalue_before: float
+    pvalue_after: float
+
+    def to_frame(self) -> DataFrame:
+        """Two rows, before and after; needs pandas.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns: ``loss``, ``grouping_loss`` with ``_low`` and ``_high``, and ``pvalue``.
+        """
+        bounds = self.grouping_before, self.grouping_after
+        return frame_of(
+            self,
+            (),
+            forecast=["before", "after"],
+            loss=[self.gain.loss_before, self.gain.loss_after],
+            grouping_loss=[one.estimate for one in bounds],
+            grouping_loss_low=[one.low for one in bounds],
+            grouping_loss_high=[one.high for one in bounds],
+            pvalue=[self.pvalue_before, self.pvalue_after],
+        )
+
+    def __str__(self) -> str:
+        lines = [f"gain                  {self.gain}"]
+        for name, bound, pvalue in (
+            ("before", self.grouping_before, self.pvalue_before),
+            ("after", self.grouping_after, self.pvalue_after),
+        ):
+            text = f"{nonnegative_text(bound)} ({pvalue_text(pvalue)})"
+            lines.append(f"grouping loss {name:<7} {text}")
+        return "\n".join(lines)
+
+
+def grouping_improvement(
+    y_true: ArrayLike,
+    before: ArrayLike,
+    after: ArrayLike | BaseEstimator,
+    X: MatrixLike | ArrayLike,
+    *,
+    loss: LossLike = "brier",
+    confidence_level: float = 0.95,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+    n_jobs: int | None = None,
+    random_state: RandomState = 0,
+) -> GroupingImprovement:
+    r"""Gain of a correction by features, and the grouping loss before and after it.
+
+    On samples used for neither the classifier nor the correction: the mean paired difference
+    of the losses, as in :func:`~skcalib.calibration_improvement`, and for both forecasts the lower
+    bound of the grouping loss of :class:`~skcalib.GroupingLossEstimator`, averaged over both roles
+    of the halves, with its permutation test.
+
+    The gain is the sum of what calibration error and grouping loss have lost, as both forecasts
+    have the same irreducible loss: :math:`E\,D(Q, S) - E\,D(Q, S')` with :math:`Q = E[Y|X]`, for
+    any correction that depends on the score and X alone.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        Labels of held-out samples.
+    before : array-like of shape (n_samples,) or (n_samples, n_classes)
+        Probabilities without the correction.
+    after : array-like of the same kind, or fitted recalibrator
+        Probabilities with it; or the recalibrator, which is applied to `before` and, if it takes
+        features, to X.
+    X : array-like of shape (n_samples, n_features) or (n_samples,)
+        Features, or the group of each sample: its regions are then the groups.
+    loss : {"brier", "log", "spherical"} or ProperScore, default="brier"
+        The proper score.
+    confidence_level : float, default=0.95
+        Level of the intervals.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weights.
+    labels : array-like of shape (n_classes,), default=None
+        The class of each column; needed where `y_true` may lack a class.
+    pos_label : label, default=None
+        The class that probabilities of shape (n_samples,) refer to.
+    n_jobs : int, default=None
+        Jobs of the permutation tests.
+    random_state : int, RandomState instance or None, default=0
+        Halves, trees and permutations; an integer compares both forecasts on the same halves.
+
+    Returns
+    -------
+    GroupingImprovement
+        Record with ``gain, grouping_before, grouping_after, pvalue_before, pvalue_after``, a text
+        and `to_frame`.
+
+    Raises
+    ------
+    ValueError
+        For invalid input, and for too few samples.
+
+    See Also
+    --------
+    skcalib.GroupRecalibrator : The correction.
+    skcalib.calibration_improvement : The same gain of a recalibration of the score alone.
+
+    Examples
+    --------
+    >>> from skcalib import GroupRecalibrator
+    >>> from skcalib.datasets import make_grouping_problem
+    >>> from skcalib.grouping import grouping_improvement
+    >>> data = make_grouping_problem(10_000, random_state=0)
+    >>> P, y, X = data.y_proba, data.y, data.X
+    >>> correction = GroupRecalibrator().fit(P[:5000], y[:5000], features=X[:5000])
+    >>> found = grouping_improvement(y[5000:], P[5000:], correction, X[5000:])
+    >>> found.gain.low > 0, found.grouping_after.estimate < 0.5 * found.grouping_before.estimate
+    (True, True)
+    """
+    score = resolve_loss(loss)
+    names: dict[str, Any] = {"labels": labels, "pos_label": pos_label}
+    problem = check_problem(y_true, before, sample_weight=sample_weight, name="before", **names)
+    groups = np.ndim(X) == 1
+    X = np.asarray(X) if groups else X
+    X = weighted_features(X, sample_weight, np.shape(y_true)[0])
+    if hasattr(after, "predict_proba"):
+        corrected = recalibrated_proba(after, problem.forecast, problem.classes, X)
+    else:
+        corrected = check_after(after, y_true, problem, sample_weight, names)
+    gain = improvement_of_losses(
+        score.loss(problem.target, problem.forecast),
+        score.loss(problem.target, corrected),
+        problem.weight,
+        confidence_level,
+        None,
+        name="grouping_improvement",
+    )
+    features = np.zeros((len(X), 1)) if groups else encode_features(X)[0]
+    bounds, pvalues = [], []
+    for forecast in (problem.forecast, corrected):
+        found = GroupingLossEstimator(
+            loss=score,
+            swap=True,
+            labels=problem.classes,
+            confidence_level=confidence_level,
+            n_jobs=n_jobs,
+            random_state=random_state,
+        ).fit(
+            features,
+            problem.labels,
+            problem.weight,
+            y_proba=forecast,
+            regions=X if groups else None,
+        )
+        low, high = found.confidence_interval_
+        bounds.append(MeanInterval(found.grouping_loss_, low, high, found.standard_error_))
+        pvalues.append(found.pvalue_)
+    return GroupingImprovement(gain, bounds[0], bounds[1], pvalues[0], pvalues[1])

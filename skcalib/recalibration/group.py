@@ -1,0 +1,488 @@
+"""Recalibration by forecast and features, or by forecast and group."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Literal, Self
+
+import numpy as np
+from scipy.special import softmax
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from skcalib._validation import (
+    check_confidence_level,
+    check_count,
+    drop_zero_weights,
+    mean_one,
+    take_rows,
+    weighted_rows,
+)
+from skcalib.inference import MeanInterval, first_within_one_standard_error, mean_interval
+from skcalib.links._base import detection_limit, log_forecast
+from skcalib.recalibration._base import (
+    IdentityRecalibrator,
+    Recalibrator,
+    fit_recalibrator,
+    is_injective,
+    recalibrated_proba,
+    require_recalibrator,
+)
+from skcalib.recalibration._boosting import BoostedLogits
+from skcalib.recalibration._features import FeatureReader, check_rows
+from skcalib.recalibration._group_effects import SPREADS, GroupEffects
+from skcalib.recalibration.averaged import ModelAverageScaling
+from skcalib.recalibration.one_vs_rest import PlattScaling
+from skcalib.smoothers._base import check_folds
+from skcalib.tower import weighted_mean
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from sklearn.base import BaseEstimator
+
+    from skcalib._arguments import LossLike, MatrixLike, RandomState
+
+_FEWEST = 20  # samples, to learn anything
+_PATIENCE = 2  # levels without a lower held-out loss
+_NONE = MeanInterval(0.0, 0.0, 0.0, 0.0)
+
+
+class GroupRecalibrator(Recalibrator):
+    r"""Recalibration that depends on features or groups, where held-out samples gain by it.
+
+    A recalibrator of the forecast alone leaves the grouping loss: groups with equal forecasts and
+    different frequencies. This one corrects the forecast s of a sample with features x:
+
+    .. math:: s' = softmax\bigl(\log g(s) + F(g(s), x)\bigr) .
+
+    - g is a *plain* recalibrator, of the forecast alone.
+    - Of features, F is a sum of small trees: boosting of the log loss that starts at the plain
+      forecast, as multicalibration does (Hebert-Johnson and others, ICML 2018).
+    - Of named groups, F is a shift and a slope of each group, drawn towards none according to its
+      size (a hierarchical logistic model).
+
+    **It may do nothing.** On `cv` folds, losses are measured with s, with g(s), and with more and
+    more rounds of boosting, or larger standard deviations between the groups. The simplest is taken
+    that is within one standard error of the best. F is used only if the interval of its held-out
+    gain lies above 0; g alone only if that of its gain does; otherwise the forecast is unchanged.
+    The gain of each fold is measured with the number of rounds that the other folds choose.
+
+    Parameters
+    ----------
+    recalibrator : recalibrator, default=None
+        The plain recalibrator g. None is `ModelAverageScaling`, or `PlattScaling` with `monotone`.
+    monotone : bool, default=False
+        For two classes: with equal features, a higher forecast stays higher. The identity replaces
+        a plain recalibrator that is not known to be increasing, and groups have shifts only.
+    max_rounds : int, default=20
+        Most rounds of ten trees of eight leaves.
+    cv : int, default=5
+        Folds, stratified by class.
+    confidence_level : float, default=0.95
+        Level of the intervals of the gains.
+    input : {"proba", "logits"}, default="proba"
+        What X holds; logits are passed through the softmax.
+    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
+        The held-out loss that chooses, and the unit of the gains. The trees and effects are fitted
+        by likelihood.
+    labels : array-like of shape (n_classes,), default=None
+        The class of each column, needed where y may lack a class.
+    random_state : int, RandomState instance or None, default=0
+        Folds.
+
+    Attributes
+    ----------
+    chosen_ : {"identity", "plain", "features"}
+        What is applied: nothing, g, or g and F.
+    identity_ : bool
+        Whether forecasts are unchanged.
+    gain_ : MeanInterval
+        Held-out gain of what is applied: mean loss of s minus that with it. 0 for the identity.
+    plain_gain_ : MeanInterval
+        Held-out gain of g over s.
+    feature_gain_ : MeanInterval
+        Held-out gain of g and F over g: a lower bound, up to noise, of what a model that uses the
+        features fully would gain beyond recalibration. Measured even where F is not used; 0 if no
+        fold would use it.
+    n_rounds_ : int
+        Rounds of boosting that are applied.
+    spread_ : float
+        With groups, the prior standard deviation of their shifts of the log odds; 0 for no shifts,
+        and for features.
+    plain_ : recalibrator
+        The fitted g.
+
+    See Also
+    --------
+    skcalib.RecalibratedClassifierCV : Passes its X to this recalibrator as features.
+    skcalib.GroupingLossEstimator : The loss that this recalibrator removes a part of.
+    skcalib.grouping.grouping_improvement : What remains of it, on samples that were not used here.
+
+    Notes
+    -----
+    **What is assumed.** X holds forecasts of held-out samples, as for each recalibrator. New
+    samples have the features of `fit`, from the same population: where a model is used elsewhere,
+    fit again.
+
+    **Unseen groups** get the plain correction. Unseen categories of a feature, and those beyond its
+    250 most frequent ones, are treated as missing values.
+
+    **Cost.** ``cv + 1`` fits of the plain recalibrator and of at most `max_rounds` rounds, for each
+    class with more than two: some seconds for 10,000 samples of 20 features and two classes.
+
+    A correction of features has no declared properties: it changes the order of forecasts and may
+    change the predicted class.
+
+    Examples
+    --------
+    >>> from skcalib import GroupRecalibrator
+    >>> from skcalib.datasets import make_grouping_problem
+    >>> data = make_grouping_problem(8000, random_state=0)
+    >>> P, y, X = data.y_proba, data.y, data.X
+    >>> correction = GroupRecalibrator().fit(P[:4000], y[:4000], features=X[:4000])
+    >>> correction.chosen_, correction.gain_.low > 0
+    ('features', True)
+    >>> after = correction.predict_proba(P[4000:], features=X[4000:])
+    >>> truth = data.posterior[4000:, 1]
+    >>> before_error = ((P[4000:, 1] - truth) ** 2).mean()
+    >>> bool(((after[:, 1] - truth) ** 2).mean() < 0.5 * before_error)
+    True
+    >>> calibrated = GroupRecalibrator().fit(data.posterior, y, features=X)
+    >>> calibrated.identity_
+    True
+    """
+
+    takes_features = True
+
+    def __init__(
+        self,
+        recalibrator: BaseEstimator | None = None,
+        *,
+        monotone: bool = False,
+        max_rounds: int = 20,
+        cv: int = 5,
+        confidence_level: float = 0.95,
+        input: Literal["proba", "logits"] = "proba",
+        loss: LossLike = "log",
+        labels: ArrayLike | None = None,
+        random_state: RandomState = 0,
+    ) -> None:
+        self.recalibrator = recalibrator
+        self.monotone = monotone
+        self.max_rounds = max_rounds
+        self.cv = cv
+        self.confidence_level = confidence_level
+        self.input = input
+        self.loss = loss
+        self.labels = labels
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        features: MatrixLike | ArrayLike | None = None,
+    ) -> Self:
+        """Learn the correction, or to do nothing.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples,) or (n_samples, n_classes)
+            Forecasts of held-out samples.
+        y : array-like of shape (n_samples,)
+            Labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights.
+        features : array-like of shape (n_samples, n_features) or (n_samples,), default=None
+            Features: numbers, or columns of categories, with missing values. A vector has the name
+            of the group of each sample. With None only the plain recalibrator is learned.
+
+        Returns
+        -------
+        GroupRecalibrator
+            The fitted recalibrator.
+
+        Raises
+        ------
+        ValueError
+            For invalid input or parameters, features with other rows than X, and ``monotone=True``
+            with more than two classes.
+        """
+        score, raw, columns = self._check_samples(X, y)
+        self._check_options()
+        table = None
+        self._reader = None
+        rows = weighted_rows(sample_weight, len(columns))
+        if features is not None:
+            check_rows(features, len(columns))
+            features = take_rows(features, rows)
+            self._reader = FeatureReader().fit(features)
+            table = self._reader.read(features)
+        weight, raw, columns = drop_zero_weights(sample_weight, raw, columns)
+        values = self._validated(raw)
+        self._learn_reading(values)
+        self._learn(score, self._read(values), columns, weight, table)
+        return self
+
+    def fit_transform(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        features: MatrixLike | ArrayLike | None = None,
+    ) -> np.ndarray:
+        """`fit` and `transform` of the same samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples,) or (n_samples, n_classes)
+            Forecasts of held-out samples.
+        y : array-like of shape (n_samples,)
+            Labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights.
+        features : array-like of shape (n_samples, n_features) or (n_samples,), default=None
+            Features or groups, as in `fit`.
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+            Rows sum to one.
+        """
+        given = _given(features)
+        return self.fit(X, y, sample_weight, **given).transform(X, **given)
+
+    def predict_proba(
+        self, X: ArrayLike, *, features: MatrixLike | ArrayLike | None = None
+    ) -> np.ndarray:
+        """Corrected probabilities, shape (n_samples, n_classes).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples,) or (n_samples, n_classes)
+            Forecasts.
+        features : array-like of shape (n_samples, n_features) or (n_samples,), default=None
+            Features or groups, as in `fit`; required if `fit` had them.
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+            Rows sum to one.
+        """
+        values = self._check_forecasts(X)
+        return self._apply_map(self._read(values), self._table(features, len(values)))
+
+    def predict(
+        self, X: ArrayLike, *, features: MatrixLike | ArrayLike | None = None
+    ) -> np.ndarray:
+        """Class of largest corrected probability.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples,) or (n_samples, n_classes)
+            Forecasts.
+        features : array-like of shape (n_samples, n_features) or (n_samples,), default=None
+            Features or groups, as in `fit`.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            Labels.
+        """
+        proba = self.predict_proba(X, **_given(features))
+        return self.classes_[proba.argmax(axis=1)]
+
+    def transform(
+        self, X: ArrayLike, *, features: MatrixLike | ArrayLike | None = None
+    ) -> np.ndarray:
+        """Corrected probabilities: the same as `predict_proba`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples,) or (n_samples, n_classes)
+            Forecasts.
+        features : array-like of shape (n_samples, n_features) or (n_samples,), default=None
+            Features or groups, as in `fit`.
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+            Rows sum to one.
+        """
+        return self.predict_proba(X, **_given(features))
+
+    def _check_options(self):
+        require_recalibrator(self._plain())
+        check_count(self.max_rounds, "max_rounds")
+        check_confidence_level(self.confidence_level)
+        if not isinstance(self.cv, (int, np.integer)) or self.cv < 2:
+            raise ValueError(f"cv must be a number of folds, at least 2, got {self.cv!r}.")
+        if self.monotone not in (True, False):
+            raise ValueError(f"monotone must be True or False, got {self.monotone!r}.")
+        if self.monotone and len(self.classes_) > 2:
+            raise ValueError(
+                f"monotone=True needs two classes, but there are {len(self.classes_)}: set it to "
+                "False, or recalibrate the probability of each class against the others."
+            )
+
+    def _plain(self):
+        default = PlattScaling() if self.monotone else ModelAverageScaling()
+        return default if self.recalibrator is None else self.recalibrator
+
+    def _table(self, features, n_samples):
+        """Numbers of the features of new samples, or None if `fit` had none."""
+        if self._reader is None:
+            if features is not None:
+                raise ValueError("features were given, but fit had none: fit with features=.")
+            return None
+        if features is None:
+            raise ValueError(
+                "features is None, but the recalibrator was fitted with features: pass "
+                "features=, one row for each forecast."
+            )
+        check_rows(features, n_samples)
+        return self._reader.read(features)
+
+    def _learn(self, score, forecast, columns, weight, table=None):
+        weight = mean_one(weight)
+        target = np.eye(len(self.classes_))[columns]
+        data = forecast, target, weight, table
+        level, gains = 0, (_NONE, _NONE, _NONE)
+        if len(weight) >= _FEWEST:
+            level, gains = self._cross_validate(score, *data)
+        self.plain_gain_, self.feature_gain_, total = gains
+        if level and self.feature_gain_.low > 0:
+            self.chosen_, self.gain_ = "features", total
+        elif self.plain_gain_.low > 0:
+            self.chosen_, self.gain_ = "plain", self.plain_gain_
+        else:
+            self.chosen_, self.gain_ = "identity", _NONE
+        self.identity_ = self.chosen_ == "identity"
+        self._finish(level if self.chosen_ == "features" else 0, *data)
+        after = self._apply_map(forecast, table)
+        self.loss_before_ = float(weighted_mean(score.loss(target, forecast), weight))
+        self.loss_after_ = float(weighted_mean(score.loss(target, after), weight))
+
+    def _cross_validate(self, score, forecast, target, weight, table):
+        """The level of F on all folds, and the gains of g, of F beyond g, and of both."""
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        folds = check_folds(self.cv, target, random_state=seed)
+        before = score.loss(target, forecast)
+        losses = self._held_out(score, folds, forecast, target, weight, table)
+        level = first_within_one_standard_error(losses, weight)[0]
+        nested = np.empty(len(weight))
+        for _, test in folds:
+            others = np.setdiff1d(np.arange(len(weight)), test)
+            own = first_within_one_standard_error(losses[:, others], weight[others])[0]
+            nested[test] = losses[own, test]
+        pairs = (before, losses[0]), (losses[0], nested), (before, nested)
+        return level, [_gain(*pair, weight, self.confidence_level) for pair in pairs]
+
+    def _held_out(self, score, folds, forecast, target, weight, table):
+        """Held-out losses (levels, n): of g, then of g and F from simple to complex."""
+        parts, losses = [], [np.empty(len(weight))]
+        for train, test in folds:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                plain = self._fit_plain(forecast[train], target[train], weight[train])
+            proba = recalibrated_proba(plain, forecast[test], self.classes_)
+            losses[0][test] = score.loss(target[test], proba)
+            start, held_out = (
+                self._start(plain, forecast[rows], forecast[train]) for rows in (train, test)
+            )
+            parts.append([start, start, held_out, held_out, self._path(), train, test])
+        best, means = 0, [weighted_mean(losses[0], weight)]
+        while table is not None and len(losses) <= min(parts[0][4].most, best + _PATIENCE):
+            row = np.empty(len(weight))
+            for part in parts:
+                start, present, held_out, present_held_out, path, train, test = part
+                rows = table[train], target[train], weight[train]
+                part[1] = path.advance(start, present, *rows)
+                part[3] = path.update(held_out, present_held_out, table[test])
+                row[test] = score.loss(target[test], softmax(part[3], axis=1))
+            losses.append(row)
+            means.append(weighted_mean(row, weight))
+            best = int(np.argmin(means))
+        return np.array(losses)
+
+    def _fit_plain(self, forecast, target, weight):
+        """The plain recalibrator; the identity where order is kept and it is not increasing."""
+        labels = self.classes_[target.argmax(axis=1)]
+        plain = fit_recalibrator(self._plain(), forecast, labels, weight, self.classes_)
+        if self.monotone and not _is_increasing(plain, self.classes_):
+            identity = IdentityRecalibrator()
+            plain = fit_recalibrator(identity, forecast, labels, weight, self.classes_)
+        return plain
+
+    def _start(self, plain, forecast, training):
+        """Logarithms of plain forecasts; zeros are replaced as those of the training samples."""
+        proba = recalibrated_proba(plain, forecast, self.classes_)
+        return log_forecast(proba, detection_limit(training))
+
+    def _path(self):
+        """An empty correction F, which more and more levels are added to."""
+        if self._reader is None:
+            return None
+        if self._reader.is_groups:
+            return GroupEffects(len(self._reader.categories[0]), slopes=not self.monotone)
+        return BoostedLogits(
+            self._reader.is_category, self.max_rounds, monotone=self.monotone, seed=0
+        )
+
+    def _finish(self, level, forecast, target, weight, table):
+        """Fit g and F to all samples."""
+        with warnings.catch_warnings():
+            if self.identity_:  # the plain recalibrator is not applied
+                warnings.simplefilter("ignore", ConvergenceWarning)
+            self.plain_ = self._fit_plain(forecast, target, weight)
+        self._limit = detection_limit(forecast)
+        self._correction = None
+        if level:
+            self._correction = self._path()
+            present = start = log_forecast(
+                recalibrated_proba(self.plain_, forecast, self.classes_), self._limit
+            )
+            for _ in range(level):
+                present = self._correction.advance(start, present, table, target, weight)
+        grouped = self._reader is not None and self._reader.is_groups
+        self.n_rounds_ = 0 if grouped else level
+        self.spread_ = SPREADS[level] if grouped else 0.0
+        declared = {"identity": True, "features": False}
+        for name in ("injective_", "preserves_argmax_", "preserves_order_"):
+            own = bool(getattr(self.plain_, name, False))
+            setattr(self, name, declared.get(self.chosen_, own))
+
+    def _apply_map(self, forecast, table=None):
+        if self.identity_:
+            return forecast
+        plain = recalibrated_proba(self.plain_, forecast, self.classes_)
+        if self._correction is None:
+            return plain
+        start = log_forecast(plain, self._limit)
+        corrected = softmax(self._correction.apply(start, table), axis=1)
+        unseen = table == -1 if table.ndim == 1 else np.zeros(len(table), dtype=bool)
+        return np.where(unseen[:, None], plain, corrected)
+
+
+def _gain(before, after, weight, confidence_level):
+    """Interval of a mean paired difference; equal losses differ by 0, also infinite ones."""
+    lost, gained = np.isinf(after) & np.isfinite(before), np.isinf(before) & np.isfinite(after)
+    if lost.any() and gained.any():  # the mean is undefined
+        return MeanInterval(0.0, -np.inf, np.inf, np.inf)
+    equal = before == after
+    difference = np.where(equal, 0.0, before) - np.where(equal, 0.0, after)
+    return mean_interval(difference, weight, confidence_level)
+
+
+def _given(features):
+    """Arguments of methods; subclasses need not accept features that are not given."""
+    return {} if features is None else {"features": features}
+
+
+def _is_increasing(recalibrator, classes):
+    """Whether a fitted map of two classes is known to be increasing."""
+    low, high = recalibrated_proba(recalibrator, np.array([[0.75, 0.25], [0.25, 0.75]]), classes)
+    return is_injective(recalibrator) is True and low[1] < high[1]

@@ -1,0 +1,191 @@
+"""Recalibration of several labels per sample: one map for each label."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from skcalib._parallel import run_each
+from skcalib.problem import check_label_probabilities, indicator_problem
+from skcalib.recalibration._base import (
+    fit_recalibrator,
+    recalibrated_proba,
+    require_recalibrator,
+)
+from skcalib.recalibration.one_vs_rest import PlattScaling
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from sklearn.utils import Tags
+
+    from skcalib._arguments import MatrixLike
+
+_ABSENT_PRESENT = np.array([0, 1])
+
+
+class MultilabelRecalibrator(TransformerMixin, BaseEstimator):
+    """One recalibrator for each of several labels that a sample may have.
+
+    Each column of the indicator matrix is a problem of two classes with its own map. The
+    recalibrated probabilities of the labels of a sample are not divided by their sum, which has no
+    meaning here: :class:`~skcalib.PlattScaling` and the others on their own divide by it, because
+    they are for one label per sample.
+
+    Parameters
+    ----------
+    recalibrator : recalibrator or None, default=None
+        Cloned for each label; any object with ``fit(P, y)`` and ``predict_proba(P)``. None is
+        `PlattScaling`.
+    n_jobs : int, default=None
+        Labels at a time; the result does not depend on it.
+
+    Attributes
+    ----------
+    recalibrators_ : list
+        The fitted recalibrator of each label.
+    labels_ : array of shape (n_labels,)
+        Names of the labels: those of the columns of a data frame, or 0 to L - 1.
+    n_features_in_ : int
+        Number of labels.
+
+    See Also
+    --------
+    skcalib.notions.Multilabel : The errors of several labels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skcalib import MultilabelRecalibrator, proper_calibration_error
+    >>> from skcalib.notions import Multilabel
+    >>> rng = np.random.default_rng(0)
+    >>> truth = rng.uniform(size=(4000, 2))
+    >>> y = (rng.uniform(size=truth.shape) < truth).astype(int)
+    >>> proba = truth**2 / (truth**2 + (1 - truth) ** 2)  # over-confident
+    >>> recalibrator = MultilabelRecalibrator().fit(proba[:2000], y[:2000])
+    >>> after = recalibrator.predict_proba(proba[2000:])
+    >>> for p in (proba[2000:], after):
+    ...     print(round(proper_calibration_error(y[2000:], p, notion=Multilabel()), 4))
+    0.01
+    0.0005
+    """
+
+    def __init__(
+        self, recalibrator: BaseEstimator | None = None, *, n_jobs: int | None = None
+    ) -> None:
+        self.recalibrator = recalibrator
+        self.n_jobs = n_jobs
+
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn the map of each label.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_labels), or list of arrays (n_samples, 2)
+            Probabilities of held-out samples, as ``predict_proba`` gives them.
+        y : array-like of shape (n_samples, n_labels)
+            Indicator matrix of 0 and 1.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights.
+
+        Returns
+        -------
+        MultilabelRecalibrator
+            The fitted recalibrator.
+
+        Raises
+        ------
+        ValueError
+            For labels that are no indicator matrix, and probabilities outside [0, 1].
+        """
+        recalibrator: Any = PlattScaling() if self.recalibrator is None else self.recalibrator
+        require_recalibrator(recalibrator)
+        problem = indicator_problem(y, X, sample_weight=sample_weight, name="X", labels_name="y")
+        self.labels_, self.n_features_in_ = problem.classes, len(problem.classes)
+        tasks = [
+            (recalibrator, _two(score), event.astype(int), problem.sample_weight, _ABSENT_PRESENT)
+            for score, event in zip(problem.forecast.T, problem.target.T, strict=True)
+        ]
+        self.recalibrators_ = run_each(fit_recalibrator, tasks, n_jobs=self.n_jobs)
+        return self
+
+    def predict_proba(self, X: MatrixLike) -> np.ndarray:
+        """Recalibrated probabilities of the labels.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_labels), or list of arrays (n_samples, 2)
+            Probabilities, as in `fit`.
+
+        Returns
+        -------
+        array of shape (n_samples, n_labels)
+            In [0, 1]; rows need not sum to one.
+        """
+        check_is_fitted(self)
+        proba = check_label_probabilities(X, self.labels_, name="X")
+        pairs = zip(self.recalibrators_, proba.T, strict=True)
+        columns = [recalibrated_proba(one, _two(p), _ABSENT_PRESENT)[:, 1] for one, p in pairs]
+        return np.column_stack(columns)
+
+    def transform(self, X: MatrixLike) -> np.ndarray:
+        """Recalibrated probabilities: the same as `predict_proba`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_labels), or list of arrays (n_samples, 2)
+            Probabilities, as in `fit`.
+
+        Returns
+        -------
+        array of shape (n_samples, n_labels)
+            In [0, 1]; rows need not sum to one.
+        """
+        return self.predict_proba(X)
+
+    def predict(self, X: MatrixLike) -> np.ndarray:
+        """Indicator matrix of the labels whose recalibrated probability exceeds 1/2.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_labels), or list of arrays (n_samples, 2)
+            Probabilities, as in `fit`.
+
+        Returns
+        -------
+        array of int of shape (n_samples, n_labels)
+            0 and 1.
+        """
+        return (self.predict_proba(X) > 0.5).astype(int)
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
+        """Names of the columns: the class in lower case and the label.
+
+        Parameters
+        ----------
+        input_features : ignored
+            Not used, present for API consistency.
+
+        Returns
+        -------
+        array of str
+            One name for each label.
+        """
+        check_is_fitted(self)
+        prefix = type(self).__name__.lower()
+        return np.asarray([f"{prefix}_{label}" for label in self.labels_], dtype=object)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = True
+        tags.input_tags.positive_only = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+def _two(score):
+    """Probabilities of absence and presence."""
+    return np.column_stack([1 - score, score])

@@ -1,0 +1,330 @@
+r"""Parts of a mean loss where several annotators label each sample.
+
+With one label per sample only a lower bound of the grouping loss is known. Label distributions Q,
+or the votes of several annotators, make the irreducible part of the loss known as well:
+
+.. math::
+
+    \underbrace{E\, L(Y, S)}_{expected\ loss}
+    = \underbrace{E\, D(C, S)}_{calibration} + \underbrace{E\, D(Q, C)}_{grouping}
+    + \underbrace{E\, H(Q)}_{irreducible}, \qquad C = E[Y|S],\ Q = E[Y|X] .
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from skcalib._arguments import resolve_loss, resolve_notion
+from skcalib._formatting import frame_of
+from skcalib._validation import weighted_rows
+from skcalib.error_intervals.methods import estimate_proper_error
+from skcalib.events import problem_of_notion
+from skcalib.inference import MeanInterval, mean_interval
+from skcalib.notions import Multilabel
+from skcalib.tower import weighted_mean
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from pandas import DataFrame
+
+    from skcalib._arguments import Label, LossLike, NotionLike
+    from skcalib.scores import ProperScore
+
+_BLOCK = 2_000_000  # entries of one block of counts without one vote
+_WHOLE = 1e-3  # largest difference of counts from whole numbers that rounding of shares can cause
+
+
+@dataclass(frozen=True)
+class SoftLabelDecomposition:
+    """Parts of a mean loss; see :func:`~skcalib.soft_label_decomposition`.
+
+    ``expected_loss = calibration + grouping + irreducible`` and
+    ``excess = calibration + grouping``.
+
+    Attributes
+    ----------
+    expected_loss : MeanInterval
+        Mean loss of the forecasts.
+    calibration : MeanInterval
+        Calibration error, which recalibration removes.
+    grouping : MeanInterval
+        Grouping loss, which a better model of the features removes.
+    irreducible : MeanInterval
+        Mean entropy of the label distributions, which no model removes.
+    excess : MeanInterval
+        Excess risk E D(Q, S): the loss of the forecasts minus that of the best ones.
+    n_measured : int
+        Number of samples from which the irreducible part is estimated: those of two votes or more.
+    """
+
+    expected_loss: MeanInterval
+    calibration: MeanInterval
+    grouping: MeanInterval
+    irreducible: MeanInterval
+    excess: MeanInterval
+    n_measured: int
+
+    def to_frame(self) -> DataFrame:
+        """A row for the expected loss and each part; needs pandas.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns: ``part``, ``estimate``, ``low``, ``high`` and ``standard_error``.
+        """
+        names = ("expected_loss", "calibration", "grouping", "irreducible", "excess")
+        parts = [getattr(self, name) for name in names]
+        fields = ("estimate", "low", "high", "standard_error")
+        columns = {name: [getattr(part, name) for part in parts] for name in fields}
+        return frame_of(self, (), part=list(names), **columns)
+
+    def __str__(self) -> str:
+        words = {
+            "expected_loss": "Expected loss",
+            "calibration": "  calibration",
+            "grouping": "  grouping",
+            "irreducible": "  irreducible",
+        }
+        return "\n".join(f"{text:<16}{getattr(self, name)}" for name, text in words.items())
+
+
+def soft_label_decomposition(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    loss: LossLike = "brier",
+    votes: ArrayLike | None = None,
+    notion: NotionLike = "canonical",
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+    confidence_level: float = 0.95,
+    n_jobs: int | None = None,
+) -> SoftLabelDecomposition:
+    r"""Decompose a mean loss into calibration, grouping and irreducible (aleatoric) parts.
+
+    The label distribution :math:`Q = E[Y|X]` of each sample is given, or estimated from the votes
+    of its annotators, who are drawn independently of each other. Estimates the parts of
+
+    .. math::
+
+        E\, L(Y, S) = \underbrace{E\, D(C, S)}_{calibration}
+        + \underbrace{E\, D(Q, C)}_{grouping} + \underbrace{E\, H(Q)}_{irreducible} ,
+        \qquad C = E[Y|S] .
+
+    Labels alone give the sum of the last two (the refinement) and a lower bound of the grouping
+    loss, :class:`~skcalib.GroupingLossEstimator`. Here all three are estimated, and so is the
+    excess risk :math:`E\, D(Q, S)`, which is calibration plus grouping. No features are needed.
+
+    - ``expected_loss`` is the mean of :math:`\sum_k \hat q_{ik} L(k, S_i)`, with the share
+      :math:`\hat q_{ik}` of class k among the votes. The loss is linear in it, so the estimate has
+      no bias for any number of votes.
+    - ``irreducible`` is the mean of :math:`H(Q_i)`. The entropy of the shares of m votes is too
+      small; each row is corrected by leaving out one vote at a time (a jackknife),
+      :math:`m H(\hat q) - (m - 1) \sum_k \hat q_k H(\hat q^{(-k)})`. For Brier this is
+      :math:`\frac{m}{m - 1} H(\hat q)` and has no bias. Rows of one vote say nothing about the
+      entropy and are left out of this mean: the number of votes must not depend on Q.
+    - ``calibration`` is the default of :func:`~skcalib.proper_calibration_error`.
+    - ``grouping`` is the rest, so that the parts add up exactly.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples, n_classes)
+        Counts of annotators, whole numbers with at least one vote in each row; or label
+        distributions, rows that sum to one. The columns follow `labels`, the names of the columns
+        of a data frame, or 0 to K - 1.
+    y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
+        Probability of the last class (or `pos_label`) of two, or of each class.
+    loss : {"brier", "log", "spherical"} or ProperScore, default="brier"
+        The proper score, which must be strictly proper.
+    votes : int or array-like of shape (n_samples,), default=None
+        Number of votes behind each row of label distributions; None: they are exact. Counts have
+        their number of votes.
+    notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
+        As in :func:`~skcalib.proper_calibration_error`.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weights of the samples. A row counts once, whatever its number of votes.
+    labels : array-like of shape (n_classes,), default=None
+        The class of each column.
+    pos_label : label, default=None
+        The class that a `y_proba` of shape (n_samples,) refers to; by default the last.
+    confidence_level : float, default=0.95
+        Level of the intervals.
+    n_jobs : int, default=None
+        Problems of the notion at a time; the result does not depend on it.
+
+    Returns
+    -------
+    SoftLabelDecomposition
+        ``expected_loss``, ``calibration``, ``grouping``, ``irreducible`` and ``excess``, each with
+        ``estimate``, ``low``, ``high`` and ``standard_error``, in the units of the loss (squared
+        probability for Brier, nats for log). Estimates of the grouping loss may be negative, as is
+        necessary for an unbiased estimate of zero; limits are not.
+
+    Raises
+    ------
+    ValueError
+        For invalid input; for one label per sample or one-hot rows, from which the irreducible part
+        is unknown; if no row has two votes; for scores that are not strictly proper.
+
+    See Also
+    --------
+    score_decomposition : Calibration, sharpness and uncertainty, from labels of any kind.
+    GroupingLossEstimator : A lower bound of the grouping loss from single labels and features.
+
+    Notes
+    -----
+    **Bias for other scores.** No estimator of Shannon's entropy from m votes is unbiased. That of
+    the jackknife, for label distributions from Dirichlet distributions with all parameters 1, in
+    nats (entropy .83 for 3 classes, 1.93 for 10), is in 200,000 rows:
+
+    ==========  ======  ======  ======  =======
+    classes     m = 2   m = 5   m = 10  m = 20
+    ==========  ======  ======  ======  =======
+    3           -.136   -.011   .001    .001
+    10          -.796   -.236   -.067   -.012
+    ==========  ======  ======  ======  =======
+
+    What the irreducible part lacks is added to the grouping loss: with fewer votes than classes use
+    ``loss="brier"``.
+
+    **What the maps miss.** The calibration error is that which the averaged maps represent, and
+    what they miss of it counts as grouping. The excess risk does not depend on them.
+
+    **Intervals.** Student's for the expected loss, the irreducible part and the excess risk; that
+    of :class:`~skcalib.CalibrationErrorEstimator` for the calibration error; for the grouping loss
+    Student's with the spread of :math:`L(\hat q_i, \hat C_i) - \hat H_i`. They are about the
+    samples; all votes of a sample belong together. Cost: that of the default calibration error.
+
+    References
+    ----------
+    J. Bröcker, Quarterly Journal of the Royal Meteorological Society 135 (2009) 1512-1519, and
+    S. Zahl, Ecology 58 (1977) 907-913 for the jackknife of entropies.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skcalib import soft_label_decomposition
+    >>> rng = np.random.default_rng(0)
+    >>> truth = rng.dirichlet([1, 1, 1], size=4000)
+    >>> votes = rng.multinomial(5, truth)  # five annotators
+    >>> forecast = truth**2 / (truth**2).sum(axis=1, keepdims=True)  # over-confident
+    >>> found = soft_label_decomposition(votes, forecast)
+    >>> print(found.irreducible)
+    0.506 [0.498, 0.514]
+    >>> parts = found.calibration.estimate + found.grouping.estimate + found.irreducible.estimate
+    >>> abs(found.expected_loss.estimate - parts) < 1e-12
+    True
+    """
+    score, notion = resolve_loss(loss), resolve_notion(notion)
+    if not score.strictly_proper:
+        raise ValueError(
+            f"{score!r} is the same for all forecasts with the same decision: use loss='brier', "
+            "'log' or 'spherical', or decision_regret for the costs of decisions."
+        )
+    if isinstance(notion, Multilabel):
+        raise ValueError(
+            "soft_label_decomposition takes one label distribution per sample: pass the votes for "
+            "and against each label, one label at a time."
+        )
+    data: dict[str, Any] = {"labels": labels, "pos_label": pos_label}
+    problem = problem_of_notion(
+        y_true, y_proba, notion, soft=True, sample_weight=sample_weight, **data
+    )
+    if problem.votes is None:
+        raise ValueError(
+            "y_true has one label per sample, which does not show the irreducible part: pass "
+            "counts of annotators or label distributions (n, n_classes)."
+        )
+    own = problem.votes
+    if votes is not None:
+        own = _check_votes(votes, problem, len(np.asarray(y_true)), sample_weight)
+    measured: Any = own > 1
+    if not measured.any():
+        raise ValueError(
+            "No row of y_true has two votes, so the irreducible part is unknown: use "
+            "score_decomposition."
+        )
+    found = estimate_proper_error(
+        problem, loss=score, notion=notion, confidence_level=confidence_level, n_jobs=n_jobs
+    )
+    entropies = np.zeros(len(problem.weight))
+    few, few_votes = problem.take(np.flatnonzero(measured)), own[measured]
+    each: list[Any] = [
+        _entropy(score, target, few_votes)
+        for _, target in notion.problems(few.forecast, few.target)
+    ]
+    entropies[measured] = sum(each) / (len(each) if notion.reduce == "mean" else 1)
+    calibration: Any = found.interval
+    terms, weight = found.terms, problem.weight
+    entropy = float(weighted_mean(entropies[measured], few.weight))
+    # Terms over all rows with the same mean, and the spread of a mean over some of them.
+    irreducible = np.full(len(weight), entropy)
+    irreducible[measured] += (weight.sum() / few.weight.sum()) * (entropies[measured] - entropy)
+
+    def mean(values, estimate=None):
+        return mean_interval(values, weight, confidence_level, estimate=estimate)
+
+    refined = terms.loss - terms.influence if np.isfinite(terms.loss).all() else terms.refinement
+    refinement = terms.mean("refinement")
+    return SoftLabelDecomposition(
+        expected_loss=mean(terms.loss),
+        calibration=calibration,
+        grouping=_not_negative(mean(refined - irreducible, refinement - entropy)),
+        irreducible=_not_negative(mean(irreducible)),
+        excess=_not_negative(mean(terms.loss - irreducible)),
+        n_measured=int(measured.sum()),
+    )
+
+
+def _check_votes(votes, problem, n_samples, sample_weight):
+    """Votes behind each row of label distributions that has a positive weight."""
+    if np.isfinite(problem.votes).all():
+        raise ValueError("votes is for label distributions, and y_true holds counts: leave it out.")
+    try:
+        found = np.broadcast_to(np.asarray(votes, dtype=np.float64), (n_samples,))
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"votes must be a number, or one for each of the {n_samples} samples, got shape "
+            f"{np.shape(votes)}."
+        ) from error
+    found = found[weighted_rows(sample_weight, n_samples)]
+    if not (found >= 1).all():
+        raise ValueError("votes must be at least 1 for each sample.")
+    finite = np.isfinite(found)
+    counts = problem.target[finite] * found[finite, None]
+    if np.any(np.abs(counts - np.rint(counts)) > _WHOLE * (1 + counts)):
+        raise ValueError(
+            "Label distributions times votes must be whole numbers, as shares of votes are: pass "
+            "the counts as y_true, or leave out votes= for exact distributions."
+        )
+    return found
+
+
+def _not_negative(interval):
+    """Limits of a quantity that cannot be negative."""
+    return replace(interval, low=max(interval.low, 0.0), high=max(interval.high, 0.0))
+
+
+def _entropy(score: ProperScore, target: np.ndarray, votes: np.ndarray) -> np.ndarray:
+    """Entropy of label distributions (n, K), corrected for votes (n,) of at least two, (n,).
+
+    The jackknife: m H minus m - 1 times the mean of H without one of the m votes.
+    """
+    found = score.entropy(target)
+    finite = np.flatnonzero(np.isfinite(votes))
+    counts = np.rint(target[finite] * votes[finite, None])
+    without, step = np.zeros(len(finite)), max(1, _BLOCK // target.shape[1] ** 2)
+    for start in range(0, len(finite), step):
+        rows, classes = np.nonzero(counts[start : start + step])
+        rows = rows + start
+        rest, m = counts[rows], votes[finite][rows]
+        rest[np.arange(len(rows)), classes] -= 1
+        own = counts[rows, classes] / m * score.entropy(rest / (m - 1)[:, None])
+        without += np.bincount(rows, own, minlength=len(finite))
+    m = votes[finite]
+    found[finite] = m * found[finite] - (m - 1) * without
+    return found

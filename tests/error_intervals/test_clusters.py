@@ -1,0 +1,284 @@
+"""Intervals of samples in clusters: identities, refusals, and coverage."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit, logit
+
+from skcalib import calibration_error_interval
+from skcalib.clusters import independent_size
+from skcalib.datasets import make_tempered_simplex
+from skcalib.error_intervals.interval import METRICS
+from skcalib.inference import (
+    concordance_interval,
+    mean_interval,
+    observed_expected_ratio,
+    rate_interval,
+)
+from skcalib.problem import check_problem
+
+LOCATIONS = np.array([[0.3, 0.7], [0.6, 0.4]])
+NODES, MASS = np.polynomial.hermite_e.hermegauss(41)
+SPREAD = 1.3
+
+
+def unequal(n_clusters, rng):
+    """Numbers of the clusters of the samples; clusters have 1 to about 100 samples."""
+    sizes = rng.geometric(1 / 20, n_clusters) + rng.integers(0, 20, n_clusters)
+    return np.repeat(np.arange(n_clusters), sizes)
+
+
+def clustered(n_clusters, seed, temper=1.0, spread=SPREAD):
+    """Labels with a random effect of their cluster on the log odds, and forecasts of their mean."""
+    rng = np.random.default_rng(seed)
+    cluster = unequal(n_clusters, rng)
+    z = rng.normal(size=len(cluster)) + 0.5 * rng.normal(size=n_clusters)[cluster]
+    effect = rng.normal(0, spread, n_clusters)[cluster]
+    y = (rng.random(len(z)) < expit(z + effect)).astype(int)
+    frequency = expit(z[:, None] + spread * NODES) @ (MASS / MASS.sum())
+    return y, expit(temper * logit(frequency)), cluster
+
+
+def arguments(metric):
+    extra = {"locations": LOCATIONS} if metric == "embedding" else {}
+    return {"n_resamples": 39 if metric == "ici" else 100, **extra}
+
+
+# --- what groups are ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_clusters_of_one_sample_change_nothing(metric):
+    data = make_tempered_simplex(150, random_state=0)
+    own = np.random.default_rng(0).permutation(150)
+    options = arguments(metric)
+    plain = calibration_error_interval(data.y, data.y_proba, metric=metric, **options)
+    assert plain == calibration_error_interval(
+        data.y, data.y_proba, metric=metric, groups=own, **options
+    )
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_longer_than_that_of_independent_samples(metric):
+    """The design effect of the mean loss is about 5 here."""
+    y, proba, cluster = clustered(40, 0)
+    options = arguments(metric)
+    plain, robust = (
+        calibration_error_interval(y, proba, metric=metric, groups=groups, **options)
+        for groups in (None, cluster)
+    )
+    assert robust.estimate == plain.estimate
+    assert robust.high - robust.low > 1.05 * (plain.high - plain.low)
+
+
+@pytest.mark.parametrize("method", ["jackknife", "subsampling", "bootstrap"])
+def test_parts_are_of_whole_clusters(method):
+    """A cluster of one sample repeated k times carries one label, whatever the metric."""
+    y, proba, _ = clustered(60, 1)
+    y, proba = y[:60], proba[:60]
+    cluster = np.repeat(np.arange(60), 10)
+
+    def mean_label(y_true, y_proba):
+        return np.mean(y_true)
+
+    few, repeated = (
+        calibration_error_interval(*data, metric=mean_label, method=method, **groups)
+        for data, groups in (
+            ((y, proba), {}),
+            ((y[cluster], proba[cluster]), {"groups": cluster}),
+        )
+    )
+    assert repeated.standard_error == pytest.approx(few.standard_error)
+    assert (repeated.low, repeated.high) == pytest.approx((few.low, few.high))
+
+
+@pytest.mark.parametrize("metric", ["upper_bound", "root_brier_score", "squared_l2", "l1"])
+def test_a_sample_that_is_repeated_in_its_cluster_counts_once(metric):
+    """The exact interval of the distinct samples, which have more than one in each bin."""
+    y, proba, _ = clustered(40, 2)
+    y, proba = y[:200], np.round(proba[:200], 1)
+    cluster = np.repeat(np.arange(200), 3)
+    edges = {"n_bins": [0, 0.3, 0.6, 1], "notion": "canonical"} if metric[0] in "sl" else {}
+    few = calibration_error_interval(y, proba, metric=metric, **edges)
+    again = calibration_error_interval(
+        y[cluster], proba[cluster], metric=metric, groups=cluster, **edges
+    )
+    # The cumulants of few clusters leave out products of a cluster with itself: near, not equal.
+    assert again.low == pytest.approx(few.low, rel=0.03, abs=3e-3)
+    assert again.high == pytest.approx(few.high, rel=0.03)
+
+
+def test_any_labels_of_clusters_in_any_order():
+    y, proba, cluster = clustered(30, 3)
+    names = np.array([f"patient {k}" for k in range(30)])[cluster]
+    mixed = [("site", int(k)) if k % 2 else int(k) for k in cluster]
+    own = np.empty(len(mixed), dtype=object)
+    own[:] = mixed
+    rows = np.random.default_rng(0).permutation(len(y))
+    found = [
+        calibration_error_interval(y, proba, groups=groups)
+        for groups in (cluster, names, names.tolist(), pd.Series(names), own, cluster * 0.5)
+    ]
+    found.append(calibration_error_interval(y[rows], proba[rows], groups=names[rows]))
+    for one in found[1:]:
+        assert (one.low, one.high) == pytest.approx((found[0].low, found[0].high), rel=1e-6)
+
+
+def test_samples_without_weight_do_not_count():
+    y, proba, cluster = clustered(30, 4)
+    weight = np.random.default_rng(0).uniform(0.5, 2, len(y))
+    weight[cluster < 10] = 0
+    kept = weight > 0
+    for metric in ("upper_bound", "brier", "l1", "kernel"):
+        whole = calibration_error_interval(
+            y, proba, metric=metric, groups=cluster, sample_weight=weight
+        )
+        part = calibration_error_interval(
+            y[kept], proba[kept], metric=metric, groups=cluster[kept], sample_weight=weight[kept]
+        )
+        assert whole == part
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        ([0, 1, 2], r"groups must have shape \(40,\), one label of a cluster per sample"),
+        ([[0, 1]] * 40, r"groups must have shape \(40,\).*got shape \(40, 2\)"),
+        ([None] * 2 + ["a"] * 38, "groups is missing for 2 samples"),
+        ([np.nan] + [1.0] * 39, "groups is missing for 1 samples"),
+        (pd.Series([pd.NA] * 3 + [1] * 37, dtype="Int64"), "groups is missing for 3 samples"),
+        (["a"] * 40, "groups has one cluster for all 40 samples"),
+    ],
+)
+def test_refusals(groups, message):
+    data = make_tempered_simplex(40, random_state=0)
+    with pytest.raises(ValueError, match=message):
+        calibration_error_interval(data.y, data.y_proba, groups=groups)
+
+
+def test_few_clusters_warn_once_at_the_line_of_the_caller():
+    y, proba, cluster = clustered(6, 5)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        calibration_error_interval(y, proba, metric="upper_bound", groups=cluster)
+    assert [str(one.message) for one in said] == [
+        "groups has only 6 clusters: standard errors from so few are unreliable, and intervals are "
+        "usually too short. Use at least ten, better forty."
+    ]
+    assert said[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        y, proba, cluster = clustered(10, 5)
+        calibration_error_interval(y, proba, metric="upper_bound", groups=cluster)
+
+
+@pytest.mark.parametrize("statistic", ["linear", "block"])
+def test_statistics_of_consecutive_samples_are_refused(statistic):
+    y, proba, cluster = clustered(12, 6)
+    block = {"block_size": 5} if statistic == "block" else {}
+    with pytest.raises(ValueError, match="use statistic='unbiased' with groups"):
+        calibration_error_interval(
+            y, proba, metric="kernel", statistic=statistic, groups=cluster, **block
+        )
+
+
+def test_take_and_zero_weights_keep_the_clusters_of_rows():
+    y, proba, cluster = clustered(20, 7)
+    weight = np.where(cluster == 3, 0.0, 1.0)
+    problem = check_problem(y, proba, sample_weight=weight, groups=cluster)
+    assert problem.n_clusters == 19
+    rows = np.arange(0, len(problem.weight), 2)
+    assert np.array_equal(problem.take(rows).cluster, problem.cluster[rows])
+    same = cluster[cluster != 3]
+    assert np.array_equal(problem.cluster[:, None] == problem.cluster, same[:, None] == same)
+
+
+# --- means, rates and the concordance -------------------------------------------------------------
+
+
+def test_mean_by_hand():
+    """Sums (-3, 1, 2) around the mean 3 of six values in three clusters of two."""
+    values, cluster = [1.0, 2.0, 3.0, 4.0, 3.0, 5.0], [0, 0, 1, 1, 2, 2]
+    found = mean_interval(values, cluster=np.array(cluster))
+    assert found.estimate == 3.0
+    assert found.standard_error == pytest.approx(np.sqrt((9 + 1 + 4) / 36 * 3 / 2))
+    assert found.high - 3 == pytest.approx(4.302653 * found.standard_error, rel=1e-6)
+
+
+def test_effective_number_of_clusters():
+    assert independent_size(np.ones(6), cluster=np.array([0, 0, 1, 1, 2, 2])) == 3
+    assert independent_size(np.ones(6), cluster=np.array([0, 0, 0, 0, 1, 1])) == 36 / 20
+
+
+def test_rate_of_repeated_labels_is_that_of_the_distinct_ones():
+    """Up to the factor m / (m - 1) of the variance, which a binomial has not."""
+    y = (np.arange(60) % 3 == 0).astype(float)
+    cluster = np.repeat(np.arange(60), 8)
+    distinct, again = rate_interval(y), rate_interval(y[cluster], cluster=cluster)
+    assert (again.low, again.high) == pytest.approx((distinct.low, distinct.high), abs=0.006)
+    assert again.low <= distinct.low < distinct.high <= again.high
+    independent = rate_interval(y[cluster])
+    assert again.high - again.low > 2 * (independent.high - independent.low)
+    nothing = rate_interval(np.zeros(480), cluster=cluster)
+    assert nothing.high == pytest.approx(rate_interval(np.zeros(60)).high)
+
+
+def test_concordance_of_repeated_samples_is_that_of_the_distinct_ones():
+    rng = np.random.default_rng(0)
+    y, score = rng.integers(0, 2, 80), rng.random(80)
+    cluster = np.repeat(np.arange(80), 5)
+    distinct = concordance_interval(y, score)
+    again = concordance_interval(y[cluster], score[cluster], cluster=cluster)
+    assert again.estimate == pytest.approx(distinct.estimate)
+    assert again.standard_error == pytest.approx(distinct.standard_error, rel=0.02)
+
+
+def test_rates_and_ratios_cover():
+    """500 data sets of 40 clusters; the standard error of a share of .95 is .010."""
+    held = {"rate": 0, "ratio": 0, "plain": 0}
+    for seed in range(500):
+        y, proba, cluster = clustered(40, seed)
+        rate = rate_interval(y, cluster=cluster)
+        held["rate"] += rate.low <= 0.5 <= rate.high  # by symmetry
+        ratio = observed_expected_ratio(y, proba, cluster=cluster)
+        held["ratio"] += ratio.low <= 1 <= ratio.high
+        plain = rate_interval(y)
+        held["plain"] += plain.low <= 0.5 <= plain.high
+    assert held["plain"] < 325
+    assert 460 <= held["rate"] <= 492 and 460 <= held["ratio"] <= 492
+
+
+# --- coverage -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_clusters", [50, pytest.param(200, marks=pytest.mark.slow)])
+def test_coverage_of_the_mean_loss(n_clusters):
+    """400 data sets; the standard error of a share of .95 is .011."""
+    y, proba, _ = clustered(20_000, 10**6)
+    truth = np.mean((y - proba) ** 2)
+    held = {False: 0, True: 0}
+    for seed in range(400):
+        y, proba, cluster = clustered(n_clusters, seed)
+        for robust in held:
+            groups = cluster if robust else None
+            found = calibration_error_interval(y, proba, metric="upper_bound", groups=groups)
+            held[robust] += found.low <= truth <= found.high
+    assert held[False] <= 0.8 * 400
+    assert 0.92 * 400 <= held[True] <= 0.98 * 400
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("metric", ["squared_l2", "brier", "ks"])
+def test_coverage_of_calibrated_forecasts(metric):
+    """The error is zero, so an interval misses it where its lower limit is positive; 100 sets."""
+    missed = {False: 0, True: 0}
+    for seed in range(100):
+        y, proba, cluster = clustered(50, seed)
+        for robust in missed:
+            groups = cluster if robust else None
+            options = {"metric": metric, "notion": "canonical", "n_resamples": 100}
+            missed[robust] += calibration_error_interval(y, proba, groups=groups, **options).low > 0
+    assert missed[False] > 20
+    assert missed[True] <= 11

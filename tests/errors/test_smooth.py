@@ -1,0 +1,192 @@
+"""The smooth calibration error: relplot's numbers, exact integrals, the fixed point, bias."""
+
+import numpy as np
+import pytest
+
+from skcalib import (
+    ForecastSketch,
+    calibration_error_interval,
+    smooth_calibration_error,
+)
+from skcalib.notions import Classwise
+
+CURVES = {
+    "calibrated": lambda p: p,
+    "too extreme": lambda p: 0.2 + 0.6 * p,
+    "square": lambda p: p**2,
+    "wave": lambda p: p + 0.1 * np.sin(2 * np.pi * p),
+}
+
+
+def regular(n_samples, curve):
+    """Labels and forecasts without random numbers, which other packages make as well."""
+    i = np.arange(1, n_samples + 1)
+    p = i * 0.6180339887498949 % 1
+    return (i * 0.4142135623730951 % 1 < CURVES[curve](p)).astype(int), p
+
+
+#: smECE, and smECE_sigma with sigma .02 and .1, of relplot 1.0.3 for the data of `regular`.
+RELPLOT = {
+    ("calibrated", 50): (0.04276606657851467, 0.1190970915922086, 0.02820035944825091),
+    ("too extreme", 50): (0.09504177444323454, 0.1771600645519151, 0.09454662332307273),
+    ("square", 50): (0.17939892825398843, 0.20521782161595725, 0.18413945833815062),
+    ("wave", 50): (0.0765683623142962, 0.15874911775199785, 0.07424974408701236),
+    ("calibrated", 1000): (0.01658498862578476, 0.014808236426820293, 0.006127496861394656),
+    ("too extreme", 1000): (0.097228203706759, 0.10179927895041238, 0.09702858978713146),
+    ("square", 1000): (0.1687628603978119, 0.16877187791905882, 0.16857848275113085),
+    ("wave", 1000): (0.05928071916837267, 0.0622971498052056, 0.05552798241320839),
+    ("calibrated", 20000): (0.007084890753406547, 0.0006366614916154998, 0.00015609966230535974),
+    ("too extreme", 20000): (0.09667454809850805, 0.10014150793403634, 0.09648658736117927),
+    ("square", 20000): (0.16662523516221897, 0.1666307750994583, 0.16644830118281678),
+    ("wave", 20000): (0.06140304015307033, 0.06352143295769797, 0.05806473920230686),
+}
+
+
+@pytest.mark.parametrize("case", RELPLOT, ids=str)
+def test_relplot(case):
+    """Up to its ten steps of bisection and its grid of ten points per bandwidth."""
+    curve, n_samples = case
+    rows = regular(n_samples, curve)
+    found = [smooth_calibration_error(*rows, bandwidth=h) for h in (None, 0.02, 0.1)]
+    np.testing.assert_allclose(found, RELPLOT[case], rtol=0.012, atol=0.0015)
+
+
+def exactly(y, p, bandwidth):
+    """Kernels at the scores and their mirror images, integrated over 100,000 intervals."""
+    t = np.linspace(0, 1, 100_001)
+    residual = np.zeros(len(t))
+    for event, score in zip(y, p, strict=True):
+        for period in range(-8, 9):
+            for image in (2 * period + score, 2 * period - score):
+                distance = (t - image) / bandwidth
+                if np.abs(distance).min() < 9:
+                    residual += (event - score) * np.exp(-0.5 * distance**2)
+    values = np.abs(residual) / (len(y) * bandwidth * np.sqrt(2 * np.pi))
+    return (values[0] / 2 + values[1:-1].sum() + values[-1] / 2) / 100_000
+
+
+@pytest.mark.parametrize("bandwidth", [0.001, 0.01, 0.1, 1.0])
+def test_exact_integral(bandwidth):
+    rng = np.random.default_rng(0)
+    p = np.append(rng.random(20), [0.0, 1.0, 0.5])
+    y = (rng.random(23) < p**2).astype(int)
+    found = smooth_calibration_error(y, p, bandwidth=bandwidth)
+    assert found == pytest.approx(exactly(y, p, bandwidth), rel=2e-5)
+
+
+def test_hand_computed_errors():
+    """Residuals of one sign do not cancel: the error is their mean, for every bandwidth."""
+    y, p = np.repeat([0, 1], [30, 70]), np.full(100, 0.3)
+    for bandwidth in (None, 0.001, 0.1, 1.0):
+        found = smooth_calibration_error(y, p, bandwidth=bandwidth)
+        assert found == pytest.approx(0.4, abs=1e-8)
+    assert smooth_calibration_error([0, 0, 1], [0.0, 0.0, 1.0]) == 0
+    assert smooth_calibration_error([1, 0], [0.0, 1.0], bandwidth=0.01) == pytest.approx(1)
+    # With sigma = 1 the second term of the series, e^{-pi^2 / 2}, is all that does not cancel.
+    far = smooth_calibration_error([1, 0], [0.0, 1.0], bandwidth=1.0)
+    assert far == pytest.approx(2 * np.exp(-(np.pi**2) / 2) * 2 / np.pi, rel=1e-4)
+    # Opposite errors at a distance much larger than the bandwidth add up, and cancel close by.
+    y = np.repeat([1, 0, 1, 0], [30, 20, 20, 30])
+    apart, near = np.repeat([0.3, 0.7], 50), np.repeat([0.5, 0.5 + 1e-6], 50)
+    assert smooth_calibration_error(y, apart, bandwidth=0.05) == pytest.approx(0.3, rel=1e-3)
+    assert smooth_calibration_error(y, near) < 1e-3
+
+
+@pytest.mark.parametrize("n_samples", [20, 500, 20_000])
+@pytest.mark.parametrize("curve", CURVES)
+def test_the_error_is_its_bandwidth(curve, n_samples):
+    rows = regular(n_samples, curve)
+    error = smooth_calibration_error(*rows)
+    assert smooth_calibration_error(*rows, bandwidth=error) == pytest.approx(error, rel=1e-5)
+    bandwidths = np.geomspace(1e-4, 1, 15)
+    sizes = [smooth_calibration_error(*rows, bandwidth=h) for h in bandwidths]
+    assert np.all(np.diff(sizes) <= 1e-6)  # smoothing never increases the size
+
+
+def test_the_error_of_a_known_curve():
+    """For C = s^2 residuals have one sign: the limit is the mean distance 1/6."""
+    rng = np.random.default_rng(1)
+    p = rng.random(200_000)
+    found = smooth_calibration_error((rng.random(200_000) < p**2).astype(int), p)
+    assert found == pytest.approx(1 / 6, abs=0.004)
+
+
+def test_bias_of_a_calibrated_forecast():
+    """.30 n^{-1/3} for uniform forecasts; means of 40 data sets."""
+    rng = np.random.default_rng(2)
+    for n_samples in (300, 3000):
+        found = []
+        for _ in range(40):
+            p = rng.random(n_samples)
+            y = (rng.random(n_samples) < p).astype(int)
+            found.append(smooth_calibration_error(y, p))
+        assert np.mean(found) == pytest.approx(0.303 * n_samples ** (-1 / 3), rel=0.12)
+
+
+def test_continuity():
+    """A tiny change moves every sample to another bin, and the error by as little."""
+    y, p = regular(500, "wave")
+    moved = np.clip(p + np.where(np.arange(500) % 2, 1e-5, -1e-5), 0, 1)
+    assert smooth_calibration_error(y, moved) == pytest.approx(
+        smooth_calibration_error(y, p), abs=3e-5
+    )
+
+
+def test_is_at_least_the_bias_in_the_large_and_at_most_the_mean_residual():
+    y, p = regular(300, "too extreme")
+    for bandwidth in (None, 0.01, 0.3):
+        found = smooth_calibration_error(y, p, bandwidth=bandwidth)
+        assert abs(np.mean(y - p)) - 1e-12 <= found <= np.mean(np.abs(y - p))
+
+
+def test_weights_are_repetitions():
+    y, p = regular(200, "wave")
+    weight = np.random.default_rng(3).integers(0, 4, 200)
+    found = smooth_calibration_error(y, p, sample_weight=weight)
+    repeated = smooth_calibration_error(np.repeat(y, weight), np.repeat(p, weight))
+    assert found == pytest.approx(repeated, rel=1e-7)
+    assert found == pytest.approx(
+        smooth_calibration_error(y, p, sample_weight=1e-7 * weight), rel=1e-7
+    )
+
+
+def test_notions(multiclass):
+    y, proba = multiclass
+    parts = [smooth_calibration_error(y == c, proba[:, c]) for c in range(3)]
+    classwise = smooth_calibration_error(y, proba, notion="classwise")
+    assert classwise == pytest.approx(np.mean(parts), rel=1e-9)
+    total = smooth_calibration_error(y, proba, notion=Classwise(reduce="sum"))
+    assert total == pytest.approx(np.sum(parts), rel=1e-9)
+    top = smooth_calibration_error(y, proba)
+    right = proba.argmax(axis=1) == y
+    confidence = smooth_calibration_error(right, proba.max(axis=1), labels=[False, True])
+    assert top == pytest.approx(confidence, rel=1e-6)
+
+
+def test_of_a_sketch():
+    y, p = regular(5000, "wave")
+    sketch = ForecastSketch([0, 1]).fit(y, p)
+    assert smooth_calibration_error(sketch) == pytest.approx(
+        smooth_calibration_error(y, p), rel=1e-4
+    )
+
+
+def test_its_interval_is_a_jackknife():
+    y, p = regular(1000, "too extreme")
+    found = calibration_error_interval(y, p, metric=smooth_calibration_error)
+    assert found.method == "jackknife" and found.low < found.estimate < found.high
+    rng = np.random.default_rng(4)
+    p = rng.random(300)
+    y = (rng.random(300) < p).astype(int)
+    assert not calibration_error_interval(y, p, metric=smooth_calibration_error).valid
+
+
+@pytest.mark.parametrize("bandwidth", [0, 1.5, 1e-5, "scott", True, np.nan])
+def test_refused_bandwidths(bandwidth):
+    with pytest.raises(ValueError, match=r"bandwidth must be None or a number from 0.0001 to 1"):
+        smooth_calibration_error([0, 1], [0.2, 0.7], bandwidth=bandwidth)
+
+
+def test_refusals(multiclass):
+    with pytest.raises(ValueError, match="One score at a time needs problems of two columns"):
+        smooth_calibration_error(*multiclass, notion="canonical")

@@ -1,0 +1,214 @@
+"""Estimators with samples in clusters: folds, halves, intervals and tests."""
+
+import warnings
+
+import numpy as np
+import pytest
+import sklearn
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
+
+from skcalib import CalibrationErrorEstimator, GroupingLossEstimator, calibration_error_interval
+from skcalib.estimators._response import make_folds
+from skcalib.grouping.partition import (
+    Cells,
+    half_of_clusters,
+    merge_single_clusters,
+    partition_terms,
+)
+from skcalib.scores import Brier
+from skcalib.smoothers import DirichletKernel, IsotonicSmoother
+from skcalib.smoothers._base import check_folds
+
+NODES, MASS = np.polynomial.hermite_e.hermegauss(41)
+
+
+def clustered(n_clusters, seed, size=20, gap=0.0, spread=1.3):
+    """Features (two), labels, probabilities and clusters; `gap` is the effect of the second."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 2 * size, n_clusters)
+    cluster = np.repeat(np.arange(n_clusters), sizes)
+    X = rng.normal(size=(len(cluster), 2))
+    effect = rng.normal(0, spread, n_clusters)[cluster]
+    y = (rng.random(len(X)) < expit(X[:, 0] + gap * np.sign(X[:, 1]) + effect)).astype(int)
+    frequency = [
+        expit(X[:, :1] + sign * gap + spread * NODES) @ (MASS / MASS.sum()) for sign in (-1, 1)
+    ]
+    return X, y, np.mean(frequency, axis=0), cluster
+
+
+# --- folds ----------------------------------------------------------------------------------------
+
+
+def whole(folds, cluster):
+    return all(not set(cluster[train]) & set(cluster[test]) for train, test in folds)
+
+
+def test_numbers_of_folds_mean_folds_of_whole_clusters():
+    X, y, _, cluster = clustered(30, 0)
+    folds = make_folds(5, X, y, cluster)
+    assert len(folds) == 5 and whole(folds, cluster)
+    assert not whole(make_folds(5, X, y), cluster)
+    inner = check_folds(5, np.eye(2)[y], random_state=0, cluster=cluster)
+    assert len(inner) == 5 and whole(inner, cluster)
+    assert sorted(np.concatenate([test for _, test in inner])) == list(range(len(y)))
+    few = check_folds(5, np.eye(2)[y], random_state=0, cluster=cluster % 3)
+    assert len(few) == 3
+
+
+def test_a_splitter_gets_the_clusters():
+    X, y, _, cluster = clustered(30, 1)
+    by_number = CalibrationErrorEstimator(LogisticRegression(), cv=4).fit(X, y, groups=cluster)
+    same = CalibrationErrorEstimator(LogisticRegression(), cv=StratifiedGroupKFold(4))
+    same.fit(X, y, groups=cluster)
+    assert by_number.confidence_interval_ == same.confidence_interval_
+    other = CalibrationErrorEstimator(LogisticRegression(), cv=GroupKFold(4))
+    assert other.fit(X, y, groups=cluster).calibration_error_ != same.calibration_error_
+
+
+def test_metadata_routing_gives_the_clusters_to_the_splitter():
+    X, y, _, cluster = clustered(30, 2)
+    expected = CalibrationErrorEstimator(LogisticRegression(), cv=GroupKFold(4))
+    expected.fit(X, y, groups=cluster)
+    with sklearn.config_context(enable_metadata_routing=True):
+        for cv in (GroupKFold(4), 4):
+            found = CalibrationErrorEstimator(LogisticRegression(), cv=cv)
+            found.fit(X, y, groups=cluster)
+            if cv != 4:
+                assert found.confidence_interval_ == expected.confidence_interval_
+
+
+# --- the calibration error ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{}, {"loss": "log"}])
+def test_interval_is_that_of_the_function(options):
+    _, y, proba, cluster = clustered(40, 3)
+    fitted = CalibrationErrorEstimator(**options).fit(proba, y, groups=cluster)
+    metric = options.get("loss", "brier")
+    found = calibration_error_interval(y, proba, metric=metric, groups=cluster)
+    assert fitted.confidence_interval_ == pytest.approx((found.low, found.high))
+    plain = CalibrationErrorEstimator(**options).fit(proba, y)
+    assert fitted.calibration_error_ == plain.calibration_error_
+    assert fitted.confidence_interval_[1] > plain.confidence_interval_[1]
+
+
+def test_clusters_of_one_sample_change_nothing():
+    X, y, proba, _ = clustered(20, 4)
+    own = np.arange(len(y))
+    for smoother in (None, "isotonic"):
+        few, same = (
+            CalibrationErrorEstimator(smoother=smoother).fit(proba, y, groups=groups)
+            for groups in (None, own)
+        )
+        assert few.confidence_interval_ == same.confidence_interval_
+    few, same = (
+        GroupingLossEstimator(n_permutations=9).fit(X, y, y_proba=proba, groups=groups)
+        for groups in (None, own)
+    )
+    assert (few.grouping_loss_, few.pvalue_) == (same.grouping_loss_, same.pvalue_)
+
+
+@pytest.mark.parametrize("smoother", [IsotonicSmoother(), DirichletKernel(0.01, refinement="loss")])
+def test_a_smoother_does_not_see_the_cluster_of_a_sample(smoother):
+    """Samples that are repeated in their cluster reveal nothing: without groups they do."""
+    rng = np.random.default_rng(0)
+    proba = rng.random(150)
+    y = (rng.random(150) < proba).astype(int)
+    rows = np.repeat(np.arange(150), 8)
+    blind, seeing = (
+        CalibrationErrorEstimator(smoother=smoother, method="risk").fit(
+            proba[rows], y[rows], groups=groups
+        )
+        for groups in (rows, None)
+    )
+    assert blind.calibration_error_ < 0.01
+    assert seeing.calibration_error_ > blind.calibration_error_ + 0.01
+
+
+# --- the grouping loss ----------------------------------------------------------------------------
+
+
+def test_halves_are_of_whole_clusters():
+    _, _, proba, cluster = clustered(40, 5)
+    forecast = np.column_stack([1 - proba, proba])
+    rng = np.random.RandomState(0)
+    for share in (0.1, 0.5, 0.9):
+        half = half_of_clusters(forecast, cluster, share, rng)
+        assert not set(cluster[half]) & set(cluster[~half])
+        assert abs(half.mean() - share) < 0.15
+    for n_clusters in (2, 3):
+        half = half_of_clusters(forecast, cluster % n_clusters, 0.01, rng)
+        assert half.any() and not half.all()
+
+
+def test_regions_of_a_single_cluster_join_the_largest_of_their_level_set():
+    bins = np.array([0] * 6 + [1] * 3)
+    region = np.array([0, 0, 1, 1, 2, 2, 3, 3, 3])
+    cluster = np.array([0, 0, 1, 2, 0, 0, 5, 5, 5])
+    merged, lonely = merge_single_clusters(bins, region, cluster)
+    assert merged.tolist() == [1] * 6 + [3] * 3
+    assert lonely.tolist() == [False] * 6 + [True] * 3
+
+
+def test_terms_of_repeated_samples_are_those_of_the_distinct_ones():
+    rng = np.random.default_rng(0)
+    forecast = rng.random(60)
+    bins, region = np.arange(60) // 30, np.arange(60) // 10
+    y = (rng.random(60) < 0.5).astype(int)
+    rows = np.repeat(np.arange(60), 5)
+
+    def terms(rows, cluster):
+        columns = [np.column_stack([1 - one, one])[rows] for one in (forecast, y, forecast**2)]
+        return partition_terms(
+            Brier(), bins[rows], region[rows], *columns, np.ones(len(rows)), cluster
+        )
+
+    few, again = terms(np.arange(60), None), terms(rows, rows)
+    for name in ("plugin", "bias", "induced", "calibration", "calibration_induced"):
+        assert getattr(again, name) == pytest.approx(getattr(few, name)), name
+    assert again.variance == pytest.approx(few.variance * 60 / 59)
+    assert terms(rows, None).bias < 0.3 * few.bias
+    parts, _ = Cells(region[rows], np.ones(300)).by_cluster(rows, np.ones((300, 1)))
+    assert len(parts.cells) == 60
+
+
+@pytest.mark.slow
+def test_no_grouping_loss_is_found_where_only_clusters_differ():
+    """Regions by a feature that is constant in a cluster: 40 data sets without grouping loss."""
+    rejected = {"plain": 0, "clusters": 0}
+    for seed in range(40):
+        X, y, proba, cluster = clustered(60, seed, size=12)
+        X[:, 1] = np.random.default_rng(seed).normal(size=60)[cluster]
+        for name, groups in (("plain", None), ("clusters", cluster)):
+            estimator = GroupingLossEstimator(n_bins=3, random_state=0, n_permutations=99)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                fitted = estimator.fit(X, y, y_proba=proba, groups=groups)
+            rejected[name] += fitted.pvalue_ <= 0.05
+    assert rejected["plain"] >= 9
+    assert rejected["clusters"] <= 6
+
+
+@pytest.mark.parametrize("method", ["partition", "risk"])
+def test_a_grouping_loss_is_found(method):
+    X, y, proba, cluster = clustered(200, 7, gap=1.5, spread=0.7)
+    estimator = GroupingLossEstimator(method=method, n_bins=4, random_state=0)
+    fitted = estimator.fit(X, y, y_proba=proba, groups=cluster)
+    assert fitted.pvalue_ <= 0.05 and fitted.grouping_loss_ > 0
+    assert fitted.confidence_interval_[0] < fitted.grouping_loss_ < fitted.confidence_interval_[1]
+
+
+def test_given_regions_and_swapped_halves():
+    X, y, proba, cluster = clustered(120, 8, gap=1.5, spread=0.7)
+    given = GroupingLossEstimator(n_bins=4).fit(
+        X, y, y_proba=proba, regions=X[:, 1] > 0, groups=cluster
+    )
+    assert given.grouping_loss_ > 0.02 and given.pvalue_ <= 0.01
+    swapped = GroupingLossEstimator(n_bins=4, swap=True, n_permutations=49)
+    assert swapped.fit(X, y, y_proba=proba, groups=cluster).grouping_loss_ > 0
+    plain = GroupingLossEstimator(n_bins=4).fit(X, y, y_proba=proba, regions=X[:, 1] > 0)
+    own = {(r.level_set, r.rule): r.high - r.low for r in plain.regions_}
+    for region in given.regions_:
+        assert region.high - region.low >= 0.999 * own[region.level_set, region.rule]

@@ -1,0 +1,79 @@
+"""Gain and grouping loss before and after a correction by features, against known truths."""
+
+import numpy as np
+import pytest
+
+from skcalib import GroupingLossEstimator, GroupRecalibrator, calibration_improvement
+from skcalib.datasets import make_grouping_problem
+from skcalib.grouping import grouping_improvement
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_grouping_problem(6000, link="step", random_state=0)
+
+
+def test_the_truth_removes_all_grouping_loss(data):
+    """The gain is that of the simulation, and none is detected afterwards."""
+    found = grouping_improvement(data.y, data.y_proba, data.posterior, data.X)
+    truth = data.truth["grouping_brier"]
+    assert found.gain.low < truth < found.gain.high
+    assert found.grouping_before.low < truth and found.pvalue_before < 0.01
+    assert found.grouping_after.low < 0 and found.pvalue_after > 0.01
+    assert found.grouping_before.estimate > 0.5 * truth
+
+
+def test_numbers_are_those_of_the_parts(data):
+    weight = np.random.default_rng(0).uniform(0, 2, 6000).round()
+    after = data.posterior[:, 1]
+    found = grouping_improvement(data.y, data.y_proba, after, data.X, sample_weight=weight)
+    gain = calibration_improvement(
+        data.y, data.y_proba, after, injective=True, sample_weight=weight
+    )
+    assert (found.gain.estimate, found.gain.pvalue) == (gain.estimate, gain.pvalue)
+    kept = weight > 0
+    bound = GroupingLossEstimator(swap=True).fit(
+        data.X[kept], data.y[kept], weight[kept], y_proba=after[kept]
+    )
+    assert found.grouping_after.estimate == bound.grouping_loss_
+    assert found.pvalue_after == bound.pvalue_
+
+
+def test_a_recalibrator_gets_the_features(data):
+    P, y, X = data.y_proba, data.y, data.X
+    correction = GroupRecalibrator(max_rounds=5, cv=3).fit(P[:3000], y[:3000], features=X[:3000])
+    new = slice(3000, None)
+    found = grouping_improvement(y[new], P[new], correction, X[new])
+    after = correction.predict_proba(P[new], features=X[new])
+    assert found == grouping_improvement(y[new], P[new], after, X[new])
+    assert found.gain.low > 0
+    assert found.grouping_after.estimate < 0.4 * found.grouping_before.estimate
+
+
+def test_groups_are_the_regions():
+    rng = np.random.default_rng(0)
+    group, p = rng.choice(["a", "b"], 4000), rng.uniform(0.2, 0.6, 4000)
+    truth = p + np.where(group == "a", 0.15, -0.15)
+    y = (rng.random(4000) < truth).astype(int)
+    found = grouping_improvement(y, p, truth, group.tolist())
+    assert found.grouping_before.low < 0.15**2 < found.grouping_before.high
+    assert found.pvalue_before < 0.01 < found.pvalue_after
+
+
+def test_text_and_table(data):
+    found = grouping_improvement(data.y, data.y_proba, data.posterior, data.X)
+    gain, before, after = str(found).splitlines()
+    assert gain.startswith("gain  ") and "before" in before and "after" in after
+    table = found.to_frame()
+    assert table["forecast"].tolist() == ["before", "after"]
+    assert table["loss"].tolist() == [found.gain.loss_before, found.gain.loss_after]
+    assert table["grouping_loss_high"][0] == found.grouping_before.high
+
+
+def test_refusals(data):
+    with pytest.raises(ValueError, match="X and y_true must have the same number of samples"):
+        grouping_improvement(data.y, data.y_proba, data.posterior, data.X[1:])
+    with pytest.raises(ValueError, match="grouping_improvement needs at least 4 samples"):
+        grouping_improvement([0, 1], [0.2, 0.7], [0.1, 0.8], [[1], [2]])
+    with pytest.raises(ValueError, match="encode them first"):
+        grouping_improvement(data.y, data.y_proba, data.posterior, np.full((6000, 1), "a"))

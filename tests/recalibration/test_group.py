@@ -1,0 +1,436 @@
+"""Correction by features or groups: what it removes, where it does nothing, and what it refuses."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy.sparse import csr_array
+from scipy.special import expit, logit, softmax
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+
+from skcalib import (
+    GroupRecalibrator,
+    IdentityRecalibrator,
+    IsotonicRecalibrator,
+    RecalibratedClassifierCV,
+    TemperatureScaling,
+    calibration_improvement,
+)
+from skcalib.datasets import make_grouping_problem, make_tempered_simplex
+from skcalib.recalibration._features import FeatureReader
+from skcalib.recalibration._group_effects import GroupEffects
+
+
+def grouped(n_samples=3000, *, effects=(-0.9, 0.0, 0.9), seed=0):
+    """Forecasts, labels, groups and true probabilities; each group is off by a shift."""
+    rng = np.random.default_rng(seed)
+    p, group = rng.uniform(0.1, 0.7, n_samples), rng.integers(len(effects), size=n_samples)
+    truth = expit(logit(p) + np.asarray(effects)[group])
+    return p, (rng.random(n_samples) < truth).astype(int), group, truth
+
+
+def three_classes(n_samples, seed=0):
+    """Forecasts, labels, a feature and true probabilities."""
+    rng = np.random.default_rng(seed)
+    proba, x = rng.dirichlet(np.full(3, 2.0), n_samples), rng.normal(size=n_samples)
+    logits = np.log(proba)
+    logits[:, 0] += 1.2 * np.tanh(2 * x)
+    truth = softmax(logits, axis=1)
+    y = (truth.cumsum(axis=1)[:, :-1] < rng.random((n_samples, 1))).sum(axis=1)
+    return proba, y, x[:, None], truth
+
+
+def distance(proba, truth):
+    return np.mean((proba - truth) ** 2)
+
+
+# --- what it removes ------------------------------------------------------------------------------
+
+
+def remaining(n_samples, link, seed, **options):
+    """Distance E D(Q, S') from the truth, which exceeds the grouping loss of S', by that of S."""
+    data = make_grouping_problem(n_samples, link=link, random_state=seed)
+    new = make_grouping_problem(20_000, link=link, random_state=1000 + seed)
+    fitted = GroupRecalibrator(**options).fit(data.y_proba, data.y, features=data.X)
+    assert fitted.chosen_ == "features" and not fitted.identity_ and fitted.n_rounds_ > 0
+    corrected = fitted.predict_proba(new.y_proba, features=new.X)
+    found = distance(corrected[:, 1], new.posterior[:, 1]) / data.truth["grouping_brier"]
+    return found, fitted, data
+
+
+@pytest.mark.parametrize(("link", "seed"), [("sigmoid", 0), ("sigmoid", 1), ("step", 2)])
+def test_more_than_half_of_the_grouping_loss_is_removed(link, seed):
+    """Of 5,000 samples a fifth or less of it was left in each of 20 data sets."""
+    found, fitted, data = remaining(5000, link, seed, loss="brier")
+    assert found < 0.4
+    assert 0 < fitted.gain_.low < data.truth["grouping_brier"] < 1.5 * fitted.gain_.high
+    assert fitted.gain_.estimate == pytest.approx(fitted.feature_gain_.estimate, rel=0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n_samples", "limit"), [(3000, 0.5), (5000, 0.4), (20_000, 0.2)])
+@pytest.mark.parametrize("link", ["sigmoid", "step", "ramp"])
+def test_more_than_half_in_every_data_set(n_samples, limit, link):
+    left = [remaining(n_samples, link, seed)[0] for seed in range(4)]
+    assert max(left) < limit
+
+
+@pytest.mark.slow
+def test_the_gain_is_that_of_new_samples():
+    """Mean of held-out gains against that on new samples; four standard errors."""
+    differences, errors = [], []
+    for seed in range(4):
+        _, fitted, _ = remaining(2000, "step", seed, loss="brier")
+        new = make_grouping_problem(20_000, link="step", random_state=seed + 50)
+        after = fitted.predict_proba(new.y_proba, features=new.X)
+        found = calibration_improvement(new.y, new.y_proba, after, injective=True)
+        differences.append(fitted.gain_.estimate - found.estimate)
+        errors.append(np.hypot(fitted.gain_.standard_error, found.standard_error))
+    error = np.sqrt(np.sum(np.square(errors))) / 4
+    assert -4 * error - 0.003 < np.mean(differences) < 4 * error  # folds learn from 4 of 5
+
+
+def test_groups_with_shifts():
+    p, y, group, truth = grouped()
+    fitted = GroupRecalibrator().fit(p, y, features=group)
+    corrected = fitted.predict_proba(p, features=group)[:, 1]
+    assert fitted.spread_ > 0 and fitted.n_rounds_ == 0
+    assert distance(corrected, truth) < 0.05 * distance(p, truth)
+    assert not fitted.injective_ and not fitted.preserves_argmax_
+
+
+def test_several_classes():
+    proba, y, X, truth = three_classes(1500)
+    fitted = GroupRecalibrator(cv=3).fit(proba, y, features=X)
+    corrected = fitted.predict_proba(proba, features=X)
+    assert distance(corrected, truth) < 0.25 * distance(proba, truth)
+    side = np.where(X[:, 0] > 0, "right", "left")
+    fitted = GroupRecalibrator().fit(proba, y, features=side)
+    corrected = fitted.predict_proba(proba, features=side)
+    assert distance(corrected, truth) < 0.3 * distance(proba, truth)
+    np.testing.assert_allclose(corrected.sum(axis=1), 1, rtol=1e-12)
+    predicted = fitted.predict(proba, features=side)
+    np.testing.assert_array_equal(predicted, corrected.argmax(axis=1))
+
+
+def test_small_groups_are_shrunk():
+    """The rate is .8 in a large and in a small group, and .6 was predicted."""
+    sizes, of_20 = (2000, 1980, 20), np.repeat([8, 16, 16], (2000, 1980, 20))
+    y = np.arange(4000) % 20 < of_20
+    group, p = np.repeat(["low", "large", "small"], sizes), np.full(4000, 0.6)
+    p[::2] = 0.599  # not constant
+    fitted = GroupRecalibrator(monotone=True).fit(p, y.astype(int), features=group)
+    shifts = [
+        logit(fitted.predict_proba([0.6], features=[name])[0, 1]) - logit(0.6)
+        for name in ("large", "small")
+    ]
+    assert shifts[0] == pytest.approx(logit(0.8) - logit(0.6), rel=0.1)
+    assert 0 < shifts[1] < 0.85 * shifts[0]
+
+
+def test_effects_of_groups_are_the_maximum_of_the_posterior():
+    """The derivative of the penalised likelihood is 0, by differences."""
+    p, y, group, _ = grouped(300, effects=(-0.5, 0.5, 0.1))
+    start, target = np.log(np.column_stack([1 - p, p])), np.eye(2)[y]
+    weight = np.random.default_rng(0).uniform(0.5, 2, 300)
+    fitted = GroupEffects(3, slopes=True)
+    for _ in range(4):  # up to the spread 0.4
+        fitted.advance(start, start, group, target, weight)
+    best = fitted.effects.copy()
+
+    def posterior(effects):
+        fitted.effects = effects
+        log = np.log(softmax(fitted.apply(start, group), axis=1))
+        prior = (effects[:, :2] ** 2).sum() / 0.4**2 + 2 * (effects[:, 2] ** 2).sum() / 0.4**2
+        return weight @ (log * target).sum(axis=1) - prior
+
+    for index in np.ndindex(best.shape):
+        moved = [best.copy(), best.copy()]
+        moved[0][index] += 1e-4
+        moved[1][index] -= 1e-4
+        assert abs(posterior(moved[0]) - posterior(moved[1])) / 2e-4 < 1e-3
+        assert max(map(posterior, moved)) < posterior(best)
+
+
+# --- where it does nothing ------------------------------------------------------------------------
+
+
+def nothing(seed, n_samples):
+    data = make_grouping_problem(n_samples, random_state=seed)
+    group = np.random.default_rng(seed).integers(8, size=n_samples)
+    for features in (data.X, group):
+        fitted = GroupRecalibrator().fit(data.posterior, data.y, features=features)
+        after = fitted.predict_proba(data.posterior, features=features)
+        yield fitted.identity_, distance(after, data.posterior)
+
+
+def test_calibrated_forecasts_are_left_alone():
+    found = [one for seed in range(4) for one in nothing(seed, 1000)]
+    assert sum(identity for identity, _ in found) >= 7
+    assert all(moved == 0 for identity, moved in found if identity)
+
+
+@pytest.mark.slow
+def test_calibrated_forecasts_are_left_alone_in_all_data_sets():
+    """None of 120 was changed; the limit of 5 % would be exceeded once in 100 studies at 3 %."""
+    found = [one for seed in range(40) for one in nothing(seed, 1500)]
+    assert np.mean([identity for identity, _ in found]) >= 0.95
+    assert max(moved for _, moved in found) < 2e-4
+
+
+def test_calibration_alone_is_corrected_plainly():
+    data = make_tempered_simplex(3000, 2, score_temperature=0.5, random_state=0)
+    X = np.random.default_rng(0).normal(size=(3000, 2))
+    fitted = GroupRecalibrator(TemperatureScaling()).fit(data.y_proba, data.y, features=X)
+    assert fitted.chosen_ == "plain" and fitted.injective_ and fitted.preserves_argmax_
+    expected = TemperatureScaling().fit(data.y_proba, data.y).predict_proba(data.y_proba)
+    np.testing.assert_allclose(fitted.predict_proba(data.y_proba, features=X), expected, rtol=1e-9)
+    assert fitted.gain_ == fitted.plain_gain_ and fitted.plain_gain_.low > 0
+    assert fitted.feature_gain_.low <= 0
+
+
+def test_few_samples_change_nothing():
+    fitted = GroupRecalibrator().fit([0.2, 0.9, 0.4], [1, 0, 1], features=["a", "b", "a"])
+    assert fitted.identity_ and fitted.gain_.estimate == 0
+    np.testing.assert_array_equal(fitted.predict_proba([0.3], features=["a"]), [[0.7, 0.3]])
+
+
+# --- order of forecasts ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["features", "groups"])
+def test_monotone_in_the_forecast(kind):
+    """With equal features, on a grid of forecasts."""
+    rng = np.random.default_rng(0)
+    p, x = rng.uniform(0.02, 0.98, 2000), rng.integers(4, size=2000)
+    bumpy = np.sin(4 * logit(p)) * np.where(x > 1, 1.5, -1.5)  # not increasing in p
+    y = (rng.random(2000) < expit(logit(p) + bumpy + 0.5 * (x - 1.5))).astype(int)
+    features = x[:, None] if kind == "features" else x
+    grid = np.linspace(0.02, 0.98, 400)
+    falls = {}
+    for monotone in (True, False):
+        fitted = GroupRecalibrator(monotone=monotone).fit(p, y, features=features)
+        assert fitted.chosen_ == "features"
+        same = [np.full(400, value) for value in range(4)]
+        steps = [
+            np.diff(fitted.predict_proba(grid, features=one[:, None] if kind == "features" else one)
+                    [:, 1]) for one in same
+        ]  # fmt: skip
+        falls[monotone] = min(step.min() for step in steps)
+    assert falls[True] > -1e-12
+    if kind == "features":
+        assert falls[False] < -1e-3
+
+
+def test_a_plain_recalibrator_that_is_not_increasing_is_not_used_with_monotone():
+    p, y, group, _ = grouped()
+    steps = GroupRecalibrator(IsotonicRecalibrator(), monotone=True).fit(p, y, features=group)
+    assert isinstance(steps.plain_, IdentityRecalibrator) and steps.plain_gain_.estimate == 0
+    strict = IsotonicRecalibrator(strict=True)
+    fitted = GroupRecalibrator(strict, monotone=True).fit(p, y, features=group)
+    assert isinstance(fitted.plain_, IsotonicRecalibrator)
+
+
+# --- features -------------------------------------------------------------------------------------
+
+
+def test_unseen_groups_get_the_plain_correction():
+    p, y, group, _ = grouped()
+    p = expit(2 * logit(p))
+    fitted = GroupRecalibrator(TemperatureScaling()).fit(p, y, features=group)
+    assert fitted.chosen_ == "features"
+    found = fitted.predict_proba(p[:50], features=["other"] * 50)
+    np.testing.assert_array_equal(found, fitted.plain_.predict_proba(p[:50]))
+
+
+def test_missing_groups_are_a_group():
+    p, y, group, _ = grouped()
+    names = np.array(["a", "b", None], dtype=object)[group]
+    fitted = GroupRecalibrator().fit(p, y, features=names)
+    found = fitted.predict_proba([0.4, 0.4], features=[None, float("nan")])[:, 1]
+    assert found[0] == found[1] > 0.55
+
+
+@pytest.mark.parametrize("library", [pd, pl], ids=lambda one: one.__name__)
+def test_categories_of_data_frames(library):
+    p, y, group, truth = grouped()
+    rng = np.random.default_rng(1)
+    content = {"site": np.array(["a", "b", "c"])[group], "age": rng.normal(size=len(p))}
+    frame = library.DataFrame(content)
+    fitted = GroupRecalibrator().fit(p, y, features=frame)
+    corrected = fitted.predict_proba(p, features=frame)[:, 1]
+    assert fitted.n_rounds_ > 0 and distance(corrected, truth) < 0.15 * distance(p, truth)
+    if library is pd:
+        categories = frame.assign(site=frame["site"].astype("category"))
+        other = GroupRecalibrator().fit(p, y, features=categories)
+        np.testing.assert_array_equal(other.predict_proba(p, features=categories)[:, 1], corrected)
+    unseen = frame[:1].copy() if library is pd else frame[:1]
+    unseen = library.DataFrame({"site": ["z"], "age": [None]})
+    assert 0 < fitted.predict_proba([0.4], features=unseen)[0, 1] < 1
+    with pytest.raises(ValueError, match="feature names of features should be those of fit"):
+        fitted.predict_proba(p, features=frame[["age", "site"]])
+
+
+def test_missing_and_useless_values():
+    p, y, group, truth = grouped()
+    X = np.column_stack([group, np.full(len(p), np.nan)]).astype(float)
+    X[X[:, 0] == 2, 0] = np.nan
+    fitted = GroupRecalibrator().fit(p, y, features=X)
+    corrected = fitted.predict_proba(p, features=X)[:, 1]
+    assert distance(corrected, truth) < 0.15 * distance(p, truth)
+
+
+def test_reader():
+    table = np.array([[1, "x"], [2, "y"], [3, None]] * 10, dtype=object)
+    reader = FeatureReader().fit(table)
+    assert reader.is_category.tolist() == [False, True]
+    np.testing.assert_array_equal(reader.read(table)[:3], [[1, 0], [2, 1], [3, np.nan]])
+    np.testing.assert_array_equal(reader.read([[None, "z"]]), [[np.nan, np.nan]])
+
+
+# --- inputs, weights, seeds -----------------------------------------------------------------------
+
+
+def test_forecasts_in_all_forms():
+    p, y, group, _ = grouped(800)
+    both = np.column_stack([1 - p, p])
+    one = GroupRecalibrator().fit(p, y, features=group)
+    expected = one.predict_proba(p, features=group)
+    two = GroupRecalibrator().fit(both, np.array(["no", "yes"])[y], features=list(group))
+    np.testing.assert_allclose(two.predict_proba(both, features=group), expected, rtol=1e-10)
+    logits = GroupRecalibrator(input="logits").fit(logit(p), y, features=group)
+    np.testing.assert_allclose(logits.predict_proba(logit(p), features=group), expected, rtol=1e-7)
+    same = clone(one).fit_transform(p, y, features=group)
+    np.testing.assert_array_equal(same, expected)
+    np.testing.assert_array_equal(one.transform(p, features=group), expected)
+
+
+@pytest.mark.parametrize("kind", ["features", "groups"])
+def test_weights(kind):
+    """Zero weights drop samples, their groups included, and the scale does not matter."""
+    p, y, group, _ = grouped(800)
+    features = group[:, None] if kind == "features" else group
+    weight = np.random.default_rng(0).uniform(0.5, 2, len(p))
+    fitted = GroupRecalibrator().fit(p, y, weight, features=features)
+    expected = fitted.predict_proba(p, features=features)
+    scaled = GroupRecalibrator().fit(p, y, 1000 * weight, features=features)
+    np.testing.assert_allclose(scaled.predict_proba(p, features=features), expected, rtol=1e-6)
+    more = np.append(features, np.full_like(features[:50], 7), axis=0)
+    arrays = np.append(p, p[:50]), np.append(y, 1 - y[:50]), np.append(weight, np.zeros(50))
+    dropped = GroupRecalibrator().fit(*arrays, features=more)
+    np.testing.assert_array_equal(dropped.predict_proba(p, features=features), expected)
+    plain = GroupRecalibrator().fit(p, y, features=features)
+    assert np.abs(plain.predict_proba(p, features=features) - expected).max() > 1e-4
+
+
+def test_the_same_seed_gives_the_same_map_and_copies_agree():
+    p, y, group, _ = grouped(600)
+    for features in (group, group[:, None].astype(float)):
+        one = GroupRecalibrator(random_state=3).fit(p, y, features=features)
+        two = clone(one).fit(p, y, features=features)
+        assert one.gain_ == two.gain_
+        assert one.gain_ != clone(one).set_params(random_state=4).fit(p, y, features=features).gain_
+        expected = one.predict_proba(p, features=features)
+        for other in (two, pickle.loads(pickle.dumps(one))):
+            np.testing.assert_array_equal(other.predict_proba(p, features=features), expected)
+
+
+def test_labels_of_probability_zero():
+    """The gain of the log loss is infinite, and the corrected forecasts are probabilities."""
+    p, y, group, _ = grouped(1000)
+    p[:3], y[:3] = 0.0, 1
+    fitted = GroupRecalibrator().fit(p, y, features=group)
+    assert fitted.gain_.estimate == np.inf and np.isfinite(fitted.loss_after_)
+    found = fitted.predict_proba(p, features=group)
+    assert (found > 0).all() and np.isfinite(found).all()
+
+
+# --- refusals -------------------------------------------------------------------------------------
+
+
+P, Y, GROUP, _ = grouped(200)
+REFUSED = [
+    ({"features": GROUP[:-1]}, {}, "features has 199 rows, but there are 200 forecasts"),
+    ({"features": csr_array(np.eye(200))}, {}, "features is sparse"),
+    ({"features": np.zeros((200, 2, 2))}, {}, r"features must have shape \(n_samples, n_features"),
+    ({"features": np.empty((200, 0))}, {}, "features has no columns"),
+    (
+        {"features": pd.DataFrame({"day": pd.date_range("2020-01-01", periods=200)})},
+        {},
+        "features has dates",
+    ),
+    ({"features": GROUP}, {"cv": 1}, "cv must be a number of folds, at least 2, got 1"),
+    ({"features": GROUP}, {"max_rounds": 0}, "max_rounds must be"),
+    ({"features": GROUP}, {"confidence_level": 95}, "confidence_level must lie"),
+    ({"features": GROUP}, {"monotone": "yes"}, "monotone must be True or False, got 'yes'"),
+    ({"features": GROUP}, {"recalibrator": "platt"}, "recalibrator must have fit"),
+]
+
+
+@pytest.mark.parametrize(("given", "options", "message"), REFUSED)
+def test_refusals(given, options, message):
+    with pytest.raises(ValueError, match=message):
+        GroupRecalibrator(**options).fit(P, Y, **given)
+
+
+def test_refusals_of_several_classes_and_of_other_features():
+    proba, y, X, _ = three_classes(100)
+    few = GroupRecalibrator(cv=2, max_rounds=1)
+    with pytest.raises(ValueError, match="monotone=True needs two classes, but there are 3"):
+        GroupRecalibrator(monotone=True).fit(proba, y, features=X)
+    fitted = few.fit(proba, y, features=X)
+    for features, message in (
+        (None, "features is None, but the recalibrator was fitted with features"),
+        (X[:5], "features has 5 rows, but there are 100 forecasts"),
+        (np.hstack([X, X]), "features has 2 columns, but GroupRecalibrator was fitted with 1"),
+        (X[:, 0], "features is the group of each sample, but was a matrix of features in fit"),
+        ([["a"]] * 100, "had numbers in fit"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            fitted.predict_proba(proba, features=features)
+    with pytest.raises(ValueError, match="features were given, but fit had none"):
+        clone(few).fit(proba, y).predict_proba(proba, features=X)
+
+
+# --- behind a classifier --------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def blind():
+    """Features, labels and true probabilities, of which a linear model misses a part."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 2))
+    truth = expit(X[:, 0] + 2 * np.abs(X[:, 1]) - 1)
+    return X, (rng.random(3000) < truth).astype(int), truth
+
+
+@pytest.mark.parametrize("options", [{}, {"ensemble": True, "cv": 2}])
+def test_a_recalibrated_classifier_passes_its_features(blind, options):
+    X, y, truth = blind
+    frame = pd.DataFrame(X, columns=["a", "b"], index=np.arange(3000)[::-1])
+    before = LogisticRegression().fit(frame, y).predict_proba(frame)[:, 1]
+    model = RecalibratedClassifierCV(LogisticRegression(), GroupRecalibrator(), **options)
+    after = model.fit(frame, y).predict_proba(frame)[:, 1]
+    assert all(one.chosen_ == "features" for one in model.recalibrators_)
+    assert distance(after, truth) < 0.3 * distance(before, truth)
+    if not options:
+        proba = model.estimator_.predict_proba(frame)
+        expected = model.recalibrator_.predict_proba(proba, features=frame)
+        np.testing.assert_array_equal(after, expected[:, 1])
+
+
+def test_a_frozen_classifier_and_pipelines(blind):
+    X, y, truth = blind
+    linear = LogisticRegression().fit(X[:1000], y[:1000])
+    model = RecalibratedClassifierCV(FrozenEstimator(linear), GroupRecalibrator())
+    model.fit(X[1000:], y[1000:])
+    before = distance(linear.predict_proba(X)[:, 1], truth)
+    assert distance(model.predict_proba(X)[:, 1], truth) < 0.3 * before
+    hidden = make_pipeline(TemperatureScaling(), GroupRecalibrator())
+    with pytest.raises(ValueError, match="Pipeline of recalibrators has a GroupRecalibrator, but"):
+        RecalibratedClassifierCV(LogisticRegression(), hidden).fit(X, y)

@@ -1,0 +1,230 @@
+"""Reports and diagrams of samples in clusters."""
+
+import warnings
+
+import numpy as np
+import pytest
+from matplotlib import pyplot as plt
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GroupKFold
+
+from skcalib import CalibrationReport, ComparisonReport, ReliabilityDisplay, corp_bands
+from skcalib.clusters import intraclass_correlation
+from skcalib.datasets import make_tempered_simplex
+from skcalib.displays._curves import make_curve
+from skcalib.grouping import differences_at_equal_scores
+from skcalib.grouping.equal_scores import compare_groups
+from skcalib.problem import check_problem
+from skcalib.smoothers import DirichletKernel, IsotonicSmoother, QuantileBins, SplineSmoother
+
+NODES, MASS = np.polynomial.hermite_e.hermegauss(41)
+
+
+def clustered(n_clusters, seed, spread=1.3, size=20):
+    """Features (two), labels, calibrated probabilities and clusters with a random effect."""
+    rng = np.random.default_rng(seed)
+    cluster = np.repeat(np.arange(n_clusters), rng.integers(1, 2 * size, n_clusters))
+    X = rng.normal(size=(len(cluster), 2))
+    X[:, 0] = 0.5 * X[:, 0] + rng.normal(size=n_clusters)[cluster]  # scores of a cluster are alike
+    X[:, 1] = rng.normal(size=n_clusters)[cluster]
+    effect = rng.normal(0, spread, n_clusters)[cluster]
+    y = (rng.random(len(X)) < expit(X[:, 0] + effect)).astype(int)
+    return X, y, expit(X[:, :1] + spread * NODES) @ (MASS / MASS.sum()), cluster
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+# --- reports --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def reports():
+    X, y, proba, cluster = clustered(40, 1)
+    return [
+        CalibrationReport.from_predictions(y, proba, X, groups=groups) for groups in (None, cluster)
+    ]
+
+
+def test_the_report_names_the_clusters(reports):
+    plain, robust = reports
+    n_samples = plain.findings.n_samples
+    assert robust.findings.n_clusters == 40 and plain.findings.n_clusters is None
+    text = robust.to_text(details=True)
+    assert f"{n_samples:,} samples in 40 clusters (effective size" in " ".join(text.split())
+    assert "Intervals and tests use sums over clusters" in " ".join(text.split())
+    assert "clusters" not in plain.to_text(details=True)
+    assert robust.findings.effective_size < 0.5 * plain.findings.effective_size
+    assert robust.to_dict()["n_clusters"] == 40
+
+
+def test_all_intervals_of_the_report_are_those_of_clusters(reports):
+    plain, robust = (report.findings for report in reports)
+    for name in ("observed_rate", "accuracy", "observed_expected_ratio"):
+        one, other = getattr(plain, name), getattr(robust, name)
+        assert other.estimate == pytest.approx(one.estimate)
+        assert other.high - other.low > 1.1 * (one.high - one.low)
+    for one, other in zip(plain.errors, robust.errors, strict=True):
+        assert other.expected_loss.standard_error > 1.2 * one.expected_loss.standard_error
+        assert other.calibration.high > one.calibration.high
+    for one, other in zip(plain.places, robust.places, strict=True):
+        assert other.high - other.low >= 0.999 * (one.high - one.low)
+    assert robust.test.pvalue > plain.test.pvalue
+    assert robust.logistic.pvalue > plain.logistic.pvalue
+    wider = [
+        other.value.high - other.value.low > one.value.high - one.value.low
+        for one, other in zip(plain.reported, robust.reported, strict=True)
+        if one.value is not None and one.value.standard_error > 0
+    ]
+    assert np.mean(wider) > 0.8
+
+
+@pytest.mark.slow
+def test_calibrated_forecasts_are_called_miscalibrated_only_without_groups():
+    """Eight data sets of 30 clusters."""
+    found = {False: 0, True: 0}
+    for seed in range(8):
+        _, y, proba, cluster = clustered(30, 100 + seed, spread=2.0)
+        for robust in found:
+            groups = cluster if robust else None
+            report = CalibrationReport.from_predictions(y, proba, groups=groups)
+            found[robust] += report.miscalibrated
+    assert found[False] >= 4 and found[True] <= 2
+
+
+def test_from_estimator_evaluates_whole_clusters():
+    X, y, _, cluster = clustered(30, 2)
+    one, same = (
+        CalibrationReport.from_estimator(LogisticRegression(), X, y, cv=cv, groups=cluster)
+        for cv in (GroupKFold(5), 5)
+    )
+    assert one.findings.n_clusters == same.findings.n_clusters == 30
+    assert one.findings.errors[0].calibration != same.findings.errors[0].calibration
+
+
+def test_several_models():
+    X, y, proba, cluster = clustered(30, 3)
+    models = {"one": proba, "two": np.clip(proba**2, 0, 1)}
+    plain = ComparisonReport.from_predictions(y, models)
+    robust = ComparisonReport.from_predictions(y, models, groups=cluster)
+    for one, other in zip(plain.differences, robust.differences, strict=True):
+        if one.quantity not in ("kernel", "refinement"):
+            assert other.difference.standard_error > one.difference.standard_error
+    with pytest.raises(ValueError, match="not on the same samples: labels, weights, classes and g"):
+        ComparisonReport([plain.reports["one"], robust.reports["two"]])
+    fitted = {"logistic": LogisticRegression(), "flat": LogisticRegression(C=1e-4)}
+    crossed = ComparisonReport.from_estimators(fitted, X, y, cv=3, groups=cluster)
+    assert crossed.reports["flat"].findings.n_clusters == 30
+
+
+def test_few_clusters_warn_once_for_all_models():
+    _, y, proba, cluster = clustered(30, 4)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        ComparisonReport.from_predictions(y, {"one": proba, "two": proba**2}, groups=cluster % 5)
+    assert sum("groups has only 5 clusters" in str(one.message) for one in said) == 1
+
+
+def test_several_classes():
+    data = make_tempered_simplex(400, 3, random_state=0)
+    report = CalibrationReport.from_predictions(data.y, data.y_proba, groups=np.arange(400) // 8)
+    assert report.findings.n_clusters == 50 and report.direction is not None
+
+
+# --- named groups ---------------------------------------------------------------------------------
+
+
+def test_groups_that_only_clusters_explain_are_not_named():
+    """A feature that is constant in a cluster: 10 data sets."""
+    named = {False: 0, True: 0}
+    for seed in range(10):
+        X, y, proba, cluster = clustered(40, 200 + seed)
+        for robust in named:
+            problem = check_problem(y, proba, groups=cluster if robust else None)
+            found, _, _ = compare_groups(
+                problem, X, ["a", "b"], [None, None], confidence_level=0.95
+            )
+            named[robust] += len(found.named) > 0
+    assert named[False] >= 4 and named[True] <= 1
+
+
+def test_a_group_that_differs_is_named():
+    X, _, _, cluster = clustered(100, 5)
+    rng = np.random.default_rng(0)
+    X[:, 1] = rng.normal(size=len(X))
+    p = expit(X[:, 0])
+    y = (rng.random(len(X)) < expit(X[:, 0] + 1.5 * (X[:, 1] > 0) - 0.75)).astype(int)
+    problem = check_problem(y, p, groups=cluster)
+    found, _, _ = compare_groups(problem, X, ["a", "b"], [None, None], confidence_level=0.95)
+    assert any("b" in one.rule for one in found.named)
+    assert differences_at_equal_scores(y, p, X).named
+
+
+# --- bands ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("band", ["consistency", "confidence"])
+@pytest.mark.parametrize("strategy", ["isotonic", "quantile", "kernel", "smooth"])
+def test_bands_are_wider(strategy, band):
+    _, y, proba, cluster = clustered(40, 6)
+    width = []
+    for groups in (None, cluster):
+        display = ReliabilityDisplay.from_predictions(
+            y, proba, strategy=strategy, band=band, groups=groups, n_resamples=99
+        )
+        (curve,) = display.curves
+        width.append(np.mean(curve.high - curve.low))
+    assert width[1] > 1.2 * width[0]
+
+
+@pytest.mark.parametrize(
+    "smoother",
+    [
+        pytest.param(IsotonicSmoother(), marks=pytest.mark.slow),
+        QuantileBins(5),
+        SplineSmoother(),
+        DirichletKernel(0.02),
+    ],
+)
+def test_confidence_bands_cover(smoother):
+    """At five scores, in 60 data sets of 50 clusters; without groups they do not."""
+    held, places = {False: [], True: []}, np.array([0.25, 0.4, 0.5, 0.6, 0.75])
+    for seed in range(60):
+        _, y, proba, cluster = clustered(50, 300 + seed)
+        for robust in held:
+            problem = check_problem(y, proba, groups=cluster if robust else None)
+            curve = make_curve(smoother, problem)
+            low, high = curve.confidence(0.95, 50, np.random.RandomState(0))
+            target = places
+            if isinstance(smoother, QuantileBins):
+                target, places = curve.prob_pred, curve.prob_pred
+            low, high = (np.interp(places, curve.prob_pred, one) for one in (low, high))
+            held[robust] += list((low <= target) & (target <= high))
+    assert np.mean(held[False]) < 0.88
+    assert 0.91 <= np.mean(held[True]) <= 0.995
+
+
+def test_consistency_band_of_clusters_holds_the_curve_of_calibrated_forecasts():
+    inside = {False: [], True: []}
+    for seed in range(30):
+        _, y, proba, cluster = clustered(50, 400 + seed)
+        for robust in inside:
+            groups = cluster if robust else None
+            (band,) = corp_bands(y, proba, n_resamples=99, groups=groups)
+            middle = (band.forecast > 0.2) & (band.forecast < 0.8)
+            held = (band.recalibrated >= band.low) & (band.recalibrated <= band.high)
+            inside[robust].append(np.mean(held[middle]))
+    assert np.mean(inside[False]) < 0.85
+    assert np.mean(inside[True]) > 0.9
+
+
+def test_correlation_of_the_residuals_of_a_cluster():
+    residual, cluster = np.array([1.0, 1.0, -1.0, -1.0] * 500), np.repeat(np.arange(1000), 2)
+    one = np.ones(2000)
+    assert intraclass_correlation(residual, one, one, cluster) == pytest.approx(1, abs=1e-9)
+    independent = np.random.default_rng(0).choice([-1.0, 1.0], 2000)
+    assert intraclass_correlation(independent, one, one, cluster) < 0.1

@@ -1,0 +1,310 @@
+"""Likelihood ratio tests of the calibration intercept and slope: peers, levels, powers, edges."""
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+from scipy.stats import chi2
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+
+from skcalib import calibration_intercept_slope, logistic_calibration_test
+from skcalib.datasets import make_tempered_simplex
+from skcalib.problem import Problem
+from skcalib.significance.logistic import (
+    InterceptRatio,
+    JointRatio,
+    SlopeRatio,
+    weighted_squares_sf,
+)
+
+HYPOTHESES = ("joint", "intercept", "slope")
+
+
+def draw(n_samples, intercept=0.0, slope=1.0, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(0, 1.5, n_samples)
+    y = (rng.random(n_samples) < expit(intercept + slope * x)).astype(int)
+    return y, expit(x)
+
+
+def rows_of(p, weight, y=None):
+    forecast = np.column_stack([1 - p, p])
+    y = np.zeros(len(p)) if y is None else y
+    return Problem(forecast, np.column_stack([1 - y, y]), weight, np.array([0, 1]))
+
+
+def of_r():
+    """Forty predictions without random numbers, which R makes as well."""
+    i = np.arange(1, 41)
+    p = (i * 17 % 41) / 42 + 0.01
+    return ((i * i * 7 % 11) / 11 < p).astype(int), p
+
+
+def test_numbers_of_r():
+    """U, its chi-square and its p-value in val.prob of rms 6.5-0; deviances of glm in R 4.2."""
+    found = logistic_calibration_test(*of_r())
+    assert found.statistic == pytest.approx(0.5810371531247, rel=1e-9)
+    assert found.pvalue == pytest.approx(0.7478756362247, rel=1e-9)
+    assert found.estimate == pytest.approx(-0.0354740711719, rel=1e-9)
+    ratios = {"intercept": 0.1223357477, "slope": 0.4587014055}
+    for hypothesis, ratio in ratios.items():
+        found = logistic_calibration_test(*of_r(), hypothesis=hypothesis)
+        assert found.statistic == pytest.approx(ratio, abs=1e-9)
+        assert found.pvalue == pytest.approx(chi2.sf(ratio, 1), rel=1e-7)
+
+
+def test_equal_forecasts_are_those_of_r():
+    """U of val.prob if all predictions are equal: one degree of freedom."""
+    y = np.repeat([0, 1], [13, 7])
+    found = logistic_calibration_test(y, np.full(20, 0.2))
+    ratio = 2 * 20 * (log_loss(y, np.full(20, 0.2)) - log_loss(y, np.full(20, 0.35)))
+    assert found.statistic == pytest.approx(ratio, rel=1e-9)
+    assert found.pvalue == pytest.approx(chi2.sf(ratio, 1), rel=1e-9)
+    assert found.estimate == pytest.approx((ratio - 1) / 20, rel=1e-9)
+
+
+def test_the_estimate_is_the_gain_of_the_log_loss():
+    y, p = draw(3000, 0.3, 0.7)
+    x = logit(p)[:, None]
+    fitted = LogisticRegression(C=np.inf, tol=1e-10).fit(x, y).predict_proba(x)[:, 1]
+    gain = log_loss(y, p) - log_loss(y, fitted)
+    found = logistic_calibration_test(y, p)
+    assert found.estimate == pytest.approx(2 * gain - 2 / 3000, abs=1e-9)
+    parts = [logistic_calibration_test(y, p, hypothesis=h) for h in ("intercept", "slope")]
+    assert sum(part.statistic for part in parts) == pytest.approx(found.statistic, rel=1e-9)
+
+
+def test_agrees_with_wald_tests_in_large_samples():
+    """The ratio of a coefficient is about its squared distance in standard errors."""
+    y, p = draw(50_000, 0.03, 0.98)
+    lines = calibration_intercept_slope(y, p)
+    slope = logistic_calibration_test(y, p, hypothesis="slope").statistic
+    assert slope == pytest.approx(
+        ((lines.slope.estimate - 1) / lines.slope.standard_error) ** 2, rel=0.05
+    )
+    intercept = logistic_calibration_test(y, p, hypothesis="intercept").statistic
+    large = lines.in_the_large
+    assert intercept == pytest.approx((large.estimate / large.standard_error) ** 2, rel=0.05)
+
+
+# --- level and power ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_level(weighted):
+    """2,000 data sets of 100 calibrated forecasts: the standard error of the level .05 is .005."""
+    rng, pvalues = np.random.default_rng(0), []
+    for _ in range(20):
+        p = rng.beta(0.7, 0.7, 100)
+        weight = 0.05 / (0.02 + p * (1 - p)) if weighted else np.ones(100)
+        for law in (JointRatio, InterceptRatio):
+            test = law(rows_of(p, weight))
+            y = (rng.random((100, 100)) < p).astype(float)
+            pvalues.append([(test.pvalue(s), chi2.sf(s, len(test.law))) for s in test.statistic(y)])
+    level, plain = (np.array(pvalues) <= 0.05).mean(axis=(0, 1))
+    assert 0.03 < level < 0.07
+    if weighted:  # the weight is on forecasts of little information: no chi-square law
+        assert plain < 0.02
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_level_of_the_slope(weighted):
+    """500 data sets with a wrong intercept and the right slope; the standard error is .01."""
+    rng, pvalues = np.random.default_rng(1), []
+    for seed in range(500):
+        y, p = draw(150, 0.6, 1.0, seed=seed)
+        weight = rng.exponential(size=150) if weighted else None
+        found = logistic_calibration_test(y, p, hypothesis="slope", sample_weight=weight)
+        pvalues.append(found.pvalue)
+    assert np.mean(np.array(pvalues) <= 0.05) == pytest.approx(0.05, abs=0.035)
+
+
+def test_simulated_level_is_right_in_tiny_samples():
+    """150 data sets of eight: the standard error of a share of .2 is .033."""
+    rng, pvalues = np.random.default_rng(2), []
+    for seed in range(150):
+        p = rng.beta(0.5, 0.5, 8)
+        found = logistic_calibration_test(
+            (rng.random(8) < p).astype(int), p, n_resamples=19, random_state=seed, labels=[0, 1]
+        )
+        assert found.method.endswith("(simulated)")
+        pvalues.append(found.pvalue)
+    for level in (0.05, 0.2):
+        error = np.sqrt(level * (1 - level) / 150)
+        assert np.mean(np.array(pvalues) <= level) < level + 3.5 * error
+
+
+@pytest.mark.parametrize(
+    ("truth", "detected"),
+    [((0.3, 1.0), {"joint", "intercept"}), ((0.0, 0.7), {"joint", "slope"})],
+)
+def test_power(truth, detected):
+    """Each hypothesis is rejected where it is wrong, in 80 data sets of 1,000."""
+    rejected = {}
+    for hypothesis in HYPOTHESES:
+        pvalues = [
+            logistic_calibration_test(*draw(1000, *truth, seed=s), hypothesis=hypothesis).pvalue
+            for s in range(80)
+        ]
+        rejected[hypothesis] = np.mean(np.array(pvalues) <= 0.05)
+    for hypothesis, share in rejected.items():
+        assert share > 0.85 if hypothesis in detected else share < 0.15, rejected
+
+
+def test_index_of_calibrated_forecasts_is_zero_on_average():
+    """1,000 data sets; the standard error of the mean of LR - 2 is .063."""
+    for weighted in (False, True):
+        rng, found = np.random.default_rng(3), []
+        for _ in range(10):
+            p = rng.random(300)
+            test = JointRatio(rows_of(p, rng.exponential(size=300) if weighted else np.ones(300)))
+            y = (rng.random((100, 300)) < p).astype(float)
+            found.append(test.statistic(y) - test.law.sum())
+        assert np.mean(found) == pytest.approx(0, abs=0.3)
+
+
+def test_law_of_weighted_squares():
+    rng = np.random.default_rng(4)
+    squares = rng.normal(size=(200_000, 2)) ** 2
+    for law in ([1.0, 1.0], [0.3, 2.0], [1e-4, 1.0]):
+        for x in (0.1, 1.0, 4.0):
+            share = np.mean(squares @ law > x)
+            assert weighted_squares_sf(x, np.array(law)) == pytest.approx(share, abs=0.005)
+    assert weighted_squares_sf(50.0, np.ones(2)) == pytest.approx(np.exp(-25), rel=1e-12)
+    assert weighted_squares_sf(3.0, np.array([2.0])) == pytest.approx(chi2.sf(1.5, 1))
+
+
+# --- weights and edges ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("hypothesis", HYPOTHESES)
+def test_weights(hypothesis):
+    y, p = draw(200, 0.2, 0.8)
+    weight = np.random.default_rng(1).integers(0, 4, 200).astype(float)
+
+    def test(*rows, **options):
+        return logistic_calibration_test(*rows, hypothesis=hypothesis, **options)
+
+    found, scaled = (test(y, p, sample_weight=w) for w in (weight, 7 * weight))
+    assert scaled.statistic == pytest.approx(found.statistic, rel=1e-9)
+    assert scaled.pvalue == pytest.approx(found.pvalue, rel=1e-9)
+    kept = weight > 0
+    assert test(y[kept], p[kept], sample_weight=weight[kept]) == found
+    equal = test(y, p, sample_weight=np.full(200, 0.3))
+    assert equal.pvalue == pytest.approx(test(y, p).pvalue, rel=1e-9)
+    order = np.random.default_rng(2).permutation(200)
+    again = test(y[order], p[order], sample_weight=weight[order])
+    assert again.pvalue == pytest.approx(found.pvalue, rel=1e-8)
+    repeated = test(np.repeat(y, 2), np.repeat(p, 2))  # twice the samples, twice the ratio
+    assert repeated.statistic == pytest.approx(2 * test(y, p).statistic, rel=1e-8)
+
+
+def test_swapping_the_classes_changes_nothing():
+    y, p = draw(200, 0.2, 0.8)
+    for hypothesis in HYPOTHESES:
+        one, other = (
+            logistic_calibration_test(*rows, hypothesis=hypothesis)
+            for rows in ((y, p), (1 - y, 1 - p))
+        )
+        assert other.statistic == pytest.approx(one.statistic, rel=1e-8)
+
+
+def test_separated_classes_have_a_ratio():
+    """The likelihood has no maximum, but a supremum of 1."""
+    y, p = np.array([0, 0, 0, 1, 1]), np.array([0.1, 0.3, 0.4, 0.6, 0.9])
+    loss = 5 * log_loss(y, p)
+    assert logistic_calibration_test(y, p).statistic == pytest.approx(2 * loss, abs=1e-6)
+    one = logistic_calibration_test(np.ones(5), p, labels=[0, 1])
+    assert one.statistic == pytest.approx(-2 * np.log(p).sum(), abs=1e-6)
+    assert logistic_calibration_test(y, p, hypothesis="slope").statistic > 1
+
+
+def test_forecasts_of_exactly_zero_and_one():
+    y, p = draw(100)
+    found = logistic_calibration_test(y, p)
+    certain = logistic_calibration_test(np.append(y, [0, 1]), np.append(p, [0.0, 1.0]))
+    assert certain.statistic == pytest.approx(found.statistic, rel=1e-9)
+    wrong = logistic_calibration_test(np.append(y, 1), np.append(p, 0.0))
+    assert (wrong.statistic, wrong.pvalue) == (np.inf, 0)
+    assert "an event where the forecast said 0" in wrong.method
+    right = logistic_calibration_test([0, 0, 1, 1], [0.0, 0.0, 1.0, 1.0])
+    assert (right.statistic, right.pvalue, right.estimate) == (0, 1, 0)
+
+
+def test_far_logits():
+    y, p = draw(100)
+    far = np.append(p, [1e-300, 1e-12, 5e-324])
+    for hypothesis in HYPOTHESES:
+        found = logistic_calibration_test(np.append(y, [0, 0, 0]), far, hypothesis=hypothesis)
+        assert np.isfinite(found.statistic) and 0 < found.pvalue <= 1
+    assert logistic_calibration_test(np.append(y, [1, 0, 0]), far).pvalue < 1e-30
+
+
+@pytest.mark.parametrize(
+    ("y", "p", "options", "message"),
+    [
+        ([1, 1, 1, 1], [0.2, 0.4, 0.5, 0.7], {}, "no test of the slope: all labels of forecasts"),
+        ([0, 1, 0, 1], [0.3] * 4, {}, "no test of the slope: all forecasts are equal"),
+        ([0, 1, 0, 1], [0.3, 0.2, 0.7, 0.8], {"n_resamples": 9}, "leaves the intercept unknown"),
+    ],
+)
+def test_refusals_of_the_slope(y, p, options, message):
+    with pytest.raises(ValueError, match=message):
+        logistic_calibration_test(y, p, hypothesis="slope", labels=[0, 1], **options)
+
+
+def test_refusals(multiclass):
+    with pytest.raises(ValueError, match="hypothesis must be one of 'joint', 'intercept', 'slo"):
+        logistic_calibration_test(*draw(20), hypothesis="both")
+    with pytest.raises(ValueError, match=r"is for two classes, .* 3 columns"):
+        logistic_calibration_test(*multiclass)
+    with pytest.raises(ValueError, match="at least 4 samples, got 2: pass n_resamples=999"):
+        logistic_calibration_test([0, 1], [0.2, 0.7])
+
+
+def test_the_law_of_the_slope_is_that_of_the_efficient_score():
+    """With weights: the variance of the gradient over the information, both by hand."""
+    y, p = draw(80, 0.4, 1.0)
+    weight = np.random.default_rng(5).exponential(size=80)
+    test = SlopeRatio(rows_of(p, weight, y.astype(float)))
+    x, unit = logit(p), np.sum(weight**2) / weight.sum()
+    a = calibration_intercept_slope(y, p, sample_weight=weight).in_the_large.estimate
+    q = expit(a + x)
+    spread = x - np.average(x, weights=weight * q * (1 - q))
+    information = np.sum(weight * q * (1 - q) * spread**2) * unit
+    expected = np.sum(weight**2 * q * (1 - q) * spread**2) / information
+    assert test.law == pytest.approx([expected], rel=1e-6)
+
+
+def test_clusters_of_one_sample_are_no_clusters():
+    data = make_tempered_simplex(300, score_temperature=0.8, random_state=0)
+    for hypothesis in ("joint", "intercept", "slope"):
+        plain = logistic_calibration_test(data.y, data.y_proba, hypothesis=hypothesis)
+        alone = logistic_calibration_test(
+            data.y, data.y_proba, hypothesis=hypothesis, groups=np.arange(300)
+        )
+        assert alone == plain
+
+
+def test_level_with_clusters():
+    """Half of the labels of a cluster share their randomness; a standard error of .022."""
+    rejected = np.zeros((3, 2))
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        group = np.repeat(np.arange(60), rng.integers(5, 25, 60))
+        n_samples = len(group)
+        p = expit(rng.normal(0, 1, n_samples) + rng.normal(0, 0.5, 60)[group])
+        own, shared = rng.random(n_samples), rng.random(60)[group]
+        y = (np.where(rng.random(n_samples) < 0.5, own, shared) < p).astype(int)
+        for k, hypothesis in enumerate(("joint", "intercept", "slope")):
+            for column, groups in enumerate((None, group)):
+                found = logistic_calibration_test(y, p, hypothesis=hypothesis, groups=groups)
+                rejected[k, column] += found.pvalue < 0.05
+    assert np.all(rejected[:2, 0] >= 25)  # the plain tests of the mean are wrong
+    assert np.all(rejected[:, 1] <= 5 + 2 * 2.2 + 1)
+
+
+def test_labels_of_clusters_cannot_be_drawn():
+    y, p, group = np.arange(40) % 2, np.linspace(0.1, 0.9, 40), np.arange(40) // 2
+    with pytest.raises(ValueError, match="within clusters cannot be drawn: leave out n_resamples"):
+        logistic_calibration_test(y, p, n_resamples=9, groups=group)

@@ -1,0 +1,308 @@
+"""Several labels per sample: an indicator matrix and a probability for each label."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.datasets import make_multilabel_classification
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.metrics import make_scorer
+from sklearn.model_selection import cross_val_score
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+
+import skcalib as s
+from skcalib.notions import Multilabel
+from skcalib.problem import check_problem
+from skcalib.scorers import GroupingScorer, ProbaScorer
+from skcalib.testing import check_notion
+
+NOTION = Multilabel()
+X, Y = make_multilabel_classification(500, n_classes=3, random_state=0)
+MODEL = OneVsRestClassifier(GaussianNB()).fit(X[:250], Y[:250])
+X_NEW, LABELS, P = X[250:], Y[250:], MODEL.predict_proba(X[250:])
+
+
+def world(n_samples, seed, slope=0.6):
+    """Three labels of a sample depend on each other, and the forecasts are over-confident."""
+    rng = np.random.default_rng(seed)
+    logits = 1.5 * rng.normal(size=(n_samples, 3))
+    forecast, truth = 1 / (1 + np.exp(-logits)), 1 / (1 + np.exp(-slope * logits))
+    common = rng.uniform(size=(n_samples, 1))  # one draw for all labels of a sample
+    return (common < truth).astype(int), forecast, truth
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+ERRORS = [
+    (s.calibration_error, {}),
+    (s.calibration_error, {"strategy": "uniform", "norm": "l2", "squared": True, "debiased": True}),
+    (s.ks_calibration_error, {}),
+    (s.kernel_calibration_error, {}),
+    (s.proper_calibration_error, {}),
+    (s.proper_calibration_error, {"loss": "log", "smoother": "isotonic", "method": "direct"}),
+    (s.refinement_loss, {}),
+    (s.sharpness, {}),
+    (s.calibration_upper_bound, {"loss": "log"}),
+    (s.integrated_calibration_index, {}),
+    (s.kde_calibration_error, {}),
+]
+
+
+@pytest.mark.parametrize(
+    ("function", "options"), ERRORS, ids=lambda value: getattr(value, "__name__", str(value))
+)
+def test_the_error_is_the_mean_over_labels(function, options):
+    alone = [
+        function(y, p, notion="canonical", **options) for y, p in zip(LABELS.T, P.T, strict=True)
+    ]
+    together = function(LABELS, P, notion=NOTION, **options)
+    assert together == pytest.approx(np.mean(alone), rel=1e-9)
+    total = function(LABELS, P, notion=Multilabel(reduce="sum"), **options)
+    assert total == pytest.approx(np.sum(alone), rel=1e-9)
+
+
+def test_records_of_each_label():
+    for function in (s.reliability_bins, s.cumulative_curve):
+        assert len(function(LABELS, P, notion=NOTION)) == 3
+    terms = s.score_decomposition(LABELS, P, notion=NOTION)
+    assert terms.loss == pytest.approx(np.mean((P - LABELS) ** 2))
+    assert s.corp_decomposition(LABELS, P, notion=NOTION).score == pytest.approx(terms.loss)
+    regret = s.decision_regret(LABELS, P, threshold=0.5, notion=NOTION)
+    assert regret.expected_cost.estimate == pytest.approx(0.5 * np.mean((P > 0.5) != LABELS))
+
+
+def test_weights_and_the_order_of_rows():
+    weight = 1.0 + np.arange(len(P)) % 3
+    weight[::5] = 0
+    kept = np.flatnonzero(weight)[::-1]
+    for function, options in ERRORS[:5]:
+        value = function(LABELS, P, notion=NOTION, sample_weight=weight, **options)
+        given = {"notion": NOTION, "sample_weight": weight[kept], **options}
+        assert function(LABELS[kept], P[kept], **given) == pytest.approx(value, rel=1e-9)
+
+
+def test_one_label_is_a_binary_problem():
+    for function, options in ERRORS[:5]:
+        value = function(LABELS[:, :1], P[:, :1], notion=NOTION, **options)
+        assert value == pytest.approx(function(LABELS[:, 0], P[:, 0], **options))
+
+
+def test_names_of_labels():
+    names = ["sky", "sea", "sand"]
+    frame = pd.DataFrame(LABELS, columns=names)
+    problem = check_problem(frame, P, takes="indicator")
+    assert problem.classes.tolist() == names
+    bands = s.corp_bands(frame, P, notion=NOTION, n_resamples=39, random_state=0)
+    assert [band.event for band in bands] == [f"label {name}" for name in names]
+    given = s.corp_bands(LABELS, P, notion=NOTION, labels=names, n_resamples=39, random_state=0)
+    assert [band.event for band in given] == [band.event for band in bands]
+    with pytest.raises(ValueError, match="columns of y_proba are named"):
+        check_problem(frame, pd.DataFrame(P, columns=names[::-1]), takes="indicator")
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        RandomForestClassifier(10, random_state=0),
+        KNeighborsClassifier(),
+        MultiOutputClassifier(GaussianNB()),
+        ClassifierChain(GaussianNB()),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_answers_of_classifiers(model):
+    """Lists of arrays (n, 2), or a matrix (n, L)."""
+    proba = model.fit(X[:250], Y[:250]).predict_proba(X_NEW)
+    matrix = proba
+    if isinstance(proba, list):
+        matrix = np.column_stack([part[:, 1] for part in proba])
+    value = s.calibration_error(LABELS, proba, notion=NOTION)
+    assert value == s.calibration_error(LABELS, matrix, notion=NOTION)
+    found = s.CalibrationErrorEstimator(model, notion=NOTION).fit(X_NEW, LABELS)
+    given = s.proper_calibration_error(LABELS, matrix, notion=NOTION)
+    assert found.calibration_error_ == pytest.approx(given)
+    scorer = ProbaScorer(s.calibration_error, notion=NOTION)
+    assert scorer(model, X_NEW, LABELS) == -value
+    s.ReliabilityDisplay.from_estimator(model, X_NEW, LABELS, notion=NOTION, band=None)
+
+
+def test_a_label_that_the_training_data_lack():
+    forest = RandomForestClassifier(5, random_state=0).fit(X[:250], Y[:250] * [1, 1, 0])
+    scorer = ProbaScorer(s.proper_calibration_error, notion=NOTION)
+    assert scorer(forest, X_NEW, LABELS) < -(np.mean(LABELS[:, 2]) ** 2) / 3 / 2
+
+
+def test_scorers_in_cross_validation():
+    model = OneVsRestClassifier(GaussianNB())
+    ours = ProbaScorer(s.proper_calibration_error, notion=NOTION)
+    theirs = make_scorer(
+        s.proper_calibration_error,
+        response_method="predict_proba",
+        greater_is_better=False,
+        notion=NOTION,
+    )
+    values = cross_val_score(model, X, Y, scoring=ours, cv=3)
+    assert_allclose(values, cross_val_score(model, X, Y, scoring=theirs, cv=3))
+    assert (values < 0).all()
+
+
+# --- intervals and tests --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("metric", ["brier", "log", "l1", "l2", "max", "ks", "kernel", "ici"])
+def test_intervals_contain_the_estimate(metric):
+    found = s.calibration_error_interval(LABELS, P, metric=metric, notion=NOTION)
+    assert 0 <= found.low <= found.estimate <= found.high
+    with pytest.raises(ValueError, match="Intervals from parts of the samples"):
+        s.calibration_error_interval(LABELS, P, metric=metric, notion=NOTION, method="jackknife")
+
+
+@pytest.mark.parametrize("metric", ["brier", "l2", "kernel"])
+def test_intervals_cover_and_the_level_of_the_test(metric):
+    """40 data sets of labels that depend on each other: 33 or more are covered (p < 1e-3)."""
+    truth = None
+    if metric == "brier":
+        _, forecast, calibrated = world(200_000, 10**6)
+        truth = np.mean((forecast - calibrated) ** 2)
+    covered = 0
+    for seed in range(40):
+        y, forecast, _ = world(400, seed, slope=0.6 if metric == "brier" else 1.0)
+        found = s.calibration_error_interval(y, forecast, metric=metric, notion=NOTION)
+        covered += found.low <= (0.0 if truth is None else truth) <= found.high
+    assert covered >= 33
+
+
+def test_the_kernel_test():
+    y, forecast, _ = world(400, 0)
+    assert s.kernel_calibration_test(y, forecast, notion=NOTION, random_state=0).rejects()
+    levels = [
+        s.kernel_calibration_test(y, truth, notion=NOTION, random_state=0).pvalue
+        for y, _, truth in (world(200, seed) for seed in range(60))
+    ]
+    assert np.mean(np.array(levels) < 0.1) < 0.1 + 3 * np.sqrt(0.09 / 60)
+
+
+# --- the recalibrator -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "one", [None, s.TemperatureScaling(), s.IsotonicRecalibrator(), s.ModelAverageScaling()]
+)
+def test_one_recalibrator_for_each_label(one):
+    weight = 1.0 + np.arange(len(P)) % 2
+    together = s.MultilabelRecalibrator(one).fit(P, LABELS, sample_weight=weight)
+    after = together.predict_proba(P)
+    for k in range(3):
+        alone = clone(s.PlattScaling() if one is None else one)
+        alone.fit(P[:, k], LABELS[:, k], sample_weight=weight)
+        assert_allclose(after[:, k], alone.predict_proba(P[:, k])[:, 1], rtol=1e-12)
+    assert_allclose(together.transform(P), after)
+    assert np.array_equal(together.predict(P), after > 0.5)
+
+
+def test_the_recalibrator_of_lists_frames_and_jobs():
+    parts = [np.column_stack([1 - p, p]) for p in P.T]
+    matrix = s.MultilabelRecalibrator().fit(P, LABELS)
+    listed = s.MultilabelRecalibrator(n_jobs=2).fit(parts, LABELS)
+    assert_allclose(listed.predict_proba(parts), matrix.predict_proba(P))
+    named = s.MultilabelRecalibrator().fit(P, pd.DataFrame(LABELS, columns=["a", "b", "c"]))
+    assert named.labels_.tolist() == ["a", "b", "c"]
+    assert named.get_feature_names_out().tolist()[0] == "multilabelrecalibrator_a"
+    with pytest.raises(ValueError, match="columns of X are named"):
+        named.predict_proba(pd.DataFrame(P, columns=["c", "b", "a"]))
+    with pytest.raises(ValueError, match="3 labels but X has 2 columns"):
+        named.predict_proba(P[:, :2])
+
+
+def test_the_recalibrator_reduces_the_error():
+    y, forecast, _ = world(4000, 0)
+    recalibrator = s.MultilabelRecalibrator().fit(forecast[:2000], y[:2000])
+    after = recalibrator.predict_proba(forecast[2000:])
+    errors = [
+        s.proper_calibration_error(y[2000:], p, notion=NOTION) for p in (forecast[2000:], after)
+    ]
+    assert errors[1] < 0.1 * errors[0]
+
+
+# --- displays, estimators, refusals ---------------------------------------------------------------
+
+
+def test_a_panel_for_each_label():
+    display = s.ReliabilityDisplay.from_predictions(LABELS, P, notion=NOTION, band=None)
+    assert [curve.event for curve in display.curves] == ["label 0", "label 1", "label 2"]
+    assert len(display.ax_) == 3
+    many = np.tile(LABELS, 10), np.tile(P, 10)
+    with pytest.raises(ValueError, match="one panel per label, and 30 labels exceed"):
+        s.ReliabilityDisplay.from_predictions(*many, notion=NOTION)
+    with pytest.raises(ValueError, match="from_cv_results takes one label per sample"):
+        results = {"estimator": [MODEL], "indices": {"test": [np.arange(9)]}}
+        s.ReliabilityDisplay.from_cv_results(results, X_NEW, LABELS, notion=NOTION)
+
+
+def test_the_grouping_loss():
+    estimator = s.GroupingLossEstimator(notion=NOTION).fit(X_NEW, LABELS, y_proba=P)
+    assert np.isfinite(estimator.grouping_loss_)
+    assert {region.event for region in estimator.regions_} <= {f"label {k}" for k in range(3)}
+
+
+def test_the_scorer_of_the_grouping_loss():
+    scorer = GroupingScorer(notion=NOTION)
+    estimator = s.GroupingLossEstimator(MODEL, notion=NOTION, n_permutations=0, random_state=0)
+    assert scorer(MODEL, X_NEW, LABELS) == -estimator.fit(X_NEW, LABELS).grouping_loss_
+
+
+def test_the_laws_of_notions():
+    check_notion(Multilabel())
+    assert repr(Multilabel("sum")) == "Multilabel(reduce='sum')"
+    with pytest.raises(ValueError, match="reduce must be 'mean' or 'sum'"):
+        Multilabel("max")
+
+
+@pytest.mark.parametrize(
+    ("y", "proba", "words"),
+    [
+        (LABELS[:, 0], P, r"indicator matrix \(n, n_labels\).*notion='classwise'"),
+        (LABELS + 1, P, "holds other values"),
+        (LABELS, P[:, :2], "3 labels but y_proba has 2 columns"),
+        (LABELS, P[:9], "y_true has 250, y_proba has 9"),
+        (LABELS, 2 * P, "outside"),
+        (np.where(LABELS, np.nan, 0), P, "holds other values"),
+        (LABELS.astype(str), P, "holds other values"),
+    ],
+)
+def test_refusals(y, proba, words):
+    for function in (s.calibration_error, s.proper_calibration_error):
+        with pytest.raises(ValueError, match=words):
+            function(y, proba, notion=NOTION)
+
+
+def test_refusals_name_the_notion():
+    words = "For several labels per sample .*notion=Multilabel"
+    for function in (
+        s.calibration_error,
+        s.proper_calibration_error,
+        s.ReliabilityDisplay.from_predictions,
+        s.CalibrationReport.from_predictions,
+        s.consistency_test,
+    ):
+        with pytest.raises(ValueError, match=words):
+            function(LABELS, P)
+    with pytest.raises(ValueError, match="one label from each row"):
+        s.corp_test(LABELS, P, notion=NOTION)
+    with pytest.raises(ValueError, match="pos_label is for two classes"):
+        s.calibration_error(LABELS, P, notion=NOTION, pos_label=1)
+    problem = check_problem(LABELS, P, takes="indicator")
+    with pytest.raises(ValueError, match="holds an indicator matrix"):
+        s.proper_calibration_error(problem, None)
+    single = check_problem([0, 1], [0.2, 0.7])
+    with pytest.raises(ValueError, match="the Problem holds labels"):
+        s.proper_calibration_error(single, None, notion=NOTION)
