@@ -1,5 +1,6 @@
 """Watching a model over time: tests and alarms that may be looked at after every sample."""
 
-from skcalib.monitoring.sequential import Evidence, SequentialCalibrationTest
+from skcalib.monitoring._streams import Evidence
+from skcalib.monitoring.sequential import SequentialCalibrationTest
 
 __all__ = ["Evidence", "SequentialCalibrationTest"]

@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._arguments import resolve_notion
-from skcalib._validation import check_count, check_label_list, check_y, listed
 from skcalib.kernels import Kernel
-from skcalib.monitoring._alternatives import (
-    HARMONICS,
-    Alternatives,
-    KernelAlternatives,
-    ScoreAlternatives,
-    TemperatureAlternatives,
-)
-from skcalib.notions import Canonical, Classwise, TopLabel
-from skcalib.problem import check_problem
+from skcalib.monitoring._streams import Evidence, Streams, check_alpha, check_stream
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -31,49 +20,6 @@ if TYPE_CHECKING:
 
 _BLOCK = 4096  # samples at a time
 _MOST_POINTS = 2000  # of the path
-_HALF = 0.5  # of the posterior weight, for a direction
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """What the evidence of a `SequentialCalibrationTest` is about.
-
-    Attributes
-    ----------
-    event : str
-        The event: "" for the positive class and the top label, or a class.
-    direction : {"too_high", "too_low", "too_extreme", "too_moderate", "uneven"}
-        What the forecasts are.
-    low, high : float
-        Range of scores in which the sum of the residuals of all samples is most significant.
-    difference : float
-        Observed frequency minus mean forecast in this range.
-    since : int
-        Number of samples after which the leading alternative has gained: an estimate of where the
-        miscalibration begins.
-    """
-
-    event: str
-    direction: str
-    low: float
-    high: float
-    difference: float
-    since: int
-
-    def __str__(self) -> str:
-        words = {
-            "too_high": "too high",
-            "too_low": "too low",
-            "too_extreme": "too extreme",
-            "too_moderate": "too moderate",
-            "uneven": "miscalibrated",
-        }
-        what = f" for {self.event}" if self.event else ""
-        sign = "too low" if self.difference > 0 else "too high"
-        where = f"{sign} for scores from {self.low:.2g} to {self.high:.2g}"
-        first = words[self.direction]
-        said = where if first == sign else f"{first}, most of all {where}"
-        return f"Forecasts{what} are {said}, since sample {self.since + 1:,}."
 
 
 class SequentialCalibrationTest(BaseEstimator):
@@ -235,20 +181,14 @@ class SequentialCalibrationTest(BaseEstimator):
             For invalid input or parameters, labels that are unknown, and weights above 1. The
             samples before are kept.
         """
-        if not 0 < self.alpha < 1:
-            raise ValueError(f"alpha must lie strictly between 0 and 1, got {self.alpha!r}.")
-        labels = self._known_labels(y_true, y_proba)
-        problem = check_problem(y_true, y_proba, sample_weight=sample_weight, labels=labels)
-        weight = problem.weight if sample_weight is not None else None
-        if weight is not None and weight.max() > 1:
-            raise ValueError(
-                f"Weights must be at most 1 here, got {weight.max():.3g}: divide all weights of "
-                "the stream by the largest possible one."
-            )
-        if not hasattr(self, "_streams"):
+        check_alpha(self.alpha)
+        given = y_true, y_proba, sample_weight
+        problem, weight = check_stream(*given, self.labels, getattr(self, "classes_", None))
+        if not hasattr(self, "classes_"):
             self._start(problem.classes)
         for start in range(0, len(problem.weight), _BLOCK):
-            self._add(problem.take(slice(start, start + _BLOCK)), weight is not None)
+            rows = slice(start, start + _BLOCK)
+            self._add(problem.take(rows), None if weight is None else weight[rows])
         return self
 
     def evidence(self) -> Evidence | None:
@@ -267,48 +207,18 @@ class SequentialCalibrationTest(BaseEstimator):
         check_is_fitted(self)
         if not self.log_e_value_ > 0:
             return None
-        scores = [one for one in self._streams if isinstance(one.alternatives, ScoreAlternatives)]
-        if not scores:
-            return None
-        strength = [_log_mean(one.alternatives.log_ratio, one.alternatives.prior) for one in scores]
-        strongest = scores[int(np.argmax(strength))]
-        return _evidence(strongest.event, strongest.alternatives)
-
-    def _known_labels(self, y_true, y_proba):
-        if hasattr(self, "classes_"):
-            return self.classes_
-        if self.labels is not None:
-            return check_label_list(self.labels)
-        y, n_columns = check_y(y_true), 1 if np.ndim(y_proba) < 2 else np.shape(y_proba)[1]
-        numbered = np.arange(max(n_columns, 2))
-        if y.dtype.kind == "b" and len(numbered) == 2:
-            return np.array([False, True])
-        if y.dtype.kind not in "iuf" or not np.isin(y, numbered).all():
-            raise ValueError(
-                f"labels must list the classes, because a batch may lack some; the labels here are "
-                f"{listed(np.unique(y).tolist())}. For a single column [negative, positive]."
-            )
-        return numbered
+        return self._streams.evidence()
 
     def _start(self, classes):
-        n_classes = len(classes)
-        notion = resolve_notion(self.notion).for_columns(n_classes)
         self.classes_ = classes
-        self._streams = _streams(notion, self.features, classes)
-        self._notion = notion
+        self._streams = Streams(self.notion, self.features, classes)
         self.n_samples_seen_ = 0
         self.log_e_value_ = self.largest_log_e_value_ = 0.0
         self.rejected_, self.rejected_at_, self.pvalue_ = False, None, 1.0
         self._step, self._points = 1, []
 
-    def _add(self, problem, weighted):
-        weight = problem.weight if weighted else None
-        totals = []
-        for stream in self._streams:
-            ratios = stream.alternatives.advance(*stream.read(problem), weight)
-            totals.append(_log_mean(ratios, stream.alternatives.prior))
-        share = np.array([stream.prior for stream in self._streams])
-        path = _log_mean(np.column_stack(totals), share)
+    def _add(self, problem, weight):
+        path = self._streams.average(self._streams.advance(problem, weight))
         first = self.n_samples_seen_ + 1
         self.n_samples_seen_ += len(path)
         self._keep_points(first, path)
@@ -337,91 +247,3 @@ class SequentialCalibrationTest(BaseEstimator):
             self._points if self._points and self._points[-1] == last else [*self._points, last]
         )
         return np.array([(0, 0.0), *points])
-
-
-# --- The e-values that are averaged ---------------------------------------------------------------
-
-
-@dataclass
-class _Stream:
-    """Alternatives of one event or of all classes, with the weight of their e-value."""
-
-    prior: float
-    event: str
-    alternatives: Alternatives
-    notion: Any = None  # of one event; None for all columns
-    number: int = 0
-
-    def read(self, problem):
-        """Scores and events of a score, or forecasts and events of all classes."""
-        if self.notion is None:
-            return problem.forecast, problem.target == 1
-        pairs = list(self.notion.problems(problem.forecast, problem.target))
-        forecast, target = pairs[self.number]
-        return np.ascontiguousarray(forecast[:, 1]), target[:, 1] == 1
-
-
-def _streams(notion, features, classes):
-    n_classes = len(classes)
-    if isinstance(features, Kernel):
-        return [_Stream(1.0, "", KernelAlternatives(features, n_classes))]
-    options: dict[str, Any] = {"harmonics": HARMONICS}
-    if callable(features):
-        options = {"harmonics": 0, "function": features}
-    elif not isinstance(features, str):
-        options = {"harmonics": check_count(features, "features")}
-    elif features != "auto":
-        raise ValueError(
-            f"features must be 'auto', a whole number, a function or a Kernel, got {features!r}."
-        )
-    if isinstance(notion, Canonical) and n_classes > 2:
-        found = [
-            _Stream(1 / 3, "", ScoreAlternatives(**options), TopLabel()),
-            _Stream(1 / 3, "", TemperatureAlternatives()),
-        ]
-        for k, label in enumerate(classes.tolist()):
-            own = ScoreAlternatives(harmonics=0)
-            found.append(_Stream(1 / (3 * n_classes), f"class {label}", own, Classwise(), k))
-        return found
-    if isinstance(notion, Classwise):
-        return [
-            _Stream(1 / n_classes, f"class {label}", ScoreAlternatives(**options), notion, k)
-            for k, label in enumerate(classes.tolist())
-        ]
-    return [_Stream(1.0, "", ScoreAlternatives(**options), notion)]
-
-
-def _log_mean(log_values, weight):
-    """Logarithm of the weighted mean of values (..., A) given by their logarithms."""
-    most = log_values.max(axis=-1, keepdims=True)
-    with np.errstate(invalid="ignore"):
-        scaled = np.exp(log_values - most)
-    found = most[..., 0] + np.log((scaled * weight).sum(axis=-1))
-    return np.where(np.isinf(most[..., 0]), most[..., 0], found)
-
-
-def _evidence(event, alternatives):
-    """Direction and range of the alternatives, by their posterior weights."""
-    log_weight = alternatives.log_ratio + np.log(alternatives.prior)
-    if np.isfinite(log_weight.max()):
-        posterior = np.exp(log_weight - log_weight.max())
-    else:  # a label of probability 0
-        posterior = (log_weight == np.inf).astype(np.float64)
-    posterior /= posterior.sum()
-    kinds: dict[str, float] = {}
-    names = {"shift": ("too_low", "too_high"), "slope": ("too_moderate", "too_extreme")}
-    for k, share in enumerate(posterior):
-        kind, size = alternatives.kind_of(k)
-        pair = names.get(kind, ("uneven", "uneven") if kind == "curve" else ("", "too_extreme"))
-        name = pair[0] if size > 0 else pair[1]
-        kinds[name] = kinds.get(name, 0.0) + float(share)
-    best = max(kinds, key=lambda name: kinds[name])
-    low, high, difference = alternatives.worst_range()
-    return Evidence(
-        event=event,
-        direction=best if kinds[best] >= _HALF else "uneven",
-        low=low,
-        high=high,
-        difference=difference,
-        since=int(alternatives.lowest_at[int(log_weight.argmax())]),
-    )
