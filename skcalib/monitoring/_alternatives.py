@@ -69,6 +69,12 @@ class Alternatives:
     def _steps(self, forecast, event):
         raise NotImplementedError
 
+    def forget(self) -> None:
+        """Start again, at a ratio of one."""
+        self.log_ratio = np.zeros(len(self.prior))
+        self.lowest = np.zeros(len(self.prior))
+        self.lowest_at = np.full(len(self.prior), self.n_seen)
+
     def arrays(self) -> dict[str, np.ndarray]:
         """The state, by name."""
         names = ("log_ratio", "lowest", "lowest_at")
@@ -113,8 +119,13 @@ class ScoreAlternatives(Alternatives):
         """Log ratios (n, A) after each of the samples, added to those before."""
         place = np.minimum((position_of(forecast) * N_CELLS).astype(np.int64), N_CELLS - 1)
         for row, values in enumerate((None, event - forecast, forecast * (1 - forecast))):
-            self.cells[row] += np.bincount(place, values, N_CELLS)
+            self.cells[row] = self.cells[row] + np.bincount(place, values, N_CELLS)
         return super().advance(forecast, event, weight)
+
+    def forget(self) -> None:
+        """Start again, at a ratio of one."""
+        super().forget()
+        self.cells = np.zeros((3, N_CELLS))
 
     def _steps(self, forecast, event):
         features = self.features(forecast, *self._moments(forecast))

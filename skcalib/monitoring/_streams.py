@@ -99,14 +99,20 @@ class Streams:
         ]
         return log_mean(np.column_stack(totals), self.prior)
 
-    def evidence(self) -> Evidence | None:
-        """What the evidence is about, by the event that has most of it; None with a kernel."""
-        scores = [one for one in self.streams if isinstance(one.alternatives, ScoreAlternatives)]
-        if not scores:
-            return None
-        strength = [log_mean(one.alternatives.log_ratio, one.alternatives.prior) for one in scores]
-        strongest = scores[int(np.argmax(strength))]
-        return _evidence(strongest.event, strongest.alternatives)
+    def evidence(self, values: list[np.ndarray] | None = None) -> Evidence | None:
+        """What the evidence is about, by the event that has most of it; None with a kernel.
+
+        `values` are logarithms (A,) for each stream, by default the log ratios.
+        """
+        if values is None:
+            values = [one.alternatives.log_ratio for one in self.streams]
+        best, found = -np.inf, None
+        for one, own in zip(self.streams, values, strict=True):
+            if isinstance(one.alternatives, ScoreAlternatives):
+                strength = float(log_mean(own, one.alternatives.prior))
+                if strength > best or found is None:
+                    best, found = strength, (one.event, one.alternatives, own)
+        return None if found is None else _evidence(*found)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The state, by number of the stream and name."""
@@ -183,9 +189,9 @@ def log_mean(log_values, weight):
     return np.where(np.isinf(most[..., 0]), most[..., 0], found)
 
 
-def _evidence(event, alternatives):
+def _evidence(event, alternatives, log_values):
     """Direction and range of the alternatives, by their posterior weights."""
-    log_weight = alternatives.log_ratio + np.log(alternatives.prior)
+    log_weight = log_values + np.log(alternatives.prior)
     if np.isfinite(log_weight.max()):
         posterior = np.exp(log_weight - log_weight.max())
     else:  # a label of probability 0
