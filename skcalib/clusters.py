@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _FEW_CLUSTERS = 10  # below which there is a warning
 
 
-def check_groups(groups, n_samples):
+def check_groups(groups: ArrayLike, n_samples: int) -> np.ndarray:
     """One label of a cluster per sample -> codes (n,), integers from 0."""
     values = np.asarray(to_numpy(groups, name="groups"))
     if values.shape != (n_samples,):
@@ -56,7 +56,7 @@ def _is_not_itself(value):
         return True
 
 
-def number_clusters(codes):
+def number_clusters(codes: np.ndarray) -> np.ndarray | None:
     """Codes (n,) of the samples that count, from 0; None if every cluster is one sample.
 
     Raises for a single cluster, and warns of few, at the line that called the library.

@@ -382,12 +382,12 @@ def better_model(findings: Findings) -> str:
     """What the features would save beyond recalibration, where that is significant."""
     found = findings.grouping
     if not found.corrects:
-        return "Recalibration by the score alone cannot remove this; a better model may."
+        return "Recalibration cannot remove this; a better model may."
     score = "Brier score" if findings.n_classes == 2 else "Brier score of the confidence"
     (before,) = numbers(findings.confidence.terms.loss)
     return (
-        "Recalibration by the score alone cannot remove this; a better model can: a correction by "
-        f"the features saves {interval(found.correction)} of the {score} of {before}."
+        "Recalibration cannot remove this; a better model can save "
+        f"{interval(found.correction)} of the {score} {before}."
     )
 
 

@@ -430,6 +430,7 @@ def test_leave_it_and_recalibrate_it():
             assert right >= 1  # another map is better by a standard error in about a quarter
 
 
+@pytest.mark.slow
 def test_complex_maps_are_chosen_where_they_earn_it():
     rng = np.random.default_rng(0)
     p = rng.random(3000)

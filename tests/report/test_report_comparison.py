@@ -77,6 +77,7 @@ def mirrored(seed, n_samples=400):
     return data.y, {"a": np.where(half, raw, truth), "b": np.where(half, truth, raw)}
 
 
+@pytest.mark.slow
 def test_equal_errors_are_told_apart_as_rarely_as_the_level_says():
     """100 data sets, standard error 2.2 % at 5 %; conservative is allowed, too."""
     alarms = dict.fromkeys(QUANTITIES, 0)

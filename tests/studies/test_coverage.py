@@ -16,7 +16,7 @@ from skcalib.tower import expected_divergence
 REPETITIONS, N_SAMPLES = {2: 400, 10: 120}, 2000
 SCORES = {"brier": Brier(), "log": LogLoss()}
 CASES = [
-    pytest.param("brier", "auto", id="brier"),
+    pytest.param("brier", "auto", id="brier", marks=pytest.mark.slow),
     pytest.param("log", "auto", id="log", marks=pytest.mark.slow),
     pytest.param("brier", "cross", id="brier-cross", marks=pytest.mark.slow),
     pytest.param("log", "risk", id="log-risk", marks=pytest.mark.slow),

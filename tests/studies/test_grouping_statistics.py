@@ -62,6 +62,7 @@ def errors_above(draws, value):
 # --- the simulation of L23 ------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_bound_of_the_published_simulation():
     """n = 10,000, 15 bins, ratio 12: LB/GL .92 with a standard error of .03; plug-in 2.03."""
     fits, truth = simulate(40, 10_000)
@@ -158,6 +159,7 @@ def test_second_bound_gains_where_heterogeneity_is_smooth_in_many_features():
 # --- recalibration --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_recalibration_takes_the_calibration_error_and_leaves_the_grouping_loss():
     """Isotonic, fitted on other data: only what is injective about it is without any effect."""
     before, after = [], []
