@@ -33,6 +33,7 @@ _SUBMODULES = (
     "io",
     "kernels",
     "links",
+    "monitoring",
     "notions",
     "problem",
     "recalibration",
@@ -64,6 +65,7 @@ _BLOCKS = (
     "recalibration",
     "grouping",
     "regression",
+    "monitoring",
 )
 
 __all__ = sorted([*_HOME, "__version__", "datasets"])

@@ -49,6 +49,10 @@ from skcalib.grouping import (
     calibration_by_group as calibration_by_group,
     GroupingLossEstimator as GroupingLossEstimator,
 )
+from skcalib.monitoring import (
+    CalibrationMonitor as CalibrationMonitor,
+    SequentialCalibrationTest as SequentialCalibrationTest,
+)
 from skcalib.recalibration import (
     BetaCalibration as BetaCalibration,
     BiasCorrectedTemperatureScaling as BiasCorrectedTemperatureScaling,

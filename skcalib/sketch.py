@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import json
-import zlib
 from functools import reduce
 from typing import TYPE_CHECKING, Literal, Self
 
@@ -15,6 +13,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
+from skcalib._packing import plain, seal, unseal
 from skcalib._validation import check_count, listed, look_up, to_numpy
 from skcalib.cells import CellPlan, CellSums, cell_starts, check_known_labels, sum_events
 from skcalib.events import check_events
@@ -393,12 +392,12 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         check_is_fitted(self)
         plan = self._plan()
         header = {
-            "labels": [_plain(label, "label") for label in plan.labels.tolist()],
+            "labels": [plain(label, "label") for label in plan.labels.tolist()],
             "notion": plan.notion,
             "n_cells": plan.n_cells,
             "groups": [
                 {
-                    "key": _plain(key, "group"),
+                    "key": plain(key, "group"),
                     "n_samples": cells.n_samples,
                     "scale": cells.scale,
                     "size": len(cells.key),
@@ -407,13 +406,11 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
                 for key, cells in self._cells.items()
             ],
         }
-        text = json.dumps(header, allow_nan=False).encode()
-        parts = [_MAGIC, bytes([_VERSION]), len(text).to_bytes(4, "little"), text]
+        parts = []
         for cells in self._cells.values():
             parts += [cells.key.astype("<i8").tobytes()]
             parts += [array.astype("<f8").tobytes() for array in cells.numbers()]
-        body = b"".join(parts)
-        return body + zlib.crc32(body).to_bytes(4, "little")
+        return seal(_MAGIC, _VERSION, header, parts)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -434,20 +431,7 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         ValueError
             If the bytes are not a sketch, are damaged or incomplete, or have a newer version.
         """
-        if not isinstance(data, (bytes, bytearray, memoryview)):
-            raise ValueError(f"data must be bytes, got {type(data).__name__}.")
-        data, at = bytes(data), len(_MAGIC) + 1
-        if data[: len(_MAGIC)] != _MAGIC:
-            raise ValueError("The bytes are no sketch: they do not begin with 'skcalib-sketch'.")
-        if data[len(_MAGIC) : at] != bytes([_VERSION]):
-            raise ValueError(
-                f"The sketch has version {data[at - 1]} of the format, and this skcalib reads "
-                f"version {_VERSION}: update skcalib."
-            )
-        if len(data) < at + 8 or zlib.crc32(data[:-4]) != int.from_bytes(data[-4:], "little"):
-            raise ValueError("The sketch is damaged or incomplete: its check sum is wrong.")
-        start = at + 4 + int.from_bytes(data[at : at + 4], "little")
-        header = json.loads(data[at + 4 : start])
+        header, data, start = unseal(data, _MAGIC, _VERSION, "sketch")
         names = ("labels", "notion", "n_cells")
         sketch = cls(**{name: header[name] for name in names})
         plan, cells = sketch._plan(), {}
@@ -536,16 +520,5 @@ def _number_groups(by, n_samples):
     return list(numbers), codes
 
 
-_MAGIC, _VERSION = b"skcalib-sketch", 1
+_MAGIC, _VERSION = "skcalib-sketch", 1
 _FEWEST = 16
-
-
-def _plain(value, what):
-    """A label or group for JSON."""
-    if isinstance(value, tuple):
-        return [_plain(one, what) for one in value]
-    if value is None or isinstance(value, (str, bool, int)):
-        return value
-    if isinstance(value, float) and np.isfinite(value):
-        return value
-    raise ValueError(f"A {what} must be a string or a number to be written, got {value!r}.")

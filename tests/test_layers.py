@@ -18,6 +18,7 @@ LAYERS = (
     {
         "_column_names": "which class does the name of a column name?",
         "_formatting": "numbers as text",
+        "_packing": "objects as bytes",
         "_parallel": "loops through joblib",
         "_ties": "forecasts that are equal up to rounding",
         "_validation": "arrays, labels, weights, counts and levels",
@@ -73,6 +74,7 @@ LAYERS = (
     },
     {
         "decisions": "what decisions cost, and what recalibration saves",
+        "monitoring": "streams of forecasts: tests and alarms",
     },
     {
         "displays": "figures",

@@ -33,6 +33,7 @@ HARMONICS = 4  # of the score; half as many of its rank
 _MOST_LOGIT, _MOST_POSITION = 15.0, 4.0
 _HARMONIC_PRIOR = 0.25
 N_CELLS = 24  # of the scores, for the range of the largest difference
+_MOST_FEATURE = 10  # size of the features of a function
 _FIRST, _GROWTH = 50, 1.1
 
 
@@ -106,7 +107,7 @@ class ScoreAlternatives(Alternatives):
         n_features = 2 * (harmonics + harmonics // 2)
         self.kinds = ["shift", "slope"]
         if function is not None:
-            n_features = np.asarray(function(np.array([0.5]))).reshape(1, -1).shape[1]
+            n_features = np.asarray(function(np.array([0.5]))).size
         self.kinds += ["curve"] * n_features
         share = np.array([1.0, 1.0] + [_HARMONIC_PRIOR] * n_features)
         prior = np.repeat(share / len(SIGNED), len(SIGNED))
@@ -117,10 +118,13 @@ class ScoreAlternatives(Alternatives):
 
     def advance(self, forecast: np.ndarray, event: np.ndarray, weight: Any) -> np.ndarray:
         """Log ratios (n, A) after each of the samples, added to those before."""
+        path = super().advance(forecast, event, weight)
         place = np.minimum((position_of(forecast) * N_CELLS).astype(np.int64), N_CELLS - 1)
-        for row, values in enumerate((None, event - forecast, forecast * (1 - forecast))):
-            self.cells[row] = self.cells[row] + np.bincount(place, values, N_CELLS)
-        return super().advance(forecast, event, weight)
+        sums = self.cells.copy()
+        for row, values in enumerate((1.0, event - forecast, forecast * (1 - forecast))):
+            np.add.at(sums[row], place, values)  # one by one: the same for all batches
+        self.cells = sums
+        return path
 
     def forget(self) -> None:
         """Start again, at a ratio of one."""
@@ -151,12 +155,32 @@ class ScoreAlternatives(Alternatives):
         position = np.clip(position, -_MOST_POSITION, _MOST_POSITION)
         columns = [np.ones(len(forecast)), position]
         if self.function is not None:
-            values = np.asarray(self.function(forecast), dtype=np.float64)
-            return np.column_stack([*columns, values.reshape(len(forecast), -1)])
+            return np.column_stack([*columns, self._own_features(forecast)])
         for values, most in ((forecast, self.harmonics), (ndtr(position), self.harmonics // 2)):
             for k in range(1, most + 1):
                 columns += [np.sin(2 * np.pi * k * values), np.cos(2 * np.pi * k * values)]
         return np.column_stack(columns)
+
+    def _own_features(self, forecast):
+        """Values (n, J) of the function of the user."""
+        values = np.asarray(self.function(forecast), dtype=np.float64)
+        if values.ndim not in (1, 2) or len(values) != len(forecast):
+            raise ValueError(
+                f"features(score) must return an array of shape ({len(forecast)}, J) for "
+                f"{len(forecast)} scores, got shape {values.shape}."
+            )
+        if not (np.abs(values) <= _MOST_FEATURE).all():
+            raise ValueError(
+                f"features(score) must return numbers between -{_MOST_FEATURE} and "
+                f"{_MOST_FEATURE}, best between -1 and 1."
+            )
+        values = values.reshape(len(forecast), -1)
+        known = (len(self.prior) - len(UNIFORM)) // len(SIGNED) - 2
+        if values.shape[1] != known:
+            raise ValueError(
+                f"features(score) must always return {known} columns, got {values.shape[1]}."
+            )
+        return values
 
     def worst_range(self) -> tuple[float, float, float]:
         """The range of scores of the most significant sum of residuals: ends, mean residual."""
@@ -223,6 +247,13 @@ class KernelAlternatives(Alternatives):
 
     def __init__(self, kernel: Kernel, n_classes: int) -> None:
         super().__init__(np.ones(len(SIZES)))
+        middle = np.full((1, n_classes), 1 / n_classes)
+        try:
+            kernel(middle, middle)
+        except TypeError:
+            raise ValueError(
+                f"features must be a kernel whose values are numbers, got {kernel!r}."
+            ) from None
         self.kernel = kernel
         self.landmarks = np.empty((0, n_classes))
         self.residuals = np.empty((0, n_classes))  # of the landmarks; then sums around each

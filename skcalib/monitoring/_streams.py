@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,14 +19,19 @@ from skcalib.monitoring._alternatives import (
     ScoreAlternatives,
     TemperatureAlternatives,
 )
-from skcalib.notions import Canonical, Classwise, TopLabel
+from skcalib.notions import Auto, Canonical, Classwise, TopLabel
 from skcalib.problem import Problem, check_problem
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import ArrayLike
+    from sklearn.base import BaseEstimator
 
     from skcalib._arguments import NotionLike
 
+_NOTIONS = (Auto, Canonical, Classwise, TopLabel)
+_MOST_POINTS = 2000  # of a path
 _HALF = 0.5  # of the posterior weight, for a direction
 
 
@@ -83,7 +89,13 @@ class Streams:
         features: Literal["auto"] | int | Callable[..., np.ndarray] | Kernel,
         classes: np.ndarray,
     ) -> None:
-        notion = resolve_notion(notion).for_columns(len(classes))
+        found = resolve_notion(notion)
+        if not isinstance(found, _NOTIONS):
+            raise ValueError(
+                "notion must be 'auto', 'top_label', 'classwise' or 'canonical' for a stream, got "
+                f"{notion!r}."
+            )
+        notion = found.for_columns(len(classes))
         self.streams = _streams(notion, features, classes)
         self.prior = np.array([one.prior for one in self.streams])
 
@@ -144,7 +156,7 @@ class _Stream:
     def read(self, problem):
         """Scores and events of a score, or forecasts and events of all classes."""
         if self.notion is None:
-            return problem.forecast, problem.target == 1
+            return np.ascontiguousarray(problem.forecast), problem.target == 1
         pairs = list(self.notion.problems(problem.forecast, problem.target))
         forecast, target = pairs[self.number]
         return np.ascontiguousarray(forecast[:, 1]), target[:, 1] == 1
@@ -261,3 +273,45 @@ def check_alpha(alpha: float) -> None:
     """Raise for a level that is not between 0 and 1."""
     if not 0 < alpha < 1:
         raise ValueError(f"alpha must lie strictly between 0 and 1, got {alpha!r}.")
+
+
+def check_unchanged(estimator: BaseEstimator, known: dict[str, Any]) -> None:
+    """Raise for parameters that have changed since the first sample."""
+    for name, value in estimator.get_params(deep=False).items():
+        before = known[name]
+        if value is not before and not np.array_equal(value, before):
+            raise ValueError(
+                f"{name} has changed from {before!r} to {value!r} since the first sample: set it "
+                f"back, or make a new {type(estimator).__name__}."
+            )
+
+
+@contextmanager
+def kept_on_error(estimator: Any) -> Iterator[None]:
+    """Restore the state of an estimator if an error occurs. No array is changed in place."""
+    before = vars(estimator).copy()
+    arrays = before["_streams"].arrays() if "_streams" in before else None
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        if arrays is not None:
+            before["_streams"].restore(arrays)
+        raise
+
+
+def keep_points(
+    step: int, points: list[tuple[int, float]], first: int, path: np.ndarray
+) -> tuple[int, list[tuple[int, float]]]:
+    """Points of a path at multiples of a step, which doubles when there are too many.
+
+    `path` has the values at the numbers of samples from `first` on.
+    """
+    number = first + np.arange(len(path))
+    kept = number % step == 0
+    points = points + list(zip(number[kept].tolist(), path[kept].tolist(), strict=True))
+    while len(points) > _MOST_POINTS:
+        step *= 2
+        points = [point for point in points if point[0] % step == 0]
+    return step, points

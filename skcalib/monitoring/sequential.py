@@ -11,7 +11,16 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib.kernels import Kernel
-from skcalib.monitoring._streams import Evidence, Streams, check_alpha, check_stream
+from skcalib.monitoring._state import read_state, write_state
+from skcalib.monitoring._streams import (
+    Evidence,
+    Streams,
+    check_alpha,
+    check_stream,
+    check_unchanged,
+    keep_points,
+    kept_on_error,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -19,7 +28,7 @@ if TYPE_CHECKING:
     from skcalib._arguments import NotionLike
 
 _BLOCK = 4096  # samples at a time
-_MOST_POINTS = 2000  # of the path
+_VERSION = 1  # of the state
 
 
 class SequentialCalibrationTest(BaseEstimator):
@@ -44,7 +53,7 @@ class SequentialCalibrationTest(BaseEstimator):
     labels : array-like of shape (n_classes,), default=None
         The class of each column of `y_proba`; [negative, positive] for a single column. None for
         0, 1, ... and False, True.
-    notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
+    notion : {"auto", "top_label", "classwise", "canonical"}, default="auto"
         What is tested. "auto": the positive class of two, else whether the prediction is right.
         "classwise": the average of the e-values of the classes. "canonical": all classes at once;
         the average of the e-values of the top label, of powers of all probabilities, and of the
@@ -54,8 +63,8 @@ class SequentialCalibrationTest(BaseEstimator):
         logit, and a mixture with a uniform distribution. "auto" adds four sines and cosines of the
         score and two of its rank, and a whole number that many and half as many. A function
         ``features(score)`` of scores (n,) returns others, of shape (n, J), best between -1 and 1. A
-        :class:`~skcalib.kernels.Kernel` is for the residuals of earlier samples with similar
-        forecasts, of all classes at once.
+        :class:`~skcalib.kernels.Kernel` with a given bandwidth, such as ``LaplacianKernel(0.3)``,
+        is for the residuals of earlier samples with similar forecasts, of all classes at once.
     alpha : float, default=0.05
         Level: largest probability that calibrated forecasts are ever rejected.
 
@@ -80,7 +89,9 @@ class SequentialCalibrationTest(BaseEstimator):
 
     See Also
     --------
-    skcalib.kernel_calibration_test : More powerful for one fixed number of samples.
+    CalibrationMonitor : Alarms for a change at an unknown time.
+    MonitorDisplay : The e-value over time as a figure.
+    kernel_calibration_test : More powerful for one fixed number of samples.
 
     Notes
     -----
@@ -95,6 +106,11 @@ class SequentialCalibrationTest(BaseEstimator):
 
     **Batches** do not matter: samples are used one by one in their order, and only earlier samples
     enter the alternatives. The result is the same to the last bit, with a kernel up to rounding.
+
+    **Forecasts of 0 and 1.** A label whose forecast was 0 disproves the forecasts: the e-value is
+    then infinite, except with a kernel, whose alternatives have probability 0 there, too.
+
+    **Threads.** Only one thread at a time may add samples or read results.
 
     Cost: about 80 alternatives for each score; no samples are stored, but 50 forecasts with a
     kernel. A million binary forecasts take some seconds.
@@ -152,9 +168,9 @@ class SequentialCalibrationTest(BaseEstimator):
         SequentialCalibrationTest
             The object itself.
         """
-        for name in [name for name in vars(self) if name.endswith("_") or name.startswith("_st")]:
-            delattr(self, name)
-        return self.partial_fit(y_true, y_proba, sample_weight)
+        fresh = type(self)(**self.get_params(deep=False))
+        vars(self).update(vars(fresh.partial_fit(y_true, y_proba, sample_weight)))
+        return self
 
     def partial_fit(
         self, y_true: ArrayLike, y_proba: ArrayLike, sample_weight: ArrayLike | None = None
@@ -178,17 +194,20 @@ class SequentialCalibrationTest(BaseEstimator):
         Raises
         ------
         ValueError
-            For invalid input or parameters, labels that are unknown, and weights above 1. The
-            samples before are kept.
+            For invalid input or parameters, labels that are unknown, weights above 1, and
+            parameters changed since the first sample. Then none of the samples is added.
         """
         check_alpha(self.alpha)
-        given = y_true, y_proba, sample_weight
-        problem, weight = check_stream(*given, self.labels, getattr(self, "classes_", None))
-        if not hasattr(self, "classes_"):
-            self._start(problem.classes)
-        for start in range(0, len(problem.weight), _BLOCK):
-            rows = slice(start, start + _BLOCK)
-            self._add(problem.take(rows), None if weight is None else weight[rows])
+        known = getattr(self, "classes_", None)
+        if known is not None:
+            check_unchanged(self, self._fitted_parameters)
+        problem, weight = check_stream(y_true, y_proba, sample_weight, self.labels, known)
+        with kept_on_error(self):
+            if known is None:
+                self._start(problem.classes)
+            for start in range(0, len(problem.weight), _BLOCK):
+                rows = slice(start, start + _BLOCK)
+                self._add(problem.take(rows), None if weight is None else weight[rows])
         return self
 
     def evidence(self) -> Evidence | None:
@@ -209,9 +228,64 @@ class SequentialCalibrationTest(BaseEstimator):
             return None
         return self._streams.evidence()
 
+    def to_bytes(self) -> bytes:
+        """The state as bytes, for `from_bytes`; contains no pickle.
+
+        Returns
+        -------
+        bytes
+            The text ``skcalib-SequentialCalibrationTest``, the version of the format (one byte),
+            the length of a header (four bytes), the header in JSON, arrays, and a check sum
+            (CRC-32, four bytes). Numbers are little-endian. The header has the parameters, the
+            classes, the number of samples, `rejected_at_`, and the name, type and shape of each
+            array: the log likelihood ratio of each alternative, the sums that determine the
+            alternatives, the e-value and its maximum, and the path.
+
+        Raises
+        ------
+        NotFittedError
+            Before the first sample.
+        ValueError
+            If a label is neither a string nor a number.
+        """
+        check_is_fitted(self)
+        values = np.array([self.log_e_value_, self.largest_log_e_value_])
+        own = {"rejected_at": self.rejected_at_}
+        return write_state(self, _VERSION, own, {"values": values}, [])
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, features: Callable[..., np.ndarray] | None = None) -> Self:
+        """The test that `to_bytes` wrote; it continues as if it had not been interrupted.
+
+        Parameters
+        ----------
+        data : bytes
+            What `to_bytes` returned, on any machine.
+        features : callable or Kernel, default=None
+            The parameter `features`, if it was a function or a kernel of your own: these are not
+            written.
+
+        Returns
+        -------
+        SequentialCalibrationTest
+            A new object.
+
+        Raises
+        ------
+        ValueError
+            If the bytes are not such a state, are damaged or incomplete, or have another version.
+        """
+        test, own, arrays, _ = read_state(cls, data, _VERSION, features)
+        test.log_e_value_, test.largest_log_e_value_ = arrays["values"].tolist()
+        test.pvalue_ = float(np.exp(-test.largest_log_e_value_))
+        test.rejected_at_ = own["rejected_at"]
+        test.rejected_ = test.rejected_at_ is not None
+        return test
+
     def _start(self, classes):
-        self.classes_ = classes
         self._streams = Streams(self.notion, self.features, classes)
+        self._fitted_parameters = self.get_params(deep=False)
+        self.classes_ = classes
         self.n_samples_seen_ = 0
         self.log_e_value_ = self.largest_log_e_value_ = 0.0
         self.rejected_, self.rejected_at_, self.pvalue_ = False, None, 1.0
@@ -221,7 +295,7 @@ class SequentialCalibrationTest(BaseEstimator):
         path = self._streams.average(self._streams.advance(problem, weight))
         first = self.n_samples_seen_ + 1
         self.n_samples_seen_ += len(path)
-        self._keep_points(first, path)
+        self._step, self._points = keep_points(self._step, self._points, first, path)
         self.log_e_value_ = float(path[-1])
         self.largest_log_e_value_ = max(self.largest_log_e_value_, float(path.max()))
         self.pvalue_ = float(np.exp(-self.largest_log_e_value_))
@@ -229,21 +303,10 @@ class SequentialCalibrationTest(BaseEstimator):
         if len(above) and not self.rejected_:
             self.rejected_, self.rejected_at_ = True, int(first + above[0])
 
-    def _keep_points(self, first, path):
-        """Keep the path at multiples of a step, which doubles when there are too many points."""
-        number = first + np.arange(len(path))
-        kept = number % self._step == 0
-        self._points += list(zip(number[kept].tolist(), path[kept].tolist(), strict=True))
-        while len(self._points) > _MOST_POINTS:
-            self._step *= 2
-            self._points = [point for point in self._points if point[0] % self._step == 0]
-
     @property
     def path_(self) -> np.ndarray:
         """Number of samples and log e-value, at no more than about 2,000 times."""
         check_is_fitted(self, "classes_")
         last = (self.n_samples_seen_, self.log_e_value_)
-        points = (
-            self._points if self._points and self._points[-1] == last else [*self._points, last]
-        )
+        points = self._points if self._points[-1:] == [last] else [*self._points, last]
         return np.array([(0, 0.0), *points])
