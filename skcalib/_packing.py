@@ -7,27 +7,26 @@ from math import prod
 import numpy as np
 
 
-def seal(name, version, header, parts):
-    """Bytes: name, version, length of the header, header, `parts`, and their check sum.
+def seal(mark, version, header, parts):
+    """Bytes: mark, version, length of the header, header, `parts`, and their check sum.
 
     The version has one byte and the length four, as has the check sum (CRC-32). All numbers are
     little-endian.
     """
     text = json.dumps(header, allow_nan=False).encode()
-    start = [name.encode(), bytes([version]), len(text).to_bytes(4, "little"), text]
+    start = [mark, bytes([version]), len(text).to_bytes(4, "little"), text]
     body = b"".join([*start, *parts])
     return body + zlib.crc32(body).to_bytes(4, "little")
 
 
-def unseal(data, name, version, what):
+def unseal(data, mark, version, what):
     """Header, bytes, and the place where the parts begin; raises for other or damaged bytes."""
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise ValueError(f"data must be bytes, got {type(data).__name__}.")
-    data, magic = bytes(data), name.encode()
-    at = len(magic) + 1
-    if data[: len(magic)] != magic:
-        raise ValueError(f"The bytes are no {what}: they do not begin with {name!r}.")
-    if data[len(magic) : at] != bytes([version]):
+    data, at = bytes(data), len(mark) + 1
+    if data[: len(mark)] != mark:
+        raise ValueError(f"The bytes are no {what}: they do not begin with {mark.decode()!r}.")
+    if data[len(mark) : at] != bytes([version]):
         found = data[at - 1] if len(data) >= at else "none"
         raise ValueError(
             f"The {what} has version {found} of the format, and this skcalib reads "

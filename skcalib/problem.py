@@ -134,7 +134,7 @@ class Problem:
         )
         return found, [np.flatnonzero(part == k) for k in range(n_parts)]
 
-    def take(self, rows: np.ndarray) -> Problem:
+    def take(self, rows: np.ndarray | slice) -> Problem:
         """The problem of some of the rows."""
         names = ("square", "count", "votes", "cluster")
         kept = {name: getattr(self, name) for name in names}

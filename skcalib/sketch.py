@@ -410,7 +410,7 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         for cells in self._cells.values():
             parts += [cells.key.astype("<i8").tobytes()]
             parts += [array.astype("<f8").tobytes() for array in cells.numbers()]
-        return seal(_MAGIC, _VERSION, header, parts)
+        return seal(SKETCH_MARK, _VERSION, header, parts)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -431,7 +431,7 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         ValueError
             If the bytes are not a sketch, are damaged or incomplete, or have a newer version.
         """
-        header, data, start = unseal(data, _MAGIC, _VERSION, "sketch")
+        header, data, start = unseal(data, SKETCH_MARK, _VERSION, "sketch")
         names = ("labels", "notion", "n_cells")
         sketch = cls(**{name: header[name] for name in names})
         plan, cells = sketch._plan(), {}
@@ -520,5 +520,6 @@ def _number_groups(by, n_samples):
     return list(numbers), codes
 
 
-_MAGIC, _VERSION = "skcalib-sketch", 1
+#: First bytes of a sketch.
+SKETCH_MARK, _VERSION = b"skcalib-sketch", 1
 _FEWEST = 16

@@ -17,6 +17,7 @@ ROOT = Path(skcalib.__file__).parent
 LAYERS = (
     {
         "_column_names": "which class does the name of a column name?",
+        "_files": "files that are written as a whole or not at all",
         "_formatting": "numbers as text",
         "_packing": "objects as bytes",
         "_parallel": "loops through joblib",

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import ndtr, xlogy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -114,14 +114,14 @@ class ScoreAlternatives(Alternatives):
         mixed = np.full(len(UNIFORM), _HARMONIC_PRIOR / len(UNIFORM))
         super().__init__(np.concatenate([prior, mixed]))
         self.sums = np.zeros(2)  # of logits and of their squares
-        self.cells = np.zeros((3, N_CELLS))  # of samples, residuals and variances
+        self.cells = np.zeros((3, N_CELLS))  # of samples, residuals and forecasts
 
     def advance(self, forecast: np.ndarray, event: np.ndarray, weight: Any) -> np.ndarray:
         """Log ratios (n, A) after each of the samples, added to those before."""
         path = super().advance(forecast, event, weight)
         place = np.minimum((position_of(forecast) * N_CELLS).astype(np.int64), N_CELLS - 1)
         sums = self.cells.copy()
-        for row, values in enumerate((1.0, event - forecast, forecast * (1 - forecast))):
+        for row, values in enumerate((1.0, event - forecast, forecast)):
             np.add.at(sums[row], place, values)  # one by one: the same for all batches
         self.cells = sums
         return path
@@ -182,19 +182,27 @@ class ScoreAlternatives(Alternatives):
             )
         return values
 
-    def worst_range(self) -> tuple[float, float, float]:
-        """The range of scores of the most significant sum of residuals: ends, mean residual."""
+    def worst_range(self, earlier: np.ndarray | None = None) -> tuple[float, float, float]:
+        """The range of scores of the largest deviance: its ends, and the mean residual.
+
+        The deviance is that of the frequency of the event from the mean forecast, in all samples of
+        the range, without those whose sums are `earlier` (3, N_CELLS).
+        """
+        cells = self.cells if earlier is None else self.cells - earlier
         best, found = -1.0, (0.0, 1.0, 0.0)
         edges = score_of(np.arange(N_CELLS + 1) / N_CELLS)
         for first in range(N_CELLS):
-            count, residual, variance = np.cumsum(self.cells[:, first:], axis=1)
-            size = np.abs(residual) / np.sqrt(np.maximum(variance, 1e-12))
-            size[count == 0] = 0
+            count, residual, expected = np.cumsum(cells[:, first:], axis=1)
+            observed = np.clip(expected + residual, 0, count)
+            tiny = 1e-12 * np.maximum(count, 1)  # of an event that was impossible
+            size = xlogy(observed, observed / np.maximum(expected, tiny)) + xlogy(
+                count - observed, (count - observed) / np.maximum(count - expected, tiny)
+            )
             last = int(size.argmax())
             if size[last] > best:
                 best = float(size[last])
                 ends = float(edges[first]), float(edges[first + last + 1])
-                found = (*ends, float(residual[last] / count[last]))
+                found = (*ends, float(residual[last] / max(count[last], 1.0)))
         return found
 
     def kind_of(self, number: int) -> tuple[str, float]:

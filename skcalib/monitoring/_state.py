@@ -55,7 +55,7 @@ def write_state(
         "arrays": listed,
         "blobs": [len(blob) for blob in blobs],
     }
-    return seal(_name(type(estimator)), version, whole, [*parts, *blobs])
+    return seal(_mark(type(estimator)), version, whole, [*parts, *blobs])
 
 
 def read_state(
@@ -63,7 +63,7 @@ def read_state(
 ) -> tuple[Any, dict[str, Any], dict[str, np.ndarray], list[bytes]]:
     """The started test or monitor that was written; its own header, arrays and blobs."""
     what = f"state of a {cls.__name__}"
-    header, data, start = unseal(data, _name(cls), version, what)
+    header, data, start = unseal(data, _mark(cls), version, what)
     estimator = cls(**_arguments(header["parameters"], features, cls.__name__))
     try:
         arrays, start = read_arrays(header["arrays"], data, start)
@@ -86,8 +86,8 @@ def read_state(
     return estimator, header["own"], own, blobs
 
 
-def _name(cls):
-    return f"skcalib-{cls.__name__}"
+def _mark(cls):
+    return f"skcalib-{cls.__name__}".encode()
 
 
 def _parameters(estimator):
@@ -108,10 +108,10 @@ def _parameters(estimator):
 def _features(features):
     """ "auto", a whole number, a kernel as a dict, or an empty dict for what must be passed."""
     if isinstance(features, Kernel) and type(features).__name__ in _KERNELS:
-        found = {one.name: getattr(features, one.name) for one in fields(features)}  # type: ignore[arg-type]
+        found = {one.name: getattr(features, one.name) for one in fields(features)}
         parts = {name: _features(one) if isinstance(one, Kernel) else one
                  for name, one in found.items()}  # fmt: skip
-        return {} if {} in parts.values() else {"kernel": type(features).__name__, **parts}
+        return {} if {} in parts.values() else {"class": type(features).__name__, **parts}
     return {} if isinstance(features, Kernel) or callable(features) else features
 
 
@@ -133,5 +133,5 @@ def _kernel(written):
     if not isinstance(written, dict):
         return written
     parts: dict[str, Any] = {name: _kernel(one) for name, one in written.items()}
-    make: Callable[..., Kernel] = _KERNELS[parts.pop("kernel")]
+    make: Callable[..., Kernel] = _KERNELS[parts.pop("class")]
     return make(**parts)

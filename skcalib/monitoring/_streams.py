@@ -14,6 +14,7 @@ from skcalib._validation import check_count, check_label_list, check_y, listed
 from skcalib.kernels import Kernel
 from skcalib.monitoring._alternatives import (
     HARMONICS,
+    N_CELLS,
     Alternatives,
     KernelAlternatives,
     ScoreAlternatives,
@@ -46,7 +47,8 @@ class Evidence:
     direction : {"too_high", "too_low", "too_extreme", "too_moderate", "uneven"}
         What the forecasts are.
     low, high : float
-        Range of scores in which the sum of the residuals of all samples is most significant.
+        Range of scores in which the frequency of the event has the largest deviance from the mean
+        forecast: of all samples, and for an alarm of those since about the change.
     difference : float
         Observed frequency minus mean forecast in this range.
     since : int
@@ -111,19 +113,30 @@ class Streams:
         ]
         return log_mean(np.column_stack(totals), self.prior)
 
-    def evidence(self, values: list[np.ndarray] | None = None) -> Evidence | None:
+    def cells(self) -> np.ndarray:
+        """Sums (S, 3, N_CELLS) over cells of the scores of each stream; 0 without scores."""
+        nothing = np.zeros((3, N_CELLS))
+        return np.array([getattr(one.alternatives, "cells", nothing) for one in self.streams])
+
+    def evidence(
+        self, values: list[np.ndarray] | None = None, earlier: np.ndarray | None = None
+    ) -> Evidence | None:
         """What the evidence is about, by the event that has most of it; None with a kernel.
 
-        `values` are logarithms (A,) for each stream, by default the log ratios.
+        `values` are logarithms (A,) for each stream, by default the log ratios, and `earlier` the
+        `cells` of samples that the range of scores is not about.
         """
         if values is None:
             values = [one.alternatives.log_ratio for one in self.streams]
         best, found = -np.inf, None
-        for one, own in zip(self.streams, values, strict=True):
+        for k, (one, own) in enumerate(zip(self.streams, values, strict=True)):
             if isinstance(one.alternatives, ScoreAlternatives):
                 strength = float(log_mean(own, one.alternatives.prior))
                 if strength > best or found is None:
-                    best, found = strength, (one.event, one.alternatives, own)
+                    best, found = (
+                        strength,
+                        (one.event, one.alternatives, own, None if earlier is None else earlier[k]),
+                    )
         return None if found is None else _evidence(*found)
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -201,7 +214,7 @@ def log_mean(log_values, weight):
     return np.where(np.isinf(most[..., 0]), most[..., 0], found)
 
 
-def _evidence(event, alternatives, log_values):
+def _evidence(event, alternatives, log_values, earlier):
     """Direction and range of the alternatives, by their posterior weights."""
     log_weight = log_values + np.log(alternatives.prior)
     if np.isfinite(log_weight.max()):
@@ -217,7 +230,7 @@ def _evidence(event, alternatives, log_values):
         name = pair[0] if size > 0 else pair[1]
         kinds[name] = kinds.get(name, 0.0) + float(share)
     best = max(kinds, key=lambda name: kinds[name])
-    low, high, difference = alternatives.worst_range()
+    low, high, difference = alternatives.worst_range(earlier)
     return Evidence(
         event=event,
         direction=best if kinds[best] >= _HALF else "uneven",

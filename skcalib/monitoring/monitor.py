@@ -94,8 +94,8 @@ class CalibrationMonitor(BaseEstimator):
     Notes
     -----
     **Several alarms.** The sum starts again after an alarm, so a change that lasts gives one alarm
-    after the other, each about as many samples later as the first one was after the change. They
-    are one finding. Once the model is recalibrated, make a new monitor.
+    after the other, each about as many samples later as the first one was after the change. Count
+    them as one. After a recalibration of the model, make a new monitor.
 
     **No bound on the probability of an alarm.** A false alarm occurs sooner or later. Its
     probability within n samples is at most :math:`\alpha n`, as the expectation of :math:`R_n` is
@@ -177,7 +177,8 @@ class CalibrationMonitor(BaseEstimator):
             The object itself.
         """
         fresh = type(self)(**self.get_params(deep=False))
-        vars(self).update(vars(fresh.partial_fit(y_true, y_proba, sample_weight, by=by)))
+        fresh.partial_fit(y_true, y_proba, sample_weight, by=by)
+        self.__dict__ = fresh.__dict__
         return self
 
     def partial_fit(
@@ -234,7 +235,7 @@ class CalibrationMonitor(BaseEstimator):
                 own = None if weight is None else weight[rows]
                 self._add(problem.take(rows), own, None if by is None else by[rows])
             if source is not None:
-                self.sources_ = [*self.sources_, source]
+                self._add_source(source)
         return self
 
     def summary(self) -> str:
@@ -275,7 +276,8 @@ class CalibrationMonitor(BaseEstimator):
             (CRC-32, four bytes). Numbers are little-endian. The header has the parameters, the
             classes, the numbers of samples, the alarms, the sources, the name, type and shape of
             each array, and the length of each sketch. The arrays are those of
-            `SequentialCalibrationTest.to_bytes`, and the sum over starts of each alternative.
+            `SequentialCalibrationTest.to_bytes`, the sum over starts of each alternative, and sums
+            over cells of the scores at the ends of windows.
 
         Raises
         ------
@@ -288,6 +290,8 @@ class CalibrationMonitor(BaseEstimator):
         arrays = {f"start.{k}": one for k, one in enumerate(self._starts)}
         known = [self.log_statistic_, *(one.log_statistic for one in self.alarms_)]
         arrays["statistic"], arrays["current"] = np.array(known), self._current
+        arrays["marks_at"] = np.array([at for at, _ in self._marks], dtype=np.int64)
+        arrays["marks"] = np.array([cells for _, cells in self._marks])
         blobs = [one.sketch.to_bytes() for one in self.windows_]
         if self._in_window:
             blobs.append(self._sketch.to_bytes())
@@ -325,6 +329,7 @@ class CalibrationMonitor(BaseEstimator):
         ValueError
             If the bytes are not such a state, are damaged or incomplete, or have another version.
         """
+        monitor: Any
         monitor, own, arrays, blobs = read_state(cls, data, _VERSION, features)
         monitor._starts = [arrays[f"start.{k}"] for k in range(len(monitor._starts))]
         monitor.log_statistic_, *known = arrays["statistic"].tolist()
@@ -335,10 +340,13 @@ class CalibrationMonitor(BaseEstimator):
         sketches = [ForecastSketch.from_bytes(one) for one in blobs]
         records = own["windows"]
         monitor.windows_ = [
-            Window(*record, sketch=sketch)
-            for record, sketch in zip(records, sketches[: len(records)], strict=True)
+            Window(first, last, weight, mean, observed, sketch)
+            for (first, last, weight, mean, observed), sketch in zip(
+                records, sketches[: len(records)], strict=True
+            )
         ]
         monitor._in_window, monitor._current = own["in_window"], arrays["current"]
+        monitor._marks = list(zip(arrays["marks_at"].tolist(), arrays["marks"], strict=True))
         if monitor._in_window:
             monitor._sketch = sketches[-1]
         return monitor
@@ -351,7 +359,7 @@ class CalibrationMonitor(BaseEstimator):
         points = self._points if self._points[-1:] == [last] else [*self._points, last]
         return np.array(points)
 
-    def _start(self, classes):
+    def _start(self, classes: np.ndarray) -> None:
         self._streams = Streams(self.notion, self.features, classes)
         self._fitted_parameters = self.get_params(deep=False)
         self.classes_ = classes
@@ -359,11 +367,19 @@ class CalibrationMonitor(BaseEstimator):
             np.full(len(one.alternatives.prior), -np.inf) for one in self._streams.streams
         ]
         self.n_samples_seen_, self.log_statistic_ = 0, -np.inf
-        self.alarms_, self.windows_, self.sources_, self.n_alarms_ = [], [], [], 0
+        self.alarms_: list[Alarm] = []
+        self.windows_: list[Window] = []
+        self.sources_: list[str] = []
+        self.n_alarms_ = 0
         self._empty_window()
-        self._step, self._points = 1, []
+        self._marks = [(0, self._streams.cells())]  # at the last start, and at ends of windows
+        self._step = 1
+        self._points: list[tuple[int, float]] = []
 
-    def _empty_window(self):
+    def _add_source(self, source: str) -> None:
+        self.sources_ = [*self.sources_, source]
+
+    def _empty_window(self) -> None:
         """Start a window: number of samples, sketch, and sums of weights, forecasts and events."""
         several = len(self.classes_) > 2
         notion: Any = "top_label" if several else "canonical"
@@ -382,6 +398,8 @@ class CalibrationMonitor(BaseEstimator):
             weight, mean, observed = _means([self._current])
             one = Window(first, self.n_samples_seen_, weight, mean, observed, sketch=self._sketch)
             self.windows_ = [*self.windows_, one][-self.n_windows :]
+            self._marks = [*self._marks, (self.n_samples_seen_, self._streams.cells())]
+            self._marks = self._marks[-self.n_windows :]
             self._empty_window()
 
     def _advance(self, problem, weight, by):
@@ -426,10 +444,11 @@ class CalibrationMonitor(BaseEstimator):
 
     def _alarm(self, ends):
         """Record the alarm, and start the sum again; `ends` are the log sums of each stream."""
-        evidence = self._streams.evidence(ends)
         leading = int(np.argmax([own.max() for own in ends]))
         alternatives = self._streams.streams[leading].alternatives
         since = int(alternatives.lowest_at[int(np.argmax(ends[leading]))])
+        _, earlier = min(self._marks, key=lambda mark: abs(mark[0] - since))
+        evidence = self._streams.evidence(ends, earlier)
         before = [_sums_of(one) for one in self.windows_ if one.last <= since]
         after = [one for one in self.windows_ if one.first > since]
         alarm = Alarm(
@@ -445,6 +464,7 @@ class CalibrationMonitor(BaseEstimator):
         self.alarms_ = [*self.alarms_, alarm][-self.n_windows :]
         for one in self._streams.streams:
             one.alternatives.forget()
+        self._marks = [(self.n_samples_seen_, self._streams.cells())]
         self._starts = [np.full(len(one), -np.inf) for one in self._starts]
         self.log_statistic_ = -np.inf
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -169,7 +169,8 @@ class SequentialCalibrationTest(BaseEstimator):
             The object itself.
         """
         fresh = type(self)(**self.get_params(deep=False))
-        vars(self).update(vars(fresh.partial_fit(y_true, y_proba, sample_weight)))
+        fresh.partial_fit(y_true, y_proba, sample_weight)
+        self.__dict__ = fresh.__dict__
         return self
 
     def partial_fit(
@@ -275,6 +276,7 @@ class SequentialCalibrationTest(BaseEstimator):
         ValueError
             If the bytes are not such a state, are damaged or incomplete, or have another version.
         """
+        test: Any
         test, own, arrays, _ = read_state(cls, data, _VERSION, features)
         test.log_e_value_, test.largest_log_e_value_ = arrays["values"].tolist()
         test.pvalue_ = float(np.exp(-test.largest_log_e_value_))
@@ -282,14 +284,16 @@ class SequentialCalibrationTest(BaseEstimator):
         test.rejected_ = test.rejected_at_ is not None
         return test
 
-    def _start(self, classes):
+    def _start(self, classes: np.ndarray) -> None:
         self._streams = Streams(self.notion, self.features, classes)
         self._fitted_parameters = self.get_params(deep=False)
         self.classes_ = classes
         self.n_samples_seen_ = 0
         self.log_e_value_ = self.largest_log_e_value_ = 0.0
-        self.rejected_, self.rejected_at_, self.pvalue_ = False, None, 1.0
-        self._step, self._points = 1, []
+        self.rejected_, self.pvalue_ = False, 1.0
+        self.rejected_at_: int | None = None
+        self._step = 1
+        self._points: list[tuple[int, float]] = []
 
     def _add(self, problem, weight):
         path = self._streams.average(self._streams.advance(problem, weight))
