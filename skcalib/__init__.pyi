@@ -10,6 +10,7 @@ from skcalib.displays import (
     EstimationDisplay as EstimationDisplay,
     GroupCalibrationDisplay as GroupCalibrationDisplay,
     GroupingDisplay as GroupingDisplay,
+    MonitorDisplay as MonitorDisplay,
     MurphyDisplay as MurphyDisplay,
     RecalibrationDisplay as RecalibrationDisplay,
     ReliabilityDisplay as ReliabilityDisplay,

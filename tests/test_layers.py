@@ -99,6 +99,7 @@ LAYER["skcalib"] = LAYER.pop("skcalib.__init__")
 DRAWING = (
     "skcalib.displays._decision_plots",
     "skcalib.displays._group_plots",
+    "skcalib.displays._monitor_plots",
     "skcalib.displays._plotting",
     "skcalib.displays._probability_scale",
 )

@@ -169,10 +169,10 @@ class _Stream:
     def read(self, problem):
         """Scores and events of a score, or forecasts and events of all classes."""
         if self.notion is None:
-            return np.ascontiguousarray(problem.forecast), problem.target == 1
+            return np.clip(np.ascontiguousarray(problem.forecast), 0, 1), problem.target == 1
         pairs = list(self.notion.problems(problem.forecast, problem.target))
         forecast, target = pairs[self.number]
-        return np.ascontiguousarray(forecast[:, 1]), target[:, 1] == 1
+        return np.clip(np.ascontiguousarray(forecast[:, 1]), 0, 1), target[:, 1] == 1
 
 
 def _streams(notion, features, classes):
