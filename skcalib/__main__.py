@@ -14,6 +14,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import train_test_split
 
 from skcalib import __version__
+from skcalib._monitor_command import add_monitor, run_monitor
 from skcalib.io import read_predictions
 from skcalib.io._classes import ROUNDING
 from skcalib.io.files import SUFFIXES, LateLabelError, count_rows, read_parts
@@ -41,7 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        Exit status: 0, or 2 after an error, which is printed as one sentence.
+        Exit status: 0; 1 after an alarm of the command monitor; 2 after an error, which is printed
+        as one sentence.
     """
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if arguments and _is_predictions(arguments[0]):
@@ -51,6 +53,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # In a terminal the stages are shown, on standard error and not in the report.
     verbose = sys.stderr.isatty() or getattr(options, "verbose", False)
     try:
+        if options.command == "monitor":
+            line, status = run_monitor(options)
+            print(line)
+            return status
         with redirect_stdout(sys.stderr):
             report = _report(options, verbose)
             with stage("page", verbose, options.out.name):
@@ -65,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _is_predictions(argument):
     """Whether the command before a file is missing."""
-    if argument.startswith("-") or argument == "report":
+    if argument.startswith("-") or argument in ("report", "monitor"):
         return False
     return Path(argument).suffix.lower() in (*SUFFIXES, SKETCH) or Path(argument).is_file()
 
@@ -170,6 +176,7 @@ def _parser():
         action="store_true",
         help="print the stages and their times on standard error; the default in a terminal",
     )
+    add_monitor(commands)
     return parser
 
 

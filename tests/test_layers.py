@@ -89,6 +89,9 @@ LAYERS = (
         "__init__": "public names",
     },
     {
+        "_monitor_command": "the command monitor",
+    },
+    {
         "__main__": "the command line",
     },
 )
