@@ -38,12 +38,10 @@ def three_years(rng, *, drift=True):
 y, p, week = three_years(np.random.default_rng(0))
 monitor = CalibrationMonitor(alpha=1e-5, window=13 * LOANS)  # a window is a quarter
 for now in range(WEEKS):
+    before = monitor.n_alarms_ if now else 0
     monitor.partial_fit(y[week == now], p[week == now], source=f"week {now}")
-    if monitor.n_alarms_:
+    if monitor.n_alarms_ > before == 0:
         print(f"week {now}: {monitor.alarms_[0]}")
-        break
-for now in range(now + 1, WEEKS):
-    monitor.partial_fit(y[week == now], p[week == now], source=f"week {now}")
 MonitorDisplay.from_monitor(monitor)
 plt.show()
 
