@@ -88,6 +88,11 @@ sphinx_gallery_conf = {
     "backreferences_dir": None,
     "show_signature": False,
     "nested_sections": False,
+    "subsection_order": [
+        f"../examples/{name}"
+        for name in ("check", "groups", "recalibrate", "choose", "decide", "accuracy", "papers")
+    ],
+    "parallel": 2,
 }
 
 

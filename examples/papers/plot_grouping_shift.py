@@ -1,6 +1,6 @@
 """
-L23, figure 8: grouping diagrams with and without a shift
-=========================================================
+Grouping diagrams with and without a shift (L23, figure 8)
+==========================================================
 
 A network is trained on handwritten digits. It is applied to new ones, and then to new ones of which
 every second image lacks its lower half: a shift that it was not trained for. In both cases the

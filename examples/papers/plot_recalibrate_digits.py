@@ -1,6 +1,6 @@
 """
-P24, table 2: which map for which error
-=======================================
+Which map for which error? (P24, table 2)
+=========================================
 
 Naive Bayes on the digits, very over-confident, and three maps. They are fitted on 700 held-out
 images and evaluated on the other 600, by the loss and by the calibration error that it contains.

@@ -1,6 +1,6 @@
 """
-W19, figure 2: how often do tests of calibration err?
-=====================================================
+How often do tests of calibration err? (W19, figure 2)
+======================================================
 
 The same three models of ten classes, 250 samples, 200 data sets each. For every significance level
 the share of data sets in which a test decides wrongly: it rejects M1, which is calibrated, or does

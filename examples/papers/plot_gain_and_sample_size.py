@@ -1,5 +1,5 @@
 r"""
-G22, figures 1, 3 and 7: the estimated gain depends on the number of samples
+The estimated gain depends on the number of samples (G22, figures 1, 3 and 7)
 =============================================================================
 
 Over-confident forecasts of ten classes, and the same after temperature scaling, fitted to 5,000

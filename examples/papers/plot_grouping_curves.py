@@ -1,6 +1,6 @@
 """
-L23, figures 9 and 10: calibrated, and not the posterior
-========================================================
+Calibrated, and not the posterior (L23, figures 9 and 10)
+=========================================================
 
 Four calibrated classifiers of one feature. Left, the score S (grey) is the same for X and -X, the
 posterior Q (black) is not. Right, the same as a function of the score: two posteriors, of mean S.

@@ -1,6 +1,6 @@
 """
-G22, section 3: what the usual errors do not detect
-===================================================
+What the usual errors do not detect (G22, section 3)
+====================================================
 
 A forecast of three classes is always 50 %, 30 % and 20 %, in one of the six orders. For three of
 the orders the true frequencies are 70 %, 30 % and 0 %, for the others 30 %, 30 % and 40 %. Every

@@ -1,6 +1,6 @@
 """
-L23, figures 11 and 12: grouping loss at the best possible accuracy
-===================================================================
+Grouping loss at the best possible accuracy (L23, figures 11 and 12)
+====================================================================
 
 A logistic score of two features. It depends on their sum; the posterior also depends on their
 difference. Left, samples in the plane of the features, coloured by their posterior. All samples on

@@ -1,6 +1,6 @@
 """
-L23, figures 2, 3 and 5: how the grouping loss is estimated
-===========================================================
+How the grouping loss is estimated (L23, figures 2, 3 and 5)
+============================================================
 
 Three definitions: the regions of a level set, the variance induced by binning, and the grouping
 diagram.

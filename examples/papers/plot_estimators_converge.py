@@ -1,5 +1,5 @@
 """
-P24, figure 2: estimates of a proper calibration error and the truth
+Estimates of a proper calibration error and the truth (P24, figure 2)
 =====================================================================
 
 Over-confident forecasts of 2, 5 and 10 classes, whose calibration error is known exactly. Each

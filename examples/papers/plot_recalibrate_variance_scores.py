@@ -1,6 +1,6 @@
 r"""
-G22, figure 9: scores of forecast variances during training
-===========================================================
+Scores of forecast variances during training (G22, figure 9)
+============================================================
 
 A network with one hidden layer is fitted to 100 samples and forecasts the mean; the variance is the
 average of its squared residuals over the nearest of these samples. It overfits, so the forecast

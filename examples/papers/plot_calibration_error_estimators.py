@@ -1,6 +1,6 @@
 """
-W19, figure 1: which estimators are right on average
-====================================================
+Which estimators are right on average? (W19, figure 1)
+======================================================
 
 Three models of ten classes, 250 samples, 100 data sets each. M1 is calibrated, M2 and M3 are not.
 The true expected calibration error is known for each (dashed, first row). Estimates of it by bins

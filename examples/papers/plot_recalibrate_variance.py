@@ -1,6 +1,6 @@
 r"""
-G22, section 5: recalibrate the variance of a regressor
-=======================================================
+Recalibrate the variance of a regressor (G22, section 5)
+========================================================
 
 A small network forecasts the mean of 100 samples, and its squared residuals, averaged over
 neighbours, the variance. But it overfits its training samples: the longer it trains, the smaller

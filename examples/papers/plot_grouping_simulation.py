@@ -1,6 +1,6 @@
 """
-L23, figure 4: what affects the bound
-=====================================
+What affects the lower bound of the grouping loss (L23, figure 4)
+=================================================================
 
 A calibrated classifier that is wrong for nearly all groups, with a grouping loss that is known
 (dashed). The lower bound of L23 depends on choices. Left, the size of the regions: without the

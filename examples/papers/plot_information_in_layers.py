@@ -1,6 +1,6 @@
 """
-P24, figure 3: sharpness of each layer while a network trains
-=============================================================
+Sharpness of each layer while a network trains (P24, figure 3)
+==============================================================
 
 A network with four hidden layers of nine units learns the handwritten digits. The sharpness of a
 layer, in nats, is the information that it has about the digit. The true sharpness never increases
