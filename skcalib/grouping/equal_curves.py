@@ -156,7 +156,14 @@ def calibration_curve_equality_test(
     drawn, with random signs of these sums: exact if the law of a cluster is symmetric, and
     asymptotically for many clusters otherwise.
 
-    LEVEL
+    Measured level at .05 (400 data sets, standard error .011), for windows of 50 and 50, 150 and
+    300, 1,000 and 1,000 samples, equal and different distributions of the scores, rare events,
+    curves that are straight, waves or steps: .025 to .068. With 60 clusters of 20 samples whose log
+    odds have a random effect of standard deviation 1 (150 data sets, standard error .018): .06, and
+    .32 without `groups`; for two models on 800 samples .06. Power for windows of 1,000 samples: .93
+    for a shift of the log odds by .5 with scores from Beta(2, 4) and Beta(4, 2), and .87 for a
+    slope of .6 in place of 1 with uniform scores, but .11 for this slope with the former scores,
+    which overlap mainly near one half, where the curves cross.
 
     Cost: O(n) memory and time for some 40 functions of the score, and an isotonic regression. A
     sketch has one row for each cell and label.

@@ -184,7 +184,7 @@ def compare_calibration(
     (True, True)
     """
     if isinstance(y_true, ForecastSummary) or isinstance(first, ForecastSummary):
-        given = {"second": second, "kernel": kernel, "block_size": block_size}
+        given: dict[str, Any] = {"second": second, "kernel": kernel, "block_size": block_size}
         given |= {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
         given |= {"groups": groups, "notion": None if notion == "canonical" else notion}
         _check_sketches(y_true, first, given)

@@ -288,7 +288,7 @@ def compare_problems(
     problems = _independent(problems, windows)
     means = [_mean_intervals(one, confidence_level) for one in problems]
     found: dict[str, Any] = {
-        name: _difference(*(own[name] for own in means), confidence_level) for name in means[0]
+        name: _difference([own[name] for own in means], confidence_level) for name in means[0]
     }
     notes: dict[str, str] = {}
     if found["log_loss"] is None:
@@ -299,13 +299,13 @@ def compare_problems(
             for one in problems
         ]
         for name in LINES:
-            pair = (getattr(one, name) for one in lines)
-            found[name] = _difference(*pair, confidence_level)
+            pair = [getattr(one, name) for one in lines]
+            found[name] = _difference(pair, confidence_level)
     except ValueError as error:
         notes |= dict.fromkeys(LINES, str(error))
         found |= dict.fromkeys(LINES)
     errors = [_error_interval(one, metric, confidence_level) for one in problems]
-    found["calibration_error"] = _difference(*errors, confidence_level, floor=0.0)
+    found["calibration_error"] = _difference(errors, confidence_level, floor=0.0)
     if found["calibration_error"] is None:
         notes["calibration_error"] = INFINITE
     n_samples = problems[0].n_samples, problems[1].n_samples
@@ -360,7 +360,8 @@ def _source(problem):
     return problem if problem.count is None else ProblemSummary(problem)
 
 
-def _difference(first, second, level, floor=-np.inf):
+def _difference(pair, level, floor=-np.inf):
+    first, second = pair
     if not (np.isfinite(first.estimate) and np.isfinite(second.estimate)):
         return None
     difference = difference_interval(first, second, floor=floor)
