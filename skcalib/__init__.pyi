@@ -48,6 +48,7 @@ from skcalib.estimators import (
 )
 from skcalib.grouping import (
     calibration_by_group as calibration_by_group,
+    calibration_curve_equality_test as calibration_curve_equality_test,
     GroupingLossEstimator as GroupingLossEstimator,
 )
 from skcalib.monitoring import (
@@ -95,6 +96,7 @@ from skcalib.scorers import (
 )
 from skcalib.significance import (
     compare_calibration as compare_calibration,
+    compare_windows as compare_windows,
     consistency_test as consistency_test,
     cumulative_test as cumulative_test,
     distribution_free_bound as distribution_free_bound,

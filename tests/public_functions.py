@@ -323,6 +323,10 @@ def _forecast_recipes():
     yield from _recipes(s.calibration_summary, binary=True, infinite=True, order=True)
     by_group = _two_groups(s.calibration_by_group)
     yield from _recipes(by_group, {}, classwise, infinite=True, one_row=True, **folds)
+    windows = _two_groups(s.compare_windows)
+    yield from _recipes(windows, {}, infinite=True, order=True)
+    curves = _two_groups(s.calibration_curve_equality_test)
+    yield from _recipes(curves, {}, order=True)
     regret, act = s.decision_regret, {"threshold": 0.3}
     yield from _recipes(regret, {**act, **top}, {**act, **classwise}, infinite=True, **folds)
     yield from _recipes(regret, {"costs": [[0, 1], [3, 0]]}, binary=True, infinite=True, **folds)

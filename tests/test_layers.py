@@ -60,7 +60,9 @@ LAYERS = (
     },
     {
         "error_intervals": "an interval for every error",
-        "significance": "tests of calibration",
+    },
+    {
+        "significance": "tests of calibration, and comparisons",
         "streaming": "sums over bins, chunk by chunk",
     },
     {
