@@ -64,10 +64,16 @@ html_theme = "pydata_sphinx_theme"
 html_title = f"skcalib {version}"
 html_static_path = ["_static"]
 html_css_files = ["skcalib.css"]
+html_extra_path = ["llms.txt"]
 html_math_renderer = "mathml"
 html_show_sourcelink = False
 html_copy_source = False
-html_sidebars = {"index": [], "design": [], "whats_new": []}  # pages without pages below them
+html_sidebars = {
+    "index": [],
+    "design": [],
+    "whats_new": [],
+    "release": [],
+}  # pages without pages below them
 html_theme_options = {
     "navbar_end": ["theme-switcher"],
     "footer_start": ["copyright"],

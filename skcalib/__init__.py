@@ -8,7 +8,7 @@ imported when one of its names is accessed.
 import re
 from importlib import import_module
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 #: Where each public name stands: read from ``__init__.pyi``, which type checkers read, too.
 _HOME = {
