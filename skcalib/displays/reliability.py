@@ -126,8 +126,11 @@ class ReliabilityDisplay:
     increasing curve is correct, and the band does not cover C.
 
     With several thousand distinct scores, the curve is drawn at all knots of the isotonic curve and
-    at about 400 more scores. Every sample enters the curve and the bands. The isotonic curve and
-    its band take about a second for 100,000 samples.
+    at about 400 more scores. Every sample enters the curve and the bands. With more than 10,000
+    distinct scores, the isotonic curves of the consistency band are fitted to the sums of at most
+    2,500 groups of neighbouring scores, which are single scores near the ends; the change is less
+    than that by other random numbers. The default diagram of 1,000,000 samples takes about as long
+    as 13 sorts of the scores.
 
     References
     ----------
