@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
+from skcalib._files import check_writable, write_atomically
 from skcalib._validation import (
     check_confidence_level,
     check_weight,
@@ -30,6 +30,7 @@ from skcalib.report.wording import advice, headline, method, sentences, suspicio
 
 if TYPE_CHECKING:
     from os import PathLike
+    from pathlib import Path
 
     from numpy.typing import ArrayLike
     from sklearn.base import BaseEstimator
@@ -76,19 +77,26 @@ class Shown:
     def to_html(self, path: str | PathLike[str]) -> Path:
         """Write one self-contained HTML page, with its figures inside.
 
+        The page replaces an earlier file once it is complete: if it cannot be drawn or written, the
+        earlier file remains. A symbolic link is replaced, not the file that it points to.
+
         Parameters
         ----------
         path : str or path-like
-            File to write.
+            File to write, in a folder that exists.
 
         Returns
         -------
         pathlib.Path
             The file.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written; a missing folder is reported before the page is drawn.
         """
-        path = Path(path)
-        path.write_text(render_page(self._document()), encoding="utf-8")
-        return path
+        path = check_writable(path)
+        return write_atomically(path, render_page(self._document()))
 
 
 class CalibrationReport(Shown):
