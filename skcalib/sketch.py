@@ -408,7 +408,7 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
             ],
         }
         text = json.dumps(header, allow_nan=False).encode()
-        parts = [_MAGIC, bytes([_VERSION]), len(text).to_bytes(4, "little"), text]
+        parts = [SKETCH_MARK, bytes([_VERSION]), len(text).to_bytes(4, "little"), text]
         for cells in self._cells.values():
             parts += [cells.key.astype("<i8").tobytes()]
             parts += [array.astype("<f8").tobytes() for array in cells.numbers()]
@@ -436,10 +436,10 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         """
         if not isinstance(data, (bytes, bytearray, memoryview)):
             raise ValueError(f"data must be bytes, got {type(data).__name__}.")
-        data, at = bytes(data), len(_MAGIC) + 1
-        if data[: len(_MAGIC)] != _MAGIC:
+        data, at = bytes(data), len(SKETCH_MARK) + 1
+        if data[: len(SKETCH_MARK)] != SKETCH_MARK:
             raise ValueError("The bytes are no sketch: they do not begin with 'skcalib-sketch'.")
-        if data[len(_MAGIC) : at] != bytes([_VERSION]):
+        if data[len(SKETCH_MARK) : at] != bytes([_VERSION]):
             raise ValueError(
                 f"The sketch has version {data[at - 1]} of the format, and this skcalib reads "
                 f"version {_VERSION}: update skcalib."
@@ -536,7 +536,8 @@ def _number_groups(by, n_samples):
     return list(numbers), codes
 
 
-_MAGIC, _VERSION = b"skcalib-sketch", 1
+#: First bytes of a sketch.
+SKETCH_MARK, _VERSION = b"skcalib-sketch", 1
 _FEWEST = 16
 
 

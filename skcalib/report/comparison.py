@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.utils import indexable
 
+from skcalib._formatting import printable
 from skcalib._validation import check_y
 from skcalib.errors.kernel import resolve_kernel
 from skcalib.estimators._response import make_folds
@@ -291,13 +292,13 @@ class ComparisonReport(Shown):
     @property
     def verdict(self) -> str:
         """The verdict as text: a headline, then one sentence per line."""
-        return "\n".join([headline(self), *sentences(self)])
+        return "\n".join(map(printable, [headline(self), *sentences(self)]))
 
     def _document(self):
         return comparison_page(self)
 
     def __repr__(self) -> str:
-        return f"<ComparisonReport of {', '.join(self.reports)}: {headline(self)}>"
+        return printable(f"<ComparisonReport of {', '.join(self.reports)}: {headline(self)}>")
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers as nested dictionaries and lists, ready for JSON.
@@ -308,8 +309,8 @@ class ComparisonReport(Shown):
             The verdict, the differences, and the report of each model.
         """
         return {
-            "headline": headline(self),
-            "verdict": sentences(self),
+            "headline": printable(headline(self)),
+            "verdict": list(map(printable, sentences(self))),
             "differences": [
                 {**asdict(one), "detected": one.detected, "better": one.better}
                 for one in self.differences

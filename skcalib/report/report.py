@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from skcalib._files import check_writable, write_atomically
+from skcalib._formatting import printable
 from skcalib._validation import (
     check_confidence_level,
     check_weight,
@@ -518,7 +519,7 @@ class CalibrationReport(Shown):
     @property
     def verdict(self) -> str:
         """The verdict as text: a headline, then one sentence per line."""
-        return "\n".join([headline(self.findings), *sentences(self.findings)])
+        return "\n".join(map(printable, [headline(self.findings), *sentences(self.findings)]))
 
     @property
     def binary(self) -> Problem:
@@ -529,7 +530,7 @@ class CalibrationReport(Shown):
         return report_page(self)
 
     def __repr__(self) -> str:
-        return f"<CalibrationReport of {self.name}: {headline(self.findings)}>"
+        return printable(f"<CalibrationReport of {self.name}: {headline(self.findings)}>")
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers as nested dictionaries and lists, ready for JSON.
@@ -549,12 +550,12 @@ class CalibrationReport(Shown):
         return {
             **asdict(findings),
             "name": self.name,
-            "headline": headline(findings),
-            "verdict": sentences(findings),
-            "advice": advice(findings),
+            "headline": printable(headline(findings)),
+            "verdict": list(map(printable, sentences(findings))),
+            "advice": printable(advice(findings)),
             "miscalibrated": self.miscalibrated,
             "typical_error": findings.typical_error,
-            "suspicions": suspicions(findings),
+            "suspicions": list(map(printable, suspicions(findings))),
             "suspicion_kinds": [one.kind for one in findings.suspicions],
             "named_groups": [asdict(one) for one in findings.named_groups],
             "groups_differ": findings.groups_differ,
