@@ -18,6 +18,7 @@ from skcalib.estimators._response import make_folds
 from skcalib.inference import MeanInterval, mean_interval
 from skcalib.notions import Canonical, TopLabel
 from skcalib.report.analysis import LOSSES, estimate_errors
+from skcalib.report.as_json import as_json
 from skcalib.report.comparison_wording import QUANTITIES, ROUNDING, headline, sentences
 from skcalib.report.findings import check_seed, noted, versions
 from skcalib.report.page import comparison_page
@@ -312,7 +313,7 @@ class ComparisonReport(Shown):
             "headline": printable(headline(self)),
             "verdict": list(map(printable, sentences(self))),
             "differences": [
-                {**asdict(one), "detected": one.detected, "better": one.better}
+                as_json({**asdict(one), "detected": one.detected, "better": one.better})
                 for one in self.differences
             ],
             "reports": {name: report.to_dict() for name, report in self.reports.items()},

@@ -23,6 +23,7 @@ from skcalib.grouping.by_group import calibration_by_group, take_groups
 from skcalib.notions import Auto
 from skcalib.problem import check_problem, check_sketch, event_last
 from skcalib.report.analysis import binary_problem, find
+from skcalib.report.as_json import as_json
 from skcalib.report.findings import check_seed, versions
 from skcalib.report.named_groups import groups_of_columns
 from skcalib.report.page import report_page
@@ -539,7 +540,8 @@ class CalibrationReport(Shown):
         -------
         dict
             The verdict, all results, and how they were computed. Infinite losses are infinite
-            floats.
+            floats, and unknown numbers None. Classes that JSON has no type for, such as dates and
+            bytes, are text.
         """
         findings = self.findings
         chosen = findings.advice
@@ -547,7 +549,7 @@ class CalibrationReport(Shown):
         brier = {"before": brier_before, "after": None}
         if chosen.recommended is not None:
             brier = {"before": chosen.brier.before, "after": chosen.brier.after}
-        return {
+        found = {
             **asdict(findings),
             "name": self.name,
             "headline": printable(headline(findings)),
@@ -567,10 +569,11 @@ class CalibrationReport(Shown):
                 {**asdict(place), "detected": findings.is_off(place)} for place in findings.places
             ],
             "method": method(self),
-            "classes": self.problem.classes.tolist(),
+            "classes": list(self.problem.classes),
             "random_state": self.random_state,
             "versions": versions(),
         }
+        return {key: as_json(value) for key, value in found.items()}
 
 
 # --- Inputs of a report ---------------------------------------------------------------------------
