@@ -9,21 +9,24 @@ from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-from sklearn.datasets import load_digits
-from sklearn.ensemble import RandomForestClassifier
-from sklearn.model_selection import train_test_split
+try:
+    import numpy as np
+    from sklearn.datasets import load_digits
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.model_selection import train_test_split
 
-from skcalib import __version__
-from skcalib._files import check_writable, write_atomically
-from skcalib._formatting import printable
-from skcalib.io import read_predictions
-from skcalib.io._classes import ROUNDING
-from skcalib.io.files import SUFFIXES, LateLabelError, count_rows, read_parts
-from skcalib.report import CalibrationReport, ComparisonReport
-from skcalib.report.findings import stage
-from skcalib.report.rendering import is_page
-from skcalib.sketch import SKETCH_MARK, ForecastSketch
+    from skcalib import __version__
+    from skcalib._files import check_writable, write_atomically
+    from skcalib._formatting import printable
+    from skcalib.io import read_predictions
+    from skcalib.io._classes import ROUNDING
+    from skcalib.io.files import SUFFIXES, LateLabelError, count_rows, read_parts
+    from skcalib.report import CalibrationReport, ComparisonReport
+    from skcalib.report.findings import stage
+    from skcalib.report.rendering import is_page
+    from skcalib.sketch import SKETCH_MARK, ForecastSketch
+except KeyboardInterrupt:  # the imports take a second or two
+    sys.exit(130)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -273,6 +273,11 @@ def _read_npz(path):
     y_true = _first(arrays, LABEL_NAMES[:2], path, members)
     y_proba = _first(arrays, PROBA_NAMES, path, members)
     labels = arrays.get("labels")
+    if y_true.ndim == 0 or y_proba.ndim == 0:
+        raise ValueError(
+            f"{path.name} has a single number in place of labels or probabilities: arrays with an "
+            "entry for each sample are expected."
+        )
     if labels is None and y_proba.ndim == 2 and y_true.dtype.kind in "iu" and y_true.size:
         n_columns = y_proba.shape[1]
         if y_true.min() < 0 or y_true.max() >= n_columns:
