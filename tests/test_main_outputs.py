@@ -279,7 +279,8 @@ def test_processes(here):
         assert said == ("skcalib: standard output cannot be written: No space left on device.\n")
     done = run("report", "p.npz")
     done.stdout.close()
-    assert done.wait() == 0 and done.stderr.read() == ""
+    with done.stderr:
+        assert done.wait() == 0 and done.stderr.read() == ""
     plain = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C"}
     np.savez("u.npz", y_true=["\u00b1", "b"], y_proba=[0.5, 0.2], labels=["b", "\u00b1"])
     done = run("report", "u.npz", env={**os.environ, **plain})
@@ -294,7 +295,7 @@ def test_processes(here):
         if waits:
             assert waits in done.stderr.readline()
         else:
-            time.sleep(0.5)
+            time.sleep(1)
         done.send_signal(signal.SIGINT)
         out, said = done.communicate()
         assert done.returncode in (130, -signal.SIGINT) and out == ""
