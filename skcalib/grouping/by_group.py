@@ -11,7 +11,7 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 from skcalib._arguments import resolve_notion
-from skcalib._formatting import frame_of
+from skcalib._formatting import frame_of, printable
 from skcalib._ties import merge_ties
 from skcalib._validation import (
     check_confidence_level,
@@ -155,7 +155,7 @@ class GroupCalibrations:
 
 
 def _title(group):
-    return f"{group.name}, {group.event}" if group.event else group.name
+    return printable(f"{group.name}, {group.event}" if group.event else group.name)
 
 
 def calibration_by_group(
