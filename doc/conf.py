@@ -90,7 +90,8 @@ sphinx_gallery_conf = {
     "subsection_order": [
         f"../examples/{name}"
         for name in ("check", "groups", "recalibrate", "choose", "decide", "accuracy", "papers")
-    ],
+    ]
+    + ["*"],  # folders without a header are not galleries
     "parallel": 2,
 }
 
