@@ -19,7 +19,9 @@ WIDTH, HEIGHT = 1040, 900
 
 def report():
     """The report that the start page and README print."""
-    X, y = make_classification(6000, 5, n_informative=4, n_redundant=0, weights=[0.9], random_state=1)
+    X, y = make_classification(
+        6000, 5, n_informative=4, n_redundant=0, weights=[0.9], random_state=1
+    )
     X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_state=0)
     model = LogisticRegression(class_weight="balanced").fit(X_train, y_train)
     return CalibrationReport.from_estimator(model, X_test, y_test)
@@ -39,7 +41,8 @@ def write():
         end = driver.execute_script(
             "return document.querySelector('details').getBoundingClientRect().top"
         )
-        driver.set_window_size(WIDTH, int(end) + (HEIGHT - driver.execute_script("return innerHeight")))
+        frame = HEIGHT - driver.execute_script("return innerHeight")
+        driver.set_window_size(WIDTH, int(end) + frame)
         driver.save_screenshot(str(PICTURE))
     driver.quit()
 
