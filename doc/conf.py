@@ -97,8 +97,18 @@ sphinx_gallery_conf = {
     "nested_sections": False,
     "subsection_order": [
         f"../examples/{name}"
-        for name in ("check", "groups", "recalibrate", "choose", "decide", "accuracy", "papers")
-    ],
+        for name in (
+            "check",
+            "groups",
+            "recalibrate",
+            "choose",
+            "decide",
+            "monitor",
+            "accuracy",
+            "papers",
+        )
+    ]
+    + ["*"],  # folders without a header are not galleries
     "parallel": 2,
 }
 

@@ -35,8 +35,8 @@ TICKS = (0.1, 0.3, 1, 3, 10, 30, 100, 1000)
 MARKERS = ("o", "^", "s", "D")
 COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7")
 
-folder = Path("doc/studies/results")
-folder = folder if folder.exists() else Path("..") / folder  # sphinx-gallery runs it from here
+above = next(path for path in [Path.cwd(), *Path.cwd().parents] if (path / "doc").is_dir())
+folder = above / "doc" / "studies" / "results"
 with (folder / "accuracy.csv").open(encoding="utf-8") as file:
     rows = [row for row in csv.DictReader(file) if row["ours"] == "0"]
 names = {
