@@ -27,7 +27,7 @@ from skcalib.errors import calibration_error
 from skcalib.estimators._response import classifier_proba, fit_rows
 from skcalib.notions import Auto
 from skcalib.recalibration._base import align_columns
-from skcalib.theory.bounds import BIN_RULES, LOG2, STRATEGIES
+from skcalib.theory.bounds import BIN_RULES, LOG2, STRATEGIES, parse_bins
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -178,7 +178,7 @@ def evaluate_supersample(
         Pairs n of a supersample, the size of each training set; by default half of the data.
     n_bins : int, "auto" or "cube_root", default="auto"
         Bins; "auto" is :func:`optimal_n_bins` of n and `strategy`, "cube_root" the cube root of
-        n, rounded.
+        n, rounded. Limits as in :func:`calibration_error`.
     strategy : {"uniform", "quantile"}, default="uniform"
         Bins of equal width or of equal mass.
     response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
@@ -235,6 +235,7 @@ def evaluate_supersample(
     if isinstance(n_bins, str) and n_bins in BIN_RULES:
         n_bins = BIN_RULES[n_bins](n_pairs, strategy)
     n_bins = check_count(n_bins, "n_bins", kind="'auto', 'cube_root' or a whole number")
+    n_bins = int(parse_bins(n_bins, n_pairs, strategy))
 
     # All random numbers are drawn before the parallel part.
     rng, shape = check_random_state(random_state), (n_supersamples, n_draws)
