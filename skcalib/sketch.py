@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._validation import check_count, listed, look_up, to_numpy
+from skcalib._validation import check_count, check_indices, listed, look_up, to_numpy
 from skcalib.cells import CellPlan, CellSums, cell_starts, check_known_labels, sum_events
 from skcalib.events import check_events
 from skcalib.notions import NOTIONS
@@ -490,6 +490,7 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
 
     def _read(self, plan, y_true, y_proba, sample_weight, by):
         """Sums over one chunk, by group."""
+        check_indices(y_true=y_true, y_proba=y_proba, sample_weight=sample_weight, by=by)
         events = check_events(
             y_true,
             y_proba,

@@ -25,6 +25,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d, vali
 
 from skcalib._arguments import resolve_notion
 from skcalib._validation import (
+    check_indices,
     check_weight,
     check_y,
     has_columns,
@@ -184,6 +185,7 @@ class ClassifierInspector(MetaEstimator):
             self.classes_ = y.classes
             validate_data(self, X, skip_check_array=True)
             return y, np.arange(len(y.weight))
+        check_indices(X=X, y=y, sample_weight=sample_weight, groups=groups, **given)
         several = has_columns(y)
         if not several:
             y = self._check_y(y)
@@ -285,6 +287,7 @@ class ClassifierTrainer(MetaEstimator):
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
+        check_indices(X=X, y=y)
         y = column_or_1d(y, warn=True)
         with np.errstate(invalid="ignore"):  # infinity is cast to an integer before the check
             check_classification_targets(y)

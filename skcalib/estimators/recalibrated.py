@@ -11,7 +11,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._parallel import run_each
-from skcalib._validation import check_weight, take_rows, unique_labels
+from skcalib._validation import check_indices, check_weight, take_rows, unique_labels
 from skcalib.estimators._base import ClassifierTrainer
 from skcalib.estimators._response import aligned_proba
 from skcalib.estimators.selection import select_recalibrator
@@ -170,6 +170,7 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
             The fitted classifier.
         """
         self._check_parameters()
+        check_indices(X=X, y=y, sample_weight=sample_weight)
         y = self._check_data(X, y)
         weight = None if sample_weight is None else check_weight(sample_weight, len(y))
         params, split_params = self._route("fit", fit_params, weight)

@@ -22,6 +22,7 @@ from skcalib._arguments import resolve_training_loss
 from skcalib._validation import (
     HALF_TOLERANCE,
     check_features,
+    check_indices,
     check_proba,
     check_soft_labels,
     check_y,
@@ -90,6 +91,7 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         Recalibrator
             The fitted recalibrator.
         """
+        check_indices(X=X, y=y, sample_weight=sample_weight)
         if has_columns(y):
             return self._fit_soft(self._check_call(X, y), X, y, sample_weight)
         score, raw, columns = self._check_samples(X, y)

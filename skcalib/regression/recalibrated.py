@@ -18,7 +18,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from skcalib._validation import check_weight, take_rows
+from skcalib._validation import check_indices, check_weight, take_rows
 from skcalib.estimators._base import MetaEstimator
 from skcalib.estimators._response import fit_rows
 from skcalib.regression.scaling import VarianceScaling
@@ -147,6 +147,7 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimator):
             raise ValueError(
                 "RecalibratedRegressorCV requires y to be passed, but the target y is None."
             )
+        check_indices(X=X, y=y, sample_weight=sample_weight)
         y = column_or_1d(y, warn=True)
         y = check_array(y, ensure_2d=False, dtype=[np.float64, np.float32], input_name="y")
         check_consistent_length(X, y)

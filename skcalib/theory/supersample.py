@@ -17,6 +17,7 @@ from skcalib._formatting import frame_of
 from skcalib._validation import (
     check_classes,
     check_count,
+    check_indices,
     check_y,
     look_up,
     one_hot,
@@ -223,6 +224,7 @@ def evaluate_supersample(
     >>> bool(result.ecmi.estimate <= result.ecmi.ceiling)
     True
     """
+    check_indices(X=X, y=y)
     (X,) = indexable(X)
     check_classification_targets(y)
     y = check_y(y, name="y")
