@@ -1,5 +1,7 @@
 """Inputs that once gave a wrong number, a raw error or ran for minutes: refused, or right."""
 
+import inspect
+import warnings
 from functools import partial
 
 import matplotlib.pyplot as plt
@@ -9,8 +11,10 @@ import polars as pl
 import pytest
 from conftest import make_forecasts
 from public_functions import DISPLAYS, FORECASTS, MOMENTS, public_name
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
+import skcalib
 from skcalib import (
     CalibrationErrorEstimator,
     CalibrationReport,
@@ -306,3 +310,27 @@ def test_weights_and_forecasts_are_numbers(convert, words):
 def test_the_largest_floats_are_refused_in_words():
     with pytest.raises(ValueError, match=r"outside \[0, 1\]"):
         calibration_error(Y, np.full((N, 2), 2.0**1023))
+
+
+# --- Probabilities where logits are expected ------------------------------------------------------
+
+WITH_LOGITS = [
+    one
+    for one in vars(skcalib).values()
+    if isinstance(one, type) and "input" in inspect.signature(one).parameters
+]
+
+
+@pytest.mark.parametrize("recalibrator", WITH_LOGITS)
+def test_probabilities_for_logits_are_warned_of(recalibrator):
+    for values in (P, P[:, 1]):
+        words = rf"^X is in \[0, 1\].*, but {recalibrator.__name__} reads it as logits: for prob"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            with pytest.warns(UserWarning, match=words) as caught:
+                recalibrator(input="logits").fit(values, Y)
+            assert any(one.filename == __file__ for one in caught)
+        with warnings.catch_warnings():  # logits, and a single row, are no reason
+            warnings.simplefilter("error")
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            recalibrator(input="logits").fit(5 * values - 2, Y)

@@ -288,6 +288,14 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
                 f"X has the value {value:.9g}, outside [0, 1]: probabilities are expected. For "
                 f"logits set input='logits'; for features, {self._remedy()}."
             )
+        if self.input == "logits" and _like_probabilities(raw):
+            what = "in [0, 1]" + (", and its rows sum to 1" if raw.shape[1] > 1 else "")
+            warnings.warn(
+                f"X is {what}, but {type(self).__name__} reads it as logits: for probabilities "
+                "leave out input='logits'.",
+                UserWarning,
+                stacklevel=4,  # the caller of fit
+            )
         try:
             classes = classes_of_columns(
                 y, X, raw.shape[1], labels=labels, name="X", remedy="labels"
@@ -338,6 +346,14 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         tags.input_tags.positive_only = self.input == "proba"
         tags.transformer_tags.preserves_dtype = []
         return tags
+
+
+def _like_probabilities(logits):
+    """Whether the rows of logits (n, K), at least two, are probabilities."""
+    if len(logits) < 2 or logits.min() < 0 or logits.max() > 1:
+        return False
+    sums = logits.sum(axis=1, dtype=np.float64)
+    return logits.shape[1] == 1 or bool(np.all(np.abs(sums - 1) <= HALF_TOLERANCE))
 
 
 def softmax_of(logits):
