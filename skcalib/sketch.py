@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import zlib
 from functools import reduce
 from typing import TYPE_CHECKING, Literal, Self
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 #: Cells of the probability between 0 and 1.
 N_CELLS = 1 << 16
+
+#: Held while a chunk is added to the sums, so that threads may share a sketch.
+ADDING = threading.Lock()
 
 
 class ForecastSketch(ForecastSummary, BaseEstimator):
@@ -208,7 +212,7 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         *,
         by: ArrayLike | None = None,
     ) -> Self:
-        """Add a chunk of samples.
+        """Add a chunk of samples. Several threads may add chunks to one object.
 
         Parameters
         ----------
@@ -233,9 +237,10 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
             changed since the first chunk. Previous chunks are kept.
         """
         plan = self._plan()
-        before = self._stored(plan)
+        self._stored(plan)  # raises for changed parameters before any work
         more = self._read(plan, y_true, y_proba, sample_weight, by)
-        return self._become(plan, before, more)
+        with ADDING:
+            return self._become(plan, self._stored(plan), more)
 
     def merge(self, other: ForecastSketch) -> Self:
         """Combine the samples of two sketches, group by group.

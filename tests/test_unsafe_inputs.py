@@ -1,6 +1,8 @@
 """Inputs that once gave a wrong number, a raw error or ran for minutes: refused, or right."""
 
 import inspect
+import threading
+import time
 import warnings
 from functools import partial
 
@@ -11,7 +13,9 @@ import polars as pl
 import pytest
 from conftest import make_forecasts
 from public_functions import DISPLAYS, FORECASTS, MOMENTS, public_name
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
 import skcalib
@@ -36,12 +40,14 @@ from skcalib import (
     calibration_improvement,
     calibration_summary,
     compare_calibration,
+    cumulative_test,
     evaluate_supersample,
     get_scorer,
     hosmer_lemeshow_test,
     proper_calibration_error,
     reliability_bins,
 )
+from skcalib.datasets import make_tempered_simplex
 from skcalib.problem import check_problem
 from skcalib.smoothers import QuantileBins, UniformBins
 
@@ -334,3 +340,115 @@ def test_probabilities_for_logits_are_warned_of(recalibrator):
             warnings.simplefilter("error")
             warnings.simplefilter("ignore", ConvergenceWarning)
             recalibrator(input="logits").fit(5 * values - 2, Y)
+
+
+# --- Two threads, estimators that have no clones, arrays of other libraries -----------------------
+
+
+class Interrupted(GroupingLossEstimator):
+    """Another fit of the same object, to other classes, comes between two steps of a fit."""
+
+    def _seed(self):
+        if not hasattr(self, "others"):
+            self.others = True
+            self.fit(P3, Y3, y_proba=P3)
+        return super()._seed()
+
+
+def test_fits_of_one_grouping_estimator_do_not_meet():
+    plain = GroupingLossEstimator(notion="classwise", region_ratio=6).fit(P, Y, y_proba=P)
+    other = Interrupted(notion="classwise", region_ratio=6).fit(P, Y, y_proba=P)
+    assert other.classes_.tolist() == [0, 1] and other.n_features_in_ == 2
+    assert other.grouping_loss_ == plain.grouping_loss_ and other.regions_ == plain.regions_
+
+
+@pytest.mark.parametrize("kind", [IncrementalReliability, ForecastSketch])
+def test_threads_may_share_a_stream(kind):
+    """Between what a chunk is added to and the sum, another thread adds a chunk."""
+    shared, begun = kind([0, 1]).partial_fit(Y, P), threading.Event()
+    name = "_seen" if kind is IncrementalReliability else "_stored"
+    found = getattr(shared, name)
+
+    def slow(*arguments):
+        before = found(*arguments)
+        begun.set()
+        time.sleep(0.02)
+        return before
+
+    setattr(shared, name, slow)
+    threads = [threading.Thread(target=shared.partial_fit, args=(Y, P)) for _ in range(3)]
+    for one in threads:
+        one.start()
+    assert begun.wait(10)
+    for one in threads:
+        one.join()
+    assert shared.n_samples_seen_ == 4 * N
+
+
+class Changed(ClassifierMixin, BaseEstimator):
+    """A constructor that changes a parameter, as that of CatBoostClassifier."""
+
+    def __init__(self, cat_features=None):
+        self.cat_features = None if cat_features is None else list(cat_features)
+
+    def fit(self, X, y, cat_features=None):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict_proba(self, X):
+        return np.full((len(X), 2), 0.5)
+
+
+def test_classifiers_without_clones_have_a_way_out():
+    model, words = Changed([0]), r"^Changed cannot be cloned, and folds need clones: .* pass it to"
+    for call in (
+        RecalibratedClassifierCV(model).fit,
+        RecalibratedClassifierCV(model, ensemble=True).fit,
+        CrossFitProba(model).fit,
+        CalibrationErrorEstimator(model, cv=2).fit,
+        partial(CalibrationReport.from_estimator, model, cv=2),
+        partial(evaluate_supersample, model),
+    ):
+        with pytest.raises(ValueError, match=words):
+            call(P, Y)
+    RecalibratedClassifierCV(Changed()).fit(P, Y, cat_features=[0])
+    RecalibratedClassifierCV(FrozenEstimator(model.fit(P, Y))).fit(P, Y)
+
+
+def test_folds_of_arrays_of_the_standard():
+    library = pytest.importorskip("array_api_strict")
+    X, y = library.asarray(P), library.asarray(Y)
+    logistic = LogisticRegression()
+    for estimator in (RecalibratedClassifierCV(logistic), CrossFitProba(logistic)):
+        proba = (
+            clone(estimator).fit(P, Y).predict_proba(P)
+            if hasattr(estimator, "predict")
+            else (clone(estimator).fit_transform(P, Y))
+        )
+        again = (
+            estimator.fit(X, y).predict_proba(X)
+            if hasattr(estimator, "predict")
+            else (estimator.fit_transform(X, y))
+        )
+        np.testing.assert_array_equal(proba, again)
+    for masks in (2, [(np.arange(N) % 2 == k, np.arange(N) % 2 != k) for k in range(2)]):
+        estimator = CalibrationErrorEstimator(logistic, cv=masks)
+        expected = clone(estimator).fit(P, Y).calibration_error_
+        assert estimator.fit(X, y).calibration_error_ == expected
+
+
+# --- Tests that depend on the positive class ------------------------------------------------------
+
+
+def test_kuiper_does_not_depend_on_the_positive_class():
+    data = make_tempered_simplex(500, score_temperature=0.6, random_state=4)
+    proba = data.y_proba[:, 1]
+
+    def pvalues(statistic):
+        one = cumulative_test(data.y, proba, statistic=statistic).pvalue
+        return one, cumulative_test(1 - data.y, 1 - proba, statistic=statistic).pvalue
+
+    assert [f"{p:.2g}" for p in pvalues("ks")] == ["0.39", "0.028"]  # as documented
+    first, second = pvalues("kuiper")
+    assert first == pytest.approx(second, rel=1e-9)
+    assert 'statistic="kuiper"``' in cumulative_test.__doc__

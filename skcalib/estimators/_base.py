@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn import get_config
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
@@ -36,6 +36,7 @@ from skcalib.estimators._response import (
     aligned_proba,
     classes_of,
     classifier_proba,
+    clone_estimator,
     fit_fold,
     held_out_proba,
     held_out_problem,
@@ -335,7 +336,7 @@ class ClassifierTrainer(MetaEstimator):
             n_jobs=self.n_jobs,
             fit_params=params,
         )
-        model = clone(self._wrapped()).fit(X, y, **params)
+        model = clone_estimator(self._wrapped()).fit(X, y, **params)
         rows = np.flatnonzero(tested)
         return model, proba[rows], rows
 

@@ -7,7 +7,6 @@ from math import log
 from typing import TYPE_CHECKING
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils import check_random_state, indexable
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
@@ -25,7 +24,7 @@ from skcalib._validation import (
     unique_labels,
 )
 from skcalib.errors import calibration_error
-from skcalib.estimators._response import classifier_proba, fit_rows
+from skcalib.estimators._response import classifier_proba, clone_estimator, fit_rows
 from skcalib.notions import Auto
 from skcalib.recalibration._base import align_columns
 from skcalib.theory.bounds import BIN_RULES, LOG2, STRATEGIES, parse_bins
@@ -300,7 +299,7 @@ def _check_pairs(n_pairs, n_samples):
 
 def _with_seeds(estimator, seed):
     """A clone with seeds for its random states of None, so that the order of fits has no effect."""
-    seeded, rng = clone(estimator), np.random.RandomState(seed)
+    seeded, rng = clone_estimator(estimator), np.random.RandomState(seed)
     names = sorted(
         name
         for name, value in seeded.get_params(deep=True).items()

@@ -236,7 +236,7 @@ def test_folds_that_lack_a_class(data):
     for ensemble in (False, True):
         for cv, number in ((KFold(3), r"\d of 3"), (TimeSeriesSplit(6), r"\d of 6")):
             model = RecalibratedClassifierCV(GaussianNB(), cv=cv, ensemble=ensemble)
-            words = rf"^The (training|test) samples of fold {number} (lack|have only) the class '\w+'"
+            words = rf"^The (training|test) samples of fold {number} .* the class '\w+'"
             with pytest.raises(ValueError, match=words):
                 model.fit(X, y)
     rows = np.linspace(0, len(y) - 1, 30).astype(int)
