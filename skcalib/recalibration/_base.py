@@ -30,6 +30,7 @@ from skcalib._validation import (
     drop_zero_weights,
     has_columns,
 )
+from skcalib.clusters import _outside_level
 from skcalib.links._base import detection_limit, log_forecast
 from skcalib.problem import check_column_names, check_not_swapped, classes_of_columns, soft_classes
 from skcalib.tower import weighted_mean
@@ -294,7 +295,7 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
                 f"X is {what}, but {type(self).__name__} reads it as logits: for probabilities "
                 "leave out input='logits'.",
                 UserWarning,
-                stacklevel=4,  # the caller of fit
+                stacklevel=_outside_level(),
             )
         try:
             classes = classes_of_columns(

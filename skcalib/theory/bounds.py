@@ -156,7 +156,7 @@ def parse_bins(n_bins: Any, n_samples: int, strategy: Strategy) -> int | np.ndar
         if isinstance(n_bins, Integral) and not isinstance(n_bins, bool) and int(n_bins) >= 1:
             if strategy == "quantile":
                 return min(int(n_bins), max(n_samples, 1))
-            if n_bins > MOST_BINS:
+            if int(n_bins) > MOST_BINS:
                 raise ValueError(
                     f"n_bins must be at most {MOST_BINS} for bins of equal width, got {n_bins!r}: "
                     "use fewer bins, or strategy='quantile'."
