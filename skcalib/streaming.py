@@ -301,7 +301,7 @@ class RunningSums:
     """Sums ``high + low`` of shape (problems, fields, bins), of weights divided by ``scale``.
 
     ``high`` is the sum rounded to float64, and ``low`` is its rounding error: the order of the
-    additions has no effect, even for 10^9 parts.
+    additions rarely changes a sum, and never by more than its last bit, even for 10^9 parts.
     """
 
     plan: Plan
