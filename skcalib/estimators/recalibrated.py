@@ -330,7 +330,7 @@ def _check_folds(y, folds, *, ensemble):
         if ensemble and len(tested) < 2:
             raise ValueError(
                 f"The test samples of {where} have only the class {tested.tolist()[0]!r}, and with "
-                "ensemble=True each fold has a recalibrator of its own: use fewer folds, or "
+                "ensemble=True a recalibrator is fitted to each fold: use fewer folds, or "
                 "ensemble=False."
             )
 
