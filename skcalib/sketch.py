@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import reduce
 from typing import TYPE_CHECKING, Literal, Self
 
@@ -14,7 +15,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._packing import plain, seal, unseal
-from skcalib._validation import check_count, listed, look_up, to_numpy
+from skcalib._validation import check_count, check_indices, listed, look_up, to_numpy
 from skcalib.cells import CellPlan, CellSums, cell_starts, check_known_labels, sum_events
 from skcalib.events import check_events
 from skcalib.notions import NOTIONS
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 #: Cells of the probability between 0 and 1.
 N_CELLS = 1 << 16
+
+#: Held while a chunk is added to the sums, so that threads may share a sketch.
+ADDING = threading.Lock()
 
 
 class ForecastSketch(ForecastSummary, BaseEstimator):
@@ -207,7 +211,7 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         *,
         by: ArrayLike | None = None,
     ) -> Self:
-        """Add a chunk of samples.
+        """Add a chunk of samples. Several threads may add chunks to one object.
 
         Parameters
         ----------
@@ -232,9 +236,10 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
             changed since the first chunk. Previous chunks are kept.
         """
         plan = self._plan()
-        before = self._stored(plan)
+        self._stored(plan)  # raises for changed parameters before any work
         more = self._read(plan, y_true, y_proba, sample_weight, by)
-        return self._become(plan, before, more)
+        with ADDING:
+            return self._become(plan, self._stored(plan), more)
 
     def merge(self, other: ForecastSketch) -> Self:
         """Combine the samples of two sketches, group by group.
@@ -474,6 +479,7 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
 
     def _read(self, plan, y_true, y_proba, sample_weight, by):
         """Sums over one chunk, by group."""
+        check_indices(y_true=y_true, y_proba=y_proba, sample_weight=sample_weight, by=by)
         events = check_events(
             y_true,
             y_proba,

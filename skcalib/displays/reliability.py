@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from sklearn.utils import check_random_state
 
 from skcalib._arguments import resolve_notion
-from skcalib._validation import check_y, take_rows
+from skcalib._validation import check_indices, check_y, take_rows
 from skcalib.displays._curves import (
     binary_problems,
     check_options,
@@ -380,6 +380,7 @@ class ReliabilityDisplay:
         if isinstance(resolve_notion(notion), Multilabel):
             proba = label_proba(estimator, X, response_method=response_method)
         else:
+            check_indices(X=X, y=y, sample_weight=sample_weight, groups=groups)
             y = check_y(y, name="y")
             proba = classifier_proba(estimator, X, response_method=response_method)
             proba, classes = align_classes(proba, estimator.classes_, y)
@@ -479,6 +480,7 @@ class ReliabilityDisplay:
                 "from_cv_results takes one label per sample: for notion=Multilabel() pass "
                 "out-of-fold probabilities to from_predictions."
             )
+        check_indices(X=X, y=y)
         y, rng = check_y(y, name="y"), check_random_state(random_state)
         curves = []
         tests = cv_results["indices"]["test"]

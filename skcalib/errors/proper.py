@@ -16,6 +16,7 @@ from skcalib._arguments import resolve_loss, resolve_notion, resolve_smoother
 from skcalib._formatting import frame_of
 from skcalib._validation import (
     check_features,
+    check_indices,
     check_label_list,
     check_y,
     drop_zero_weights,
@@ -337,6 +338,7 @@ def representation_sharpness(
     """Arguments of `sharpness` with ``transform="simplex"`` -> the sharpness of the features."""
     if not isinstance(resolve_notion(notion), Canonical):
         raise ValueError("sharpness of a representation needs notion='canonical'.")
+    check_indices(y_true=y_true, y_proba=representation, sample_weight=sample_weight)
     y = check_y(y_true)
     features = check_features(representation, name="y_proba", n_samples=len(y))
     classes = unique_labels(y) if labels is None else check_label_list(labels)

@@ -15,6 +15,7 @@ from skcalib._formatting import frame_of, printable
 from skcalib._ties import merge_ties
 from skcalib._validation import (
     check_confidence_level,
+    check_indices,
     check_y,
     mean_one,
     take_rows,
@@ -253,6 +254,7 @@ def calibration_by_group(
         refuse_data_of_summary(y_true, y_proba, by=by, **given)
         grouped = _of_sketch(y_true, resolve_notion(notion))
     else:
+        check_indices(y_true=y_true, y_proba=y_proba, by=by, sample_weight=sample_weight)
         problem = check_problem(y_true, y_proba, **given)
         events = binary_events(problem, pos_label, resolve_notion(notion))
         validated = isinstance(y_true, Problem)

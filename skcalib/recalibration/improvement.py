@@ -11,7 +11,7 @@ from scipy.stats import t as student
 
 from skcalib._arguments import resolve_loss
 from skcalib._formatting import pvalue_text, record_text
-from skcalib._validation import check_confidence_level
+from skcalib._validation import check_confidence_level, check_indices
 from skcalib.clusters import independent_size
 from skcalib.inference import mean_interval
 from skcalib.problem import check_problem
@@ -174,6 +174,7 @@ def calibration_improvement(
     if is_map:
         recalibrated = _apply(after, problem)
     else:
+        check_indices(before=before, after=after)
         recalibrated = check_after(after, y_true, problem, sample_weight, names)
     found = improvement_of_losses(
         score.loss(problem.target, problem.forecast),

@@ -11,6 +11,7 @@ from skcalib._files import check_writable, write_atomically
 from skcalib._formatting import printable
 from skcalib._validation import (
     check_confidence_level,
+    check_indices,
     check_weight,
     check_y,
     take_rows,
@@ -316,6 +317,8 @@ class CalibrationReport(Shown):
             class other than `pos_label`, and a `pos_label` for more than two classes.
         """
         columns: dict[str, Any] = {"labels": labels, "pos_label": pos_label, "groups": groups}
+        rows = {"X": X, "by": by, "sample_weight": sample_weight}
+        check_indices(y_true=y_true, y_proba=y_proba, **rows)
         problem = check_problem(y_true, y_proba, sample_weight=sample_weight, **columns)
         costs = _in_order(costs, problem, pos_label)
         problem = event_last(problem, pos_label)
@@ -478,6 +481,7 @@ class CalibrationReport(Shown):
             For invalid labels or weights, an object without probabilities or decision values, and a
             `pos_label` that is not a class or is given for more than two classes.
         """
+        check_indices(X=X, y=y, sample_weight=sample_weight, groups=groups, by=by)
         y = check_y(y, name="y")
         problem, rows = held_out_problem(
             estimator,

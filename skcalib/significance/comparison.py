@@ -10,7 +10,7 @@ from scipy.stats import t as student
 
 from skcalib._arguments import resolve_notion
 from skcalib._formatting import pvalue_text
-from skcalib._validation import check_confidence_level
+from skcalib._validation import check_confidence_level, check_indices
 from skcalib.errors.kernel import (
     ClusterKernel,
     ResidualKernel,
@@ -193,6 +193,7 @@ def compare_calibration(
         raise ValueError(
             "second is missing: pass labels and the probabilities of two models, or two sketches."
         )
+    check_indices(first=first, second=second)
     options: dict[str, Any] = {
         "sample_weight": sample_weight,
         "labels": labels,
