@@ -110,7 +110,7 @@ def test_only_declared_dependencies_are_imported():
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom) and not node.level:
                 names = [node.module]
-            drawing = ("_plotting", "_legends", "_probability_scale")
+            drawing = ("_plotting", "_legends", "_probability_scale", "_monitor_plots")
             draws = "matplotlib" if path.stem in drawing else None
             top = node in tree.body
             for name in (name.split(".")[0] for name in names):
