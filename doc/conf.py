@@ -50,22 +50,30 @@ numpydoc_validation_exclude = {
     r"\.(ScoreDecomposition|CalibrationImprovement|RecalibratorSelection)$",
     r"\.(Region|VarianceReliability|ReliabilityBins|CumulativeCurve)$",
     r"\.(SupersampleEvaluation|InformationEstimate|CalibrationInterceptSlope)$",
-    r"\.(CalibrationComparison|CalibrationTest)$",
+    r"\.(CalibrationComparison|CalibrationTest|CurveEqualityTest)$",
+    r"\.Window(Comparison|Difference)$",
     r"\.(ErrorInterval|Predictions)$",
     r"\.(CorpBand|CorpCurve|CorpDecomposition|CalibrationSummary|DecisionRegret)$",
     r"\.SoftLabelDecomposition$",
     r"skcalib\.grouping\.(GroupCalibrations?|GroupComparison|GroupDifference)$",
     r"skcalib\.grouping\.GroupingImprovement$",
+    r"skcalib\.monitoring\.(Alarm|Evidence|Window)$",
 }
 
 html_theme = "pydata_sphinx_theme"
 html_title = f"skcalib {version}"
 html_static_path = ["_static"]
 html_css_files = ["skcalib.css"]
+html_extra_path = ["llms.txt"]
 html_math_renderer = "mathml"
 html_show_sourcelink = False
 html_copy_source = False
-html_sidebars = {"index": [], "design": [], "whats_new": []}  # pages without pages below them
+html_sidebars = {
+    "index": [],
+    "design": [],
+    "whats_new": [],
+    "release": [],
+}  # pages without pages below them
 html_theme_options = {
     "navbar_end": ["theme-switcher"],
     "footer_start": ["copyright"],
@@ -87,6 +95,21 @@ sphinx_gallery_conf = {
     "backreferences_dir": None,
     "show_signature": False,
     "nested_sections": False,
+    "subsection_order": [
+        f"../examples/{name}"
+        for name in (
+            "check",
+            "groups",
+            "recalibrate",
+            "choose",
+            "decide",
+            "monitor",
+            "accuracy",
+            "papers",
+        )
+    ]
+    + ["*"],  # folders without a header are not galleries
+    "parallel": 2,
 }
 
 

@@ -8,7 +8,7 @@ imported when one of its names is accessed.
 import re
 from importlib import import_module
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 #: Where each public name stands: read from ``__init__.pyi``, which type checkers read, too.
 _HOME = {
@@ -33,6 +33,7 @@ _SUBMODULES = (
     "io",
     "kernels",
     "links",
+    "monitoring",
     "notions",
     "problem",
     "recalibration",
@@ -64,6 +65,7 @@ _BLOCKS = (
     "recalibration",
     "grouping",
     "regression",
+    "monitoring",
 )
 
 __all__ = sorted([*_HOME, "__version__", "datasets"])

@@ -10,6 +10,7 @@ from skcalib.displays import (
     EstimationDisplay as EstimationDisplay,
     GroupCalibrationDisplay as GroupCalibrationDisplay,
     GroupingDisplay as GroupingDisplay,
+    MonitorDisplay as MonitorDisplay,
     MurphyDisplay as MurphyDisplay,
     RecalibrationDisplay as RecalibrationDisplay,
     ReliabilityDisplay as ReliabilityDisplay,
@@ -47,7 +48,12 @@ from skcalib.estimators import (
 )
 from skcalib.grouping import (
     calibration_by_group as calibration_by_group,
+    calibration_curve_equality_test as calibration_curve_equality_test,
     GroupingLossEstimator as GroupingLossEstimator,
+)
+from skcalib.monitoring import (
+    CalibrationMonitor as CalibrationMonitor,
+    SequentialCalibrationTest as SequentialCalibrationTest,
 )
 from skcalib.recalibration import (
     BetaCalibration as BetaCalibration,
@@ -90,6 +96,7 @@ from skcalib.scorers import (
 )
 from skcalib.significance import (
     compare_calibration as compare_calibration,
+    compare_windows as compare_windows,
     consistency_test as consistency_test,
     cumulative_test as cumulative_test,
     distribution_free_bound as distribution_free_bound,

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-from sklearn.datasets import load_digits
-from sklearn.ensemble import RandomForestClassifier
-from sklearn.model_selection import train_test_split
+try:
+    import numpy as np
+    from sklearn.datasets import load_digits
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.model_selection import train_test_split
 
-from skcalib import __version__
-from skcalib.io import read_predictions
-from skcalib.io._classes import ROUNDING
-from skcalib.io.files import SUFFIXES, LateLabelError, count_rows, read_parts
-from skcalib.report import CalibrationReport, ComparisonReport
-from skcalib.report.findings import stage
-from skcalib.sketch import ForecastSketch
+    from skcalib import __version__
+    from skcalib._files import check_writable, write_atomically
+    from skcalib._formatting import printable
+    from skcalib._monitor_command import add_monitor, run_monitor
+    from skcalib.io import read_predictions
+    from skcalib.io._classes import ROUNDING
+    from skcalib.io.files import SUFFIXES, LateLabelError, count_rows, read_parts
+    from skcalib.report import CalibrationReport, ComparisonReport
+    from skcalib.report.findings import stage
+    from skcalib.report.rendering import is_page
+    from skcalib.sketch import SKETCH_MARK, ForecastSketch
+except KeyboardInterrupt:  # the imports take a second or two
+    sys.exit(130)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,33 +49,133 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        Exit status: 0, or 2 after an error, which is printed as one sentence.
+        Exit status: 0; 1 after an alarm of the command monitor; 2 after an error, which is printed
+        as one sentence; 130 after Ctrl-C.
     """
-    arguments = sys.argv[1:] if arguments is None else list(arguments)
-    if arguments and _is_predictions(arguments[0]):
-        print(f"skcalib: which command? Try: skcalib report {arguments[0]}", file=sys.stderr)
-        return 2
-    options = _parser().parse_args(arguments)
-    # In a terminal the stages are shown, on standard error and not in the report.
-    verbose = sys.stderr.isatty() or getattr(options, "verbose", False)
     try:
-        with redirect_stdout(sys.stderr):
-            report = _report(options, verbose)
-            with stage("page", verbose, options.out.name):
-                page = report.to_html(options.out)
+        return _run(sys.argv[1:] if arguments is None else list(arguments))
+    except KeyboardInterrupt:
+        _complain("interrupted.")
+        return 130
+    except MemoryError as error:
+        _complain(f"there is not enough memory ({error})." if str(error) else "no memory is left.")
     except (ValueError, OSError) as error:
-        print(f"skcalib: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
-    print(report.to_text(details=options.details))
-    print(f"\nWritten: {page.resolve()}")
+        _complain(str(error))
+    return 2
+
+
+def _run(arguments):
+    if arguments and _is_predictions(arguments[0]):
+        raise ValueError(f"which command? Try: skcalib report {arguments[0]}")
+    with _standard_output():  # of --help and --version
+        options = _parser().parse_args(arguments)
+    if options.command == "monitor":
+        with redirect_stdout(sys.stderr):
+            line, status = run_monitor(options)
+        with _standard_output():
+            print(_encodable(printable(line)))
+        return status
+    _check_outputs(options)
+    # In a terminal the stages are shown, on standard error and not in the report.
+    verbose = getattr(sys.stderr, "isatty", bool)() or getattr(options, "verbose", False)
+    with redirect_stdout(sys.stderr):
+        report = _report(options, verbose)
+        with stage("page", verbose, printable(options.out.name)):
+            page = report.to_html(options.out)
+    with _standard_output():
+        print(_encodable(report.to_text(details=options.details)))
+        print(_encodable(f"\nWritten: {printable(str(page.resolve()))}"))
     return 0
 
 
 def _is_predictions(argument):
     """Whether the command before a file is missing."""
-    if argument.startswith("-") or argument == "report":
+    if argument.startswith("-") or argument in ("report", "monitor"):
         return False
     return Path(argument).suffix.lower() in (*SUFFIXES, SKETCH) or Path(argument).is_file()
+
+
+# --- What is printed ------------------------------------------------------------------------------
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose messages have no control characters of the arguments."""
+
+    def error(self, message):
+        super().error(printable(message))
+
+
+def _complain(message):
+    """Print an error as one line, if there is a place for it."""
+    with suppress(OSError):
+        print(f"skcalib: {printable(' '.join(message.split()))}", file=sys.stderr)
+
+
+@contextmanager
+def _standard_output():
+    """Write out standard output; what cannot be written is discarded, without a second error."""
+    try:
+        try:
+            yield
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except OSError as error:
+        with suppress(OSError, ValueError, AttributeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):  # the reader, such as head, has seen enough
+            raise OSError(f"standard output cannot be written: {error.strerror}.") from error
+
+
+def _encodable(text):
+    """Text for standard output: characters that it cannot encode are escaped."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
+# --- What is written ------------------------------------------------------------------------------
+
+
+_START = 4096  # bytes of a file in which its kind is recognized
+
+
+def _check_outputs(options):
+    """Raise for files that cannot be written, or that are not ours, before anything is read."""
+    outputs = {"--out": options.out, "--save-sketch": getattr(options, "save_sketch", None)}
+    outputs = {option: path for option, path in outputs.items() if path is not None}
+    for option, path in outputs.items():
+        check_writable(path)
+        if any(_is_same(path, given) for given in getattr(options, "files", [])):
+            raise ValueError(
+                f"{option} {path} is a file of predictions, which is not overwritten: choose "
+                "another name."
+            )
+        kind = "report" if option == "--out" else "sketch"
+        if options.force or not (path.is_symlink() or path.is_file()) or _is_ours(path, kind):
+            continue
+        what = "is a symbolic link" if path.is_symlink() else f"exists, and is no {kind} of skcalib"
+        raise ValueError(f"{path} {what}: choose another name, or replace it with --force.")
+    if len(outputs) == 2 and _is_same(*outputs.values()):
+        raise ValueError("--out and --save-sketch are the same file: choose two names.")
+
+
+def _is_same(first, second):
+    try:
+        return first.samefile(second)
+    except OSError:  # one of them does not exist
+        return first.resolve() == second.resolve()
+
+
+def _is_ours(path, kind):
+    """Whether a file is a report or a sketch."""
+    if path.is_symlink():
+        return False
+    with path.open("rb") as file:
+        start = file.read(_START)
+    return is_page(start) if kind == "report" else start.startswith(SKETCH_MARK)
+
+
+# --- Reports --------------------------------------------------------------------------------------
 
 
 def _report(options, verbose):
@@ -77,13 +185,13 @@ def _report(options, verbose):
 
 
 def _parser():
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="skcalib",
         description="Evaluate the calibration of a classifier. Without a command: the "
         "report of a random forest on scikit-learn's digits, on held-out images.",
     )
     parser.add_argument("--version", action="version", version=f"skcalib {__version__}")
-    _add_output(parser)
+    _add_output(parser, default=True)
     parser.set_defaults(command=None)
     commands = parser.add_subparsers(dest="command", title="commands")
     report = commands.add_parser(
@@ -96,7 +204,7 @@ def _parser():
         "samples, are compared. Tables may be larger than the memory: see --sketch.",
     )
     report.add_argument("files", type=Path, nargs="+", metavar="file", help="predictions")
-    _add_output(report)
+    _add_output(report, default=False)
     report.add_argument("--label-column", metavar="NAME", help="column of labels in a table")
     report.add_argument(
         "--features",
@@ -170,20 +278,33 @@ def _parser():
         action="store_true",
         help="print the stages and their times on standard error; the default in a terminal",
     )
+    add_monitor(commands)
     return parser
 
 
-def _add_output(parser):
+def _add_output(parser, *, default):
+    """Options before or after the command; only the former have defaults, which others replace."""
+
+    def value(given):
+        return given if default else argparse.SUPPRESS
+
     parser.add_argument(
         "--out",
         type=Path,
-        default=Path("skcalib-report.html"),
+        default=value(Path("skcalib-report.html")),
         metavar="PAGE",
         help="page to write; default: skcalib-report.html",
     )
     parser.add_argument(
+        "--force",
+        action="store_true",
+        default=value(False),
+        help="replace an existing file that is no report; files of predictions are never replaced",
+    )
+    parser.add_argument(
         "--details",
         action="store_true",
+        default=value(False),
         help="print the full report; by default only its first screen",
     )
 
@@ -312,7 +433,7 @@ def _read_sketch(path, options, features, verbose, labels):
             except LateLabelError as error:  # start again, with all labels of the table
                 known = error.known
     if options.save_sketch is not None:
-        options.save_sketch.write_bytes(sketch.to_bytes())
+        write_atomically(options.save_sketch, sketch.to_bytes())
     return sketch
 
 

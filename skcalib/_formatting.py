@@ -1,6 +1,18 @@
-"""Numbers and classes as text: for records and legends, then for reports."""
+"""Numbers, names and classes as text: for records and legends, then for reports."""
+
+import re
 
 import numpy as np
+
+#: Characters that control a terminal or the direction of text, end lines, or are no text.
+_CONTROLS = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
+
+
+def printable(text):
+    """Text of a user, such as a name, whose control characters are escaped, as in Python."""
+    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def frame_of(record, columns, **others):
@@ -46,7 +58,7 @@ def _limit_of_noise(interval):
 
 def class_text(label):
     """A class in a sentence: a name by itself, other labels as "class 1"."""
-    name = str(label)
+    name = printable(str(label))
     is_name = len(name) > 1 and any(letter.isalpha() for letter in name)
     answers = ("true", "false", "none", "yes", "no")
     return name if is_name and name.lower() not in answers else f"class {name}"

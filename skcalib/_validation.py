@@ -308,6 +308,9 @@ def check_features(values, *, name, n_samples=None):
 def _check_float_array(values, name):
     refuse_sparse(values, name)
     values = to_numpy(values, name=name)
+    _refuse_other_kinds(
+        values, f"{name} must be a numeric array of shape (n,) or (n, n_classes): it holds"
+    )
     try:
         array = check_array(
             values,
@@ -328,6 +331,48 @@ def _check_float_array(values, name):
         raise ValueError(f"{name} must have shape (n,) or (n, n_classes), got {np.shape(values)}.")
     check_finite(array, name)
     return array
+
+
+#: Kinds of arrays that NumPy turns into numbers, although they are none.
+_OTHER_KINDS = {
+    "c": "complex numbers, whose imaginary part would be lost. Pass real numbers",
+    "M": "dates. Pass real numbers",
+    "m": "differences of times. Pass real numbers",
+    "U": "text. Convert it with .astype(float) if it spells numbers",
+    "S": "text. Convert it with .astype(float) if it spells numbers",
+}
+
+
+def _refuse_other_kinds(values, start):
+    """Raise for text, dates and complex numbers; `start` is the beginning of the message."""
+    kinds = {_kind(one) for one in _types(values)}
+    if "O" in kinds:
+        cells = np.asarray(values, dtype=object).ravel().tolist()
+        kinds |= {"U" for cell in cells if isinstance(cell, (str, bytes))}
+        kinds |= {"c" for cell in cells if isinstance(cell, (complex, np.complexfloating))}
+    for kind, what in _OTHER_KINDS.items():
+        if kind in kinds:
+            raise ValueError(f"{start} {what}.")
+
+
+def _types(values):
+    """Types of the values, or of the columns of a data frame."""
+    if hasattr(values, "columns") and hasattr(values, "dtypes"):
+        return list(values.dtypes)
+    own = getattr(values, "dtype", None)
+    if own is None and isinstance(values, (list, tuple)):
+        try:
+            own = np.asarray(values).dtype
+        except ValueError:  # lists of unequal lengths, which are described elsewhere
+            return []
+    return [own]
+
+
+def _kind(dtype):
+    """The kind of a type as NumPy abbreviates it, "" for those of other libraries but text."""
+    if isinstance(dtype, np.dtype):
+        return dtype.kind
+    return "U" if str(dtype).lower() in ("str", "string", "utf8") else ""
 
 
 def refuse_sparse(values, name):
@@ -389,7 +434,8 @@ def _like_percentages(array, high):
     """Whether rows sum to about 100, or a single column has its maximum in (1.01, 100]."""
     if array.shape[1] == 1:
         return 1.01 < high <= 100
-    return bool(np.all(np.abs(array.sum(axis=1, dtype=np.float64) - 100) < 5))
+    with np.errstate(over="ignore"):  # the largest floats
+        return bool(np.all(np.abs(array.sum(axis=1, dtype=np.float64) - 100) < 5))
 
 
 def _tolerance(array, off):
@@ -404,6 +450,7 @@ def check_weight(sample_weight, n_samples):
     if sample_weight is None:
         return np.ones(n_samples)
     sample_weight = to_numpy(sample_weight, name="sample_weight")
+    _refuse_other_kinds(sample_weight, "sample_weight must be an array of numbers: it holds")
     try:
         weight = np.array(sample_weight, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -456,7 +503,11 @@ def number_of_samples(rows, count=None):
 
 
 def take_rows(values, index):
-    """Rows of an array, a data frame or a list."""
+    """Rows of an array, also of another library, of a data frame or a list."""
+    if not isinstance(values, np.ndarray) and hasattr(values, "__array_namespace__"):
+        library, index = values.__array_namespace__(), np.asarray(index)
+        index = np.flatnonzero(index) if index.dtype == bool else index
+        return library.take(values, library.asarray(index), axis=0)
     if hasattr(values, "iloc"):
         return values.iloc[index]
     if issparse(values):
@@ -474,6 +525,50 @@ def weighted_features(X, sample_weight, n_samples):
         )
     rows = weighted_rows(sample_weight, n_samples)
     return X if len(rows) == n_samples else take_rows(X, rows)
+
+
+# --- Indices of pandas ----------------------------------------------------------------------------
+
+
+def check_indices(**arguments):
+    """Raise if pandas objects among arguments with a row per sample have different indices.
+
+    Rows are taken by position and never aligned. The index 0, ..., n - 1, which pandas makes by
+    itself, says nothing, unless the other index has the same numbers in another order.
+    """
+    named = [(name, one.index) for name, one in arguments.items() if hasattr(one, "iloc")]
+    for k, (name, index) in enumerate(named):
+        for other, other_index in named[:k]:
+            if not _same_rows(index, other_index):
+                raise ValueError(
+                    f"{other} and {name} have different indices, so their rows may belong to "
+                    "different samples: align them first, such as by "
+                    f"{name}.loc[{other}.index], or pass {name}.to_numpy() if the positions agree."
+                )
+
+
+def _same_rows(first, second):
+    """Whether two indices of pandas may name the same rows in the same order."""
+    if first is second or len(first) != len(second) or first.equals(second):
+        return True  # different lengths are described elsewhere
+    for one, other in ((first, second), (second, first)):
+        if _is_default(one):
+            values = np.asarray(other)
+            return not (
+                values.dtype.kind in "iu"
+                and values.min() == 0
+                and values.max() == len(values) - 1
+                and np.bincount(values).max() == 1
+            )
+    return False
+
+
+def _is_default(index):
+    """Whether an index is 0, ..., n - 1."""
+    if type(index).__name__ == "RangeIndex":
+        return index.start == 0 and index.step == 1
+    values = np.asarray(index)
+    return values.dtype.kind in "iu" and np.array_equal(values, np.arange(len(values)))
 
 
 # --- Names, counts and levels ---------------------------------------------------------------------
@@ -546,6 +641,8 @@ def to_numpy(values, *, name):
             f"{name}.compute() if it fits into memory. Otherwise pass its blocks to fit_chunks or "
             "partial_fit, and apply a fitted map by map_blocks."
         )
+    if isinstance(values, np.ma.MaskedArray):
+        _refuse_masked(values, name)
     if isinstance(values, np.ndarray) or not hasattr(values, "__dlpack__"):
         return values
     owned = values.detach() if getattr(values, "requires_grad", False) is True else values
@@ -560,3 +657,13 @@ def to_numpy(values, *, name):
             f"{name} is a {kind} ({about}) that NumPy cannot read: copy it to the CPU, for example "
             f"with {name}.cpu(), and convert bfloat16 to float32 before the softmax."
         ) from error
+
+
+def _refuse_masked(values, name):
+    """Raise for masked values, which other functions would read as numbers."""
+    n_masked = int(np.ma.count_masked(values))
+    if n_masked:
+        raise ValueError(
+            f"{name} has {n_masked} masked values, which are missing: remove their rows from all "
+            "arguments first."
+        )

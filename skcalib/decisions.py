@@ -26,7 +26,7 @@ from sklearn.utils import check_random_state
 from skcalib._arguments import resolve_notion
 from skcalib._formatting import frame_of
 from skcalib._parameters import check_estimator, checks_parameters
-from skcalib._validation import refuse_sparse, weighted_features
+from skcalib._validation import check_indices, refuse_sparse, weighted_features
 from skcalib.error_intervals.decision_savings import missed_saving, saving_interval
 from skcalib.errors.terms import solve_notion
 from skcalib.events import only_problem
@@ -228,6 +228,7 @@ def decision_regret(
         check_estimator(model, "model")
     if X is not None and isinstance(y_true, ForecastSummary):
         raise ValueError("A sketch has no features: leave out X, or pass labels and y_proba.")
+    check_indices(y_true=y_true, y_proba=y_proba, X=X, sample_weight=sample_weight)
     clusters: dict[str, Any] = {} if groups is None else {"groups": groups}
     problem, notion = only_problem(
         y_true,

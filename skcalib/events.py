@@ -17,6 +17,7 @@ from skcalib._ties import reach_of, top_class
 from skcalib._validation import (
     check_column,
     check_features,
+    check_indices,
     check_proba,
     check_weight,
     check_y,
@@ -227,6 +228,7 @@ def check_events(
         n_classes = len(y_true.classes)
         notion = notion.for_columns(n_classes)
         return Events(y_true.forecast, column, n_classes, weight, scale, notion, validated=True)
+    check_indices(**{"y_true": y_true, name: y_proba, "sample_weight": sample_weight})
     y = check_y(y_true)
     raw = check_features(y_proba, name=name, n_samples=len(y))
     distinct, place, length, index = _look_up(y)

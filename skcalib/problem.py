@@ -21,6 +21,7 @@ from skcalib._validation import (
     check_column,
     check_features,
     check_indicators,
+    check_indices,
     check_label_list,
     check_soft_labels,
     check_y,
@@ -134,7 +135,7 @@ class Problem:
         )
         return found, [np.flatnonzero(part == k) for k in range(n_parts)]
 
-    def take(self, rows: np.ndarray) -> Problem:
+    def take(self, rows: np.ndarray | slice) -> Problem:
         """The problem of some of the rows."""
         names = ("square", "count", "votes", "cluster")
         kept = {name: getattr(self, name) for name in names}
@@ -238,6 +239,8 @@ def check_problem(
     if y_proba is None:
         check_y(y_true)
         raise ValueError(f"{name} is missing: pass labels and forecasts.")
+    rows = {"y_true": y_true, name: y_proba, "sample_weight": sample_weight, "groups": groups}
+    check_indices(**rows)
     if takes == "indicator":
         if pos_label is not None:
             raise ValueError("pos_label is for two classes, not for notion=Multilabel(): omit it.")
@@ -454,13 +457,18 @@ def classes_of_columns(
 
     A single column that names a class holds its probability. `labels` and `pos_label` decide
     where the name does not, and must not contradict it. Names of several columns must not
-    contradict the order of the classes, unless `labels` gives another.
+    contradict the order of `labels` or of the sorted classes, and may name classes that `y` lacks.
     """
     column = _name_of_single(y_proba) if n_columns == 1 else None
     if column is None:
-        classes = check_classes(y, n_columns, labels=labels, pos_label=pos_label, name=name)
+        from_names = _classes_from_names(y, y_proba, n_columns) if labels is None else None
+        known = labels if from_names is None else from_names
+        classes = check_classes(y, n_columns, labels=known, pos_label=pos_label, name=name)
         if labels is None and n_columns > 1:
             _check_order(y_proba, classes, name)
+            _check_numbers(y_proba, classes, name)
+        elif n_columns > 1 and not _are_default_names(y_proba):
+            _check_order(y_proba, classes, name, remedy="array")
         return classes
     given = labels is not None or pos_label is not None
     if not given:
@@ -568,9 +576,69 @@ def _check_order(y_proba, classes, name, *, remedy="labels"):
         readings = [read_name(column, expected) for column in columns]
         places = [reading.place for reading in readings]
     if any(place is not None and place != k for k, place in enumerate(places)):
-        follow = "the sorted classes" if remedy else "the classes"
-        advice = "pass labels= with the class of each column, or reorder" if remedy else "reorder"
+        follow, advice = {
+            "labels": (
+                "columns follow the sorted classes",
+                "pass labels= with the class of each column, or reorder them",
+            ),
+            "array": (
+                "labels is",
+                "list the classes in the order of the columns, or pass an array, "
+                "which has no names",
+            ),
+            None: ("columns follow the classes", "reorder them"),
+        }[remedy]
         raise ValueError(
-            f"The columns of {name} are named {listed(columns)}, but columns follow {follow} "
-            f"{listed(expected)}: {advice} them."
+            f"The columns of {name} are named {listed(columns)}, but {follow} {listed(expected)}: "
+            f"{advice}."
         )
+
+
+def _check_numbers(y_proba, classes, name):
+    """Raise if the columns of a data frame are numbered, and classes have other numbers."""
+    columns = list(getattr(y_proba, "columns", ()))
+    expected = classes.tolist()
+    if (
+        len(columns) != len(expected)
+        or classes.dtype.kind not in "iuf"
+        or not is_numbering(columns)
+    ):
+        return
+    first = int(re.search(r"\d+$", str(columns[0]).strip())[0])
+    counted = list(range(first, first + len(columns)))
+    if expected[0] == first and expected != counted:
+        raise ValueError(
+            f"The columns of {name} are named {listed(columns)}, but y_true has the classes "
+            f"{listed(expected)}: pass labels= with the class of each column."
+        )
+
+
+def _classes_from_names(y, y_proba, n_columns):
+    """Classes of named columns, sorted, where some have no sample; None if names do not tell."""
+    columns = getattr(y_proba, "columns", None)
+    if columns is None or n_columns < 2 or _are_default_names(y_proba):
+        return None
+    known = unique_labels(y)
+    if len(known) >= n_columns:
+        return None
+    reading = match_names(list(columns), known.tolist())
+    if reading is None:
+        return None
+    missing = [place for place in reading if isinstance(place, str)]
+    if known.dtype.kind == "b":
+        return np.array([False, True])
+    if known.dtype.kind in "iuf":
+        if not all(re.fullmatch(r"-?\d{1,18}(\.0)?", one) for one in missing):
+            return None
+        missing = [int(float(one)) for one in missing]
+    elif not all(isinstance(label, str) for label in known.tolist()):
+        return None
+    return np.unique(np.array([*known.tolist(), *missing], dtype=known.dtype.type))
+
+
+def _are_default_names(y_proba):
+    """Whether the columns of a data frame have the names that a library gives by itself."""
+    columns = getattr(y_proba, "columns", ())
+    if type(columns).__name__ == "RangeIndex":  # of pandas; a list of numbers is no such index
+        return list(columns) == list(range(len(columns)))
+    return list(columns) == [f"column_{k}" for k in range(len(columns))]

@@ -10,7 +10,7 @@ from sklearn import metrics
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from skcalib._parameters import checks_parameters
-from skcalib._validation import check_y
+from skcalib._validation import check_indices, check_y
 from skcalib._values import shown
 from skcalib.decisions import decision_regret, score_of_decision
 from skcalib.errors import (
@@ -62,6 +62,7 @@ class Scorer:
         sample_weight: ArrayLike | None = None,
     ) -> float:
         """Score of a fitted classifier on (X, y); higher is better."""
+        check_indices(X=X, y=y, sample_weight=sample_weight)
         value = self._value(estimator, X, self._check_y(y), sample_weight)
         return value if self.greater_is_better else -value
 

@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-import json
-import zlib
+import threading
 from functools import reduce
 from typing import TYPE_CHECKING, Literal, Self
 
@@ -15,7 +14,8 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._validation import check_count, listed, look_up, to_numpy
+from skcalib._packing import plain, seal, unseal
+from skcalib._validation import check_count, check_indices, listed, look_up, to_numpy
 from skcalib._values import shown
 from skcalib.cells import CellPlan, CellSums, cell_starts, check_known_labels, sum_events
 from skcalib.events import check_events
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 #: Cells of the probability between 0 and 1.
 N_CELLS = 1 << 16
+
+#: Held while a chunk is added to the sums, so that threads may share a sketch.
+ADDING = threading.Lock()
 
 
 class ForecastSketch(ForecastSummary, BaseEstimator):
@@ -209,7 +212,7 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         *,
         by: ArrayLike | None = None,
     ) -> Self:
-        """Add a chunk of samples.
+        """Add a chunk of samples. Several threads may add chunks to one object.
 
         Parameters
         ----------
@@ -234,9 +237,10 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
             changed since the first chunk. Previous chunks are kept.
         """
         plan = self._plan()
-        before = self._stored(plan)
+        self._stored(plan)  # raises for changed parameters before any work
         more = self._read(plan, y_true, y_proba, sample_weight, by)
-        return self._become(plan, before, more)
+        with ADDING:
+            return self._become(plan, self._stored(plan), more)
 
     def merge(self, other: ForecastSketch) -> Self:
         """Combine the samples of two sketches, group by group.
@@ -394,12 +398,12 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         check_is_fitted(self)
         plan = self._plan()
         header = {
-            "labels": [_plain(label, "label") for label in plan.labels.tolist()],
+            "labels": [plain(label, "label") for label in plan.labels.tolist()],
             "notion": plan.notion,
             "n_cells": plan.n_cells,
             "groups": [
                 {
-                    "key": _plain(key, "group"),
+                    "key": plain(key, "group"),
                     "n_samples": cells.n_samples,
                     "scale": cells.scale,
                     "size": len(cells.key),
@@ -408,13 +412,11 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
                 for key, cells in self._cells.items()
             ],
         }
-        text = json.dumps(header, allow_nan=False).encode()
-        parts = [_MAGIC, bytes([_VERSION]), len(text).to_bytes(4, "little"), text]
+        parts = []
         for cells in self._cells.values():
             parts += [cells.key.astype("<i8").tobytes()]
             parts += [array.astype("<f8").tobytes() for array in cells.numbers()]
-        body = b"".join(parts)
-        return body + zlib.crc32(body).to_bytes(4, "little")
+        return seal(SKETCH_MARK, _VERSION, header, parts)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -435,20 +437,7 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         ValueError
             If the bytes are not a sketch, are damaged or incomplete, or have a newer version.
         """
-        if not isinstance(data, (bytes, bytearray, memoryview)):
-            raise ValueError(f"data must be bytes, got {type(data).__name__}.")
-        data, at = bytes(data), len(_MAGIC) + 1
-        if data[: len(_MAGIC)] != _MAGIC:
-            raise ValueError("The bytes are no sketch: they do not begin with 'skcalib-sketch'.")
-        if data[len(_MAGIC) : at] != bytes([_VERSION]):
-            raise ValueError(
-                f"The sketch has version {data[at - 1]} of the format, and this skcalib reads "
-                f"version {_VERSION}: update skcalib."
-            )
-        if len(data) < at + 8 or zlib.crc32(data[:-4]) != int.from_bytes(data[-4:], "little"):
-            raise ValueError("The sketch is damaged or incomplete: its check sum is wrong.")
-        start = at + 4 + int.from_bytes(data[at : at + 4], "little")
-        header = json.loads(data[at + 4 : start])
+        header, data, start = unseal(data, SKETCH_MARK, _VERSION, "sketch")
         names = ("labels", "notion", "n_cells")
         sketch = cls(**{name: header[name] for name in names})
         plan, cells = sketch._plan(), {}
@@ -491,6 +480,7 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
 
     def _read(self, plan, y_true, y_proba, sample_weight, by):
         """Sums over one chunk, by group."""
+        check_indices(y_true=y_true, y_proba=y_proba, sample_weight=sample_weight, by=by)
         events = check_events(
             y_true,
             y_proba,
@@ -537,16 +527,6 @@ def _number_groups(by, n_samples):
     return list(numbers), codes
 
 
-_MAGIC, _VERSION = b"skcalib-sketch", 1
+#: First bytes of a sketch.
+SKETCH_MARK, _VERSION = b"skcalib-sketch", 1
 _FEWEST = 16
-
-
-def _plain(value, what):
-    """A label or group for JSON."""
-    if isinstance(value, tuple):
-        return [_plain(one, what) for one in value]
-    if value is None or isinstance(value, (str, bool, int)):
-        return value
-    if isinstance(value, float) and np.isfinite(value):
-        return value
-    raise ValueError(f"A {what} must be a string or a number to be written, got {shown(value)}.")

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from skcalib import (
     BiasCorrectedTemperatureScaling,
     CalibrationErrorEstimator,
+    CalibrationMonitor,
     CrossFitProba,
     DiagonalOrderPreserving,
     DirichletCalibration,
@@ -35,6 +36,7 @@ from skcalib import (
     QuadraticScaling,
     RecalibratedClassifierCV,
     RecalibratedRegressorCV,
+    SequentialCalibrationTest,
     TemperatureScaling,
     VarianceScaling,
     VectorScaling,
@@ -178,6 +180,8 @@ NOT_CHECKED = {
     ForecastSketch: "a metric fed by chunks, fit(y_true, y_proba): test_sketch.py",
     MultilabelRecalibrator: "probabilities of indicator matrices: test_multilabel.py",
     IncrementalReliability: "a metric fed by chunks, fit(y_true, y_proba): test_streaming.py",
+    SequentialCalibrationTest: "a test fed by batches: monitoring/test_sequential.py",
+    CalibrationMonitor: "alarms, fed by batches: monitoring/test_monitor.py",
 }
 
 # What counts samples, or cuts at ranks, tells a weight of 2 from a sample that stands there twice

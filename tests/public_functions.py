@@ -175,6 +175,23 @@ def _stream(**parameters):
     return call
 
 
+def _watched(kind, **parameters):
+    """A test or a monitor of a stream, whose numbers are read off; weights are at most 1."""
+
+    def call(y_true, y_proba, *, sample_weight=None, labels=None):
+        problem = check_problem(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+        if sample_weight is not None:
+            sample_weight = np.asarray(sample_weight, dtype=np.float64)
+            sample_weight = sample_weight / sample_weight.max()
+        stream = kind(problem.classes, **parameters)
+        stream.partial_fit(y_true, y_proba, sample_weight)
+        windows = [(one.mean_predicted, one.observed) for one in getattr(stream, "windows_", ())]
+        return stream.path_, stream.n_samples_seen_, getattr(stream, "alarms_", None), windows
+
+    call.__name__ = kind.__name__
+    return call
+
+
 def _interval(metric):
     """The interval of one metric."""
     function = skcalib.calibration_error_interval
@@ -240,6 +257,9 @@ def _forecast_recipes():
     yield from _recipes(s.reliability_bins, {}, classwise, infinite=True)
     for stream in (_stream(), _stream(notion="classwise", n_bins=[0, 0.25, 1])):
         yield from _recipes(stream, infinite=True)
+    watched = {"order": True, "infinite": True, "one_row": True}
+    yield from _recipes(_watched(s.SequentialCalibrationTest, notion="canonical"), **watched)
+    yield from _recipes(_watched(s.CalibrationMonitor, window=20, alpha=0.01), **watched)
     for function in (s.ks_calibration_error, s.cumulative_curve):
         yield from _recipes(function, {}, classwise)
     yield from _recipes(s.smooth_calibration_error, {}, classwise, {"bandwidth": 0.05, **top})
@@ -303,6 +323,10 @@ def _forecast_recipes():
     yield from _recipes(s.calibration_summary, binary=True, infinite=True, order=True)
     by_group = _two_groups(s.calibration_by_group)
     yield from _recipes(by_group, {}, classwise, infinite=True, one_row=True, **folds)
+    windows = _two_groups(s.compare_windows)
+    yield from _recipes(windows, {}, infinite=True, order=True)
+    curves = _two_groups(s.calibration_curve_equality_test)
+    yield from _recipes(curves, {}, order=True)
     regret, act = s.decision_regret, {"threshold": 0.3}
     yield from _recipes(regret, {**act, **top}, {**act, **classwise}, infinite=True, **folds)
     yield from _recipes(regret, {"costs": [[0, 1], [3, 0]]}, binary=True, infinite=True, **folds)
@@ -378,7 +402,9 @@ SIMULATORS = [getattr(datasets, name) for name in datasets.__all__]
 
 #: In the tables, but no function of `skcalib` itself: the door of a class, and one of a module.
 BESIDE = {
+    "CalibrationMonitor",
     "IncrementalReliability",
+    "SequentialCalibrationTest",
     "dawid_sebastiani_improvement",
     "differences_at_equal_scores",
     "median_distance",
@@ -405,6 +431,8 @@ DOORS_ELSEWHERE = {  # doors of displays that fetch probabilities and then do as
     "from_grouping_estimator",
     "from_recalibrator",
     "from_recalibrators",
+    "from_monitor",  # tests/displays/test_monitor_display.py
+    "from_test",
     "from_bytes",  # of a sketch: test_sketch.py
     "from_sketch",  # test_report_sketch.py
     "from_sketches",

@@ -329,6 +329,27 @@ def test_the_order_of_rows_does_not_matter(recipe):
             np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("recipe", [r for r in EVERY if not r.order], ids=str)
+def test_the_order_of_tied_rows_does_not_matter(recipe):
+    """Several samples share each forecast, with other labels and weights."""
+    y, proba = data_for(recipe)
+    proba = np.round(4 * proba)
+    proba /= proba.sum(axis=1, keepdims=True)
+    proba = 0.9 * proba + 0.1 / proba.shape[1]
+    assert len(np.unique(proba.round(12), axis=0)) < len(y) / 2
+    arrays = (proba, 0.5 * proba + 0.5 / proba.shape[1])
+    arrays = arrays if recipe.takes == "two forecasts" else arrays_for(recipe, proba)
+    rows = shuffle(np.arange(len(y)), random_state=0)
+    weight, moved = {}, {}
+    unweighted = "bound" in str(recipe) or "biased" in str(recipe)
+    if recipe.accepts("sample_weight") and not unweighted:
+        weight["sample_weight"] = np.random.default_rng(2).uniform(0.5, 2, len(y))
+        moved["sample_weight"] = weight["sample_weight"][rows]
+    expected = run(recipe, y, *arrays, **weight)
+    got = run(recipe, y[rows], *(a[rows] for a in arrays), **moved)
+    np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-12)
+
+
 def _weight(weight):
     return {} if weight is None else {"sample_weight": weight}
 

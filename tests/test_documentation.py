@@ -109,7 +109,7 @@ def test_every_page_is_in_its_table_of_contents(folder):
 
 @pytest.mark.skipif(not (ROOT / "examples").exists(), reason="needs the folder examples")
 def test_examples_are_short_and_draw():
-    for path in (ROOT / "examples").glob("plot_*.py"):
+    for path in (ROOT / "examples").rglob("plot_*.py"):
         text = path.read_text()
         assert text.count("\n") < 80, f"{path.name} has 80 lines or more"
         assert "plt.show()" in text, f"{path.name} shows no figure"
@@ -131,7 +131,8 @@ def test_references_to_examples_exist():
         if {"_build", "auto_examples", "generated"} & set(path.parts):
             continue
         for name in re.findall(r"sphx_glr_auto_examples_(\w+)\.py", path.read_text()):
-            assert (ROOT / "examples" / f"{name}.py").exists(), f"{path.name} names {name}"
+            example = ROOT / "examples" / f"{name.replace('_plot_', '/plot_', 1)}.py"
+            assert example.exists(), f"{path.name} names {name}"
 
 
 def docstrings(source):

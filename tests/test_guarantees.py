@@ -29,7 +29,7 @@ def named(text):
 @pytest.mark.parametrize(("guarantee", "held_by"), rows(), ids=lambda cell: cell[:40])
 def test_each_line_names_tests_that_exist(guarantee, held_by):
     assert not named(guarantee) and named(held_by)
-    without = re.sub(r"``test_\w+\.py::test_\w+``", "", held_by)
+    without = re.sub(r"``test_\w+\.py::test_\w+``( \(slow\)| \(optional\))*", "", held_by)
     assert not without.strip(" ,\n"), f"this is no name of a test: {without}"
     for file, test in named(held_by):
         paths = list((ROOT / "tests").rglob(file))
@@ -41,6 +41,37 @@ def test_each_line_names_tests_that_exist(guarantee, held_by):
 def names_in(path):
     tree = ast.parse(path.read_text(encoding="utf-8"))
     return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
+@pytest.mark.parametrize(("guarantee", "held_by"), rows(), ids=lambda cell: cell[:40])
+def test_lines_say_which_tests_are_slow_or_may_be_skipped(guarantee, held_by):
+    pattern = r"``(test_\w+\.py)::(test_\w+)``((?: \(slow\)| \(optional\))*)"
+    for file, test, stated in re.findall(pattern, held_by):
+        (path,) = (ROOT / "tests").rglob(file)
+        assert marks_of(path, test) == set(re.findall(r"\((\w+)\)", stated)), test
+
+
+def marks_of(path, test):
+    """ "slow" for a test that is, and "optional" for one that may be skipped, by its source."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    marks = [
+        ast.unparse(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark"
+    ]
+    found, todo = set(), [test]
+    while todo:
+        one = functions[todo.pop()]
+        todo += [argument.arg for argument in one.args.args if argument.arg in functions]
+        marks += [ast.unparse(decorator) for decorator in one.decorator_list]
+        if re.search(r"pytest\.(skip|importorskip)\(", ast.unparse(one)):
+            found.add("optional")
+    if any("mark.slow" in mark and "param(" not in mark for mark in marks):
+        found.add("slow")
+    if any("mark.skip" in mark and "param(" not in mark for mark in marks):
+        found.add("optional")
+    return found
 
 
 def test_the_page_is_read():
@@ -79,7 +110,7 @@ def test_only_declared_dependencies_are_imported():
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom) and not node.level:
                 names = [node.module]
-            drawing = ("_plotting", "_legends", "_probability_scale")
+            drawing = ("_plotting", "_legends", "_probability_scale", "_monitor_plots")
             draws = "matplotlib" if path.stem in drawing else None
             top = node in tree.body
             for name in (name.split(".")[0] for name in names):

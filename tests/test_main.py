@@ -46,7 +46,7 @@ class Recorder:
         return f"report of {self.options['name']}, details: {details}"
 
     def to_html(self, path):
-        path.write_text("<svg")
+        path.write_text('<!DOCTYPE html>\n<meta name="generator" content="skcalib">\n<title>')
         return path
 
 
@@ -202,7 +202,7 @@ def test_rounded_probabilities_are_normalized_on_request(here, capsys):
         (["report", "absent.npz"], "absent.npz is not a file"),
         (["report", "bad.csv"], "Each row of y_proba must sum to 1"),
         (["report", "good.csv", "--confidence-level", "95"], "confidence_level must lie"),
-        (["report", "good.csv", "--out", "nowhere/page.html"], "No such file"),
+        (["report", "good.csv", "--out", "nowhere/page.html"], "nowhere is not a folder"),
         (["report", "wide.csv"], "'age' with values outside [0, 1]"),
         (["report", "churn.csv"], "'p', which does not name its class (classes: churn and stay)"),
         (["report", "churn.csv", "--event", "x"], "--event x is not a class of churn.csv: its "),

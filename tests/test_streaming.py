@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.metadata_routing import get_routing_for_object
 
-from skcalib import IncrementalReliability, calibration_error, reliability_bins
+from skcalib import IncrementalReliability, calibration_error, reliability_bins, streaming
 from skcalib.notions import Canonical, ClassGroups, Classwise
 
 RECORDS = ("edges", "index", "mass", "mean_score", "mean_label", "gap_variance")
@@ -225,18 +225,50 @@ def test_any_chunks(cuts, seed, weighted):
 # --- precision ------------------------------------------------------------------------------------
 
 
-def test_thousand_million_forecasts():
-    """Doubling by merging: thirty merges see 1e9 samples, and the mean keeps all its digits."""
+def of_thousand_million():
+    """1e9 forecasts: 25 doublings, and 500 other chunks, each lost in a naive sum.
+
+    Doubling alone is exact for naive sums too. -> mean score, exact mean score.
+    """
     scores = np.random.default_rng(0).random(50) / 10
     stream = IncrementalReliability([0, 1], n_bins=1, notion="canonical")
     stream.partial_fit(np.zeros(50), scores)
     for _ in range(25):
         stream = stream.merge(stream)
-    assert stream.n_samples_seen_ == 50 * 2**25 > 1_000_000_000
-    expected = float(sum(map(Fraction, scores)) / 50)
-    assert stream.calibration_error() == pytest.approx(expected, rel=1e-15)
+    one = IncrementalReliability([0, 1], n_bins=1, notion="canonical").partial_fit([0], [0.1])
+    for _ in range(500):
+        stream = stream.merge(one)
+    assert stream.n_samples_seen_ == 50 * 2**25 + 500 > 1_000_000_000
+    total = 2**25 * sum(map(Fraction, scores)) + 500 * Fraction(0.1)
+    return stream, float(total / stream.n_samples_seen_)
+
+
+def test_thousand_million_forecasts():
+    """The mean keeps all its digits."""
+    stream, expected = of_thousand_million()
+    assert stream.calibration_error() == pytest.approx(expected, rel=4e-16)
     (bins,) = stream.reliability_bins()
-    assert bins.mass.tolist() == [50 * 2**25]
+    assert bins.mass.tolist() == [50 * 2**25 + 500]
+
+
+def test_thousand_million_forecasts_detect_naive_sums(monkeypatch):
+    """The test above fails if the rounding errors of the sums are dropped."""
+
+    def naive(one, two):
+        return one[0] + two[0], np.zeros_like(one[0])
+
+    monkeypatch.setattr(streaming, "add_pairs", naive)
+    stream, expected = of_thousand_million()
+    assert abs(stream.calibration_error() / expected - 1) > 1e-14
+
+
+def test_variance_of_thousand_million_forecasts():
+    scores = np.random.default_rng(0).random(50) / 10
+    stream = IncrementalReliability([0, 1], n_bins=1, notion="canonical")
+    stream.partial_fit(np.zeros(50), scores)
+    for _ in range(25):
+        stream = stream.merge(stream)
+    (bins,) = stream.reliability_bins()
     assert bins.gap_variance[0] == pytest.approx(np.var(scores) / (50 * 2**25), rel=1e-9)
 
 
@@ -256,6 +288,16 @@ def test_many_small_chunks_after_a_large_sum():
     for _ in range(2_000):
         naive += 0.1
     assert abs(Fraction(naive) - exact) > 10
+
+
+def test_whole_numbers_are_exact():
+    """Weights that are whole numbers are counted without an error up to 2^53."""
+    stream = IncrementalReliability([0, 1], n_bins=1, notion="canonical")
+    stream.partial_fit([0], [0.5], [2.0**52])
+    one = clone(stream).partial_fit([0], [0.5], [1.0])
+    for merged in (stream.merge(one).merge(one), one.merge(stream.merge(one))):
+        (bins,) = merged.reliability_bins()
+        assert bins.mass.tolist() == [2**52 + 2] and merged.n_samples_seen_ == 3
 
 
 def test_weights_of_any_scale():

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def write():
     """Run the example with a `show` that saves."""
     plt.show = lambda: plt.savefig(ROOT / "doc" / "_static" / "decomposition.png", dpi=110)
-    runpy.run_path(str(ROOT / "examples" / "plot_decompose_three_classifiers.py"))
+    runpy.run_path(str(ROOT / "examples" / "check" / "plot_decompose_three_classifiers.py"))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from skcalib.displays.decomposition import DecompositionDisplay
 from skcalib.displays.estimation import EstimationDisplay
 from skcalib.displays.group_calibration import GroupCalibrationDisplay
 from skcalib.displays.grouping import GroupingDisplay
+from skcalib.displays.monitor import MonitorDisplay
 from skcalib.displays.murphy import MurphyDisplay
 from skcalib.displays.recalibration import RecalibrationDisplay
 from skcalib.displays.reliability import ReliabilityDisplay
@@ -15,6 +16,7 @@ __all__ = [
     "EstimationDisplay",
     "GroupCalibrationDisplay",
     "GroupingDisplay",
+    "MonitorDisplay",
     "MurphyDisplay",
     "RecalibrationDisplay",
     "ReliabilityDisplay",

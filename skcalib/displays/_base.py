@@ -1,7 +1,7 @@
 """Shared by the displays: held-out probabilities, units of losses, and legend texts."""
 
 from skcalib._arguments import resolve_loss
-from skcalib._validation import check_weight, check_y, take_rows
+from skcalib._validation import check_indices, check_weight, check_y, take_rows
 from skcalib.estimators._response import held_out_problem
 from skcalib.scores import Brier, LogLoss, Spherical
 
@@ -10,6 +10,7 @@ UNCHANGED = "Unchanged"  # legend text for the diagonal of a map
 
 def held_out(estimator, X, y, *, cv, response_method, sample_weight, owner, groups=None):
     """The `Problem` of the samples that can be assessed, their features, and their rows."""
+    check_indices(X=X, y=y, sample_weight=sample_weight, groups=groups)
     y = check_y(y, name="y")
     weight = None if sample_weight is None else check_weight(sample_weight, len(y))
     problem, rows = held_out_problem(

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from skcalib._formatting import printable
 from skcalib.displays._plotting import COLORS, draw_legends, event_text, panel_axes, stacked_axes
 
 _GREY = "0.35"
@@ -118,5 +119,6 @@ def _label(ax, event, groups, total):
 
 
 def _name(text):
+    text = printable(text)
     text = text if len(text) <= 32 else f"{text[:31]}…"
     return text.replace("$", r"\$")

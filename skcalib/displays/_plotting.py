@@ -12,7 +12,7 @@ from matplotlib.colors import to_hex
 from matplotlib.lines import Line2D
 from matplotlib.transforms import Bbox, ScaledTranslation
 
-from skcalib._formatting import class_text
+from skcalib._formatting import class_text, printable
 from skcalib.displays._base import UNCHANGED
 from skcalib.displays._probability_scale import (
     probability_map,
@@ -217,7 +217,7 @@ def square_axes(ax, event):
 def event_text(event):
     """The event as text for a label: "class churn" becomes "churn", "class 1" is kept."""
     name = class_text(event.removeprefix("class ")) if event.startswith("class ") else event
-    return name.replace("$", r"\$")  # not a formula
+    return printable(name).replace("$", r"\$")  # not a formula
 
 
 def scale_panels(axes, scores, weights, scale):

@@ -180,10 +180,13 @@ def set_probability_scale(ax, scores, weight=None, scale="auto"):
 def _quantiles(scores, weight):
     """Quantiles .05, .25, .5, .75 and .95 of the weighted scores."""
     scores = np.clip(np.asarray(scores, dtype=np.float64), 0, 1)
-    weight = np.ones(len(scores)) if weight is None else np.asarray(weight, dtype=np.float64)
+    shares = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
+    if weight is None or np.min(weight) == np.max(weight):
+        at = np.ceil(shares * len(scores)).astype(int) - 1
+        return np.partition(scores, at)[at]
     order = np.argsort(scores)
-    mass = np.cumsum(weight[order])
-    at = np.searchsorted(mass, np.array([0.05, 0.25, 0.5, 0.75, 0.95]) * mass[-1])
+    mass = np.cumsum(np.asarray(weight, dtype=np.float64)[order])
+    at = np.searchsorted(mass, shares * mass[-1])
     return scores[order][np.minimum(at, len(scores) - 1)]
 
 

@@ -5,7 +5,7 @@ from textwrap import wrap
 
 import numpy as np
 
-from skcalib._formatting import decimals_of
+from skcalib._formatting import decimals_of, printable
 from skcalib.inference import MeanInterval, clopper_pearson
 
 ABOVE, BELOW, HELD = 1, -1, 0
@@ -126,8 +126,9 @@ def rule_lines(diagram, n_rules, width):
         region = diagram.regions[index]
         gap = max(abs(region.gap), 1e-6)
         decimals = int(np.clip(np.ceil(-np.log10(gap)) + 1, 2, 5))
+        rule = printable(region.rule).replace("<=", "≤")
         text = (
-            f"{number}  {region.rule.replace('<=', '≤')}: {region.mean_outcome:.{decimals}f} "
+            f"{number}  {rule}: {region.mean_outcome:.{decimals}f} "
             f"observed, {region.expected:.{decimals}f} expected"
         )
         lines += wrap(text, width, subsequent_indent="    ")

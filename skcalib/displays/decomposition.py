@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from skcalib._arguments import resolve_loss, resolve_notion
 from skcalib._formatting import decimals_of, nonnegative_text
 from skcalib._parameters import checks_parameters
-from skcalib._validation import check_confidence_level, weighted_features
+from skcalib._validation import check_confidence_level, check_indices, weighted_features
 from skcalib._values import shown
 from skcalib.displays._base import held_out, unit
 from skcalib.displays._regions import grouping_interval
@@ -195,6 +195,7 @@ class DecompositionDisplay:
         if not isinstance(y_proba, Mapping):
             y_proba = {"Predictions" if name is None else name: y_proba}
         options = check_options(loss, notion, smoother, grouping, confidence_level, random_state)
+        check_indices(y_true=y_true, X=X, **y_proba)
         if X is not None:
             X = weighted_features(X, sample_weight, np.shape(y_true)[0])
         terms, columns = [], 0

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skcalib._arguments import resolve_notion
 from skcalib._parameters import checks_parameters
-from skcalib._validation import weighted_features, weighted_rows
+from skcalib._validation import check_indices, weighted_features, weighted_rows
 from skcalib.displays._base import held_out, unit
 from skcalib.displays._curves import binary_problems
 from skcalib.displays._regions import (
@@ -249,6 +249,8 @@ class GroupingDisplay:
                 "regions= that are known in advance."
             )
         notion = resolve_notion(notion)
+        rows = {"X": X, "regions": regions, "sample_weight": sample_weight}
+        check_indices(y_true=y_true, y_proba=y_proba, **rows)
         problem = check_problem(
             y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
         )

@@ -134,7 +134,8 @@ def calibration_error(
     n_bins : int, "auto", "cube_root" or array-like of edges, default="auto"
         "auto" is :func:`optimal_n_bins` of `strategy`, which minimises F24's bound of the bias;
         "cube_root" is :math:`n^{1/3}`, rounded, F24's rate without a constant. An array lists the
-        edges, which increase from 0 to 1, and leaves nothing to `strategy`.
+        edges, which increase from 0 to 1, and leaves nothing to `strategy`. More bins of equal
+        mass than samples are as many as samples; more than 10^6 of equal width are refused.
     strategy : {"quantile", "uniform"}, default="quantile"
         Bins of equal mass, cut at order statistics so that ties stay together, or of equal width.
     debiased : bool, default=False

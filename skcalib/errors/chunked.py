@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from skcalib._chunks import Chunks, add, check_same_columns
-from skcalib._validation import check_weight, check_y
+from skcalib._validation import check_indices, check_weight, check_y
 from skcalib.errors.averaged import (
     AveragedProblem,
     ErrorNorm,
@@ -289,6 +289,7 @@ class _Reader:
     ) -> tuple[list[tuple[np.ndarray, np.ndarray]], np.ndarray] | None:
         """Pairs (forecast, target) and weights (m,); None without any weight."""
         try:
+            check_indices(y=y, y_proba=values, sample_weight=sample_weight)
             y = check_y(y, name="y")
             check_column_names(values, self.classes, "y_proba")
             problem = check_problem(y, values, labels=self.classes, remedy="labels")

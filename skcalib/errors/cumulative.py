@@ -78,7 +78,8 @@ def ks_calibration_error(
     :math:`\max_t |E[(E[Y|S] - S) 1\{S \le t\}]|`, which is at most the TCE: errors of alternating
     sign cancel. Biased upward, for calibrated forecasts by nearly
     :math:`\sqrt{\pi / 2}\, \sqrt{E[S (1 - S)] / n}`, the mean of the largest distance of a
-    Brownian motion from zero; the test is :func:`cumulative_test`.
+    Brownian motion from zero; the test is :func:`cumulative_test`. For two classes it depends on
+    which one is positive, because the sums begin at the lowest score of that class.
 
     Parameters
     ----------

@@ -21,6 +21,7 @@ Without one, an explicit method, or another score than these two, uses `LogitSmo
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,6 +30,7 @@ from sklearn.base import clone
 from skcalib._arguments import resolve_loss, resolve_method, resolve_notion, resolve_smoother
 from skcalib._parallel import run_each
 from skcalib.errors.averaged import AveragedProblem
+from skcalib.errors.merged import merged
 from skcalib.links.averaging import ModelAverage
 from skcalib.scores import Brier, LogLoss
 from skcalib.smoothers import LogitSmoother
@@ -110,13 +112,26 @@ def smooth_held_out(
 
 
 def solve_notion(
-    problem: Problem, *, notion: Notion, smoother: Smoother | None, n_jobs: int | None = None
+    problem: Problem,
+    *,
+    notion: Notion,
+    smoother: Smoother | None,
+    n_jobs: int | None = None,
+    merge: bool = False,
 ) -> list[SmoothedProblem] | list[AveragedProblem]:
-    """Estimate C for every problem of a notion; without a smoother by averaged maps."""
+    """Estimate C for every problem of a notion; without a smoother by averaged maps.
+
+    With `merge` the rows of the only problem may stand for several samples, see `merged`; rows of
+    several problems belong to the same samples.
+    """
     pairs = notion.problems(problem.forecast, problem.target)
     if smoother is None:
-        own = ((replace(problem, forecast=forecast, target=target),) for forecast, target in pairs)
-        return run_each(AveragedProblem.of, own, n_jobs=n_jobs)
+        own = (replace(problem, forecast=forecast, target=target) for forecast, target in pairs)
+        first = list(islice(own, 2))
+        if merge and len(first) == 1:
+            first = [merged(first[0])]
+        every = ((one,) for one in chain(first, own))
+        return run_each(AveragedProblem.of, every, n_jobs=n_jobs)
     if problem.square is not None:
         if type(smoother) is not LogitSmoother:
             raise ValueError(
@@ -166,10 +181,10 @@ def proper_terms(
     method: Method,
     n_jobs: int | None = None,
 ) -> ProperTerms:
-    """Arguments of a public function -> `ProperTerms`."""
+    """Arguments of a public function -> `ProperTerms`, whose rows may stand for several samples."""
     score, notion = resolve_loss(loss), resolve_notion(notion)
     smoother, method = resolve_estimate(smoother, method, score)
-    solved = solve_notion(problem, notion=notion, smoother=smoother, n_jobs=n_jobs)
+    solved = solve_notion(problem, notion=notion, smoother=smoother, n_jobs=n_jobs, merge=True)
     return reduce_terms(solved, score=score, notion=notion, method=method)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn import get_config
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
@@ -25,6 +25,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d, vali
 
 from skcalib._arguments import resolve_notion
 from skcalib._validation import (
+    check_indices,
     check_weight,
     check_y,
     has_columns,
@@ -35,6 +36,7 @@ from skcalib.estimators._response import (
     aligned_proba,
     classes_of,
     classifier_proba,
+    clone_estimator,
     fit_fold,
     held_out_proba,
     held_out_problem,
@@ -184,6 +186,7 @@ class ClassifierInspector(MetaEstimator):
             self.classes_ = y.classes
             validate_data(self, X, skip_check_array=True)
             return y, np.arange(len(y.weight))
+        check_indices(X=X, y=y, sample_weight=sample_weight, groups=groups, **given)
         several = has_columns(y)
         if not several:
             y = self._check_y(y)
@@ -285,6 +288,7 @@ class ClassifierTrainer(MetaEstimator):
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
+        check_indices(X=X, y=y)
         y = column_or_1d(y, warn=True)
         with np.errstate(invalid="ignore"):  # infinity is cast to an integer before the check
             check_classification_targets(y)
@@ -332,7 +336,7 @@ class ClassifierTrainer(MetaEstimator):
             n_jobs=self.n_jobs,
             fit_params=params,
         )
-        model = clone(self._wrapped()).fit(X, y, **params)
+        model = clone_estimator(self._wrapped()).fit(X, y, **params)
         rows = np.flatnonzero(tested)
         return model, proba[rows], rows
 

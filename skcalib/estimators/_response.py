@@ -17,7 +17,7 @@ from sklearn.utils import indexable
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._parallel import out_of_fold
-from skcalib._validation import check_proba, take_rows, unique_labels
+from skcalib._validation import check_proba, in_words, take_rows, unique_labels
 from skcalib._values import shown
 from skcalib.clusters import check_groups
 from skcalib.problem import problem_of
@@ -212,7 +212,21 @@ def fit_rows(estimator, X, y, rows, fit_params):
         name: take_rows(value, rows) if _per_sample(value, len(y)) else value
         for name, value in (fit_params or {}).items()
     }
-    return clone(estimator).fit(take_rows(X, rows), y[rows], **params)
+    return clone_estimator(estimator).fit(take_rows(X, rows), y[rows], **params)
+
+
+def clone_estimator(estimator):
+    """`clone`, with a way out for estimators whose constructor changes its parameters."""
+    try:
+        return clone(estimator)
+    except RuntimeError as error:
+        kind = type(estimator).__name__
+        raise ValueError(
+            f"{kind} cannot be cloned, and folds need clones: {in_words(error)} Leave the "
+            "parameter out of the constructor and pass it to fit, which hands it on "
+            "(cat_features=... for CatBoostClassifier), or fit the model on other data and wrap it "
+            "in sklearn.frozen.FrozenEstimator."
+        ) from error
 
 
 def _per_sample(value, n_samples):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.base import TransformerMixin, clone
+from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._parameters import check_parameters_of
 from skcalib.estimators._base import ClassifierTrainer
-from skcalib.estimators._response import classes_of
+from skcalib.estimators._response import classes_of, clone_estimator
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -119,7 +119,9 @@ class CrossFitProba(TransformerMixin, ClassifierTrainer):
         y = self._check_data(X, y)
         params, _ = self._route("fit", fit_params)
         frozen = self._is_frozen()
-        self.estimator_ = self.estimator if frozen else clone(self._wrapped()).fit(X, y, **params)
+        self.estimator_ = (
+            self.estimator if frozen else clone_estimator(self._wrapped()).fit(X, y, **params)
+        )
         self.classes_ = classes_of(self.estimator_)
         return self
 

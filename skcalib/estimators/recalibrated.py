@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from skcalib._arguments import resolve_training_loss
 from skcalib._parallel import run_each
 from skcalib._parameters import check_parameters_of, instead_of
-from skcalib._validation import check_weight, take_rows, unique_labels
+from skcalib._validation import check_indices, check_weight, take_rows, unique_labels
 from skcalib.estimators._base import ClassifierTrainer
 from skcalib.estimators._response import aligned_proba
 from skcalib.estimators.selection import candidate_names, select_recalibrator
@@ -63,7 +63,9 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
     cv : None, int or splitter, default=None
         Folds; None means five, stratified. Samples that are in no test fold, as with
         `TimeSeriesSplit`, are not used in step 2; repeated splitters average the predictions for
-        each sample. Use a `FrozenEstimator` where other libraries use "prefit".
+        each sample. The training samples of a fold must have every class that it tests; with
+        ``ensemble=True`` every class, and its test samples at least two. Use a `FrozenEstimator`
+        where other libraries use "prefit".
     ensemble : bool, default=False
         Keep the models of the folds. Has no effect on a frozen classifier.
     response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
@@ -171,14 +173,22 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         -------
         RecalibratedClassifierCV
             The fitted classifier.
+
+        Raises
+        ------
+        ValueError
+            For invalid input or parameters, and for folds that lack a class, see `cv`.
         """
         self._check_parameters()
+        check_indices(X=X, y=y, sample_weight=sample_weight)
         y = self._check_data(X, y)
         weight = None if sample_weight is None else check_weight(sample_weight, len(y))
         params, split_params = self._route("fit", fit_params, weight)
         auto, frozen = self._is_auto(), self._is_frozen()
         self.classes_ = self.estimator.classes_ if frozen else unique_labels(y)
         folds = self._folds(X, y, split_params) if auto or not frozen else []
+        if not frozen:
+            _check_folds(y, folds, ensemble=self.ensemble)
         held_out = self._held_out(X, y, folds, params, ensemble=self.ensemble)
         self.selection_, recalibrator = None, None if auto else self._recalibrator()
         if auto:
@@ -309,6 +319,26 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         if wrapped is not None:
             tags.classifier_tags.multi_class = wrapped.multi_class
         return tags
+
+
+def _check_folds(y, folds, *, ensemble):
+    """Raise for folds whose held-out probabilities say nothing about a class."""
+    for number, (train, test) in enumerate(folds, start=1):
+        tested = unique_labels(y[test])
+        absent = np.setdiff1d(unique_labels(y) if ensemble else tested, y[train])
+        where = f"fold {number} of {len(folds)}"
+        if len(absent):
+            raise ValueError(
+                f"The training samples of {where} lack the class {absent.tolist()[0]!r}, so its "
+                "classifier gives it no probability: use fewer folds, or folds that are shuffled "
+                "and stratified, such as StratifiedKFold(shuffle=True)."
+            )
+        if ensemble and len(tested) < 2:
+            raise ValueError(
+                f"The test samples of {where} have only the class {tested.tolist()[0]!r}, and with "
+                "ensemble=True a recalibrator is fitted to each fold: use fewer folds, or "
+                "ensemble=False."
+            )
 
 
 def _rows(values, rows):

@@ -101,7 +101,7 @@ class RecalibratorSelection:
         rows = [f"{'':{width}}  held-out loss  worse than best by"]
         columns = (self.names, self.losses, self.differences, self.standard_errors)
         for name, loss, worse, error in zip(*columns, strict=True):
-            row = f"{name:{width}}  {loss:13.5f}  {worse:9.5f} ± {error:.5f}"
+            row = f"{name:{width}}  {loss:13.5f}  {worse:9.5f} +- {error:.5f}"
             rows.append(row + ("  chosen" if name == self.chosen else ""))
         return "\n".join(rows)
 

@@ -5,6 +5,7 @@ from skcalib.grouping.by_group import (
     GroupCalibrations,
     calibration_by_group,
 )
+from skcalib.grouping.equal_curves import CurveEqualityTest, calibration_curve_equality_test
 from skcalib.grouping.equal_scores import (
     GroupComparison,
     GroupDifference,
@@ -15,6 +16,7 @@ from skcalib.grouping.improvement import GroupingImprovement, grouping_improveme
 from skcalib.grouping.regions import Region
 
 __all__ = [
+    "CurveEqualityTest",
     "GroupCalibration",
     "GroupCalibrations",
     "GroupComparison",
@@ -23,6 +25,7 @@ __all__ = [
     "GroupingLossEstimator",
     "Region",
     "calibration_by_group",
+    "calibration_curve_equality_test",
     "differences_at_equal_scores",
     "grouping_improvement",
 ]

@@ -11,11 +11,12 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 from skcalib._arguments import resolve_notion
-from skcalib._formatting import frame_of
+from skcalib._formatting import frame_of, printable
 from skcalib._parameters import checks_parameters
 from skcalib._ties import merge_ties
 from skcalib._validation import (
     check_confidence_level,
+    check_indices,
     check_y,
     mean_one,
     take_rows,
@@ -156,7 +157,7 @@ class GroupCalibrations:
 
 
 def _title(group):
-    return f"{group.name}, {group.event}" if group.event else group.name
+    return printable(f"{group.name}, {group.event}" if group.event else group.name)
 
 
 @checks_parameters
@@ -255,6 +256,7 @@ def calibration_by_group(
         refuse_data_of_summary(y_true, y_proba, by=by, **given)
         grouped = _of_sketch(y_true, resolve_notion(notion))
     else:
+        check_indices(y_true=y_true, y_proba=y_proba, by=by, sample_weight=sample_weight)
         problem = check_problem(y_true, y_proba, **given)
         events = binary_events(problem, pos_label, resolve_notion(notion))
         validated = isinstance(y_true, Problem)
@@ -322,24 +324,37 @@ def _of_sketch(sketch, notion):
     by_group = [named_events(sketch.group(key), None, notion) for key in keys]
     rows = []
     for parts in zip(*by_group, strict=True):
-        split = [one.split(_FOLDS, seed) for seed, (_, one) in enumerate(parts)]
-        problem = _joined([one for one, _ in split])
-        sizes = [len(one.weight) for one, _ in split]
-        group = np.repeat(np.arange(len(keys)), sizes)
-        fold = np.empty(len(group), dtype=np.int64)
-        for start, (_, folds) in zip(np.cumsum([0, *sizes]), split, strict=False):
-            for k, inside in enumerate(folds):
-                fold[start + inside] = k
-        folds = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(_FOLDS)]
-        folds = [(train, test) for train, test in folds if len(train) and len(test)]
+        problem, group, folds = split_and_join([one for _, one in parts], _FOLDS)
         rows.append((parts[0][0], _Rows(problem, group[:, None] == np.arange(len(keys)), folds)))
     return _Grouped([str(key) for key in keys], rows, overlapping=False)
 
 
-def _joined(problems):
+def split_and_join(
+    problems: list[Problem], n_folds: int
+) -> tuple[Problem, np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
+    """The rows of problems whose rows stand for several samples, divided at random into folds.
+
+    -> (`Problem` of all rows, number of the problem of each, folds as pairs of rows)
+    """
+    split = [one.split(n_folds, seed) for seed, one in enumerate(problems)]
+    sizes = [len(one.weight) for one, _ in split]
+    which = np.repeat(np.arange(len(problems)), sizes)
+    fold = np.empty(len(which), dtype=np.int64)
+    for start, (_, folds) in zip(np.cumsum([0, *sizes]), split, strict=False):
+        for k, inside in enumerate(folds):
+            fold[start + inside] = k
+    pairs = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]
+    pairs = [(train, test) for train, test in pairs if len(train) and len(test)]
+    return join([one for one, _ in split]), which, pairs
+
+
+def join(problems: list[Problem]) -> Problem:
     """The rows of several problems of the same classes."""
-    names = ("forecast", "target", "weight", "square", "count")
-    columns = {name: np.concatenate([getattr(one, name) for one in problems]) for name in names}
+    names = ("forecast", "target", "weight", "square", "count", "cluster")
+    columns: dict[str, Any] = {}
+    for name in names:
+        parts = [getattr(one, name) for one in problems]
+        columns[name] = None if parts[0] is None else np.concatenate(parts)
     return Problem(classes=problems[0].classes, **columns)
 
 

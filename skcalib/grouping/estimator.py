@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import threading
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
     from skcalib.grouping._fit import GroupingFit
     from skcalib.notions import Notion
     from skcalib.scores import ProperScore
+
+#: Held by `fit` while it stores the attributes.
+_STORING = threading.Lock()
 
 
 class GroupingLossEstimator(ClassifierInspector):
@@ -300,7 +304,7 @@ class GroupingLossEstimator(ClassifierInspector):
         features = self._features(X)
         regions = None if regions is None else check_regions(regions, len(features))[rows]
         features = features[rows]
-        notion = resolve_notion(self.notion).for_columns(len(self.classes_))
+        notion = resolve_notion(self.notion).for_columns(len(problem.classes))
         options = make_options(self, len(rows), regions is not None)
         tasks = (
             (
@@ -323,12 +327,16 @@ class GroupingLossEstimator(ClassifierInspector):
             for k, ((forecast, target), events) in enumerate(
                 zip(
                     notion.problems(problem.forecast, problem.target),
-                    notion.column_names(self.classes_),
+                    notion.column_names(problem.classes),
                     strict=False,  # unknown names never end
                 )
             )
         )
-        collect(self, run_each(fit_problem, tasks, n_jobs=self.n_jobs), notion)
+        fits = run_each(fit_problem, tasks, n_jobs=self.n_jobs)
+        with _STORING:  # the attributes are those of one fit, if several threads fit
+            validate_data(self, X, skip_check_array=True)
+            self.classes_ = problem.classes
+            collect(self, fits, notion)
         return self
 
     @property

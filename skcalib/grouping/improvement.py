@@ -9,7 +9,7 @@ import numpy as np
 
 from skcalib._arguments import resolve_loss
 from skcalib._formatting import frame_of, nonnegative_text, pvalue_text
-from skcalib._validation import weighted_features
+from skcalib._validation import check_indices, weighted_features
 from skcalib.grouping._candidates import encode_features
 from skcalib.grouping.estimator import GroupingLossEstimator
 from skcalib.inference import MeanInterval
@@ -156,6 +156,8 @@ def grouping_improvement(
     >>> found.gain.low > 0, found.grouping_after.estimate < 0.5 * found.grouping_before.estimate
     (True, True)
     """
+    rows = {"before": before, "X": X, "sample_weight": sample_weight}
+    check_indices(y_true=y_true, **rows, after=after)
     score = resolve_loss(loss)
     names: dict[str, Any] = {"labels": labels, "pos_label": pos_label}
     problem = check_problem(y_true, before, sample_weight=sample_weight, name="before", **names)

@@ -53,7 +53,8 @@ def _classes_of(name, column, texts):
     """Sorted classes, as text or as whole numbers if all are, and the place of each text."""
     distinct = sorted(texts)
     if all(re.fullmatch(r"-?(0|[1-9]\d{0,17})(\.0+)?", label) for label in distinct):
-        return np.unique([int(float(label)) for label in texts], return_inverse=True)
+        whole = [int(label.partition(".")[0]) for label in texts]  # floats would round long ones
+        return np.unique(whole, return_inverse=True)
     wrong = [label for label in distinct if not re.fullmatch(r"-?\d+(\.0+)?", label)]
     if not wrong or not all(map(_is_number, distinct)):
         places = {label: place for place, label in enumerate(distinct)}

@@ -94,6 +94,10 @@ def _lines(text, name):
                 f"{name} has a line of more than {_LINE:,} characters: a text table with one line "
                 "for each row is expected."
             )
+        if "\0" in line:
+            raise ValueError(
+                f"{name} is not a readable text table: it has NUL bytes. Save it in UTF-8."
+            )
         yield line
 
 

@@ -38,7 +38,8 @@ def count_parquet_rows(path):
 
 
 def _unreadable(path, error):
-    return ValueError(f"{path.name} is not a readable parquet file: {error}")
+    said = " ".join(str(error).split())
+    return ValueError(f"{path.name} is not a readable parquet file: {said}")
 
 
 def _library():
@@ -58,6 +59,10 @@ def _read(library, path, **roles):
         columns = {k: _column(library, table, k, column) for k, column in enumerate(batch)}
         table.append(columns, min((table.n_rows + len(batch[0])) / n_rows, 1.0))
         yield table
+    if table.n_rows != n_rows:
+        raise ValueError(
+            f"{path.name} is damaged: it announces {n_rows:,} rows and has {table.n_rows:,}."
+        )
 
 
 def _column(library, table, place, column):
@@ -86,7 +91,10 @@ def _texts(library, table, place, column):
             "or booleans are expected. Convert it, or leave it out of --features."
         )
     values = column.to_pylist() if hasattr(column, "to_pylist") else column.to_list()
-    codes, distinct = encode([None if value != value else value for value in values])
+    values = [None if value != value else value for value in values]
+    if any(isinstance(value, (list, dict, bytes)) for value in values):
+        values = [_text_of(value, name, header, library.kind(column)) for value in values]
+    codes, distinct = encode(values)
     if place == table.label and (codes.min() < 0 or not all(text.strip() for text in distinct)):
         raise ValueError(
             f"{name} has a missing label in the column {header!r}: fill it, or leave out the row."
@@ -100,9 +108,24 @@ def _texts(library, table, place, column):
     return codes, distinct
 
 
+def _text_of(value, name, header, kind):
+    """A label that is bytes, as text."""
+    try:
+        return None if value is None else value.decode("utf-8")
+    except (AttributeError, UnicodeDecodeError):
+        raise ValueError(
+            f"{name} has labels of the type {kind} in the column {header!r}: words or whole "
+            "numbers are expected."
+        ) from None
+
+
 def _without_index(names, metadata):
     """Names of the columns without those that pandas wrote as the index of the rows."""
-    index = (metadata or {}).get("index_columns", [])
+    try:
+        index = json.loads(metadata or "{}").get("index_columns", [])
+        index = [name for name in index if isinstance(name, str)]
+    except (AttributeError, TypeError, ValueError):  # not as pandas writes it
+        index = []
     return [name for name in names if name not in index and not _INDEX.fullmatch(name)]
 
 
@@ -120,7 +143,7 @@ class _Pyarrow:
 
         with pq.ParquetFile(path) as file:
             schema, n_rows = file.schema_arrow, file.metadata.num_rows
-        return _without_index(schema.names, schema.pandas_metadata), n_rows
+        return _without_index(schema.names, (schema.metadata or {}).get(b"pandas")), n_rows
 
     def batches(self, path, names):
         import pyarrow.parquet as pq
@@ -156,16 +179,17 @@ class _Polars:
     def __init__(self):
         import polars as pl
 
-        self.errors = (pl.exceptions.PolarsError, OSError)
+        # Damaged files may end in a panic, which is no PolarsError.
+        self.errors = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
         self.texts = (pl.String, pl.Categorical, pl.Enum, pl.Boolean, pl.Null)
 
     def open(self, path):
         import polars as pl
 
         names = list(pl.read_parquet_schema(path))
-        metadata = {}
+        metadata = None
         if hasattr(pl, "read_parquet_metadata"):
-            metadata = json.loads(pl.read_parquet_metadata(path).get("pandas", "{}"))
+            metadata = pl.read_parquet_metadata(path).get("pandas")
         n_rows = pl.scan_parquet(path).select(pl.len()).collect().item()
         return _without_index(names, metadata), n_rows
 

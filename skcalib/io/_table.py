@@ -5,6 +5,8 @@ all others are probabilities. Readers of file formats pass blocks of rows to `Ta
 each column an array of float64 or, for text, codes and distinct values (see `encode`).
 """
 
+import re
+from collections import Counter
 from importlib.util import find_spec
 
 import numpy as np
@@ -33,8 +35,8 @@ class Table:
     """
 
     def __init__(self, name, header, *, label_column=None, features=(), text=(), known=()):
-        for column in header:
-            if column and header.count(column) > 1:
+        for column, times in Counter(header).items():
+            if column and times > 1:
                 raise ValueError(f"{name} has two columns named {column!r}: rename one of them.")
         self.name, self.header, self.n_rows = name, header, 0
         self.label = _place_of_labels(name, header, label_column)
@@ -135,6 +137,8 @@ class Table:
         advice = ": if it is a feature, name it with --features"
         if cell.endswith("%"):
             advice = ": write 0.45 for 45 %"
+        elif re.fullmatch(r"-?\d*,\d+", cell):
+            advice = ": write decimals with a point, 0.45 for 0,45"
         return ValueError(
             f"{self.name} must hold numbers in every column but {self.header[self.label]!r}, and "
             f"the column {self.header[place]!r} holds {shortened(cell)!r}{advice}."

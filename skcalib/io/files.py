@@ -6,14 +6,14 @@ from collections import deque
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
-from zipfile import BadZipFile
 
 import numpy as np
 
 from skcalib.io._classes import find_event, read_table
 from skcalib.io._csv import count_csv_rows, csv_blocks
+from skcalib.io._npz import read_arrays
 from skcalib.io._parquet import count_parquet_rows, parquet_blocks
-from skcalib.io._table import LABEL_NAMES
+from skcalib.io._table import LABEL_NAMES, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -268,16 +268,16 @@ def _with_event(name, predictions, event):
 
 
 def _read_npz(path):
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: _read_array(archive, name, path) for name in archive.files}
-    except _ObjectsError:
-        raise
-    except (BadZipFile, ValueError, OSError, EOFError) as error:
-        raise ValueError(f"{path.name} is not a readable .npz archive: {error}") from error
-    y_true = _first(arrays, LABEL_NAMES[:2], path)
-    y_proba = _first(arrays, PROBA_NAMES, path)
+    wanted = (*LABEL_NAMES[:2], *PROBA_NAMES, "labels", "X")
+    arrays, members = read_arrays(path, wanted)
+    y_true = _first(arrays, LABEL_NAMES[:2], path, members)
+    y_proba = _first(arrays, PROBA_NAMES, path, members)
     labels = arrays.get("labels")
+    if y_true.ndim == 0 or y_proba.ndim == 0:
+        raise ValueError(
+            f"{path.name} has a single number in place of labels or probabilities: arrays with an "
+            "entry for each sample are expected."
+        )
     if labels is None and y_proba.ndim == 2 and y_true.dtype.kind in "iu" and y_true.size:
         n_columns = y_proba.shape[1]
         if y_true.min() < 0 or y_true.max() >= n_columns:
@@ -290,25 +290,9 @@ def _read_npz(path):
     return Predictions(y_true, y_proba, labels, arrays.get("X"))
 
 
-class _ObjectsError(ValueError):
-    """An array holds pickled objects."""
-
-
-def _read_array(archive, name, path):
-    try:
-        return archive[name]
-    except ValueError as error:
-        if "allow_pickle" not in str(error):
-            raise
-        raise _ObjectsError(
-            f"{path.name} has Python objects in its array {name!r}, which are never loaded, "
-            "since that can run code: save numbers or strings, for example "
-            "np.asarray(values, dtype=str)."
-        ) from None
-
-
-def _first(arrays, names, path):
+def _first(arrays, names, path, members):
     for name in names:
         if name in arrays:
             return arrays[name]
-    raise ValueError(f"{path.name} has no array {' or '.join(names)}; it has {sorted(arrays)}.")
+    has = shortened(", ".join(members) or "none", 1000)
+    raise ValueError(f"{path.name} has no array {' or '.join(names)}; its arrays: {has}.")

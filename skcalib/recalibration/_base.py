@@ -23,6 +23,7 @@ from skcalib._parameters import check_parameters_of
 from skcalib._validation import (
     HALF_TOLERANCE,
     check_features,
+    check_indices,
     check_label_list,
     check_proba,
     check_soft_labels,
@@ -32,6 +33,7 @@ from skcalib._validation import (
     has_columns,
 )
 from skcalib._values import shown
+from skcalib.clusters import outside_level
 from skcalib.links._base import detection_limit, log_forecast
 from skcalib.problem import check_column_names, check_not_swapped, classes_of_columns, soft_classes
 from skcalib.tower import weighted_mean
@@ -93,6 +95,7 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         Recalibrator
             The fitted recalibrator.
         """
+        check_indices(X=X, y=y, sample_weight=sample_weight)
         if has_columns(y):
             return self._fit_soft(self._check_call(X, y), X, y, sample_weight)
         score, raw, columns = self._check_samples(X, y)
@@ -290,6 +293,14 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
                 f"X has the value {value:.9g}, outside [0, 1]: probabilities are expected. For "
                 f"logits set input='logits'; for features, {self._remedy()}."
             )
+        if self.input == "logits" and _like_probabilities(raw):
+            what = "in [0, 1]" + (", and its rows sum to 1" if raw.shape[1] > 1 else "")
+            warnings.warn(
+                f"X is {what}, but {type(self).__name__} reads it as logits: for probabilities "
+                "leave out input='logits'.",
+                UserWarning,
+                stacklevel=outside_level(),
+            )
         try:
             classes = classes_of_columns(
                 y, X, raw.shape[1], labels=labels, name="X", remedy="labels"
@@ -340,6 +351,14 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         tags.input_tags.positive_only = self.input == "proba"
         tags.transformer_tags.preserves_dtype = []
         return tags
+
+
+def _like_probabilities(logits):
+    """Whether the rows of logits (n, K), at least two, are probabilities."""
+    if len(logits) < 2 or logits.min() < 0 or logits.max() > 1:
+        return False
+    sums = logits.sum(axis=1, dtype=np.float64)
+    return logits.shape[1] == 1 or bool(np.all(np.abs(sums - 1) <= HALF_TOLERANCE))
 
 
 def softmax_of(logits):

@@ -13,12 +13,7 @@ from sklearn.utils.validation import validate_data
 
 from skcalib._arguments import resolve_training_loss
 from skcalib._chunks import Chunks, check_chunk_labels, check_same_columns
-from skcalib._validation import (
-    check_features,
-    check_weight,
-    check_y,
-    class_columns,
-)
+from skcalib._validation import check_features, check_indices, check_weight, check_y, class_columns
 from skcalib.recalibration._base import LogitRecalibrator
 
 if TYPE_CHECKING:
@@ -229,6 +224,7 @@ class _First:
 def _read(recalibrator, classes, number, values, y, sample_weight=None):
     """Validated values (m, K), columns and weights (m,) of a chunk; None without any weight."""
     try:
+        check_indices(y=y, y_proba=values, sample_weight=sample_weight)
         y = check_y(y, name="y")
         raw = check_features(values, name="y_proba", n_samples=len(y))
         recalibrator._check_columns(values, raw, y, recalibrator.labels)

@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 
 from skcalib._parameters import check_parameters_of
 from skcalib._validation import (
+    check_indices,
     drop_zero_weights,
     mean_one,
     take_rows,
@@ -210,6 +211,7 @@ class GroupRecalibrator(Recalibrator):
             For invalid input or parameters, features with other rows than X, and ``monotone=True``
             with more than two classes.
         """
+        check_indices(X=X, y=y, sample_weight=sample_weight, features=features)
         self._check_options()
         score, raw, columns = self._check_samples(X, y)
         self._check_monotone()

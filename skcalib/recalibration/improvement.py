@@ -12,7 +12,7 @@ from scipy.stats import t as student
 from skcalib._arguments import resolve_loss
 from skcalib._formatting import pvalue_text, record_text
 from skcalib._parameters import checks_parameters
-from skcalib._validation import check_confidence_level
+from skcalib._validation import check_confidence_level, check_indices
 from skcalib.clusters import independent_size, outside_level
 from skcalib.inference import mean_interval
 from skcalib.problem import check_problem
@@ -176,6 +176,7 @@ def calibration_improvement(
     if is_map:
         recalibrated = _apply(after, problem)
     else:
+        check_indices(before=before, after=after)
         recalibrated = check_after(after, y_true, problem, sample_weight, names)
     found = improvement_of_losses(
         score.loss(problem.target, problem.forecast),

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skcalib._parallel import run_each
 from skcalib._parameters import check_parameters_of
+from skcalib._validation import check_indices
 from skcalib.problem import check_label_probabilities, indicator_problem
 from skcalib.recalibration._base import (
     fit_recalibrator,
@@ -102,6 +103,7 @@ class MultilabelRecalibrator(TransformerMixin, BaseEstimator):
             "platt" if self.recalibrator is None else self.recalibrator
         )
         check_parameters_of(self)
+        check_indices(X=X, y=y, sample_weight=sample_weight)
         problem = indicator_problem(y, X, sample_weight=sample_weight, name="X", labels_name="y")
         self.labels_, self.n_features_in_ = problem.classes, len(problem.classes)
         tasks = [

@@ -19,10 +19,10 @@ from sklearn.utils.validation import (
 )
 
 from skcalib._parameters import check_parameters_of
-from skcalib._validation import check_weight, take_rows
+from skcalib._validation import check_indices, check_weight, take_rows
 from skcalib._values import shown
 from skcalib.estimators._base import MetaEstimator
-from skcalib.estimators._response import fit_rows
+from skcalib.estimators._response import clone_estimator, fit_rows
 from skcalib.regression.scaling import VarianceScaling
 
 if TYPE_CHECKING:
@@ -152,6 +152,7 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimator):
         check_parameters_of(self)
         if self.recalibrator is not None:
             _check_maps_moments(self.recalibrator)
+        check_indices(X=X, y=y, sample_weight=sample_weight)
         y = column_or_1d(y, warn=True)
         y = check_array(y, ensure_2d=False, dtype=[np.float64, np.float32], input_name="y")
         check_consistent_length(X, y)
@@ -168,7 +169,7 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimator):
             moments, rows = out_of_fold_moments(
                 estimator, X, y, folds=folds, params=params, n_jobs=self.n_jobs
             )
-            self.estimator_ = clone(estimator).fit(X, y, **params)
+            self.estimator_ = clone_estimator(estimator).fit(X, y, **params)
         recalibrator = VarianceScaling() if self.recalibrator is None else clone(self.recalibrator)
         weights = {} if weight is None else {"sample_weight": weight[rows]}
         self.recalibrator_ = recalibrator.fit(moments, y[rows], **weights)

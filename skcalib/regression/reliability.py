@@ -12,6 +12,7 @@ from skcalib._parameters import checks_parameters
 from skcalib._validation import (
     check_confidence_level,
     check_finite,
+    check_indices,
     drop_zero_weights,
     in_words,
     refuse_sparse,
@@ -274,6 +275,8 @@ def check_moments(
     var_name: str = "y_var",
 ) -> Moments:
     """Arguments of a public function -> `Moments`; zero-weight samples are dropped."""
+    rows = {name: y_true, "y_mean": y_mean, var_name: y_var, "sample_weight": sample_weight}
+    check_indices(**rows)
     y, mean = check_numbers(y_true, name), check_numbers(y_mean, "y_mean")
     variance = check_numbers(y_var, var_name)
     if not len(y) == len(mean) == len(variance):

@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skcalib._parameters import check_parameters_of
+from skcalib._validation import check_indices
 from skcalib.regression.reliability import (
     Moments,
     centred,
@@ -132,6 +133,7 @@ class VarianceScaling(TransformerMixin, BaseEstimator):
         if y is None:
             raise ValueError("VarianceScaling requires y to be passed, but the target y is None.")
         check_parameters_of(self)
+        check_indices(mean_and_var=mean_and_var, y=y, sample_weight=sample_weight)
         mean, variance = self._columns(mean_and_var, reset=True)
         name = "y_var, the second column of mean_and_var,"
         moments = check_moments(y, mean, variance, sample_weight, name="y", var_name=name)

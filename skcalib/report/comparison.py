@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.utils import indexable
 
+from skcalib._formatting import printable
 from skcalib._parameters import checks_parameters
 from skcalib._validation import check_y
 from skcalib.errors.kernel import resolve_kernel
@@ -18,6 +19,7 @@ from skcalib.estimators._response import make_folds
 from skcalib.inference import MeanInterval, mean_interval
 from skcalib.notions import Canonical, TopLabel
 from skcalib.report.analysis import LOSSES, estimate_errors
+from skcalib.report.as_json import as_json
 from skcalib.report.comparison_wording import QUANTITIES, ROUNDING, headline, sentences
 from skcalib.report.findings import check_seed, noted, versions
 from skcalib.report.page import comparison_page
@@ -296,13 +298,13 @@ class ComparisonReport(Shown):
     @property
     def verdict(self) -> str:
         """The verdict as text: a headline, then one sentence per line."""
-        return "\n".join([headline(self), *sentences(self)])
+        return "\n".join(map(printable, [headline(self), *sentences(self)]))
 
     def _document(self):
         return comparison_page(self)
 
     def __repr__(self) -> str:
-        return f"<ComparisonReport of {', '.join(self.reports)}: {headline(self)}>"
+        return printable(f"<ComparisonReport of {', '.join(self.reports)}: {headline(self)}>")
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers as nested dictionaries and lists, ready for JSON.
@@ -313,10 +315,10 @@ class ComparisonReport(Shown):
             The verdict, the differences, and the report of each model.
         """
         return {
-            "headline": headline(self),
-            "verdict": sentences(self),
+            "headline": printable(headline(self)),
+            "verdict": list(map(printable, sentences(self))),
             "differences": [
-                {**asdict(one), "detected": one.detected, "better": one.better}
+                as_json({**asdict(one), "detected": one.detected, "better": one.better})
                 for one in self.differences
             ],
             "reports": {name: report.to_dict() for name, report in self.reports.items()},

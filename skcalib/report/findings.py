@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sklearn.utils import check_random_state
 
+from skcalib._formatting import printable
 from skcalib.errors import ScoreDecomposition
 from skcalib.estimators.selection import RecalibratorSelection
 from skcalib.inference import CalibrationTest, MeanInterval
@@ -370,8 +371,8 @@ def noted() -> Iterator[list[str]]:
     for one in caught:
         if not issubclass(one.category, UserWarning):
             warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
-        elif str(one.message) not in notes:
-            notes.append(str(one.message))
+        elif (note := " ".join(str(one.message).split())) not in notes:
+            notes.append(note)
 
 
 @contextmanager
@@ -380,5 +381,5 @@ def stage(what: str, verbose: int | bool, name: str) -> Iterator[None]:
     start = perf_counter()
     yield
     if verbose:
-        said = f"[CalibrationReport] {name}: {what}, {perf_counter() - start:.1f} s"
+        said = f"[CalibrationReport] {printable(name)}: {what}, {perf_counter() - start:.1f} s"
         print(said, file=sys.stderr, flush=True)  # progress on request

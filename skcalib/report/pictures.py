@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skcalib._formatting import percent
+from skcalib._formatting import percent, printable
 from skcalib.displays import GroupCalibrationDisplay, GroupingDisplay, ReliabilityDisplay
 from skcalib.report.findings import noted
 from skcalib.report.named_groups import strongest
@@ -146,7 +146,7 @@ def named_groups(report: CalibrationReport) -> Picture:
 
 def _plain(name):
     """A short name in which a dollar sign does not start a formula."""
-    return shorten(name).replace("$", r"\$")
+    return printable(shorten(name)).replace("$", r"\$")
 
 
 def _picture(report, problem, event, title, scores=(), *, small=False):
@@ -202,7 +202,8 @@ def as_svg(figure: Figure, name: str) -> str:
 
     for text in figure.findobj(Text):
         text.set_parse_math(False)  # a dollar sign does not start a formula
-        text.set_text(text.get_text().replace(r"\$", "$"))
+        lines = text.get_text().replace(r"\$", "$").split("\n")
+        text.set_text("\n".join(map(printable, lines)))
         text.set_fontsize(max(text.get_fontsize(), _SMALLEST))
     for axes in figure.axes:
         if len(axes.get_xlabel()) > _LONG:  # the page names the class

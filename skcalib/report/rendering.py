@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from html import escape
 from textwrap import fill, wrap
+from typing import Any
+
+from skcalib._formatting import printable
 
 
 @dataclass(frozen=True)
@@ -145,6 +148,18 @@ class Document:
 # --- Plain text and HTML --------------------------------------------------------------------------
 
 
+def _printable(part: Any) -> Any:
+    """A part of a document in which control characters of names are escaped."""
+    if isinstance(part, str):
+        return printable(part)
+    if isinstance(part, tuple):
+        return tuple(map(_printable, part))
+    if is_dataclass(part) and not isinstance(part, type):
+        values = {field.name: _printable(getattr(part, field.name)) for field in fields(part)}
+        return replace(part, **values)
+    return part
+
+
 WIDTH = 96
 _TEXT_BAR = 48
 _SIGNS = {"calibration": "#", "grouping": "=", "rest": "."}
@@ -152,6 +167,7 @@ _SIGNS = {"calibration": "#", "grouping": "=", "rest": "."}
 
 def render_text(document: Document, *, details: bool) -> str:
     """`Document` -> text: the first screen, or all of it."""
+    document = _printable(document)
     lines = [document.title, *wrap(document.subtitle, WIDTH), "", *wrap(document.headline, WIDTH)]
     lines += [_text_point(sentence) for sentence in document.verdict]
     if document.code:
@@ -241,12 +257,14 @@ _TEXT_RENDERERS = {
 #: An interval or a p-value, which no line should break.
 _WHOLE = re.compile(r"\[[^\[\]]{1,30}\]|p (?:=|&lt;) [\d.]+\d|[\d.,]+ (?:%|points)")
 _MOST_COLUMNS = 5  # with more, rows are stacked on wide screens too
+_MARK = '<meta name="generator" content="skcalib">'
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
+{mark}
 <title>{title}</title>
 <style>{style}</style>
 </head>
@@ -262,11 +280,19 @@ _PAGE = """<!DOCTYPE html>
 def render_page(document: Document) -> str:
     """`Document` -> a complete page."""
     body = render_body(document)
-    return _PAGE.format(title=escape(document.title), style=PAGE_STYLE, body=body)
+    title = escape(printable(document.title))
+    return _PAGE.format(title=title, mark=_MARK, style=PAGE_STYLE, body=body)
+
+
+def is_page(start: bytes) -> bool:
+    """Whether a file that begins with these bytes is a page of `render_page`."""
+    head = start.partition(b"<title>")[0]
+    return head.startswith(b"<!DOCTYPE html>") and _MARK.encode() in head
 
 
 def render_body(document: Document) -> str:
     """`Document` -> a fragment with its own style, for notebooks."""
+    document = _printable(document)
     kind = f"verdict {document.tone}"
     parts = [
         f"<style>{STYLE}</style>",

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
+from skcalib._files import check_writable, write_atomically
+from skcalib._formatting import printable
 from skcalib._parameters import checks_parameters
 from skcalib._validation import (
+    check_indices,
     check_weight,
     check_y,
     take_rows,
@@ -23,6 +25,7 @@ from skcalib.grouping.by_group import calibration_by_group, take_groups
 from skcalib.notions import Auto
 from skcalib.problem import check_problem, check_sketch, event_last
 from skcalib.report.analysis import binary_problem, find
+from skcalib.report.as_json import as_json
 from skcalib.report.findings import check_seed, versions
 from skcalib.report.named_groups import groups_of_columns
 from skcalib.report.page import report_page
@@ -31,6 +34,7 @@ from skcalib.report.wording import advice, headline, method, sentences, suspicio
 
 if TYPE_CHECKING:
     from os import PathLike
+    from pathlib import Path
 
     from numpy.typing import ArrayLike
     from sklearn.base import BaseEstimator
@@ -77,19 +81,26 @@ class Shown:
     def to_html(self, path: str | PathLike[str]) -> Path:
         """Write one self-contained HTML page, with its figures inside.
 
+        The page replaces an earlier file once it is complete: if it cannot be drawn or written, the
+        earlier file remains. A symbolic link is replaced, not the file that it points to.
+
         Parameters
         ----------
         path : str or path-like
-            File to write.
+            File to write, in a folder that exists.
 
         Returns
         -------
         pathlib.Path
             The file.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written; a missing folder is reported before the page is drawn.
         """
-        path = Path(path)
-        path.write_text(render_page(self._document()), encoding="utf-8")
-        return path
+        path = check_writable(path)
+        return write_atomically(path, render_page(self._document()))
 
 
 class CalibrationReport(Shown):
@@ -310,6 +321,8 @@ class CalibrationReport(Shown):
             class other than `pos_label`, and a `pos_label` for more than two classes.
         """
         columns: dict[str, Any] = {"labels": labels, "pos_label": pos_label, "groups": groups}
+        rows = {"X": X, "by": by, "sample_weight": sample_weight}
+        check_indices(y_true=y_true, y_proba=y_proba, **rows)
         problem = check_problem(y_true, y_proba, sample_weight=sample_weight, **columns)
         costs = _in_order(costs, problem, pos_label)
         problem = event_last(problem, pos_label)
@@ -474,6 +487,7 @@ class CalibrationReport(Shown):
             For invalid labels or weights, an object without probabilities or decision values, and a
             `pos_label` that is not a class or is given for more than two classes.
         """
+        check_indices(X=X, y=y, sample_weight=sample_weight, groups=groups, by=by)
         y = check_y(y, name="y")
         problem, rows = held_out_problem(
             estimator,
@@ -516,7 +530,7 @@ class CalibrationReport(Shown):
     @property
     def verdict(self) -> str:
         """The verdict as text: a headline, then one sentence per line."""
-        return "\n".join([headline(self.findings), *sentences(self.findings)])
+        return "\n".join(map(printable, [headline(self.findings), *sentences(self.findings)]))
 
     @property
     def binary(self) -> Problem:
@@ -527,7 +541,7 @@ class CalibrationReport(Shown):
         return report_page(self)
 
     def __repr__(self) -> str:
-        return f"<CalibrationReport of {self.name}: {headline(self.findings)}>"
+        return printable(f"<CalibrationReport of {self.name}: {headline(self.findings)}>")
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers as nested dictionaries and lists, ready for JSON.
@@ -536,7 +550,8 @@ class CalibrationReport(Shown):
         -------
         dict
             The verdict, all results, and how they were computed. Infinite losses are infinite
-            floats.
+            floats, and unknown numbers None. Classes that JSON has no type for, such as dates and
+            bytes, are text.
         """
         findings = self.findings
         chosen = findings.advice
@@ -544,15 +559,15 @@ class CalibrationReport(Shown):
         brier = {"before": brier_before, "after": None}
         if chosen.recommended is not None:
             brier = {"before": chosen.brier.before, "after": chosen.brier.after}
-        return {
+        found = {
             **asdict(findings),
             "name": self.name,
-            "headline": headline(findings),
-            "verdict": sentences(findings),
-            "advice": advice(findings),
+            "headline": printable(headline(findings)),
+            "verdict": list(map(printable, sentences(findings))),
+            "advice": printable(advice(findings)),
             "miscalibrated": self.miscalibrated,
             "typical_error": findings.typical_error,
-            "suspicions": suspicions(findings),
+            "suspicions": list(map(printable, suspicions(findings))),
             "suspicion_kinds": [one.kind for one in findings.suspicions],
             "named_groups": [asdict(one) for one in findings.named_groups],
             "groups_differ": findings.groups_differ,
@@ -564,10 +579,11 @@ class CalibrationReport(Shown):
                 {**asdict(place), "detected": findings.is_off(place)} for place in findings.places
             ],
             "method": method(self),
-            "classes": self.problem.classes.tolist(),
+            "classes": list(self.problem.classes),
             "random_state": self.random_state,
             "versions": versions(),
         }
+        return {key: as_json(value) for key, value in found.items()}
 
 
 # --- Inputs of a report ---------------------------------------------------------------------------

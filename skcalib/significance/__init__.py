@@ -10,11 +10,15 @@ from skcalib.significance.comparison import CalibrationComparison, compare_calib
 from skcalib.significance.consistency import consistency_test
 from skcalib.significance.kernel import distribution_free_bound, kernel_calibration_test
 from skcalib.significance.logistic import logistic_calibration_test
+from skcalib.significance.windows import WindowComparison, WindowDifference, compare_windows
 
 __all__ = [
     "CalibrationComparison",
     "CalibrationTest",
+    "WindowComparison",
+    "WindowDifference",
     "compare_calibration",
+    "compare_windows",
     "consistency_test",
     "cumulative_test",
     "distribution_free_bound",

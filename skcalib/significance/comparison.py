@@ -1,9 +1,9 @@
-"""Comparison of the calibration of two models on the same samples."""
+"""Comparison of the calibration of two models on the same samples, or of two sketches."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from scipy.stats import t as student
@@ -11,7 +11,7 @@ from scipy.stats import t as student
 from skcalib._arguments import resolve_notion
 from skcalib._formatting import pvalue_text
 from skcalib._parameters import checks_parameters
-from skcalib._validation import check_confidence_level
+from skcalib._validation import check_confidence_level, check_indices
 from skcalib.errors.kernel import (
     ClusterKernel,
     ResidualKernel,
@@ -19,12 +19,13 @@ from skcalib.errors.kernel import (
     check_statistic,
     resolve_kernel,
 )
-from skcalib.problem import Problem, check_problem
+from skcalib.problem import ForecastSummary, Problem, check_problem
+from skcalib.significance.windows import WindowComparison, compare_windows
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from skcalib._arguments import KernelLike, Label, NotionLike
+    from skcalib._arguments import KernelLike, Label, LabelsLike, NotionLike
     from skcalib.kernels import Kernel
     from skcalib.notions import Notion
 
@@ -67,7 +68,16 @@ class CalibrationComparison:
         return f"The {better} model is better calibrated: {pvalue_text(self.pvalue)}."
 
 
-@checks_parameters
+@overload
+def compare_calibration(
+    y_true: ForecastSummary,
+    first: ForecastSummary,
+    *,
+    confidence_level: float = 0.95,
+) -> WindowComparison: ...
+
+
+@overload
 def compare_calibration(
     y_true: ArrayLike,
     first: ArrayLike,
@@ -82,7 +92,25 @@ def compare_calibration(
     pos_label: Label = None,
     groups: ArrayLike | None = None,
     n_jobs: int | None = None,
-) -> CalibrationComparison:
+) -> CalibrationComparison: ...
+
+
+@checks_parameters
+def compare_calibration(
+    y_true: LabelsLike,
+    first: LabelsLike,
+    second: ArrayLike | None = None,
+    *,
+    kernel: KernelLike = None,
+    notion: NotionLike = "canonical",
+    block_size: int | None = None,
+    confidence_level: float = 0.95,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+    groups: ArrayLike | None = None,
+    n_jobs: int | None = None,
+) -> CalibrationComparison | WindowComparison:
     r"""Difference in calibration between two models on the same samples.
 
     Both forecasts are for the same samples. In each of B consecutive blocks the unbiased
@@ -95,12 +123,19 @@ def compare_calibration(
     A difference in calibration is not a difference in overall quality: a constant forecast can be
     calibrated. Compare a proper score as well.
 
+    Two sketches, ``compare_calibration(sketch, other)``, are two windows of different samples. A
+    sketch has no pairs of samples, and hence no kernel error: the result is that of
+    :func:`~skcalib.compare_windows`, differences of the Brier calibration error, of the logistic
+    recalibration, of means and of losses.
+
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        Labels of any type.
-    first, second : array-like of shape (n_samples,) or (n_samples, n_classes)
-        Probabilities of the two models.
+    y_true : array-like of shape (n_samples,) or ForecastSketch
+        Labels of any type, or the sketch of the first window.
+    first : array-like of shape (n_samples,) or (n_samples, n_classes), or ForecastSketch
+        Probabilities of the first model, or the sketch of the second window.
+    second : array-like of shape (n_samples,) or (n_samples, n_classes), optional
+        Probabilities of the second model; omitted with sketches.
     kernel : Kernel, str or None, default=None
         As in :func:`~skcalib.kernel_calibration_error`.
     notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
@@ -125,11 +160,19 @@ def compare_calibration(
 
     Returns
     -------
-    CalibrationComparison
-        Difference, interval, p-value.
+    CalibrationComparison or WindowComparison
+        Difference, interval, p-value; for two sketches a `WindowComparison`.
+
+    Raises
+    ------
+    ValueError
+        For invalid input, fewer than five blocks, and for sketches with any argument other than
+        `confidence_level`.
 
     See Also
     --------
+    compare_windows : Two windows of different samples.
+    calibration_curve_equality_test : Is the calibration curve the same?
     kernel_calibration_test : Is one model calibrated?
     calibration_improvement : The gain of an injective map, by a proper score.
 
@@ -142,6 +185,17 @@ def compare_calibration(
     >>> comparison.high < 0, comparison.pvalue < 0.001
     (True, True)
     """
+    if isinstance(y_true, ForecastSummary) or isinstance(first, ForecastSummary):
+        given: dict[str, Any] = {"second": second, "kernel": kernel, "block_size": block_size}
+        given |= {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
+        given |= {"groups": groups, "notion": None if notion == "canonical" else notion}
+        _check_sketches(y_true, first, given)
+        return compare_windows(y_true, first, confidence_level=confidence_level)
+    if second is None:
+        raise ValueError(
+            "second is missing: pass labels and the probabilities of two models, or two sketches."
+        )
+    check_indices(first=first, second=second)
     options: dict[str, Any] = {
         "sample_weight": sample_weight,
         "labels": labels,
@@ -163,6 +217,22 @@ def compare_calibration(
         confidence_level=confidence_level,
         n_jobs=n_jobs,
     )
+
+
+def _check_sketches(first, second, given):
+    """Raise unless both are sketches and nothing else is given."""
+    for one in (first, second):
+        if not isinstance(one, ForecastSummary):
+            raise ValueError(
+                "Two sketches, or labels and the probabilities of two models, can be compared: "
+                f"got one sketch and a {type(one).__name__}."
+            )
+    names = [name for name, value in given.items() if value is not None]
+    if names:
+        raise ValueError(
+            f"Sketches of two windows are compared without {', '.join(names)}: leave it out, or "
+            "pass labels and the probabilities of two models."
+        )
 
 
 def compare_problems(

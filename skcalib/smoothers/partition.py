@@ -160,8 +160,8 @@ class UniformBins(PartitionSmoother):
     ----------
     n_bins : int, "auto", "cube_root" or array-like of edges, default=15
         Bins per coordinate. "auto" is :func:`~skcalib.optimal_n_bins` of the number of samples for
-        bins of equal width, "cube_root" the cube root, rounded. An array lists the edges,
-        increasing from 0 to 1.
+        bins of equal width, "cube_root" the cube root, rounded; at most 10^6. An array lists the
+        edges, increasing from 0 to 1.
 
     Attributes
     ----------
@@ -220,7 +220,7 @@ class QuantileBins(PartitionSmoother):
     ----------
     n_bins : int, "auto" or "cube_root", default=15
         Bins per coordinate, as in `UniformBins`, but "auto" is the number for bins of equal mass;
-        fewer where there are fewer distinct values.
+        fewer where there are fewer distinct values. More bins than samples are as many as samples.
 
     Attributes
     ----------

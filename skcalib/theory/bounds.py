@@ -138,8 +138,16 @@ BIN_RULES: dict[str, Callable[[int, Strategy], int]] = {
 }
 
 
+#: More bins of equal width are refused: probabilities are seldom known to more than six decimals.
+MOST_BINS = 10**6
+
+
 def parse_bins(n_bins: Any, n_samples: int, strategy: Strategy) -> int | np.ndarray:
-    """`n_bins` of a public function -> the number of bins, or edges that increase from 0 to 1."""
+    """`n_bins` of a public function -> the number of bins, or edges that increase from 0 to 1.
+
+    Bins of equal mass hold at least one sample each, so more bins than samples are as many as
+    samples. More than `MOST_BINS` bins of equal width raise an error.
+    """
     if isinstance(n_bins, str) and n_bins in BIN_RULES:
         return BIN_RULES[n_bins](n_samples, strategy)
     message = "Edges given as n_bins must be numbers that increase strictly from 0 to 1."
@@ -149,6 +157,13 @@ def parse_bins(n_bins: Any, n_samples: int, strategy: Strategy) -> int | np.ndar
         raise ValueError(message) from error
     if edges is None:
         if is_whole(n_bins) and n_bins >= 1:
+            if strategy == "quantile":
+                return min(int(n_bins), max(n_samples, 1))
+            if int(n_bins) > MOST_BINS:
+                raise ValueError(
+                    f"n_bins must be at most {MOST_BINS} for bins of equal width, got {n_bins!r}: "
+                    "use fewer bins, or strategy='quantile'."
+                )
             return int(n_bins)
         rules = ", ".join(map(repr, BIN_RULES))
         raise ValueError(

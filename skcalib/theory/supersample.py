@@ -7,7 +7,6 @@ from math import log
 from typing import TYPE_CHECKING
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils import check_random_state, indexable
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
@@ -18,6 +17,7 @@ from skcalib._parameters import checks_parameters
 from skcalib._validation import (
     check_classes,
     check_count,
+    check_indices,
     check_y,
     look_up,
     one_hot,
@@ -25,10 +25,10 @@ from skcalib._validation import (
     unique_labels,
 )
 from skcalib.errors import calibration_error
-from skcalib.estimators._response import classifier_proba, fit_rows
+from skcalib.estimators._response import classifier_proba, clone_estimator, fit_rows
 from skcalib.notions import Auto
 from skcalib.recalibration._base import align_columns
-from skcalib.theory.bounds import BIN_RULES, LOG2, STRATEGIES
+from skcalib.theory.bounds import BIN_RULES, LOG2, STRATEGIES, parse_bins
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -180,7 +180,7 @@ def evaluate_supersample(
         Pairs n of a supersample, the size of each training set; by default half of the data.
     n_bins : int, "auto" or "cube_root", default="auto"
         Bins; "auto" is :func:`optimal_n_bins` of n and `strategy`, "cube_root" the cube root of
-        n, rounded.
+        n, rounded. Limits as in :func:`calibration_error`.
     strategy : {"uniform", "quantile"}, default="uniform"
         Bins of equal width or of equal mass.
     response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
@@ -225,6 +225,7 @@ def evaluate_supersample(
     >>> bool(result.ecmi.estimate <= result.ecmi.ceiling)
     True
     """
+    check_indices(X=X, y=y)
     (X,) = indexable(X)
     check_classification_targets(y)
     y = check_y(y, name="y")
@@ -237,6 +238,7 @@ def evaluate_supersample(
     if isinstance(n_bins, str) and n_bins in BIN_RULES:
         n_bins = BIN_RULES[n_bins](n_pairs, strategy)
     n_bins = check_count(n_bins, "n_bins", kind="'auto', 'cube_root' or a whole number")
+    n_bins = int(parse_bins(n_bins, n_pairs, strategy))
 
     # All random numbers are drawn before the parallel part.
     rng, shape = check_random_state(random_state), (n_supersamples, n_draws)
@@ -299,7 +301,7 @@ def _check_pairs(n_pairs, n_samples):
 
 def _with_seeds(estimator, seed):
     """A clone with seeds for its random states of None, so that the order of fits has no effect."""
-    seeded, rng = clone(estimator), np.random.RandomState(seed)
+    seeded, rng = clone_estimator(estimator), np.random.RandomState(seed)
     names = sorted(
         name
         for name, value in seeded.get_params(deep=True).items()

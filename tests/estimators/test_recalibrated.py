@@ -18,7 +18,9 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
+    KFold,
     LeaveOneGroupOut,
+    LeaveOneOut,
     PredefinedSplit,
     RepeatedStratifiedKFold,
     StratifiedKFold,
@@ -232,11 +234,21 @@ def test_folds_that_lack_a_class(data):
     order = np.argsort(y, kind="stable")
     X, y = X[order], NAMES[y[order]]
     for ensemble in (False, True):
-        model = RecalibratedClassifierCV(
-            GaussianNB(), HistogramBinning(n_bins=5), cv=TimeSeriesSplit(6), ensemble=ensemble
-        )
-        P = model.fit(X, y).predict_proba(X_new)
-        assert P.shape == (len(X_new), 3) and np.isfinite(P).all()
+        for cv, number in ((KFold(3), r"\d of 3"), (TimeSeriesSplit(6), r"\d of 6")):
+            model = RecalibratedClassifierCV(GaussianNB(), cv=cv, ensemble=ensemble)
+            words = rf"^The (training|test) samples of fold {number} .* the class '\w+'"
+            with pytest.raises(ValueError, match=words):
+                model.fit(X, y)
+    rows = np.linspace(0, len(y) - 1, 30).astype(int)
+    model = RecalibratedClassifierCV(GaussianNB(), cv=LeaveOneOut(), ensemble=True)
+    words = r"^The test samples of fold 1 of 30 have only the class '\w+', and with ensemble=True"
+    with pytest.raises(ValueError, match=words):
+        model.fit(X[rows], y[rows])
+    # A class that a fold neither trains nor tests is no obstacle.
+    two = np.random.RandomState(0).permutation(np.flatnonzero(y != NAMES[2]))
+    folds = [(two[::2], two[1::2]), (np.arange(len(y))[::2], np.arange(len(y))[1::2])]
+    model = RecalibratedClassifierCV(GaussianNB(), HistogramBinning(n_bins=5), cv=folds)
+    assert model.fit(X, y).predict_proba(X_new).shape == (len(X_new), 3)
 
 
 @pytest.mark.parametrize("recalibrator", [None, "auto"])

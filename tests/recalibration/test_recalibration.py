@@ -640,7 +640,7 @@ def test_precision_and_containers(recalibrator):
     assert_almost_all_close(narrow.predict_proba(P), rows)
     frame = pd.DataFrame(P, columns=["a", "b", "c"], index=np.arange(150)[::-1])
     framed = clone(recalibrator).set_output(transform="pandas")
-    out = framed.fit(frame, pd.Series(y)).transform(frame)
+    out = framed.fit(frame, pd.Series(y, index=frame.index)).transform(frame)
     assert list(framed.feature_names_in_) == ["a", "b", "c"]
     assert list(out.columns) == list(framed.get_feature_names_out())
     np.testing.assert_array_equal(out.index, frame.index)

@@ -1,6 +1,9 @@
 """The page, the terminal and the dictionary say the same; the page stands on its own."""
 
+import json
 import re
+from datetime import date
+from decimal import Decimal
 from html.parser import HTMLParser
 
 import numpy as np
@@ -242,3 +245,26 @@ def test_infinite_log_loss_is_said():
     shown = CalibrationReport.from_predictions([0, 1, 1, 0] * 5, [0.0, 1.0, 0.0, 0.1] * 5)
     assert "The log loss is infinite: 5 labels were given probability 0." in shown.verdict
     assert "infinite" in str(shown) and "infinite" in shown._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        ([date(2020, 1, 1), date(2021, 1, 1)], ["2020-01-01", "2021-01-01"]),
+        (np.array(["2020", "2021"], "M8[D]"), ["2020-01-01", "2021-01-01"]),
+        (np.array([1, 2], "m8[D]"), ["1 days", "2 days"]),
+        ([Decimal("1.5"), Decimal("2.5")], ["1.5", "2.5"]),
+        (np.array([b"a", b"b\xff"]), ["b'a'", "b'b\\xff'"]),
+        ([np.int8(1), np.int8(2)], [1, 2]),
+        (np.array([1, 2], np.float32), [1.0, 2.0]),
+        ([False, True], [False, True]),
+    ],
+)
+def test_classes_of_any_type_are_json(labels, expected):
+    kept = np.empty(2, dtype=object) if isinstance(labels, list) else np.asarray(labels)
+    kept[:] = labels
+    y = np.tile([0, 1, 1, 0], 10)
+    proba = np.tile([[0.8, 0.2], [0.4, 0.6], [0.3, 0.7], [0.6, 0.4]], (10, 1))
+    found = CalibrationReport.from_predictions(kept[y], proba, labels=kept).to_dict()
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    assert found["classes"] == expected and found["event"] == str(expected[1])

@@ -1,0 +1,170 @@
+"""The command ``skcalib monitor``: the samples of a file are added to a monitor in a state file."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from skcalib._files import check_writable, write_atomically
+from skcalib.io import read_predictions
+from skcalib.monitoring import CalibrationMonitor
+
+if TYPE_CHECKING:
+    import argparse
+
+_ALPHA, _WINDOW = 1e-5, 1000
+
+
+def add_monitor(commands: Any) -> None:
+    """Add the command to the others."""
+    parser = commands.add_parser(
+        "monitor",
+        help="add a file to a monitor of calibration, and say whether there is an alarm",
+        description="Add labels and the probabilities that were forecast for them to a monitor, "
+        "in the order of the rows, and print one line. The exit status is 1 if the file causes an "
+        "alarm, 0 if it does not, and 2 after an error, which leaves the state as it was. The file "
+        "has new samples only, in the formats of the command report.",
+    )
+    parser.add_argument("file", type=Path, help="labels and probabilities")
+    parser.add_argument(
+        "--state",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="state of the monitor; made by the first call, and read and replaced by later ones",
+    )
+    parser.add_argument(
+        "--alpha",
+        type=float,
+        metavar="RATE",
+        help="one over the least mean number of samples between false alarms, in the first call; "
+        f"default: {_ALPHA:g}",
+    )
+    parser.add_argument(
+        "--window",
+        type=int,
+        metavar="N",
+        help=f"number of samples of a window, in the first call; default: {_WINDOW}",
+    )
+    parser.add_argument("--label-column", metavar="NAME", help="column of labels in a table")
+    parser.add_argument(
+        "--by",
+        metavar="NAMES",
+        help="columns of a table that divide the samples into groups: an alarm names those that "
+        "differ",
+    )
+    parser.add_argument("--event", metavar="NAME", help="the class, of two, that is monitored")
+
+
+def run_monitor(options: argparse.Namespace) -> tuple[str, int]:
+    """The line to print and the exit status.
+
+    Raises ValueError and OSError, and then the state is as it was.
+    """
+    check_writable(options.state)
+    columns = [one.strip() for one in (options.by or "").split(",") if one.strip()]
+    known = _read_state(options)
+    read = read_predictions(
+        options.file, label_column=options.label_column, event=options.event, features=columns
+    )
+    source = hashlib.sha256(options.file.read_bytes()).hexdigest()
+    if known is not None and source in known.sources_:
+        raise ValueError(
+            f"{options.file.name} has been added to {options.state.name} before: a file must have "
+            "new samples only."
+        )
+    monitor, read = _monitor_for(known, read, options)
+    before = getattr(monitor, "n_alarms_", 0)
+    by = _groups(read.features, columns)
+    try:
+        monitor.partial_fit(read.y_true, read.y_proba, by=by, source=source)
+    except ValueError as error:
+        raise ValueError(f"{options.file.name} cannot be added: {error}") from error
+    write_atomically(options.state, monitor.to_bytes())
+    added = monitor.n_alarms_ - before
+    line = f"{options.file.name}: {_count(added)}. All: {monitor.summary()}"
+    return line, int(added > 0)
+
+
+def _read_state(options):
+    """The monitor in the state file, or None if there is no file yet."""
+    path = options.state
+    if not path.exists():
+        return None
+    if path.resolve() == options.file.resolve():
+        raise ValueError(f"{path.name} cannot be both the samples and the state.")
+    try:
+        monitor = CalibrationMonitor.from_bytes(path.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{path.name} cannot be read: {error}") from error
+    for option, given, value in (
+        ("--alpha", options.alpha, monitor.alpha),
+        ("--window", options.window, monitor.window),
+    ):
+        if given is not None and given != value:
+            raise ValueError(
+                f"{option} is {value:g} in {path.name}, got {given:g}: leave it out, or start "
+                "another state."
+            )
+    return monitor
+
+
+def _monitor_for(monitor, read, options):
+    """The monitor, new if there was none, and the predictions in the order of its classes."""
+    if monitor is None:
+        monitor = CalibrationMonitor(
+            _classes_of(read),
+            alpha=_ALPHA if options.alpha is None else options.alpha,
+            window=_WINDOW if options.window is None else options.window,
+        )
+    known = np.asarray(monitor.labels).tolist()
+    if read.labels is None:
+        return monitor, read
+    labels = np.asarray(read.labels).tolist()
+    if len(known) == len(labels) == 2:  # a file with one class only may not name the other
+        named = [label for label in labels if label in known]
+        if len(named) == 1 and f"not {named[0]}" in labels:
+            other = known[1 - known.index(named[0])]
+            labels = [label if label in known else other for label in labels]
+    if sorted(map(str, labels)) != sorted(map(str, known)):
+        raise ValueError(
+            f"{options.file.name} has the classes {_listed(labels)}, and {options.state.name} has "
+            f"{_listed(known)}."
+        )
+    if read.event is not None and str(read.event) != str(known[-1]):
+        raise ValueError(
+            f"--event is {known[-1]} in {options.state.name}, got {read.event}: leave it out, or "
+            "start another state."
+        )
+    return monitor, replace(read, labels=np.array(labels), event=None).in_order_of(known)
+
+
+def _classes_of(read):
+    """Classes of a new monitor, the event last."""
+    if read.labels is None:
+        return list(range(2 if read.y_proba.ndim == 1 else max(2, read.y_proba.shape[1])))
+    labels = np.asarray(read.labels).tolist()
+    return labels[::-1] if read.event is not None and read.event == labels[0] else labels
+
+
+def _listed(labels):
+    return " and ".join(map(str, labels))
+
+
+def _groups(table, columns):
+    """One group for each sample: the cells of the columns, as text."""
+    if not columns:
+        return None
+    if hasattr(table, "columns"):  # a data frame of pandas or polars
+        cells = [np.asarray(table[name]).tolist() for name in table.columns]
+    else:
+        cells = np.asarray(table).T.tolist()
+    return np.array([" / ".join(map(str, row)) for row in zip(*cells, strict=True)], dtype=object)
+
+
+def _count(n_alarms):
+    return {0: "no alarm", 1: "an alarm"}.get(n_alarms, f"{n_alarms} alarms")

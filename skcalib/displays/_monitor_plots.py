@@ -1,0 +1,131 @@
+"""Drawing of streams over time. Import this module inside methods only."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from skcalib.displays._plotting import (
+    COLORS,
+    draw_figure_legend,
+    draw_legends,
+    keep_height,
+    panel_axes,
+)
+
+_GREY = "0.35"
+_LN10 = np.log(10)
+_LOWEST = -3.0  # powers of ten below 1 that are drawn at least
+_ALARM = COLORS[1]
+_FEW = 40  # windows with markers of full size
+
+
+def draw_stream(path, windows, ax, *, alpha, alarms, level, name, legend, style):
+    """Artists by their kind, and the axes of the panels."""
+    axes = _new_axes(windows) if ax is None else panel_axes(ax, 1 if windows is None else 2)
+    top = axes[0]
+    monitor = windows is not None
+    threshold = -np.log10(alpha)
+    label = name or ("Statistic" if monitor else "e-value")
+    line = _draw_path(top, path, threshold, {"label": label, **style})
+    limit = top.axhline(
+        threshold, color=_GREY, linestyle="--", linewidth=1.2, zorder=2, label=_text(alpha)
+    )
+    drawn = _draw_alarms(top, alarms, label="Alarm" if monitor else "First rejection")
+    top.set_ylabel("Statistic R" if monitor else "e-value")
+    top.yaxis.set_major_locator(MaxNLocator(6, integer=True))
+    top.yaxis.set_major_formatter(FuncFormatter(_power))
+    artists = {"line": line, "threshold": limit, "alarms": drawn, "differences": None}
+    if monitor:
+        artists["differences"] = _draw_windows(axes[1], windows, level)
+        _draw_alarms(axes[1], alarms, label=None)
+        top.tick_params(labelbottom=False)
+    for one in axes:
+        one.set_xlim(0, 1.02 * max(1.0, np.nanmax(path[:, 0])))
+        one.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        one.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+        one.grid(axis="y", color="0.92", linewidth=0.8)
+        one.set_axisbelow(True)
+    axes[-1].set_xlabel("Number of samples")
+    if legend:
+        _draw_legend(axes)
+    return artists | {"ax": axes}
+
+
+def _draw_legend(axes):
+    """One legend for both panels below them, where the figure has room for it."""
+    if len(axes) > 1 and axes[0].figure.get_layout_engine() is not None:
+        both = [ax.get_legend_handles_labels() for ax in axes]
+        entries = [entry for found in both for entry in zip(*found, strict=True)]
+        draw_figure_legend(axes[0].figure, entries)
+    else:
+        draw_legends(axes, ncols=2)
+
+
+def _new_axes(windows):
+    if windows is None:
+        figure, ax = plt.subplots(figsize=(6.6, 3.6), layout="constrained")
+        keep_height(figure)
+        return [ax]
+    figure, axes = plt.subplots(2, 1, figsize=(6.6, 5.2), sharex=True, layout="constrained")
+    keep_height(figure)
+    return list(axes)
+
+
+def _text(alpha):
+    return f"Threshold {1 / alpha:,.6g}"
+
+
+def _draw_path(ax, path, threshold, style):
+    """The statistic in powers of ten; infinite values are at the upper end."""
+    power = path[:, 1] / _LN10
+    finite = power[np.isfinite(power)]
+    top = max(threshold, finite.max(initial=0.0)) + 0.5
+    bottom = min(-0.5, max(finite.min(initial=0.0) - 0.3, _LOWEST))
+    shown = np.where(power == np.inf, top, np.where(power == -np.inf, np.nan, power))
+    style = {"color": COLORS[0], "linewidth": 1.4, "zorder": 3, **style}
+    line = ax.plot(path[:, 0], shown, **style)[0]
+    if len(finite) and finite.min() < _LOWEST:
+        bottom = finite.min() - 0.3
+    ax.set_ylim(bottom, top)
+    return line
+
+
+def _draw_alarms(ax, alarms, *, label):
+    if not len(alarms):
+        return None
+    style = {"color": _ALARM, "linewidth": 1.0, "alpha": 0.8, "zorder": 2.5, "label": label}
+    return ax.vlines(alarms, 0, 1, transform=ax.get_xaxis_transform(), **style)
+
+
+def _draw_windows(ax, windows, level):
+    ax.axhline(0, color=_GREY, linestyle=":", linewidth=1.2, zorder=1.5)
+    ax.set_ylabel("Observed - forecast")
+    if not windows:
+        return None
+    found = [one.difference(level) for one in windows]
+    centre = np.array([one.estimate for one in found])
+    ends = np.array([[one.low, one.high] for one in found]).T
+    reach = np.maximum([centre - ends[0], ends[1] - centre], 0)
+    place = [(one.first + one.last) / 2 for one in windows]
+    few = len(windows) <= _FEW
+    return ax.errorbar(
+        place,
+        centre,
+        yerr=np.where(np.isfinite(reach), reach, 0),
+        color=COLORS[0],
+        linestyle="none",
+        marker="o",
+        markersize=4.5 if few else 2.5,
+        elinewidth=1.2 if few else 0.8,
+        capsize=2 if few else 0,
+        zorder=3,
+        label=f"Window, {level * 100:g} % interval",
+    )
+
+
+def _power(value, _):
+    """A power of ten as a tick: numbers up to 1,000, and beyond them the power."""
+    if value != int(value):
+        return ""
+    power = int(value)
+    return f"{10.0**power:,g}" if -3 <= power <= 3 else f"$10^{{{power}}}$"

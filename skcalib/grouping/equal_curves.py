@@ -1,0 +1,329 @@
+"""Test that the calibration curve is the same in two windows, or for two models."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.polynomial.legendre import legvander
+from scipy.linalg import solve_triangular
+from sklearn.utils import check_random_state
+
+from skcalib._arguments import resolve_notion
+from skcalib._formatting import pvalue_text
+from skcalib._ties import merge_ties
+from skcalib._validation import check_count
+from skcalib.clusters import cluster_sums, number_clusters
+from skcalib.events import binary_events
+from skcalib.grouping._statistics import EqualScores
+from skcalib.grouping.by_group import join, split_and_join
+from skcalib.inference import CalibrationTest, monte_carlo_pvalue
+from skcalib.problem import ForecastSummary, Problem, check_problem
+from skcalib.significance.kernel import SMALLEST, chi_square_mixture_sf
+from skcalib.significance.windows import two_windows
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from skcalib._arguments import Label, LabelsLike, NotionLike, RandomState
+
+DEGREE = 7  # of the largest polynomial
+#: Samples of each window, and clusters, at least.
+FEWEST, FEWEST_CLUSTERS = 10, 6
+#: Clusters up to which their signs are drawn.
+MOST_SIGNS = 2_000
+_FOLDS = 5  # of the isotonic curve of a sketch
+_OVERLAP = 1e-3  # share of the variance of the window that the score must leave
+_RANK = 1e-9
+_BLOCK = 1 << 22  # signs at a time
+
+
+@dataclass(frozen=True)
+class CurveEqualityTest(CalibrationTest):
+    """Result of :func:`~skcalib.calibration_curve_equality_test`.
+
+    Attributes
+    ----------
+    statistic : float
+        Weighted sum of squared standardised differences of the curves; at least 0.
+    pvalue : float
+        Probability, under equal curves, of a statistic at least as large. Never negative.
+    estimate : float
+        Mean difference of the frequencies of the event at equal scores, first minus second.
+    method : str
+        How the null distribution was computed.
+    """
+
+    def __str__(self) -> str:
+        verdict = "The calibration curves differ" if self.rejects() else "No evidence of a change"
+        return (
+            f"{verdict} at the 5 % level: {pvalue_text(self.pvalue)} ({self.method}), mean "
+            f"difference at equal scores {self.estimate:.3g}."
+        )
+
+
+def calibration_curve_equality_test(
+    y_true: LabelsLike,
+    y_proba: LabelsLike | None = None,
+    by: ArrayLike | None = None,
+    *,
+    second: ArrayLike | None = None,
+    notion: NotionLike = "auto",
+    n_resamples: int = 999,
+    random_state: RandomState = 0,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+    groups: ArrayLike | None = None,
+) -> CurveEqualityTest:
+    r"""Test that the calibration curve is the same in two windows, or for two models.
+
+    The null hypothesis is that :math:`E[Y | S = s]` is the same function of the score s in both
+    windows, wherever both have scores. The curve need not be the diagonal, and the distributions of
+    the scores may differ. If it is rejected, a map that was fitted in one window is wrong in the
+    other. It is a test of the equality of two regression curves (Hall and Hart 1990), hence the
+    name.
+
+    With the pooled curve :math:`\hat C`, the window g (1 for the first, 0 for the second), the rank
+    :math:`u \in [0, 1]` of the score, and Legendre polynomials :math:`\phi_0, \dots, \phi_7`,
+
+    .. math::
+
+        U_j = \sum_i w_i\, \tilde g_{ij}\, (y_i - \hat C(s_i)) , \qquad
+        T = \sum_{j=0}^{7} \frac{z_j^2}{(j + 1)^2} , \qquad z = L^{-1} U ,
+
+    where :math:`\tilde g_j` is the residual of :math:`g\, \phi_j(u)` after a regression on a
+    flexible curve of the score (piecewise linear in the rank, frequent scores, and a cross-fitted
+    isotonic curve), and L is the Cholesky factor of the covariance of U. So :math:`z_0` tests a
+    shift of the log odds, :math:`z_1` a change of the slope beyond a shift, and so on; smooth
+    differences have most of the weight. An error of :math:`\hat C` enters only times the error with
+    which the same curve approximates the share of the window at each score.
+
+    The law of T under the null hypothesis is that of :math:`\sum_j Z_j^2 / (j + 1)^2` with
+    independent standard normal Z, evaluated by numerical inversion. Labels are independent given
+    the scores, with the variance :math:`\hat C (1 - \hat C)`; with unequal weights squared
+    residuals take its place.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,) or ForecastSketch
+        Labels of both windows, or the sketch of the first window.
+    y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), or ForecastSketch
+        Probability of the positive class, or of each class; or the sketch of the second window.
+    by : array-like of shape (n_samples,), optional
+        The window of each sample, by two different values; the lower one is the first window.
+        Omitted with sketches and with `second`.
+    second : array-like of the shape of `y_proba`, optional
+        Probabilities of a second model for the same samples, in place of two windows. The two rows
+        of a sample are then one cluster.
+    notion : {"auto", "top_label", "canonical"} or Notion, default="auto"
+        The event: the positive class of two, or whether the prediction is right.
+    n_resamples : int, default=999
+        Draws of the signs of clusters.
+    random_state : int, RandomState instance or None, default=0
+        Seed of these draws.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Importance weights.
+    labels : array-like of shape (n_classes,), default=None
+        The class of each column of `y_proba`.
+    pos_label : label, default=None
+        The positive class of two; by default the last.
+    groups : array-like of shape (n_samples,), default=None
+        The cluster of each sample, such as a patient, which may have samples in both windows.
+
+    Returns
+    -------
+    CurveEqualityTest
+        ``statistic`` T, ``pvalue``, ``estimate`` (the mean of the first curve minus the second at
+        equal scores, a probability; each score counts by how much the windows overlap there) and
+        ``method``. If all labels are equal, T is 0 and p is 1.
+
+    Raises
+    ------
+    ValueError
+        For invalid input, fewer than 10 samples in a window, fewer than 6 clusters, windows whose
+        scores do not overlap, and unless exactly one of `by`, `second` and two sketches is given.
+
+    See Also
+    --------
+    compare_windows : Differences of errors and of slopes, with intervals.
+    calibration_by_group : The mean difference at equal scores of each of several groups.
+
+    Notes
+    -----
+    **Clusters.** The covariance is that of sums over clusters. Up to 2,000 clusters the law of T is
+    drawn, with random signs of these sums: exact if the law of a cluster is symmetric, and
+    asymptotically for many clusters otherwise.
+
+    Measured level at .05 (400 data sets, standard error .011), for windows of 50 and 50, 150 and
+    300, 1,000 and 1,000 samples, equal and different distributions of the scores, rare events,
+    curves that are straight, waves or steps: .025 to .068. With 60 clusters of 20 samples whose log
+    odds have a random effect of standard deviation 1 (150 data sets, standard error .018): .06, and
+    .32 without `groups`; for two models on 800 samples .06. Power for windows of 1,000 samples: .93
+    for a shift of the log odds by .5 with scores from Beta(2, 4) and Beta(4, 2), and .87 for a
+    slope of .6 in place of 1 with uniform scores, but .11 for this slope with the former scores,
+    which overlap mainly near one half, where the curves cross.
+
+    Cost: O(n) memory and time for some 40 functions of the score, and an isotonic regression. A
+    sketch has one row for each cell and label.
+
+    References
+    ----------
+    .. [1] P. Hall and J. D. Hart. Bootstrap test for difference between means in nonparametric
+       regression. Journal of the American Statistical Association 85, 1990.
+    .. [2] H. Neumeyer and H. Dette. Nonparametric comparison of regression curves: an empirical
+       process approach. Annals of Statistics 31, 2003.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skcalib import calibration_curve_equality_test
+    >>> rng = np.random.default_rng(0)
+    >>> p = np.concatenate([rng.beta(2, 4, 3000), rng.beta(4, 2, 3000)])
+    >>> year = np.repeat([2024, 2025], 3000)
+    >>> same = rng.random(6000) < p**1.3  # wrong, but in the same way
+    >>> calibration_curve_equality_test(same, p, year).rejects()
+    False
+    >>> other = rng.random(6000) < np.where(year == 2024, p, p**1.3)
+    >>> calibration_curve_equality_test(other, p, year).rejects()
+    True
+    """
+    notion = resolve_notion(notion)
+    n_resamples = check_count(n_resamples, "n_resamples")
+    rng = check_random_state(random_state)
+    options: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
+    options |= {"pos_label": pos_label} | ({} if groups is None else {"groups": groups})
+    if second is None:
+        windows, problems = two_windows(y_true, y_proba, by, notion, **options)
+    else:
+        if by is not None or isinstance(y_true, ForecastSummary):
+            raise ValueError(
+                "second is the forecast of a second model for the same samples: leave out by, and "
+                "pass labels and forecasts."
+            )
+        windows, problems = _of_two_models(y_true, y_proba, second, notion, options)
+    for name, one in zip(windows, problems, strict=True):
+        if one.n_samples < FEWEST:
+            raise ValueError(
+                f"The window {name} has {one.n_samples} samples of positive weight: the test of "
+                f"equal curves needs at least {FEWEST} in each."
+            )
+    return equality_test(problems, n_resamples, rng)
+
+
+def _of_two_models(y_true, y_proba, second, notion, options):
+    """The problems of two models; both rows of a sample are in one cluster."""
+    first = check_problem(y_true, y_proba, name="y_proba", **options)
+    options = dict(options, groups=None)
+    other = check_problem(y_true, second, name="second", **options)
+    if not np.array_equal(first.classes, other.classes):
+        raise ValueError(
+            "y_proba and second are probabilities of different classes: pass pos_label= with the "
+            "class of both."
+        )
+    cluster = np.arange(len(first.weight)) if first.cluster is None else first.cluster
+    problems = []
+    for one in (first, other):
+        ((_, own),) = binary_events(one, options["pos_label"], notion)
+        problems.append(Problem(own.forecast, own.target, own.weight, own.classes, cluster=cluster))
+    return ("first", "second"), problems
+
+
+def equality_test(
+    problems: list[Problem], n_resamples: int, rng: np.random.RandomState
+) -> CurveEqualityTest:
+    """`calibration_curve_equality_test` of two binary problems, with the clusters of both."""
+    equal, window = _pooled(problems)
+    columns = window[:, None] * legvander(2 * equal.position - 1, DEGREE)
+    centred = equal.center(columns)
+    information = float(centred[:, 0] ** 2 @ equal.weight)
+    share = window @ equal.weight / equal.weight.sum()
+    if not information > _OVERLAP * share * (1 - share) * equal.weight.sum():
+        raise ValueError(
+            "The scores of the two windows do not overlap, so their calibration curves cannot be "
+            "compared at equal scores."
+        )
+    terms = (equal.weight * equal.residual)[:, None] * centred
+    total = terms.sum(axis=0)
+    estimate = float(total[0] / information)
+    if np.ptp(equal.hit) == 0:
+        return CurveEqualityTest(0.0, 1.0, 0.0, "equal curves, all labels are equal")
+    if equal.cluster is not None:
+        sums = cluster_sums(terms, equal.cluster)
+        covariance = equal.inflation * sums.T @ sums
+    elif equal.equal_weights:
+        covariance = centred.T @ ((equal.square * equal.variance)[:, None] * centred)
+    else:
+        spread = equal.inflation * equal.square * equal.residual**2
+        covariance = centred.T @ (spread[:, None] * centred)
+    weigh = _Standardised(covariance)
+    statistic = float(weigh(total))
+    if equal.cluster is None or len(sums) > MOST_SIGNS:
+        law = "chi-square mixture"
+        pvalue = chi_square_mixture_sf(statistic, weigh.share)
+    else:
+        law = "random signs of clusters"
+        drawn = np.sqrt(equal.inflation) * _signed_sums(sums, n_resamples, rng)
+        pvalue = monte_carlo_pvalue(statistic, weigh(drawn))
+    return CurveEqualityTest(
+        statistic, max(float(pvalue), SMALLEST), estimate, f"equal curves, {law}"
+    )
+
+
+class _Standardised:
+    """The weighted sum of squares of sums (..., J) of mean zero, from their covariance.
+
+    Each is divided by its standard deviation given those before it; one that those before determine
+    is left out. ``share`` are the weights of those that remain.
+    """
+
+    def __init__(self, covariance: np.ndarray) -> None:
+        scale = np.sqrt(np.diag(covariance))
+        self.scale = np.where(scale > 0, scale, 1.0)
+        correlation = covariance / np.outer(self.scale, self.scale)
+        kept: list[int] = []
+        for j in np.flatnonzero(scale > _RANK * scale.max()).tolist():
+            some = [*kept, j]
+            if np.linalg.eigvalsh(correlation[np.ix_(some, some)])[0] > _RANK:
+                kept = some
+        self.kept = kept
+        self.root = np.linalg.cholesky(correlation[np.ix_(kept, kept)])
+        self.share = 1 / (1.0 + np.array(kept)) ** 2
+
+    def __call__(self, sums: np.ndarray) -> np.ndarray:
+        """Statistics (...,) of sums (..., J)."""
+        own = (sums / self.scale)[..., self.kept]
+        z = solve_triangular(self.root, np.atleast_2d(own).T, lower=True)
+        found = self.share @ z**2
+        return found if np.ndim(sums) > 1 else found[0]
+
+
+def _signed_sums(sums, n_resamples, rng):
+    """Totals (R, J) of the sums of clusters (G, J), each with a random sign."""
+    together = max(1, _BLOCK // len(sums))
+    parts = []
+    for start in range(0, n_resamples, together):
+        size = min(together, n_resamples - start), len(sums)
+        parts.append(rng.choice([-1.0, 1.0], size=size) @ sums)
+    return np.concatenate(parts)
+
+
+def _pooled(problems):
+    """The rows of both as `EqualScores`, and which are of the first (n,)."""
+    folds = None
+    if problems[0].count is not None:
+        joined, which, folds = split_and_join(problems, _FOLDS)
+    else:
+        which = np.repeat([0, 1], [len(one.weight) for one in problems])
+        joined = join(problems)
+    cluster = None if joined.cluster is None else number_clusters(joined.cluster)
+    if cluster is not None and cluster.max() + 1 < FEWEST_CLUSTERS:
+        raise ValueError(
+            f"There are {cluster.max() + 1} clusters: the test of equal curves needs at least "
+            f"{FEWEST_CLUSTERS}, better forty."
+        )
+    score = merge_ties(np.clip(joined.forecast[:, 1], 0, 1))
+    rows: dict[str, Any] = {"square": joined.square, "count": joined.count, "folds": folds}
+    equal = EqualScores(score, joined.target[:, 1], joined.weight, cluster=cluster, **rows)
+    return equal, (which == 0).astype(np.float64)

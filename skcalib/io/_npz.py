@@ -1,0 +1,79 @@
+"""Arrays of .npz archives, without pickle and only after their headers are checked.
+
+`read_arrays` reads the wanted members of an archive as `numpy.savez` and `numpy.savez_compressed`
+write them. The header of an array says how much memory it needs: it is compared with the size of
+the member, and that with the size of the file, before any memory is reserved.
+"""
+
+from math import prod
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
+
+from numpy.lib import format as npy
+
+_MOST_COMPRESSED = 1100  # deflate makes data at most 1,032 times shorter
+_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+
+
+def read_arrays(path, wanted):
+    """{name: array} of the `wanted` names that the archive has, and the names of all members."""
+    try:
+        with ZipFile(path) as archive:
+            members = archive.infolist()
+            arrays = {}
+            for name in wanted:
+                found = [one for one in members if one.filename in (name, f"{name}.npy")]
+                if len(found) > 1:
+                    raise _RefusedError(f"{path.name} has two arrays {name!r}: keep one of them.")
+                if found:
+                    arrays[name] = _read(archive, found[0], name, path)
+    except _RefusedError as error:
+        raise ValueError(str(error)) from None
+    except MemoryError as error:
+        raise ValueError(f"{path.name} does not fit into memory: {error}") from error
+    except Exception as error:  # of many types: damaged bytes reach zipfile, zlib and numpy
+        said = str(error) or type(error).__name__
+        raise ValueError(f"{path.name} is not a readable .npz archive: {said}") from error
+    return arrays, sorted(one.filename.removesuffix(".npy") for one in members)
+
+
+class _RefusedError(Exception):
+    """A readable archive with content that is refused."""
+
+
+def _read(archive, member, name, path):
+    """The array in a member of an archive."""
+    if not member.filename.endswith(".npy"):
+        raise _RefusedError(
+            f"{path.name} has a member {name!r} that is no array: write the file with np.savez."
+        )
+    if member.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
+        raise _RefusedError(
+            f"{path.name} has its array {name!r} in a compression other than deflate: write the "
+            "file with np.savez_compressed."
+        )
+    with archive.open(member) as file:
+        version = npy.read_magic(file)
+        if version not in _HEADERS:
+            raise _RefusedError(_kind(path, name, "records"))
+        shape, _, dtype = _HEADERS[version](file)
+        if dtype.hasobject:
+            raise _RefusedError(
+                f"{path.name} has Python objects in its array {name!r}, which are never loaded, "
+                "since that can run code: save numbers or strings, for example "
+                "np.asarray(values, dtype=str)."
+            )
+        if dtype.kind == "V" or dtype.itemsize == 0:
+            raise _RefusedError(_kind(path, name, str(dtype)))
+        size = prod(shape) * dtype.itemsize
+        most = _MOST_COMPRESSED * path.stat().st_size
+        if min(shape, default=0) < 0 or file.tell() + size != member.file_size or size > most:
+            raise _RefusedError(
+                f"{path.name} is damaged: the header of its array {name!r} announces the shape "
+                f"{shape} and {size:,} bytes, which the file does not have."
+            )
+    with archive.open(member) as file:
+        return npy.read_array(file, allow_pickle=False)
+
+
+def _kind(path, name, kind):
+    return f"{path.name} has values of the type {kind} in its array {name!r}: save numbers or text."

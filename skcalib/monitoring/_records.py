@@ -1,0 +1,113 @@
+"""Alarms and windows of a stream: what a `CalibrationMonitor` reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from skcalib.inference import MeanInterval, mean_interval
+from skcalib.monitoring._streams import Evidence
+from skcalib.sketch import ForecastSketch
+
+
+@dataclass(frozen=True)
+class Window:
+    """Consecutive samples of a stream.
+
+    Attributes
+    ----------
+    first, last : int
+        Numbers of the samples, from 1.
+    weight : float
+        Sum of their weights.
+    mean_predicted, observed : float
+        Mean forecast and frequency of the event, for several classes of the top label.
+    sketch : ForecastSketch
+        Their forecasts and labels.
+    """
+
+    first: int
+    last: int
+    weight: float
+    mean_predicted: float
+    observed: float
+    sketch: ForecastSketch
+
+    def difference(self, confidence_level: float = 0.95) -> MeanInterval:
+        """Observed frequency minus mean forecast, with an interval for this window alone.
+
+        Parameters
+        ----------
+        confidence_level : float, default=0.95
+            Level of the interval.
+
+        Returns
+        -------
+        MeanInterval
+            Student's interval of the mean of label minus forecast.
+        """
+        (rows,) = self.sketch.scored()
+        residual = rows.event - rows.score
+        return mean_interval(residual, rows.weight, confidence_level, square=rows.square)
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """An alarm of a `CalibrationMonitor`.
+
+    Attributes
+    ----------
+    at : int
+        Number of samples at the alarm.
+    since : int
+        Number of samples after which the leading alternative has gained: an estimate of where the
+        change began.
+    log_statistic : float
+        Logarithm of the statistic at the alarm.
+    evidence : Evidence or None
+        What the change is; None with a kernel.
+    before : tuple of two floats, or None
+        Mean forecast and frequency of the event in the kept windows that end before the change;
+        None if there is none.
+    after : tuple of two floats
+        The same in the windows that begin after the change, and in the current one.
+    groups : tuple of str
+        Groups whose frequency is found to differ from their mean forecast after the change, at a
+        false discovery rate of .05.
+    """
+
+    at: int
+    since: int
+    log_statistic: float
+    evidence: Evidence | None
+    before: tuple[float, float] | None
+    after: tuple[float, float]
+    groups: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        said = [f"Alarm at sample {self.at:,}."]
+        if self.evidence is not None:
+            said.append(str(self.evidence))
+        if self.before is not None:
+            (p, y), (q, z) = self.before, self.after
+            said.append(
+                f"Before, mean forecast {p:.3f} and observed {y:.3f}; after, {q:.3f} and {z:.3f}."
+            )
+        if self.groups:
+            said.append(f"Groups: {', '.join(self.groups)}.")
+        return " ".join(said)
+
+
+def alarm_of(record: dict[str, Any], log_statistic: float) -> Alarm:
+    """An alarm from its fields in JSON."""
+    found = record["evidence"]
+    before = record["before"]
+    return Alarm(
+        at=record["at"],
+        since=record["since"],
+        log_statistic=log_statistic,
+        evidence=None if found is None else Evidence(**found),
+        before=None if before is None else (before[0], before[1]),
+        after=(record["after"][0], record["after"][1]),
+        groups=tuple(record["groups"]),
+    )

@@ -1,0 +1,137 @@
+"""The state of a test or a monitor as bytes, and back, to the last bit."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from skcalib import kernels
+from skcalib._arguments import resolve_notion
+from skcalib._packing import plain, read_arrays, seal, unseal, write_arrays
+from skcalib._validation import check_label_list
+from skcalib.kernels import Kernel
+from skcalib.notions import NOTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_KERNELS = {
+    one.__name__: one
+    for one in (
+        kernels.LaplacianKernel,
+        kernels.GaussianKernel,
+        kernels.Scaled,
+        kernels.Sum,
+        kernels.Product,
+    )
+}
+
+
+def write_state(
+    estimator: Any,
+    version: int,
+    header: dict[str, Any],
+    arrays: dict[str, np.ndarray],
+    blobs: list[bytes],
+) -> bytes:
+    """Bytes of a fitted test or monitor.
+
+    Written are its parameters, its classes, the number of samples, its path and its alternatives,
+    and beside them a header, arrays and blobs (bytes) of its own.
+    """
+    points = estimator._points
+    arrays = arrays | {f"stream.{name}": one for name, one in estimator._streams.arrays().items()}
+    arrays["path_at"] = np.array([at for at, _ in points], dtype=np.int64)
+    arrays["path"] = np.array([value for _, value in points], dtype=np.float64)
+    listed, parts = write_arrays(arrays)
+    whole = {
+        "parameters": _parameters(estimator),
+        "classes": [plain(label, "label") for label in estimator.classes_.tolist()],
+        "n_samples": estimator.n_samples_seen_,
+        "step": estimator._step,
+        "own": header,
+        "arrays": listed,
+        "blobs": [len(blob) for blob in blobs],
+    }
+    return seal(_mark(type(estimator)), version, whole, [*parts, *blobs])
+
+
+def read_state(
+    cls: type, data: bytes, version: int, features: Any
+) -> tuple[Any, dict[str, Any], dict[str, np.ndarray], list[bytes]]:
+    """The started test or monitor that was written; its own header, arrays and blobs."""
+    what = f"state of a {cls.__name__}"
+    header, data, start = unseal(data, _mark(cls), version, what)
+    estimator = cls(**_arguments(header["parameters"], features, cls.__name__))
+    try:
+        arrays, start = read_arrays(header["arrays"], data, start)
+        estimator._start(check_label_list(header["classes"]))
+        own = {name: one for name, one in arrays.items() if not name.startswith("stream.")}
+        stream = {name[7:]: one for name, one in arrays.items() if name.startswith("stream.")}
+        estimator._streams.restore(stream)
+        path = own.pop("path_at"), own.pop("path")
+        blobs = []
+        for size in header["blobs"]:
+            blobs.append(data[start : start + size])
+            start += size
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ValueError(
+            f"The {what} does not fit its parameters ({error}): a function for features must be "
+            "the one with which the state was made."
+        ) from error
+    estimator.n_samples_seen_, estimator._step = header["n_samples"], header["step"]
+    estimator._points = list(zip(*(one.tolist() for one in path), strict=True))
+    return estimator, header["own"], own, blobs
+
+
+def _mark(cls):
+    return f"skcalib-{cls.__name__}".encode()
+
+
+def _parameters(estimator):
+    """The parameters for JSON."""
+    given = estimator.get_params(deep=False)
+    if given["labels"] is not None:
+        labels = np.asarray(given["labels"]).tolist()
+        given["labels"] = [plain(label, "label") for label in labels]
+    kind = type(resolve_notion(given["notion"]))
+    given["notion"] = next(name for name, one in NOTIONS.items() if one is kind)
+    given["features"] = _features(given["features"])
+    return {
+        name: value.item() if isinstance(value, np.generic) else value
+        for name, value in given.items()
+    }
+
+
+def _features(features):
+    """ "auto", a whole number, a kernel as a dict, or an empty dict for what must be passed."""
+    if isinstance(features, Kernel) and type(features).__name__ in _KERNELS:
+        found = {one.name: getattr(features, one.name) for one in fields(features)}
+        parts = {name: _features(one) if isinstance(one, Kernel) else one
+                 for name, one in found.items()}  # fmt: skip
+        return {} if {} in parts.values() else {"class": type(features).__name__, **parts}
+    return {} if isinstance(features, Kernel) or callable(features) else features
+
+
+def _arguments(parameters, features, owner):
+    """The parameters from JSON; `features` is a function or a kernel that could not be written."""
+    written = parameters["features"]
+    needed = written == {}
+    if needed and features is None:
+        raise ValueError(
+            "The features of this state are a function, which cannot be written: pass it again, "
+            f"{owner}.from_bytes(data, features=function)."
+        )
+    if not needed and features is not None:
+        raise ValueError(f"The state has features={_kernel(written)!r}: leave out features.")
+    return parameters | {"features": features if needed else _kernel(written)}
+
+
+def _kernel(written):
+    if not isinstance(written, dict):
+        return written
+    parts: dict[str, Any] = {name: _kernel(one) for name, one in written.items()}
+    make: Callable[..., Kernel] = _KERNELS[parts.pop("class")]
+    return make(**parts)

@@ -1,0 +1,515 @@
+"""Alarms for a loss of calibration in a stream, and the calibration of its windows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.metadata_routing import UNUSED
+from sklearn.utils.validation import check_is_fitted
+
+from skcalib._validation import check_count, take_rows, to_numpy
+from skcalib.grouping import calibration_by_group
+from skcalib.grouping.by_group import MOST_GROUPS
+from skcalib.kernels import Kernel
+from skcalib.monitoring._records import Alarm, Window, alarm_of
+from skcalib.monitoring._state import read_state, write_state
+from skcalib.monitoring._streams import (
+    Streams,
+    check_alpha,
+    check_stream,
+    check_unchanged,
+    keep_points,
+    kept_on_error,
+)
+from skcalib.notions import Auto
+from skcalib.sketch import ForecastSketch
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from skcalib._arguments import NotionLike
+
+_BLOCK = 4096  # samples at a time
+_VERSION = 1  # of the state
+
+
+class CalibrationMonitor(BaseEstimator):
+    r"""Alarms for a loss of calibration in a stream, and the calibration of its windows.
+
+    :class:`SequentialCalibrationTest` looks for miscalibration from the first sample on. This class
+    looks for a change at an unknown time. With the likelihood ratios :math:`L_{a,t}` of the same
+    alternatives a, the Shiryaev-Roberts statistic
+
+    .. math:: R_T = \sum_a \pi_a \sum_{s \le T} \prod_{t = s}^T L_{a,t}
+
+    is the sum of the e-values of all tests that start at one of the samples. There is an alarm
+    where :math:`R_T \ge 1 / \alpha`, and then the sum starts again. For calibrated forecasts
+    :math:`R_T - T` is a martingale, so the mean number of samples up to an alarm is at least
+    :math:`1 / \alpha`.
+
+    Parameters
+    ----------
+    labels : array-like of shape (n_classes,), default=None
+        The class of each column, as in `SequentialCalibrationTest`.
+    notion : {"auto", "top_label", "classwise", "canonical"}, default="auto"
+        What is monitored, as in `SequentialCalibrationTest`.
+    features : "auto", int, callable or Kernel, default="auto"
+        The alternatives, as in `SequentialCalibrationTest`.
+    alpha : float, default=1e-5
+        One over the least mean number of samples between two false alarms.
+    window : int, default=1000
+        Number of samples of a window.
+    n_windows : int, default=100
+        Number of windows and of alarms that are kept, the last ones.
+
+    Attributes
+    ----------
+    log_statistic_ : float
+        Logarithm of R now.
+    n_alarms_ : int
+        Number of alarms.
+    alarms_ : list of Alarm
+        The last alarms, each with what has changed.
+    windows_ : list of Window
+        The last complete windows.
+    n_samples_seen_ : int
+        Number of samples of positive weight.
+    sources_ : list of str
+        Names of the batches that were given one.
+    classes_ : ndarray of shape (n_classes,)
+        The class of each column.
+    path_ : ndarray of shape (n_points, 2)
+        Number of samples and log R, at no more than 2,000 times.
+
+    See Also
+    --------
+    SequentialCalibrationTest : Is the model calibrated at all?
+    MonitorDisplay : The statistic, the alarms and the windows as a figure.
+
+    Notes
+    -----
+    **Several alarms.** The sum starts again after an alarm, so a change that lasts gives one alarm
+    after the other, each about as many samples later as the first one was after the change. Count
+    them as one. After a recalibration of the model, make a new monitor.
+
+    **No bound on the probability of an alarm.** A false alarm occurs sooner or later. Its
+    probability within n samples is at most :math:`\alpha n`, as the expectation of :math:`R_n` is
+    n.
+
+    **Order, delayed labels, weights and threads** are as in `SequentialCalibrationTest`. The time
+    of an alarm and the statistic are the same to the last bit for any division into batches, with a
+    kernel up to rounding; the sketches of windows are the same up to rounding.
+
+    Cost: that of `SequentialCalibrationTest`, and the sums of each window over cells, 40 bytes for
+    each cell and label that occur. No samples are stored, but 50 forecasts with a kernel.
+
+    References
+    ----------
+    .. [1] J. Shin, A. Ramdas and A. Rinaldo. E-detectors: a nonparametric framework for sequential
+       change detection. New England Journal of Statistics in Data Science 2, 2023.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skcalib import CalibrationMonitor
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.uniform(size=6000)
+    >>> changed = np.arange(6000) >= 3000
+    >>> y = rng.random(6000) < np.where(changed, p**1.5, p)
+    >>> monitor = CalibrationMonitor(window=500)
+    >>> for week in np.split(np.arange(6000), 60):
+    ...     _ = monitor.partial_fit(y[week], p[week])
+    >>> print(monitor.alarms_[0].evidence.direction, 3000 < monitor.alarms_[0].at < 3500)
+    too_high True
+    >>> copy = CalibrationMonitor.from_bytes(monitor.to_bytes())
+    >>> copy.log_statistic_ == monitor.log_statistic_
+    True
+    """
+
+    __metadata_request__fit = {"y_true": UNUSED, "y_proba": UNUSED, "by": UNUSED}  # noqa: RUF012
+    __metadata_request__partial_fit = {  # noqa: RUF012
+        "y_true": UNUSED,
+        "y_proba": UNUSED,
+        "by": UNUSED,
+        "source": UNUSED,
+    }
+
+    def __init__(
+        self,
+        labels: ArrayLike | None = None,
+        *,
+        notion: NotionLike = "auto",
+        features: Literal["auto"] | int | Callable[..., np.ndarray] | Kernel = "auto",
+        alpha: float = 1e-5,
+        window: int = 1000,
+        n_windows: int = 100,
+    ) -> None:
+        self.labels = labels
+        self.notion = notion
+        self.features = features
+        self.alpha = alpha
+        self.window = window
+        self.n_windows = n_windows
+
+    def fit(
+        self,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        by: ArrayLike | None = None,
+    ) -> Self:
+        """Start again, with these samples.
+
+        Parameters
+        ----------
+        y_true, y_proba, sample_weight, by
+            As in `partial_fit`.
+
+        Returns
+        -------
+        CalibrationMonitor
+            The object itself.
+        """
+        fresh = type(self)(**self.get_params(deep=False))
+        fresh.partial_fit(y_true, y_proba, sample_weight, by=by)
+        self.__dict__ = fresh.__dict__
+        return self
+
+    def partial_fit(
+        self,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        by: ArrayLike | None = None,
+        source: str | None = None,
+    ) -> Self:
+        """Add samples, in the order in which their labels became known.
+
+        Parameters
+        ----------
+        y_true, y_proba, sample_weight
+            As in `SequentialCalibrationTest.partial_fit`.
+        by : array-like of shape (n_samples,), default=None
+            The group of each sample; an alarm then names the groups that differ.
+        source : str, default=None
+            A name of the batch, such as its date. A name that was used before raises an error, so
+            that no batch is added twice.
+
+        Returns
+        -------
+        CalibrationMonitor
+            The object itself.
+
+        Raises
+        ------
+        ValueError
+            For invalid input or parameters, labels that are unknown, weights above 1, a `source`
+            that was added before, and parameters changed since the first sample. Then none of the
+            samples is added.
+        """
+        check_alpha(self.alpha)
+        size = check_count(self.window, "window")
+        check_count(self.n_windows, "n_windows")
+        known = getattr(self, "classes_", None)
+        if known is not None:
+            check_unchanged(self, self._fitted_parameters)
+        if source is not None and source in getattr(self, "sources_", []):
+            raise ValueError(f"The samples of {source!r} have been added before: leave them out.")
+        problem, weight = check_stream(y_true, y_proba, sample_weight, self.labels, known)
+        by = _groups(by, sample_weight, len(problem.weight))
+        with kept_on_error(self):
+            if known is None:
+                self._start(problem.classes)
+            start = 0
+            while start < len(problem.weight):
+                room = min(_BLOCK, size - self._in_window)
+                rows = slice(start, min(start + room, len(problem.weight)))
+                start = rows.stop
+                own = None if weight is None else weight[rows]
+                self._add(problem.take(rows), own, None if by is None else by[rows])
+            if source is not None:
+                self._add_source(source)
+        return self
+
+    def summary(self) -> str:
+        """One line: samples, alarms, and the statistic against its threshold.
+
+        Returns
+        -------
+        str
+            For several alarms the first that is kept and the last, as a change that lasts gives one
+            alarm after the other.
+
+        Raises
+        ------
+        NotFittedError
+            Before the first sample.
+        """
+        check_is_fitted(self, "classes_")
+        said = f"{self.n_samples_seen_:,} samples, statistic {_number(self.log_statistic_)} "
+        said += f"(alarm at {1 / self.alpha:,.6g}), "
+        if not self.n_alarms_:
+            return f"{said}no alarm."
+        said += "1 alarm" if self.n_alarms_ == 1 else f"{self.n_alarms_:,} alarms"
+        first, last = self.alarms_[0], self.alarms_[-1]
+        when = "" if self.n_alarms_ == 1 else f"the last at sample {last.at:,}. "
+        if 1 < len(self.alarms_) == self.n_alarms_:
+            when = f"the first at sample {first.at:,}, {when}"
+        return f"{said}{', ' if when else '. '}{when}{last}"
+
+    def to_bytes(self) -> bytes:
+        """The state as bytes, for `from_bytes`; contains no pickle.
+
+        Returns
+        -------
+        bytes
+            The text ``skcalib-CalibrationMonitor``, the version of the format (one byte), the
+            length of a header (four bytes), the header in JSON, arrays, the sketches of the windows
+            and of the current one as `ForecastSketch.to_bytes` writes them, and a check sum
+            (CRC-32, four bytes). Numbers are little-endian. The header has the parameters, the
+            classes, the numbers of samples, the alarms, the sources, the name, type and shape of
+            each array, and the length of each sketch. The arrays are those of
+            `SequentialCalibrationTest.to_bytes`, the sum over starts of each alternative, and sums
+            over cells of the scores at the ends of windows.
+
+        Raises
+        ------
+        NotFittedError
+            Before the first sample.
+        ValueError
+            If a label or a group is neither a string nor a number.
+        """
+        check_is_fitted(self, "classes_")
+        arrays = {f"start.{k}": one for k, one in enumerate(self._starts)}
+        known = [self.log_statistic_, *(one.log_statistic for one in self.alarms_)]
+        arrays["statistic"], arrays["current"] = np.array(known), self._current
+        arrays["marks_at"] = np.array([at for at, _ in self._marks], dtype=np.int64)
+        arrays["marks"] = np.array([cells for _, cells in self._marks])
+        blobs = [one.sketch.to_bytes() for one in self.windows_]
+        if self._in_window:
+            blobs.append(self._sketch.to_bytes())
+        header = {
+            "n_alarms": self.n_alarms_,
+            "alarms": [asdict(replace(one, log_statistic=0.0)) for one in self.alarms_],
+            "windows": [
+                [one.first, one.last, one.weight, one.mean_predicted, one.observed]
+                for one in self.windows_
+            ],
+            "in_window": self._in_window,
+            "sources": self.sources_,
+        }
+        return write_state(self, _VERSION, header, arrays, blobs)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, features: Callable[..., np.ndarray] | None = None) -> Self:
+        """The monitor that `to_bytes` wrote; it continues as if it had not been interrupted.
+
+        Parameters
+        ----------
+        data : bytes
+            What `to_bytes` returned, on any machine.
+        features : callable or Kernel, default=None
+            The parameter `features`, if it was a function or a kernel of your own: these are not
+            written.
+
+        Returns
+        -------
+        CalibrationMonitor
+            A new object.
+
+        Raises
+        ------
+        ValueError
+            If the bytes are not such a state, are damaged or incomplete, or have another version.
+        """
+        monitor: Any
+        monitor, own, arrays, blobs = read_state(cls, data, _VERSION, features)
+        monitor._starts = [arrays[f"start.{k}"] for k in range(len(monitor._starts))]
+        monitor.log_statistic_, *known = arrays["statistic"].tolist()
+        monitor.n_alarms_, monitor.sources_ = own["n_alarms"], own["sources"]
+        monitor.alarms_ = [
+            alarm_of(record, value) for record, value in zip(own["alarms"], known, strict=True)
+        ]
+        sketches = [ForecastSketch.from_bytes(one) for one in blobs]
+        records = own["windows"]
+        monitor.windows_ = [
+            Window(first, last, weight, mean, observed, sketch)
+            for (first, last, weight, mean, observed), sketch in zip(
+                records, sketches[: len(records)], strict=True
+            )
+        ]
+        monitor._in_window, monitor._current = own["in_window"], arrays["current"]
+        monitor._marks = list(zip(arrays["marks_at"].tolist(), arrays["marks"], strict=True))
+        if monitor._in_window:
+            monitor._sketch = sketches[-1]
+        return monitor
+
+    @property
+    def path_(self) -> np.ndarray:
+        """Number of samples and log R, at no more than about 2,000 times."""
+        check_is_fitted(self, "classes_")
+        last = (self.n_samples_seen_, self.log_statistic_)
+        points = self._points if self._points[-1:] == [last] else [*self._points, last]
+        return np.array(points)
+
+    def _start(self, classes: np.ndarray) -> None:
+        self._streams = Streams(self.notion, self.features, classes)
+        self._fitted_parameters = self.get_params(deep=False)
+        self.classes_ = classes
+        self._starts = [
+            np.full(len(one.alternatives.prior), -np.inf) for one in self._streams.streams
+        ]
+        self.n_samples_seen_, self.log_statistic_ = 0, -np.inf
+        self.alarms_: list[Alarm] = []
+        self.windows_: list[Window] = []
+        self.sources_: list[str] = []
+        self.n_alarms_ = 0
+        self._empty_window()
+        self._marks = [(0, self._streams.cells())]  # at the last start, and at ends of windows
+        self._step = 1
+        self._points: list[tuple[int, float]] = []
+
+    def _add_source(self, source: str) -> None:
+        self.sources_ = [*self.sources_, source]
+
+    def _empty_window(self) -> None:
+        """Start a window: number of samples, sketch, and sums of weights, forecasts and events."""
+        several = len(self.classes_) > 2
+        notion: Any = "top_label" if several else "canonical"
+        self._in_window, self._sketch = 0, ForecastSketch(self.classes_, notion=notion)
+        self._current = np.zeros(3)
+
+    def _add(self, problem, weight, by):
+        """Samples of one window; after an alarm the rest of them starts the sum again."""
+        while len(problem.weight):
+            used = self._advance(problem, weight, by)
+            problem = problem.take(slice(used, None))
+            weight = None if weight is None else weight[used:]
+            by = None if by is None else by[used:]
+        if self._in_window == self.window:
+            first = self.n_samples_seen_ - self.window + 1
+            weight, mean, observed = _means([self._current])
+            one = Window(first, self.n_samples_seen_, weight, mean, observed, sketch=self._sketch)
+            self.windows_ = [*self.windows_, one][-self.n_windows :]
+            self._marks = [*self._marks, (self.n_samples_seen_, self._streams.cells())]
+            self._marks = self._marks[-self.n_windows :]
+            self._empty_window()
+
+    def _advance(self, problem, weight, by):
+        """Number of samples up to an alarm, or all; with their state."""
+        before = self._streams.arrays()
+        sums, starts = self._sums(problem, weight)
+        path = self._streams.average(sums)
+        above = np.flatnonzero(path >= -np.log(self.alpha))
+        used = int(above[0]) + 1 if len(above) else len(path)
+        rows, own = slice(0, used), None if weight is None else weight[:used]
+        if used < len(path):
+            self._streams.restore(before)
+            sums, starts = self._sums(problem.take(rows), own)
+        first, path = self.n_samples_seen_ + 1, path[rows]
+        self._step, self._points = keep_points(self._step, self._points, first, path)
+        self._starts, self.log_statistic_ = starts, float(path[-1])
+        self.n_samples_seen_ += used
+        self._add_to_window(problem.take(rows), own, None if by is None else by[rows])
+        if len(above):
+            self._alarm([one[-1] for one in sums])
+        return used
+
+    def _add_to_window(self, part, weight, by):
+        self._in_window += len(part.weight)
+        self._sketch = copy(self._sketch).partial_fit(part.labels, part.forecast, weight, by=by)
+        ((forecast, target),) = Auto().problems(part.forecast, part.target)
+        each = np.ones(len(forecast)) if weight is None else weight
+        terms = np.column_stack([each, each * forecast[:, 1], each * target[:, 1]])
+        self._current = np.cumsum(np.vstack([self._current, terms]), axis=0)[-1]
+
+    def _sums(self, problem, weight):
+        """Logarithms of the sums over starts (n, A) of each stream, and the state after them."""
+        first = [one.alternatives.log_ratio for one in self._streams.streams]
+        sums, starts = [], []
+        ratios = self._streams.advance(problem, weight)
+        for start, path, known in zip(first, ratios, self._starts, strict=True):
+            earlier = np.vstack([start, path[:-1]])
+            total = np.logaddexp.accumulate(np.vstack([known, -earlier]), axis=0)[1:]
+            sums.append(path + total)
+            starts.append(total[-1])
+        return sums, starts
+
+    def _alarm(self, ends):
+        """Record the alarm, and start the sum again; `ends` are the log sums of each stream."""
+        leading = int(np.argmax([own.max() for own in ends]))
+        alternatives = self._streams.streams[leading].alternatives
+        since = int(alternatives.lowest_at[int(np.argmax(ends[leading]))])
+        _, earlier = min(self._marks, key=lambda mark: abs(mark[0] - since))
+        evidence = self._streams.evidence(ends, earlier)
+        before = [_sums_of(one) for one in self.windows_ if one.last <= since]
+        after = [one for one in self.windows_ if one.first > since]
+        alarm = Alarm(
+            at=self.n_samples_seen_,
+            since=since,
+            log_statistic=self.log_statistic_,
+            evidence=None if evidence is None else replace(evidence, since=since),
+            before=_means(before)[1:] if before else None,
+            after=_means([*map(_sums_of, after), self._current])[1:],
+            groups=_different_groups([*(one.sketch for one in after), self._sketch]),
+        )
+        self.n_alarms_ += 1
+        self.alarms_ = [*self.alarms_, alarm][-self.n_windows :]
+        for one in self._streams.streams:
+            one.alternatives.forget()
+        self._marks = [(self.n_samples_seen_, self._streams.cells())]
+        self._starts = [np.full(len(one), -np.inf) for one in self._starts]
+        self.log_statistic_ = -np.inf
+
+
+def _groups(by, sample_weight, n_samples):
+    """The groups of the samples of positive weight: an array, or None."""
+    if by is None:
+        return None
+    by = np.asarray(to_numpy(by, name="by"))
+    kept = (
+        None
+        if sample_weight is None
+        else np.asarray(to_numpy(sample_weight, name="sample_weight")) > 0
+    )
+    expected = n_samples if kept is None else len(kept)
+    if by.shape != (expected,):
+        raise ValueError(
+            f"by must have shape ({expected},), one group per sample; got shape {by.shape}."
+        )
+    return by if kept is None else take_rows(by, np.flatnonzero(kept))
+
+
+def _sums_of(window):
+    """Sums of weights, forecasts and events of a window."""
+    return np.array([1.0, window.mean_predicted, window.observed]) * window.weight
+
+
+def _means(sums):
+    """Weight, mean forecast and frequency of the event, from sums of several windows."""
+    weight, forecast, event = np.sum(sums, axis=0).tolist()
+    return weight, forecast / weight, event / weight
+
+
+def _different_groups(sketches):
+    """Names of the groups that differ from their forecasts, in some windows together."""
+    if all(one.groups_ == [None] for one in sketches):
+        return ()
+    sketch = sum(sketches[1:], sketches[0])
+    if len(sketch.groups_) > MOST_GROUPS:
+        return ()
+    return tuple(one.name for one in calibration_by_group(sketch).groups if one.detected)
+
+
+def _number(log_value):
+    """A statistic given by its logarithm, as text."""
+    if log_value > 20:  # 5e8
+        return "infinity" if np.isinf(log_value) else f"10^{log_value / np.log(10):.0f}"
+    return f"{np.exp(log_value):,.3g}"

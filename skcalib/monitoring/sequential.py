@@ -1,0 +1,316 @@
+"""A test of calibration that may be looked at after every sample."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.metadata_routing import UNUSED
+from sklearn.utils.validation import check_is_fitted
+
+from skcalib.kernels import Kernel
+from skcalib.monitoring._state import read_state, write_state
+from skcalib.monitoring._streams import (
+    Evidence,
+    Streams,
+    check_alpha,
+    check_stream,
+    check_unchanged,
+    keep_points,
+    kept_on_error,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from skcalib._arguments import NotionLike
+
+_BLOCK = 4096  # samples at a time
+_VERSION = 1  # of the state
+
+
+class SequentialCalibrationTest(BaseEstimator):
+    r"""Test of calibration whose p-value is valid at every time: it may be looked at every day.
+
+    A test for a fixed number of samples that is repeated as samples arrive rejects calibrated
+    forecasts sooner or later. This one controls the probability of that over all times.
+
+    Forecasts :math:`p_t` are made before the labels :math:`y_t`. Under calibration, the label has
+    the probability :math:`p_t` given all that is known before. For an alternative probability
+    :math:`q_{a,t}`, which depends on the forecast and on earlier samples, the likelihood ratio has
+    the expectation 1. So the average over alternatives a with weights :math:`\pi_a`,
+
+    .. math:: e_T = \sum_a \pi_a \prod_{t \le T} \frac{q_{a,t}(y_t)}{p_t(y_t)} ,
+
+    is a test martingale, the *e-value*, and by Ville's inequality
+
+    .. math:: P\bigl(\sup_T e_T \ge 1 / \alpha\bigr) \le \alpha .
+
+    Parameters
+    ----------
+    labels : array-like of shape (n_classes,), default=None
+        The class of each column of `y_proba`; [negative, positive] for a single column. None for
+        0, 1, ... and False, True.
+    notion : {"auto", "top_label", "classwise", "canonical"}, default="auto"
+        What is tested. "auto": the positive class of two, else whether the prediction is right.
+        "classwise": the average of the e-values of the classes. "canonical": all classes at once;
+        the average of the e-values of the top label, of powers of all probabilities, and of the
+        classes.
+    features : "auto", int, callable or Kernel, default="auto"
+        The alternatives. Each score always has a shift of the log odds, a slope of the standardised
+        logit, and a mixture with a uniform distribution. "auto" adds four sines and cosines of the
+        score and two of its rank, and a whole number that many and half as many. A function
+        ``features(score)`` of scores (n,) returns others, of shape (n, J), best between -1 and 1. A
+        :class:`~skcalib.kernels.Kernel` with a given bandwidth, such as ``LaplacianKernel(0.3)``,
+        is for the residuals of earlier samples with similar forecasts, of all classes at once.
+    alpha : float, default=0.05
+        Level: largest probability that calibrated forecasts are ever rejected.
+
+    Attributes
+    ----------
+    log_e_value_ : float
+        Logarithm of the e-value now.
+    largest_log_e_value_ : float
+        Its maximum over all times.
+    pvalue_ : float
+        Anytime-valid p-value: one over the largest e-value, at most 1.
+    rejected_ : bool
+        Whether the e-value has reached :math:`1 / \alpha` at any time.
+    rejected_at_ : int or None
+        The first number of samples at which it had.
+    n_samples_seen_ : int
+        Number of samples of positive weight.
+    classes_ : ndarray of shape (n_classes,)
+        The class of each column.
+    path_ : ndarray of shape (n_points, 2)
+        Number of samples and log e-value, at no more than 2,000 times.
+
+    See Also
+    --------
+    CalibrationMonitor : Alarms for a change at an unknown time.
+    MonitorDisplay : The e-value over time as a figure.
+    kernel_calibration_test : More powerful for one fixed number of samples.
+
+    Notes
+    -----
+    **Order.** The e-value depends on the order of the samples, so two tests cannot be merged. The
+    e-values of *independent* streams may be multiplied.
+
+    **Delayed labels.** Add a sample when its label arrives. This is valid if the delay does not
+    depend on the label given the past; if labels of one class arrive sooner, wait for all labels
+    of a period.
+
+    **Weights** are powers of the ratios and must be at most 1: the result is then conservative.
+
+    **Batches** do not matter: samples are used one by one in their order, and only earlier samples
+    enter the alternatives. The result is the same to the last bit, with a kernel up to rounding.
+
+    **Forecasts of 0 and 1.** A label whose forecast was 0 disproves the forecasts: the e-value is
+    then infinite, except with a kernel, whose alternatives have probability 0 there, too.
+
+    **Threads.** Only one thread at a time may add samples or read results.
+
+    Cost: about 80 alternatives for each score; no samples are stored, but 50 forecasts with a
+    kernel. A million binary forecasts take some seconds.
+
+    References
+    ----------
+    .. [1] J. Ville. Etude critique de la notion de collectif. 1939.
+    .. [2] G. Shafer. Testing by betting. Journal of the Royal Statistical Society A 184, 2021.
+    .. [3] A. Ramdas, P. Gruenwald, V. Vovk and G. Shafer. Game-theoretic statistics and safe
+       anytime-valid inference. Statistical Science 38, 2023.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skcalib.monitoring import SequentialCalibrationTest
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.uniform(size=3000)
+    >>> y = rng.random(3000) < p**1.3
+    >>> test = SequentialCalibrationTest()
+    >>> for week in np.split(np.arange(3000), 30):
+    ...     _ = test.partial_fit(y[week], p[week])
+    >>> test.rejected_, test.evidence().direction
+    (True, 'too_high')
+    """
+
+    # The arguments of a metric are data, not metadata that a meta-estimator could route.
+    __metadata_request__fit = {"y_true": UNUSED, "y_proba": UNUSED}  # noqa: RUF012
+    __metadata_request__partial_fit = {"y_true": UNUSED, "y_proba": UNUSED}  # noqa: RUF012
+
+    def __init__(
+        self,
+        labels: ArrayLike | None = None,
+        *,
+        notion: NotionLike = "auto",
+        features: Literal["auto"] | int | Callable[..., np.ndarray] | Kernel = "auto",
+        alpha: float = 0.05,
+    ) -> None:
+        self.labels = labels
+        self.notion = notion
+        self.features = features
+        self.alpha = alpha
+
+    def fit(
+        self, y_true: ArrayLike, y_proba: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Start again, with these samples.
+
+        Parameters
+        ----------
+        y_true, y_proba, sample_weight
+            As in `partial_fit`.
+
+        Returns
+        -------
+        SequentialCalibrationTest
+            The object itself.
+        """
+        fresh = type(self)(**self.get_params(deep=False))
+        fresh.partial_fit(y_true, y_proba, sample_weight)
+        self.__dict__ = fresh.__dict__
+        return self
+
+    def partial_fit(
+        self, y_true: ArrayLike, y_proba: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Add samples, in the order in which their labels became known.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n_samples,)
+            Labels.
+        y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
+            Probability of the positive class, or of each class, forecast before the labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of at most 1.
+
+        Returns
+        -------
+        SequentialCalibrationTest
+            The object itself.
+
+        Raises
+        ------
+        ValueError
+            For invalid input or parameters, labels that are unknown, weights above 1, and
+            parameters changed since the first sample. Then none of the samples is added.
+        """
+        check_alpha(self.alpha)
+        known = getattr(self, "classes_", None)
+        if known is not None:
+            check_unchanged(self, self._fitted_parameters)
+        problem, weight = check_stream(y_true, y_proba, sample_weight, self.labels, known)
+        with kept_on_error(self):
+            if known is None:
+                self._start(problem.classes)
+            for start in range(0, len(problem.weight), _BLOCK):
+                rows = slice(start, start + _BLOCK)
+                self._add(problem.take(rows), None if weight is None else weight[rows])
+        return self
+
+    def evidence(self) -> Evidence | None:
+        """What the evidence is about; for the kernel, and without any evidence, None.
+
+        Returns
+        -------
+        Evidence or None
+            The direction, the scores, and since when.
+
+        Raises
+        ------
+        NotFittedError
+            Before the first sample.
+        """
+        check_is_fitted(self)
+        if not self.log_e_value_ > 0:
+            return None
+        return self._streams.evidence()
+
+    def to_bytes(self) -> bytes:
+        """The state as bytes, for `from_bytes`; contains no pickle.
+
+        Returns
+        -------
+        bytes
+            The text ``skcalib-SequentialCalibrationTest``, the version of the format (one byte),
+            the length of a header (four bytes), the header in JSON, arrays, and a check sum
+            (CRC-32, four bytes). Numbers are little-endian. The header has the parameters, the
+            classes, the number of samples, `rejected_at_`, and the name, type and shape of each
+            array: the log likelihood ratio of each alternative, the sums that determine the
+            alternatives, the e-value and its maximum, and the path.
+
+        Raises
+        ------
+        NotFittedError
+            Before the first sample.
+        ValueError
+            If a label is neither a string nor a number.
+        """
+        check_is_fitted(self)
+        values = np.array([self.log_e_value_, self.largest_log_e_value_])
+        own = {"rejected_at": self.rejected_at_}
+        return write_state(self, _VERSION, own, {"values": values}, [])
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, features: Callable[..., np.ndarray] | None = None) -> Self:
+        """The test that `to_bytes` wrote; it continues as if it had not been interrupted.
+
+        Parameters
+        ----------
+        data : bytes
+            What `to_bytes` returned, on any machine.
+        features : callable or Kernel, default=None
+            The parameter `features`, if it was a function or a kernel of your own: these are not
+            written.
+
+        Returns
+        -------
+        SequentialCalibrationTest
+            A new object.
+
+        Raises
+        ------
+        ValueError
+            If the bytes are not such a state, are damaged or incomplete, or have another version.
+        """
+        test: Any
+        test, own, arrays, _ = read_state(cls, data, _VERSION, features)
+        test.log_e_value_, test.largest_log_e_value_ = arrays["values"].tolist()
+        test.pvalue_ = float(np.exp(-test.largest_log_e_value_))
+        test.rejected_at_ = own["rejected_at"]
+        test.rejected_ = test.rejected_at_ is not None
+        return test
+
+    def _start(self, classes: np.ndarray) -> None:
+        self._streams = Streams(self.notion, self.features, classes)
+        self._fitted_parameters = self.get_params(deep=False)
+        self.classes_ = classes
+        self.n_samples_seen_ = 0
+        self.log_e_value_ = self.largest_log_e_value_ = 0.0
+        self.rejected_, self.pvalue_ = False, 1.0
+        self.rejected_at_: int | None = None
+        self._step = 1
+        self._points: list[tuple[int, float]] = []
+
+    def _add(self, problem, weight):
+        path = self._streams.average(self._streams.advance(problem, weight))
+        first = self.n_samples_seen_ + 1
+        self.n_samples_seen_ += len(path)
+        self._step, self._points = keep_points(self._step, self._points, first, path)
+        self.log_e_value_ = float(path[-1])
+        self.largest_log_e_value_ = max(self.largest_log_e_value_, float(path.max()))
+        self.pvalue_ = float(np.exp(-self.largest_log_e_value_))
+        above = np.flatnonzero(path >= -np.log(self.alpha))
+        if len(above) and not self.rejected_:
+            self.rejected_, self.rejected_at_ = True, int(first + above[0])
+
+    @property
+    def path_(self) -> np.ndarray:
+        """Number of samples and log e-value, at no more than about 2,000 times."""
+        check_is_fitted(self, "classes_")
+        last = (self.n_samples_seen_, self.log_e_value_)
+        points = self._points if self._points[-1:] == [last] else [*self._points, last]
+        return np.array([(0, 0.0), *points])

@@ -1,0 +1,439 @@
+"""Comparison of the calibration of two windows: two independent sets of samples.
+
+`two_windows` reads the samples for all functions that compare windows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from skcalib._arguments import resolve_notion
+from skcalib._formatting import frame_of, pvalue_text, record_text
+from skcalib._validation import (
+    check_confidence_level,
+    check_y,
+    listed,
+    to_numpy,
+    unique_labels,
+    weighted_rows,
+)
+from skcalib.clusters import number_clusters
+from skcalib.error_intervals import calibration_error_interval
+from skcalib.errors.logistic import calibration_intercept_slope
+from skcalib.events import named_events
+from skcalib.inference import MeanInterval, difference_interval, interval_pvalue, mean_interval
+from skcalib.problem import ForecastSummary, Problem, ProblemSummary
+from skcalib.scores import Brier, LogLoss
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from pandas import DataFrame
+
+    from skcalib._arguments import Label, LabelsLike, NotionLike
+    from skcalib.notions import Notion
+
+#: Field -> its name in the table.
+QUANTITIES = {
+    "calibration_error": "Calibration error",
+    "observed_minus_expected": "Observed - expected",
+    "in_the_large": "Calibration in the large",
+    "intercept": "Calibration intercept",
+    "slope": "Calibration slope",
+    "brier": "Brier score",
+    "log_loss": "Log loss",
+}
+INFINITE = "Infinite: a class that occurred has the forecast 0."
+LINES = ("in_the_large", "intercept", "slope")
+#: Calibration errors of one event that have an interval.
+METRICS = ("brier", "log", "l1", "ece", "l2", "debiased_l2", "squared_l2", "max", "ks", "ici")
+
+
+@dataclass(frozen=True)
+class WindowDifference:
+    """One quantity in two windows.
+
+    Attributes
+    ----------
+    first, second : MeanInterval
+        The quantity in each window.
+    difference : MeanInterval
+        First minus second.
+    pvalue : float
+        Two-sided p-value of the hypothesis that the quantity is the same in both windows.
+    """
+
+    first: MeanInterval
+    second: MeanInterval
+    difference: MeanInterval
+    pvalue: float
+
+
+@dataclass(frozen=True)
+class WindowComparison:
+    """Result of :func:`~skcalib.compare_windows`: quantities of two windows, and differences.
+
+    A quantity that does not exist for the data is None, and `notes` gives the reason.
+
+    Attributes
+    ----------
+    windows : tuple of two str
+        Names of the windows.
+    n_samples : tuple of two int
+        Samples of positive weight.
+    metric : str
+        The calibration error that is compared.
+    confidence_level : float
+        Level of all intervals.
+    calibration_error : WindowDifference or None
+        The calibration error.
+    observed_minus_expected : WindowDifference
+        Frequency of the event minus the mean forecast.
+    in_the_large, intercept, slope : WindowDifference or None
+        Coefficients of the logistic recalibration, as in
+        :func:`~skcalib.calibration_intercept_slope`.
+    brier, log_loss : WindowDifference or None
+        Mean losses. They also differ where only the distribution of the forecasts does.
+    notes : dict
+        For the name of a quantity, the reason why it is missing.
+    """
+
+    windows: tuple[str, str]
+    n_samples: tuple[int, int]
+    metric: str
+    confidence_level: float
+    calibration_error: WindowDifference | None
+    observed_minus_expected: WindowDifference
+    in_the_large: WindowDifference | None
+    intercept: WindowDifference | None
+    slope: WindowDifference | None
+    brier: WindowDifference
+    log_loss: WindowDifference | None
+    notes: dict = field(default_factory=dict)
+
+    def _found(self):
+        pairs = [(name, getattr(self, name)) for name in QUANTITIES]
+        return {name: one for name, one in pairs if one is not None}
+
+    def to_frame(self) -> DataFrame:
+        """One row per quantity that exists; needs pandas.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns: ``quantity`` (the name of the field), ``first``, ``second``, ``difference``,
+            ``low``, ``high``, ``standard_error`` and ``pvalue``; the last five are about the
+            difference.
+        """
+        found = self._found()
+        rows = list(found.values())
+        columns: dict[str, list] = {"quantity": list(found)}
+        for name in ("first", "second", "difference"):
+            columns[name] = [getattr(one, name).estimate for one in rows]
+        for name in ("low", "high", "standard_error"):
+            columns[name] = [getattr(one.difference, name) for one in rows]
+        columns["pvalue"] = [one.pvalue for one in rows]
+        return frame_of(self, (), **columns)
+
+    def __str__(self) -> str:
+        sizes = [f"{n:,} samples" for n in self.n_samples]
+        who = " and ".join(
+            f"{name} ({size})" for name, size in zip(self.windows, sizes, strict=True)
+        )
+        level = f"{100 * self.confidence_level:g} %"
+        lines = [f"Windows {who}; the difference is first minus second, intervals of {level}"]
+        cells = [("", "first", "second", "difference", "")]
+        for name, one in self._found().items():
+            title = QUANTITIES[name]
+            if name == "calibration_error":
+                title += f" ({self.metric})"
+            ends = (record_text(part).partition(" ")[0] for part in (one.first, one.second))
+            cells.append((title, *ends, record_text(one.difference), pvalue_text(one.pvalue)))
+        width = [max(len(row[j]) for row in cells) for j in range(4)]
+        for row in cells:
+            parts = [row[0].ljust(width[0])] + [row[j].rjust(width[j]) for j in (1, 2, 3)]
+            lines.append("  ".join([*parts, row[4]]).rstrip())
+        for name, note in self.notes.items():
+            lines += wrap(f"{QUANTITIES[name]}: {note}", 100)
+        return "\n".join(lines)
+
+
+def compare_windows(
+    y_true: LabelsLike,
+    y_proba: LabelsLike | None = None,
+    by: ArrayLike | None = None,
+    *,
+    metric: str = "brier",
+    notion: NotionLike = "auto",
+    confidence_level: float = 0.95,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+    groups: ArrayLike | None = None,
+) -> WindowComparison:
+    r"""Differences in calibration between two windows, such as two months or two sites.
+
+    The samples of the two windows are different and independent of each other. For each quantity
+    q, such as a calibration error or a slope, estimates the difference
+    :math:`q_1 - q_2` of the values :math:`q_1` in the first and :math:`q_2` in the second window.
+    With the interval :math:`[l_j, u_j]` of :math:`q_j` around its estimate :math:`\hat q_j`, the
+    limits of the difference are
+
+    .. math::
+
+        \hat q_1 - \hat q_2 - \sqrt{(\hat q_1 - l_1)^2 + (u_2 - \hat q_2)^2} , \qquad
+        \hat q_1 - \hat q_2 + \sqrt{(u_1 - \hat q_1)^2 + (\hat q_2 - l_2)^2} ,
+
+    the method of variance estimates recovery (Zou and Donner 2008). It needs no normal estimates:
+    intervals of calibration errors are not symmetric near zero. For symmetric intervals it is the
+    usual one, with the root of the sum of the squared standard errors. The p-value belongs to this
+    interval: it is :math:`2 \bar\Phi(z_{1 - \alpha/2}\, |d| / r)` for the difference d and the
+    distance r from d to the limit on the side of 0, and it is below :math:`\alpha`, one minus the
+    confidence level, if and only if the interval excludes 0.
+
+    An estimate of a squared error may be below zero. It counts as zero in the formula, because the
+    error is not negative.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,) or ForecastSketch
+        Labels of both windows, or the sketch of the first window.
+    y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), or ForecastSketch
+        Probability of the positive class, or of each class; or the sketch of the second window.
+    by : array-like of shape (n_samples,), optional
+        The window of each sample, by two different values, such as months or the names of sites.
+        The lower value is the first window. Omitted with sketches.
+    metric : str, default="brier"
+        The calibration error, by a name that :func:`~skcalib.calibration_error_interval` accepts
+        for binary events: "brier", "log", "l1", "ece", "l2", "debiased_l2", "squared_l2", "max",
+        "ks" or "ici".
+    notion : {"auto", "top_label", "canonical"} or Notion, default="auto"
+        The event: the positive class of two, or whether the prediction is right.
+    confidence_level : float, default=0.95
+        Level of the intervals.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Importance weights.
+    labels : array-like of shape (n_classes,), default=None
+        The class of each column of `y_proba`.
+    pos_label : label, default=None
+        The positive class of two; by default the last.
+    groups : array-like of shape (n_samples,), default=None
+        The cluster of each sample, such as a patient. A cluster must lie in one window.
+
+    Returns
+    -------
+    WindowComparison
+        ``calibration_error``, ``observed_minus_expected``, ``in_the_large``, ``intercept``,
+        ``slope``, ``brier`` and ``log_loss``, each with ``first``, ``second``, ``difference``
+        (intervals) and ``pvalue``; `to_frame` and a text.
+
+    Raises
+    ------
+    ValueError
+        For invalid input, for `by` with other than two values, for a cluster in both windows, and
+        for sketches of different labels or of several events.
+
+    See Also
+    --------
+    calibration_curve_equality_test : Is the calibration curve the same in both windows?
+    compare_calibration : Two models on the same samples.
+    calibration_by_group : Each of several groups.
+
+    Notes
+    -----
+    Measured for 400 pairs of windows of 1,000 and 2,000 samples with different distributions of the
+    scores (standard error .011): intervals of 95 % covered the differences of means, losses,
+    intercepts and slopes in .93 to .96, and that of the Brier calibration error in .98 where the
+    slope was 1/1.4, and in .995 where both windows were calibrated.
+
+    References
+    ----------
+    .. [1] G. Y. Zou and A. Donner. Construction of confidence limits about effect measures: a
+       general approach. Statistics in Medicine 27, 2008.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skcalib import compare_windows
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.uniform(size=6000)
+    >>> year = np.repeat([2024, 2025], 3000)
+    >>> y = rng.random(6000) < np.where(year == 2025, p**1.3, p)
+    >>> found = compare_windows(y, p, year)
+    >>> found.windows, found.observed_minus_expected.difference.low > 0
+    (('2024', '2025'), True)
+    >>> from skcalib import ForecastSketch
+    >>> sketches = [ForecastSketch([False, True]).fit(y[rows], p[rows])
+    ...     for rows in (year == 2024, year == 2025)]
+    >>> compare_windows(*sketches).calibration_error.pvalue < 0.001
+    True
+    """
+    check_confidence_level(confidence_level)
+    given: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
+    given |= {"pos_label": pos_label} | ({} if groups is None else {"groups": groups})
+    windows, problems = two_windows(y_true, y_proba, by, resolve_notion(notion), **given)
+    return compare_problems(windows, problems, metric, confidence_level)
+
+
+def compare_problems(
+    windows: tuple[str, str],
+    problems: list[Problem],
+    metric: str = "brier",
+    confidence_level: float = 0.95,
+) -> WindowComparison:
+    """`compare_windows` of two binary problems."""
+    problems = _independent(problems, windows)
+    means = [_mean_intervals(one, confidence_level) for one in problems]
+    found: dict[str, Any] = {
+        name: _difference([own[name] for own in means], confidence_level) for name in means[0]
+    }
+    notes: dict[str, str] = {}
+    if found["log_loss"] is None:
+        notes["log_loss"] = INFINITE
+    try:
+        lines = [
+            calibration_intercept_slope(_source(one), confidence_level=confidence_level)
+            for one in problems
+        ]
+        for name in LINES:
+            pair = [getattr(one, name) for one in lines]
+            found[name] = _difference(pair, confidence_level)
+    except ValueError as error:
+        notes |= dict.fromkeys(LINES, str(error))
+        found |= dict.fromkeys(LINES)
+    errors = [_error_interval(one, metric, confidence_level) for one in problems]
+    found["calibration_error"] = _difference(errors, confidence_level, floor=0.0)
+    if found["calibration_error"] is None:
+        notes["calibration_error"] = INFINITE
+    n_samples = problems[0].n_samples, problems[1].n_samples
+    return WindowComparison(windows, n_samples, metric, confidence_level, **found, notes=notes)
+
+
+def _independent(problems, windows):
+    """The problems with the numbers of their own clusters; raises for a cluster in both."""
+    clusters = [one.cluster for one in problems]
+    if clusters[0] is None and clusters[1] is None:
+        return problems
+    both = np.intersect1d(*clusters)
+    if len(both):
+        raise ValueError(
+            f"{len(both)} clusters have samples in both windows, {windows[0]} and {windows[1]}, "
+            "which are then not independent: leave out their samples in one window, or use "
+            "calibration_curve_equality_test, which allows for that."
+        )
+    return [replace(one, cluster=number_clusters(one.cluster)) for one in problems]
+
+
+def _mean_intervals(problem, level):
+    """Intervals of the quantities that are means over samples."""
+    rows: dict[str, Any] = {"square": problem.square, "cluster": problem.cluster}
+    found = {
+        "observed_minus_expected": mean_interval(
+            problem.target[:, 1] - problem.forecast[:, 1], problem.weight, level, **rows
+        )
+    }
+    for name, score in (("brier", Brier()), ("log_loss", LogLoss())):
+        losses = score.loss(problem.target, problem.forecast)
+        found[name] = mean_interval(
+            losses, problem.weight, level, estimate=problem.mean_loss(score), **rows
+        )
+    return found
+
+
+def _error_interval(problem, metric, level):
+    """Interval of a calibration error of a binary problem."""
+    if not isinstance(metric, str) or metric not in METRICS:
+        raise ValueError(f"metric must be one of {', '.join(map(repr, METRICS))}, got {metric!r}.")
+    source = _source(problem)
+    forecast = None if isinstance(source, ForecastSummary) else problem.forecast
+    found = calibration_error_interval(
+        source, forecast, metric=metric, confidence_level=level, notion="canonical"
+    )
+    return MeanInterval(found.estimate, found.low, found.high, found.standard_error)
+
+
+def _source(problem):
+    """What functions of one event take in place of labels: the problem, or a summary of it."""
+    return problem if problem.count is None else ProblemSummary(problem)
+
+
+def _difference(pair, level, floor=-np.inf):
+    first, second = pair
+    if not (np.isfinite(first.estimate) and np.isfinite(second.estimate)):
+        return None
+    difference = difference_interval(first, second, floor=floor)
+    return WindowDifference(first, second, difference, interval_pvalue(difference, level))
+
+
+# --- Samples of two windows -----------------------------------------------------------------------
+
+
+def two_windows(
+    y_true: LabelsLike,
+    y_proba: LabelsLike | None,
+    by: ArrayLike | None,
+    notion: Notion,
+    **options: Any,
+) -> tuple[tuple[str, str], list[Problem]]:
+    """Names of the windows and the binary problem of each, from samples or from two sketches.
+
+    The numbers of clusters are those of all samples.
+    """
+    if isinstance(y_true, ForecastSummary) or isinstance(y_proba, ForecastSummary):
+        return ("first", "second"), _of_sketches(y_true, y_proba, by, notion, options)
+    if by is None:
+        raise ValueError(
+            "by is missing: pass the window of each sample, or two sketches in place of labels "
+            "and forecasts."
+        )
+    problem = _only_event(named_events(y_true, y_proba, notion, **options))
+    n_samples = len(check_y(y_true))
+    values = np.asarray(to_numpy(by, name="by"))
+    if values.shape != (n_samples,):
+        raise ValueError(
+            f"by must have shape ({n_samples},), one window per sample; got shape {values.shape}."
+        )
+    values = values[weighted_rows(options["sample_weight"], n_samples)]
+    names = unique_labels(values)
+    if len(names) != 2:
+        raise ValueError(
+            f"by must have two different values, one for each window, got {len(names)}: "
+            f"{listed(names)}. Select the samples of two windows, or use calibration_by_group."
+        )
+    members = [np.flatnonzero(values == name) for name in names]
+    return (str(names[0]), str(names[1])), [problem.take(rows) for rows in members]
+
+
+def _of_sketches(first, second, by, notion, options):
+    """The binary problem of each sketch."""
+    given = [name for name, value in {"by": by, **options}.items() if value is not None]
+    if given:
+        raise ValueError(
+            f"Sketches have labels, weights and windows already: leave out {', '.join(given)}."
+        )
+    for one in (first, second):
+        if not isinstance(one, ForecastSummary):
+            raise ValueError(
+                "Two windows are two sketches, or labels, forecasts and by: got one sketch and "
+                f"a {type(one).__name__}."
+            )
+    problems = [_only_event(named_events(one, None, notion)) for one in (first, second)]
+    if problems[0].classes.tolist() != problems[1].classes.tolist():
+        raise ValueError(
+            f"The sketches have the labels {listed(problems[0].classes)} and "
+            f"{listed(problems[1].classes)}: make both with the same labels."
+        )
+    return problems
+
+
+def _only_event(events):
+    if len(events) > 1:
+        raise ValueError(
+            f"Two windows are compared for one event, and there are {len(events)}: use "
+            "notion='top_label', or one class against the rest."
+        )
+    ((_, problem),) = events
+    return problem

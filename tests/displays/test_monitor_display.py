@@ -1,0 +1,105 @@
+"""The figure of a stream: its numbers are those of the monitor, and certain values are drawn."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from scipy.special import expit
+from sklearn.exceptions import NotFittedError
+
+from skcalib import CalibrationMonitor, MonitorDisplay, SequentialCalibrationTest
+
+
+@pytest.fixture(autouse=True)
+def _close():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def stream():
+    rng = np.random.default_rng(1)
+    z = rng.normal(0, 1.5, 4000)
+    y = rng.random(4000) < expit(z - 0.8 * (np.arange(4000) >= 2000))
+    return y, expit(z)
+
+
+def test_a_monitor(stream):
+    monitor = CalibrationMonitor(window=500).partial_fit(*stream)
+    display = MonitorDisplay.from_monitor(monitor, confidence_level=0.9, linewidth=3)
+    top, below = display.ax_
+    drawn = display.line_.get_xydata()
+    for alarm in monitor.alarms_:
+        here = drawn[drawn[:, 0] == alarm.at, 1]
+        assert here[0] == pytest.approx(alarm.log_statistic / np.log(10)) and np.isnan(here[1])
+    assert np.nanmax(drawn[:, 1]) < 5.3 and display.threshold_.get_ydata()[0] == pytest.approx(5)
+    places = [path.vertices[0, 0] for path in display.alarms_.get_paths()]
+    assert places == [one.at for one in monitor.alarms_]
+    line, _, (bars,) = display.differences_
+    first = monitor.windows_[0].difference(0.9)
+    assert line.get_xydata()[0].tolist() == pytest.approx([250.5, first.estimate])
+    assert bars.get_segments()[0][:, 1].tolist() == pytest.approx([first.low, first.high])
+    assert (display.line_.get_linewidth(), below.get_xlabel()) == (3, "Number of samples")
+    assert top.get_xlim() == below.get_xlim()
+    (legend,) = display.figure_.legends
+    words = {text.get_text() for text in legend.get_texts()}
+    assert words == {"Statistic", "Threshold 100,000", "Alarm", "Window, 90 % interval"}
+
+
+def test_a_test(stream):
+    test = SequentialCalibrationTest().partial_fit(*stream)
+    display = MonitorDisplay.from_test(test)
+    assert display.differences_ is None and display.ax_.get_ylabel() == "e-value"
+    drawn = display.line_.get_xydata()
+    np.testing.assert_allclose(drawn, test.path_ / [1, np.log(10)])
+    assert display.alarms_.get_paths()[0].vertices[0, 0] == test.rejected_at_
+    words = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert words == ["e-value", "Threshold 20", "First rejection"]
+    quiet = MonitorDisplay.from_test(SequentialCalibrationTest().partial_fit([0], [0.4]))
+    assert quiet.alarms_ is None
+
+
+def test_infinite_values_are_at_the_end():
+    for made in (
+        MonitorDisplay.from_test(SequentialCalibrationTest().partial_fit([0, 1, 1], [0.4, 0, 0.4])),
+        MonitorDisplay.from_monitor(CalibrationMonitor().partial_fit([0, 1, 1], [0.4, 0, 0.4])),
+    ):
+        ax = made.figure_.axes[0]
+        drawn = made.line_.get_ydata()
+        assert np.isfinite(ax.get_ylim()).all() and np.nanmax(drawn) == ax.get_ylim()[1]
+        made.figure_.canvas.draw()
+
+
+def test_no_windows_yet_and_a_single_sample_in_one():
+    display = MonitorDisplay.from_monitor(CalibrationMonitor().partial_fit([0, 1], [0.2, 0.7]))
+    assert display.differences_ is None and display.windows == []
+    one = CalibrationMonitor(window=1).partial_fit([0, 1], [0.2, 0.7])
+    display = MonitorDisplay.from_monitor(one)
+    assert len(display.windows) == 2
+    display.figure_.canvas.draw()
+
+
+def test_given_axes(stream):
+    monitor = CalibrationMonitor().partial_fit(*stream)
+    _, axes = plt.subplots(2)
+    assert MonitorDisplay.from_monitor(monitor, ax=axes, legend=False).ax_ == list(axes)
+    with pytest.raises(ValueError, match="array of 2 Axes"):
+        MonitorDisplay.from_monitor(monitor, ax=axes[0])
+
+
+def test_refusals(stream):
+    test = SequentialCalibrationTest()
+    with pytest.raises(ValueError, match="use from_test for a SequentialCalibrationTest"):
+        MonitorDisplay.from_monitor(test)
+    with pytest.raises(ValueError, match="use from_monitor for a CalibrationMonitor"):
+        MonitorDisplay.from_test(CalibrationMonitor())
+    for make in (
+        lambda: MonitorDisplay.from_test(test),
+        lambda: MonitorDisplay.from_monitor(CalibrationMonitor()),
+    ):
+        with pytest.raises(NotFittedError):
+            make()
+    monitor = CalibrationMonitor().partial_fit([0], [0.5])
+    with pytest.raises(ValueError, match="confidence_level"):
+        MonitorDisplay.from_monitor(monitor, confidence_level=95)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'color_of'"):
+        MonitorDisplay.from_monitor(monitor, color_of="red")

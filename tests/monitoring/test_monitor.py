@@ -1,0 +1,273 @@
+"""Alarms at changes, the mean run length without one, and what an alarm reports."""
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from sklearn.exceptions import NotFittedError
+
+from skcalib import CalibrationMonitor
+from skcalib.kernels import LaplacianKernel
+
+
+def changing(n, at, rng, shift=-0.6):
+    """Binary forecasts that are too high from a sample on."""
+    z = rng.normal(0, 1.5, n)
+    y = rng.random(n) < expit(z + shift * (np.arange(n) >= at))
+    return y.astype(int), expit(z)
+
+
+def in_batches(monitor, y, p, size, *, by=None, weight=None):
+    for start in range(0, len(y), size):
+        rows = slice(start, start + size)
+        monitor.partial_fit(
+            y[rows],
+            p[rows],
+            None if weight is None else weight[rows],
+            by=None if by is None else by[rows],
+        )
+    return monitor
+
+
+def numbers(monitor):
+    alarms = tuple(monitor.alarms_)
+    return monitor.log_statistic_, monitor.n_alarms_, alarms, monitor.path_.tobytes()
+
+
+# --- The statistic --------------------------------------------------------------------------------
+
+
+def test_the_statistic_is_the_sum_over_starts():
+    """By hand, for alternatives of a shift and a uniform distribution, forecasts of 1/2."""
+    y = np.array([1, 1, 0, 1])
+    monitor = CalibrationMonitor(features=lambda p: np.empty((len(p), 0)))
+    monitor.partial_fit(y, np.full(4, 0.5))
+    sizes = np.array([0.6, -0.6, 0.3, -0.3, 0.15, -0.15])
+    ratio = np.exp(np.outer(y, sizes)) / (1 + 0.5 * np.expm1(sizes))
+    total = np.zeros(6)
+    for step in ratio:
+        total = (total + 1) * step
+    # slopes of equal forecasts and a uniform distribution have ratios of 1: their sum is 4
+    expected = (total.mean() + 4 + 0.25 * 4) / 2.25
+    assert monitor.log_statistic_ == pytest.approx(np.log(expected), abs=1e-12)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_mean_of_the_statistic(n_classes):
+    """R - T is a martingale for calibrated forecasts: the mean of R after 10 samples is 10."""
+    statistic = []
+    for seed in range(300):
+        rng = np.random.default_rng([n_classes, seed])
+        p = rng.dirichlet(np.ones(n_classes), 10)
+        y = (p.cumsum(axis=1) < rng.random(10)[:, None]).sum(axis=1).clip(0, n_classes - 1)
+        monitor = CalibrationMonitor(alpha=1e-12, notion="canonical").partial_fit(y, p)
+        statistic.append(np.exp(monitor.log_statistic_))
+    assert abs(np.mean(statistic) - 10) < 3.5 * np.std(statistic) / np.sqrt(300)
+    assert np.std(statistic) < 2  # the standard error is small
+
+
+def test_a_change_is_found_and_described():
+    rng = np.random.default_rng(1)
+    y, p = changing(9000, 5000, rng)
+    site = rng.choice(["north", "south"], 9000)
+    monitor = in_batches(CalibrationMonitor(window=500), y, p, 300, by=site)
+    first = monitor.alarms_[0]
+    assert 5000 < first.at < 5600 and abs(first.since - 5000) < 200
+    assert first.evidence.direction == "too_high" and first.groups == ("north", "south")
+    assert abs(first.before[0] - first.before[1]) < 0.03
+    assert first.after[0] - first.after[1] > 0.05
+    assert first.log_statistic >= np.log(1e5)
+    text = str(first)
+    assert text.startswith(f"Alarm at sample {first.at:,}. Forecasts are too high")
+    assert text.endswith("Groups: north, south.") and "Before, mean forecast 0.498 and" in text
+
+
+def test_where_the_change_began():
+    """The median of nine estimates; a single one may be a thousand samples off."""
+    since = []
+    for seed in range(9):
+        y, p = changing(3500, 2500, np.random.default_rng(seed))
+        since.append(CalibrationMonitor(window=500).partial_fit(y, p).alarms_[0].since)
+    assert abs(np.median(since) - 2500) < 100
+
+
+def test_a_change_in_one_group():
+    rng = np.random.default_rng(0)
+    y, p = changing(8000, 0, rng, shift=0)
+    site = rng.choice(["north", "south"], 8000)
+    wrong = (site == "south") & (np.arange(8000) >= 4000)
+    y = np.where(wrong, rng.random(8000) < 0.6 * p, y).astype(int)
+    monitor = CalibrationMonitor(window=500).partial_fit(y, p, by=site)
+    assert monitor.alarms_[0].groups == ("south",)
+
+
+def test_a_change_that_lasts_gives_one_alarm_after_the_other():
+    y, p = changing(9000, 3000, np.random.default_rng(0))
+    monitor = CalibrationMonitor(n_windows=4).partial_fit(y, p)
+    assert monitor.n_alarms_ > 4 and len(monitor.alarms_) == len(monitor.windows_) == 4
+    said = monitor.summary()
+    assert f"{monitor.n_alarms_} alarms, the last at sample {monitor.alarms_[-1].at:,}." in said
+    assert "9,000 samples, statistic" in said and "(alarm at 100,000)" in said
+    kept = CalibrationMonitor().partial_fit(y, p)
+    assert f"the first at sample {kept.alarms_[0].at:,}, the last at" in kept.summary()
+
+
+def test_the_summary_of_few_alarms():
+    monitor = CalibrationMonitor().partial_fit([0, 1], [0.4, 0.6])
+    assert monitor.summary().endswith("(alarm at 100,000), no alarm.")
+    monitor.partial_fit([1, 0], [0.0, 0.5])
+    assert "1 alarm. Alarm at sample 3. Forecasts are too extreme" in monitor.summary()
+    assert monitor.alarms_[0].log_statistic == np.inf and monitor.alarms_[0].before is None
+
+
+def test_windows():
+    y, p = changing(1050, 0, np.random.default_rng(0))
+    weight = np.random.default_rng(1).uniform(0.1, 1, 1050)
+    monitor = in_batches(CalibrationMonitor(window=200, n_windows=3), y, p, 70, weight=weight)
+    assert [(one.first, one.last) for one in monitor.windows_] == [
+        (401, 600),
+        (601, 800),
+        (801, 1000),
+    ]
+    rows = slice(800, 1000)
+    one = monitor.windows_[-1]
+    assert one.mean_predicted == pytest.approx(np.average(p[rows], weights=weight[rows]))
+    assert one.observed == pytest.approx(np.average(y[rows], weights=weight[rows]))
+    assert one.weight == pytest.approx(weight[rows].sum()) and one.sketch.n_samples_seen_ == 200
+    found = one.difference(0.9)
+    assert found.estimate == pytest.approx(one.observed - one.mean_predicted, abs=1e-9)
+    assert found.low < found.estimate < found.high
+    assert found.high - found.low < (lambda d: d.high - d.low)(one.difference())
+
+
+def test_windows_of_several_classes_are_of_the_top_label():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(3), 100)
+    y = rng.integers(0, 3, 100)
+    (one,) = CalibrationMonitor(window=100).partial_fit(y, p).windows_
+    assert one.observed == pytest.approx((p.argmax(axis=1) == y).mean())
+    assert one.mean_predicted == pytest.approx(p.max(axis=1).mean())
+
+
+# --- Batches, restarts, refusals ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("notion", ["top_label", "classwise", "canonical"])
+def test_batches_and_restarts_do_not_change_a_bit(notion):
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(3), 500)
+    y = np.where(rng.random(500) < 0.5, p.argmax(axis=1), rng.integers(0, 3, 500))
+    by = rng.choice(["a", "b"], 500)
+    weight = rng.uniform(0, 1, 500)
+    weight[::5] = 0
+    for w in (None, weight):
+        found = set()
+        for size in (17, 125, 500):
+            monitor = CalibrationMonitor([0, 1, 2], notion=notion, alpha=0.005, window=100)
+            half = 250 // size * size
+            rest = None if w is None else w[half:]
+            known = {"by": by[:half], "weight": None if w is None else w[:half]}
+            in_batches(monitor, y[:half], p[:half], size, **known)
+            if half:
+                copy = CalibrationMonitor.from_bytes(monitor.to_bytes())
+                assert copy.to_bytes() == monitor.to_bytes()
+                in_batches(copy, y[half:], p[half:], size, by=by[half:], weight=rest)
+            in_batches(monitor, y[half:], p[half:], size, by=by[half:], weight=rest)
+            found.add(numbers(monitor))
+            if half:
+                assert copy.to_bytes() == monitor.to_bytes()
+        assert len(found) == 1 and monitor.n_alarms_ > 0
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda m: m.partial_fit([0, 2], [0.5, 0.5]), "2"),
+        (lambda m: m.partial_fit([0, 1], [0.5, 0.5], by=["a"]), r"by must have shape \(2,\)"),
+        (lambda m: m.partial_fit([0, 1], [0.5, 0.5], [1, 0], by=["a"]), r"by must have shape \(2"),
+        (lambda m: m.partial_fit([0], [0.5], source="monday"), "'monday' have been added before"),
+        (lambda m: m.set_params(window=5).partial_fit([0], [0.5]), "window has changed from 1000"),
+        (lambda m: m.set_params(window=0).partial_fit([0], [0.5]), "window"),
+        (lambda m: m.set_params(alpha=2).partial_fit([0], [0.5]), "alpha"),
+    ],
+)
+def test_refusals_change_nothing(call, words):
+    monitor = CalibrationMonitor().partial_fit([0, 1], [0.2, 0.7], source="monday")
+    before = monitor.to_bytes()
+    with pytest.raises(ValueError, match=words):
+        call(monitor)
+    monitor.set_params(window=1000, alpha=1e-5)
+    assert monitor.to_bytes() == before and monitor.sources_ == ["monday"]
+
+
+def test_an_error_in_the_middle_changes_nothing():
+    def fails(score):
+        if np.any(score == 0.9):
+            raise RuntimeError("no features")
+        return score
+
+    y, p = changing(3000, 0, np.random.default_rng(0), shift=-1)
+    p = p.copy()
+    p[2500] = 0.9
+    monitor = CalibrationMonitor(features=fails, window=300).partial_fit(y[:100], p[:100])
+    before = monitor.to_bytes()
+    with pytest.raises(RuntimeError):
+        monitor.partial_fit(y[100:], p[100:])
+    assert monitor.to_bytes() == before
+    monitor.partial_fit(y[100:2500], p[100:2500])
+    again = CalibrationMonitor.from_bytes(before, features=fails)
+    assert numbers(again.partial_fit(y[100:2500], p[100:2500])) == numbers(monitor)
+
+
+def test_bytes_of_a_test_are_no_monitor():
+    from skcalib import SequentialCalibrationTest
+
+    data = SequentialCalibrationTest().partial_fit([0, 1], [0.2, 0.7]).to_bytes()
+    with pytest.raises(ValueError, match="no state of a CalibrationMonitor"):
+        CalibrationMonitor.from_bytes(data)
+    data = CalibrationMonitor().partial_fit([0, 1], [0.2, 0.7]).to_bytes()
+    with pytest.raises(ValueError, match="damaged or incomplete"):
+        CalibrationMonitor.from_bytes(data[:-10])
+
+
+def test_before_the_first_sample_and_fit():
+    monitor = CalibrationMonitor()
+    for call in (monitor.summary, monitor.to_bytes, lambda: monitor.path_):
+        with pytest.raises(NotFittedError):
+            call()
+    monitor.partial_fit([0, 1], [0.2, 0.7])
+    assert monitor.fit([0], [0.5]).n_samples_seen_ == 1
+
+
+def test_more_groups_than_can_be_compared():
+    monitor = CalibrationMonitor(alpha=1e-9, window=2000)
+    monitor.partial_fit(np.tile([0, 1], 501), np.full(1002, 0.5), by=np.arange(1002))
+    monitor.partial_fit([1], [0.0], by=[0])
+    assert monitor.n_alarms_ == 1 and monitor.alarms_[0].groups == ()
+
+
+def test_a_kernel():
+    y, p = changing(1500, 500, np.random.default_rng(0), shift=-1.5)
+    monitor = CalibrationMonitor(features=LaplacianKernel(0.3)).partial_fit(y, p)
+    assert monitor.n_alarms_ > 0 and monitor.alarms_[0].evidence is None
+    assert str(monitor.alarms_[0]).startswith("Alarm at sample")
+
+
+# --- Studies --------------------------------------------------------------------------------------
+
+
+def test_the_mean_run_length():
+    """At least 1 / alpha up to 3 standard errors: about 120 run lengths with a mean of 100."""
+    y, p = changing(15_000, 0, np.random.default_rng(0), shift=0)
+    monitor = CalibrationMonitor(alpha=0.01, window=4096).partial_fit(y, p)
+    at = np.array([one.at for one in monitor.alarms_])
+    length = np.diff(at)
+    assert len(length) > 50
+    assert length.mean() > 100 - 3 * length.std() / np.sqrt(len(length))
+
+
+@pytest.mark.slow
+def test_the_mean_run_length_of_many_samples():
+    y, p = changing(200_000, 0, np.random.default_rng(1), shift=0)
+    monitor = CalibrationMonitor(alpha=1 / 500, window=4096, n_windows=10_000).partial_fit(y, p)
+    length = np.diff([one.at for one in monitor.alarms_])
+    assert length.mean() > 500 - 3 * length.std() / np.sqrt(len(length))

@@ -1,0 +1,136 @@
+"""The command line: one line, an exit status, and a state that is whole at any time."""
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from skcalib import CalibrationMonitor
+from skcalib.__main__ import main
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(path, y, p, *, words=("stay", "churn"), site=None):
+    names = "label,p_churn" + (",site" if site is not None else "")
+    rows = [f"{words[int(one)]},{q!r}" for one, q in zip(y, p.tolist(), strict=True)]
+    if site is not None:
+        rows = [f"{row},{one}" for row, one in zip(rows, site, strict=True)]
+    path.write_text("\n".join([names, *rows]) + "\n")
+
+
+def weeks(n, change=None, seed=0, shift=-1.5):
+    rng = np.random.default_rng(seed)
+    for week in range(n):
+        z = rng.normal(0, 1.5, 400)
+        moved = shift if change is not None and week >= change else 0
+        yield (rng.random(400) < expit(z + moved)).astype(int), expit(z)
+
+
+def test_weeks_with_an_alarm(here, capsys):
+    status = []
+    for number, (y, p) in enumerate(weeks(6, change=4)):
+        write(here / f"week{number}.csv", y, p)
+        status.append(main(["monitor", f"week{number}.csv", "--state", "churn.state"]))
+        said = capsys.readouterr()
+        assert said.out.count("\n") == 1 and not said.err
+    assert status[:4] == [0] * 4 and status[4] == 1
+    assert said.out.startswith("week5.csv: ") and "2,400 samples" in said.out
+    assert "Forecasts are" in said.out
+    monitor = CalibrationMonitor.from_bytes((here / "churn.state").read_bytes())
+    whole = CalibrationMonitor(["stay", "churn"])
+    for y, p in weeks(6, change=4):
+        whole.partial_fit(np.array(["stay", "churn"])[y], p)
+    assert monitor.log_statistic_ == whole.log_statistic_ and monitor.alarms_ == whole.alarms_
+    assert sorted(path.name for path in here.iterdir())[0] == "churn.state"  # nothing beside it
+
+
+def test_options_of_the_first_call(here, capsys):
+    ((y, p),) = weeks(1, change=0)
+    write(here / "a.csv", y, p, site=np.where(np.arange(400) % 2, "north", "south"))
+    options = ["--alpha", "0.001", "--window", "100", "--by", "site", "--event", "stay"]
+    assert main(["monitor", "a.csv", "--state", "s", *options]) == 1
+    out = capsys.readouterr().out
+    assert "(alarm at 1,000)" in out and "Groups: north, south" in out
+    monitor = CalibrationMonitor.from_bytes((here / "s").read_bytes())
+    assert (monitor.labels, monitor.window) == (["churn", "stay"], 100)
+    assert monitor.windows_[0].observed == pytest.approx(1 - y[:100].mean())
+
+
+def test_arrays_of_several_classes(here):
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(3), 50)
+    np.savez("a.npz", y_true=rng.integers(0, 3, 50), y_proba=p)
+    assert main(["monitor", "a.npz", "--state", "s"]) in (0, 1)
+    assert CalibrationMonitor.from_bytes((here / "s").read_bytes()).n_samples_seen_ == 50
+
+
+def test_a_week_with_one_class_only(here, capsys):
+    ((y, p),) = weeks(1)
+    write(here / "a.csv", y, p)
+    assert main(["monitor", "a.csv", "--state", "s", "--event", "churn"]) == 0
+    for word in ("stay", "churn"):
+        write(here / f"{word}.csv", [0, 0], np.array([0.4, 0.6]), words=(word, ""))
+        assert main(["monitor", f"{word}.csv", "--state", "s", "--event", "churn"]) == 0
+    monitor = CalibrationMonitor.from_bytes((here / "s").read_bytes())
+    assert monitor.n_samples_seen_ == 404 and monitor.labels == ["stay", "churn"]
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("prepare", "arguments", "words"),
+    [
+        (None, ["a.csv"], "a.csv has been added to s before"),
+        (None, ["none.csv"], "none.csv is not a file"),
+        (None, ["b.csv", "--alpha", "0.1"], "--alpha is 1e-05 in s, got 0.1"),
+        (None, ["b.csv", "--window", "7"], "--window is 1000 in s, got 7"),
+        (None, ["b.csv", "--event", "stay"], "--event is churn in s, got stay"),
+        (None, ["other.csv"], "has the classes no and yes, and s has stay and churn"),
+        (None, ["wrong.csv"], "wrong.csv"),
+        (None, ["s"], "s"),
+        (lambda data: data[:-5], ["b.csv"], "s cannot be read: The state of a CalibrationMonitor"),
+        (lambda data: b"label,p\n", ["b.csv"], "s cannot be read: The bytes are no state"),
+        (lambda data: b"", ["b.csv"], "s cannot be read: The bytes are no state"),
+    ],
+)
+def test_errors_leave_the_state(here, capsys, prepare, arguments, words):
+    (y, p), (z, q) = weeks(2)
+    write(here / "a.csv", y, p)
+    write(here / "b.csv", z, q)
+    (here / "other.csv").write_text("label,p_yes\nyes,0.5\nno,0.25\n")
+    (here / "wrong.csv").write_text("label,p_churn\nchurn,1.5\nstay,0.25\n")
+    assert main(["monitor", "a.csv", "--state", "s"]) == 0
+    if prepare is not None:
+        (here / "s").write_bytes(prepare((here / "s").read_bytes()))
+    before = (here / "s").read_bytes()
+    capsys.readouterr()
+    assert main(["monitor", *arguments, "--state", "s"]) == 2
+    said = capsys.readouterr()
+    assert words in said.err and said.err.count("\n") == 1 and not said.out
+    assert (here / "s").read_bytes() == before
+
+
+def test_a_state_that_cannot_be_written(here, capsys):
+    ((y, p),) = weeks(1)
+    write(here / "a.csv", y, p)
+    assert main(["monitor", "a.csv", "--state", "missing/s"]) == 2
+    assert "missing is not a folder" in capsys.readouterr().err
+
+
+def test_an_interrupted_write_leaves_the_state(here, monkeypatch):
+    (y, p), (z, q) = weeks(2)
+    write(here / "a.csv", y, p)
+    write(here / "b.csv", z, q)
+    assert main(["monitor", "a.csv", "--state", "s"]) == 0
+    before = (here / "s").read_bytes()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.replace", full)
+    assert main(["monitor", "b.csv", "--state", "s"]) == 2
+    assert (here / "s").read_bytes() == before
+    assert sorted(one.name for one in here.iterdir()) == ["a.csv", "b.csv", "s"]

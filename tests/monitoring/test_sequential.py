@@ -1,0 +1,390 @@
+"""False alarms at any time, delays, and the same number for any division into batches."""
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from sklearn.exceptions import NotFittedError
+
+from skcalib import SequentialCalibrationTest
+from skcalib.kernels import GaussianKernel, Kernel, LaplacianKernel, MatrixKernel
+from skcalib.notions import Classwise, TopK
+
+NOTIONS = ("top_label", "classwise", "canonical")
+
+
+def binary(n, kind, rng):
+    """Forecasts and labels that are calibrated, too extreme, too high, or wrong in waves."""
+    z = rng.normal(0, 1.5, n)
+    p = expit(z)
+    true = {
+        "calibrated": p,
+        "slope": expit(z / 1.4),
+        "shift": expit(z - 0.3),
+        "wave": np.clip(p + 0.08 * np.sin(6 * np.pi * p), 0, 1),
+    }[kind]
+    return (rng.random(n) < true).astype(int), p
+
+
+def several(n, rng, *, power=1.0, n_classes=3):
+    """Forecasts of several classes; labels follow a power of them."""
+    forecast = rng.dirichlet(np.ones(n_classes), n)
+    true = forecast**power
+    true /= true.sum(axis=1, keepdims=True)
+    y = (true.cumsum(axis=1) < rng.random(n)[:, None]).sum(axis=1).clip(0, n_classes - 1)
+    return y, forecast
+
+
+def columns(score):
+    return np.column_stack([np.sin(6 * score), np.cos(6 * score)])
+
+
+def in_batches(test, y, p, size, weight=None):
+    for start in range(0, len(y), size):
+        rows = slice(start, start + size)
+        test.partial_fit(y[rows], p[rows], None if weight is None else weight[rows])
+    return test
+
+
+def numbers(test):
+    return (
+        test.log_e_value_,
+        test.largest_log_e_value_,
+        test.rejected_at_,
+        test.path_.tobytes(),
+        test.evidence(),
+    )
+
+
+# --- Known values ---------------------------------------------------------------------------------
+
+
+def test_without_alternatives_for_one_sample():
+    """One label of 1 for a forecast of 1/2: the average of the likelihood ratios by hand."""
+    test = SequentialCalibrationTest(features=lambda p: np.empty((len(p), 0))).partial_fit(
+        [1], [0.5]
+    )
+    sizes = np.array([0.6, -0.6, 0.3, -0.3, 0.15, -0.15])
+    shift = np.exp(sizes) / (1 + 0.5 * np.expm1(sizes))
+    # the slope feature of the first sample is 0, and a uniform distribution forecasts 1/2, too
+    expected = (shift.mean() + 1 + 0.25) / 2.25
+    assert test.log_e_value_ == pytest.approx(np.log(expected), abs=1e-12)
+    assert test.pvalue_ == pytest.approx(min(1, 1 / max(expected, 1)))
+
+
+def test_a_label_of_probability_zero_is_a_proof():
+    for notion in NOTIONS:
+        test = SequentialCalibrationTest(notion=notion)
+        test.partial_fit([0, 1, 1], [[0.5, 0.5], [1, 0], [0.4, 0.6]])
+        assert (test.log_e_value_, test.pvalue_) == (np.inf, 0)
+        assert test.rejected_at_ == 2 and str(test.evidence())
+
+
+def test_certain_forecasts_that_are_right_are_no_evidence():
+    test = SequentialCalibrationTest().partial_fit([0, 1, 0], [0.0, 1.0, 0.0])
+    assert test.log_e_value_ <= 0 and test.pvalue_ == 1
+    assert test.evidence() is None and not test.rejected_
+
+
+@pytest.mark.parametrize(
+    ("kind", "direction"), [("slope", "too_extreme"), ("shift", "too_high"), ("wave", "uneven")]
+)
+def test_the_direction(kind, direction):
+    rng = np.random.default_rng(1)
+    test = SequentialCalibrationTest().partial_fit(*binary(5000, kind, rng))
+    assert test.rejected_ and test.evidence().direction == direction
+
+
+def test_the_change_and_the_range_are_found():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=6000)
+    wrong = (p > 0.7) & (np.arange(6000) >= 2000)
+    y = rng.random(6000) < np.where(wrong, p - 0.2, p)
+    found = SequentialCalibrationTest().partial_fit(y, p).evidence()
+    assert abs(found.since - 2000) < 500
+    assert abs(found.low - 0.7) < 0.06 and found.high > 0.95 and found.difference < -0.08
+    assert f"too high for scores from {found.low:.2g} to 1" in str(
+        found
+    ) and f"{found.since + 1:,}" in str(found)
+
+
+# --- Batches, order and restarts ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("notion", NOTIONS)
+@pytest.mark.parametrize("n_classes", [2, 12])
+def test_batches_do_not_change_a_bit(notion, n_classes):
+    rng = np.random.default_rng(0)
+    y, p = several(600, rng, power=0.7, n_classes=n_classes)
+    weight = rng.uniform(0, 1, 600)
+    weight[::7] = 0
+    for w in (None, weight):
+        found = set()
+        for size in (1 if w is None else 9, 13, 250, 600):
+            test = SequentialCalibrationTest(np.arange(n_classes), notion=notion)
+            forecast = p if size % 2 else np.asfortranarray(p)
+            found.add(numbers(in_batches(test, y, forecast, size, w)))
+        assert len(found) == 1
+    assert test.n_samples_seen_ == (weight > 0).sum()
+
+
+def test_a_kernel_does_not_depend_on_batches_but_for_rounding():
+    y, p = several(400, np.random.default_rng(0), power=0.5)
+    found = []
+    for size in (9, 50, 400):
+        test = SequentialCalibrationTest([0, 1, 2], features=LaplacianKernel(0.3))
+        found.append(in_batches(test, y, p, size).log_e_value_)
+    np.testing.assert_allclose(found, found[0], rtol=0, atol=1e-9)
+    assert found[0] > 1 and test.evidence() is None
+
+
+def test_the_order_matters():
+    y, p = binary(500, "slope", np.random.default_rng(0))
+    forward = SequentialCalibrationTest().partial_fit(y, p).log_e_value_
+    assert SequentialCalibrationTest().partial_fit(y[::-1], p[::-1]).log_e_value_ != forward
+    assert not hasattr(SequentialCalibrationTest, "merge")
+
+
+@pytest.mark.parametrize(
+    "features", ["auto", 2, columns, 0.5 * LaplacianKernel(0.3) + GaussianKernel(1.0)]
+)
+@pytest.mark.parametrize("notion", NOTIONS)
+def test_an_exact_restart(notion, features):
+    y, p = several(500, np.random.default_rng(0), power=0.6)
+    labels = ["a", "b", "c"]
+    y = np.array(labels)[y]
+    test = SequentialCalibrationTest(labels, notion=notion, features=features, alpha=0.01)
+    test.partial_fit(y[:222], p[:222])
+    again = {"features": features} if features is columns else {}
+    copy = SequentialCalibrationTest.from_bytes(test.to_bytes(), **again)
+    assert copy.to_bytes() == test.to_bytes() and numbers(copy) == numbers(test)
+    for one in (test, copy):
+        one.partial_fit(y[222:], p[222:])
+    assert numbers(copy) == numbers(test) and copy.to_bytes() == test.to_bytes()
+    assert copy.get_params()["alpha"] == 0.01 and b"pickle" not in test.to_bytes()
+
+
+def test_an_infinite_e_value_comes_back():
+    test = SequentialCalibrationTest([False, True]).partial_fit([True], [0.0])
+    copy = SequentialCalibrationTest.from_bytes(test.to_bytes())
+    assert copy.log_e_value_ == np.inf and copy.rejected_at_ == 1
+    copy.partial_fit([False, True], [0.3, 0.4])
+    assert copy.log_e_value_ == np.inf and copy.n_samples_seen_ == 3
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda data: data[:-1], "damaged or incomplete"),
+        (lambda data: data[:200] + b"?" + data[201:], "damaged or incomplete"),
+        (lambda data: b"PK" + data, "no state of a SequentialCalibrationTest"),
+        (lambda data: data.replace(b"Test\x01", b"Test\x02", 1), "version 2 of the format"),
+        (lambda data: b"", "no state"),
+        (lambda data: data[:34], "damaged or incomplete|version none"),
+        (lambda data: "text", "must be bytes, got str"),
+    ],
+)
+def test_other_bytes_are_refused(spoil, words):
+    data = SequentialCalibrationTest().partial_fit([0, 1], [0.2, 0.7]).to_bytes()
+    with pytest.raises(ValueError, match=words):
+        SequentialCalibrationTest.from_bytes(spoil(data))
+
+
+def test_functions_are_passed_again():
+    data = SequentialCalibrationTest(features=columns).partial_fit([0, 1], [0.2, 0.7]).to_bytes()
+    with pytest.raises(ValueError, match=r"pass it again, SequentialCalibrationTest.from_bytes"):
+        SequentialCalibrationTest.from_bytes(data)
+    with pytest.raises(ValueError, match="does not fit its parameters"):
+        SequentialCalibrationTest.from_bytes(data, features=lambda p: p)
+    plain = SequentialCalibrationTest().partial_fit([0, 1], [0.2, 0.7]).to_bytes()
+    with pytest.raises(ValueError, match="features='auto': leave out features"):
+        SequentialCalibrationTest.from_bytes(plain, features=columns)
+
+
+def test_kernels_of_users_are_passed_again():
+    class Own(Kernel):
+        def __call__(self, x, y):
+            return np.ones((len(x), len(y)))
+
+    kernel = Own()
+    test = SequentialCalibrationTest(features=kernel).partial_fit([0, 1], [0.2, 0.7])
+    with pytest.raises(ValueError, match="cannot be written: pass it again"):
+        SequentialCalibrationTest.from_bytes(test.to_bytes())
+    copy = SequentialCalibrationTest.from_bytes(test.to_bytes(), features=kernel)
+    assert copy.to_bytes() == test.to_bytes()
+
+
+# --- Refusals keep the samples before -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (([0, 2], [0.5, 0.5]), "2"),
+        (([0, 1], [0.5, 1.5]), "1.5"),
+        (([0, 1], [0.5]), "samples"),
+        (([0, 1], np.full((2, 3), 1 / 3)), "columns"),
+        (([0, 1], [0.5, 0.5], [1, 2]), "Weights must be at most 1 here, got 2"),
+        (([], []), "sample"),
+    ],
+)
+def test_bad_batches_change_nothing(arguments, words):
+    test = SequentialCalibrationTest().partial_fit([0, 1, 1], [0.2, 0.7, 0.4])
+    before = test.to_bytes()
+    for add in (test.partial_fit, test.fit):
+        if add == test.fit and words == "columns":
+            continue  # three classes are new ones
+        if add == test.fit and words == "2":
+            continue
+        with pytest.raises(ValueError, match=words):
+            add(*arguments)
+        assert test.to_bytes() == before
+
+
+def test_an_error_in_the_middle_changes_nothing():
+    def fails(score):
+        if np.any(score == 0.9):
+            raise RuntimeError("no features")
+        return score
+
+    test = SequentialCalibrationTest(features=fails).partial_fit([0, 1], [0.2, 0.7])
+    before, y = test.to_bytes(), np.tile([0, 1], 3000)
+    p = np.full(6000, 0.5)
+    p[5000] = 0.9  # in the second block
+    with pytest.raises(RuntimeError, match="no features"):
+        test.partial_fit(y, p)
+    assert test.to_bytes() == before and test.n_samples_seen_ == 2
+    new = SequentialCalibrationTest(features=fails)
+    with pytest.raises(RuntimeError):
+        new.partial_fit(y, p)
+    assert not hasattr(new, "classes_")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"alpha": 0}, "alpha must lie strictly between 0 and 1"),
+        ({"notion": "other"}, "notion"),
+        ({"notion": TopK(2)}, "notion must be 'auto', 'top_label', 'classwise' or 'canonical' for"),
+        ({"features": "many"}, "features must be 'auto', a whole number, a function or a Kernel"),
+        ({"features": 0}, "features"),
+        ({"features": LaplacianKernel()}, "depends on data"),
+        ({"features": MatrixKernel(LaplacianKernel(0.3))}, "whose values are numbers"),
+        ({"features": lambda p: np.full((len(p), 1), np.nan)}, "numbers between -10 and 10"),
+        ({"features": lambda p: np.ones(7)}, r"shape \(2, J\) for 2 scores, got shape \(7,\)"),
+        ({"features": lambda p: np.ones((len(p), len(p)))}, "always return 1 columns, got 2"),
+        ({"labels": [0]}, "label"),
+    ],
+)
+def test_bad_parameters(parameters, words):
+    with pytest.raises(ValueError, match=words):
+        SequentialCalibrationTest(**parameters).partial_fit([0, 1], [0.2, 0.7])
+
+
+def test_labels_that_need_a_list():
+    with pytest.raises(ValueError, match="labels must list the classes"):
+        SequentialCalibrationTest().partial_fit(["no", "yes"], [0.2, 0.7])
+    test = SequentialCalibrationTest(["no", "yes"]).partial_fit(["no"], [0.2])
+    assert test.classes_.tolist() == ["no", "yes"]
+    assert SequentialCalibrationTest().partial_fit([True], [0.2]).classes_.tolist() == [False, True]
+    assert SequentialCalibrationTest().partial_fit([1], [0.2]).n_samples_seen_ == 1
+
+
+def test_changed_parameters_are_refused():
+    test = SequentialCalibrationTest(np.array([0, 1])).partial_fit([0, 1], [0.2, 0.7])
+    with pytest.raises(ValueError, match=r"alpha has changed from 0.05 to 0.01 since the first"):
+        test.set_params(alpha=0.01).partial_fit([0], [0.2])
+    test.set_params(alpha=0.05).partial_fit([0], [0.2])
+    assert test.fit([0, 1], [0.5, 0.5]).n_samples_seen_ == 2
+
+
+def test_before_the_first_sample():
+    test = SequentialCalibrationTest(notion=Classwise("sum"))
+    for call in (test.evidence, test.to_bytes, lambda: test.path_):
+        with pytest.raises(NotFittedError):
+            call()
+
+
+def test_the_path_has_few_points_and_the_last_one():
+    y, p = binary(9001, "calibrated", np.random.default_rng(0))
+    test = SequentialCalibrationTest().partial_fit(y, p)
+    path = test.path_
+    assert len(path) <= 2002 and path[0].tolist() == [0, 0]
+    assert path[-1].tolist() == [9001, test.log_e_value_] and (np.diff(path[:, 0]) > 0).all()
+
+
+# --- Studies --------------------------------------------------------------------------------------
+
+
+def rejections(n_streams, n, kind, *, seed=0):
+    tests = []
+    for k in range(n_streams):
+        rng = np.random.default_rng([seed, k])
+        tests.append(SequentialCalibrationTest().partial_fit(*binary(n, kind, rng)))
+    return tests
+
+
+def test_false_alarms_of_short_streams():
+    """120 streams of 1,000: at most alpha + 3 standard errors at any time."""
+    found = np.mean([one.rejected_ for one in rejections(120, 1000, "calibrated")])
+    assert found <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 120)
+
+
+def test_power_of_short_streams():
+    for kind in ("slope", "shift"):
+        at = [one.rejected_at_ or np.inf for one in rejections(40, 2500, kind)]
+        assert np.median(at) < 1000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("notion", "n_streams"),
+    [
+        ("binary", 500),
+        ("adversarial", 200),
+        ("kernel", 200),
+        ("top_label", 120),
+        ("classwise", 70),
+        ("canonical", 70),
+    ],
+)
+def test_false_alarms_over_all_times(notion, n_streams):
+    """Streams of 5,000: at most alpha + 2 standard errors; also true of 500 streams of each."""
+    rejected = []
+    for k in range(n_streams):
+        rng = np.random.default_rng([7, k])
+        parameters = {}
+        if notion in NOTIONS:
+            y, p = several(5000, rng)
+            parameters = {"notion": notion}
+        else:
+            y, p = binary(5000, "calibrated", rng)
+        if notion == "kernel":
+            parameters = {"features": LaplacianKernel(0.3)}
+        if notion == "adversarial":  # the next forecast follows the last residual
+            p = np.empty(5000)
+            y, last = np.empty(5000, dtype=int), 0.5
+            draws = rng.random((5000, 2))
+            for t in range(5000):
+                p[t] = 0.02 + 0.96 * (draws[t, 0] ** 4 if last > 0 else 1 - draws[t, 0] ** 4)
+                y[t] = draws[t, 1] < p[t]
+                last = y[t] - p[t]
+        test = SequentialCalibrationTest(**parameters)
+        size = int(rng.choice([50, 500, 5000]))
+        rejected.append(in_batches(test, y, p, size).rejected_)
+    assert np.mean(rejected) <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / n_streams)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "most"), [("slope", 892), ("shift", 975), ("wave", 2000)])
+def test_delays(kind, most):
+    """Median number of samples to a rejection, of 100 streams."""
+    at = [one.rejected_at_ or np.inf for one in rejections(100, 4000, kind, seed=1)]
+    assert np.median(at) <= most
+
+
+@pytest.mark.slow
+def test_a_million_samples():
+    y, p = binary(10**6, "calibrated", np.random.default_rng(0))
+    test = SequentialCalibrationTest().partial_fit(y, p)
+    assert test.n_samples_seen_ == 10**6 and np.isfinite(test.log_e_value_)
+    assert len(test.to_bytes()) < 100_000

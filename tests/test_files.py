@@ -1,0 +1,93 @@
+"""Files that are written as a whole or not at all."""
+
+import errno
+import os
+import stat
+
+import pytest
+
+from skcalib._files import check_writable, write_atomically
+
+BEFORE = b"earlier content\n"
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "page.html"
+    path.write_bytes(BEFORE)
+    return path
+
+
+def names(folder):
+    return sorted(one.name for one in folder.iterdir())
+
+
+def test_text_and_bytes(tmp_path):
+    for name, data, expected in (("a", "é\n", "é\n".encode()), ("b", b"\r\n\0", b"\r\n\0")):
+        path = write_atomically(str(tmp_path / name), data)
+        assert path == tmp_path / name and path.read_bytes() == expected
+    assert names(tmp_path) == ["a", "b"]
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left"), KeyboardInterrupt()])
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_earlier_content_remains_after_an_error(path, monkeypatch, error, step):
+    def stop(*_):
+        raise error
+
+    monkeypatch.setattr(os, step, stop)
+    with pytest.raises(type(error)) as raised:
+        write_atomically(path, "x" * 10_000)
+    assert path.read_bytes() == BEFORE and names(path.parent) == ["page.html"]
+    if isinstance(error, OSError):
+        assert "No space left" in str(raised.value) and str(path) in str(raised.value)
+
+
+def test_text_that_cannot_be_encoded(path):
+    with pytest.raises(UnicodeEncodeError):
+        write_atomically(path, "\ud800")
+    assert path.read_bytes() == BEFORE and names(path.parent) == ["page.html"]
+
+
+def test_permissions_are_kept(path, tmp_path):
+    path.chmod(0o640)
+    write_atomically(path, "new")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    (tmp_path / "plain").write_text("")
+    usual = (tmp_path / "plain").stat().st_mode
+    assert write_atomically(tmp_path / "new", "new").stat().st_mode == usual
+
+
+def test_a_symbolic_link_is_replaced(path, tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to(path)
+    write_atomically(link, "new")
+    assert path.read_bytes() == BEFORE
+    assert link.read_text() == "new" and not link.is_symlink()
+
+
+def test_devices_are_written_to():
+    before = os.stat(os.devnull).st_ino
+    write_atomically(os.devnull, "new")
+    assert os.stat(os.devnull).st_ino == before and not os.path.isfile(os.devnull)
+
+
+def test_names_of_the_longest_length(tmp_path):
+    name = "n" * 255
+    assert write_atomically(tmp_path / name, "new").name == name
+    with pytest.raises(OSError, match="File name too long"):
+        write_atomically(tmp_path / f"{name}n", "new")
+
+
+def test_folders_that_cannot_be_written_to(path, tmp_path, monkeypatch):
+    for wrong, error, message in (
+        (tmp_path / "nowhere" / "page.html", FileNotFoundError, "nowhere is not a folder"),
+        (path / "page.html", NotADirectoryError, "page.html is not a folder"),
+        (tmp_path, IsADirectoryError, "cannot be written: it is a folder"),
+    ):
+        for call in (check_writable, lambda given: write_atomically(given, "new")):
+            with pytest.raises(error, match=message):
+                call(wrong)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(PermissionError, match=f"the folder {tmp_path} may not be written to"):
+        check_writable(path)

@@ -1,0 +1,361 @@
+"""What the command line writes, what it never overwrites, and how it ends."""
+
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from skcalib import CalibrationReport, ComparisonReport, ForecastSketch
+from skcalib.__main__ import main
+
+HOSTILE = "red\x1b[31m\n\r\x00\x9b\u2028\u202eend"
+ESCAPED = r"red\x1b[31m\n\r\x00\x9b\u2028\u202eend"
+CONTROLS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\ud800-\udfff]")
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A folder with predictions in three formats."""
+    monkeypatch.chdir(tmp_path)
+    np.savez("p.npz", y_true=[0, 1, 1, 0], y_proba=[0.2, 0.6, 0.7, 0.4])
+    (tmp_path / "p.csv").write_text("y,p\n0,0.25\n1,0.5\n")
+    sketch = ForecastSketch([0, 1]).fit([0, 1], [0.25, 0.5])
+    (tmp_path / "p.sketch").write_bytes(sketch.to_bytes())
+    return tmp_path
+
+
+class Quick:
+    """Stands for a report that takes no time."""
+
+    text = "the report"
+    problem = SimpleNamespace(classes=np.arange(2))
+
+    def to_text(self, *, details=False):
+        return self.text
+
+    to_html = CalibrationReport.to_html
+
+    def _document(self):
+        return DOCUMENTS[0]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def document():
+    """The document of a true report, made once."""
+    report = CalibrationReport.from_predictions([0, 1, 1, 0], [0.2, 0.6, 0.7, 0.4], name="toy")
+    DOCUMENTS.append(replace(report._document(), opening=(), sections=()))
+    yield
+    DOCUMENTS.clear()
+
+
+DOCUMENTS = []
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Reports take no time; the list has one entry for each."""
+    made = []
+
+    def make(*_, **options):
+        made.append(options)
+        return Quick()
+
+    for name in ("from_predictions", "from_sketch"):
+        monkeypatch.setattr(CalibrationReport, name, make)
+    monkeypatch.setattr("skcalib.__main__._demonstration", make)
+    return made
+
+
+# --- Files that exist -----------------------------------------------------------------------------
+
+
+def content(folder):
+    return {one.name: one.read_bytes() for one in folder.iterdir() if one.is_file()}
+
+
+@pytest.mark.parametrize("name", ["p.npz", "p.csv", "p.sketch"])
+@pytest.mark.parametrize("force", [[], ["--force"]])
+def test_predictions_are_never_overwritten(here, quick, capsys, name, force):
+    before = content(here)
+    (here / "link").symlink_to(here / name)
+    os.link(here / name, here / "hard")
+    outs = [name, f"./{name}", str(here / name), "link", "hard", f"../{here.name}/{name}"]
+    for out in outs:
+        assert main(["report", name, "--out", out, *force]) == 2
+        said = capsys.readouterr().err
+        assert said == (
+            f"skcalib: --out {out} is a file of predictions, which is not overwritten: choose "
+            "another name.\n"
+        ).replace("./", "", out.startswith("./"))
+    assert main(["report", "p.npz", "p.csv", "--out", "p.csv", *force]) == 2
+    assert not quick and {**content(here), **before} == content(here)
+
+
+def test_only_reports_are_overwritten(here, quick, capsys):
+    for name, data in (("notes.txt", b"notes"), ("page.html", b"<!DOCTYPE html>\n<p>"), ("e", b"")):
+        (here / name).write_bytes(data)
+        for command in (["report", "p.npz"], []):
+            assert main([*command, "--out", name]) == 2
+            assert capsys.readouterr().err == (
+                f"skcalib: {name} exists, and is no report of skcalib: choose another name, or "
+                "replace it with --force.\n"
+            )
+            assert (here / name).read_bytes() == data
+    assert not quick
+    for _ in range(2):  # a report is replaced by the next one
+        assert main(["report", "p.npz", "--out", "new.html"]) == 0
+    assert main(["report", "p.npz", "--out", "notes.txt", "--force"]) == 0
+    assert main(["--force", "--out", "page.html", "report", "p.npz"]) == 0
+    for name in ("notes.txt", "page.html", "new.html"):
+        assert "<title>Calibration report: toy" in (here / name).read_text()
+    assert main(["--out", "page.html"]) == 0
+
+
+def test_options_before_the_command_are_not_lost(here, quick):
+    assert main(["--out", "first.html", "report", "p.npz"]) == 0
+    assert main(["--out", "no.html", "report", "p.npz", "--out", "second.html"]) == 0
+    assert (here / "first.html").exists() and (here / "second.html").exists()
+    assert not (here / "no.html").exists() and not (here / "skcalib-report.html").exists()
+
+
+def test_symbolic_links_are_not_followed(here, quick, capsys):
+    (here / "data").write_text("data")
+    (here / "link.html").symlink_to(here / "data")
+    (here / "dangling.html").symlink_to(here / "nothing")
+    for name in ("link.html", "dangling.html"):
+        assert main(["report", "p.npz", "--out", name]) == 2
+        assert f"{name} is a symbolic link: choose" in capsys.readouterr().err
+        assert main(["report", "p.npz", "--out", name, "--force"]) == 0
+        assert not (here / name).is_symlink()
+    assert (here / "data").read_text() == "data" and not (here / "nothing").exists()
+
+
+def test_sketches_that_are_saved(here, quick, capsys):
+    (here / "notes.sketch").write_text("notes")
+    for option, message in [
+        ("notes.sketch", "notes.sketch exists, and is no sketch of skcalib: choose"),
+        ("nowhere/new.sketch", "nowhere is not a folder"),
+        ("p.csv", "--save-sketch p.csv is a file of predictions"),
+    ]:
+        assert main(["report", "p.csv", "--save-sketch", option]) == 2
+        assert message in capsys.readouterr().err
+    same = ["--save-sketch", "a.sketch", "--out", "./a.sketch"]
+    assert main(["report", "p.csv", *same]) == 2
+    assert "the same file: choose two names" in capsys.readouterr().err
+    assert not quick and (here / "notes.sketch").read_text() == "notes"
+    assert main(["report", "p.csv", "--save-sketch", "p.sketch"]) == 0  # an earlier sketch
+    assert main(["report", "p.csv", "--save-sketch", "notes.sketch", "--force"]) == 0
+    assert (here / "notes.sketch").read_bytes() == (here / "p.sketch").read_bytes()
+
+
+def test_the_folder_is_checked_first(here, quick, capsys, monkeypatch):
+    monkeypatch.setattr("skcalib.__main__.read_predictions", lambda *_, **__: pytest.fail("read"))
+    for out, message in (
+        ("nowhere/page.html", "nowhere/page.html cannot be written: nowhere is not a folder."),
+        ("p.csv/page.html", "p.csv/page.html cannot be written: p.csv is not a folder."),
+        (".", ". cannot be written: it is a folder."),
+    ):
+        for command in (["report", "p.npz"], []):
+            assert main([*command, "--out", out]) == 2
+            assert capsys.readouterr().err == f"skcalib: {message}\n"
+    assert not quick
+
+
+def test_a_page_goes_to_a_device(here, quick):
+    assert main(["report", "p.npz", "--out", os.devnull]) == 0
+    assert not os.path.isfile(os.devnull)
+
+
+# --- How the command ends -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("moment", ["_report", "page", "text"])
+def test_ctrl_c(here, quick, capsys, monkeypatch, moment):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    (here / "page.html").write_bytes(
+        b'<!DOCTYPE html>\n<meta name="generator" content="skcalib">\n<title>'
+    )
+    before = content(here)
+    place = {"_report": "skcalib.__main__._report", "page": "os.fsync"}.get(moment)
+    if place is None:
+        monkeypatch.setattr(Quick, "to_text", stop)
+    else:
+        monkeypatch.setattr(place, stop)
+    assert main(["report", "p.npz", "--out", "page.html"]) == 130
+    assert capsys.readouterr() == ("", "skcalib: interrupted.\n")
+    if moment != "text":  # else the new page is complete
+        assert content(here) == before
+
+
+def test_too_little_memory(here, capsys, monkeypatch):
+    def fail(*_, **__):
+        raise MemoryError(*said)
+
+    monkeypatch.setattr(CalibrationReport, "from_predictions", fail)
+    for said in (["Unable to allocate 9. TiB"], []):
+        assert main(["report", "p.npz"]) == 2
+        printed = capsys.readouterr().err
+        assert printed.startswith("skcalib: ") and "memory" in printed and printed.count("\n") == 1
+        assert said[0] in printed if said else True
+
+
+class Output(io.TextIOWrapper):
+    """Standard output of an encoding, or one that fails."""
+
+    def __init__(self, encoding="utf-8", error=None):
+        super().__init__(io.BytesIO(), encoding=encoding)
+        self.error = error
+
+    def flush(self):
+        super().flush()
+        if self.error is not None:
+            raise self.error
+
+    def text(self):
+        self.seek(0)
+        return self.read()
+
+
+@pytest.mark.parametrize("arguments", [["report", "p.npz"], ["--help"], ["--version"]])
+def test_standard_output_that_cannot_be_written(here, quick, capsys, monkeypatch, arguments):
+    monkeypatch.setattr(sys, "stdout", Output(error=OSError(28, "No space left on device")))
+    assert main(arguments) == 2
+    said = "skcalib: standard output cannot be written: No space left on device.\n"
+    assert capsys.readouterr().err == said
+
+
+def test_a_reader_that_stops_is_no_error(here, quick, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdout", Output(error=BrokenPipeError(32, "Broken pipe")))
+    assert main(["report", "p.npz"]) == 0
+    assert capsys.readouterr().err == "" and (here / "skcalib-report.html").exists()
+
+
+def test_no_standard_output_and_no_standard_error(here, quick, monkeypatch):
+    monkeypatch.setattr(sys, "stdout", None)
+    monkeypatch.setattr(sys, "stderr", None)
+    assert main(["report", "p.npz"]) == 0
+    assert main(["report", "absent.npz"]) == 2
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_terminals_that_lack_characters(here, quick, monkeypatch, encoding):
+    monkeypatch.setattr(Quick, "text", "\u00b1 \u2265 \u0434")
+    monkeypatch.setattr(sys, "stdout", Output(encoding))
+    assert main(["report", "p.npz"]) == 0
+    expected = {
+        "ascii": r"\xb1 \u2265 \u0434",
+        "latin-1": "\u00b1 \\u2265 \\u0434",
+        "utf-8": "\u00b1 \u2265 \u0434",
+    }
+    assert sys.stdout.text().splitlines()[0] == expected[encoding]
+
+
+@pytest.mark.slow
+def test_processes(here):
+    """The same with true files, terminals and signals."""
+
+    def run(*arguments, **options):
+        options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+        return subprocess.Popen(
+            [sys.executable, "-m", "skcalib", *arguments], cwd=here, text=True, **options
+        )
+
+    if os.path.exists("/dev/full"):
+        with open("/dev/full", "w") as full:
+            done = run("report", "p.npz", stdout=full)
+            _, said = done.communicate()
+        assert done.returncode == 2
+        assert said == ("skcalib: standard output cannot be written: No space left on device.\n")
+    done = run("report", "p.npz")
+    done.stdout.close()
+    with done.stderr:
+        assert done.wait() == 0 and done.stderr.read() == ""
+    plain = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C"}
+    np.savez("u.npz", y_true=["\u00b1", "b"], y_proba=[0.5, 0.2], labels=["b", "\u00b1"])
+    done = run("report", "u.npz", env={**os.environ, **plain})
+    out, said = done.communicate()
+    assert (done.returncode, said) == (0, "") and r"\xb1" in out
+    os.remove("skcalib-report.html")
+    rng = np.random.default_rng(0)
+    proba = rng.dirichlet(np.ones(10), 50_000)
+    np.savez("large.npz", y_true=proba.argmax(axis=1), y_proba=proba)
+    for waits in ("", "[CalibrationReport]"):  # during imports, and during the computation
+        done = run("report", "large.npz", "--verbose")
+        if waits:
+            assert waits in done.stderr.readline()
+        else:
+            time.sleep(1)
+        done.send_signal(signal.SIGINT)
+        out, said = done.communicate()
+        assert done.returncode in (130, -signal.SIGINT) and out == ""
+        assert "Traceback" not in said
+    assert "skcalib-report.html" not in os.listdir(here)
+
+
+# --- Names and labels with control characters -----------------------------------------------------
+
+
+def hostile_reports():
+    """Reports in which every name that a user gives has control characters."""
+    import pandas as pd
+
+    rng = np.random.default_rng(0)
+    p, region = rng.uniform(0.2, 0.8, 800), rng.integers(2, size=800)
+    y = (rng.random(800) < p + np.where(region, -0.3, 0.3)).astype(int)
+    regions = np.array([f"{HOSTILE}a", f"{HOSTILE}b"])[region]
+    X = pd.DataFrame({f"{HOSTILE}f": rng.random(800), f"{HOSTILE}r": pd.Categorical(regions)})
+    labels = np.array([f"{HOSTILE}0", f"{HOSTILE}1"])
+    options = {"labels": labels, "by": {"\x1b[1mg": region == 1, "rest": region == 0}}
+    two = CalibrationReport.from_predictions(
+        labels[y], np.column_stack([1 - p, p]), X, name=f"{HOSTILE}\udcff", **options
+    )
+    other = CalibrationReport.from_predictions(
+        labels[y], np.column_stack([p, 1 - p]), name="other", labels=labels
+    )
+    proba = rng.dirichlet(np.ones(3), 300)
+    labels = np.array([f"{HOSTILE}{k}" for k in range(3)])
+    three = CalibrationReport.from_predictions(
+        labels[rng.integers(3, size=300)], proba, name=f"{HOSTILE}\udcff", labels=labels
+    )
+    yield two
+    yield three
+    yield ComparisonReport({f"{HOSTILE}m": two, f"{HOSTILE}o": other})
+
+
+def test_control_characters_are_escaped(tmp_path):
+    for report in hostile_reports():
+        page = report.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
+        texts = [report.to_text(details=True), page, report._repr_html_(), report.verdict]
+        texts += [repr(report), str(report)]
+        for text in texts:
+            assert not CONTROLS.search(text)
+        assert ESCAPED in texts[0] and ESCAPED in page and "\n" not in repr(report)
+        said = report.to_dict()
+        for text in (said["headline"], *said["verdict"]):
+            assert not CONTROLS.search(text) and "\n" not in text
+        json.dumps(said)
+
+
+def test_control_characters_in_messages(here, capsys):
+    name = "a\x1b[31m\n.npz"
+    assert main([name]) == 2
+    assert main(["report", name]) == 2
+    assert main(["report", "p.csv", "--label-column", name]) == 2
+    np.savez(name, y_true=[0, 5], y_proba=np.eye(2))
+    assert main(["report", name]) == 2
+    with pytest.raises(SystemExit):
+        main(["report", "p.npz", f"--{name}"])
+    said = capsys.readouterr().err
+    assert not CONTROLS.search(said) and r"a\x1b[31m" in said
+    assert all(line.startswith(("skcalib", "usage", " ")) for line in said.splitlines())

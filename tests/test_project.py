@@ -1,0 +1,75 @@
+"""Files around the package that hosts, installers and other programs read."""
+
+import re
+import runpy
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import skcalib
+
+ROOT = Path(__file__).parents[1]
+yaml = pytest.importorskip("yaml") if (ROOT / ".github").exists() else None
+in_checkout = pytest.mark.skipif(not (ROOT / ".github").exists(), reason="needs the checkout")
+
+
+def text_of(name):
+    path = ROOT / name
+    if not path.exists():
+        pytest.skip(f"{name} is not here")
+    return path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["CITATION.cff", "conda/recipe.yaml"])
+def test_one_version_everywhere(name):
+    (version,) = re.findall(r'^ *version: "?([\d.]+)"?$', text_of(name), re.MULTILINE)
+    assert version == skcalib.__version__
+
+
+@in_checkout
+def test_five_papers_are_cited():
+    cited = yaml.safe_load(text_of("CITATION.cff"))
+    assert cited["cff-version"] == "1.2.0" and cited["license"] == "BSD-3-Clause"
+    assert [one["notes"][:3] for one in cited["references"]] == ["P24", "W19", "G22", "F24", "L23"]
+    guide = text_of("doc/user_guide/symbols.rst")
+    for one in cited["references"]:
+        assert one["title"] in re.sub(r"\s+", " ", guide)
+        assert all(author["family-names"] in guide for author in one["authors"])
+
+
+@in_checkout
+def test_lower_bounds_of_the_recipe():
+    """Those of pyproject.toml; matplotlib-base is matplotlib without Qt."""
+    declared = tomllib.loads(text_of("pyproject.toml"))["project"]
+    recipe = re.sub(r"matplotlib-base", "matplotlib", text_of("conda/recipe.yaml"))
+    run = set(re.findall(r"^    - ([\w-]+) >=([\d.]+)$", recipe.split("  run:")[1], re.MULTILINE))
+    assert {f"{name}>={version}" for name, version in run} == set(declared["dependencies"])
+    assert f'python_min: "{declared["requires-python"].removeprefix(">=")}"' in recipe
+
+
+@in_checkout
+def test_files_of_the_host_can_be_read():
+    for path in [*(ROOT / ".github").rglob("*.yml"), ROOT / ".pre-commit-config.yaml"]:
+        assert yaml.safe_load(path.read_text(encoding="utf-8")), path
+    workflow = yaml.safe_load(text_of(".github/workflows/ci.yml"))
+    assert {"run": "bash .ci/run"} in workflow["jobs"]["all"]["steps"]
+    for name in ("SECURITY", "CODE_OF_CONDUCT", "PULL_REQUEST_TEMPLATE"):
+        assert text_of(f".github/{name}.md")
+
+
+@in_checkout
+def test_supported_versions_agree():
+    declared = tomllib.loads(text_of("pyproject.toml"))["project"]
+    listed = [c.rpartition(" ")[2] for c in declared["classifiers"] if "Python :: 3." in c]
+    assert listed == ["3.11", "3.12", "3.13", "3.14"]
+    assert f"{listed[0]} to {listed[-1]}" in text_of("doc/release.rst")
+    jobs = yaml.safe_load(text_of(".github/workflows/ci.yml"))["jobs"]
+    assert jobs["versions"]["strategy"]["matrix"]["python"] == [*listed[1:], "3.14t"]
+
+
+def test_llms_is_current():
+    """Run python doc/make_llms.py after a change of a public name or of its first line."""
+    text_of("doc/make_llms.py")
+    made = runpy.run_path(str(ROOT / "doc" / "make_llms.py"))
+    assert text_of("doc/llms.txt") == made["text"]()

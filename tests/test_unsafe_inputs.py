@@ -1,0 +1,454 @@
+"""Inputs that once gave a wrong number, a raw error or ran for minutes: refused, or right."""
+
+import inspect
+import threading
+import time
+import warnings
+from functools import partial
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from conftest import make_forecasts
+from public_functions import DISPLAYS, FORECASTS, MOMENTS, public_name
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+
+import skcalib
+from skcalib import (
+    CalibrationErrorEstimator,
+    CalibrationReport,
+    CrossFitProba,
+    ForecastSketch,
+    GroupingDisplay,
+    GroupingLossEstimator,
+    GroupRecalibrator,
+    HistogramBinning,
+    IncrementalReliability,
+    MultilabelRecalibrator,
+    PlattScaling,
+    RecalibratedClassifierCV,
+    ReliabilityDisplay,
+    TemperatureScaling,
+    VarianceScaling,
+    calibration_by_group,
+    calibration_error,
+    calibration_improvement,
+    calibration_summary,
+    compare_calibration,
+    cumulative_test,
+    evaluate_supersample,
+    get_scorer,
+    hosmer_lemeshow_test,
+    proper_calibration_error,
+    reliability_bins,
+)
+from skcalib.datasets import make_tempered_simplex
+from skcalib.problem import check_problem
+from skcalib.smoothers import QuantileBins, UniformBins
+
+Y, P = make_forecasts(60, 2)
+Y3, P3 = make_forecasts(60, 3)
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+# --- Numbers of bins ------------------------------------------------------------------------------
+
+HUGE = 10**9
+TOO_MANY = r"^n_bins must be at most 1000000 for bins of equal width, got 1000000000: use fewer "
+
+
+def test_more_quantile_bins_than_samples_are_as_many_as_samples():
+    for options in ({}, {"notion": "classwise"}, {"norm": "l2", "debiased": True}):
+        many, full = (calibration_error(Y, P, n_bins=b, **options) for b in (HUGE, len(Y)))
+        assert many == full
+    (many,) = reliability_bins(Y, P, n_bins=HUGE)
+    (full,) = reliability_bins(Y, P, n_bins=len(Y))
+    np.testing.assert_array_equal(many.edges, full.edges)
+    pvalues = [hosmer_lemeshow_test(Y, P, n_bins=b).pvalue for b in (HUGE, len(Y))]
+    assert pvalues[0] == pvalues[1]
+    bins = [HistogramBinning(n_bins=b).fit(P, Y).predict_proba(P) for b in (HUGE, len(Y))]
+    np.testing.assert_array_equal(*bins)
+    cells = [QuantileBins(b).fit(P, P).n_cells_ for b in (HUGE, len(Y))]
+    assert cells == [len(np.unique(P[:, 1]))] * 2
+    estimators = [GroupingLossEstimator(n_bins=b, random_state=0) for b in (HUGE, 1000)]
+    losses = [one.fit(P, Y, y_proba=P).grouping_loss_ for one in estimators]
+    assert losses[0] == losses[1]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda b: calibration_error(Y, P, strategy="uniform", n_bins=b),
+        lambda b: reliability_bins(Y, P, strategy="uniform", n_bins=b),
+        lambda b: hosmer_lemeshow_test(Y, P, strategy="uniform", n_bins=b),
+        lambda b: UniformBins(b).fit(P, P),
+        lambda b: HistogramBinning(n_bins=b, strategy="uniform").fit(P, Y),
+        lambda b: ReliabilityDisplay.from_predictions(Y, P, strategy="uniform", n_bins=b),
+    ],
+)
+def test_more_than_a_million_uniform_bins_are_refused(call):
+    with pytest.raises(ValueError, match=TOO_MANY):
+        call(HUGE)
+
+
+# --- Names of columns -----------------------------------------------------------------------------
+
+
+def named(names, proba=P, make=pd.DataFrame):
+    return make(dict(zip(names, proba.T, strict=True)))
+
+
+WORDS = np.array(["a", "b"])
+PREFIXES = ("{}", "proba_{}", "p_{}", "prob_{}", "P(Y={})", "score_{}")
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame])
+@pytest.mark.parametrize("form", PREFIXES)
+@pytest.mark.parametrize("classes", [np.array([0, 1]), WORDS])
+def test_names_in_order_are_accepted_and_others_refused(classes, form, make):
+    y = classes[Y]
+    names = [form.format(one) for one in classes]
+    assert calibration_error(y, named(names, make=make)) == calibration_error(Y, P)
+    TemperatureScaling().fit(named(names, make=make), y)
+    turned = named(names[::-1], make=make)
+    words = r"are named .*, but columns follow the sorted classes"
+    for call in (calibration_error, proper_calibration_error):
+        with pytest.raises(ValueError, match=words):
+            call(y, turned)
+    with pytest.raises(ValueError, match=words):
+        TemperatureScaling().fit(turned, y)
+
+
+def test_labels_must_not_contradict_names():
+    y, turned = WORDS[Y], named(["p_b", "p_a"], P[:, ::-1])
+    right = calibration_error(y, P)
+    assert calibration_error(y, turned, labels=["b", "a"]) == pytest.approx(right, rel=1e-12)
+    words = r"^The columns of y_proba are named \['p_b', 'p_a'\], but labels is \['a', 'b'\]"
+    for call in (calibration_error, proper_calibration_error, calibration_summary):
+        with pytest.raises(ValueError, match=words):
+            call(y, turned, labels=["a", "b"])
+    with pytest.raises(ValueError, match=r"columns of X are named .*, but labels is"):
+        PlattScaling(labels=["a", "b"]).fit(turned, y)
+    # A library numbers columns by itself: such numbers are no names.
+    assert calibration_error(1 - Y, pd.DataFrame(P), labels=[1, 0]) == right
+    assert calibration_error(1 - Y, pl.DataFrame(P), labels=[1, 0]) == right
+
+
+def test_numbers_of_columns_must_be_those_of_the_classes():
+    words = r"^The columns of y_proba are named \[0, 1\], but y_true has the classes \[0, 2\]"
+    with pytest.raises(ValueError, match=words):
+        calibration_error(2 * Y, pd.DataFrame(P))
+    with pytest.raises(ValueError, match=r"columns of X are named \['p_0', 'p_1'\], but y"):
+        PlattScaling().fit(named(["p_0", "p_1"]), 2 * Y)
+    right = calibration_error(Y, P)
+    assert calibration_error(2 * Y, pd.DataFrame(P), labels=[0, 2]) == right
+    assert calibration_error(2 * Y, P) == right
+    for y in (Y + 1, 2 * Y - 1, WORDS[Y]):  # numbers that contradict nothing
+        assert calibration_error(y, pd.DataFrame(P)) == right
+
+
+@pytest.mark.parametrize("form", PREFIXES)
+@pytest.mark.parametrize(("classes", "absent"), [("abc", 1), ("abc", 2), (range(3), 0)])
+def test_named_columns_tell_the_classes_without_samples(classes, absent, form):
+    classes = np.array(list(classes))
+    kept = absent != Y3
+    y, proba = classes[Y3[kept]], P3[kept]
+    frame = named([form.format(one) for one in classes], proba)
+    found = check_problem(y, frame)
+    assert found.classes.tolist() == classes.tolist()
+    assert calibration_error(y, frame) == calibration_error(y, proba, labels=classes)
+    with pytest.raises(ValueError, match="3 columns: pass labels="):
+        calibration_error(y, proba)  # the class of a column of an array is not guessed
+    with pytest.raises(ValueError, match="3 columns: pass labels="):
+        calibration_error(y, pd.DataFrame(proba))
+
+
+# --- Indices of pandas ----------------------------------------------------------------------------
+
+OTHER = r"have different indices, so their rows may belong to different samples: align them first"
+N = len(Y)
+ORDER = np.random.default_rng(0).permutation(N)
+FIRST = {public_name(one.function): one for one in reversed([*FORECASTS, *DISPLAYS])}
+
+
+def series(values, index):
+    make = pd.Series if np.ndim(values) == 1 else pd.DataFrame
+    return make(values).set_axis(index, axis=0)
+
+
+@pytest.mark.parametrize("recipe", FIRST.values(), ids=FIRST)
+def test_rows_in_another_order_are_refused_by_every_function(recipe):
+    y, proba = series(Y, np.arange(N)), series(P, ORDER)
+    with pytest.raises(ValueError, match=OTHER):
+        recipe(y, proba, **({"labels": [0, 1]} if recipe.accepts("labels") else {}))
+    if recipe.accepts("sample_weight"):
+        with pytest.raises(ValueError, match=OTHER):
+            recipe(y, P, sample_weight=series(P[:, 0], ORDER))
+    if recipe.accepts("groups"):
+        with pytest.raises(ValueError, match=OTHER):
+            recipe(y, P, groups=series(np.arange(N) // 2, ORDER))
+
+
+@pytest.mark.parametrize("recipe", MOMENTS[:1], ids=str)
+def test_moments_in_another_order_are_refused(recipe):
+    with pytest.raises(ValueError, match=OTHER):
+        recipe(series(P[:, 0], ORDER), series(P[:, 0], ORDER[::-1]), P[:, 1])
+
+
+def _estimator_calls():
+    X, y, w = series(P, ORDER), series(Y, np.arange(N)), series(P[:, 0], ORDER)
+    logistic = LogisticRegression()
+    fitted = LogisticRegression().fit(P, Y)
+    yield lambda: TemperatureScaling().fit(X, y)
+    yield lambda: TemperatureScaling().fit(P, y, w)
+    yield lambda: TemperatureScaling(labels=[0, 1]).fit_chunks([(X, y)])
+    yield lambda: GroupRecalibrator().fit(P, y, features=X)
+    yield lambda: MultilabelRecalibrator().fit(X, series(np.eye(2)[Y], np.arange(N)))
+    yield lambda: VarianceScaling().fit(series(P + 1, ORDER), y)
+    yield lambda: CalibrationErrorEstimator().fit(X, y)
+    yield lambda: CalibrationErrorEstimator(logistic, cv=2).fit(P, y, groups=w)
+    yield lambda: GroupingLossEstimator().fit(X, y, y_proba=P)
+    yield lambda: GroupingLossEstimator().fit(P, y, y_proba=X)
+    yield lambda: RecalibratedClassifierCV().fit(X, y)
+    yield lambda: RecalibratedClassifierCV().fit(P, y, w)
+    yield lambda: CrossFitProba().fit(X, y)
+    yield lambda: IncrementalReliability([0, 1]).partial_fit(y, X)
+    yield lambda: ForecastSketch([0, 1]).partial_fit(y, P, by=w)
+    yield lambda: calibration_by_group(y, P, w)
+    yield lambda: compare_calibration(Y, series(P, np.arange(N)), X)
+    yield lambda: calibration_improvement(Y, series(P, np.arange(N)), X)
+    yield lambda: CalibrationReport.from_predictions(y, P, X=X)
+    yield lambda: CalibrationReport.from_estimator(logistic, X, y, cv=2)
+    yield lambda: ReliabilityDisplay.from_estimator(fitted, X, y)
+    yield lambda: GroupingDisplay.from_estimator(fitted, X, y)
+    yield lambda: evaluate_supersample(logistic, X, y)
+    yield lambda: get_scorer("neg_l1_calibration_error")(fitted, X, y)
+
+
+@pytest.mark.parametrize("call", list(_estimator_calls()))
+def test_rows_in_another_order_are_refused_by_estimators(call):
+    with pytest.raises(ValueError, match=OTHER):
+        call()
+
+
+def test_which_indices_are_different():
+    right = calibration_error(Y, P)
+    same = series(Y, ORDER + 500), series(P, ORDER + 500)
+    assert calibration_error(*same) == right
+    assert calibration_error(Y, same[1]) == right  # an array has no index
+    # The index 0 to n - 1 that pandas makes itself says nothing beside that of a test set.
+    assert calibration_error(same[0], pd.DataFrame(P)) == right
+    twice = ORDER.copy()
+    twice[twice == 1] = 2  # rows drawn with replacement
+    assert calibration_error(series(Y, twice), pd.DataFrame(P)) == right
+    for index in (ORDER, ORDER[::-1] + 500, [f"row {k}" for k in range(N)]):
+        with pytest.raises(ValueError, match=r"^y_true and y_proba " + OTHER):
+            calibration_error(series(Y, np.sort(index)[::-1]), series(P, index))
+
+
+# --- Values that are no numbers -------------------------------------------------------------------
+
+MASKED = partial(np.ma.masked_array, mask=np.arange(N) == 3)
+
+
+@pytest.mark.parametrize("function", [calibration_error, proper_calibration_error])
+def test_masked_values_are_refused(function):
+    wide = np.ma.masked_array(P, mask=np.arange(N)[:, None] == [3, 3])
+    for name, arguments in (
+        ("y_true", {"y_true": MASKED(Y), "y_proba": P}),
+        ("y_proba", {"y_true": Y, "y_proba": wide}),
+        ("y_proba", {"y_true": Y, "y_proba": MASKED(P[:, 1])}),
+        ("sample_weight", {"y_true": Y, "y_proba": P, "sample_weight": MASKED(P[:, 1])}),
+    ):
+        with pytest.raises(ValueError, match=f"^{name} has [12] masked values, which are missing"):
+            function(**arguments)
+    nothing = np.ma.masked_array(P, mask=False)
+    assert function(Y, nothing) == function(Y, P)
+
+
+@pytest.mark.parametrize("fit", [TemperatureScaling().fit, HistogramBinning().fit])
+def test_masked_values_are_refused_by_recalibrators(fit):
+    with pytest.raises(ValueError, match="^X has 1 masked values"):
+        fit(MASKED(P[:, 1]), Y)
+    with pytest.raises(ValueError, match="^y has 1 masked values"):
+        fit(P, MASKED(Y))
+    with pytest.raises(ValueError, match="^groups has 1 masked values"):
+        calibration_summary(Y, P, groups=MASKED(np.arange(N) // 2))
+
+
+@pytest.mark.parametrize(
+    ("convert", "words"),
+    [
+        (lambda a: a + 0j, "complex numbers"),
+        (lambda a: (a + 0j).astype(object), "complex numbers"),
+        (lambda a: a.astype(str), "text"),
+        (lambda a: a.astype(str).astype(object), "text"),
+        (lambda a: a.astype(str).tolist(), "text"),
+        (lambda a: pd.Series(a.astype(str), dtype="string"), "text"),
+        (lambda a: pl.Series(a.astype(str)), "text"),
+        (lambda a: np.arange(len(a)).astype("M8[D]"), "dates"),
+        (lambda a: np.arange(len(a)).astype("m8[D]"), "differences of times"),
+    ],
+)
+def test_weights_and_forecasts_are_numbers(convert, words):
+    other = convert(P[:, 1])
+    for call in (
+        partial(calibration_error, Y, P, sample_weight=other),
+        partial(TemperatureScaling().fit, P, Y, other),
+    ):
+        with pytest.raises(ValueError, match=f"^sample_weight must be .* numbers.* {words}"):
+            call()
+    for call in (partial(calibration_error, Y), partial(TemperatureScaling().fit, y=Y)):
+        with pytest.raises(ValueError, match=f"must be a numeric array of .* {words}"):
+            call(other)
+
+
+def test_the_largest_floats_are_refused_in_words():
+    with pytest.raises(ValueError, match=r"outside \[0, 1\]"):
+        calibration_error(Y, np.full((N, 2), 2.0**1023))
+
+
+# --- Probabilities where logits are expected ------------------------------------------------------
+
+WITH_LOGITS = [
+    one
+    for one in (getattr(skcalib, name) for name in skcalib.__all__)
+    if isinstance(one, type) and "input" in inspect.signature(one).parameters
+]
+
+
+@pytest.mark.parametrize("recalibrator", WITH_LOGITS)
+def test_probabilities_for_logits_are_warned_of(recalibrator):
+    for values in (P, P[:, 1]):
+        words = rf"^X is in \[0, 1\].*, but {recalibrator.__name__} reads it as logits: for prob"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            with pytest.warns(UserWarning, match=words) as caught:
+                recalibrator(input="logits").fit(values, Y)
+            assert any(one.filename == __file__ for one in caught)
+        with warnings.catch_warnings():  # logits, and a single row, are no reason
+            warnings.simplefilter("error")
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            recalibrator(input="logits").fit(5 * values - 2, Y)
+
+
+# --- Two threads, estimators that have no clones, arrays of other libraries -----------------------
+
+
+class Interrupted(GroupingLossEstimator):
+    """Another fit of the same object, to other classes, comes between two steps of a fit."""
+
+    def _seed(self):
+        if not hasattr(self, "others"):
+            self.others = True
+            self.fit(P3, Y3, y_proba=P3)
+        return super()._seed()
+
+
+def test_fits_of_one_grouping_estimator_do_not_meet():
+    plain = GroupingLossEstimator(notion="classwise", region_ratio=6).fit(P, Y, y_proba=P)
+    other = Interrupted(notion="classwise", region_ratio=6).fit(P, Y, y_proba=P)
+    assert other.classes_.tolist() == [0, 1] and other.n_features_in_ == 2
+    assert other.grouping_loss_ == plain.grouping_loss_ and other.regions_ == plain.regions_
+
+
+@pytest.mark.parametrize("kind", [IncrementalReliability, ForecastSketch])
+def test_threads_may_share_a_stream(kind):
+    """Between what a chunk is added to and the sum, another thread adds a chunk."""
+    shared, begun = kind([0, 1]).partial_fit(Y, P), threading.Event()
+    name = "_seen" if kind is IncrementalReliability else "_stored"
+    found = getattr(shared, name)
+
+    def slow(*arguments):
+        before = found(*arguments)
+        begun.set()
+        time.sleep(0.02)
+        return before
+
+    setattr(shared, name, slow)
+    threads = [threading.Thread(target=shared.partial_fit, args=(Y, P)) for _ in range(3)]
+    for one in threads:
+        one.start()
+    assert begun.wait(10)
+    for one in threads:
+        one.join()
+    assert shared.n_samples_seen_ == 4 * N
+
+
+class Changed(ClassifierMixin, BaseEstimator):
+    """A constructor that changes a parameter, as that of CatBoostClassifier."""
+
+    def __init__(self, cat_features=None):
+        self.cat_features = None if cat_features is None else list(cat_features)
+
+    def fit(self, X, y, cat_features=None):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict_proba(self, X):
+        return np.full((len(X), 2), 0.5)
+
+
+def test_classifiers_without_clones_have_a_way_out():
+    model, words = Changed([0]), r"^Changed cannot be cloned, and folds need clones: .* pass it to"
+    for call in (
+        RecalibratedClassifierCV(model).fit,
+        RecalibratedClassifierCV(model, ensemble=True).fit,
+        CrossFitProba(model).fit,
+        CalibrationErrorEstimator(model, cv=2).fit,
+        partial(CalibrationReport.from_estimator, model, cv=2),
+        partial(evaluate_supersample, model),
+    ):
+        with pytest.raises(ValueError, match=words):
+            call(P, Y)
+    RecalibratedClassifierCV(Changed()).fit(P, Y, cat_features=[0])
+    RecalibratedClassifierCV(FrozenEstimator(model.fit(P, Y))).fit(P, Y)
+
+
+def test_folds_of_arrays_of_the_standard():
+    library = pytest.importorskip("array_api_strict")
+    X, y = library.asarray(P), library.asarray(Y)
+    logistic = LogisticRegression()
+    for estimator in (RecalibratedClassifierCV(logistic), CrossFitProba(logistic)):
+        proba = (
+            clone(estimator).fit(P, Y).predict_proba(P)
+            if hasattr(estimator, "predict")
+            else (clone(estimator).fit_transform(P, Y))
+        )
+        again = (
+            estimator.fit(X, y).predict_proba(X)
+            if hasattr(estimator, "predict")
+            else (estimator.fit_transform(X, y))
+        )
+        np.testing.assert_array_equal(proba, again)
+    for masks in (2, [(np.arange(N) % 2 == k, np.arange(N) % 2 != k) for k in range(2)]):
+        estimator = CalibrationErrorEstimator(logistic, cv=masks)
+        expected = clone(estimator).fit(P, Y).calibration_error_
+        assert estimator.fit(X, y).calibration_error_ == expected
+
+
+# --- Tests that depend on the positive class ------------------------------------------------------
+
+
+def test_kuiper_does_not_depend_on_the_positive_class():
+    data = make_tempered_simplex(500, score_temperature=0.6, random_state=4)
+    proba = data.y_proba[:, 1]
+
+    def pvalues(statistic):
+        one = cumulative_test(data.y, proba, statistic=statistic).pvalue
+        return one, cumulative_test(1 - data.y, 1 - proba, statistic=statistic).pvalue
+
+    assert [f"{p:.2g}" for p in pvalues("ks")] == ["0.39", "0.028"]  # as documented
+    first, second = pvalues("kuiper")
+    assert first == pytest.approx(second, rel=1e-9)
+    assert 'statistic="kuiper"``' in cumulative_test.__doc__
