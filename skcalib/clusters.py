@@ -80,7 +80,7 @@ def number_clusters(codes: np.ndarray) -> np.ndarray | None:
     return codes.ravel()
 
 
-def outside_level():
+def outside_level() -> int:
     """The stack level, for the calling function, of the first caller outside of the library."""
     frame, level = sys._getframe(1), 1
     while frame is not None and frame.f_globals.get("__name__", "").startswith("skcalib."):

@@ -115,6 +115,8 @@ X = np.column_stack([np.log(P / (1 - P)), DRAWN.normal(size=40)])
 CLASSIFIER = GaussianNB().fit(X, Y)
 MAP = skcalib.TemperatureScaling().fit(PAIRS, Y)
 SKETCH = skcalib.ForecastSketch([0, 1]).fit(Y, PAIRS)
+MONITOR = skcalib.CalibrationMonitor(window=20).fit(Y, PAIRS)
+STREAM = skcalib.SequentialCalibrationTest().fit(Y, PAIRS)
 REPORT = skcalib.CalibrationReport.from_predictions(Y, PAIRS)
 #: What required parameters, and data, are by their name.
 GIVEN = {
@@ -148,6 +150,8 @@ GIVEN = {
     "matrix": np.eye(2),
     "kernel": kernels.LaplacianKernel(),
     "reports": {"one": REPORT},
+    "monitor": MONITOR,
+    "test": STREAM,
 }
 
 #: Arguments that the functions of one name need instead of these.
@@ -168,6 +172,8 @@ OWN = {
         "estimator": skcalib.RecalibratedClassifierCV(FrozenEstimator(CLASSIFIER)).fit(X, Y)
     },
     "calibration_by_group": {"by": GIVEN["by"]},
+    "compare_windows": {"by": GIVEN["by"]},
+    "compare_calibration": {"second": PAIRS[::-1]},
     "hosmer_lemeshow_test": {},
     "decision_regret": {"threshold": 0.5},
     "ComparisonReport.from_predictions": {"y_proba": {"one": PAIRS}},
@@ -185,6 +191,8 @@ FITTED_TO = {
     skcalib.VarianceScaling: (np.column_stack([P, P]), Y.astype(float)),
     skcalib.ForecastSketch: (Y, PAIRS),
     skcalib.IncrementalReliability: (Y, PAIRS),
+    skcalib.SequentialCalibrationTest: (Y, PAIRS),
+    skcalib.CalibrationMonitor: (Y, PAIRS),
     **dict.fromkeys(SMOOTHERS, (PAIRS, PAIRS)),
 }
 FITTED_WITH = {

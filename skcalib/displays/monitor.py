@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from skcalib._parameters import checks_parameters
 from skcalib._validation import check_confidence_level
+from skcalib._values import shown
 from skcalib.monitoring import CalibrationMonitor, SequentialCalibrationTest
 
 if TYPE_CHECKING:
@@ -93,6 +95,7 @@ class MonitorDisplay:
         self.confidence_level = confidence_level
 
     @classmethod
+    @checks_parameters
     def from_monitor(
         cls,
         monitor: CalibrationMonitor,
@@ -135,7 +138,7 @@ class MonitorDisplay:
         """
         if not isinstance(monitor, CalibrationMonitor):
             raise ValueError(
-                f"monitor must be a CalibrationMonitor, got {monitor!r}; use from_test for a "
+                f"monitor must be a CalibrationMonitor, got {shown(monitor)}; use from_test for a "
                 "SequentialCalibrationTest."
             )
         check_confidence_level(confidence_level)
@@ -149,6 +152,7 @@ class MonitorDisplay:
         return display.plot(ax=ax, **plot_params)
 
     @classmethod
+    @checks_parameters
     def from_test(
         cls, test: SequentialCalibrationTest, *, ax: AxesLike | None = None, **plot_params: Any
     ) -> Self:
@@ -184,8 +188,8 @@ class MonitorDisplay:
         """
         if not isinstance(test, SequentialCalibrationTest):
             raise ValueError(
-                f"test must be a SequentialCalibrationTest, got {test!r}; use from_monitor for a "
-                "CalibrationMonitor."
+                f"test must be a SequentialCalibrationTest, got {shown(test)}; use from_monitor "
+                "for a CalibrationMonitor."
             )
         check_is_fitted(test, "classes_")
         alarms = [] if test.rejected_at_ is None else [test.rejected_at_]

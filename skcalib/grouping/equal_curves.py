@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 
 from skcalib._arguments import resolve_notion
 from skcalib._formatting import pvalue_text
+from skcalib._parameters import checks_parameters
 from skcalib._ties import merge_ties
 from skcalib._validation import check_count
 from skcalib.clusters import cluster_sums, number_clusters
@@ -63,6 +64,7 @@ class CurveEqualityTest(CalibrationTest):
         )
 
 
+@checks_parameters
 def calibration_curve_equality_test(
     y_true: LabelsLike,
     y_proba: LabelsLike | None = None,

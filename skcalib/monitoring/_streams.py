@@ -11,6 +11,7 @@ import numpy as np
 
 from skcalib._arguments import resolve_notion
 from skcalib._validation import check_count, check_label_list, check_y, listed
+from skcalib._values import is_finite, shown
 from skcalib.kernels import Kernel
 from skcalib.monitoring._alternatives import (
     HARMONICS,
@@ -186,7 +187,8 @@ def _streams(notion, features, classes):
         options = {"harmonics": check_count(features, "features")}
     elif features != "auto":
         raise ValueError(
-            f"features must be 'auto', a whole number, a function or a Kernel, got {features!r}."
+            "features must be 'auto', a whole number, a function or a Kernel, got "
+            f"{shown(features)}."
         )
     if isinstance(notion, Canonical) and n_classes > 2:
         found = [
@@ -284,8 +286,8 @@ def _known_labels(y_true, y_proba, labels):
 
 def check_alpha(alpha: float) -> None:
     """Raise for a level that is not between 0 and 1."""
-    if not 0 < alpha < 1:
-        raise ValueError(f"alpha must lie strictly between 0 and 1, got {alpha!r}.")
+    if not is_finite(alpha) or not 0 < alpha < 1:
+        raise ValueError(f"alpha must lie strictly between 0 and 1, got {shown(alpha)}.")
 
 
 def check_unchanged(estimator: BaseEstimator, known: dict[str, Any]) -> None:
@@ -294,8 +296,8 @@ def check_unchanged(estimator: BaseEstimator, known: dict[str, Any]) -> None:
         before = known[name]
         if value is not before and not np.array_equal(value, before):
             raise ValueError(
-                f"{name} has changed from {before!r} to {value!r} since the first sample: set it "
-                f"back, or make a new {type(estimator).__name__}."
+                f"{name} has changed from {shown(before)} to {shown(value)} since the first "
+                f"sample: set it back, or make a new {type(estimator).__name__}."
             )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from skcalib._arguments import resolve_notion
 from skcalib._formatting import frame_of, pvalue_text, record_text
+from skcalib._parameters import checks_parameters
 from skcalib._validation import (
     check_confidence_level,
     check_y,
@@ -21,6 +22,7 @@ from skcalib._validation import (
     unique_labels,
     weighted_rows,
 )
+from skcalib._values import shown
 from skcalib.clusters import number_clusters
 from skcalib.error_intervals import calibration_error_interval
 from skcalib.errors.logistic import calibration_intercept_slope
@@ -161,6 +163,7 @@ class WindowComparison:
         return "\n".join(lines)
 
 
+@checks_parameters
 def compare_windows(
     y_true: LabelsLike,
     y_proba: LabelsLike | None = None,
@@ -346,7 +349,9 @@ def _mean_intervals(problem, level):
 def _error_interval(problem, metric, level):
     """Interval of a calibration error of a binary problem."""
     if not isinstance(metric, str) or metric not in METRICS:
-        raise ValueError(f"metric must be one of {', '.join(map(repr, METRICS))}, got {metric!r}.")
+        raise ValueError(
+            f"metric must be one of {', '.join(map(repr, METRICS))}, got {shown(metric)}."
+        )
     source = _source(problem)
     forecast = None if isinstance(source, ForecastSummary) else problem.forecast
     found = calibration_error_interval(
