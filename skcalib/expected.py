@@ -28,8 +28,8 @@ METRICS = {
     "auc": ("AUC (concordance)", 0.0, 1.0),
 }
 LIMITS = (
-    "Without labels, a change of the frequency of the classes at equal features cannot be detected: "
-    "these numbers would not change."
+    "Without labels, a change of the frequency of the classes at equal features cannot be "
+    "detected: these numbers would not change."
 )
 
 

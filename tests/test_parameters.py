@@ -173,6 +173,7 @@ OWN = {
     },
     "calibration_by_group": {"by": GIVEN["by"]},
     "compare_windows": {"by": GIVEN["by"]},
+    "calibration_curve_equality_test": {"by": GIVEN["by"]},
     "compare_calibration": {"second": PAIRS[::-1]},
     "hosmer_lemeshow_test": {},
     "decision_regret": {"threshold": 0.5},
