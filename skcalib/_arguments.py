@@ -80,7 +80,8 @@ def resolve_notion(notion: NotionLike) -> Notion:
     """A notion, by its name or as an object."""
     if isinstance(notion, str) and notion in GUESSED_NOTIONS:
         raise ValueError(
-            f"notion must be a known name, got {shown(notion)}: use {GUESSED_NOTIONS[notion]}."
+            f"notion must be one of {', '.join(map(repr, NOTIONS))} or a Notion, got "
+            f"{shown(notion)}: use {GUESSED_NOTIONS[notion]}."
         )
     return look_up(notion, NOTIONS, "notion", kind=Notion)
 

@@ -407,7 +407,8 @@ def test_group_recalibrators_take_names():
         ),
         (
             lambda: skcalib.calibration_error(Y, PAIRS, notion="top_k"),
-            "notion must be a known name, got 'top_k': use notion=TopK(k) of skcalib.notions.",
+            "notion must be one of 'auto', 'canonical', 'classwise', 'top_label' or a Notion, got "
+            "'top_k': use notion=TopK(k) of skcalib.notions.",
         ),
         (
             lambda: skcalib.calibration_error(Y, PAIRS, notion="Top-label"),

@@ -470,7 +470,7 @@ def test_options_of_plot(draw):
     assert styled.plot(name="renamed").line_.get_label().startswith("renamed")
     with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
         draw(y, p, colour="red")
-    with pytest.raises(ValueError, match="ax must be a matplotlib Axes"):
+    with pytest.raises(ValueError, match="ax must be matplotlib Axes"):
         draw(y, p, ax=3)
 
 

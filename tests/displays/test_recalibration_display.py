@@ -310,7 +310,7 @@ def test_axes_of_the_user(three):
     display = draw(fitted, proba, ax=axes)
     assert display.ax_ == list(axes) and not display.figure_.legends
     assert axes[0].get_legend() is not None and axes[1].get_legend() is None
-    with pytest.raises(ValueError, match="ax must be matplotlib Axes"):
+    with pytest.raises(ValueError, match="ax must be an array of 3 Axes"):
         draw(fitted, proba, ax=axes[0])
 
 

@@ -21,6 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
+from skcalib._values import shown
 from skcalib.grouping._fit import (
     GroupingProblem,
     _best_scale,
@@ -377,7 +378,7 @@ def test_kinds_of_partitioners():
     for wrong in ("tree", FirstColumn, 7, object()):
         message = (
             "partitioner must be None, 'stump', 'kmeans' or a scikit-learn estimator with apply or "
-            f"predict, got {wrong!r}."
+            f"predict, got {shown(wrong)}."
         )
         with pytest.raises(ValueError, match=whole(message)):
             Partitioner(wrong, 12, None, ["a"])

@@ -270,7 +270,9 @@ def test_distances_by_hand():
 def test_the_power_starts_at_one():
     assert Lp(1).p == 1 and Lp().p == 2
     for p in (0.999, 0, np.nan):
-        with pytest.raises(ValueError, match=whole(f"p must be at least 1, got {p!r}.")):
+        with pytest.raises(
+            ValueError, match=whole(f"p must be a finite number of at least 1, got {p}.")
+        ):
             Lp(p)
 
 
