@@ -139,7 +139,7 @@ def test_mean_error_is_the_truth_where_the_gain_is_not(monkeypatch, within_stand
 @pytest.mark.parametrize("kind", ["calibrated", "slope"])
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_the_averaged_error_is_close_to_the_truth(n_classes, kind):
-    """The mean over 100 data sets of 500 samples; the truth is that given the forecasts.
+    """The mean over 50 data sets of 500 samples; the truth is that given the forecasts.
 
     The weights follow the same labels, which leaves a bias where there is little to find: at most
     .8 of the standard deviation of one estimate, that is a share of a small spread. Otherwise
@@ -147,7 +147,7 @@ def test_the_averaged_error_is_close_to_the_truth(n_classes, kind):
     """
     distance = {loss: [] for loss in LOSSES}
     truth = dict.fromkeys(LOSSES, 0.0)
-    for seed in range(100):
+    for seed in range(50):
         y, forecast, posterior = world(kind, 500, n_classes, seed)
         problem = solve_arrays(forecast, np.eye(n_classes)[y], np.ones(500))
         for loss, score in LOSSES.items():
@@ -634,19 +634,19 @@ def truth_of(make, loss):
 @pytest.mark.parametrize("make", [calibrated, tempered, curved])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_coverage(loss, make):
-    """At least 89 of 100 intervals contain the true error.
+    """At least 52 of 60 intervals contain the true error.
 
-    At a coverage of .95 the standard error is .022, so .89 is 2.7 below. The lower limit of
-    calibrated forecasts is above zero in at most 8, which is 1.4 above.
+    At a coverage of .95 the standard error is .028, so .867 is 3 below. The lower limit of
+    calibrated forecasts is above zero in at most 5, which is 1.2 above.
     """
     truth, limits = truth_of(make, loss), []
-    for seed in range(100):
+    for seed in range(60):
         y, forecast = make(seed)
         found = CalibrationErrorEstimator(loss=loss).fit(forecast, y)
         limits.append(found.confidence_interval_)
     low, high = np.transpose(limits)
-    assert np.sum((low <= truth) & (truth <= high)) >= 89
+    assert np.sum((low <= truth) & (truth <= high)) >= 52
     if truth == 0:
-        assert np.sum(low > 0) <= 8
+        assert np.sum(low > 0) <= 5
     else:
         assert truth > 0.005 and np.isfinite(high).all()

@@ -90,9 +90,9 @@ def test_shifts_by_most_likely_class():
 @pytest.mark.parametrize("loss", ["brier", "log"])
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_the_size_of_chunks_has_no_effect(n_classes, loss):
-    proba, y = samples(100, n_classes)
+    proba, y = samples(60, n_classes)
     whole = estimator(n_classes, loss=loss).fit_chunks([(proba, y)])
-    for size in (1 if n_classes == 2 else 5, 60):
+    for size in (1 if n_classes == 2 else 5, 40):
         found = estimator(n_classes, loss=loss).fit_chunks(cut(size, proba, y))
         assert_same(found, whole, 1e-10)
         assert found.n_passes_ == whole.n_passes_

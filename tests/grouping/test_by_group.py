@@ -55,18 +55,18 @@ def test_miscalibration_for_everybody_is_no_difference_at_equal_scores():
 
 
 def test_all_intervals_hold_at_once():
-    """50 data sets of 8 groups: at least .95, and a standard error of .031."""
+    """30 data sets of 8 groups: at least .95, and a standard error of .04."""
     effects = np.linspace(-0.1, 0.1, 8)
     held, equal = [], []
-    for seed in range(50):
+    for seed in range(30):
         y, p, group = world(1600, effects, seed)
         groups = calibration_by_group(y, p, group).groups
         pairs = [(one.difference, effect) for one, effect in zip(groups, effects, strict=True)]
         held.append(all(d.low <= effect <= d.high for d, effect in pairs))
         pairs = [(one.equal_scores, effect) for one, effect in zip(groups, effects, strict=True)]
         equal.append(all(d.low <= effect <= d.high for d, effect in pairs))
-    assert np.mean(held) >= 0.95 - 0.062
-    assert np.mean(equal) >= 0.95 - 0.062
+    assert np.mean(held) >= 0.95 - 0.08
+    assert np.mean(equal) >= 0.95 - 0.08
 
 
 @pytest.mark.slow

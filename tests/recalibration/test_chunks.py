@@ -89,10 +89,10 @@ def test_the_same_as_in_memory(name, n_classes, weighted):
     assert_same(found, expected.fit(values, y, sample_weight=weight), values)
 
 
-@pytest.mark.parametrize("size", [1, 7, 300])
+@pytest.mark.parametrize("size", [1, 7, 120])
 @pytest.mark.parametrize("name", FITS)
 def test_the_size_of_chunks_has_no_effect(name, size):
-    proba, y = samples(300, 3)
+    proba, y = samples(120, 3)
     found, expected = pair(name, 3)
     values = inputs_of(found, proba)
     assert_same(found.fit_chunks(cut(size, values, y)), expected.fit(values, y), values)
