@@ -36,7 +36,7 @@ TASKS = (
 PROSE = {"note", "warning", "admonition", "rubric", "container", "topic"}
 _DIRECTIVE = re.compile(r"\.\. (?:\|\w+\| )?([\w:-]+)::(.*)")
 _TABLE = re.compile(r"=+(?: +=+)+|[+|].*")
-_ITEM = re.compile(r"(?:[-*]|\d+\.|#\.) +")
+_ITEM = re.compile(r"^(?:[-*]|\d+\.|#\.) +")
 
 
 def blocks(text):
@@ -157,3 +157,117 @@ def minutes(text):
             lines[kind] += len(block)
     words = sum(map(len, sentences(text)))
     return words / 200 + lines["code"] / 20 + lines["table"] / 20
+
+
+#: Pages where one looks up a line: tables, without a figure.
+LOOKED_UP = {
+    "benchmarks",
+    "beyond_one_machine",
+    "conventions",
+    "guarantees",
+    "migration",
+    "symbols",
+}
+PAGES = sorted(path.stem for path in GUIDE.glob("*.rst"))
+
+
+def page(name):
+    return (GUIDE / f"{name}.rst").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_sentences_of_tasks_are_short(name):
+    assert mean_sentence(page(name)) <= MOST_WORDS
+
+
+def test_sentences_of_readme_and_start_page_are_short():
+    readme = ROOT / "README.md"
+    if readme.exists():
+        assert mean_sentence(markdown(readme.read_text(encoding="utf-8"))) <= MOST_WORDS
+    start = (ROOT / "doc" / "index.rst").read_text(encoding="utf-8")
+    assert mean_sentence(start) <= MOST_WORDS
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_are_read_within_minutes(name):
+    assert minutes(page(name)) < MOST_MINUTES
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if name not in LOOKED_UP])
+def test_pages_have_a_figure(name):
+    text = page(name)
+    assert ".. figure::" in text or ".. image::" in text or "/_static/tower.svg" in text
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_pages_of_tasks_begin_with_a_question(name):
+    """In italics, before anything else."""
+    first = next(block for kind, block in blocks(page(name)) if not _is_heading(block))
+    assert re.match(r"\*[^*]+\?\*", " ".join(first)), first[0]
+
+
+def _is_heading(block):
+    return any(re.fullmatch(r"([=\-~^])\1{2,}", line.strip()) for line in block)
+
+
+SAMPLE = """.. _label:
+
+=====
+Title
+=====
+
+*Is it short?* Yes, see :func:`~skcalib.calibration_error` and ``a. B`` at .05. It has
+:math:`x. Y` too:
+
+>>> print("not. Counted.")
+not. Counted.
+
+- one item
+- another item of
+  two lines
+
+====  =====
+Head  Other
+====  =====
+a     b
+      c
+d     e
+====  =====
+
+.. note:: A note. Of two sentences.
+
+.. code-block:: python
+
+   x = 1
+   y = 2
+
+.. figure:: picture.png
+   :alt: Words that do not count.
+
+   A caption.
+"""
+
+
+def test_what_is_counted():
+    found = [" ".join(words) for words in sentences(SAMPLE)]
+    assert found[0] == "*Is it short?"
+    assert len(found[1].split()) == 7 and found[1].startswith("Yes, see")
+    assert found[2:] == [
+        "It has x too:",
+        "one item",
+        "another item of two lines",
+        "A note.",
+        "Of two sentences.",
+    ]
+    lines = {"code": [], "table": []}
+    for kind, block in blocks(SAMPLE):
+        if kind != "prose":
+            lines[kind] += block
+    assert len(lines["code"]) == 4  # an example, its output and two lines
+    assert [line.split()[0] for line in lines["table"]] == ["Head", "a", "d"]
+    assert minutes(SAMPLE) == pytest.approx(26 / 200 + 4 / 20 + 3 / 20)
+
+
+def test_markdown_is_read():
+    text = "# Title\n\nTwo [linked words](x.md).\n\n| a | b |\n|---|---|\n\n```sh\nrun it\n```\n"
+    assert sentences(markdown(text)) == [["Two", "linked", "words."]]
