@@ -1,6 +1,7 @@
 """Public names, pages and examples are where a reader of the documentation looks for them."""
 
 import ast
+import doctest
 import io
 import re
 import tokenize
@@ -199,6 +200,31 @@ def test_no_forbidden_word_in_guide_and_examples():
         for words in forbidden_words(path.read_text(encoding="utf-8"))
     }
     assert not found, "\n" + "\n".join(sorted(found))
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", ".github/*.md"])
+def test_relative_links_lead_somewhere(name):
+    for path in ROOT.glob(name):
+        text = re.sub(r"(?s)```.*?```|`[^`\n]*`", "", path.read_text(encoding="utf-8"))
+        for target in re.findall(r"\]\(([^)\s]+)\)", text):
+            if not re.match(r"[a-z]+:", target):
+                assert (path.parent / target.partition("#")[0]).exists(), f"{path.name}: {target}"
+
+
+@pytest.mark.skipif(not (ROOT / "README.md").exists(), reason="needs README.md")
+def test_readme_and_start_page_have_the_same_example():
+    """The doctest of the start page verifies what README prints."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"(?s)<!-- ci: example -->\n```python\n(.*?)```", readme)
+    (output,) = re.findall(r"(?s)```text\n(.*?)```", readme)
+    examples = doctest.DocTestParser().get_examples((DOC / "index.rst").read_text(encoding="utf-8"))
+    assert _same(code) == _same("".join(one.source for one in examples))
+    assert output == examples[-1].want.replace("<BLANKLINE>", "")
+
+
+def _same(source):
+    """The syntax tree of a source, which does not depend on how lines are broken."""
+    return ast.dump(ast.parse(source))
 
 
 def figurative_words(text, pattern=_FIGURATIVE):
