@@ -148,11 +148,7 @@ def minutes(text):
 
 #: Pages where one looks up a line: tables, without a figure.
 LOOKED_UP = {
-    "benchmarks",
-    "beyond_one_machine",
-    "conventions",
-    "guarantees",
-    "migration",
+    *("benchmarks", "beyond_one_machine", "conventions", "guarantees", "index", "migration"),
     "symbols",
 }
 PAGES = sorted(path.stem for path in GUIDE.glob("*.rst"))
