@@ -16,7 +16,7 @@ def tasks():
     """Title, path of pages and code of each task of the note."""
     if not NOTE.exists():
         return []
-    parts = NOTE.read_text(encoding="utf-8").split("\n## ")[1:]
+    parts = re.split(r"\n## (?=\d|How the pages)", NOTE.read_text(encoding="utf-8"))[1:11]
     found = []
     for part in parts:
         (path,) = re.findall(r"^Path: (.*)$", part, re.MULTILINE)
