@@ -1,6 +1,7 @@
 """Public names, pages and examples are where a reader of the documentation looks for them."""
 
 import ast
+import doctest
 import io
 import re
 import tokenize
@@ -82,7 +83,33 @@ FIGURATIVE = {
     r"inside of": "inside",
     r"whatever (?:it|they|the|its) (?:is|are|form)": "for any",
 }
+_TEXT = (
+    r"(?:paper|page|name|warning|note|changelog|message|interval|target|limit|ratio|docstring|"
+    r"documentation|text|row|record|alarm)s?"
+)
+#: More of them, in what users read first: README, the guide and the examples.
+PLAIN = {
+    r"(?:the law (?:of|is|at)|(?:whose|its|limit|normal|chi-square|folded-normal|null) laws?)": (
+        "distribution"
+    ),
+    r"says? (?:so|why|nothing)|said (?:so|too little)": "states this, explains",
+    rf"{_TEXT}{_NOT} (?:says?|said|tells?|knows?|wants?|asks?)": "states, contains",
+    r"(?:weekly|daily|one|each|every|single) looks?": "evaluation, test",
+    r"(?:the|a|against the|at the) prices?": "cost",
+    r"go(?:es)? away": "is removed",
+    r"wins?": "is chosen",
+    r"beat(?:s|en)?": "has a lower error than",
+    r"in a hurry": "short",
+    r"hides?": "averages out, does not show",
+    r"whatever (?:it|they|the|its)": "for any",
+    r"of (?:his|her) own": "gender-neutral: their own",
+    r"(?:his|her) (?:risks?|score|doctor|patients?)": "their",
+    r"by itself alone": "alone",
+    r"look good|look bad|looks? so bad": "is far from the diagonal",
+    r"begin (?:of|and) ": "start, beginning",
+}
 _FIGURATIVE = re.compile(r"\b(?:" + "|".join(FIGURATIVE) + r")\b", re.IGNORECASE)
+_PLAIN = re.compile(r"\b(?:" + "|".join([*FIGURATIVE, *PLAIN]) + r")\b", re.IGNORECASE)
 
 
 def test_every_public_name_is_in_the_reference():
@@ -175,10 +202,35 @@ def test_no_forbidden_word_in_guide_and_examples():
     assert not found, "\n" + "\n".join(sorted(found))
 
 
-def figurative_words(text):
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", ".github/*.md"])
+def test_relative_links_lead_somewhere(name):
+    for path in ROOT.glob(name):
+        text = re.sub(r"(?s)```.*?```|`[^`\n]*`", "", path.read_text(encoding="utf-8"))
+        for target in re.findall(r"\]\(([^)\s]+)\)", text):
+            if not re.match(r"[a-z]+:", target):
+                assert (path.parent / target.partition("#")[0]).exists(), f"{path.name}: {target}"
+
+
+@pytest.mark.skipif(not (ROOT / "README.md").exists(), reason="needs README.md")
+def test_readme_and_start_page_have_the_same_example():
+    """The doctest of the start page verifies what README prints."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"(?s)<!-- ci: example -->\n```python\n(.*?)```", readme)
+    (output,) = re.findall(r"(?s)```text\n(.*?)```", readme)
+    examples = doctest.DocTestParser().get_examples((DOC / "index.rst").read_text(encoding="utf-8"))
+    assert _same(code) == _same("".join(one.source for one in examples))
+    assert output == examples[-1].want.replace("<BLANKLINE>", "")
+
+
+def _same(source):
+    """The syntax tree of a source, which does not depend on how lines are broken."""
+    return ast.dump(ast.parse(source))
+
+
+def figurative_words(text, pattern=_FIGURATIVE):
     """The figurative words of a text, each with what is around it."""
     text = re.sub(r"\s+(?:#:? )?", " ", text)
-    return [text[max(0, m.start() - 30) : m.end() + 30] for m in _FIGURATIVE.finditer(text)]
+    return [text[max(0, m.start() - 30) : m.end() + 30] for m in pattern.finditer(text)]
 
 
 def prose(source):
@@ -198,13 +250,8 @@ def prose(source):
 
 def test_no_figurative_words():
     """Plain technical English: the field's terms instead of images, see `FIGURATIVE`."""
-    built = {"generated", "auto_examples", "_build"}
-    texts = {path: [path.read_text(encoding="utf-8")] for path in DOC.rglob("*.rst")}
-    texts = {path: text for path, text in texts.items() if not built & set(path.parts)}
-    for name in ("README.md", "CONTRIBUTING.md"):
-        texts[ROOT / name] = [(ROOT / name).read_text(encoding="utf-8")]
-    package = Path(skcalib.__file__).parent
-    for path in [*package.rglob("*.py"), *(ROOT / "examples").rglob("*.py")]:
+    texts = texts_of_documentation()
+    for path in Path(skcalib.__file__).parent.rglob("*.py"):
         texts[path] = list(prose(path.read_text(encoding="utf-8")))
     assert len(texts) > 150
     found = {
@@ -212,6 +259,29 @@ def test_no_figurative_words():
         for path, parts in texts.items()
         for part in parts
         for words in figurative_words(part)
+    }
+    assert not found, "\n" + "\n".join(sorted(found))
+
+
+def texts_of_documentation():
+    """Texts of README, CONTRIBUTING, pages and examples, by path."""
+    built = {"generated", "auto_examples", "_build"}
+    texts = {path: [path.read_text(encoding="utf-8")] for path in DOC.rglob("*.rst")}
+    texts = {path: text for path, text in texts.items() if not built & set(path.parts)}
+    for name in ("README.md", "CONTRIBUTING.md"):
+        texts[ROOT / name] = [(ROOT / name).read_text(encoding="utf-8")]
+    for path in (ROOT / "examples").rglob("*.py"):
+        texts[path] = list(prose(path.read_text(encoding="utf-8")))
+    return texts
+
+
+def test_plain_words_in_the_documentation():
+    """More words than in the package, see `PLAIN`; names of tests and threads are left out."""
+    found = {
+        f"{path.name}: {words}"
+        for path, parts in texts_of_documentation().items()
+        for part in parts
+        for words in figurative_words(re.sub(r"``.*?``|`scikit-learn \d+`_", "x", part), _PLAIN)
     }
     assert not found, "\n" + "\n".join(sorted(found))
 
@@ -246,3 +316,22 @@ def test_figurative_words_are_found(text):
 )
 def test_plain_words_are_not_figurative(text):
     assert not figurative_words(text)
+    assert not figurative_words(text, _PLAIN)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "errors whose law does not reject",
+        "the law of resamples",
+        "The warning says so.",
+        "What the paper says or shows",
+        "the weekly look",
+        "How fast against the price",
+        "The simplest map wins.",
+        "It cannot be beaten.",
+        "Binning hides a part.",
+    ],
+)
+def test_words_that_are_not_plain_are_found(text):
+    assert figurative_words(text, _PLAIN)

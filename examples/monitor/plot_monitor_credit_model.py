@@ -3,8 +3,8 @@ Monitor a credit model for three years
 ======================================
 
 A model forecasts the probability of default. It is calibrated in its first year. Then the slope of
-its logit drifts: high forecasts are too high and low ones too low. The bank looks at it every week.
-How soon does a monitor notice, and what does a faster one cost?
+its logit drifts: high forecasts are too high and low ones too low. The bank tests it every week.
+How soon is there an alarm, and how many false alarms does an earlier one cost?
 """
 
 # %%
@@ -32,8 +32,8 @@ def three_years(rng, *, drift=True):
 
 
 # %%
-# The weekly look
-# ---------------
+# The test of every week
+# ----------------------
 # ``alpha`` is one over the mean number of samples between two false alarms: here 32 years of loans.
 y, p, week = three_years(np.random.default_rng(0))
 monitor = CalibrationMonitor(alpha=1e-5, window=13 * LOANS)  # a window is a quarter
@@ -46,8 +46,8 @@ MonitorDisplay.from_monitor(monitor)
 plt.show()
 
 # %%
-# How fast against the price
-# --------------------------
+# Early alarms, or few false ones?
+# --------------------------------
 # A larger ``alpha`` finds the drift earlier and has more false alarms. Streams with the drift show
 # the weeks to the first alarm after its beginning, and streams without it the false alarms.
 alphas = 10.0 ** np.array([-3, -3.5, -4, -5])

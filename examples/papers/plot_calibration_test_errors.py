@@ -9,7 +9,7 @@ not reject M2 or M3, which are not.
 On the left a good test lies on the diagonal or below it. Consistency resampling, which resamples
 the forecasts along with the labels, always rejects the calibrated forecasts when the error is that
 of equal cells of the simplex. The distribution-free bounds never reject wrongly, and seldom
-correctly. The limit law of the unbiased kernel error keeps its level and misses neither M2 nor M3;
+correctly. The limit distribution of the unbiased kernel error keeps its level and misses neither M2 nor M3;
 the linear estimate needs n instead of n² values of the kernel, but has less power.
 """
 
@@ -38,8 +38,8 @@ TESTS = {
     "consistency resampling, bins": (resampling, "#999999", "-"),
     "bound, biased": (kernel("biased", "bound"), "#d55e00", "--"),
     "bound, unbiased": (kernel("unbiased", "bound"), "#e69f00", "--"),
-    "limit law, linear": (kernel("linear", "asymptotic"), "#009e73", "-"),
-    "limit law, unbiased": (kernel("unbiased", "spectral"), "#0072b2", "-"),
+    "limit, linear": (kernel("linear", "asymptotic"), "#009e73", "-"),
+    "limit, unbiased": (kernel("unbiased", "spectral"), "#0072b2", "-"),
 }
 levels = np.linspace(0, 1, 101)
 

@@ -3,7 +3,7 @@ The estimated gain depends on the number of samples (G22, figures 1, 3 and 7)
 =============================================================================
 
 Over-confident forecasts of ten classes, and the same after temperature scaling, fitted to 5,000
-other samples. How much does that improve their calibration? The paper asks it of networks on
+other samples. How much does that improve their calibration? The paper studies networks on
 images; here the data are simulated, so the answer is known. Each error gives another answer.
 
 Noise biases most errors upward, and more so where the forecasts are calibrated (top row, below the
