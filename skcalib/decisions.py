@@ -24,7 +24,7 @@ from sklearn.model_selection import cross_val_predict
 from sklearn.utils import check_random_state
 
 from skcalib._arguments import resolve_notion
-from skcalib._formatting import frame_of
+from skcalib._records import Record, interval_rows
 from skcalib._validation import check_indices, refuse_sparse, weighted_features
 from skcalib.error_intervals.decision_savings import missed_saving, saving_interval
 from skcalib.errors.terms import solve_notion
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class DecisionRegret:
+class DecisionRegret(Record):
     """Parts of the expected cost of decisions; see :func:`~skcalib.decision_regret`.
 
     ``expected_cost = calibration + grouping + rest``, without ``grouping`` where there are no
@@ -76,9 +76,14 @@ class DecisionRegret:
     changed: float
     score: DecisionCost
 
+    _beside = ("changed",)
+
     def _parts(self):
         names = ("expected_cost", "calibration", "grouping", "rest")
         return {name: part for name in names if (part := getattr(self, name)) is not None}
+
+    def _columns(self):
+        return interval_rows("part", self._parts())
 
     def to_frame(self) -> DataFrame:
         """A row for the expected cost and each part; needs pandas.
@@ -88,10 +93,7 @@ class DecisionRegret:
         pandas.DataFrame
             Columns: ``part``, ``estimate``, ``low``, ``high`` and ``standard_error``.
         """
-        parts = self._parts()
-        fields = ("estimate", "low", "high", "standard_error")
-        columns = {name: [getattr(one, name) for one in parts.values()] for name in fields}
-        return frame_of(self, (), part=list(parts), **columns)
+        return super().to_frame()
 
     def __str__(self) -> str:
         words = {

@@ -27,6 +27,7 @@ LAYERS = (
         "tower": "mean divergences and their bias",
     },
     {
+        "_records": "results as tables",
         "clusters": "dependent samples, effective numbers of samples and clusters",
     },
     {

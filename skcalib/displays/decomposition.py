@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 
 from skcalib._arguments import resolve_loss, resolve_notion
 from skcalib._formatting import decimals_of, nonnegative_text
+from skcalib._records import Record
 from skcalib._validation import check_confidence_level, check_indices, weighted_features
 from skcalib.displays._base import held_out, unit
 from skcalib.displays._regions import grouping_interval
@@ -390,7 +391,7 @@ class DecompositionDisplay:
 
 
 @dataclass(frozen=True)
-class LossTerms:
+class LossTerms(Record):
     """Parts of the mean loss of one model.
 
     ``calibration`` and ``grouping``, a lower bound or None, have the fields ``estimate``, ``low``,
@@ -401,6 +402,8 @@ class LossTerms:
     loss: float
     calibration: MeanInterval
     grouping: MeanInterval | None
+
+    _intervals = ("calibration", "grouping")
 
     @property
     def rest(self) -> float:

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skcalib._formatting import record_text
+from skcalib._records import Record
 from skcalib._validation import check_confidence_level, check_count, weighted_rows
 from skcalib.clusters import independent_size, student_level
 from skcalib.error_intervals import methods
@@ -309,7 +310,7 @@ def _by_delta_method(answer, level):
 
 
 @dataclass(frozen=True)
-class ErrorInterval:
+class ErrorInterval(Record):
     """An error with a confidence interval; see :func:`~skcalib.calibration_error_interval`.
 
     Attributes

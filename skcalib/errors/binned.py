@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import erf
 
 from skcalib._arguments import resolve_notion, resolve_reduced
-from skcalib._formatting import frame_of
+from skcalib._records import Record
 from skcalib._ties import reach_of
 from skcalib.events import Events, events_or_summary
 from skcalib.smoothers.partition import quantile_cuts
@@ -35,7 +35,7 @@ NORMS = {"l1": 1.0, "l2": 2.0, "max": np.inf}  # the power of a gap
 
 
 @dataclass(frozen=True)
-class ReliabilityBins:
+class ReliabilityBins(Record):
     """Points of a reliability diagram, one entry per occupied bin.
 
     Attributes
@@ -67,6 +67,11 @@ class ReliabilityBins:
         """Signed miscalibration of each bin."""
         return self.mean_label - self.mean_score
 
+    def _columns(self):
+        ends = {"left": self.edges[self.index], "right": self.edges[self.index + 1]}
+        names = ("mass", "mean_score", "mean_label", "gap", "gap_variance")
+        return {"bin": self.index, **ends, **{name: getattr(self, name) for name in names}}
+
     def to_frame(self) -> DataFrame:
         """One row per bin that holds samples; needs pandas.
 
@@ -76,9 +81,7 @@ class ReliabilityBins:
             Columns: ``bin``, the edges ``left`` and ``right``, ``mass``,
             ``mean_score``, ``mean_label``, ``gap`` and ``gap_variance``.
         """
-        ends = {"left": self.edges[self.index], "right": self.edges[self.index + 1]}
-        names = ("mass", "mean_score", "mean_label", "gap", "gap_variance")
-        return frame_of(self, names, bin=self.index, **ends)
+        return super().to_frame()
 
 
 def calibration_error(

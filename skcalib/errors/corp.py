@@ -13,8 +13,8 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skcalib._arguments import resolve_loss, resolve_notion
-from skcalib._formatting import frame_of
 from skcalib._parallel import draw_each, run_each
+from skcalib._records import Record
 from skcalib._validation import check_confidence_level, check_count, draw_codes
 from skcalib.errors.isotonic_curve import (
     BANDS,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class CorpCurve:
+class CorpCurve(Record):
     """Isotonic calibration curve of a binary event, one entry per distinct forecast.
 
     Attributes
@@ -62,6 +62,9 @@ class CorpCurve:
     weight: np.ndarray
     block: np.ndarray
 
+    _rows = ("forecast", "recalibrated", "weight", "block")
+    _beside = ("event",)
+
     def to_frame(self) -> DataFrame:
         """One row per distinct forecast; needs pandas.
 
@@ -70,11 +73,11 @@ class CorpCurve:
         pandas.DataFrame
             Columns: ``forecast``, ``recalibrated``, ``weight`` and ``block``.
         """
-        return frame_of(self, ("forecast", "recalibrated", "weight", "block"))
+        return super().to_frame()
 
 
 @dataclass(frozen=True, eq=False)
-class CorpDecomposition:
+class CorpDecomposition(Record):
     """Terms of a mean score; see :func:`~skcalib.corp_decomposition`.
 
     Attributes
@@ -98,6 +101,17 @@ class CorpDecomposition:
     uncertainties: np.ndarray = field(repr=False)
     curves: tuple = field(repr=False)
 
+    _beside = ("score", "miscalibration", "discrimination", "uncertainty")
+
+    def _columns(self):
+        return {
+            "event": [curve.event for curve in self.curves],
+            "score": self.scores,
+            "miscalibration": self.miscalibrations,
+            "discrimination": self.discriminations,
+            "uncertainty": self.uncertainties,
+        }
+
     def to_frame(self) -> DataFrame:
         """One row per binary event; needs pandas.
 
@@ -107,14 +121,7 @@ class CorpDecomposition:
             Columns: ``event``, ``score``, ``miscalibration``, ``discrimination``
             and ``uncertainty``.
         """
-        terms = {
-            "event": [curve.event for curve in self.curves],
-            "score": self.scores,
-            "miscalibration": self.miscalibrations,
-            "discrimination": self.discriminations,
-            "uncertainty": self.uncertainties,
-        }
-        return frame_of(self, (), **terms)
+        return super().to_frame()
 
 
 def corp_decomposition(
@@ -283,7 +290,7 @@ def _two(p):
 
 
 @dataclass(frozen=True, eq=False)
-class CorpBand:
+class CorpBand(Record):
     """Pointwise band of an isotonic calibration curve.
 
     Attributes
@@ -305,6 +312,9 @@ class CorpBand:
     low: np.ndarray
     high: np.ndarray
 
+    _rows = ("forecast", "recalibrated", "low", "high")
+    _beside = ("event",)
+
     def to_frame(self) -> DataFrame:
         """One row per forecast; needs pandas.
 
@@ -313,7 +323,7 @@ class CorpBand:
         pandas.DataFrame
             Columns: ``forecast``, ``recalibrated``, ``low`` and ``high``.
         """
-        return frame_of(self, ("forecast", "recalibrated", "low", "high"))
+        return super().to_frame()
 
 
 def corp_bands(

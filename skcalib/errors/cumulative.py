@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from skcalib._arguments import resolve_notion, resolve_reduced
-from skcalib._formatting import frame_of
+from skcalib._records import Record
 from skcalib._ties import level_starts, top_class
 from skcalib.events import events_or_summary
 from skcalib.problem import check_problem
@@ -25,7 +25,7 @@ KS_REDUCTIONS = ("mean", "sum", "predicted")
 
 
 @dataclass(frozen=True)
-class CumulativeCurve:
+class CumulativeCurve(Record):
     """Signed cumulative differences, one entry per distinct score.
 
     Attributes
@@ -44,6 +44,8 @@ class CumulativeCurve:
     share: np.ndarray
     difference: np.ndarray
 
+    _rows = ("score", "share", "difference")
+
     def to_frame(self) -> DataFrame:
         """One row per distinct score; needs pandas.
 
@@ -52,7 +54,7 @@ class CumulativeCurve:
         pandas.DataFrame
             Columns: ``score``, ``share`` and ``difference``.
         """
-        return frame_of(self, ("score", "share", "difference"))
+        return super().to_frame()
 
 
 def ks_calibration_error(

@@ -11,7 +11,7 @@ from scipy.special import expit
 from scipy.stats import t as student
 
 from skcalib._arguments import resolve_notion, resolve_smoother
-from skcalib._formatting import frame_of
+from skcalib._records import Record, interval_rows
 from skcalib._validation import check_confidence_level
 from skcalib.clusters import cluster_sums, effective_size, independent_size
 from skcalib.errors.terms import solve_notion
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class CalibrationInterceptSlope:
+class CalibrationInterceptSlope(Record):
     """Result of :func:`~skcalib.calibration_intercept_slope`: three estimates with their intervals.
 
     Attributes
@@ -48,6 +48,10 @@ class CalibrationInterceptSlope:
     intercept: MeanInterval
     slope: MeanInterval
 
+    def _columns(self):
+        names = ("in_the_large", "intercept", "slope")
+        return interval_rows("quantity", {name: getattr(self, name) for name in names})
+
     def to_frame(self) -> DataFrame:
         """One row per estimate; needs pandas.
 
@@ -57,10 +61,7 @@ class CalibrationInterceptSlope:
             Columns: ``quantity`` ("in_the_large", "intercept" or "slope"),
             ``estimate``, ``low``, ``high`` and ``standard_error``.
         """
-        names = ("in_the_large", "intercept", "slope")
-        found = [vars(getattr(self, name)) for name in names]
-        table = {key: [one[key] for one in found] for key in found[0]}
-        return frame_of(self, (), quantity=names, **table)
+        return super().to_frame()
 
     def __str__(self) -> str:
         return f"In the large {self.in_the_large}, intercept {self.intercept}, slope {self.slope}"

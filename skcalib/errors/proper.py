@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import softmax
 
 from skcalib._arguments import resolve_loss, resolve_notion, resolve_smoother
-from skcalib._formatting import frame_of
+from skcalib._records import Record
 from skcalib._validation import (
     check_features,
     check_indices,
@@ -381,7 +381,7 @@ def _unit_reach(columns):
 
 
 @dataclass(frozen=True)
-class ScoreDecomposition:
+class ScoreDecomposition(Record):
     """Terms of a mean loss; see :func:`~skcalib.score_decomposition`.
 
     ``loss = calibration + refinement`` and ``refinement = uncertainty - sharpness``.
@@ -402,8 +402,7 @@ class ScoreDecomposition:
             Columns: ``loss``, ``calibration``, ``refinement``, ``sharpness`` and
             ``uncertainty``.
         """
-        names = ("loss", "calibration", "refinement", "sharpness", "uncertainty")
-        return frame_of(self, (), **{name: [getattr(self, name)] for name in names})
+        return super().to_frame()
 
 
 def score_decomposition(

@@ -13,7 +13,7 @@ from scipy.stats import norm
 from scipy.stats import t as student
 from sklearn.utils import check_random_state
 
-from skcalib._formatting import frame_of
+from skcalib._records import Record
 from skcalib._ties import merge_ties
 from skcalib._validation import check_confidence_level, check_indices, check_y, weighted_features
 from skcalib.grouping._candidates import MOST_GROUPS, Pair, encode_features, form_groups
@@ -42,7 +42,7 @@ MOST_VALUES = 1e7
 
 
 @dataclass(frozen=True)
-class GroupDifference:
+class GroupDifference(Record):
     """A group that differs from other samples with equal scores.
 
     Attributes
@@ -90,6 +90,9 @@ class GroupDifference:
     pvalue: float
     harm: float
 
+    def _columns(self):
+        return _by_columns([self])
+
     @property
     def direction(self) -> Literal["too_high", "too_low", ""]:
         """ "too_high" where the calibrated score exceeds what was observed, else "too_low"."""
@@ -97,7 +100,7 @@ class GroupDifference:
 
 
 @dataclass(frozen=True)
-class GroupComparison:
+class GroupComparison(Record):
     """Groups that differ from others with equal scores, and how many were tested.
 
     Attributes
@@ -117,6 +120,11 @@ class GroupComparison:
     n_samples: int
     note: str = ""
 
+    _beside = ("n_tried", "n_samples", "note")
+
+    def _columns(self):
+        return _by_columns(self.named)
+
     def to_frame(self) -> DataFrame:
         """One row per group that is named, the most harmful first; needs pandas.
 
@@ -125,9 +133,12 @@ class GroupComparison:
         pandas.DataFrame
             Columns: the fields of `GroupDifference`, and its ``direction``.
         """
-        names = [one.name for one in fields(GroupDifference)] + ["direction"]
-        table = {name: [getattr(one, name) for one in self.named] for name in names}
-        return frame_of(self, (), **table)
+        return super().to_frame()
+
+
+def _by_columns(differences):
+    names = [one.name for one in fields(GroupDifference)] + ["direction"]
+    return {name: [getattr(one, name) for one in differences] for name in names}
 
 
 def differences_at_equal_scores(

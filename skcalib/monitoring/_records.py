@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from skcalib._records import Record
 from skcalib.inference import MeanInterval, mean_interval
 from skcalib.monitoring._streams import Evidence
 from skcalib.sketch import ForecastSketch
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
 
 @dataclass(frozen=True)
-class Window:
+class Window(Record):
     """Consecutive samples of a stream.
 
     Attributes
@@ -33,6 +37,10 @@ class Window:
     observed: float
     sketch: ForecastSketch
 
+    def _columns(self):
+        names = ("first", "last", "weight", "mean_predicted", "observed")
+        return {name: [getattr(self, name)] for name in names}
+
     def difference(self, confidence_level: float = 0.95) -> MeanInterval:
         """Observed frequency minus mean forecast, with an interval for this window alone.
 
@@ -52,7 +60,7 @@ class Window:
 
 
 @dataclass(frozen=True)
-class Alarm:
+class Alarm(Record):
     """An alarm of a `CalibrationMonitor`.
 
     Attributes
@@ -83,6 +91,30 @@ class Alarm:
     before: tuple[float, float] | None
     after: tuple[float, float]
     groups: tuple[str, ...] = ()
+
+    def _columns(self):
+        columns = {name: [getattr(self, name)] for name in ("at", "since", "log_statistic")}
+        for name in ("event", "direction", "low", "high", "difference"):
+            columns[name] = [getattr(self.evidence, name, None)]
+        columns["evidence_since"] = [getattr(self.evidence, "since", None)]
+        for name in ("before", "after"):
+            columns[f"mean_predicted_{name}"], columns[f"observed_{name}"] = (
+                [one] for one in getattr(self, name) or (None, None)
+            )
+        return {**columns, "groups": [self.groups]}
+
+    def to_frame(self) -> DataFrame:
+        """One row; needs pandas.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns: ``at``, ``since``, ``log_statistic``; ``event``, ``direction``, ``low``,
+            ``high``, ``difference`` and ``evidence_since`` of the evidence; ``mean_predicted_before``,
+            ``observed_before``, ``mean_predicted_after`` and ``observed_after``; and ``groups``.
+            What does not exist is None.
+        """
+        return super().to_frame()
 
     def __str__(self) -> str:
         said = [f"Alarm at sample {self.at:,}."]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from skcalib._arguments import resolve_notion
+from skcalib._records import Record
 from skcalib._validation import check_count, check_label_list, check_y, listed
 from skcalib.kernels import Kernel
 from skcalib.monitoring._alternatives import (
@@ -37,7 +38,7 @@ _HALF = 0.5  # of the posterior weight, for a direction
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Evidence(Record):
     """What the evidence of a `SequentialCalibrationTest` is about.
 
     Attributes

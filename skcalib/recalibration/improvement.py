@@ -11,6 +11,7 @@ from scipy.stats import t as student
 
 from skcalib._arguments import resolve_loss
 from skcalib._formatting import pvalue_text, record_text
+from skcalib._records import Record
 from skcalib._validation import check_confidence_level, check_indices
 from skcalib.clusters import independent_size
 from skcalib.inference import mean_interval
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class CalibrationImprovement:
+class CalibrationImprovement(Record):
     """Result of :func:`~skcalib.calibration_improvement`.
 
     Attributes

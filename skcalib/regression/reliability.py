@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skcalib._formatting import frame_of
+from skcalib._records import Record
 from skcalib._validation import (
     check_confidence_level,
     check_finite,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class VarianceReliability:
+class VarianceReliability(Record):
     """Mean squared error against mean forecast variance, by bins of the forecast variance.
 
     All arrays have one entry per bin, in increasing order of the variance.
@@ -43,6 +43,9 @@ class VarianceReliability:
     overall_low: float
     overall_high: float
 
+    _rows = ("predicted_variance", "mean_squared_error", "ratio", "low", "high", "n_samples")
+    _beside = ("overall_ratio", "overall_low", "overall_high")
+
     def to_frame(self) -> DataFrame:
         """One row per bin; needs pandas.
 
@@ -52,8 +55,7 @@ class VarianceReliability:
             Columns: ``predicted_variance``, ``mean_squared_error``, ``ratio``,
             ``low``, ``high`` and ``n_samples``.
         """
-        names = ("predicted_variance", "mean_squared_error", "ratio", "low", "high", "n_samples")
-        return frame_of(self, names)
+        return super().to_frame()
 
 
 def variance_reliability(

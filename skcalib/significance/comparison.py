@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -10,6 +10,7 @@ from scipy.stats import t as student
 
 from skcalib._arguments import resolve_notion
 from skcalib._formatting import pvalue_text
+from skcalib._records import Record
 from skcalib._validation import check_confidence_level, check_indices
 from skcalib.errors.kernel import (
     ClusterKernel,
@@ -23,6 +24,7 @@ from skcalib.significance.windows import WindowComparison, compare_windows
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+    from pandas import DataFrame
 
     from skcalib._arguments import KernelLike, Label, LabelsLike, NotionLike
     from skcalib.kernels import Kernel
@@ -33,7 +35,7 @@ PER_SAMPLE = ("forecast", "target", "weight")
 
 
 @dataclass(frozen=True)
-class CalibrationComparison:
+class CalibrationComparison(Record):
     """Difference of two kernel calibration errors, first minus second.
 
     Attributes
@@ -59,6 +61,21 @@ class CalibrationComparison:
     pvalue: float
     errors: tuple
     n_blocks: int
+
+    def _columns(self):
+        columns = {one.name: [getattr(self, one.name)] for one in fields(self)}
+        ((first, second),) = columns.pop("errors")
+        return {**columns, "first_error": [first], "second_error": [second]}
+
+    def to_frame(self) -> DataFrame:
+        """One row; needs pandas.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns: the fields, with ``first_error`` and ``second_error`` in place of ``errors``.
+        """
+        return super().to_frame()
 
     def __str__(self) -> str:
         if self.pvalue > 0.05:

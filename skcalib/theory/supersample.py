@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_consistent_length
 
-from skcalib._formatting import frame_of
+from skcalib._records import Record
 from skcalib._validation import (
     check_classes,
     check_count,
@@ -50,7 +50,7 @@ NOTE = (
 
 
 @dataclass(frozen=True)
-class InformationEstimate:
+class InformationEstimate(Record):
     """Plug-in estimate of a conditional mutual information, with its limits, in nats.
 
     Attributes
@@ -72,7 +72,7 @@ class InformationEstimate:
 
 
 @dataclass(frozen=True, eq=False)
-class SupersampleEvaluation:
+class SupersampleEvaluation(Record):
     """Result of :func:`~skcalib.evaluate_supersample`: S supersamples of n pairs, k draws each.
 
     Attributes
@@ -111,10 +111,18 @@ class SupersampleEvaluation:
     residual_cmi: InformationEstimate
     fcmi: InformationEstimate
 
+    _beside = ("n_bins", "ecmi", "residual_cmi", "fcmi")
+
     @property
     def gap(self) -> np.ndarray:
         """Test error minus training error of each draw, shape (S, k)."""
         return self.test_error - self.train_error
+
+    def _columns(self):
+        supersample, draw = np.indices(self.train_error.shape)
+        names = ("train_error", "test_error", "gap")
+        errors = {name: getattr(self, name).ravel() for name in names}
+        return {"supersample": supersample.ravel(), "draw": draw.ravel(), **errors}
 
     def to_frame(self) -> DataFrame:
         """One row per draw; needs pandas.
@@ -125,10 +133,7 @@ class SupersampleEvaluation:
             Columns: ``supersample``, ``draw``, ``train_error``, ``test_error`` and
             ``gap``.
         """
-        supersample, draw = np.indices(self.train_error.shape)
-        names = ("train_error", "test_error", "gap")
-        errors = {name: getattr(self, name).ravel() for name in names}
-        return frame_of(self, (), supersample=supersample.ravel(), draw=draw.ravel(), **errors)
+        return super().to_frame()
 
 
 def evaluate_supersample(
