@@ -98,12 +98,15 @@ class DecompositionDisplay:
 
     Examples
     --------
-    >>> from skcalib import DecompositionDisplay
-    >>> from skcalib.datasets import make_grouping_problem
-    >>> data = make_grouping_problem(10_000, random_state=0)
-    >>> display = DecompositionDisplay.from_predictions(data.y, data.y_proba, data.X)
-    >>> print(display.terms[0])
-    calibration 0.000..., grouping ≥ 0.00..., rest ≤ 0.07...
+    .. plot::
+        :alt: Bar of the Brier score: calibration, grouping and the rest.
+
+        >>> from skcalib import DecompositionDisplay
+        >>> from skcalib.datasets import make_grouping_problem
+        >>> data = make_grouping_problem(10_000, random_state=0)
+        >>> display = DecompositionDisplay.from_predictions(data.y, data.y_proba, data.X)
+        >>> print(display.terms[0])
+        calibration 0.000..., grouping ≥ 0.00..., rest ≤ 0.07...
     """
 
     def __init__(

@@ -106,15 +106,18 @@ class EstimationDisplay:
 
     Examples
     --------
-    >>> from skcalib import EstimationDisplay
-    >>> from skcalib.datasets import make_tempered_simplex
-    >>> data = make_tempered_simplex(5000, 3, random_state=0)
-    >>> display = EstimationDisplay.from_predictions(  # of calibrated forecasts
-    ...     data.y, data.posterior, errors=["ece", "rbs"])
-    >>> for curve in display.curves:
-    ...     print(curve.name, "falls" if curve.mean[-1] < curve.mean[0] / 2 else "stays")
-    ECE falls
-    Root Brier score stays
+    .. plot::
+        :alt: Two errors against the sample size: the ECE falls, the root Brier score does not.
+
+        >>> from skcalib import EstimationDisplay
+        >>> from skcalib.datasets import make_tempered_simplex
+        >>> data = make_tempered_simplex(5000, 3, random_state=0)
+        >>> display = EstimationDisplay.from_predictions(  # of calibrated forecasts
+        ...     data.y, data.posterior, errors=["ece", "rbs"])
+        >>> for curve in display.curves:
+        ...     print(curve.name, "falls" if curve.mean[-1] < curve.mean[0] / 2 else "stays")
+        ECE falls
+        Root Brier score stays
     """
 
     def __init__(

@@ -66,15 +66,18 @@ class GroupCalibrationDisplay:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from skcalib import GroupCalibrationDisplay
-    >>> rng = np.random.default_rng(0)
-    >>> site = rng.choice(["north", "south"], 4000)
-    >>> p = rng.uniform(0.1, 0.5, 4000)
-    >>> y = rng.random(4000) < p + 0.1 * (site == "south")
-    >>> display = GroupCalibrationDisplay.from_predictions(y, p, site)
-    >>> [one.name for one in display.groups_ if one.detected]
-    ['south']
+    .. plot::
+        :alt: Forest plot of two sites: the interval of the south is above zero.
+
+        >>> import numpy as np
+        >>> from skcalib import GroupCalibrationDisplay
+        >>> rng = np.random.default_rng(0)
+        >>> site = rng.choice(["north", "south"], 4000)
+        >>> p = rng.uniform(0.1, 0.5, 4000)
+        >>> y = rng.random(4000) < p + 0.1 * (site == "south")
+        >>> display = GroupCalibrationDisplay.from_predictions(y, p, site)
+        >>> [one.name for one in display.groups_ if one.detected]
+        ['south']
     """
 
     def __init__(self, calibrations: GroupCalibrations) -> None:

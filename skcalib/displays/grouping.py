@@ -122,14 +122,18 @@ class GroupingDisplay:
 
     Examples
     --------
-    >>> from skcalib import GroupingDisplay
-    >>> from skcalib.datasets import make_grouping_problem
-    >>> data = make_grouping_problem(4000, random_state=0)
-    >>> display = GroupingDisplay.from_predictions(data.y, data.y_proba, data.X, name="Simulated")
-    >>> print(display.ax_.get_title())
-    Simulated
-    Grouping loss ≥ 0.00...
-    Calibration error... (Brier score)
+    .. plot::
+        :alt: Level sets, their regions and the calibration curve.
+
+        >>> from skcalib import GroupingDisplay
+        >>> from skcalib.datasets import make_grouping_problem
+        >>> data = make_grouping_problem(20_000, random_state=0)
+        >>> display = GroupingDisplay.from_predictions(
+        ...     data.y, data.y_proba, data.X, name="Simulated")
+        >>> print(display.ax_.get_title())
+        Simulated
+        Grouping loss ≥ 0.00...
+        Calibration error... (Brier score)
     """
 
     def __init__(

@@ -81,14 +81,17 @@ class RecalibrationDisplay:
 
     Examples
     --------
-    >>> from skcalib import IsotonicRecalibrator, PlattScaling, RecalibrationDisplay
-    >>> from skcalib.datasets import make_tempered_simplex
-    >>> data = make_tempered_simplex(2000, 2, random_state=0)
-    >>> platt = PlattScaling().fit(data.y_proba, data.y)
-    >>> display = RecalibrationDisplay.from_recalibrator(platt)
-    >>> print(display.line_.get_label())
-    PlattScaling
-    injective, may change the predicted class
+    .. plot::
+        :alt: S-shaped map of a Platt scaling for the probability of class 1.
+
+        >>> from skcalib import IsotonicRecalibrator, PlattScaling, RecalibrationDisplay
+        >>> from skcalib.datasets import make_tempered_simplex
+        >>> data = make_tempered_simplex(2000, 2, random_state=0)
+        >>> platt = PlattScaling().fit(data.y_proba, data.y)
+        >>> display = RecalibrationDisplay.from_recalibrator(platt)
+        >>> print(display.line_.get_label())
+        PlattScaling
+        injective, may change the predicted class
     """
 
     def __init__(self, maps: list[RecalibrationMap]) -> None:

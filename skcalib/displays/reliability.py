@@ -141,14 +141,18 @@ class ReliabilityDisplay:
 
     Examples
     --------
-    >>> from skcalib import ReliabilityDisplay
-    >>> from skcalib.datasets import make_tempered_simplex
-    >>> data = make_tempered_simplex(1000, 2, random_state=0)
-    >>> display = ReliabilityDisplay.from_predictions(data.y, data.y_proba, name="Over-confident")
-    >>> print(display.line_.get_label())
-    Over-confident
-    Brier calibration error
-    0.004 [0.001, 0.009]
+    .. plot::
+        :alt: Reliability diagram of over-confident forecasts, with its band.
+
+        >>> from skcalib import ReliabilityDisplay
+        >>> from skcalib.datasets import make_tempered_simplex
+        >>> data = make_tempered_simplex(1000, 2, random_state=0)
+        >>> display = ReliabilityDisplay.from_predictions(
+        ...     data.y, data.y_proba, name="Over-confident")
+        >>> print(display.line_.get_label())
+        Over-confident
+        Brier calibration error
+        0.004 [0.001, 0.009]
     """
 
     def __init__(

@@ -109,10 +109,10 @@ class Alarm(Record):
         Returns
         -------
         pandas.DataFrame
-            Columns: ``at``, ``since``, ``log_statistic``; ``event``, ``direction``, ``low``,
-            ``high``, ``difference`` and ``evidence_since`` of the evidence; ``mean_predicted_before``,
-            ``observed_before``, ``mean_predicted_after`` and ``observed_after``; and ``groups``.
-            What does not exist is None.
+            Columns: ``at``, ``since`` and ``log_statistic``; of the evidence ``event``,
+            ``direction``, ``low``, ``high``, ``difference`` and ``evidence_since``;
+            ``mean_predicted_before``, ``observed_before``, ``mean_predicted_after`` and
+            ``observed_after``; and ``groups``. What does not exist is None.
         """
         return super().to_frame()
 
