@@ -67,6 +67,11 @@ class DecisionRegret(Record):
         Share of the samples for which recalibration changes the decision.
     score : DecisionCost
         The cost of a decision, as a proper score.
+
+    See Also
+    --------
+    skcalib.decision_regret : Makes this record.
+    skcalib.MurphyDisplay : The cost at all thresholds.
     """
 
     expected_cost: MeanInterval

@@ -598,6 +598,11 @@ class CalibrationTest(Record):
     method : str
         How the null distribution was computed.
 
+    See Also
+    --------
+    skcalib.kernel_calibration_test : One of the tests that make this record.
+    skcalib.grouping.CurveEqualityTest : The same for the equality of two curves.
+
     Examples
     --------
     >>> from skcalib.significance import CalibrationTest

@@ -67,6 +67,11 @@ class Notion:
 class Canonical(Notion):
     """All classes at once: the whole forecast against the whole label, one problem.
 
+    See Also
+    --------
+    skcalib.notions.Classwise : Each class separately.
+    skcalib.notions.TopLabel : The predicted class only.
+
     Examples
     --------
     >>> import numpy as np
@@ -91,6 +96,11 @@ class Classwise(Notion):
     ----------
     reduce : {"mean", "sum"}, default="mean"
         The mean over classes, each with the binary convention of the score, or their sum.
+
+    See Also
+    --------
+    skcalib.notions.Canonical : All classes at once.
+    skcalib.notions.Multilabel : Labels that do not exclude each other.
 
     Examples
     --------
@@ -140,6 +150,11 @@ class Multilabel(Notion):
     reduce : {"mean", "sum"}, default="mean"
         The mean over labels, each with the binary convention of the score, or their sum.
 
+    See Also
+    --------
+    skcalib.notions.Classwise : Classes that exclude each other.
+    skcalib.MultilabelRecalibrator : Recalibrates each label.
+
     Examples
     --------
     >>> import numpy as np
@@ -171,6 +186,11 @@ class TopLabel(Notion):
 
     The predicted class is the first one of largest probability.
 
+    See Also
+    --------
+    skcalib.notions.TopK : The k most probable classes.
+    skcalib.notions.Canonical : All classes at once.
+
     Examples
     --------
     >>> import numpy as np
@@ -198,6 +218,11 @@ class Auto(Notion):
     """One score at a time: the positive class for two columns, the top label for more.
 
     `Canonical` for two columns, whose last one is the positive class, and otherwise `TopLabel`.
+
+    See Also
+    --------
+    skcalib.notions.TopLabel : The notion for several classes.
+    skcalib.notions.Canonical : The notion for all probabilities at once.
 
     Examples
     --------
@@ -229,6 +254,10 @@ class TopK(Notion):
     ----------
     k : int, default=5
         Number of ranks, at least 1 and at most the number of classes.
+
+    See Also
+    --------
+    skcalib.notions.TopLabel : The most probable class alone.
 
     Examples
     --------
@@ -269,6 +298,11 @@ class ClassGroups(Notion):
     ----------
     groups : sequence of sequences of int
         Column numbers of each group, disjoint. Classes in no group form one last group.
+
+    See Also
+    --------
+    skcalib.notions.Canonical : Without groups.
+    skcalib.notions.Classwise : Each class separately.
 
     Examples
     --------

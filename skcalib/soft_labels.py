@@ -58,6 +58,10 @@ class SoftLabelDecomposition(Record):
         Excess risk E D(Q, S): the loss of the forecasts minus that of the best ones.
     n_measured : int
         Number of samples from which the irreducible part is estimated: those of two votes or more.
+
+    See Also
+    --------
+    skcalib.soft_label_decomposition : Makes this record.
     """
 
     expected_loss: MeanInterval

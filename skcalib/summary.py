@@ -122,6 +122,11 @@ class CalibrationSummary(Record):
     notes : dict
         For the name of a quantity, the reason why it is missing, or its limitation.
 
+    See Also
+    --------
+    skcalib.calibration_summary : Makes this record.
+    skcalib.CalibrationReport : A verdict with figures.
+
     Examples
     --------
     >>> from skcalib import calibration_summary

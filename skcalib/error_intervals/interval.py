@@ -338,6 +338,10 @@ class ErrorInterval(Record):
     reason : str
         The reason why the interval is not valid or is conservative; else empty.
 
+    See Also
+    --------
+    skcalib.calibration_error_interval : Makes this record.
+
     Examples
     --------
     >>> from skcalib.error_intervals import ErrorInterval

@@ -53,6 +53,11 @@ class ReliabilityBins(Record):
         Estimated variance of ``gap``; infinite for a single sample.
     gap : ndarray of shape (m,)
         ``mean_label - mean_score``: positive where forecasts are too low.
+
+    See Also
+    --------
+    skcalib.reliability_bins : Makes this record.
+    skcalib.ReliabilityDisplay : Draws the points.
     """
 
     edges: np.ndarray

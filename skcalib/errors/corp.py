@@ -54,6 +54,12 @@ class CorpCurve(Record):
         Share of the samples at the forecast, by weight; sums to one.
     block : ndarray of int of shape (m,)
         Number of the block of pooled forecasts, from 0; constant where the curve is.
+
+    See Also
+    --------
+    skcalib.corp_decomposition : Fits these curves.
+    skcalib.corp_bands : Bands of the curve.
+    skcalib.ReliabilityDisplay : Draws the curve.
     """
 
     event: str
@@ -89,6 +95,11 @@ class CorpDecomposition(Record):
         "classwise", whose mean (or sum, by the notion) the floats are.
     curves : tuple of CorpCurve
         Isotonic curve of each event.
+
+    See Also
+    --------
+    skcalib.corp_decomposition : Makes this record.
+    skcalib.errors.CorpCurve : The curve of each event.
     """
 
     score: float
@@ -208,7 +219,7 @@ def corp_decomposition(
     corp_bands : Consistency and confidence bands of the curve.
     corp_test : Whether the miscalibration is significant.
     score_decomposition : Held-out estimates of the terms.
-    IsotonicSmoother : The same curve as a smoother.
+    skcalib.smoothers.IsotonicSmoother : The same curve as a smoother.
 
     Notes
     -----
@@ -304,6 +315,11 @@ class CorpBand(Record):
         The curve there.
     low, high : ndarray of shape (m,)
         Ends of the band there, in [0, 1] and not decreasing.
+
+    See Also
+    --------
+    skcalib.corp_bands : Makes this record.
+    skcalib.ReliabilityDisplay : Draws the band.
     """
 
     event: str

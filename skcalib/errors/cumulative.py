@@ -38,6 +38,11 @@ class CumulativeCurve(Record):
         Sum of label - score over them, divided by the number of all samples. Increases where
         forecasts are too low, decreases where they are too high, and is constant where they are
         right on average.
+
+    See Also
+    --------
+    skcalib.cumulative_curve : Makes this record.
+    skcalib.ks_calibration_error : The largest absolute difference.
     """
 
     score: np.ndarray

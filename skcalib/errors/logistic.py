@@ -42,6 +42,11 @@ class CalibrationInterceptSlope(Record):
         Intercept of the model whose slope is 1; 0 if the mean forecast fits.
     intercept, slope : MeanInterval
         Coefficients of the model with both; 0 and 1 for a calibrated forecast.
+
+    See Also
+    --------
+    skcalib.calibration_intercept_slope : Makes this record.
+    skcalib.logistic_calibration_test : Tests of intercept and slope.
     """
 
     in_the_large: MeanInterval

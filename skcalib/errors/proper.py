@@ -231,6 +231,11 @@ def refinement_loss(
     ValueError
         As :func:`proper_calibration_error`.
 
+    See Also
+    --------
+    proper_calibration_error : The other part of the mean loss.
+    score_decomposition : All terms at once.
+
     Examples
     --------
     >>> from skcalib import refinement_loss
@@ -295,6 +300,11 @@ def sharpness(
     ------
     ValueError
         As :func:`proper_calibration_error`.
+
+    See Also
+    --------
+    refinement_loss : The uncertainty minus the sharpness.
+    score_decomposition : All terms at once.
 
     Examples
     --------
@@ -385,6 +395,10 @@ class ScoreDecomposition(Record):
     """Terms of a mean loss; see :func:`~skcalib.score_decomposition`.
 
     ``loss = calibration + refinement`` and ``refinement = uncertainty - sharpness``.
+
+    See Also
+    --------
+    skcalib.score_decomposition : Makes this record.
     """
 
     loss: float
@@ -447,6 +461,12 @@ def score_decomposition(
     ------
     ValueError
         As :func:`proper_calibration_error`; for ``method="direct"``.
+
+    See Also
+    --------
+    corp_decomposition : The same by isotonic regression.
+    proper_calibration_error : The calibration term alone.
+    DecompositionDisplay : Parts of the loss of several models as bars.
 
     Examples
     --------
@@ -520,6 +540,11 @@ def calibration_upper_bound(
     ValueError
         For invalid input, and for scores without an infimum, for which there is no bound.
 
+    See Also
+    --------
+    root_brier_score : The root of the bound for the Brier score.
+    proper_calibration_error : Estimates the calibration error itself.
+
     Examples
     --------
     >>> from skcalib import calibration_upper_bound
@@ -575,6 +600,11 @@ def root_brier_score(
     ------
     ValueError
         For invalid input.
+
+    See Also
+    --------
+    proper_calibration_error : Estimates the calibration error itself.
+    calibration_upper_bound : The same bound for other losses.
 
     Examples
     --------

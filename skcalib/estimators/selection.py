@@ -67,6 +67,10 @@ class RecalibratorSelection(Record):
     gain : MeanInterval
         Mean held-out loss of the first candidate, by default the identity, minus that of the chosen
         one, with an interval. Slightly optimistic, because the choice was made on the same samples.
+
+    See Also
+    --------
+    RecalibratedClassifierCV : Chooses with ``recalibrator="auto"``.
     """
 
     names: tuple

@@ -85,6 +85,10 @@ class GroupCalibration(Record):
         Whether it is among those found at the false discovery rate.
     error : MeanInterval or None
         Brier calibration error within the group; None for fewer than 10 samples.
+
+    See Also
+    --------
+    skcalib.grouping.GroupCalibrations : All groups.
     """
 
     name: str
@@ -118,6 +122,11 @@ class GroupCalibrations(Record):
         Whether a sample may be in several groups.
     confidence_level : float
         Level of the intervals for all groups at once, and one minus the false discovery rate.
+
+    See Also
+    --------
+    skcalib.calibration_by_group : Makes this record.
+    skcalib.GroupCalibrationDisplay : Draws it as a forest plot.
     """
 
     groups: tuple[GroupCalibration, ...]

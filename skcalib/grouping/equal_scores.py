@@ -74,6 +74,10 @@ class GroupDifference(Record):
     harm : float
         Reduction of the Brier score by a correction for the group: the explained variance minus its
         noise. In units of the grouping loss, of which it is a part.
+
+    See Also
+    --------
+    skcalib.grouping.GroupComparison : All groups that were found.
     """
 
     rule: str
@@ -113,6 +117,10 @@ class GroupComparison(Record):
         Samples compared.
     note : str
         What was omitted, or why nothing was tested.
+
+    See Also
+    --------
+    skcalib.grouping.differences_at_equal_scores : Makes this record.
     """
 
     named: tuple
@@ -205,6 +213,11 @@ def differences_at_equal_scores(
     ------
     ValueError
         For invalid input, and for features that are sparse or neither numbers nor categories.
+
+    See Also
+    --------
+    skcalib.calibration_by_group : The same for given groups.
+    skcalib.GroupingLossEstimator : The grouping loss as one number.
 
     Notes
     -----

@@ -170,6 +170,12 @@ class GroupingLossEstimator(ClassifierInspector):
     n_features_in_ : int
         Number of features.
 
+    See Also
+    --------
+    GroupingDisplay : Draws the regions.
+    CalibrationErrorEstimator : The part of the loss that recalibration removes.
+    grouping.differences_at_equal_scores : Groups that are named by rules of the features.
+
     Notes
     -----
     What binning leaves out can be large: for the logits of

@@ -39,6 +39,10 @@ class GroupingImprovement(Record):
         Lower bounds of the grouping loss.
     pvalue_before, pvalue_after : float
         Of the hypothesis of no grouping loss.
+
+    See Also
+    --------
+    skcalib.grouping.grouping_improvement : Makes this record.
     """
 
     gain: CalibrationImprovement

@@ -54,6 +54,11 @@ class Region(Record):
         negative where chance explains more than the gap.
     effective_size : float
         Samples that equal weights would need for the same precision.
+
+    See Also
+    --------
+    skcalib.GroupingLossEstimator : Finds the regions.
+    skcalib.GroupingDisplay : Draws them.
     """
 
     event: str

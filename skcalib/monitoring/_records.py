@@ -28,6 +28,11 @@ class Window(Record):
         Mean forecast and frequency of the event, for several classes of the top label.
     sketch : ForecastSketch
         Their forecasts and labels.
+
+    See Also
+    --------
+    skcalib.CalibrationMonitor : Has the windows.
+    skcalib.compare_windows : Differences of two windows.
     """
 
     first: int
@@ -82,6 +87,11 @@ class Alarm(Record):
     groups : tuple of str
         Groups whose frequency is found to differ from their mean forecast after the change, at a
         false discovery rate of .05.
+
+    See Also
+    --------
+    skcalib.CalibrationMonitor : Raises alarms.
+    skcalib.MonitorDisplay : Draws them.
     """
 
     at: int

@@ -55,6 +55,11 @@ class Evidence(Record):
     since : int
         Number of samples after which the leading alternative has gained: an estimate of where the
         miscalibration begins.
+
+    See Also
+    --------
+    skcalib.SequentialCalibrationTest : Makes this record.
+    skcalib.monitoring.Alarm : An alarm that has it.
     """
 
     event: str

@@ -45,6 +45,10 @@ class CalibrationImprovement(Record):
         The two mean losses.
     injective : bool or None
         Whether the map is injective, as far as it is known.
+
+    See Also
+    --------
+    skcalib.calibration_improvement : Makes this record.
     """
 
     estimate: float

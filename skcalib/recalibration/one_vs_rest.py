@@ -91,6 +91,11 @@ class BinaryLinkRecalibrator(OneVsRestRecalibrator, FittedFromSketch):
     If the labels are separable, or all the same, the best parameters are infinite. The map is then
     shrunk towards the identity with the weight of a hundredth of a sample, with a
     `ConvergenceWarning` unless it is the map of a class without labels among several classes.
+
+    See Also
+    --------
+    skcalib.PlattScaling : An example.
+    skcalib.testing.check_recalibrator : Checks a new recalibrator.
     """
 
     #: Weak shrinkage towards the identity, in samples: keeps separable fits finite.
@@ -213,6 +218,11 @@ class PlattScaling(BinaryLinkRecalibrator):
     n_iter_ : int
         Iterations of the longest fit.
 
+    See Also
+    --------
+    BetaCalibration : One parameter more, for curves that are not logistic.
+    TemperatureScaling : One parameter fewer: no shift.
+
     Examples
     --------
     >>> from skcalib import PlattScaling
@@ -277,6 +287,11 @@ class BetaCalibration(BinaryLinkRecalibrator):
     n_iter_ : int
         Iterations of the longest fit.
 
+    See Also
+    --------
+    PlattScaling : One parameter fewer.
+    QuadraticScaling : Another map of three parameters.
+
     Examples
     --------
     >>> from skcalib import BetaCalibration
@@ -333,6 +348,11 @@ class QuadraticScaling(BinaryLinkRecalibrator):
         c of each map.
     n_iter_ : int
         Iterations of the longest fit.
+
+    See Also
+    --------
+    PlattScaling : Without the square.
+    BetaCalibration : Another map of three parameters.
 
     Examples
     --------
@@ -408,6 +428,11 @@ class IsotonicRecalibrator(SmootherRecalibrator, FittedFromSketch):
     strict : bool, default=False
         Strictly increasing; implies `centered`.
 
+    See Also
+    --------
+    PlattScaling : Two parameters, for few samples.
+    HistogramBinning : A map that is constant in bins.
+
     Examples
     --------
     >>> from skcalib import IsotonicRecalibrator
@@ -477,6 +502,11 @@ class HistogramBinning(SmootherRecalibrator, FittedFromSketch):
     strategy : {"quantile", "uniform"}, default="quantile"
         Bins of equal mass or equal width.
 
+    See Also
+    --------
+    IsotonicRecalibrator : An increasing map that finds its own bins.
+    skcalib.reliability_bins : The bins as numbers.
+
     Examples
     --------
     >>> from skcalib import HistogramBinning
@@ -525,6 +555,11 @@ class KernelRecalibrator(SmootherRecalibrator):
         The class of each column, needed where y may lack a class.
     bandwidth : {"risk", "loo", "scott"}, float or callable, default="risk"
         As in `DirichletKernel`. "risk" minimises the leave-one-out `loss` of the map.
+
+    See Also
+    --------
+    HistogramBinning : Bins in place of the kernel.
+    skcalib.smoothers.DirichletKernel : The smoother behind it.
 
     Examples
     --------

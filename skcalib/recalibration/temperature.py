@@ -71,6 +71,13 @@ class TemperatureScaling(TwoClassesFromSketch, FittedFromChunks):
     detection_limit_ : float
         The value that replaces probabilities of exactly 0.
 
+    See Also
+    --------
+    BiasCorrectedTemperatureScaling : The same with one bias per class.
+    EnsembleTemperatureScaling : A mixture of three maps.
+    PlattScaling : Scale and shift for two classes.
+    RecalibratedClassifierCV : Cross-fits a map with a classifier.
+
     Examples
     --------
     >>> from skcalib import TemperatureScaling
@@ -285,6 +292,10 @@ class EnsembleTemperatureScaling(LogitRecalibrator):
     n_iter_ : int
         Evaluations of the loss for the temperature.
 
+    See Also
+    --------
+    TemperatureScaling : One of the three parts alone.
+
     Examples
     --------
     >>> from skcalib import EnsembleTemperatureScaling
@@ -404,6 +415,12 @@ class BiasCorrectedTemperatureScaling(TwoClassesFromSketch, FittedFromChunks):
         Biases b, which sum to zero.
     detection_limit_ : float
         The value that replaces probabilities of exactly 0.
+
+    See Also
+    --------
+    TemperatureScaling : Without biases.
+    VectorScaling : With a scale for each class.
+    LabelShiftRecalibrator : For new frequencies of the classes.
 
     Examples
     --------

@@ -31,6 +31,10 @@ class VarianceReliability(Record):
     """Mean squared error against mean forecast variance, by bins of the forecast variance.
 
     All arrays have one entry per bin, in increasing order of the variance.
+
+    See Also
+    --------
+    skcalib.variance_reliability : Makes this record.
     """
 
     predicted_variance: np.ndarray

@@ -52,6 +52,10 @@ class CalibrationComparison(Record):
         The error of each model, with the same blocks and the same kernel.
     n_blocks : int
         Number of blocks.
+
+    See Also
+    --------
+    skcalib.compare_calibration : Makes this record.
     """
 
     estimate: float
@@ -85,7 +89,7 @@ class CalibrationComparison(Record):
 
 
 @overload
-def compare_calibration(
+def compare_calibration(  # numpydoc ignore=GL08
     y_true: ForecastSummary,
     first: ForecastSummary,
     *,
@@ -94,7 +98,7 @@ def compare_calibration(
 
 
 @overload
-def compare_calibration(
+def compare_calibration(  # numpydoc ignore=GL08
     y_true: ArrayLike,
     first: ArrayLike,
     second: ArrayLike,

@@ -65,6 +65,10 @@ class WindowDifference(Record):
         First minus second.
     pvalue : float
         Two-sided p-value of the hypothesis that the quantity is the same in both windows.
+
+    See Also
+    --------
+    skcalib.significance.WindowComparison : All quantities.
     """
 
     first: MeanInterval
@@ -102,6 +106,11 @@ class WindowComparison(Record):
         Mean losses. They also differ where only the distribution of the forecasts does.
     notes : dict
         For the name of a quantity, the reason why it is missing.
+
+    See Also
+    --------
+    skcalib.compare_windows : Makes this record.
+    skcalib.significance.WindowDifference : One of its quantities.
     """
 
     windows: tuple[str, str]

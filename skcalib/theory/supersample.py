@@ -63,6 +63,10 @@ class InformationEstimate(Record):
         n ln 2: the information itself cannot be larger.
     note : str
         Interpretation of the estimate.
+
+    See Also
+    --------
+    skcalib.theory.SupersampleEvaluation : Has three of these estimates.
     """
 
     estimate: float
@@ -98,6 +102,11 @@ class SupersampleEvaluation(Record):
     fcmi : InformationEstimate
         Information of the forecasts of all 2 n samples about U (F24, eq. 17). For two classes the
         label determines the residual from the forecast, so this equals `residual_cmi`.
+
+    See Also
+    --------
+    skcalib.evaluate_supersample : Makes this record.
+    skcalib.ece_generalization_bound : The bound that uses the information.
     """
 
     train_error: np.ndarray = field(repr=False)
