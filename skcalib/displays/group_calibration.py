@@ -34,8 +34,9 @@ class GroupCalibrationDisplay:
       found at the false discovery rate ``1 - confidence_level``, and hollow elsewhere.
     - **At equal scores**: the difference of the frequency from that of all samples with equal
       scores, which no recalibration of the score alone removes.
-    - **Shrunken** (``shrunk=True``): the difference drawn towards the mean of the groups by its
-      noise. It is a better estimate of a small group, and has no interval.
+    - **Shrunken** (``shrunk=True``): the difference, shrunken towards the mean of the groups by an
+      amount that depends on its noise. It is a better estimate for a small group, and has no
+      interval.
 
     The number of samples is on the right. There is a panel for each event.
 

@@ -194,9 +194,9 @@ def _weakly_determined(link, theta, logits, weight, count=None):
 class PlattScaling(BinaryLinkRecalibrator):
     r"""Platt scaling on logits: :math:`\sigma(a\, logit(s) + b)`, for each class against the rest.
 
-    It uses the *logit*: Platt's map of the probability itself fits worse on most tasks. For two
-    classes it is injective if a is not 0. A bias b moves the threshold, so the predicted class may
-    change.
+    The map is applied to the *logit*: Platt's map of the probability itself fits worse on most
+    tasks. For two classes it is injective if a is not 0. An intercept b that is not 0 may change
+    the predicted class.
 
     Parameters
     ----------
@@ -263,8 +263,8 @@ class PlattScaling(BinaryLinkRecalibrator):
 class BetaCalibration(BinaryLinkRecalibrator):
     r"""Beta calibration: :math:`\sigma(a \log s - b \log(1 - s) + c)` with a, b >= 0 (Kull 2017).
 
-    For each class against the rest. The identity is a member of the family. For two classes
-    injective unless a = b = 0.
+    One map for each class against the rest. The family contains the identity. For two classes the
+    map is injective unless a = b = 0.
 
     Parameters
     ----------
@@ -408,12 +408,11 @@ class _SmootherMap:
 class IsotonicRecalibrator(SmootherRecalibrator, FittedFromSketch):
     r"""Isotonic regression of the label on the probability, class by class.
 
-    Plain isotonic regression is flat over its cells, so it is not injective and loses sharpness;
-    its ends are often exactly 0 or 1, which costs an infinite log loss when they are wrong.
-    ``centered=True`` puts each level at the mean probability of its cell and interpolates
-    (centered isotonic regression). ``strict=True`` also blends in a small share of the identity,
-    which makes the map strictly increasing, injective for two classes, and never exactly 0 or 1
-    unless the forecast is.
+    Plain isotonic regression is constant within its cells, so it is not injective and loses
+    sharpness. Its ends are often exactly 0 or 1, so a wrong forecast there has an infinite log
+    loss. ``centered=True`` places each level at the mean probability of its cell and interpolates
+    (centered isotonic regression). ``strict=True`` also adds a small share of the identity. The map
+    is then strictly increasing, injective for two classes, and 0 or 1 only if the forecast is.
 
     Parameters
     ----------

@@ -45,12 +45,13 @@ _RESERVED = 5  # passes for the class totals and the fit of biases
 class TemperatureScaling(TwoClassesFromSketch, FittedFromChunks):
     r"""Temperature scaling: :math:`s \mapsto softmax(\log s / T)`, one temperature for all classes.
 
-    The optimum of the loss over T in [1e-4, 1e4], exact to about 1e-10: by Halley's method for the
-    log loss, which is convex in 1/T, and by a scalar search otherwise. If the labels do not depend
-    on the scores the optimum is T = infinity, and if they are separable T = 0: then the end of the
-    interval is taken, with a `ConvergenceWarning`. Injective; keeps the order of the
-    classes. Logarithms of probabilities below :math:`z_0 \approx -87`, the end of single
-    precision, are replaced by :math:`z_0 - \log(1 + z_0 - \log s)`. Logits are not changed.
+    T minimises the loss over [1e-4, 1e4], exact to about 1e-10. The search is Halley's method for
+    the log loss, which is convex in 1/T, and a scalar search for other losses. The optimum is
+    T = infinity if the labels do not depend on the scores, and T = 0 if they are separable. In both
+    cases the result is the end of the interval, with a `ConvergenceWarning`. The map is injective
+    and keeps the order of the classes. Logarithms of probabilities below
+    :math:`z_0 \approx -87`, the limit of single precision, are replaced by
+    :math:`z_0 - \log(1 + z_0 - \log s)`. Logits are not changed.
 
     Parameters
     ----------
