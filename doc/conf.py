@@ -24,6 +24,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx_gallery.gen_gallery",
+    "matplotlib.sphinxext.plot_directive",
     "numpydoc",
     "mathml",
 ]
@@ -37,6 +38,11 @@ nitpick_ignore_regex = [("py:obj", r"(?!skcalib\.).*")]
 autosummary_generate = True
 autodoc_typehints = "none"
 toc_object_entries_show_parents = "hide"
+# Figures in docstrings: the code above each, which is a doctest, and one image.
+plot_include_source = True
+plot_html_show_source_link = plot_html_show_formats = False
+plot_formats = [("png", 90)]
+plot_pre_code = ""
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 # What every public function and class says; `numpydoc lint` checks the structure of all docstrings.

@@ -15,13 +15,6 @@ def printable(text):
     return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
-def frame_of(record, columns, **others):
-    """Data frame of attributes of a record, named `columns`, after `others`; needs pandas."""
-    import pandas as pd
-
-    return pd.DataFrame({**others, **{name: getattr(record, name) for name in columns}})
-
-
 def record_text(interval):
     """Estimate [low, high], with three decimals or more, see `decimals_of`."""
     decimals = decimals_of(interval)

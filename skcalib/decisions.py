@@ -24,8 +24,8 @@ from sklearn.model_selection import cross_val_predict
 from sklearn.utils import check_random_state
 
 from skcalib._arguments import resolve_notion
-from skcalib._formatting import frame_of
 from skcalib._parameters import check_estimator, checks_parameters
+from skcalib._records import Record, interval_rows
 from skcalib._validation import check_indices, refuse_sparse, weighted_features
 from skcalib.error_intervals.decision_savings import missed_saving, saving_interval
 from skcalib.errors.terms import solve_notion
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class DecisionRegret:
+class DecisionRegret(Record):
     """Parts of the expected cost of decisions; see :func:`~skcalib.decision_regret`.
 
     ``expected_cost = calibration + grouping + rest``, without ``grouping`` where there are no
@@ -68,6 +68,11 @@ class DecisionRegret:
         Share of the samples for which recalibration changes the decision.
     score : DecisionCost
         The cost of a decision, as a proper score.
+
+    See Also
+    --------
+    skcalib.decision_regret : Makes this record.
+    skcalib.MurphyDisplay : The cost at all thresholds.
     """
 
     expected_cost: MeanInterval
@@ -77,9 +82,14 @@ class DecisionRegret:
     changed: float
     score: DecisionCost
 
+    _beside = ("changed",)
+
     def _parts(self):
         names = ("expected_cost", "calibration", "grouping", "rest")
         return {name: part for name in names if (part := getattr(self, name)) is not None}
+
+    def _columns(self):
+        return interval_rows("part", self._parts())
 
     def to_frame(self) -> DataFrame:
         """A row for the expected cost and each part; needs pandas.
@@ -89,10 +99,7 @@ class DecisionRegret:
         pandas.DataFrame
             Columns: ``part``, ``estimate``, ``low``, ``high`` and ``standard_error``.
         """
-        parts = self._parts()
-        fields = ("estimate", "low", "high", "standard_error")
-        columns = {name: [getattr(one, name) for one in parts.values()] for name in fields}
-        return frame_of(self, (), part=list(parts), **columns)
+        return super().to_frame()
 
     def __str__(self) -> str:
         words = {

@@ -18,6 +18,7 @@ from scipy.stats import t as student
 from sklearn.metrics import roc_auc_score
 
 from skcalib._formatting import pvalue_text, record_text
+from skcalib._records import Record
 from skcalib._ties import merge_ties
 from skcalib._validation import check_confidence_level
 from skcalib._values import shown
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class MeanInterval:
+class MeanInterval(Record):
     """An estimate with its confidence interval [low, high] and standard error."""
 
     estimate: float
@@ -584,7 +585,7 @@ def bonferroni(pvalues: np.ndarray | Sequence[float]) -> float:
 
 
 @dataclass(frozen=True)
-class CalibrationTest:
+class CalibrationTest(Record):
     """Result of a calibration test; the null hypothesis is that the forecasts are calibrated.
 
     Attributes
@@ -597,6 +598,11 @@ class CalibrationTest:
         The calibration error behind the test, in its own units.
     method : str
         How the null distribution was computed.
+
+    See Also
+    --------
+    skcalib.kernel_calibration_test : One of the tests that make this record.
+    skcalib.grouping.CurveEqualityTest : The same for the equality of two curves.
 
     Examples
     --------

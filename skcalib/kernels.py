@@ -237,6 +237,11 @@ class MatrixKernel(Kernel):
     matrix : array-like of shape (K, K), default=None
         Symmetric and positive semi-definite; None is the identity.
 
+    See Also
+    --------
+    skcalib.kernels.LaplacianKernel : A kernel of numbers.
+    skcalib.kernel_calibration_error : The error of a kernel.
+
     Examples
     --------
     >>> from skcalib.kernels import LaplacianKernel, MatrixKernel
@@ -340,6 +345,10 @@ def median_distance(
     ------
     ValueError
         For forecasts that are not a matrix of finite numbers, and unknown metrics and rules.
+
+    See Also
+    --------
+    skcalib.kernels.LaplacianKernel : Uses it with ``bandwidth="median"``.
 
     Examples
     --------
@@ -474,6 +483,11 @@ class LaplacianKernel(DistanceKernel):
     max_samples : int or None, default=2000
         Number of forecasts that a rule uses; None for all.
 
+    See Also
+    --------
+    skcalib.kernels.GaussianKernel : The squared distance in the exponent.
+    skcalib.kernel_calibration_error : The error of a kernel.
+
     Examples
     --------
     >>> import numpy as np
@@ -505,6 +519,11 @@ class GaussianKernel(DistanceKernel):
         semi-definite for more.
     max_samples : int or None, default=2000
         Number of forecasts that a rule uses; None for all.
+
+    See Also
+    --------
+    skcalib.kernels.LaplacianKernel : The distance in the exponent.
+    skcalib.kernel_calibration_error : The error of a kernel.
 
     Examples
     --------

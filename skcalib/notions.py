@@ -68,6 +68,11 @@ class Notion:
 class Canonical(Notion):
     """All classes at once: the whole forecast against the whole label, one problem.
 
+    See Also
+    --------
+    skcalib.notions.Classwise : Each class separately.
+    skcalib.notions.TopLabel : The predicted class only.
+
     Examples
     --------
     >>> import numpy as np
@@ -92,6 +97,11 @@ class Classwise(Notion):
     ----------
     reduce : {"mean", "sum"}, default="mean"
         The mean over classes, each with the binary convention of the score, or their sum.
+
+    See Also
+    --------
+    skcalib.notions.Canonical : All classes at once.
+    skcalib.notions.Multilabel : Labels that do not exclude each other.
 
     Examples
     --------
@@ -141,6 +151,11 @@ class Multilabel(Notion):
     reduce : {"mean", "sum"}, default="mean"
         The mean over labels, each with the binary convention of the score, or their sum.
 
+    See Also
+    --------
+    skcalib.notions.Classwise : Classes that exclude each other.
+    skcalib.MultilabelRecalibrator : Recalibrates each label.
+
     Examples
     --------
     >>> import numpy as np
@@ -172,6 +187,11 @@ class TopLabel(Notion):
 
     The predicted class is the first one of largest probability.
 
+    See Also
+    --------
+    skcalib.notions.TopK : The k most probable classes.
+    skcalib.notions.Canonical : All classes at once.
+
     Examples
     --------
     >>> import numpy as np
@@ -199,6 +219,11 @@ class Auto(Notion):
     """One score at a time: the positive class for two columns, the top label for more.
 
     `Canonical` for two columns, whose last one is the positive class, and otherwise `TopLabel`.
+
+    See Also
+    --------
+    skcalib.notions.TopLabel : The notion for several classes.
+    skcalib.notions.Canonical : The notion for all probabilities at once.
 
     Examples
     --------
@@ -230,6 +255,10 @@ class TopK(Notion):
     ----------
     k : int, default=5
         Number of ranks, at least 1 and at most the number of classes.
+
+    See Also
+    --------
+    skcalib.notions.TopLabel : The most probable class alone.
 
     Examples
     --------
@@ -270,6 +299,11 @@ class ClassGroups(Notion):
     ----------
     groups : sequence of sequences of int
         Column numbers of each group, disjoint. Classes in no group form one last group.
+
+    See Also
+    --------
+    skcalib.notions.Canonical : Without groups.
+    skcalib.notions.Classwise : Each class separately.
 
     Examples
     --------

@@ -341,6 +341,11 @@ def get_scorer(name: str) -> Scorer:
     ValueError
         For an unknown name.
 
+    See Also
+    --------
+    get_scorer_names : The names.
+    get_scorers : Several scorers at once.
+
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer
@@ -370,6 +375,10 @@ def get_scorer_names() -> list[str]:
     -------
     list of str
         The names.
+
+    See Also
+    --------
+    get_scorer : The scorer of a name.
 
     Examples
     --------
@@ -411,6 +420,11 @@ def get_scorers(names: Sequence[str]) -> dict[str, Callable[..., float]]:
     ------
     ValueError
         For an unknown or repeated name.
+
+    See Also
+    --------
+    get_scorer : A single scorer.
+    get_scorer_names : The names.
 
     Examples
     --------

@@ -71,6 +71,11 @@ class TotalVariation(Divergence):
     For K = 2 it is :math:`|q_1 - s_1|`, the distance of the expected calibration error. It is a
     distance and not a proper score.
 
+    See Also
+    --------
+    skcalib.scores.Lp : Other norms of the difference.
+    skcalib.scores.Brier : A proper score.
+
     Examples
     --------
     >>> import numpy as np
@@ -93,6 +98,10 @@ class Lp(Divergence):
     ----------
     p : float, default=2
         The power, at least 1.
+
+    See Also
+    --------
+    skcalib.scores.TotalVariation : Half of the distance for p = 1.
 
     Examples
     --------
@@ -249,6 +258,11 @@ class Brier(ProperScore):
     :math:`H(s) = c (1 - \sum_k s_k^2)` and its divergence :math:`c \|q - s\|^2`. Range [0, 2], or
     [0, 1] for K = 2; units: squared probability.
 
+    See Also
+    --------
+    skcalib.scores.LogLoss : Penalises confident errors more.
+    skcalib.root_brier_score : The root of its mean.
+
     Examples
     --------
     >>> import numpy as np
@@ -280,6 +294,11 @@ class LogLoss(ProperScore):
 
     Range [0, infinity]. The loss of a label of probability 0 is infinite; probabilities are not
     clipped.
+
+    See Also
+    --------
+    skcalib.scores.Brier : Bounded.
+    skcalib.scores.ClasswiseLogLoss : One class against the rest.
 
     Examples
     --------
@@ -326,6 +345,10 @@ class ClasswiseLogLoss(ProperScore):
     and they split the log loss itself, because the losses of all classes sum to
     :math:`-\log s_y`; the one-against-rest errors of `LogLoss` split a larger loss. Range
     [0, infinity]; the loss of a label of probability 0 is infinite.
+
+    See Also
+    --------
+    skcalib.scores.LogLoss : The log loss of all classes at once.
 
     Examples
     --------
@@ -376,6 +399,10 @@ class Spherical(ProperScore):
     :math:`\|q\| - \langle q, s \rangle / \|s\|`, which is not jointly convex: binning may increase
     its calibration error.
 
+    See Also
+    --------
+    skcalib.scores.Brier : Another bounded score.
+
     Examples
     --------
     >>> import numpy as np
@@ -401,6 +428,10 @@ class DawidSebastiani(ProperScore):
     :math:`H = \log(m_2 - m_1^2) + 1` the loss is :math:`(y - \mu)^2 / v + \log v`. It is unbounded
     below (``infimum`` is None), so no upper bound of its calibration error exists. The divergence
     of a target needs a variance above zero.
+
+    See Also
+    --------
+    skcalib.dawid_sebastiani_score : Its mean, from means and variances.
 
     Examples
     --------

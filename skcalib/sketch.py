@@ -15,6 +15,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._packing import plain, seal, unseal
+from skcalib._records import import_pandas
 from skcalib._validation import check_count, check_indices, listed, look_up, to_numpy
 from skcalib._values import shown
 from skcalib.cells import CellPlan, CellSums, cell_starts, check_known_labels, sum_events
@@ -348,14 +349,13 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
             Before the first chunk.
         """
         check_is_fitted(self)
-        from pandas import DataFrame, concat
-
+        pandas = import_pandas()
         plan, frames = self._plan(), []
         for group, cells in self._cells.items():
             problem, event, cell = cells.places()
             count, excess, weight, square = cells.unscaled()
             frames.append(
-                DataFrame(
+                pandas.DataFrame(
                     {
                         "group": [group] * len(cell),
                         "problem": np.array(plan.names(), dtype=object)[problem],
@@ -368,7 +368,7 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
                     }
                 )
             )
-        return concat(frames, ignore_index=True)
+        return pandas.concat(frames, ignore_index=True)
 
     def to_bytes(self) -> bytes:
         """The sketch as bytes, for `from_bytes`; contains no pickle.

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skcalib._arguments import resolve_loss, resolve_notion
-from skcalib._formatting import frame_of
 from skcalib._parameters import checks_parameters
+from skcalib._records import Record, interval_rows
 from skcalib._validation import weighted_rows
 from skcalib.error_intervals.methods import estimate_proper_error
 from skcalib.events import problem_of_notion
@@ -39,7 +39,7 @@ _WHOLE = 1e-3  # largest difference of counts from whole numbers that rounding o
 
 
 @dataclass(frozen=True)
-class SoftLabelDecomposition:
+class SoftLabelDecomposition(Record):
     """Parts of a mean loss; see :func:`~skcalib.soft_label_decomposition`.
 
     ``expected_loss = calibration + grouping + irreducible`` and
@@ -59,6 +59,10 @@ class SoftLabelDecomposition:
         Excess risk E D(Q, S): the loss of the forecasts minus that of the best ones.
     n_measured : int
         Number of samples from which the irreducible part is estimated: those of two votes or more.
+
+    See Also
+    --------
+    skcalib.soft_label_decomposition : Makes this record.
     """
 
     expected_loss: MeanInterval
@@ -68,6 +72,12 @@ class SoftLabelDecomposition:
     excess: MeanInterval
     n_measured: int
 
+    _beside = ("n_measured",)
+
+    def _columns(self):
+        names = ("expected_loss", "calibration", "grouping", "irreducible", "excess")
+        return interval_rows("part", {name: getattr(self, name) for name in names})
+
     def to_frame(self) -> DataFrame:
         """A row for the expected loss and each part; needs pandas.
 
@@ -76,11 +86,7 @@ class SoftLabelDecomposition:
         pandas.DataFrame
             Columns: ``part``, ``estimate``, ``low``, ``high`` and ``standard_error``.
         """
-        names = ("expected_loss", "calibration", "grouping", "irreducible", "excess")
-        parts = [getattr(self, name) for name in names]
-        fields = ("estimate", "low", "high", "standard_error")
-        columns = {name: [getattr(part, name) for part in parts] for name in fields}
-        return frame_of(self, (), part=list(names), **columns)
+        return super().to_frame()
 
     def __str__(self) -> str:
         words = {

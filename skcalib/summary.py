@@ -11,6 +11,7 @@ from scipy.special import entr
 
 from skcalib._formatting import pvalue_text, record_text
 from skcalib._parameters import checks_parameters
+from skcalib._records import Record, import_pandas
 from skcalib._validation import check_confidence_level
 from skcalib.error_intervals.methods import estimate_of_solved
 from skcalib.errors.logistic import (
@@ -70,7 +71,7 @@ ONE_CLASS = "All labels are of one class: the interval does not allow for labels
 
 
 @dataclass(frozen=True)
-class CalibrationSummary:
+class CalibrationSummary(Record):
     r"""Result of :func:`~skcalib.calibration_summary`: the numbers reported for a risk model.
 
     A quantity that does not exist for the data is None, and `notes` gives the reason.
@@ -122,6 +123,11 @@ class CalibrationSummary:
     notes : dict
         For the name of a quantity, the reason why it is missing, or its limitation.
 
+    See Also
+    --------
+    skcalib.calibration_summary : Makes this record.
+    skcalib.CalibrationReport : A verdict with figures.
+
     Examples
     --------
     >>> from skcalib import calibration_summary
@@ -158,6 +164,13 @@ class CalibrationSummary:
     auc: MeanInterval | None
     notes: dict = field(default_factory=dict)
 
+    _beside = ("event", "n_samples", "n_events", "confidence_level")
+
+    def _columns(self):
+        columns = ("quantity", "estimate", "low", "high", "perfect", "explanation")
+        rows = [self._row(key) for key in ROWS]
+        return dict(zip(columns, zip(*rows, strict=True), strict=True))
+
     def to_frame(self) -> DataFrame:
         """One row per quantity, for a paper or a spreadsheet; needs pandas.
 
@@ -168,14 +181,10 @@ class CalibrationSummary:
             ``low``, ``high``, ``perfect`` (the value of a perfect forecast) and ``explanation``.
             Numbers that do not exist are missing values, and the explanation gives the reason.
         """
-        import pandas as pd
-
-        rows = [self._row(key) for key in ROWS]
-        columns = ("quantity", "estimate", "low", "high", "perfect", "explanation")
-        table = dict(zip(columns, zip(*rows, strict=True), strict=True))
-        for name in columns[1:5]:
-            table[name] = pd.array(list(table[name]), dtype="Float64")
-        return pd.DataFrame(table, index=pd.Index(ROWS, name="name"))
+        pandas, table = import_pandas(), self._columns()
+        for name in ("estimate", "low", "high", "perfect"):
+            table[name] = pandas.array(list(table[name]), dtype="Float64")
+        return pandas.DataFrame(table, index=pandas.Index(ROWS, name="name"))
 
     def _row(self, key):
         """Name, estimate, low, high, perfect value and explanation of a quantity."""

@@ -31,6 +31,7 @@ LAYERS = (
     },
     {
         "_parameters": "checks of parameters by their name",
+        "_records": "results as tables",
         "clusters": "dependent samples, effective numbers of samples and clusters",
     },
     {

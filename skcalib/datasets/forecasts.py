@@ -62,6 +62,11 @@ def make_tempered_simplex(
         quadrature over :math:`S_k` and, for K > 2, 1024 quasi-random draws of the other classes,
         with a standard error below .2 % for temperatures from .1 to 10.
 
+    See Also
+    --------
+    skcalib.datasets.make_grouping_problem : Forecasts with a grouping loss, and features.
+    skcalib.datasets.make_logistic_scores : One score with a logistic curve.
+
     Examples
     --------
     >>> from skcalib.datasets import make_tempered_simplex
@@ -208,6 +213,11 @@ def make_widmann(
     ValueError
         If an argument is out of its range, or "M1" comes with a mixture.
 
+    See Also
+    --------
+    skcalib.datasets.make_tempered_simplex : Forecasts whose temperature is wrong.
+    skcalib.kernel_calibration_test : The test that the paper evaluates on this model.
+
     Examples
     --------
     >>> from skcalib.datasets import make_widmann
@@ -297,6 +307,10 @@ def make_logistic_scores(
         ``X`` (n, 1), ``y`` (n,), ``y_proba`` (n, 2), ``posterior`` (n, 2), and ``truth``: "tce",
         the true calibration error E|E[Y|f] - f|, "brier", "log", and "lipschitz", the Lipschitz
         constant of E[Y|f = z] as a function of z, which the bounds of F24 require.
+
+    See Also
+    --------
+    skcalib.datasets.make_tempered_simplex : Probabilities of several classes.
 
     Examples
     --------

@@ -13,6 +13,7 @@ from sklearn.base import clone
 
 from skcalib._arguments import SMOOTHERS, resolve_notion
 from skcalib._formatting import nonnegative_text
+from skcalib._records import Record
 from skcalib._ties import merge_ties
 from skcalib._validation import check_confidence_level, look_up
 from skcalib._values import shown
@@ -50,7 +51,7 @@ DEFAULT_BINS = 10
 
 
 @dataclass(frozen=True, eq=False)
-class ReliabilityCurve:
+class ReliabilityCurve(Record):
     """The curve of one binary event.
 
     ``event`` is "class c" for the probability of a class, "top label" for the confidence, or empty.
@@ -67,6 +68,9 @@ class ReliabilityCurve:
     scores: np.ndarray
     weight: np.ndarray
     error: MeanInterval | None
+
+    _rows = ("prob_pred", "prob_true", "low", "high")
+    _beside = ("event", "error")
 
 
 @dataclass(frozen=True)

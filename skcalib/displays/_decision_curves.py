@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from numbers import Integral
+from typing import ClassVar
 
 import numpy as np
 from scipy.stats import t as student
 from sklearn.utils import check_random_state
 
 from skcalib._arguments import resolve_notion
+from skcalib._records import Record
 from skcalib._ties import reach_of
 from skcalib._values import shown
 from skcalib.clusters import effective_size
@@ -30,7 +32,7 @@ from skcalib.smoothers import LogitSmoother
 
 
 @dataclass(frozen=True, eq=False)
-class DecisionCurve:
+class DecisionCurve(Record):
     """Mean cost or net benefit of one model at m thresholds.
 
     ``event`` is "class c" for the probability of a class, "top label" for the confidence, or empty.
@@ -47,6 +49,9 @@ class DecisionCurve:
     high: np.ndarray
     reference: np.ndarray
 
+    _rows: ClassVar[tuple[str, ...]] = ("threshold", "estimate", "low", "high", "reference")
+    _beside: ClassVar[tuple[str, ...]] = ("name", "event", "rate")
+
 
 @dataclass(frozen=True, eq=False)
 class MurphyCurve(DecisionCurve):
@@ -54,6 +59,9 @@ class MurphyCurve(DecisionCurve):
 
     brier: float
     remaining: np.ndarray | None
+
+    _rows = (*DecisionCurve._rows, "remaining")
+    _beside = (*DecisionCurve._beside, "brier")
 
     @property
     def regret(self) -> np.ndarray | None:

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from skcalib._records import Record
 from skcalib._validation import check_proba
 from skcalib._values import shown
 from skcalib.displays._curves import MAX_PANELS
@@ -22,7 +23,7 @@ _STEEP = 0.01  # grid neighbours that differ by more than this get a point betwe
 
 
 @dataclass(frozen=True, eq=False)
-class RecalibrationMap:
+class RecalibrationMap(Record):
     """The map of one recalibrator for the probability of one class.
 
     ``before`` and ``after`` are a curve if ``joined``, else single forecasts. ``scores`` are all
@@ -36,6 +37,9 @@ class RecalibrationMap:
     joined: bool
     scores: np.ndarray | None
     declared: str
+
+    _rows = ("before", "after")
+    _beside = ("name", "event", "declared")
 
 
 # What is drawn

@@ -6,6 +6,7 @@ from textwrap import wrap
 import numpy as np
 
 from skcalib._formatting import decimals_of, printable
+from skcalib._records import Record
 from skcalib.inference import MeanInterval, clopper_pearson
 
 ABOVE, BELOW, HELD = 1, -1, 0
@@ -13,7 +14,7 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class GroupingDiagram:
+class GroupingDiagram(Record):
     """The diagram of one binary event.
 
     ``prob_pred`` and ``prob_true`` are the mean score and outcome of the level sets. The other
@@ -42,6 +43,13 @@ class GroupingDiagram:
     calibration_error: float
     scores: np.ndarray | None = None
     weight: np.ndarray | None = None
+
+    _beside = ("event", "grouping_loss", "calibration_error")
+
+    def _columns(self):
+        names = ("score", "expected", "outcome", "low", "high", "side", "n_samples", "contribution")
+        rules = [region.rule for region in self.regions]
+        return {"rule": rules, **{name: getattr(self, name) for name in names}}
 
     @property
     def contribution(self):

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._arguments import resolve_notion
+from skcalib._records import Record
 from skcalib._values import shown
 from skcalib.errors import (
     calibration_error,
@@ -62,7 +63,7 @@ ERRORS = {
 
 
 @dataclass(frozen=True)
-class EstimationCurve:
+class EstimationCurve(Record):
     """One error against the sample size; arrays of shape (m,).
 
     Attributes
@@ -88,6 +89,9 @@ class EstimationCurve:
     high: np.ndarray
     prediction: np.ndarray | None = None
     floor: np.ndarray | None = None
+
+    _rows = ("size", "mean", "low", "high", "prediction", "floor")
+    _beside = ("name",)
 
 
 def check_errors(errors, notion):

@@ -109,14 +109,17 @@ class DecisionCurveDisplay:
 
     Examples
     --------
-    >>> from skcalib import DecisionCurveDisplay
-    >>> from skcalib.datasets import make_tempered_simplex
-    >>> data = make_tempered_simplex(2000, 2, random_state=0)
-    >>> display = DecisionCurveDisplay.from_predictions(
-    ...     data.y, {"Forecast": data.y_proba, "Truth": data.posterior})
-    >>> forecast, truth = display.curves
-    >>> bool(truth.estimate.mean() > forecast.estimate.mean())
-    True
+    .. plot::
+        :alt: Net benefit against the threshold for a forecast, the truth and treating all or none.
+
+        >>> from skcalib import DecisionCurveDisplay
+        >>> from skcalib.datasets import make_tempered_simplex
+        >>> data = make_tempered_simplex(2000, 2, random_state=0)
+        >>> display = DecisionCurveDisplay.from_predictions(
+        ...     data.y, {"Forecast": data.y_proba, "Truth": data.posterior})
+        >>> forecast, truth = display.curves
+        >>> bool(truth.estimate.mean() > forecast.estimate.mean())
+        True
     """
 
     def __init__(

@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from skcalib._arguments import resolve_loss, resolve_notion
 from skcalib._formatting import decimals_of, nonnegative_text
 from skcalib._parameters import checks_parameters
+from skcalib._records import Record
 from skcalib._validation import check_confidence_level, check_indices, weighted_features
 from skcalib._values import shown
 from skcalib.displays._base import held_out, unit
@@ -99,12 +100,15 @@ class DecompositionDisplay:
 
     Examples
     --------
-    >>> from skcalib import DecompositionDisplay
-    >>> from skcalib.datasets import make_grouping_problem
-    >>> data = make_grouping_problem(10_000, random_state=0)
-    >>> display = DecompositionDisplay.from_predictions(data.y, data.y_proba, data.X)
-    >>> print(display.terms[0])
-    calibration 0.000..., grouping ≥ 0.00..., rest ≤ 0.07...
+    .. plot::
+        :alt: Bar of the Brier score: calibration, grouping and the rest.
+
+        >>> from skcalib import DecompositionDisplay
+        >>> from skcalib.datasets import make_grouping_problem
+        >>> data = make_grouping_problem(10_000, random_state=0)
+        >>> display = DecompositionDisplay.from_predictions(data.y, data.y_proba, data.X)
+        >>> print(display.terms[0])
+        calibration 0.000..., grouping ≥ 0.00..., rest ≤ 0.07...
     """
 
     def __init__(
@@ -395,7 +399,7 @@ class DecompositionDisplay:
 
 
 @dataclass(frozen=True)
-class LossTerms:
+class LossTerms(Record):
     """Parts of the mean loss of one model.
 
     ``calibration`` and ``grouping``, a lower bound or None, have the fields ``estimate``, ``low``,
@@ -406,6 +410,8 @@ class LossTerms:
     loss: float
     calibration: MeanInterval
     grouping: MeanInterval | None
+
+    _intervals = ("calibration", "grouping")
 
     @property
     def rest(self) -> float:

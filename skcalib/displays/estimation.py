@@ -29,8 +29,8 @@ class EstimationDisplay:
     r"""Estimated errors against the number of samples.
 
     Create one with `from_estimator` or `from_predictions`. Every error is evaluated on random
-    subsamples of the data. An error that is comparable between data sets of different sizes has a
-    flat curve. The curve of the ECE decreases, most for good forecasts (G22).
+    subsamples of the data. An error with a flat curve is comparable between data sets of different
+    sizes. The curve of the ECE decreases, most for good forecasts (G22).
 
     ==========  ====================================================================================
     Name        Error
@@ -43,24 +43,24 @@ class EstimationDisplay:
     "rbs"       :func:`root_brier_score`, an upper bound of the root of "proper"
     ==========  ====================================================================================
 
-    All of them are about the same notion, by default one score at a time: the probability of the
-    positive class for two classes, the top label for more.
+    All errors have the same notion. By default it is one score at a time: the probability of the
+    positive class for two classes, and the top label for more.
 
     "debiased", "proper", "kernel" and "rbs" are unbiased as squares, and the first three may be
-    negative: the signed root of the mean square is drawn. The unit is that of a probability; for
-    "kernel" it is that of its kernel.
+    negative. So the signed root of the mean square is drawn. The unit is that of a probability; for
+    "kernel" it is that of the kernel.
 
-    For an l1 :func:`calibration_error` with any bins two more curves are drawn, from the folded
-    normal law (G22): with the share :math:`p_b` of bin b, its gap :math:`g_b` (mean label minus
+    For an l1 :func:`calibration_error` with any bins, two more curves follow from the folded normal
+    distribution (G22). With the share :math:`p_b` of bin b, its gap :math:`g_b` (mean label minus
     mean score) and the variance :math:`v_b` of label minus score,
 
     .. math:: E\,ECE_n \approx \sum_b p_b\, E\, |N(g_b, v_b / (n p_b))| .
 
-    - **Prediction**, dashed: with the gaps and variances of all N samples and :math:`v_b` times
-      1 - n / N, as subsamples are drawn without replacement. It explains the curve: the entire
-      decrease is noise in the bins.
-    - **Floor**, dotted: if the same forecasts were calibrated, :math:`g_b = 0` and :math:`v_b`
-      the mean of s (1 - s). An ECE near its floor is no evidence of miscalibration.
+    - **Prediction**, dashed: the formula with the gaps and variances of all N samples. The variance
+      :math:`v_b` is multiplied by 1 - n / N, as subsamples are drawn without replacement. The
+      prediction explains the curve: the entire decrease is noise in the bins.
+    - **Floor**, dotted: the formula if the same forecasts were calibrated, with :math:`g_b = 0` and
+      the mean of s (1 - s) as :math:`v_b`. An ECE near its floor is no evidence of miscalibration.
 
     Parameters
     ----------
@@ -107,15 +107,18 @@ class EstimationDisplay:
 
     Examples
     --------
-    >>> from skcalib import EstimationDisplay
-    >>> from skcalib.datasets import make_tempered_simplex
-    >>> data = make_tempered_simplex(5000, 3, random_state=0)
-    >>> display = EstimationDisplay.from_predictions(  # of calibrated forecasts
-    ...     data.y, data.posterior, errors=["ece", "rbs"])
-    >>> for curve in display.curves:
-    ...     print(curve.name, "falls" if curve.mean[-1] < curve.mean[0] / 2 else "stays")
-    ECE falls
-    Root Brier score stays
+    .. plot::
+        :alt: Two errors against the sample size: the ECE falls, the root Brier score does not.
+
+        >>> from skcalib import EstimationDisplay
+        >>> from skcalib.datasets import make_tempered_simplex
+        >>> data = make_tempered_simplex(5000, 3, random_state=0)
+        >>> display = EstimationDisplay.from_predictions(  # of calibrated forecasts
+        ...     data.y, data.posterior, errors=["ece", "rbs"])
+        >>> for curve in display.curves:
+        ...     print(curve.name, "falls" if curve.mean[-1] < curve.mean[0] / 2 else "stays")
+        ECE falls
+        Root Brier score stays
     """
 
     def __init__(

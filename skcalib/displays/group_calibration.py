@@ -35,8 +35,9 @@ class GroupCalibrationDisplay:
       found at the false discovery rate ``1 - confidence_level``, and hollow elsewhere.
     - **At equal scores**: the difference of the frequency from that of all samples with equal
       scores, which no recalibration of the score alone removes.
-    - **Shrunken** (``shrunk=True``): the difference drawn towards the mean of the groups by its
-      noise. It is a better estimate of a small group, and has no interval.
+    - **Shrunken** (``shrunk=True``): the difference, shrunken towards the mean of the groups by an
+      amount that depends on its noise. It is a better estimate for a small group, and has no
+      interval.
 
     The number of samples is on the right. There is a panel for each event.
 
@@ -67,15 +68,18 @@ class GroupCalibrationDisplay:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from skcalib import GroupCalibrationDisplay
-    >>> rng = np.random.default_rng(0)
-    >>> site = rng.choice(["north", "south"], 4000)
-    >>> p = rng.uniform(0.1, 0.5, 4000)
-    >>> y = rng.random(4000) < p + 0.1 * (site == "south")
-    >>> display = GroupCalibrationDisplay.from_predictions(y, p, site)
-    >>> [one.name for one in display.groups_ if one.detected]
-    ['south']
+    .. plot::
+        :alt: Forest plot of two sites: the interval of the south is above zero.
+
+        >>> import numpy as np
+        >>> from skcalib import GroupCalibrationDisplay
+        >>> rng = np.random.default_rng(0)
+        >>> site = rng.choice(["north", "south"], 4000)
+        >>> p = rng.uniform(0.1, 0.5, 4000)
+        >>> y = rng.random(4000) < p + 0.1 * (site == "south")
+        >>> display = GroupCalibrationDisplay.from_predictions(y, p, site)
+        >>> [one.name for one in display.groups_ if one.detected]
+        ['south']
     """
 
     def __init__(self, calibrations: GroupCalibrations) -> None:

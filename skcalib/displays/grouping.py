@@ -57,10 +57,10 @@ class GroupingDisplay:
     Samples with similar scores form a level set. The **curve** joins the level sets, each at its
     mean score and mean outcome. On the diagonal the forecasts are calibrated. The features split
     each level set into **regions**, by default two. A region is drawn next to the mean score of its
-    level set. Its height is the mean outcome that it would have at the scores of the level set, so
-    its distance from the curve is its difference from all samples with equal scores. If scores vary
-    within the level set, this difference is adjusted with the calibration curve. The area of a
-    region shows its number of samples.
+    level set. Its height is the mean outcome that it would have at the scores of the level set. Its
+    distance from the curve is therefore its difference from all samples with equal scores. If
+    scores vary within the level set, this difference is adjusted with the calibration curve. The
+    area of a region shows its number of samples.
 
     - Blue, upward: the interval lies above the level set. Even a calibrated score is too low for
       these samples.
@@ -70,15 +70,15 @@ class GroupingDisplay:
 
     The intervals (Clopper-Pearson) hold simultaneously for all regions of a panel: without grouping
     loss, at most one figure in twenty has a coloured region at level 95 %. Regions are learned on
-    one half of the samples and drawn from the other, so their colours are not an artefact of the
+    one half of the samples and drawn with the other half, so the colours are not an artefact of the
     search. The histogram shows all samples.
 
     The title has the lower bound of the grouping loss with its interval, and the calibration error
-    of the score: that of the level sets plus what binning hides (L23 prop. C.2),
-    ``calibration_error_corrected_`` of `GroupingLossEstimator`. A bound that is not above zero is
-    shown as "none detected", which does not exclude grouping loss that these regions miss. Two
-    regions per level set show *that* there is grouping loss; many small ones (``partitioner=None``)
-    detect more of it.
+    of the score. The latter is ``calibration_error_corrected_`` of `GroupingLossEstimator`: the
+    error of the level sets plus the part that binning removes (L23 prop. C.2). A bound that is not
+    above zero is shown as "none detected"; there may still be grouping loss that these regions
+    miss. Two regions per level set show *whether* there is grouping loss; many small ones
+    (``partitioner=None``) detect more of it.
 
     Parameters
     ----------
@@ -123,14 +123,18 @@ class GroupingDisplay:
 
     Examples
     --------
-    >>> from skcalib import GroupingDisplay
-    >>> from skcalib.datasets import make_grouping_problem
-    >>> data = make_grouping_problem(4000, random_state=0)
-    >>> display = GroupingDisplay.from_predictions(data.y, data.y_proba, data.X, name="Simulated")
-    >>> print(display.ax_.get_title())
-    Simulated
-    Grouping loss ≥ 0.00...
-    Calibration error... (Brier score)
+    .. plot::
+        :alt: Level sets, their regions and the calibration curve.
+
+        >>> from skcalib import GroupingDisplay
+        >>> from skcalib.datasets import make_grouping_problem
+        >>> data = make_grouping_problem(20_000, random_state=0)
+        >>> display = GroupingDisplay.from_predictions(
+        ...     data.y, data.y_proba, data.X, name="Simulated")
+        >>> print(display.ax_.get_title())
+        Simulated
+        Grouping loss ≥ 0.00...
+        Calibration error... (Brier score)
     """
 
     def __init__(

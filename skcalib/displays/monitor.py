@@ -68,15 +68,18 @@ class MonitorDisplay:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from skcalib import CalibrationMonitor, MonitorDisplay
-    >>> rng = np.random.default_rng(0)
-    >>> p = rng.uniform(size=6000)
-    >>> y = rng.random(6000) < np.where(np.arange(6000) < 3000, p, p**1.5)
-    >>> monitor = CalibrationMonitor(window=500).partial_fit(y, p)
-    >>> display = MonitorDisplay.from_monitor(monitor)
-    >>> len(display.windows)
-    12
+    .. plot::
+        :alt: Statistic of a stream with its threshold and the alarms, above the windows.
+
+        >>> import numpy as np
+        >>> from skcalib import CalibrationMonitor, MonitorDisplay
+        >>> rng = np.random.default_rng(0)
+        >>> p = rng.uniform(size=6000)
+        >>> y = rng.random(6000) < np.where(np.arange(6000) < 3000, p, p**1.5)
+        >>> monitor = CalibrationMonitor(window=500).partial_fit(y, p)
+        >>> display = MonitorDisplay.from_monitor(monitor)
+        >>> len(display.windows)
+        12
     """
 
     def __init__(

@@ -106,15 +106,18 @@ class MurphyDisplay:
 
     Examples
     --------
-    >>> from skcalib import MurphyDisplay
-    >>> from skcalib.datasets import make_tempered_simplex
-    >>> data = make_tempered_simplex(2000, 2, random_state=0)
-    >>> display = MurphyDisplay.from_predictions(
-    ...     data.y, {"Forecast": data.y_proba, "Truth": data.posterior})
-    >>> print(display.line_[0].get_label())
-    Forecast
-    Brier score
-    0.168
+    .. plot::
+        :alt: Mean cost against the threshold for a forecast and the truth.
+
+        >>> from skcalib import MurphyDisplay
+        >>> from skcalib.datasets import make_tempered_simplex
+        >>> data = make_tempered_simplex(2000, 2, random_state=0)
+        >>> display = MurphyDisplay.from_predictions(
+        ...     data.y, {"Forecast": data.y_proba, "Truth": data.posterior})
+        >>> print(display.line_[0].get_label())
+        Forecast
+        Brier score
+        0.168
     """
 
     def __init__(self, curves: list[MurphyCurve], *, confidence_level: float = 0.95) -> None:

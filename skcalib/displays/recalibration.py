@@ -33,10 +33,9 @@ class RecalibrationDisplay:
     Create one with `from_recalibrator`, `from_recalibrators` or `from_estimator`.
 
     **Two classes**: a recalibrator is a function :math:`p \mapsto p'` of the probability of the
-    positive class, which is drawn as a curve over [0, 1], with ``input="logits"`` too. A jump of a
-    step function is drawn as a vertical line. On the diagonal the probability is unchanged; above
-    it the recalibrator raises the probability. A flat section maps different forecasts to one
-    value.
+    positive class. It is drawn as a curve over [0, 1], also with ``input="logits"``. A jump of a
+    step function is drawn as a vertical line. On the diagonal the probability is unchanged, and
+    above the diagonal it increases. A flat section maps different forecasts to one value.
 
     **More classes**: the recalibrated probability of a class depends on the probabilities of all
     classes. There is a panel for each class with one point for each forecast, so forecasts are
@@ -46,7 +45,8 @@ class RecalibrationDisplay:
 
     The legend states the declared properties of the recalibrator: whether it is injective, so that
     no sharpness is lost, and whether it keeps the order of the classes. For a Pipeline it states
-    what holds for all steps. A recalibrator that declares nothing is shown by name only.
+    the properties that all steps have. A recalibrator without declared properties is shown by name
+    only.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class RecalibrationDisplay:
 
     See Also
     --------
-    ReliabilityDisplay : The curve that the map should have.
+    ReliabilityDisplay : The curve that an ideal map has.
     calibration_improvement : Whether the map is worthwhile.
 
     Notes
@@ -82,14 +82,17 @@ class RecalibrationDisplay:
 
     Examples
     --------
-    >>> from skcalib import IsotonicRecalibrator, PlattScaling, RecalibrationDisplay
-    >>> from skcalib.datasets import make_tempered_simplex
-    >>> data = make_tempered_simplex(2000, 2, random_state=0)
-    >>> platt = PlattScaling().fit(data.y_proba, data.y)
-    >>> display = RecalibrationDisplay.from_recalibrator(platt)
-    >>> print(display.line_.get_label())
-    PlattScaling
-    injective, may change the predicted class
+    .. plot::
+        :alt: S-shaped map of a Platt scaling for the probability of class 1.
+
+        >>> from skcalib import IsotonicRecalibrator, PlattScaling, RecalibrationDisplay
+        >>> from skcalib.datasets import make_tempered_simplex
+        >>> data = make_tempered_simplex(2000, 2, random_state=0)
+        >>> platt = PlattScaling().fit(data.y_proba, data.y)
+        >>> display = RecalibrationDisplay.from_recalibrator(platt)
+        >>> print(display.line_.get_label())
+        PlattScaling
+        injective, may change the predicted class
     """
 
     def __init__(self, maps: list[RecalibrationMap]) -> None:

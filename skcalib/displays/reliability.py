@@ -47,42 +47,46 @@ class ReliabilityDisplay:
     Create one with `from_estimator`, `from_predictions` or `from_cv_results`. A classifier is
     calibrated if its curve :math:`C(s) = P(Y = 1 \mid S = s)` is the diagonal.
 
-    **Curves** (``strategy``). "isotonic": the least-squares increasing curve, without bins (CORP,
-    D21), linear between the scores. "quantile", "uniform": mean label against mean forecast in bins
-    of equal mass or width. "kernel": Beta-kernel regression (P24) with the bandwidth that minimises
-    the cross-validated Brier score; pass ``strategy=DirichletKernel(bandwidth)`` to choose it.
-    "smooth": logistic regression on a restricted cubic spline of the logit, see `SplineSmoother`.
+    **Curves** (``strategy``):
 
-    **Bands** (``band``) are pointwise: the curve as a whole leaves them with a larger probability.
+    - "isotonic": the increasing curve of least squares, without bins (CORP, D21), linear between
+      the scores;
+    - "quantile", "uniform": mean label against mean forecast in bins of equal mass or width;
+    - "kernel": Beta-kernel regression (P24) with the bandwidth that minimises the cross-validated
+      Brier score; ``strategy=DirichletKernel(bandwidth)`` sets the bandwidth;
+    - "smooth": logistic regression on a restricted cubic spline of the logit, see `SplineSmoother`.
 
-    - "consistency" lies around the diagonal, where the curve would be if the forecasts were
-      calibrated: labels are drawn from the forecasts `n_resamples` times, the curve is fitted by
-      the same rule, and the band lies between order statistics of these curves. Exact: under
-      calibration each point of the curve is inside with probability `confidence_level` or more,
-      at every sample size and with weights.
-    - "confidence" lies around the curve, where the true C may be. For bins and for the kernel it
-      is the Clopper-Pearson interval at the effective size :math:`(\sum w)^2 / \sum w^2` of the
-      average, for the kernel estimated from `n_resamples` random signs. It covers the mean of C
-      in the bin, and the kernel's average of C, which is not C where C is curved within a
-      bandwidth. For the isotonic curve it holds the heights through which an increasing curve
-      passes with a deviance (likelihood ratio) of at most the quantile of :math:`\chi^2_1`; the
-      weights are scaled to sum to their effective size. For "smooth" it is the interval of
-      `SplineSmoother`, by the delta method.
+    **Bands** (``band``) are pointwise: the probability that some point of the curve lies outside is
+    larger than that of a single point.
 
-    Sample weights are treated as fixed: they enter the averages, each sample counts as one label
-    for any weight, and unequal weights widen every band.
+    - "consistency" lies around the diagonal and shows where the curve would be if the forecasts
+      were calibrated. Labels are drawn from the forecasts `n_resamples` times, and the curve is
+      fitted by the same rule. The band lies between order statistics of these curves. It is exact:
+      under calibration each point of the curve is inside with probability `confidence_level` or
+      more, at every sample size and with weights.
+    - "confidence" lies around the curve and shows where the true C may be. For bins and for the
+      kernel it is the Clopper-Pearson interval at the effective size
+      :math:`(\sum w)^2 / \sum w^2` of the average; for the kernel this size is estimated from
+      `n_resamples` random signs. It covers the mean of C in the bin, or the kernel average of C,
+      which is not C if C is curved within a bandwidth. For the isotonic curve the band contains the
+      heights of increasing curves whose deviance (likelihood ratio) is at most the quantile of
+      :math:`\chi^2_1`; the weights are scaled to sum to their effective size. For "smooth" it is
+      the interval of `SplineSmoother`, by the delta method.
+
+    Sample weights are treated as fixed and enter the averages. Each sample counts as one label for
+    any weight, and unequal weights widen every band.
 
     **Clusters.** With `groups`, samples of a cluster may depend on each other. The consistency band
     then draws the signs of the residuals y - s of whole clusters in place of labels. The confidence
-    band of bins has the effective size of Korn and Graubard, that of "smooth" the sandwich
-    covariance, and the others divide the effective size by the design effect of the average, with
-    one correlation of the residuals of a cluster. Quantiles are Student's.
+    band of bins uses the effective size of Korn and Graubard, and that of "smooth" the sandwich
+    covariance. The others divide the effective size by the design effect of the average, with one
+    correlation of the residuals of a cluster. Quantiles are Student's.
 
-    **Legend.** It is below the axes if the figure has a layout engine, else in a free place. The
-    number is `proper_calibration_error` with its defaults, with the interval of
-    `CalibrationErrorEstimator`: for the positive class, the top label, or each class against the
-    rest. It does not depend on the curve that is drawn. The error cannot be
-    negative: an estimate below zero is shown as "none detected", with an upper limit.
+    **Legend.** It is below the axes if the figure has a layout engine, otherwise in a free place.
+    The number is `proper_calibration_error` with its defaults, with the interval of
+    `CalibrationErrorEstimator`, for the positive class, the top label, or each class against the
+    rest. It does not depend on the curve that is drawn. The error cannot be negative: an estimate
+    below zero is shown as "none detected", with an upper limit.
 
     Parameters
     ----------
@@ -113,24 +117,24 @@ class ReliabilityDisplay:
 
     See Also
     --------
-    proper_calibration_error : The number in the legend, with its defaults: Brier score.
+    proper_calibration_error : The number in the legend, with its defaults.
     corp_bands : The isotonic curve and its bands as arrays.
 
     Notes
     -----
-    Measured coverage of the isotonic confidence band of level 95 %, at nine quantiles of the
-    forecasts, in seven simulated settings of 20 to 10,000 samples: on average over the quantiles 95
-    to 100 % in the six where C increases, with 89 % at the worst point; 92 to 95 % where C is
-    constant, with 75 to 87 % at the two ends. A percentile bootstrap that draws labels from the
-    fitted curve (as D21, with forecasts kept) covered 77 to 96 % on average at 1,000 samples, and 4
-    to 23 % at the ends in three of six settings, so it is not used. Where C decreases, no
-    increasing curve is correct, and the band does not cover C.
+    The coverage of the isotonic confidence band of level 95 % was measured at nine quantiles of the
+    forecasts, in seven simulated settings of 20 to 10,000 samples. In the six settings where C
+    increases, it was 95 to 100 % on average over the quantiles, and 89 % at the worst point. Where
+    C is constant, it was 92 to 95 %, and 75 to 87 % at the two ends. A percentile bootstrap that
+    draws labels from the fitted curve (as D21, with fixed forecasts) is not used: it covered 77 to
+    96 % on average at 1,000 samples, and 4 to 23 % at the ends in three of six settings. Where C
+    decreases, no increasing curve is correct, and the band does not cover C.
 
     With several thousand distinct scores, the curve is drawn at all knots of the isotonic curve and
-    at about 400 more scores. Every sample enters the curve and the bands. With more than 10,000
+    at about 400 more scores. The curve and the bands use every sample. With more than 10,000
     distinct scores, the isotonic curves of the consistency band are fitted to the sums of at most
-    2,500 groups of neighbouring scores, which are single scores near the ends; the change is less
-    than that by other random numbers. The default diagram of 1,000,000 samples takes about as long
+    2,500 groups of neighbouring scores, which are single scores near the ends. The change is
+    smaller than that of another seed. The default diagram of 1,000,000 samples takes about as long
     as 13 sorts of the scores.
 
     References
@@ -142,14 +146,18 @@ class ReliabilityDisplay:
 
     Examples
     --------
-    >>> from skcalib import ReliabilityDisplay
-    >>> from skcalib.datasets import make_tempered_simplex
-    >>> data = make_tempered_simplex(1000, 2, random_state=0)
-    >>> display = ReliabilityDisplay.from_predictions(data.y, data.y_proba, name="Over-confident")
-    >>> print(display.line_.get_label())
-    Over-confident
-    Brier calibration error
-    0.004 [0.001, 0.009]
+    .. plot::
+        :alt: Reliability diagram of over-confident forecasts, with its band.
+
+        >>> from skcalib import ReliabilityDisplay
+        >>> from skcalib.datasets import make_tempered_simplex
+        >>> data = make_tempered_simplex(1000, 2, random_state=0)
+        >>> display = ReliabilityDisplay.from_predictions(
+        ...     data.y, data.y_proba, name="Over-confident")
+        >>> print(display.line_.get_label())
+        Over-confident
+        Brier calibration error
+        0.004 [0.001, 0.009]
     """
 
     def __init__(

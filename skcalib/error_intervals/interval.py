@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 
 from skcalib._formatting import record_text
 from skcalib._parameters import checks_parameters
+from skcalib._records import Record
 from skcalib._validation import check_confidence_level, check_count, meant, weighted_rows
 from skcalib._values import shown
 from skcalib.clusters import independent_size, student_level
@@ -316,7 +317,7 @@ def _by_delta_method(answer, level):
 
 
 @dataclass(frozen=True)
-class ErrorInterval:
+class ErrorInterval(Record):
     """An error with a confidence interval; see :func:`~skcalib.calibration_error_interval`.
 
     Attributes
@@ -343,6 +344,10 @@ class ErrorInterval:
         Whether the coverage may exceed the level.
     reason : str
         The reason why the interval is not valid or is conservative; else empty.
+
+    See Also
+    --------
+    skcalib.calibration_error_interval : Makes this record.
 
     Examples
     --------

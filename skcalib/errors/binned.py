@@ -15,8 +15,8 @@ import numpy as np
 from scipy.special import erf
 
 from skcalib._arguments import resolve_notion, resolve_reduced
-from skcalib._formatting import frame_of
 from skcalib._parameters import checks_parameters
+from skcalib._records import Record
 from skcalib._ties import reach_of
 from skcalib._values import is_finite, shown
 from skcalib.events import Events, events_or_summary
@@ -37,7 +37,7 @@ NORMS = {"l1": 1.0, "l2": 2.0, "max": np.inf}  # the power of a gap
 
 
 @dataclass(frozen=True)
-class ReliabilityBins:
+class ReliabilityBins(Record):
     """Points of a reliability diagram, one entry per occupied bin.
 
     Attributes
@@ -55,6 +55,11 @@ class ReliabilityBins:
         Estimated variance of ``gap``; infinite for a single sample.
     gap : ndarray of shape (m,)
         ``mean_label - mean_score``: positive where forecasts are too low.
+
+    See Also
+    --------
+    skcalib.reliability_bins : Makes this record.
+    skcalib.ReliabilityDisplay : Draws the points.
     """
 
     edges: np.ndarray
@@ -69,6 +74,11 @@ class ReliabilityBins:
         """Signed miscalibration of each bin."""
         return self.mean_label - self.mean_score
 
+    def _columns(self):
+        ends = {"left": self.edges[self.index], "right": self.edges[self.index + 1]}
+        names = ("mass", "mean_score", "mean_label", "gap", "gap_variance")
+        return {"bin": self.index, **ends, **{name: getattr(self, name) for name in names}}
+
     def to_frame(self) -> DataFrame:
         """One row per bin that holds samples; needs pandas.
 
@@ -78,9 +88,7 @@ class ReliabilityBins:
             Columns: ``bin``, the edges ``left`` and ``right``, ``mass``,
             ``mean_score``, ``mean_label``, ``gap`` and ``gap_variance``.
         """
-        ends = {"left": self.edges[self.index], "right": self.edges[self.index + 1]}
-        names = ("mass", "mean_score", "mean_label", "gap", "gap_variance")
-        return frame_of(self, names, bin=self.index, **ends)
+        return super().to_frame()
 
 
 @checks_parameters
@@ -111,14 +119,15 @@ def calibration_error(
 
     with p = 1 ("l1"), 2 ("l2"), any other :math:`p \ge 1`, or the largest gap ("max"). It
     estimates the distance of :math:`E[Y|S_B]` from :math:`S_B = E[S|B]`, the forecast averaged in
-    its bin, which is at most the true calibration error (TCE). **Biased upward**, most for
-    calibrated forecasts and many bins; :func:`ece_bias_bound` bounds the bias, ``debiased=True``
-    removes it for squared errors, and :func:`proper_calibration_error` needs no bins.
+    its bin. This distance is at most the true calibration error (TCE). The estimate is **biased
+    upward**, most for calibrated forecasts and many bins. :func:`ece_bias_bound` bounds the bias,
+    ``debiased=True`` removes it for squared errors, and :func:`proper_calibration_error` needs no
+    bins.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,) or ForecastSketch
-        Labels of any type, or a sketch, which stands for labels, forecasts and weights.
+        Labels of any type, or a sketch in place of labels, forecasts and weights.
     y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), optional
         Probability of the positive class, or of each class; omitted with a sketch.
     norm : {"l1", "l2", "max"} or float, default="l1"
@@ -126,31 +135,33 @@ def calibration_error(
     squared : bool, default=False
         Omit the root of "l2". Not allowed for the other norms.
     notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
-        "auto": the probability of the positive class, which is the last one, for two classes, as
-        in F24 and in scikit-learn's pending binary function; the top label for more. "top_label":
-        confidence against correctness. "classwise": each class against the rest; the power p is
-        averaged over classes before the root is taken, and "max" is the largest gap of all.
-        "canonical" is the probability of the positive class, for two classes only.
+        "auto": for two classes the probability of the positive class, which is the last one, as in
+        F24 and in the pending binary function of scikit-learn; for more classes the top label.
+        "top_label": the confidence against whether the prediction is right. "classwise": each class
+        against the rest; the power p is averaged over classes before the root is taken, and "max"
+        is the largest gap of all. "canonical": the probability of the positive class, for two
+        classes only.
     n_bins : int, "auto", "cube_root" or array-like of edges, default="auto"
-        "auto" is :func:`optimal_n_bins` of `strategy`, which minimises F24's bound of the bias;
-        "cube_root" is :math:`n^{1/3}`, rounded, F24's rate without a constant. An array lists the
-        edges, which increase from 0 to 1, and leaves nothing to `strategy`. More bins of equal
-        mass than samples are as many as samples; more than 10^6 of equal width are refused.
+        "auto" is :func:`optimal_n_bins` of `strategy`, which minimises the bound of the bias of
+        F24. "cube_root" is :math:`n^{1/3}`, rounded: the rate of F24 without a constant. An array
+        gives the edges, which increase from 0 to 1; `strategy` is then not used. The number of bins
+        of equal mass is at most the number of samples. More than 10^6 bins of equal width raise an
+        error.
     strategy : {"quantile", "uniform"}, default="quantile"
         Bins of equal mass, cut at order statistics so that ties stay together, or of equal width.
     debiased : bool, default=False
         Subtract from each squared gap the estimated variance of the mean *residual* in the bin,
-        :math:`\widehat{var}_b(Y - S) / n_b` (K19 subtract the variance of the label, which is exact
-        only where the forecast is constant in the bin). Only for "l2": for the other norms no
+        :math:`\widehat{var}_b(Y - S) / n_b`. (K19 subtract the variance of the label, which is
+        exact only if the forecast is constant in the bin.) Only for "l2": for the other norms no
         unbiased correction is known. The variance of a single sample is unknown, so the gap and the
-        correction of its bin are set to zero. The square may be negative, which keeps it unbiased;
-        the root of a negative estimate is 0, so average squares, not roots.
+        correction of its bin are set to zero. The squared error may be negative, which keeps it
+        unbiased. The root of a negative estimate is 0, so average squares, not roots.
     reduce : {"mean", "sum"}, default="mean"
         Reduction over classes, for ``notion="classwise"``; a notion object has its own.
     sample_weight : array-like of shape (n_samples,), optional
-        Weights for averages: their scale does not matter, and they affect neither the edges of
-        equal mass nor "auto". With given or uniform edges whole numbers mean repetition, except in
-        the debiasing.
+        Weights for averages. Their scale does not matter, and they affect neither the edges of
+        equal mass nor "auto". With given or uniform edges, whole numbers have the effect of
+        repeated samples, except in the debiasing.
     labels : array-like of shape (n_classes,), optional
         The class of each column.
     pos_label : optional
@@ -171,8 +182,8 @@ def calibration_error(
     See Also
     --------
     reliability_bins : The bins themselves.
-    simplex_calibration_error : Bins of the whole simplex.
-    proper_calibration_error : Without bins, and consistent.
+    simplex_calibration_error : An error with bins of the whole simplex.
+    proper_calibration_error : A consistent error without bins.
 
     Notes
     -----
@@ -188,10 +199,10 @@ def calibration_error(
     F24      two classes: the probability of the positive class
     =======  ===================================================================================
 
-    For two classes "top_label" and "auto" differ: the first folds the forecasts at 1/2.
-    Bins are right-closed, ((i-1)/B, i/B]; zero belongs to the first and one to the last; empty bins
-    contribute nothing. For the same bins, :math:`ECE \le RMSCE \le MCE`. Cost: O(n K) for uniform
-    bins and given edges, which store no scores; a partition of the scores for quantile bins.
+    For two classes "top_label" and "auto" differ: the first uses max(p, 1 - p). Bins are
+    right-closed, ((i-1)/B, i/B]. Zero belongs to the first bin and one to the last. Empty bins
+    contribute nothing. For the same bins, :math:`ECE \le RMSCE \le MCE`. Uniform bins and given
+    edges cost O(n K) and store no scores. Quantile bins need a partition of the scores.
 
     Examples
     --------

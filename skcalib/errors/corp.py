@@ -13,9 +13,9 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skcalib._arguments import resolve_loss, resolve_notion
-from skcalib._formatting import frame_of
 from skcalib._parallel import draw_each, run_each
 from skcalib._parameters import checks_parameters
+from skcalib._records import Record
 from skcalib._validation import check_confidence_level, check_count, draw_codes
 from skcalib._values import shown
 from skcalib.errors.isotonic_curve import (
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class CorpCurve:
+class CorpCurve(Record):
     """Isotonic calibration curve of a binary event, one entry per distinct forecast.
 
     Attributes
@@ -56,6 +56,12 @@ class CorpCurve:
         Share of the samples at the forecast, by weight; sums to one.
     block : ndarray of int of shape (m,)
         Number of the block of pooled forecasts, from 0; constant where the curve is.
+
+    See Also
+    --------
+    skcalib.corp_decomposition : Fits these curves.
+    skcalib.corp_bands : Bands of the curve.
+    skcalib.ReliabilityDisplay : Draws the curve.
     """
 
     event: str
@@ -63,6 +69,9 @@ class CorpCurve:
     recalibrated: np.ndarray
     weight: np.ndarray
     block: np.ndarray
+
+    _rows = ("forecast", "recalibrated", "weight", "block")
+    _beside = ("event",)
 
     def to_frame(self) -> DataFrame:
         """One row per distinct forecast; needs pandas.
@@ -72,11 +81,11 @@ class CorpCurve:
         pandas.DataFrame
             Columns: ``forecast``, ``recalibrated``, ``weight`` and ``block``.
         """
-        return frame_of(self, ("forecast", "recalibrated", "weight", "block"))
+        return super().to_frame()
 
 
 @dataclass(frozen=True, eq=False)
-class CorpDecomposition:
+class CorpDecomposition(Record):
     """Terms of a mean score; see :func:`~skcalib.corp_decomposition`.
 
     Attributes
@@ -88,6 +97,11 @@ class CorpDecomposition:
         "classwise", whose mean (or sum, by the notion) the floats are.
     curves : tuple of CorpCurve
         Isotonic curve of each event.
+
+    See Also
+    --------
+    skcalib.corp_decomposition : Makes this record.
+    skcalib.errors.CorpCurve : The curve of each event.
     """
 
     score: float
@@ -100,6 +114,17 @@ class CorpDecomposition:
     uncertainties: np.ndarray = field(repr=False)
     curves: tuple = field(repr=False)
 
+    _beside = ("score", "miscalibration", "discrimination", "uncertainty")
+
+    def _columns(self):
+        return {
+            "event": [curve.event for curve in self.curves],
+            "score": self.scores,
+            "miscalibration": self.miscalibrations,
+            "discrimination": self.discriminations,
+            "uncertainty": self.uncertainties,
+        }
+
     def to_frame(self) -> DataFrame:
         """One row per binary event; needs pandas.
 
@@ -109,14 +134,7 @@ class CorpDecomposition:
             Columns: ``event``, ``score``, ``miscalibration``, ``discrimination``
             and ``uncertainty``.
         """
-        terms = {
-            "event": [curve.event for curve in self.curves],
-            "score": self.scores,
-            "miscalibration": self.miscalibrations,
-            "discrimination": self.discriminations,
-            "uncertainty": self.uncertainties,
-        }
-        return frame_of(self, (), **terms)
+        return super().to_frame()
 
 
 @checks_parameters
@@ -204,7 +222,7 @@ def corp_decomposition(
     corp_bands : Consistency and confidence bands of the curve.
     corp_test : Whether the miscalibration is significant.
     score_decomposition : Held-out estimates of the terms.
-    IsotonicSmoother : The same curve as a smoother.
+    skcalib.smoothers.IsotonicSmoother : The same curve as a smoother.
 
     Notes
     -----
@@ -286,7 +304,7 @@ def _two(p):
 
 
 @dataclass(frozen=True, eq=False)
-class CorpBand:
+class CorpBand(Record):
     """Pointwise band of an isotonic calibration curve.
 
     Attributes
@@ -300,6 +318,11 @@ class CorpBand:
         The curve there.
     low, high : ndarray of shape (m,)
         Ends of the band there, in [0, 1] and not decreasing.
+
+    See Also
+    --------
+    skcalib.corp_bands : Makes this record.
+    skcalib.ReliabilityDisplay : Draws the band.
     """
 
     event: str
@@ -307,6 +330,9 @@ class CorpBand:
     recalibrated: np.ndarray
     low: np.ndarray
     high: np.ndarray
+
+    _rows = ("forecast", "recalibrated", "low", "high")
+    _beside = ("event",)
 
     def to_frame(self) -> DataFrame:
         """One row per forecast; needs pandas.
@@ -316,7 +342,7 @@ class CorpBand:
         pandas.DataFrame
             Columns: ``forecast``, ``recalibrated``, ``low`` and ``high``.
         """
-        return frame_of(self, ("forecast", "recalibrated", "low", "high"))
+        return super().to_frame()
 
 
 @checks_parameters

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from skcalib._arguments import resolve_notion, resolve_reduced
-from skcalib._formatting import frame_of
 from skcalib._parameters import checks_parameters
+from skcalib._records import Record
 from skcalib._ties import level_starts, top_class
 from skcalib.events import events_or_summary
 from skcalib.problem import check_problem
@@ -26,7 +26,7 @@ KS_REDUCTIONS = ("mean", "sum", "predicted")
 
 
 @dataclass(frozen=True)
-class CumulativeCurve:
+class CumulativeCurve(Record):
     """Signed cumulative differences, one entry per distinct score.
 
     Attributes
@@ -39,11 +39,18 @@ class CumulativeCurve:
         Sum of label - score over them, divided by the number of all samples. Increases where
         forecasts are too low, decreases where they are too high, and is constant where they are
         right on average.
+
+    See Also
+    --------
+    skcalib.cumulative_curve : Makes this record.
+    skcalib.ks_calibration_error : The largest absolute difference.
     """
 
     score: np.ndarray
     share: np.ndarray
     difference: np.ndarray
+
+    _rows = ("score", "share", "difference")
 
     def to_frame(self) -> DataFrame:
         """One row per distinct score; needs pandas.
@@ -53,7 +60,7 @@ class CumulativeCurve:
         pandas.DataFrame
             Columns: ``score``, ``share`` and ``difference``.
         """
-        return frame_of(self, ("score", "share", "difference"))
+        return super().to_frame()
 
 
 @checks_parameters

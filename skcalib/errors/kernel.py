@@ -67,22 +67,22 @@ def kernel_calibration_error(
 
         SKCE = E\, (e_Y - S)^\top k(S, S') (e_{Y'} - S') = E\, h
 
-    for two independent samples, the squared norm of the mean of :math:`k(S, \cdot)(e_Y - S)` in
-    the space of the kernel. With a characteristic kernel, such as the default, it is zero
-    if and only if E[Y|S] = S. Nothing is smoothed or binned, and the error is as suitable for many
-    classes as for two. With :math:`h_{ij}` for samples i and j, the statistics are patterns of
-    indices:
+    for two independent samples (S, Y) and (S', Y'). This is the squared norm of the mean of
+    :math:`k(S, \cdot)(e_Y - S)` in the space of the kernel. With a characteristic kernel, such as
+    the default, it is zero if and only if E[Y|S] = S. Nothing is smoothed or binned, and the error
+    is as suitable for many classes as for two. The statistics are means of :math:`h_{ij}` over
+    different pairs of samples i and j:
 
-    - ``"unbiased"``: mean of :math:`h_{ij}` over :math:`i \ne j`;
-    - ``"biased"``: mean over all pairs; it is ((n - 1) unbiased + mean :math:`h_{ii}`) / n, never
-      negative, and far above zero for calibrated forecasts in small samples;
+    - ``"unbiased"``: the mean over all pairs with :math:`i \ne j`;
+    - ``"biased"``: the mean over all pairs, ((n - 1) unbiased + mean :math:`h_{ii}`) / n. It is
+      never negative, and far above zero for calibrated forecasts in small samples;
     - ``"block"``: the mean of the unbiased estimates of consecutive blocks of ``block_size``
       samples; an incomplete last block is dropped;
-    - ``"linear"``: blocks of two, h of the first and second sample, the third and fourth, ...
+    - ``"linear"``: blocks of two: the first and second sample, the third and fourth, and so on.
 
-    "block" and "linear" depend on the order of the samples. The unit is that of the kernel: values
-    for different kernels or bandwidths cannot be compared, and the value alone is hard to
-    interpret. Use :func:`kernel_calibration_test` for its significance.
+    "block" and "linear" depend on the order of the samples. The unit is that of the kernel. Values
+    for different kernels or bandwidths cannot be compared, and a value alone is hard to interpret.
+    Use :func:`kernel_calibration_test` for its significance.
 
     Parameters
     ----------
@@ -96,9 +96,10 @@ def kernel_calibration_error(
     statistic : {"unbiased", "biased", "linear", "block"}, default="unbiased"
         See above.
     notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
-        All classes at once; the mean over one-vs-rest problems; or the confidence against
-        correctness. Problems have two columns, so binary errors are twice those of papers that take
-        the residual of one column.
+        "canonical": all classes at once. "classwise": the mean over one-vs-rest problems.
+        "top_label": the confidence against whether the prediction is right. "auto": the positive
+        class of two, otherwise the top label. Problems have two columns, so binary errors are twice
+        those of papers that use the residual of one column.
     block_size : int, default=None
         Samples of a block, for ``statistic="block"`` only; from 2 to n.
     sample_weight : array-like of shape (n_samples,), default=None
@@ -125,9 +126,9 @@ def kernel_calibration_error(
 
     See Also
     --------
-    kernel_calibration_test : Is the error real?
-    unconditional_mean_embedding_error : In linear time, at given locations.
-    proper_calibration_error : In units of a loss.
+    kernel_calibration_test : The significance of the error.
+    unconditional_mean_embedding_error : A similar error in linear time, at given locations.
+    proper_calibration_error : A calibration error in units of a loss.
 
     Notes
     -----

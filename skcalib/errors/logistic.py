@@ -10,8 +10,8 @@ from scipy.special import expit
 from scipy.stats import t as student
 
 from skcalib._arguments import resolve_notion, resolve_smoother
-from skcalib._formatting import frame_of
 from skcalib._parameters import checks_parameters
+from skcalib._records import Record, interval_rows
 from skcalib._validation import check_confidence_level
 from skcalib._values import is_finite, shown
 from skcalib.clusters import cluster_sums, effective_size, independent_size
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class CalibrationInterceptSlope:
+class CalibrationInterceptSlope(Record):
     """Result of :func:`~skcalib.calibration_intercept_slope`: three estimates with their intervals.
 
     Attributes
@@ -43,11 +43,20 @@ class CalibrationInterceptSlope:
         Intercept of the model whose slope is 1; 0 if the mean forecast fits.
     intercept, slope : MeanInterval
         Coefficients of the model with both; 0 and 1 for a calibrated forecast.
+
+    See Also
+    --------
+    skcalib.calibration_intercept_slope : Makes this record.
+    skcalib.logistic_calibration_test : Tests of intercept and slope.
     """
 
     in_the_large: MeanInterval
     intercept: MeanInterval
     slope: MeanInterval
+
+    def _columns(self):
+        names = ("in_the_large", "intercept", "slope")
+        return interval_rows("quantity", {name: getattr(self, name) for name in names})
 
     def to_frame(self) -> DataFrame:
         """One row per estimate; needs pandas.
@@ -58,10 +67,7 @@ class CalibrationInterceptSlope:
             Columns: ``quantity`` ("in_the_large", "intercept" or "slope"),
             ``estimate``, ``low``, ``high`` and ``standard_error``.
         """
-        names = ("in_the_large", "intercept", "slope")
-        found = [vars(getattr(self, name)) for name in names]
-        table = {key: [one[key] for one in found] for key in found[0]}
-        return frame_of(self, (), quantity=names, **table)
+        return super().to_frame()
 
     def __str__(self) -> str:
         return f"In the large {self.in_the_large}, intercept {self.intercept}, slope {self.slope}"

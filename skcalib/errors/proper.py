@@ -13,8 +13,8 @@ import numpy as np
 from scipy.special import softmax
 
 from skcalib._arguments import resolve_loss, resolve_notion, resolve_smoother
-from skcalib._formatting import frame_of
 from skcalib._parameters import checks_parameters
+from skcalib._records import Record
 from skcalib._validation import (
     check_features,
     check_indices,
@@ -67,10 +67,10 @@ def proper_calibration_error(
 
     **Default** (``smoother=None`` and ``method="auto"``), for the Brier score and the log loss: an
     average of nested recalibration maps :math:`m(S) = softmax(\log S + \sum_j \theta_j g_j(S))`.
-    They change shifts, slopes, slopes of single classes, and curves of the logits; the identity is
-    one of them. Each is fitted to all samples by penalised maximum likelihood. Its weight
-    :math:`a_m` is the softmax of its log evidence. The estimate is :math:`\sum_m a_m T_m`, with 0
-    for the identity and, for the other maps,
+    The maps have shifts, slopes, slopes of single classes, and curves of the logits; one map is the
+    identity. Each is fitted to all samples by penalised maximum likelihood. Its weight :math:`a_m`
+    is the softmax of its log evidence. The estimate is :math:`\sum_m a_m T_m`, where the term of
+    the identity is 0 and those of the other maps are
 
     .. math::
 
@@ -80,12 +80,12 @@ def proper_calibration_error(
             - \frac{x_i^\top H^{-1} x_i}{2 (1 - l_i)} .
 
     Here :math:`e_i = y_i - m(S_i)` is the residual, :math:`x_i = g_i^\top e_i` the score, H the
-    penalised Hessian, :math:`l_i` the leverage and :math:`h_i = \partial m(S_i) / \partial \theta`;
-    c is 1/2 for two classes and else 1. The second terms are the optimism of the fit to first
-    order, so no folds are needed and no random numbers are drawn. The optimism of the weights is
-    not subtracted: for calibrated forecasts the estimate is slightly above zero on average. It is
-    too small where no map has the form of C, and where an error is too small to give its map much
-    weight. :ref:`averaged_maps` lists the functions :math:`g_j`, the maps and the cost of
+    penalised Hessian, :math:`l_i` the leverage and :math:`h_i = \partial m(S_i) / \partial \theta`.
+    The constant c is 1/2 for two classes and 1 otherwise. The second terms subtract the optimism of
+    the fit to first order, so neither folds nor random numbers are needed. The optimism of the
+    weights is not subtracted, so the estimate is slightly above zero on average for calibrated
+    forecasts. It is too small if no map has the form of C, and if an error is too small to give its
+    map much weight. :ref:`averaged_maps` lists the functions :math:`g_j`, the maps and the cost of
     parameters in the log evidence.
 
     **With a smoother or a method**, :math:`\hat C` is the smoother's estimate of C without the
@@ -110,20 +110,21 @@ def proper_calibration_error(
     Parameters
     ----------
     y_true : array-like of shape (n_samples,) or (n_samples, n_classes), or ForecastSketch
-        Labels; soft labels, which are label distributions (rows that sum to one) or counts of
-        annotators, the mean of whose losses is taken; an indicator matrix with
-        ``notion=Multilabel()``; or a sketch, which stands for labels, forecasts and weights. The
-        default needs no folds, so it needs no samples either; a smoother and a method do.
+        Labels. Also soft labels: label distributions (rows that sum to one) or counts of
+        annotators, whose mean loss is used. Also an indicator matrix with ``notion=Multilabel()``,
+        or a sketch in place of labels, forecasts and weights. A `smoother` needs the samples and
+        does not accept a sketch.
     y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), optional
         Probability of the positive class, or of each class; omitted with a sketch. Rows sum to one.
     loss : {"brier", "log", "spherical"}, ProperScore or Divergence, default="brier"
         The proper score; with ``method="direct"`` also a distance without a loss.
     notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
-        All classes at once; the mean over one-vs-rest problems, each with the binary convention
-        of the score; or the confidence against being right.
+        "canonical": all classes at once. "classwise": the mean over one-vs-rest problems, each with
+        the binary convention of the score. "top_label": the confidence against whether the
+        prediction is right. "auto": the positive class of two, otherwise the top label.
     smoother : None, str, Smoother or classifier, default=None
-        Estimates C. None is described above; "isotonic", "quantile" (or "binning"), "uniform",
-        "smooth" and "kernel" are the smoothers of these names, as ``strategy=`` of diagrams; a
+        Estimates C. None is described above. "isotonic", "quantile" (or "binning"), "uniform",
+        "smooth" and "kernel" are smoothers, with the names of ``strategy=`` of diagrams. A
         scikit-learn classifier is cross-fitted on the forecasts (`CrossFitted`).
     method : {"auto", "risk", "direct", "cross"}, default="auto"
         See above.
@@ -139,9 +140,9 @@ def proper_calibration_error(
     Returns
     -------
     float
-        The error, not rooted: squared units for Brier (halved for K = 2, as in scikit-learn),
-        nats for the log loss. May be negative, except for "direct", as is necessary for an unbiased
-        estimate of zero; infinite if the log loss of the forecasts is.
+        The error, without a root: in squared units for Brier (halved for K = 2, as in
+        scikit-learn), in nats for the log loss. May be negative, as an unbiased estimate of zero
+        must be, except for "direct". Infinite if the log loss of the forecasts is infinite.
 
     Raises
     ------
@@ -157,16 +158,17 @@ def proper_calibration_error(
 
     Notes
     -----
-    Cost of the default: at most 8 maps for two classes and 17 for more, each fitted in some Newton
-    steps of O(n J^2) for two classes, with J < 20 functions :math:`g_j`, and O(n K^2) for more.
-    With more than 200,000 samples of one problem of two columns, as for two classes or the top
-    label, forecasts that agree to about .0004 in the log odds are summed first; this changes the
-    error by about 1e-7 of its size. A map is not fitted if a score test predicts that its weight is
-    negligible. `LogitSmoother` fits the maps in each of five folds; `DirichletKernel` is O(n^2 K).
+    The default fits at most 8 maps for two classes and 17 for more, each in a few Newton steps. A
+    step costs O(n J^2) for two classes, with J < 20 functions :math:`g_j`, and O(n K^2) for more. A
+    map is not fitted if a score test predicts that its weight is negligible. With more than 200,000
+    samples of one problem of two columns, as for two classes or the top label, forecasts that agree
+    to about .0004 in the log odds are summed first. This changes the error by about 1e-7 of its
+    size. `LogitSmoother` fits the maps in each of five folds; `DirichletKernel` is O(n^2 K).
+
     With more than two classes and fewer than 20 samples for each, there are no maps of single
-    classes; from 20 classes on, there is a warning. The default has no lower or upper bound in
-    expectation; "risk" is a lower bound.
-    The three methods can differ strongly in small samples.
+    classes; from 20 classes on, there is a warning. The default is neither a lower nor an upper
+    bound in expectation; "risk" is a lower bound. The three methods can differ strongly in small
+    samples.
 
     Examples
     --------
@@ -235,6 +237,11 @@ def refinement_loss(
     ValueError
         As :func:`proper_calibration_error`.
 
+    See Also
+    --------
+    proper_calibration_error : The other part of the mean loss.
+    score_decomposition : All terms at once.
+
     Examples
     --------
     >>> from skcalib import refinement_loss
@@ -300,6 +307,11 @@ def sharpness(
     ------
     ValueError
         As :func:`proper_calibration_error`.
+
+    See Also
+    --------
+    refinement_loss : The uncertainty minus the sharpness.
+    score_decomposition : All terms at once.
 
     Examples
     --------
@@ -386,10 +398,14 @@ def _unit_reach(columns):
 
 
 @dataclass(frozen=True)
-class ScoreDecomposition:
+class ScoreDecomposition(Record):
     """Terms of a mean loss; see :func:`~skcalib.score_decomposition`.
 
     ``loss = calibration + refinement`` and ``refinement = uncertainty - sharpness``.
+
+    See Also
+    --------
+    skcalib.score_decomposition : Makes this record.
     """
 
     loss: float
@@ -407,8 +423,7 @@ class ScoreDecomposition:
             Columns: ``loss``, ``calibration``, ``refinement``, ``sharpness`` and
             ``uncertainty``.
         """
-        names = ("loss", "calibration", "refinement", "sharpness", "uncertainty")
-        return frame_of(self, (), **{name: [getattr(self, name)] for name in names})
+        return super().to_frame()
 
 
 @checks_parameters
@@ -454,6 +469,12 @@ def score_decomposition(
     ------
     ValueError
         As :func:`proper_calibration_error`; for ``method="direct"``.
+
+    See Also
+    --------
+    corp_decomposition : The same by isotonic regression.
+    proper_calibration_error : The calibration term alone.
+    DecompositionDisplay : Parts of the loss of several models as bars.
 
     Examples
     --------
@@ -528,6 +549,11 @@ def calibration_upper_bound(
     ValueError
         For invalid input, and for scores without an infimum, for which there is no bound.
 
+    See Also
+    --------
+    root_brier_score : The root of the bound for the Brier score.
+    proper_calibration_error : Estimates the calibration error itself.
+
     Examples
     --------
     >>> from skcalib import calibration_upper_bound
@@ -584,6 +610,11 @@ def root_brier_score(
     ------
     ValueError
         For invalid input.
+
+    See Also
+    --------
+    proper_calibration_error : Estimates the calibration error itself.
+    calibration_upper_bound : The same bound for other losses.
 
     Examples
     --------

@@ -47,11 +47,11 @@ class CalibrationErrorEstimator(ClassifierInspector):
 
     .. math:: E\, L(Y, S) = E\, D(C, S) + E\, H(C), \qquad C = E[Y|S],
 
-    on held-out data. Three forms of use:
+    on held-out data. There are three ways to use it:
 
-    - ``CalibrationErrorEstimator().fit(P, y)``: P is the matrix of probabilities;
-    - with a fitted classifier (or a `FrozenEstimator`), ``fit(X, y)`` on *held-out* data;
-    - with ``cv``, the classifier is cloned, fitted on the folds of (X, y) and evaluated out of
+    - ``CalibrationErrorEstimator().fit(P, y)``, where P is the matrix of probabilities;
+    - with a fitted classifier (or a `FrozenEstimator`): ``fit(X, y)`` on *held-out* data;
+    - with ``cv``: the classifier is cloned, fitted on the folds of (X, y) and evaluated out of
       fold.
 
     Parameters
@@ -78,8 +78,8 @@ class CalibrationErrorEstimator(ClassifierInspector):
     n_jobs : int, default=None
         Folds, and problems of the notion, in parallel.
     random_state : int, RandomState instance or None, default=0
-        Seed of `LogitSmoother`, where ``smoother=None`` stands for it, or of a smoother named by a
-        string; None keeps its own default, which is fixed. A smoother object keeps its own seed.
+        Seed of the smoother, if it is `LogitSmoother` by default or is named by a string. None
+        keeps the default of the smoother, which is fixed. A smoother object keeps its own seed.
         Averaged maps need no seed.
 
     Attributes
@@ -87,14 +87,14 @@ class CalibrationErrorEstimator(ClassifierInspector):
     calibration_error_ : float
         The estimate; may be negative. For "risk" a lower bound in expectation.
     evidence_ : dict or None
-        For averaged maps, the weight of the models with a "shift", a "slope", "class_slopes"
-        (different slopes of the classes), a "curve" and "confusion" (shifts that depend on the
-        predicted class), each in [0, 1]. A model may have several of them. The mean over the
-        problems of the notion. None with a smoother.
+        For averaged maps, the weight of the maps with each feature, in [0, 1]: "shift", "slope",
+        "class_slopes" (different slopes of the classes), "curve" and "confusion" (shifts that
+        depend on the predicted class). A map may have several features. The weights are means
+        over the problems of the notion. None with a smoother.
     confidence_interval_ : tuple of float, or None
         (low, high), cut at zero, the lowest possible error. It accounts for the sampling of the
-        evaluation data, not for refitting the classifier; see the notes. None for "direct", whose
-        bias is larger than its spread.
+        evaluation data, but not for refitting the classifier; see the notes. None for "direct",
+        whose bias is larger than its spread.
     standard_error_ : float or None
         Standard error used for the interval; for averaged maps that of the squared norm in the
         notes.
@@ -111,38 +111,40 @@ class CalibrationErrorEstimator(ClassifierInspector):
 
     Notes
     -----
-    There is no ``score`` method: a search would minimise an estimated error, and a calibration
+    There is no ``score`` method. A search would minimise an estimated error, and a calibration
     error alone prefers uninformative models. Use the scorers of :func:`~skcalib.get_scorer`
     together with a proper score.
 
-    **Interval by default.** The residuals Y - S are projected on the directions of all maps. The
-    squared length of the mean projection is an error without a choice of map. The interval holds
-    the errors whose law does not reject it (test inversion, as in
-    :func:`~skcalib.calibration_error_interval`), and the estimate if that is positive. So it allows
-    for miscalibration that the weights of the maps may have missed. The lower limit is zero unless
-    a second test rejects calibration, whose noise follows no fit: below about 30 samples it is
-    nearly always zero. The upper limit is at least :math:`(\log(1 - level) / n)^2`, the error if an
-    event that was never seen has a probability of :math:`-\log(1 - level) / n`.
+    **Interval by default.** The residuals Y - S are projected onto the directions of all maps. The
+    squared length of the mean projection measures the error without choosing a map. The interval
+    contains all errors under which this length is not rejected (test inversion, as in
+    :func:`~skcalib.calibration_error_interval`). It also contains the estimate, if that is
+    positive. It therefore allows for miscalibration to which the averaged maps give too little
+    weight. The lower limit is zero unless a second test rejects calibration; the noise of that test
+    does not depend on a fit. Below about 30 samples the lower limit is nearly always zero. The
+    upper limit is at least :math:`(\log(1 - level) / n)^2`. This is the error if an event that did
+    not occur has a probability of :math:`-\log(1 - level) / n`.
 
-    Its target, for two classes, "top_label" and "classwise", is the error of any curve that c
-    polynomials of the log odds represent, where c grows as the cube root of the number of samples,
-    from 6 to 15. For more classes at once it is the error within these maps: a common temperature,
-    a bias and a slope for each class, a curve of the top class and one shared by all classes, and a
-    common nonlinear function of all logits. Miscalibration outside these maps is not covered; the
-    lower limit stays valid for the whole error, the upper one does not. With more than two classes
-    and fewer than 20 samples per class the maps of single classes are left out, and
-    ``calibration_error_interval(...).target`` says so. No method can do without such a limitation:
-    with more than two classes no finite sample bounds the error of an arbitrary function on the
-    simplex. The kernel test (:func:`~skcalib.kernel_calibration_test`) assumes no family of maps;
-    where it rejects and the interval touches zero, `CalibrationReport` states this.
+    **Target of the default interval.** For two classes, "top_label" and "classwise", it is the
+    error of any curve that c polynomials of the log odds represent. Their number c grows with the
+    cube root of the number of samples, from 6 to 15. For "canonical" with more classes, the target
+    is the error within these maps: a common temperature; a bias and a slope for each class; a curve
+    of the top class and one shared by all classes; and a common nonlinear function of all logits.
+    Miscalibration outside these maps is not covered: the lower limit remains valid for the whole
+    error, the upper limit does not. With more than two classes and fewer than 20 samples per class,
+    the maps of single classes are left out, and ``calibration_error_interval(...).target`` states
+    this. Some limitation is unavoidable: with more than two classes, no finite sample bounds the
+    error of an arbitrary function on the simplex. The kernel test
+    (:func:`~skcalib.kernel_calibration_test`) assumes no family of maps. If it rejects and the
+    interval reaches zero, `CalibrationReport` states this.
 
-    **Interval with a smoother.** Student's, of the mean of paired differences :math:`L(y, S) -
-    L(y, \hat C)`; for "cross" the same spread around the "cross" estimate. Close to zero the upper
-    limit uses the spread at the limit itself, as Wilson's interval of a rate does. The target is
-    the part of the error that the smoother detects. Where the smoother contains the truth, the
-    interval at n = 2000 covered it in 97 to 98 % of 400 simulations by "risk", and in 98 % by
-    "cross" (``tests/studies/test_coverage.py``); in other simulations less often, see
-    :ref:`accuracy`.
+    **Interval with a smoother.** It is Student's interval of the mean of the paired differences
+    :math:`L(y, S) - L(y, \hat C)`. For "cross" it has the same width around the "cross" estimate.
+    Close to zero the upper limit uses the spread at the limit itself, like Wilson's interval of a
+    rate. The target is the part of the error that the smoother detects. If the smoother contains
+    the true C, the interval at n = 2000 covered the error in 97 to 98 % of 400 simulations for
+    "risk", and in 98 % for "cross" (``tests/studies/test_coverage.py``). In other simulations it
+    did so less often, see :ref:`accuracy`.
 
     Examples
     --------

@@ -13,8 +13,8 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from skcalib._arguments import resolve_loss
-from skcalib._formatting import frame_of
 from skcalib._parallel import out_of_fold_each
+from skcalib._records import Record
 from skcalib._validation import one_hot
 from skcalib._values import shown
 from skcalib.inference import (
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class RecalibratorSelection:
+class RecalibratorSelection(Record):
     """Result of the selection, with candidates from simple to complex.
 
     Attributes
@@ -68,6 +68,10 @@ class RecalibratorSelection:
     gain : MeanInterval
         Mean held-out loss of the first candidate, by default the identity, minus that of the chosen
         one, with an interval. Slightly optimistic, because the choice was made on the same samples.
+
+    See Also
+    --------
+    RecalibratedClassifierCV : Chooses with ``recalibrator="auto"``.
     """
 
     names: tuple
@@ -78,6 +82,17 @@ class RecalibratorSelection:
     chosen: str
     gain: MeanInterval
 
+    _beside = ("chosen", "best", "gain")
+
+    def _columns(self):
+        return {
+            "name": self.names,
+            "loss": self.losses,
+            "difference": self.differences,
+            "standard_error": self.standard_errors,
+            "chosen": [name == self.chosen for name in self.names],
+        }
+
     def to_frame(self) -> DataFrame:
         """One row per candidate, from simple to complex; needs pandas.
 
@@ -87,14 +102,7 @@ class RecalibratorSelection:
             Columns: ``name``, ``loss``, ``difference``, ``standard_error`` and
             ``chosen``.
         """
-        table = {
-            "name": self.names,
-            "loss": self.losses,
-            "difference": self.differences,
-            "standard_error": self.standard_errors,
-            "chosen": [name == self.chosen for name in self.names],
-        }
-        return frame_of(self, (), **table)
+        return super().to_frame()
 
     def __str__(self) -> str:
         width = max(map(len, self.names))

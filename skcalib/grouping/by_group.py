@@ -11,8 +11,9 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 from skcalib._arguments import resolve_notion
-from skcalib._formatting import frame_of, printable
+from skcalib._formatting import printable
 from skcalib._parameters import checks_parameters
+from skcalib._records import Record
 from skcalib._ties import merge_ties
 from skcalib._validation import (
     check_confidence_level,
@@ -50,7 +51,7 @@ _FOLDS = 5  # of the isotonic curve of a sketch
 
 
 @dataclass(frozen=True)
-class GroupCalibration:
+class GroupCalibration(Record):
     """Calibration of one group; see :func:`~skcalib.calibration_by_group`.
 
     Attributes
@@ -85,6 +86,10 @@ class GroupCalibration:
         Whether it is among those found at the false discovery rate.
     error : MeanInterval or None
         Brier calibration error within the group; None for fewer than 10 samples.
+
+    See Also
+    --------
+    skcalib.grouping.GroupCalibrations : All groups.
     """
 
     name: str
@@ -103,9 +108,11 @@ class GroupCalibration:
     equal_scores_detected: bool
     error: MeanInterval | None
 
+    _intervals = ("ratio", "difference", "equal_scores", "error")
+
 
 @dataclass(frozen=True)
-class GroupCalibrations:
+class GroupCalibrations(Record):
     """Calibration of several groups; see :func:`~skcalib.calibration_by_group`.
 
     Attributes
@@ -116,11 +123,23 @@ class GroupCalibrations:
         Whether a sample may be in several groups.
     confidence_level : float
         Level of the intervals for all groups at once, and one minus the false discovery rate.
+
+    See Also
+    --------
+    skcalib.calibration_by_group : Makes this record.
+    skcalib.GroupCalibrationDisplay : Draws it as a forest plot.
     """
 
     groups: tuple[GroupCalibration, ...]
     overlapping: bool
     confidence_level: float
+
+    _beside = ("overlapping", "confidence_level")
+    _intervals = GroupCalibration._intervals
+
+    def _columns(self):
+        names = [one.name for one in fields(GroupCalibration)]
+        return {name: [getattr(group, name) for group in self.groups] for name in names}
 
     def to_frame(self) -> DataFrame:
         """One row for each group and event; needs pandas.
@@ -131,18 +150,7 @@ class GroupCalibrations:
             Columns: the fields of `GroupCalibration`, with ``_low`` and ``_high`` after the name of
             an interval.
         """
-        columns: dict[str, list] = {}
-        for group in self.groups:
-            for name in (one.name for one in fields(GroupCalibration)):
-                value = getattr(group, name)
-                if name in ("ratio", "difference", "equal_scores", "error"):
-                    ends = ("estimate", "low", "high")
-                    for end, suffix in zip(ends, ("", "_low", "_high"), strict=True):
-                        number = np.nan if value is None else getattr(value, end)
-                        columns.setdefault(name + suffix, []).append(number)
-                else:
-                    columns.setdefault(name, []).append(value)
-        return frame_of(self, (), **columns)
+        return super().to_frame()
 
     def __str__(self) -> str:
         width = max(len(_title(one)) for one in self.groups)
@@ -154,6 +162,12 @@ class GroupCalibrations:
         level = f"{self.confidence_level:.0%}"
         lines.append(f"{level} intervals for all groups at once; * found at the false discovery ")
         return "\n".join(lines) + f"rate {1 - self.confidence_level:.2g}."
+
+    def _sentence(self):
+        return (
+            f"Intervals hold for all groups at once at the level {self.confidence_level:.0%}; "
+            f"the false discovery rate is {1 - self.confidence_level:.2g}."
+        )
 
 
 def _title(group):

@@ -54,6 +54,10 @@ class CurveEqualityTest(CalibrationTest):
         Mean difference of the frequencies of the event at equal scores, first minus second.
     method : str
         How the null distribution was computed.
+
+    See Also
+    --------
+    skcalib.calibration_curve_equality_test : Makes this record.
     """
 
     def __str__(self) -> str:

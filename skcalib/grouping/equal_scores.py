@@ -13,8 +13,8 @@ from scipy.stats import norm
 from scipy.stats import t as student
 from sklearn.utils import check_random_state
 
-from skcalib._formatting import frame_of
 from skcalib._parameters import checks_parameters
+from skcalib._records import Record
 from skcalib._ties import merge_ties
 from skcalib._validation import check_confidence_level, check_indices, check_y, weighted_features
 from skcalib.grouping._candidates import MOST_GROUPS, Pair, encode_features, form_groups
@@ -43,7 +43,7 @@ MOST_VALUES = 1e7
 
 
 @dataclass(frozen=True)
-class GroupDifference:
+class GroupDifference(Record):
     """A group that differs from other samples with equal scores.
 
     Attributes
@@ -75,6 +75,10 @@ class GroupDifference:
     harm : float
         Reduction of the Brier score by a correction for the group: the explained variance minus its
         noise. In units of the grouping loss, of which it is a part.
+
+    See Also
+    --------
+    skcalib.grouping.GroupComparison : All groups that were found.
     """
 
     rule: str
@@ -91,6 +95,9 @@ class GroupDifference:
     pvalue: float
     harm: float
 
+    def _columns(self):
+        return _by_columns([self])
+
     @property
     def direction(self) -> Literal["too_high", "too_low", ""]:
         """ "too_high" where the calibrated score exceeds what was observed, else "too_low"."""
@@ -98,7 +105,7 @@ class GroupDifference:
 
 
 @dataclass(frozen=True)
-class GroupComparison:
+class GroupComparison(Record):
     """Groups that differ from others with equal scores, and how many were tested.
 
     Attributes
@@ -111,12 +118,21 @@ class GroupComparison:
         Samples compared.
     note : str
         What was omitted, or why nothing was tested.
+
+    See Also
+    --------
+    skcalib.grouping.differences_at_equal_scores : Makes this record.
     """
 
     named: tuple
     n_tried: int
     n_samples: int
     note: str = ""
+
+    _beside = ("n_tried", "n_samples", "note")
+
+    def _columns(self):
+        return _by_columns(self.named)
 
     def to_frame(self) -> DataFrame:
         """One row per group that is named, the most harmful first; needs pandas.
@@ -126,9 +142,12 @@ class GroupComparison:
         pandas.DataFrame
             Columns: the fields of `GroupDifference`, and its ``direction``.
         """
-        names = [one.name for one in fields(GroupDifference)] + ["direction"]
-        table = {name: [getattr(one, name) for one in self.named] for name in names}
-        return frame_of(self, (), **table)
+        return super().to_frame()
+
+
+def _by_columns(differences):
+    names = [one.name for one in fields(GroupDifference)] + ["direction"]
+    return {name: [getattr(one, name) for one in differences] for name in names}
 
 
 @checks_parameters
@@ -196,6 +215,11 @@ def differences_at_equal_scores(
     ------
     ValueError
         For invalid input, and for features that are sparse or neither numbers nor categories.
+
+    See Also
+    --------
+    skcalib.calibration_by_group : The same for given groups.
+    skcalib.GroupingLossEstimator : The grouping loss as one number.
 
     Notes
     -----

@@ -53,24 +53,26 @@ class GroupingLossEstimator(ClassifierInspector):
     r"""Estimate a lower bound of the grouping loss, which no recalibration removes (L23).
 
     A calibrated classifier can be wrong for every group: over-confident for one, under-confident
-    for another, and right on average. With Q = E[Y|X] and C = E[Y|S] the loss of the score S splits
-    into
+    for another, and right on average. With Q = E[Y|X] and C = E[Y|S], the expected loss of the
+    score S is the sum
 
     .. math:: E\,L(Y, S) = \underbrace{E\,D(C, S)}_{calibration} +
         \underbrace{E\,D(Q, C)}_{grouping} + \underbrace{E\,L(Y, Q)}_{irreducible} .
 
-    ``method="partition"`` cuts each level set of the score into regions of similar features, by a
-    partition learned on one half of the data, and measures the other half (L23 prop. 4.2-4.3):
+    ``method="partition"`` divides each level set of the score into regions of similar features. The
+    partition is learned on one half of the data and evaluated on the other (L23 prop. 4.2-4.3):
 
     .. math:: GL \ge \underbrace{E\,D(R, C_B) - bias}_{explained} -
         \underbrace{E\,D(\hat C, \bar C_B)}_{induced\ by\ binning} ,
 
-    R being the label frequencies of the regions, :math:`C_B` those of the level sets. The bias
-    correction (a jackknife) is exact in expectation for Brier. For other scores it leaves a bias of
-    second order; the explained log loss is too large if regions have less than one label of a rare
-    class, so it needs larger regions. ``method="risk"`` cross-fits a model of (score, features) on
-    top of the calibration curve and reports the reduction of the loss; each fold is scaled by the
-    best factor on the others.
+    where R are the label frequencies of the regions and :math:`C_B` those of the level sets. The
+    bias correction (a jackknife) is exact in expectation for Brier. For other scores it leaves a
+    bias of second order. The explained log loss is too large if regions have less than one label of
+    a rare class, so it needs larger regions.
+
+    ``method="risk"`` cross-fits a model of (score, features) on top of the calibration curve and
+    reports the reduction of the loss. The predictions for each fold are scaled by the best factor
+    for the other folds.
 
     Parameters
     ----------
@@ -80,25 +82,25 @@ class GroupingLossEstimator(ClassifierInspector):
     loss : {"brier", "log", "spherical"} or ProperScore, default="brier"
         The proper score.
     notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
-        Two classes: the positive class. Of a canonical problem of more classes, level sets are
-        cells of the simplex cut at medians.
+        For two classes, the positive class. For "canonical" with more classes, the level sets are
+        cells of the simplex that are cut at medians.
     partitioner : None, "stump", "kmeans" or estimator, default=None
-        None: a histogram tree. "stump": one split into halves, at the median of a feature, which
-        has a simple rule; ties at the median are not split, and no side is below a third.
+        None: a histogram tree. "stump": one split at the median of a feature, which gives a simple
+        rule; ties at the median are not split, and each side has at least a third of the samples.
         "kmeans": clusters of `region_ratio` standardised samples. Any scikit-learn estimator with
-        `apply` or `predict`, with features as they are; L23's other partition into two regions is
-        ``KMeans(2)``. Its seeds of None are set from `random_state`. For "risk": a regressor,
-        fitted to the residual, or a classifier in place of the default gradient boosting.
+        `apply` or `predict` gets the features unchanged; ``KMeans(2)`` is the other partition of
+        L23 into two regions. Its seeds that are None are set from `random_state`. For "risk": a
+        regressor that is fitted to the residual, or a classifier, in place of gradient boosting.
     n_bins : int, default=15
         Maximum number of level sets; fewer if one would not have three regions of measured samples.
     strategy : {"quantile", "uniform"}, default="quantile"
         Level sets of equal mass or equal width.
     region_ratio : int, default=12
-        Measured samples per region. Below 6 the bound is unreliable, and warned about.
+        Measured samples per region. Below 6 the bound is unreliable, and there is a warning.
     smoother : None, str, Smoother or classifier, default=None
-        The continuous calibration curve. None is `LogitSmoother`, whose averaged maps are those of
-        the default of :func:`~skcalib.proper_calibration_error`; others as there. It is fitted on
-        the half that is not measured.
+        The continuous calibration curve, fitted on the half that is not measured. None is
+        `LogitSmoother`, with the averaged maps that :func:`~skcalib.proper_calibration_error` uses
+        by default. Other values are those of that function.
     method : {"partition", "risk"}, default="partition"
         See above.
     test_size : float, default=0.5
@@ -108,8 +110,8 @@ class GroupingLossEstimator(ClassifierInspector):
     n_permutations : int, default=200
         Permutations of the test; 0 for none, and a p-value of nan.
     cv : None, int or splitter, default=None
-        None: the classifier is fitted and (X, y) held out. Else its out-of-fold probabilities; and
-        the folds of "risk" (5 by default).
+        None: the classifier is fitted, and (X, y) are held-out data. Otherwise its probabilities
+        are computed out of fold. Also the folds of "risk", 5 by default.
     confidence_level : float, default=0.95
         Level of the intervals.
     response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
@@ -136,33 +138,36 @@ class GroupingLossEstimator(ClassifierInspector):
     plugin_, bias_, explained_, induced_ : float
         Terms of the bound, nan for "risk".
     calibration_error_ : float
-        "partition": of the binned score, :math:`E\,D(C_B, S_B)`, debiased by a jackknife, so it may
-        be negative. Where D is jointly convex it is not larger than the error of the score. "risk":
-        the reduction of the loss by the cross-fitted calibration curve, which needs no bins.
+        "partition": that of the binned score, :math:`E\,D(C_B, S_B)`. It is debiased by a
+        jackknife, so it may be negative. If D is jointly convex, it is not larger than the error of
+        the score. "risk": the reduction of the loss by the cross-fitted calibration curve, which
+        needs no bins.
     calibration_induced_ : float
-        What binning hides of the calibration error, :math:`E[D(C, S) - D(C_B, S_B)]`; for Brier
-        :math:`E\,V[S - C|S_B]`, not negative (L23 prop. C.2). The curve stands for C. For Brier its
-        own error inside the level sets is added, so the estimate is slightly too large, of order
-        1/n. (The code of L23 has the opposite sign.) 0 for "risk".
+        The part of the calibration error that binning removes, :math:`E[D(C, S) - D(C_B, S_B)]`.
+        For Brier it is :math:`E\,V[S - C|S_B]`, which is not negative (L23 prop. C.2). C is
+        estimated by the curve. For Brier the error of the curve inside the level sets is added, so
+        the estimate is slightly too large, of order 1/n. (The code of L23 has the opposite sign.)
+        0 for "risk".
     calibration_error_corrected_ : float
         Calibration error of the score itself: ``calibration_error_ + calibration_induced_``.
     expected_loss_ : float
         Mean loss of the score.
     irreducible_bound_ : float
-        Upper bound of the irreducible loss: the loss minus ``epistemic_bound_``. Where that is nan
-        or infinite, the loss of the calibration curve minus the grouping loss.
+        Upper bound of the irreducible loss: the loss minus ``epistemic_bound_``. If that is nan or
+        infinite, the loss of the calibration curve minus the grouping loss.
     epistemic_bound_ : float
-        Lower bound of :math:`E\,D(Q, S)`: ``calibration_error_`` plus ``grouping_loss_``; nan, with
-        a warning when it is read, for "partition" and a score whose D is not jointly convex.
+        Lower bound of :math:`E\,D(Q, S)`: ``calibration_error_`` plus ``grouping_loss_``. For
+        "partition" and a score whose D is not jointly convex it is nan, and reading it gives a
+        warning.
     binned_epistemic_bound_ : float
         The same bound without a calibration curve (L23 theorem C.1, corollary C.2): calibration
         plus explained, minus :math:`E[2 cov(Y, S|S_B) - var(S|S_B)]`. nan unless quadratic.
     regions_ : list of Region
-        Who is affected, the largest harm first: event, level set, rule in feature names, samples,
-        mean score, frequency that is expected at equal scores, mean outcome and its Clopper-Pearson
-        interval. The gap is the difference of the last two frequencies, so a score that is equally
-        wrong for all regions has none. ``pandas.DataFrame(regions_)`` makes a table. Empty for
-        "risk".
+        The regions, the most harmful first. Each has its event, level set, rule in feature names,
+        number of samples, mean score, expected frequency at equal scores, and mean outcome with its
+        Clopper-Pearson interval. The gap is the expected frequency minus the mean outcome, so a
+        score that is equally wrong for all regions has no gap. ``pandas.DataFrame(regions_)`` makes
+        a table. Empty for "risk".
     n_regions_ : int
         Regions before single samples were merged into the region most like them.
     scale_ : float
@@ -172,19 +177,25 @@ class GroupingLossEstimator(ClassifierInspector):
     n_features_in_ : int
         Number of features.
 
+    See Also
+    --------
+    GroupingDisplay : Draws the regions.
+    CalibrationErrorEstimator : The part of the loss that recalibration removes.
+    grouping.differences_at_equal_scores : Groups that are named by rules of the features.
+
     Notes
     -----
-    What binning leaves out can be large: for the logits of
-    :func:`~skcalib.datasets.make_grouping_problem` doubled, the calibration error is .0060, that of
-    15 level sets of equal width .0044, of three .0030, and of 15 of equal mass .0057. In 40 data
+    The error that binning removes can be large. With twice the logits of
+    :func:`~skcalib.datasets.make_grouping_problem`, the calibration error is .0060. That of 15
+    level sets of equal width is .0044, of three .0030, and of 15 of equal mass .0057. In 40 data
     sets of 10,000 samples ``calibration_error_corrected_`` is .0058, .0059 and .0058 on average,
     with standard errors of .0001. The induced term can also be estimated without the curve, from
-    the covariance of labels and scores; its standard deviation is then 2 to 20 times larger.
+    the covariance of labels and scores, but its standard deviation is then 2 to 20 times larger.
 
-    ``epistemic_bound_`` needs ``jointly_convex`` of the score (Brier and log have it), because
-    binning may increase the calibration error of other scores; spherical: forecasts of .45 and .95
-    for frequencies of .05 and .40 have an error of .237, and of .295 in one level set. "risk" has
-    no bins, so that its bound holds for every score, and so does ``irreducible_bound_``.
+    ``epistemic_bound_`` needs a score with ``jointly_convex``, such as Brier and log, because
+    binning may increase the calibration error of other scores. For example, forecasts of .45 and
+    .95 for frequencies of .05 and .40 have a spherical error of .237, and of .295 in one level set.
+    "risk" has no bins, so its bound holds for every score, and so does ``irreducible_bound_``.
 
     An injective recalibration leaves the grouping loss unchanged (L23 lemma C.5). The classwise
     standard error is the mean over classes, as if their errors were perfectly correlated.

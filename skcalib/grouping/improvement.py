@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skcalib._arguments import resolve_loss
-from skcalib._formatting import frame_of, nonnegative_text, pvalue_text
+from skcalib._formatting import nonnegative_text, pvalue_text
+from skcalib._records import Record
 from skcalib._validation import check_indices, weighted_features
 from skcalib.grouping._candidates import encode_features
 from skcalib.grouping.estimator import GroupingLossEstimator
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class GroupingImprovement:
+class GroupingImprovement(Record):
     """Result of :func:`~skcalib.grouping.grouping_improvement`.
 
     Attributes
@@ -38,6 +39,10 @@ class GroupingImprovement:
         Lower bounds of the grouping loss.
     pvalue_before, pvalue_after : float
         Of the hypothesis of no grouping loss.
+
+    See Also
+    --------
+    skcalib.grouping.grouping_improvement : Makes this record.
     """
 
     gain: CalibrationImprovement
@@ -46,25 +51,27 @@ class GroupingImprovement:
     pvalue_before: float
     pvalue_after: float
 
+    _beside = ("gain",)
+    _intervals = ("grouping_loss",)
+
+    def _columns(self):
+        return {
+            "forecast": ["before", "after"],
+            "loss": [self.gain.loss_before, self.gain.loss_after],
+            "grouping_loss": [self.grouping_before, self.grouping_after],
+            "pvalue": [self.pvalue_before, self.pvalue_after],
+        }
+
     def to_frame(self) -> DataFrame:
         """Two rows, before and after; needs pandas.
 
         Returns
         -------
         pandas.DataFrame
-            Columns: ``loss``, ``grouping_loss`` with ``_low`` and ``_high``, and ``pvalue``.
+            Columns: ``forecast``, "before" or "after", ``loss``, ``grouping_loss`` with ``_low``
+            and ``_high``, and ``pvalue``.
         """
-        bounds = self.grouping_before, self.grouping_after
-        return frame_of(
-            self,
-            (),
-            forecast=["before", "after"],
-            loss=[self.gain.loss_before, self.gain.loss_after],
-            grouping_loss=[one.estimate for one in bounds],
-            grouping_loss_low=[one.low for one in bounds],
-            grouping_loss_high=[one.high for one in bounds],
-            pvalue=[self.pvalue_before, self.pvalue_after],
-        )
+        return super().to_frame()
 
     def __str__(self) -> str:
         lines = [f"gain                  {self.gain}"]

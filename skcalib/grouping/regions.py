@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
 
+from skcalib._records import Record
 from skcalib.grouping.partition import Cells, order_of
 from skcalib.inference import (
     clopper_pearson,
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Region:
+class Region(Record):
     """A region of a level set against all of the level set, on the samples that were measured.
 
     Attributes
@@ -53,6 +54,11 @@ class Region:
         negative where chance explains more than the gap.
     effective_size : float
         Samples that equal weights would need for the same precision.
+
+    See Also
+    --------
+    skcalib.GroupingLossEstimator : Finds the regions.
+    skcalib.GroupingDisplay : Draws them.
     """
 
     event: str

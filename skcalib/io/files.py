@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from skcalib._records import Record
 from skcalib.io._classes import find_event, read_table
 from skcalib.io._csv import count_csv_rows, csv_blocks
 from skcalib.io._npz import read_arrays
@@ -18,6 +19,8 @@ from skcalib.io._table import LABEL_NAMES, shortened
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from os import PathLike
+
+    from pandas import DataFrame
 
     from skcalib._arguments import Label, MatrixLike
 
@@ -31,7 +34,7 @@ SUFFIXES = (".npz", *_TABLES)
 
 
 @dataclass(frozen=True)
-class Predictions:
+class Predictions(Record):
     """Content of a file of predictions.
 
     Attributes
@@ -58,6 +61,35 @@ class Predictions:
     labels: np.ndarray | None
     features: MatrixLike = None
     event: Label = None
+
+    _beside = ("labels", "event")
+
+    def _columns(self):
+        columns = {"y_true": self.y_true}
+        if self.y_proba.ndim == 1:
+            columns["y_proba"] = self.y_proba
+        else:
+            labels = range(self.y_proba.shape[1]) if self.labels is None else self.labels
+            for label, proba in zip(labels, self.y_proba.T, strict=True):
+                columns[f"y_proba_{label}"] = proba
+        if self.features is None:
+            return columns
+        features = self.features
+        if not hasattr(features, "columns"):
+            features = {f"feature_{j}": one for j, one in enumerate(np.transpose(features))}
+        names = getattr(features, "columns", features)
+        return columns | {name: np.asarray(features[name]) for name in names}
+
+    def to_frame(self) -> DataFrame:
+        """One row per sample; needs pandas.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns: ``y_true``; ``y_proba``, or ``y_proba_`` and the class or number of each
+            column; and the features, by their names or as ``feature_0``, ``feature_1``, ...
+        """
+        return super().to_frame()
 
     def in_order_of(self, labels: np.ndarray | list | None) -> Self:
         """The same predictions with their classes in another order, if the classes are the same.

@@ -17,6 +17,8 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from skcalib._records import Record
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -73,13 +75,16 @@ class Link:
 
 
 @dataclass(frozen=True)
-class LinkFit:
+class LinkFit(Record):
     """Result of `fit_link`."""
 
     theta: np.ndarray
     n_iter: int
     converged: bool
     message: str
+
+    _rows = ("theta",)
+    _beside = ("n_iter", "converged", "message")
 
 
 def fit_link(

@@ -134,7 +134,13 @@ class DirichletMap(MatrixMap):
 
 
 class BinaryMap(Link):
-    """Base class: linear in its parameters, l = features(logits) @ theta."""
+    """Base class: linear in its parameters, l = features(logits) @ theta.
+
+    See Also
+    --------
+    skcalib.links.Link : Maps of several classes.
+    skcalib.recalibration.BinaryLinkRecalibrator : Makes a recalibrator of it.
+    """
 
     #: Parameters of the identity map.
     identity: tuple[float, ...] = ()

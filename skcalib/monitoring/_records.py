@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from skcalib._records import Record
 from skcalib.inference import MeanInterval, mean_interval
 from skcalib.monitoring._streams import Evidence
 from skcalib.sketch import ForecastSketch
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
 
 @dataclass(frozen=True)
-class Window:
+class Window(Record):
     """Consecutive samples of a stream.
 
     Attributes
@@ -24,6 +28,11 @@ class Window:
         Mean forecast and frequency of the event, for several classes of the top label.
     sketch : ForecastSketch
         Their forecasts and labels.
+
+    See Also
+    --------
+    skcalib.CalibrationMonitor : Has the windows.
+    skcalib.compare_windows : Differences of two windows.
     """
 
     first: int
@@ -32,6 +41,10 @@ class Window:
     mean_predicted: float
     observed: float
     sketch: ForecastSketch
+
+    def _columns(self):
+        names = ("first", "last", "weight", "mean_predicted", "observed")
+        return {name: [getattr(self, name)] for name in names}
 
     def difference(self, confidence_level: float = 0.95) -> MeanInterval:
         """Observed frequency minus mean forecast, with an interval for this window alone.
@@ -52,7 +65,7 @@ class Window:
 
 
 @dataclass(frozen=True)
-class Alarm:
+class Alarm(Record):
     """An alarm of a `CalibrationMonitor`.
 
     Attributes
@@ -74,6 +87,11 @@ class Alarm:
     groups : tuple of str
         Groups whose frequency is found to differ from their mean forecast after the change, at a
         false discovery rate of .05.
+
+    See Also
+    --------
+    skcalib.CalibrationMonitor : Raises alarms.
+    skcalib.MonitorDisplay : Draws them.
     """
 
     at: int
@@ -83,6 +101,30 @@ class Alarm:
     before: tuple[float, float] | None
     after: tuple[float, float]
     groups: tuple[str, ...] = ()
+
+    def _columns(self):
+        columns = {name: [getattr(self, name)] for name in ("at", "since", "log_statistic")}
+        for name in ("event", "direction", "low", "high", "difference"):
+            columns[name] = [getattr(self.evidence, name, None)]
+        columns["evidence_since"] = [getattr(self.evidence, "since", None)]
+        for name in ("before", "after"):
+            columns[f"mean_predicted_{name}"], columns[f"observed_{name}"] = (
+                [one] for one in getattr(self, name) or (None, None)
+            )
+        return {**columns, "groups": [self.groups]}
+
+    def to_frame(self) -> DataFrame:
+        """One row; needs pandas.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns: ``at``, ``since`` and ``log_statistic``; of the evidence ``event``,
+            ``direction``, ``low``, ``high``, ``difference`` and ``evidence_since``;
+            ``mean_predicted_before``, ``observed_before``, ``mean_predicted_after`` and
+            ``observed_after``; and ``groups``. What does not exist is None.
+        """
+        return super().to_frame()
 
     def __str__(self) -> str:
         said = [f"Alarm at sample {self.at:,}."]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from skcalib._arguments import resolve_notion
+from skcalib._records import Record
 from skcalib._validation import check_count, check_label_list, check_y, listed
 from skcalib._values import is_finite, shown
 from skcalib.kernels import Kernel
@@ -38,7 +39,7 @@ _HALF = 0.5  # of the posterior weight, for a direction
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Evidence(Record):
     """What the evidence of a `SequentialCalibrationTest` is about.
 
     Attributes
@@ -55,6 +56,11 @@ class Evidence:
     since : int
         Number of samples after which the leading alternative has gained: an estimate of where the
         miscalibration begins.
+
+    See Also
+    --------
+    skcalib.SequentialCalibrationTest : Makes this record.
+    skcalib.monitoring.Alarm : An alarm that has it.
     """
 
     event: str

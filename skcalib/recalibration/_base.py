@@ -377,6 +377,11 @@ class LogitRecalibrator(Recalibrator):
     represent, are compressed by a strictly increasing function
     (``skcalib.links._base.log_forecast``). Other values are unchanged. Both ``loss_before_`` and
     ``loss_after_`` are measured on the input of the map.
+
+    See Also
+    --------
+    skcalib.TemperatureScaling : An example.
+    skcalib.testing.check_recalibrator : Checks a new recalibrator.
     """
 
     def _learn_reading(self, values):
@@ -409,6 +414,10 @@ class IdentityRecalibrator(Recalibrator):
         What ``loss_before_`` and ``loss_after_`` are measured in.
     labels : array-like of shape (n_classes,), default=None
         The class of each column, needed where y may lack a class.
+
+    See Also
+    --------
+    TemperatureScaling : The simplest map that changes probabilities.
 
     Examples
     --------
@@ -455,6 +464,11 @@ class LabelFrequency(Recalibrator):
     ----------
     frequencies_ : array of shape (n_classes, n_classes)
         Row k: label frequencies where class k is predicted; the overall ones if it never is.
+
+    See Also
+    --------
+    IdentityRecalibrator : Leaves the probabilities unchanged.
+    LabelShiftRecalibrator : Adapts them to new frequencies of the classes.
 
     Examples
     --------

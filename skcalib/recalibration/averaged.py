@@ -44,6 +44,11 @@ class ModelAverageScaling(TwoClassesFromSketch):
     identity_weight_ : float
         Weight of the identity.
 
+    See Also
+    --------
+    TemperatureScaling : The simplest of the averaged maps.
+    RecalibratorSelection : Chooses one map in place of an average.
+
     Examples
     --------
     >>> from skcalib import ModelAverageScaling

@@ -12,6 +12,7 @@ from scipy.stats import t as student
 from skcalib._arguments import resolve_loss
 from skcalib._formatting import pvalue_text, record_text
 from skcalib._parameters import checks_parameters
+from skcalib._records import Record
 from skcalib._validation import check_confidence_level, check_indices
 from skcalib.clusters import independent_size, outside_level
 from skcalib.inference import mean_interval
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class CalibrationImprovement:
+class CalibrationImprovement(Record):
     """Result of :func:`~skcalib.calibration_improvement`.
 
     Attributes
@@ -45,6 +46,10 @@ class CalibrationImprovement:
         The two mean losses.
     injective : bool or None
         Whether the map is injective, as far as it is known.
+
+    See Also
+    --------
+    skcalib.calibration_improvement : Makes this record.
     """
 
     estimate: float

@@ -92,6 +92,11 @@ class BinaryLinkRecalibrator(OneVsRestRecalibrator, FittedFromSketch):
     If the labels are separable, or all the same, the best parameters are infinite. The map is then
     shrunk towards the identity with the weight of a hundredth of a sample, with a
     `ConvergenceWarning` unless it is the map of a class without labels among several classes.
+
+    See Also
+    --------
+    skcalib.PlattScaling : An example.
+    skcalib.testing.check_recalibrator : Checks a new recalibrator.
     """
 
     #: Weak shrinkage towards the identity, in samples: keeps separable fits finite.
@@ -190,9 +195,9 @@ def _weakly_determined(link, theta, logits, weight, count=None):
 class PlattScaling(BinaryLinkRecalibrator):
     r"""Platt scaling on logits: :math:`\sigma(a\, logit(s) + b)`, for each class against the rest.
 
-    It uses the *logit*: Platt's map of the probability itself fits worse on most tasks. For two
-    classes it is injective if a is not 0. A bias b moves the threshold, so the predicted class may
-    change.
+    The map is applied to the *logit*: Platt's map of the probability itself fits worse on most
+    tasks. For two classes it is injective if a is not 0. An intercept b that is not 0 may change
+    the predicted class.
 
     Parameters
     ----------
@@ -213,6 +218,11 @@ class PlattScaling(BinaryLinkRecalibrator):
         Intercepts b.
     n_iter_ : int
         Iterations of the longest fit.
+
+    See Also
+    --------
+    BetaCalibration : One parameter more, for curves that are not logistic.
+    TemperatureScaling : One parameter fewer: no shift.
 
     Examples
     --------
@@ -254,8 +264,8 @@ class PlattScaling(BinaryLinkRecalibrator):
 class BetaCalibration(BinaryLinkRecalibrator):
     r"""Beta calibration: :math:`\sigma(a \log s - b \log(1 - s) + c)` with a, b >= 0 (Kull 2017).
 
-    For each class against the rest. The identity is a member of the family. For two classes
-    injective unless a = b = 0.
+    One map for each class against the rest. The family contains the identity. For two classes the
+    map is injective unless a = b = 0.
 
     Parameters
     ----------
@@ -277,6 +287,11 @@ class BetaCalibration(BinaryLinkRecalibrator):
         c of each map.
     n_iter_ : int
         Iterations of the longest fit.
+
+    See Also
+    --------
+    PlattScaling : One parameter fewer.
+    QuadraticScaling : Another map of three parameters.
 
     Examples
     --------
@@ -333,6 +348,11 @@ class QuadraticScaling(BinaryLinkRecalibrator):
     n_iter_ : int
         Iterations of the longest fit.
 
+    See Also
+    --------
+    PlattScaling : Without the square.
+    BetaCalibration : Another map of three parameters.
+
     Examples
     --------
     >>> from skcalib import QuadraticScaling
@@ -387,12 +407,11 @@ class _SmootherMap:
 class IsotonicRecalibrator(SmootherRecalibrator, FittedFromSketch):
     r"""Isotonic regression of the label on the probability, class by class.
 
-    Plain isotonic regression is flat over its cells, so it is not injective and loses sharpness;
-    its ends are often exactly 0 or 1, which costs an infinite log loss when they are wrong.
-    ``centered=True`` puts each level at the mean probability of its cell and interpolates
-    (centered isotonic regression). ``strict=True`` also blends in a small share of the identity,
-    which makes the map strictly increasing, injective for two classes, and never exactly 0 or 1
-    unless the forecast is.
+    Plain isotonic regression is constant within its cells, so it is not injective and loses
+    sharpness. Its ends are often exactly 0 or 1, so a wrong forecast there has an infinite log
+    loss. ``centered=True`` places each level at the mean probability of its cell and interpolates
+    (centered isotonic regression). ``strict=True`` also adds a small share of the identity. The map
+    is then strictly increasing, injective for two classes, and 0 or 1 only if the forecast is.
 
     Parameters
     ----------
@@ -406,6 +425,11 @@ class IsotonicRecalibrator(SmootherRecalibrator, FittedFromSketch):
         Interpolate between the centres of the cells.
     strict : bool, default=False
         Strictly increasing; implies `centered`.
+
+    See Also
+    --------
+    PlattScaling : Two parameters, for few samples.
+    HistogramBinning : A map that is constant in bins.
 
     Examples
     --------
@@ -476,6 +500,11 @@ class HistogramBinning(SmootherRecalibrator, FittedFromSketch):
     strategy : {"quantile", "uniform"}, default="quantile"
         Bins of equal mass or equal width.
 
+    See Also
+    --------
+    IsotonicRecalibrator : An increasing map that finds its own bins.
+    skcalib.reliability_bins : The bins as numbers.
+
     Examples
     --------
     >>> from skcalib import HistogramBinning
@@ -526,6 +555,11 @@ class KernelRecalibrator(SmootherRecalibrator):
         The class of each column, needed where y may lack a class.
     bandwidth : {"risk", "loo", "scott"}, float or callable, default="risk"
         As in `DirichletKernel`. "risk" minimises the leave-one-out `loss` of the map.
+
+    See Also
+    --------
+    HistogramBinning : Bins in place of the kernel.
+    skcalib.smoothers.DirichletKernel : The smoother behind it.
 
     Examples
     --------

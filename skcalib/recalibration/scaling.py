@@ -241,6 +241,11 @@ class VectorScaling(FittedFromChunks, LinkRecalibrator):
     n_iter_ : int
         Iterations of the last fit.
 
+    See Also
+    --------
+    BiasCorrectedTemperatureScaling : One scale for all classes.
+    MatrixScaling : A full matrix in place of the scales.
+
     Examples
     --------
     >>> from skcalib import VectorScaling
@@ -382,6 +387,11 @@ class MatrixScaling(LinkRecalibrator):
     n_iter_ : int
         Iterations of the last fit.
 
+    See Also
+    --------
+    VectorScaling : A diagonal matrix.
+    DirichletCalibration : The same map, with another penalty.
+
     Examples
     --------
     >>> from skcalib import MatrixScaling
@@ -441,6 +451,11 @@ class DirichletCalibration(MatrixScaling):
     ----------
     coef_, intercept_, shrinkage_, n_iter_
         As for `MatrixScaling`.
+
+    See Also
+    --------
+    MatrixScaling : The same map, with another penalty.
+    BetaCalibration : The same for two classes.
 
     Examples
     --------
@@ -504,6 +519,10 @@ class DiagonalOrderPreserving(LinkRecalibrator):
     ----------
     n_iter_ : int
         Iterations.
+
+    See Also
+    --------
+    TemperatureScaling : A linear map that keeps the order, too.
 
     Examples
     --------

@@ -45,12 +45,13 @@ _RESERVED = 5  # passes for the class totals and the fit of biases
 class TemperatureScaling(TwoClassesFromSketch, FittedFromChunks):
     r"""Temperature scaling: :math:`s \mapsto softmax(\log s / T)`, one temperature for all classes.
 
-    The optimum of the loss over T in [1e-4, 1e4], exact to about 1e-10: by Halley's method for the
-    log loss, which is convex in 1/T, and by a scalar search otherwise. If the labels do not depend
-    on the scores the optimum is T = infinity, and if they are separable T = 0: then the end of the
-    interval is taken, with a `ConvergenceWarning`. Injective; keeps the order of the
-    classes. Logarithms of probabilities below :math:`z_0 \approx -87`, the end of single
-    precision, are replaced by :math:`z_0 - \log(1 + z_0 - \log s)`. Logits are not changed.
+    T minimises the loss over [1e-4, 1e4], exact to about 1e-10. The search is Halley's method for
+    the log loss, which is convex in 1/T, and a scalar search for other losses. The optimum is
+    T = infinity if the labels do not depend on the scores, and T = 0 if they are separable. In both
+    cases the result is the end of the interval, with a `ConvergenceWarning`. The map is injective
+    and keeps the order of the classes. Logarithms of probabilities below
+    :math:`z_0 \approx -87`, the limit of single precision, are replaced by
+    :math:`z_0 - \log(1 + z_0 - \log s)`. Logits are not changed.
 
     Parameters
     ----------
@@ -70,6 +71,13 @@ class TemperatureScaling(TwoClassesFromSketch, FittedFromChunks):
         Passes over the data, or evaluations of the loss.
     detection_limit_ : float
         The value that replaces probabilities of exactly 0.
+
+    See Also
+    --------
+    BiasCorrectedTemperatureScaling : The same with one bias per class.
+    EnsembleTemperatureScaling : A mixture of three maps.
+    PlattScaling : Scale and shift for two classes.
+    RecalibratedClassifierCV : Cross-fits a map with a classifier.
 
     Examples
     --------
@@ -285,6 +293,10 @@ class EnsembleTemperatureScaling(LogitRecalibrator):
     n_iter_ : int
         Evaluations of the loss for the temperature.
 
+    See Also
+    --------
+    TemperatureScaling : One of the three parts alone.
+
     Examples
     --------
     >>> from skcalib import EnsembleTemperatureScaling
@@ -404,6 +416,12 @@ class BiasCorrectedTemperatureScaling(TwoClassesFromSketch, FittedFromChunks):
         Biases b, which sum to zero.
     detection_limit_ : float
         The value that replaces probabilities of exactly 0.
+
+    See Also
+    --------
+    TemperatureScaling : Without biases.
+    VectorScaling : With a scale for each class.
+    LabelShiftRecalibrator : For new frequencies of the classes.
 
     Examples
     --------

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skcalib._formatting import frame_of
 from skcalib._parameters import checks_parameters
+from skcalib._records import Record
 from skcalib._validation import (
     check_confidence_level,
     check_finite,
@@ -28,10 +28,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class VarianceReliability:
+class VarianceReliability(Record):
     """Mean squared error against mean forecast variance, by bins of the forecast variance.
 
     All arrays have one entry per bin, in increasing order of the variance.
+
+    See Also
+    --------
+    skcalib.variance_reliability : Makes this record.
     """
 
     predicted_variance: np.ndarray
@@ -44,6 +48,9 @@ class VarianceReliability:
     overall_low: float
     overall_high: float
 
+    _rows = ("predicted_variance", "mean_squared_error", "ratio", "low", "high", "n_samples")
+    _beside = ("overall_ratio", "overall_low", "overall_high")
+
     def to_frame(self) -> DataFrame:
         """One row per bin; needs pandas.
 
@@ -53,8 +60,7 @@ class VarianceReliability:
             Columns: ``predicted_variance``, ``mean_squared_error``, ``ratio``,
             ``low``, ``high`` and ``n_samples``.
         """
-        names = ("predicted_variance", "mean_squared_error", "ratio", "low", "high", "n_samples")
-        return frame_of(self, names)
+        return super().to_frame()
 
 
 @checks_parameters

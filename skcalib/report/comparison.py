@@ -13,6 +13,7 @@ from sklearn.utils import indexable
 
 from skcalib._formatting import printable
 from skcalib._parameters import checks_parameters
+from skcalib._records import Record, frame_of
 from skcalib._validation import check_y
 from skcalib.errors.kernel import resolve_kernel
 from skcalib.estimators._response import make_folds
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import ArrayLike
+    from pandas import DataFrame
     from sklearn.base import BaseEstimator
 
     from skcalib._arguments import CV, MatrixLike, RandomState
@@ -306,6 +308,19 @@ class ComparisonReport(Shown):
     def __repr__(self) -> str:
         return printable(f"<ComparisonReport of {', '.join(self.reports)}: {headline(self)}>")
 
+    def to_frame(self) -> DataFrame:
+        """One row for each difference of two models; needs pandas.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns: ``quantity``, the models ``first`` and ``second``, ``difference`` with its
+            interval ``difference_low`` and ``difference_high``, and ``detected``.
+        """
+        names = ("quantity", "first", "second", "difference", "detected")
+        columns = {name: [getattr(one, name) for one in self.differences] for name in names}
+        return frame_of(columns, ["difference"])
+
     def to_dict(self) -> dict[str, Any]:
         """All numbers as nested dictionaries and lists, ready for JSON.
 
@@ -387,13 +402,15 @@ def _check_reports(reports):
 
 
 @dataclass(frozen=True)
-class PairedDifference:
+class PairedDifference(Record):
     """First model minus second, with an interval; negative if the first one is better."""
 
     quantity: str
     first: str
     second: str
     difference: MeanInterval
+
+    _intervals = ("difference",)
 
     @property
     def detected(self) -> bool:

@@ -150,9 +150,9 @@ def pairing(level: str, n_pairs: int, *, paired: bool = True) -> str:
     if not paired:
         how = (
             f"means of the first model minus means of the second, with {level} intervals{together} "
-            "that are as long as the intervals of both means together"
+            "whose length is the sum of those of both means"
         )
     return (
         f"Differences are {how}; a negative one means that the first model is better. "
-        "An interval without zero is significant (*)."
+        "An interval that excludes zero is significant (*)."
     )

@@ -62,11 +62,11 @@ def named_group_sentences(found: GroupCalibrations, n_classes: int) -> list[str]
         verb = "differs" if len(beyond) == 1 else "differ"
         names = _listed(beyond, lambda one: one.name, ", ")
         said.append(
-            f"Compared with all samples of equal scores, {len(beyond)} {verb} ({names}): "
+            f"Compared with all samples with equal scores, {len(beyond)} {verb} ({names}): "
             "recalibration of the score alone cannot remove this."
         )
     else:
-        said.append("None is found to differ from all samples of equal scores.")
+        said.append("None was found to differ from all samples with equal scores.")
     return [" ".join(said)]
 
 

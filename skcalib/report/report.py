@@ -110,32 +110,34 @@ class CalibrationReport(Shown):
     screen, `to_text` returns the full text, `to_html` writes one self-contained page with figures,
     `to_dict` returns the numbers. :class:`~skcalib.ComparisonReport` compares several models.
 
-    With two classes the report refers to the probability of the event (`pos_label`), with more
-    classes to the confidence of the predicted class, then to the classes.
+    With two classes the report refers to the probability of the event (`pos_label`). With more
+    classes it refers to the confidence of the predicted class, then to the classes.
 
-    - **Miscalibrated**: the interval of a Brier calibration error lies above zero (all classes;
-      confidence; confidence by cross-fitted isotonic regression, which detects curves that the
-      default maps may miss), or one of two tests rejects at the level .005: Cox's test of shift
-      and slope, and the kernel test of all classes.
-    - **Direction**: on the logit, centred at the mean m of the forecasts,
+    - **Miscalibrated**: the interval of a Brier calibration error lies above zero, or one of two
+      tests rejects at the level .005. The errors are those of all classes, of the confidence, and
+      of the confidence by cross-fitted isotonic regression, which detects curves that the default
+      maps may miss. The tests are Cox's test of shift and slope, and the kernel test of all
+      classes.
+    - **Direction**: the calibration curve is compared with a line of the logit, centred at the mean
+      m of the forecasts,
       :math:`\mathrm{logit}\, C = m + \alpha + \beta (\mathrm{logit}\, S - m)`. Predictions are
-      "too_high" or "too_low" if the shift :math:`\alpha` alone yields at least half of the gain of
-      the log loss by the averaged map (both without the optimism of the fit), and no less than the
-      slope; "too_extreme" or "too_moderate" if the slope
-      :math:`\beta` alone does; "class_shift" if, for several classes, one bias per class does; else
-      "uneven".
-    - **Typical error**: the root of the Brier calibration error, in points of probability: the
-      number of :func:`~skcalib.proper_calibration_error` with its defaults, with the interval of
-      :class:`~skcalib.CalibrationErrorEstimator`, whose notes describe what the interval covers.
-    - **Groups** that differ from others with equal scores, if features are given: their observed
-      rate against the calibrated frequency at their scores, with a false discovery rate below .05
-      over all groups tested; and lower bounds of the grouping loss
+      "too_high" or "too_low" if the shift :math:`\alpha` alone has at least half of the gain of the
+      log loss by the averaged map, and no less than the slope. Both gains exclude the optimism of
+      the fit. Predictions are "too_extreme" or "too_moderate" if the slope :math:`\beta` alone has
+      half of the gain, and "class_shift" if, for several classes, one bias per class has it. All
+      others are "uneven".
+    - **Typical error**: the root of the Brier calibration error, in points of probability. The
+      estimate is :func:`~skcalib.proper_calibration_error` with its defaults. The interval is that
+      of :class:`~skcalib.CalibrationErrorEstimator`, whose notes describe what it covers.
+    - **Groups** that differ from others with equal scores, if features are given. The observed rate
+      of a group is compared with the calibrated frequency at its scores. The false discovery rate
+      over all groups tested is below .05. There are also lower bounds of the grouping loss
       (:class:`~skcalib.GroupingLossEstimator`).
     - **Advice**: a recalibration map, if its held-out log loss is significantly lower and its
       held-out Brier score is not higher.
     - **Suspicions**, which come first: labels of the other class, columns out of order, hard
       predictions, training data, constant forecasts, scores divided by 100, labels of one class,
-      labels of probability 0.
+      and labels with probability 0.
 
     Parameters
     ----------

@@ -181,7 +181,8 @@ _SUSPICIONS = {
     "column_order": _column_order,
     "percent_scale": lambda one: f"No score exceeds {one.before:.3g}: were they divided by 100?",
     "one_class": lambda one: (
-        f"All labels are of one class ({class_name(one.names[0])}): only the mean can be checked."
+        f"All labels belong to one class ({class_name(one.names[0])}): "
+        "only the mean can be checked."
     ),
     "constant": lambda one: (
         f"All forecasts are equal ({rates(one.before)[0]}): they do not distinguish samples."
@@ -409,7 +410,7 @@ def grouping_bounds(findings: Findings) -> list[str]:
     if found.model is not None:
         model = found.model
         said.append(
-            f"Gradient boosting of all features: {_bound(model.grouping_loss)}, "
+            f"Gradient boosting on all features: {_bound(model.grouping_loss)}, "
             f"{pvalue(model.pvalue)}."
         )
     if found.correction is not None:
@@ -506,7 +507,7 @@ def kernel_test(findings: Findings) -> str:
 _EVIDENCE = {
     "shift": "a shift",
     "slope": "a slope",
-    "class_slopes": "unlike slopes of the classes",
+    "class_slopes": "different slopes of the classes",
     "curve": "a curve",
     "confusion": "shifts that depend on the predicted class",
 }

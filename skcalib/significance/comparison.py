@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -11,6 +11,7 @@ from scipy.stats import t as student
 from skcalib._arguments import resolve_notion
 from skcalib._formatting import pvalue_text
 from skcalib._parameters import checks_parameters
+from skcalib._records import Record
 from skcalib._validation import check_confidence_level, check_indices
 from skcalib.errors.kernel import (
     ClusterKernel,
@@ -24,6 +25,7 @@ from skcalib.significance.windows import WindowComparison, compare_windows
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+    from pandas import DataFrame
 
     from skcalib._arguments import KernelLike, Label, LabelsLike, NotionLike
     from skcalib.kernels import Kernel
@@ -34,7 +36,7 @@ PER_SAMPLE = ("forecast", "target", "weight")
 
 
 @dataclass(frozen=True)
-class CalibrationComparison:
+class CalibrationComparison(Record):
     """Difference of two kernel calibration errors, first minus second.
 
     Attributes
@@ -51,6 +53,10 @@ class CalibrationComparison:
         The error of each model, with the same blocks and the same kernel.
     n_blocks : int
         Number of blocks.
+
+    See Also
+    --------
+    skcalib.compare_calibration : Makes this record.
     """
 
     estimate: float
@@ -61,6 +67,21 @@ class CalibrationComparison:
     errors: tuple
     n_blocks: int
 
+    def _columns(self):
+        columns = {one.name: [getattr(self, one.name)] for one in fields(self)}
+        ((first, second),) = columns.pop("errors")
+        return {**columns, "first_error": [first], "second_error": [second]}
+
+    def to_frame(self) -> DataFrame:
+        """One row; needs pandas.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns: the fields, with ``first_error`` and ``second_error`` in place of ``errors``.
+        """
+        return super().to_frame()
+
     def __str__(self) -> str:
         if self.pvalue > 0.05:
             return f"No significant difference in calibration: {pvalue_text(self.pvalue)}."
@@ -69,7 +90,7 @@ class CalibrationComparison:
 
 
 @overload
-def compare_calibration(
+def compare_calibration(  # numpydoc ignore=GL08
     y_true: ForecastSummary,
     first: ForecastSummary,
     *,
@@ -78,7 +99,7 @@ def compare_calibration(
 
 
 @overload
-def compare_calibration(
+def compare_calibration(  # numpydoc ignore=GL08
     y_true: ArrayLike,
     first: ArrayLike,
     second: ArrayLike,

@@ -77,32 +77,36 @@ def kernel_calibration_test(
 ) -> CalibrationTest:
     r"""Test of calibration by the kernel calibration error.
 
-    The null hypothesis is E[Y|S] = S for all classes at once (or as defined by the notion), and the
-    alternative is every kind of error. Large estimates of :func:`kernel_calibration_error` are
-    evidence against it. The null distribution of the estimate is found by one of
+    The null hypothesis is E[Y|S] = S for all classes at once, or as defined by the notion. The
+    alternative is any kind of miscalibration. Large estimates of :func:`kernel_calibration_error`
+    are evidence against the null hypothesis. The null distribution of the estimate is computed by
+    one of these methods, each for the statistics in parentheses:
 
     ``"spectral"`` (unbiased; the default)
        :math:`(n - 1)\, SKCE \approx \frac1m \sum_{i \ne j} h_{ij} Z_i Z_j` with independent
-       standard normal Z and m = min(n, 1000) samples, drawn at random if there are more. That is a
-       mixture of chi-square variables weighted by eigenvalues; its tail is computed by numerical
+       standard normal Z and m = min(n, 1000) samples, drawn at random if there are more. This is a
+       mixture of chi-square variables weighted by eigenvalues. Its tail is computed by numerical
        inversion, not by simulation.
     ``"multipliers"`` (unbiased)
-       the same law with all samples, by `n_resamples` draws of Z.
+       The same distribution with all samples, by `n_resamples` draws of Z.
     ``"bootstrap"`` (unbiased)
-       the bootstrap of W19, `n_resamples` draws with replacement of the samples.
+       The bootstrap of W19: `n_resamples` draws of the samples with replacement.
     ``"asymptotic"`` (linear, block; their default)
-       blocks are independent, so their mean over its standard error (standard deviation with one
-       degree of freedom less than blocks) is normal. It needs many blocks, for example twenty.
+       Blocks are independent, so their mean divided by its standard error is normal. The standard
+       deviation has one degree of freedom less than there are blocks. The method needs many blocks,
+       for example twenty.
     ``"bound"`` (unbiased, biased, linear; the default of "biased")
        :func:`distribution_free_bound`: no approximation, but little power.
     ``"embedding"`` (unbiased)
-       linear time: n times :func:`unconditional_mean_embedding_error` against the mixture
-       :math:`\sum_l \lambda_l Z_l^2` with the eigenvalues of the covariance of the means, which
-       calibration determines from the forecasts. (Hotelling's test, which estimates it from the
-       residuals, rejected calibrated forecasts in 6 to 100 % of W19's data sets.)
+       Linear time: n times :func:`unconditional_mean_embedding_error` is compared with the mixture
+       :math:`\sum_l \lambda_l Z_l^2`. Its weights are the eigenvalues of the covariance of the
+       means, which calibration determines from the forecasts. (Hotelling's test, which estimates
+       the covariance from the residuals, rejected calibrated forecasts in 6 to 100 % of W19's data
+       sets.)
 
-    Level and power: rejections at .05 of W19's models (n = 250, ten classes, 400 data sets, so that
-    a level of .05 has the standard error .011; 3,000 for the level of "spectral").
+    The table shows level and power: the share of rejections at .05 for W19's models with n = 250
+    and ten classes. There are 400 data sets, so a share of .05 has the standard error .011; the
+    level of "spectral" is from 3,000 data sets.
 
     ============================  ===============  =================  ==============
     test                          M1 (calibrated)  M2 (half class 0)  M3 (at random)
@@ -118,16 +122,16 @@ def kernel_calibration_test(
     bound, unbiased or linear     0                0                  0
     ============================  ===============  =================  ==============
 
-    For 2, 3 and 10 classes with uniform forecasts the level of "spectral" was .042 to .058 for
-    n = 100 and 1000. The worst case found was .063, for n = 100 binary forecasts from
-    Beta(.1, .1), few of which are uncertain; :func:`consistency_test` with
-    ``resample_forecasts=False`` is exact there.
+    For 2, 3 and 10 classes with uniform forecasts, the level of "spectral" was .042 to .058 for
+    n = 100 and 1000. The worst case found was .063, for n = 100 binary forecasts from Beta(.1, .1),
+    most of which are close to 0 or 1. There :func:`consistency_test` with
+    ``resample_forecasts=False`` is exact.
 
     Parameters
     ----------
     y_true, y_proba, kernel, notion, block_size, labels, pos_label, n_jobs
         As in :func:`kernel_calibration_error`. With "classwise" the test uses the mean of the
-        errors of all classes: one p-value, so no multiplicity correction is needed.
+        errors of all classes. There is one p-value, so no correction for multiple tests is needed.
     statistic : {"unbiased", "biased", "linear", "block"}, default="unbiased"
         The U- or V-statistic that estimates the squared kernel calibration error.
     method : str, default="auto"
@@ -136,26 +140,27 @@ def kernel_calibration_test(
         Number R of draws of "multipliers" and "bootstrap"; the p-value is (1 + m) / (R + 1) if m
         draws are at least as large.
     locations : int or array-like of shape (n_locations, n_columns), default=10
-        For "embedding": the number of forecasts to draw, each with a class drawn from it whose
-        component is used; or points, of which all components are used.
+        For "embedding". A number: that many forecasts are drawn, and for each one a class, whose
+        component is used. An array: these points, with all components.
     random_state : int, RandomState instance or None, default=0
         Seed of samples, resamples and locations. "spectral" uses it for n > 1000 only.
     sample_weight : array-like of shape (n_samples,), default=None
         Importance weights; a pair has weight :math:`w_i w_j`. Not allowed with "bound".
     groups : array-like of shape (n_samples,), default=None
-        The cluster of each sample, such as a patient, by any labels. A cluster is then one unit
-        whose feature is the sum of those of its samples. The estimate is over pairs of different
-        clusters, and G clusters take the place of n samples. For statistic="unbiased" with
-        "spectral", "multipliers", "bootstrap" and "embedding", which draws `n_resamples` signs of
-        the clusters.
+        The cluster of each sample, such as a patient, by any labels. A cluster is then one unit,
+        whose feature is the sum of the features of its samples. The estimate is over pairs of
+        different clusters, and G clusters replace n samples. Only for ``statistic="unbiased"`` with
+        "spectral", "multipliers", "bootstrap" and "embedding"; the last draws `n_resamples` signs
+        of the clusters.
 
     Returns
     -------
     CalibrationTest
-        ``estimate`` is the squared kernel calibration error (of the mean embeddings for
-        "embedding"); ``statistic`` is (n - 1) estimate for "spectral" and "multipliers", W19's for
-        "bootstrap", z for "asymptotic", the estimate for "bound", n estimate for "embedding". The
-        p-value is at least 2e-308; far below 1e-3 only its order of magnitude is reliable.
+        ``estimate`` is the squared kernel calibration error, for "embedding" that of the mean
+        embeddings. ``statistic`` is (n - 1) estimate for "spectral" and "multipliers", that of W19
+        for "bootstrap", z for "asymptotic", the estimate for "bound", and n estimate for
+        "embedding". The p-value is at least 2e-308. Far below 1e-3 only its order of magnitude is
+        reliable.
 
     Raises
     ------
@@ -166,7 +171,7 @@ def kernel_calibration_test(
     See Also
     --------
     kernel_calibration_error : The estimate alone.
-    distribution_free_bound : For very small samples.
+    distribution_free_bound : A p-value without approximation, for very small samples.
 
     Notes
     -----

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skcalib._arguments import resolve_notion
-from skcalib._formatting import frame_of, pvalue_text, record_text
+from skcalib._formatting import pvalue_text, record_text
 from skcalib._parameters import checks_parameters
+from skcalib._records import Record
 from skcalib._validation import (
     check_confidence_level,
     check_y,
@@ -55,7 +56,7 @@ METRICS = ("brier", "log", "l1", "ece", "l2", "debiased_l2", "squared_l2", "max"
 
 
 @dataclass(frozen=True)
-class WindowDifference:
+class WindowDifference(Record):
     """One quantity in two windows.
 
     Attributes
@@ -66,6 +67,10 @@ class WindowDifference:
         First minus second.
     pvalue : float
         Two-sided p-value of the hypothesis that the quantity is the same in both windows.
+
+    See Also
+    --------
+    skcalib.significance.WindowComparison : All quantities.
     """
 
     first: MeanInterval
@@ -73,9 +78,11 @@ class WindowDifference:
     difference: MeanInterval
     pvalue: float
 
+    _intervals = ("first", "second", "difference")
+
 
 @dataclass(frozen=True)
-class WindowComparison:
+class WindowComparison(Record):
     """Result of :func:`~skcalib.compare_windows`: quantities of two windows, and differences.
 
     A quantity that does not exist for the data is None, and `notes` gives the reason.
@@ -101,6 +108,11 @@ class WindowComparison:
         Mean losses. They also differ where only the distribution of the forecasts does.
     notes : dict
         For the name of a quantity, the reason why it is missing.
+
+    See Also
+    --------
+    skcalib.compare_windows : Makes this record.
+    skcalib.significance.WindowDifference : One of its quantities.
     """
 
     windows: tuple[str, str]
@@ -116,6 +128,9 @@ class WindowComparison:
     log_loss: WindowDifference | None
     notes: dict = field(default_factory=dict)
 
+    _intervals = ("first", "second")
+    _beside = ("windows", "n_samples", "metric", "confidence_level", "notes")
+
     def _found(self):
         pairs = [(name, getattr(self, name)) for name in QUANTITIES]
         return {name: one for name, one in pairs if one is not None}
@@ -126,19 +141,23 @@ class WindowComparison:
         Returns
         -------
         pandas.DataFrame
-            Columns: ``quantity`` (the name of the field), ``first``, ``second``, ``difference``,
-            ``low``, ``high``, ``standard_error`` and ``pvalue``; the last five are about the
-            difference.
+            Columns: ``quantity`` (the name of the field), ``first`` and ``second`` with ``_low``
+            and ``_high``, and ``difference`` with its ``low``, ``high``, ``standard_error`` and
+            ``pvalue``.
         """
+        return super().to_frame()
+
+    def _columns(self):
         found = self._found()
         rows = list(found.values())
         columns: dict[str, list] = {"quantity": list(found)}
-        for name in ("first", "second", "difference"):
-            columns[name] = [getattr(one, name).estimate for one in rows]
+        for name in ("first", "second"):
+            columns[name] = [getattr(one, name) for one in rows]
+        columns["difference"] = [one.difference.estimate for one in rows]
         for name in ("low", "high", "standard_error"):
             columns[name] = [getattr(one.difference, name) for one in rows]
         columns["pvalue"] = [one.pvalue for one in rows]
-        return frame_of(self, (), **columns)
+        return columns
 
     def __str__(self) -> str:
         sizes = [f"{n:,} samples" for n in self.n_samples]

@@ -290,6 +290,10 @@ class CrossFitted(OutOfFoldSmoother):
     random_state : int, RandomState instance or None, default=0
         Seed of the folds of an integer `cv`.
 
+    See Also
+    --------
+    skcalib.smoothers.LogitSmoother : The default of the errors.
+
     Examples
     --------
     >>> from sklearn.ensemble import HistGradientBoostingClassifier

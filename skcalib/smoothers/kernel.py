@@ -98,6 +98,11 @@ class DirichletKernel(Smoother):
         The curve of the criterion, if one was searched: ``bandwidths``, ``costs`` (minus the mean
         log likelihood, or the mean loss), ``bandwidth``, ``criterion``, ``n_samples``.
 
+    See Also
+    --------
+    skcalib.smoothers.NearestNeighborsSmoother : Neighbours in place of a kernel.
+    skcalib.KernelRecalibrator : The same as a recalibrator.
+
     Examples
     --------
     >>> from skcalib import proper_calibration_error

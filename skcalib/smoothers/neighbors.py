@@ -36,6 +36,10 @@ class NearestNeighborsSmoother(Smoother):
     n_neighbors_ : int
         Neighbours in use.
 
+    See Also
+    --------
+    skcalib.smoothers.DirichletKernel : A kernel in place of neighbours.
+
     Examples
     --------
     >>> import numpy as np

@@ -168,6 +168,11 @@ class UniformBins(PartitionSmoother):
     edges_ : ndarray
         Inner edges of the bins of each coordinate.
 
+    See Also
+    --------
+    skcalib.smoothers.QuantileBins : Bins of equal mass.
+    skcalib.calibration_error : Errors of these bins.
+
     Examples
     --------
     >>> import numpy as np
@@ -227,6 +232,11 @@ class QuantileBins(PartitionSmoother):
     edges_ : list of arrays
         Inner edges of the bins of each coordinate.
 
+    See Also
+    --------
+    skcalib.smoothers.UniformBins : Bins of equal width.
+    skcalib.calibration_error : Errors of these bins.
+
     Examples
     --------
     >>> import numpy as np
@@ -259,6 +269,11 @@ class LevelSets(PartitionSmoother):
 
     The right partition for forecasts that take few values, such as those of a small tree.
     Forecasts that differ by rounding only, by at most 1e-15, share a cell.
+
+    See Also
+    --------
+    skcalib.smoothers.MedianCells : Cells of all probabilities.
+    skcalib.smoothers.QuantileBins : Bins of one score.
 
     Examples
     --------
@@ -312,6 +327,10 @@ class MedianCells(PartitionSmoother):
     cuts_ : list of tuple
         Splits in the order in which they were made: (cell, coordinate, value, new cell); what
         lies at or above the value goes to the new cell.
+
+    See Also
+    --------
+    skcalib.smoothers.LevelSets : Cells of equal forecasts.
 
     Examples
     --------
@@ -422,6 +441,11 @@ class IsotonicSmoother(PartitionSmoother):
         Smallest and largest probability of each cell.
     level_ : array of shape (n_cells_,)
         Height of the curve over each cell.
+
+    See Also
+    --------
+    skcalib.smoothers.QuantileBins : Bins that do not depend on the labels.
+    skcalib.IsotonicRecalibrator : The same as a recalibrator.
 
     Examples
     --------

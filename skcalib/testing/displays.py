@@ -40,6 +40,10 @@ def check_display(
     AssertionError
         Names the first violated law and what was found.
 
+    See Also
+    --------
+    skcalib.ReliabilityDisplay : One of the displays.
+
     Examples
     --------
     >>> from skcalib import ReliabilityDisplay

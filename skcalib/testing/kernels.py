@@ -43,6 +43,10 @@ def check_kernel(
     AssertionError
         Names the first violated law and what was found.
 
+    See Also
+    --------
+    skcalib.kernels.Kernel : The base class.
+
     Examples
     --------
     >>> from skcalib.kernels import GaussianKernel, LaplacianKernel

@@ -53,6 +53,10 @@ def check_link(link: Link, *, n_classes: Sequence[int] = (2, 3, 5), random_state
     AssertionError
         Names the first violated law and what was found.
 
+    See Also
+    --------
+    skcalib.links.Link : The base class.
+
     Examples
     --------
     >>> from skcalib.links import VectorMap

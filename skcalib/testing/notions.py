@@ -52,6 +52,10 @@ def check_notion(
     AssertionError
         Names the first violated law and what was found.
 
+    See Also
+    --------
+    skcalib.notions.Notion : The base class.
+
     Examples
     --------
     >>> from skcalib.notions import TopK

@@ -61,6 +61,10 @@ def check_recalibrator(
     AssertionError
         Names the first violated law and what was found.
 
+    See Also
+    --------
+    skcalib.recalibration.Recalibrator : The base class.
+
     Examples
     --------
     >>> from skcalib import TemperatureScaling

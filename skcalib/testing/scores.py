@@ -60,6 +60,10 @@ def check_score(
     AssertionError
         Names the first violated law and what was found.
 
+    See Also
+    --------
+    skcalib.scores.ProperScore : The base class.
+
     Examples
     --------
     >>> from skcalib.scores import Spherical

@@ -72,6 +72,10 @@ def check_smoother(
     AssertionError
         Names the first violated law and what was found.
 
+    See Also
+    --------
+    skcalib.smoothers.Smoother : The base class.
+
     Examples
     --------
     >>> from skcalib.smoothers import QuantileBins

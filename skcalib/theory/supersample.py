@@ -12,8 +12,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_consistent_length
 
-from skcalib._formatting import frame_of
 from skcalib._parameters import checks_parameters
+from skcalib._records import Record
 from skcalib._validation import (
     check_classes,
     check_count,
@@ -51,7 +51,7 @@ NOTE = (
 
 
 @dataclass(frozen=True)
-class InformationEstimate:
+class InformationEstimate(Record):
     """Plug-in estimate of a conditional mutual information, with its limits, in nats.
 
     Attributes
@@ -64,6 +64,10 @@ class InformationEstimate:
         n ln 2: the information itself cannot be larger.
     note : str
         Interpretation of the estimate.
+
+    See Also
+    --------
+    skcalib.theory.SupersampleEvaluation : Has three of these estimates.
     """
 
     estimate: float
@@ -73,7 +77,7 @@ class InformationEstimate:
 
 
 @dataclass(frozen=True, eq=False)
-class SupersampleEvaluation:
+class SupersampleEvaluation(Record):
     """Result of :func:`~skcalib.evaluate_supersample`: S supersamples of n pairs, k draws each.
 
     Attributes
@@ -99,6 +103,11 @@ class SupersampleEvaluation:
     fcmi : InformationEstimate
         Information of the forecasts of all 2 n samples about U (F24, eq. 17). For two classes the
         label determines the residual from the forecast, so this equals `residual_cmi`.
+
+    See Also
+    --------
+    skcalib.evaluate_supersample : Makes this record.
+    skcalib.ece_generalization_bound : The bound that uses the information.
     """
 
     train_error: np.ndarray = field(repr=False)
@@ -112,10 +121,18 @@ class SupersampleEvaluation:
     residual_cmi: InformationEstimate
     fcmi: InformationEstimate
 
+    _beside = ("n_bins", "ecmi", "residual_cmi", "fcmi")
+
     @property
     def gap(self) -> np.ndarray:
         """Test error minus training error of each draw, shape (S, k)."""
         return self.test_error - self.train_error
+
+    def _columns(self):
+        supersample, draw = np.indices(self.train_error.shape)
+        names = ("train_error", "test_error", "gap")
+        errors = {name: getattr(self, name).ravel() for name in names}
+        return {"supersample": supersample.ravel(), "draw": draw.ravel(), **errors}
 
     def to_frame(self) -> DataFrame:
         """One row per draw; needs pandas.
@@ -126,10 +143,7 @@ class SupersampleEvaluation:
             Columns: ``supersample``, ``draw``, ``train_error``, ``test_error`` and
             ``gap``.
         """
-        supersample, draw = np.indices(self.train_error.shape)
-        names = ("train_error", "test_error", "gap")
-        errors = {name: getattr(self, name).ravel() for name in names}
-        return frame_of(self, (), supersample=supersample.ravel(), draw=draw.ravel(), **errors)
+        return super().to_frame()
 
 
 @checks_parameters

@@ -121,7 +121,7 @@ def test_groups_that_differ_are_named():
     found = report(y, p, pd.DataFrame({"site": site, "coin": np.arange(6000) % 2}), by="site")
     said = sentence(found, "Of the 3 groups that you named")
     assert "site = south, observed" in said and "site = north, observed" in said
-    assert "Compared with all samples of equal scores" in said
+    assert "Compared with all samples with equal scores" in said
     assert found.findings.groups_differ
     numbers = found.to_dict()["by"]["groups"]
     assert [one["name"] for one in numbers] == ["site = east", "site = north", "site = south"]
@@ -138,7 +138,7 @@ def test_groups_without_a_difference():
     assert "No difference was found in the 3 groups that you named." in found.verdict
     assert found.verdict.startswith("No evidence of miscalibration.")
     off = report(*world(6000)[:2], by=world(6000)[2])
-    assert "None is found to differ from all samples of equal scores." in off.verdict
+    assert "None was found to differ from all samples with equal scores." in off.verdict
 
 
 @pytest.mark.slow

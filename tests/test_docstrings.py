@@ -1,0 +1,60 @@
+"""Docstrings of public names: they name their neighbours, and those of displays have a figure."""
+
+import inspect
+import re
+from operator import attrgetter
+from pathlib import Path
+
+import pytest
+
+import skcalib
+
+REFERENCE = Path(__file__).parents[1] / "doc" / "api.rst"
+pytestmark = pytest.mark.skipif(not REFERENCE.exists(), reason="needs the folder doc")
+NAMES = re.findall(r"^   ([\w.]+)$", REFERENCE.read_text(), re.M) if REFERENCE.exists() else []
+
+
+def neighbours(docstring):
+    """Names and descriptions of the section "See Also"."""
+    _, _, section = docstring.partition("See Also\n--------\n")
+    section = re.split(r"\n\w[\w ]*\n-+\n", section)[0]
+    return re.findall(r"^(\S+) : (\S.*)$", section, re.M)
+
+
+def exists(name, beside):
+    """Whether a name of ours is found at the root or beside a public name."""
+    for home in ("", beside.rpartition(".")[0]):
+        path = f"{home}.{name}" if home else name
+        try:
+            attrgetter(path.removeprefix("skcalib."))(skcalib)
+        except AttributeError:
+            continue
+        return True
+    return False
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_see_also(name):
+    found = neighbours(inspect.getdoc(attrgetter(name)(skcalib)))
+    assert found, f"{name} has no neighbour in a section See Also"
+    ours = [other for other, _ in found if not other.startswith("sklearn.")]
+    lost = [other for other in ours if not exists(other, name)]
+    assert ours and not lost, f"See Also of {name} names {lost}"
+    assert name not in ours, f"{name} is no neighbour of itself"
+
+
+def test_neighbours_are_read():
+    text = (
+        "Title.\n\nSee Also\n--------\nbrier : One.\nskcalib.lost : Two.\n\nNotes\n-----\nx : y\n"
+    )
+    assert neighbours(text) == [("brier", "One."), ("skcalib.lost", "Two.")]
+    assert not neighbours("Title.\n\nNotes\n-----\nbrier : One.\n")
+    assert exists("skcalib.calibration_error", "scores.Brier") and exists("LogLoss", "scores.Brier")
+    assert not exists("skcalib.lost", "scores.Brier") and not exists("LogLoss", "PlattScaling")
+
+
+@pytest.mark.parametrize("name", skcalib.displays.__all__)
+def test_displays_have_a_figure(name):
+    text = inspect.getdoc(getattr(skcalib, name))
+    (example,) = re.findall(r"\.\. plot::\n    :alt: \S.*\.\n\n((?:    .*\n?)+)", text)
+    assert ">>> " in example and f"{name}.from_" in example
