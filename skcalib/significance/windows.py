@@ -15,6 +15,7 @@ from skcalib._arguments import resolve_notion
 from skcalib._formatting import frame_of, pvalue_text, record_text
 from skcalib._validation import (
     check_confidence_level,
+    check_indices,
     check_y,
     listed,
     to_numpy,
@@ -241,6 +242,8 @@ def compare_windows(
     calibration_curve_equality_test : Is the calibration curve the same in both windows?
     compare_calibration : Two models on the same samples.
     calibration_by_group : Each of several groups.
+    CalibrationMonitor : Detects a change at an unknown time, with a look after every sample.
+    expected_performance : A window whose labels are not known yet.
 
     Notes
     -----
@@ -389,6 +392,8 @@ def two_windows(
             "by is missing: pass the window of each sample, or two sketches in place of labels "
             "and forecasts."
         )
+    given = {name: options.get(name) for name in ("sample_weight", "groups")}
+    check_indices(y_true=y_true, y_proba=y_proba, by=by, **given)
     problem = _only_event(named_events(y_true, y_proba, notion, **options))
     n_samples = len(check_y(y_true))
     values = np.asarray(to_numpy(by, name="by"))
