@@ -3,8 +3,8 @@ Monitor a credit model for three years
 ======================================
 
 A model forecasts the probability of default. It is calibrated in its first year. Then the slope of
-its logit drifts: high forecasts are too high and low ones too low. The bank looks at it every week.
-How soon does a monitor notice, and what is the price of looking so often?
+its logit drifts: high forecasts are too high and low ones too low. The bank tests it every week.
+How soon is there an alarm, and how many false alarms are there?
 """
 
 # %%
@@ -30,10 +30,10 @@ def three_years(seed, *, drift=True):
 
 
 # %%
-# The weekly look
-# ---------------
-# With this ``alpha`` the probability of any false alarm in 9,360 loans is at most .05. An alarm
-# tells what has changed. Here nobody reacts, so alarms follow until the end.
+# The test of every week
+# ----------------------
+# With this ``alpha`` the probability of any false alarm in 9,360 loans is at most .05. The first
+# alarm describes the change. The model stays in use, so other alarms follow.
 y, p = three_years(0)
 alpha = 0.05 / len(y)
 monitor = CalibrationMonitor(alpha=alpha, window=13 * LOANS)  # a window is a quarter
@@ -44,12 +44,12 @@ MonitorDisplay.from_monitor(monitor)
 plt.show()
 
 # %%
-# How fast against the price
-# --------------------------
-# The logistic test has a fixed sample: here all loans since the drift began. *Once* means in this
-# week and in no other, *repeated* in this or an earlier week. The tests are told when the drift
-# begins, and the monitor is not. A test once is faster, if its week is chosen well in advance.
-# Repeated every week it has many false alarms, and the monitor has few.
+# Early alarms, or few false ones?
+# --------------------------------
+# The logistic test is for a fixed sample, here all loans since the drift begins. *Once* means in
+# this week and in no other, *repeated* in this or an earlier week. A test once is earlier than the
+# monitor, but the right week must be known in advance. Repeated every week it has many false alarms
+# for a calibrated model. The monitor is tested every week too, and has few.
 after = np.arange(1, WEEKS - BEGIN + 1)
 
 

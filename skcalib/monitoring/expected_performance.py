@@ -55,7 +55,7 @@ _WIDTH = 28  # of a column of the text
 class ExpectedPerformance:
     """Result of :func:`~skcalib.expected_performance`.
 
-    It cannot detect a change of P(Y | X) since the labelled window; the text says so.
+    It cannot detect a change of P(Y | X) since the labelled window, as its text states.
 
     Attributes
     ----------
