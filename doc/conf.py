@@ -63,7 +63,7 @@ numpydoc_validation_exclude = {
     r"\.SoftLabelDecomposition$",
     r"skcalib\.grouping\.(GroupCalibrations?|GroupComparison|GroupDifference)$",
     r"skcalib\.grouping\.GroupingImprovement$",
-    r"skcalib\.monitoring\.(Alarm|Evidence|Window)$",
+    r"skcalib\.monitoring\.(Alarm|Evidence|ExpectedPerformance|Window)$",
 }
 
 html_theme = "pydata_sphinx_theme"

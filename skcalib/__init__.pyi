@@ -54,6 +54,7 @@ from skcalib.grouping import (
 from skcalib.monitoring import (
     CalibrationMonitor as CalibrationMonitor,
     SequentialCalibrationTest as SequentialCalibrationTest,
+    expected_performance as expected_performance,
 )
 from skcalib.recalibration import (
     BetaCalibration as BetaCalibration,

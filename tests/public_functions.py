@@ -192,6 +192,17 @@ def _watched(kind, **parameters):
     return call
 
 
+def _unlabelled(y_true, y_proba, *, sample_weight=None, labels=None, pos_label=None):
+    """The performance of forecasts without labels; the labelled window is the same."""
+    options = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
+    check_problem(y_true, y_proba, **options)  # its messages call the window by another name
+    labelled = (y_true, y_proba) if sample_weight is None else (y_true, y_proba, sample_weight)
+    return skcalib.expected_performance(y_proba, labelled=labelled, **options)
+
+
+_unlabelled.__name__ = "expected_performance"
+
+
 def _interval(metric):
     """The interval of one metric."""
     function = skcalib.calibration_error_interval
@@ -260,6 +271,7 @@ def _forecast_recipes():
     watched = {"order": True, "infinite": True, "one_row": True}
     yield from _recipes(_watched(s.SequentialCalibrationTest, notion="canonical"), **watched)
     yield from _recipes(_watched(s.CalibrationMonitor, window=20, alpha=0.01), **watched)
+    yield from _recipes(_unlabelled, infinite=True)
     for function in (s.ks_calibration_error, s.cumulative_curve):
         yield from _recipes(function, {}, classwise)
     yield from _recipes(s.smooth_calibration_error, {}, classwise, {"bandwidth": 0.05, **top})

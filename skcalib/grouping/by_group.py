@@ -249,6 +249,8 @@ def calibration_by_group(
 
     See Also
     --------
+    compare_windows : More about two groups of different samples, such as months.
+    calibration_curve_equality_test : Is the calibration curve of two groups the same?
     skcalib.grouping.differences_at_equal_scores : Finds groups from features.
 
     Examples

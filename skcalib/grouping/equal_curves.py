@@ -14,7 +14,7 @@ from skcalib._arguments import resolve_notion
 from skcalib._formatting import pvalue_text
 from skcalib._parameters import checks_parameters
 from skcalib._ties import merge_ties
-from skcalib._validation import check_count
+from skcalib._validation import check_count, check_indices
 from skcalib.clusters import cluster_sums, number_clusters
 from skcalib.events import binary_events
 from skcalib.grouping._statistics import EqualScores
@@ -154,6 +154,7 @@ def calibration_curve_equality_test(
     See Also
     --------
     compare_windows : Differences of errors and of slopes, with intervals.
+    compare_calibration : Difference of the kernel calibration errors of two models.
     calibration_by_group : The mean difference at equal scores of each of several groups.
 
     Notes
@@ -220,6 +221,7 @@ def calibration_curve_equality_test(
 
 def _of_two_models(y_true, y_proba, second, notion, options):
     """The problems of two models; both rows of a sample are in one cluster."""
+    check_indices(y_true=y_true, y_proba=y_proba, second=second)
     first = check_problem(y_true, y_proba, name="y_proba", **options)
     options = dict(options, groups=None)
     other = check_problem(y_true, second, name="second", **options)

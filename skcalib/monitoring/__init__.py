@@ -1,8 +1,17 @@
-"""Watching a model over time: tests and alarms that may be looked at after every sample."""
+"""Watching a model over time: tests and alarms, and the performance expected without labels."""
 
 from skcalib.monitoring._records import Alarm, Window
 from skcalib.monitoring._streams import Evidence
+from skcalib.monitoring.expected_performance import ExpectedPerformance, expected_performance
 from skcalib.monitoring.monitor import CalibrationMonitor
 from skcalib.monitoring.sequential import SequentialCalibrationTest
 
-__all__ = ["Alarm", "CalibrationMonitor", "Evidence", "SequentialCalibrationTest", "Window"]
+__all__ = [
+    "Alarm",
+    "CalibrationMonitor",
+    "Evidence",
+    "ExpectedPerformance",
+    "SequentialCalibrationTest",
+    "Window",
+    "expected_performance",
+]

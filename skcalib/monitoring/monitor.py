@@ -90,6 +90,8 @@ class CalibrationMonitor(BaseEstimator):
     --------
     SequentialCalibrationTest : Is the model calibrated at all?
     MonitorDisplay : The statistic, the alarms and the windows as a figure.
+    compare_windows : Differences between two windows, such as those of ``windows_``.
+    expected_performance : What to expect before the labels arrive.
 
     Notes
     -----

@@ -17,6 +17,7 @@ from skcalib._parameters import checks_parameters
 from skcalib._records import Record
 from skcalib._validation import (
     check_confidence_level,
+    check_indices,
     check_y,
     listed,
     to_numpy,
@@ -263,6 +264,8 @@ def compare_windows(
     calibration_curve_equality_test : Is the calibration curve the same in both windows?
     compare_calibration : Two models on the same samples.
     calibration_by_group : Each of several groups.
+    CalibrationMonitor : Detects a change at an unknown time, with a look after every sample.
+    expected_performance : A window whose labels are not known yet.
 
     Notes
     -----
@@ -413,6 +416,8 @@ def two_windows(
             "by is missing: pass the window of each sample, or two sketches in place of labels "
             "and forecasts."
         )
+    given = {name: options.get(name) for name in ("sample_weight", "groups")}
+    check_indices(y_true=y_true, y_proba=y_proba, by=by, **given)
     problem = _only_event(named_events(y_true, y_proba, notion, **options))
     n_samples = len(check_y(y_true))
     values = np.asarray(to_numpy(by, name="by"))

@@ -106,3 +106,129 @@ def test_refusals():
         calibration_curve_equality_test(y, np.where(by == "a", 0.2, 0.8), by)
     with pytest.raises(ValueError, match="at least 10 in each"):
         calibration_curve_equality_test(y[:55], p[:55], by[:55])
+
+
+# --- Weights and clusters -------------------------------------------------------------------------
+
+
+def clustered(seed, n=300, size=5):
+    """Samples of two windows in clusters of unequal size, each in one window, and weights."""
+    y, p, by = windows(seed, n)
+    groups = np.cumsum(np.arange(2 * n) % (size + (np.arange(2 * n) // 50) % 3) == 0)
+    groups += 10_000 * (by == "b")
+    return y, p, by, groups, np.random.default_rng(seed).uniform(0.5, 2, 2 * n)
+
+
+def test_weighted_means_and_their_standard_errors_by_hand():
+    y, p, by, _, weight = clustered(6)
+    found = compare_windows(y, p, by, sample_weight=weight)
+    for name, values in (("observed_minus_expected", y - p), ("brier", (y - p) ** 2)):
+        one, parts, square = getattr(found, name), [], 0.0
+        for key in ("a", "b"):
+            share, own = weight[by == key] / weight[by == key].sum(), values[by == key]
+            mean, size = share @ own, 1 / np.sum(share**2)
+            parts.append(mean)
+            square += share**2 @ (own - mean) ** 2 * size / (size - 1)
+        assert one.first.estimate == pytest.approx(parts[0], abs=1e-12)
+        assert one.difference.estimate == pytest.approx(parts[0] - parts[1], abs=1e-12)
+        assert one.difference.standard_error == pytest.approx(np.sqrt(square), rel=1e-9)
+
+
+def test_whole_weights_are_repetitions_in_the_estimates():
+    y, p, by, *_ = clustered(7)
+    weight = np.random.default_rng(0).integers(0, 3, 600)
+    rows = np.repeat(np.arange(600), weight)
+    found = compare_windows(y, p, by, sample_weight=weight)
+    repeated = compare_windows(y[rows], p[rows], by[rows])
+    for name in ("observed_minus_expected", "in_the_large", "intercept", "slope", "brier"):
+        one, two = (getattr(record, name).difference for record in (found, repeated))
+        assert one.estimate == pytest.approx(two.estimate, abs=1e-6)
+        assert one.standard_error > two.standard_error
+    assert sum(found.n_samples) == (weight > 0).sum()
+
+
+@pytest.mark.parametrize("function", [compare_windows, calibration_curve_equality_test])
+def test_equal_weights_and_clusters_of_one_change_nothing(function):
+    y, p, by, *_ = clustered(8)
+    plain = function(y, p, by)
+    assert str(function(y, p, by, sample_weight=np.full(600, 3.0))) == str(plain)
+    assert str(function(y, p, by, groups=np.arange(600)[::-1])) == str(plain)
+
+
+def test_clustered_standard_error_by_hand():
+    y, p, by, groups, _ = clustered(9)
+    square = 0.0
+    for key in ("a", "b"):
+        own = (y - p)[by == key]
+        codes = np.unique(groups[by == key], return_inverse=True)[1]
+        sums, sizes = np.bincount(codes, own - own.mean()), np.bincount(codes)
+        units = sizes.sum() ** 2 / np.sum(sizes**2)
+        square += np.sum(sums**2) / len(own) ** 2 * units / (units - 1)
+    found = compare_windows(y, p, by, groups=groups).observed_minus_expected.difference
+    assert found.standard_error == pytest.approx(np.sqrt(square), rel=1e-9)
+
+
+def test_samples_repeated_within_clusters_are_no_information():
+    y, p, by = windows(10, 300, change=1.2)
+    rows = np.repeat(np.arange(600), 4)
+    once = compare_windows(y, p, by)
+    found = compare_windows(y[rows], p[rows], by[rows], groups=rows)
+    naive = compare_windows(y[rows], p[rows], by[rows])
+    for name in ("observed_minus_expected", "slope", "brier", "log_loss"):
+        errors = [getattr(one, name).difference.standard_error for one in (once, found, naive)]
+        assert errors[1] == pytest.approx(errors[0], rel=0.01)
+        assert errors[2] == pytest.approx(errors[0] / 2, rel=0.01)
+    curves = [
+        calibration_curve_equality_test(y, p, by).pvalue,
+        calibration_curve_equality_test(y[rows], p[rows], by[rows], groups=rows).pvalue,
+        calibration_curve_equality_test(y[rows], p[rows], by[rows]).pvalue,
+    ]
+    assert curves[2] < min(curves[:2]) / 2
+
+
+def test_order_of_rows_and_names_of_clusters_do_not_matter():
+    y, p, by, groups, weight = clustered(11)
+    order = np.random.default_rng(0).permutation(600)
+    names = np.array([f"patient {one}" for one in groups])
+    rows = {"sample_weight": weight[order], "groups": names[order]}
+    found = compare_windows(y, p, by, sample_weight=weight, groups=groups).slope.difference
+    other = compare_windows(y[order], p[order], by[order], **rows).slope.difference
+    assert found.low == pytest.approx(other.low, abs=1e-8)
+    # The folds of the curve go by row, so only the names may change here.
+    found, other = (
+        calibration_curve_equality_test(y, p, by, sample_weight=weight, groups=one)
+        for one in (groups, names)
+    )
+    assert found.statistic == pytest.approx(other.statistic, rel=1e-9)
+    assert found.pvalue == pytest.approx(other.pvalue, abs=0.06)  # other signs are drawn
+
+
+def test_weighted_difference_at_two_scores_by_hand():
+    rng = np.random.default_rng(12)
+    p, by, weight = rng.choice([0.3, 0.7], 400), rng.integers(0, 2, 400), rng.uniform(1, 3, 400)
+    y = rng.random(400) < p + 0.1 * by
+    total = mass = 0.0
+    for score in (0.3, 0.7):
+        rows = [(p == score) & (by == k) for k in (0, 1)]
+        sums = [weight[one].sum() for one in rows]
+        overlap = sums[0] * sums[1] / sum(sums)
+        rates = [weight[one] @ y[one] / weight[one].sum() for one in rows]
+        total, mass = total + overlap * (rates[0] - rates[1]), mass + overlap
+    found = calibration_curve_equality_test(y, p, by, sample_weight=weight)
+    assert found.estimate == pytest.approx(total / mass, abs=1e-9)
+
+
+def test_objects_of_pandas_with_other_indices_are_refused():
+    pd = pytest.importorskip("pandas")
+    y, p, by, groups, weight = clustered(13, 50)
+    index = np.arange(100) + 7
+    score, other = pd.Series(p, index=index, name="p"), index[::-1]
+    for function in (compare_windows, calibration_curve_equality_test):
+        for name, values in (("by", by), ("sample_weight", weight), ("groups", groups)):
+            given = {"by": by, name: pd.Series(values, index=other)}
+            with pytest.raises(ValueError, match=f"y_proba and {name} have different indices"):
+                function(y, score, **given)
+    with pytest.raises(ValueError, match="y_proba and second have different indices"):
+        calibration_curve_equality_test(y, score, second=pd.Series(p, index=other, name="p"))
+    named = pd.Series(by, index=index)
+    assert compare_windows(pd.Series(y, index=index), score, named).windows == ("a", "b")

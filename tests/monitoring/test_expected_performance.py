@@ -1,0 +1,325 @@
+"""Performance expected without labels: by hand, by enumeration of labels, and coverage."""
+
+import re
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+from scipy.stats import norm
+from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
+
+from skcalib import calibration_error_interval, expected_performance
+from skcalib.error_intervals import ErrorInterval
+from skcalib.scores import Brier
+
+METRICS = ("accuracy", "brier", "log_loss", "auc")
+P = np.array([0.1, 0.3, 0.3, 0.6, 0.9])
+
+
+def observed(y, p):
+    """What the labels give, by scikit-learn."""
+    P = np.column_stack([1 - p, p]) if p.ndim == 1 else p
+    classes = np.arange(P.shape[1])
+    found = {"accuracy": accuracy_score(y, P.argmax(axis=1))}
+    found["brier"] = Brier().loss(np.eye(P.shape[1])[y], P).mean()
+    found["log_loss"] = log_loss(y, P, labels=classes)
+    if P.shape[1] == 2 and 0 < y.sum() < len(y):
+        found["auc"] = roc_auc_score(y, P[:, 1])
+    return found
+
+
+def interval(high=0.01, level=0.95, **changes):
+    values = {"method": "m", "target": "E D(C, S), as far as", **changes}
+    return ErrorInterval(0.0, 0.0, high, 0.0, level, **values)
+
+
+# --- If calibrated --------------------------------------------------------------------------------
+
+
+def test_two_forecasts_by_hand():
+    found = expected_performance([0.2, 0.9])
+    assert found.accuracy.estimate == pytest.approx(0.85, abs=1e-12)
+    assert found.brier.estimate == pytest.approx((0.16 + 0.09) / 2, abs=1e-12)
+    # Events first: .9 with .8 of a higher score in order, .2 with .1 against it.
+    assert found.auc.estimate == pytest.approx(0.72 / 0.74, abs=1e-12)
+    variance = (0.16 + 0.09) / 4  # of the number of right predictions, over n^2
+    assert found.accuracy.standard_error == pytest.approx(np.sqrt(variance), abs=1e-12)
+
+
+@pytest.mark.parametrize("p", [P, np.array([[0.2, 0.3, 0.5], [0.6, 0.1, 0.3], [0.1, 0.8, 0.1]])])
+def test_moments_by_enumeration_of_all_labels(p):
+    chances = np.column_stack([1 - p, p]) if p.ndim == 1 else p
+    labels = np.array(list(product(range(chances.shape[1]), repeat=len(p))))
+    mass = np.prod(chances[np.arange(len(p)), labels], axis=1)
+    assert mass.sum() == pytest.approx(1)
+    found = expected_performance(p)
+    for name in METRICS[:3]:
+        values = np.array([observed(y, p)[name] for y in labels])
+        mean = mass @ values
+        one = getattr(found, name)
+        assert one.estimate == pytest.approx(mean, abs=1e-12)
+        assert one.standard_error == pytest.approx(np.sqrt(mass @ (values - mean) ** 2), abs=1e-12)
+
+
+def test_the_area_by_pairs_and_its_weights():
+    rng = np.random.default_rng(0)
+    p, weight = np.append(P, P), rng.uniform(0.5, 2, 10)
+    up = down = 0.0
+    for i in range(10):
+        for j in set(range(10)) - {i}:
+            pair = weight[i] * weight[j] * p[i] * (1 - p[j])
+            up, down = up + pair * ((p[i] > p[j]) + 0.5 * (p[i] == p[j])), down + pair
+    found = expected_performance(p, sample_weight=weight).auc
+    assert found.estimate == pytest.approx(up / down, abs=1e-12)
+    # The standard error of many samples is that of drawn labels.
+    p = rng.beta(1, 2, 400)
+    drawn = [roc_auc_score(rng.random(400) < p, p) for _ in range(400)]
+    error = expected_performance(p).auc.standard_error
+    assert error == pytest.approx(np.std(drawn), rel=4 / np.sqrt(800))
+
+
+def test_limits_are_normal_for_many_samples_and_skewed_for_rare_events():
+    z = norm.ppf(0.975)
+    many = expected_performance(np.full(4000, 0.4)).accuracy
+    assert many.high - many.estimate == pytest.approx(z * many.standard_error, rel=0.01)
+    rare = expected_performance(np.full(100, 0.01)).accuracy  # 1 error in 100 is expected
+    assert rare.high == pytest.approx(1, abs=2e-3)
+    assert rare.low < 0.99 - z * rare.standard_error
+
+
+def test_weights_average_and_zeros_are_dropped():
+    weight = np.array([2, 1, 0, 3, 1])
+    found = expected_performance(P, sample_weight=weight)
+    repeated = expected_performance(np.repeat(P, weight))
+    assert found.n_samples == 4
+    for name in METRICS[:3]:
+        one, two = getattr(found, name), getattr(repeated, name)
+        assert one.estimate == pytest.approx(two.estimate, abs=1e-12)
+        assert one.standard_error > two.standard_error  # a weight of 2 is not two labels
+    dropped = expected_performance(P[weight > 0], sample_weight=weight[weight > 0])
+    assert dropped == found
+
+
+def test_certain_forecasts_and_several_classes():
+    sure = expected_performance([0.0, 0.0, 1.0])
+    assert [getattr(sure, name).estimate for name in METRICS] == [1, 0, 0, 1]
+    assert sure.accuracy.low == sure.accuracy.high == 1
+    assert expected_performance([0.0, 0.0]).auc is None  # no event is possible
+    assert expected_performance(np.full((4, 3), 1 / 3)).auc is None
+
+
+# --- With a labelled window -----------------------------------------------------------------------
+
+
+def world(seed, n=400, slope=1.0, *, a=1, b=3):
+    rng = np.random.default_rng(seed)
+    p = np.clip(rng.beta(a, b, n), 1e-6, 1 - 1e-6)
+    return (rng.random(n) < expit(slope * logit(p))).astype(int), p
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_same_forecasts_give_what_their_labels_gave(classes):
+    y, p = world(0, slope=0.6)
+    if classes == 3:
+        rng = np.random.default_rng(0)
+        p = rng.dirichlet([1, 2, 3], 400)
+        y = rng.integers(0, 3, 400)
+    adjusted = expected_performance(p, labelled=(y, p)).adjusted
+    for name, value in observed(y, p).items():
+        assert adjusted[name].estimate == pytest.approx(value, abs=1e-10)
+
+
+def test_an_over_confident_window_lowers_the_expectation():
+    y, p = world(1, 2000, slope=0.5)
+    found = expected_performance(world(2, 1000)[1], labelled=(y, p))
+    for name, sign in (("accuracy", 1), ("auc", 1), ("brier", -1), ("log_loss", -1)):
+        assert sign * (getattr(found, name).estimate - found.adjusted[name].estimate) > 0.01
+        assert found.adjusted[name].standard_error > getattr(found, name).standard_error
+
+
+def test_weights_labels_and_order_of_the_labelled_window():
+    (y, p), new = world(3, slope=0.7), world(4)[1]
+    weight = np.random.default_rng(0).integers(0, 3, 400)
+    rows = np.repeat(np.arange(400), weight)
+    found = expected_performance(new, labelled=(y, p, weight))
+    repeated = expected_performance(new, labelled=(y[rows], p[rows]))
+    assert found.n_labelled == (weight > 0).sum()
+    mirrored = expected_performance(
+        np.column_stack([1 - new, new]),
+        labelled=(np.where(y, "a", "b"), np.column_stack([1 - p, p]), weight),
+        labels=["b", "a"],
+    )
+    turned = expected_performance(new[::-1], labelled=(y[::-1], p[::-1], weight[::-1]))
+    for name in METRICS:
+        estimate = found.adjusted[name].estimate
+        # The area leaves out pairs of a sample with itself, but not with its repetition.
+        tolerance = 1e-3 if name == "auc" else 1e-5
+        assert repeated.adjusted[name].estimate == pytest.approx(estimate, abs=tolerance)
+        for other in (mirrored, turned):
+            assert other.adjusted[name].estimate == pytest.approx(estimate, abs=1e-9)
+            assert other.adjusted[name].low == pytest.approx(found.adjusted[name].low, abs=1e-9)
+
+
+def test_what_does_not_exist_in_the_labelled_window_is_left_out():
+    p = np.append(world(5, 100)[1], [0.0, 1.0])
+    wrong = np.append(world(5, 100)[0], [1, 1])  # the forecast 0 was wrong
+    assert set(expected_performance(p, labelled=(wrong, p)).adjusted) == {
+        "accuracy",
+        "brier",
+        "auc",
+    }
+    none = expected_performance(p, labelled=(np.zeros(102, dtype=int), p / 2), labels=[0, 1])
+    assert set(none.adjusted) == {"accuracy", "brier", "log_loss"}
+    assert none.auc is not None
+    assert all(np.isfinite([one.low, one.high]).all() for one in none.adjusted.values())
+
+
+def test_the_text_and_the_table_say_what_is_not_seen():
+    y, p = world(6)
+    text = str(expected_performance(p, labelled=(y, p)))
+    assert "Not visible without labels: a change of P(Y | X)" in text
+    assert "if calibrated" in text
+    assert "if as the labelled window" in text
+    assert "within the error interval" in str(expected_performance(p, error_interval=interval()))
+    assert "if as" not in str(expected_performance(p))
+    frame = expected_performance(np.full((4, 3), 1 / 3)).to_frame()
+    assert list(frame.index) == list(METRICS)
+    assert frame.loc["brier", "estimate"] == pytest.approx(2 / 3)
+    assert frame.loc["auc"].isna().all()
+    assert max(map(len, text.splitlines())) <= 100
+
+
+# --- With an error interval -----------------------------------------------------------------------
+
+
+def test_the_error_interval_by_hand():
+    found = expected_performance(np.full(50, 0.3), error_interval=interval(0.01))
+    tail = norm.ppf(1 - 0.025 / 2)  # half of 5 % is that of the upper limit of the error
+    assert set(found.adjusted) == {"accuracy", "brier", "log_loss"}
+    for name, size in (("accuracy", 1.0), ("brier", 0.4), ("log_loss", abs(logit(0.3)))):
+        one, own = found.adjusted[name], getattr(found, name)
+        assert one.estimate == own.estimate
+        middle = (one.high + one.low) / 2
+        reach = (one.high - one.low) / 2 - tail * one.standard_error
+        assert reach == pytest.approx(0.1 * size, abs=0.005)
+        assert middle == pytest.approx(own.estimate, abs=0.01)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_no_change_of_this_size_leaves_the_bound(n_classes):
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.full(n_classes, 5.0), 300)
+    other = rng.dirichlet(np.full(n_classes, 5.0), 300)
+    other = other if n_classes > 2 else np.where(p > 0.5, 0.9 * p, p + 0.1 * (1 - p))
+    error = Brier().divergence(other, p).mean()
+    found = expected_performance(p, error_interval=interval(error))
+    right = {"accuracy": other[np.arange(300), p.argmax(axis=1)].mean()}
+    right["brier"] = Brier().loss(other, p).mean()
+    right["log_loss"] = -np.sum(other * np.log(p), axis=1).mean()
+    for name, value in right.items():
+        one = found.adjusted[name]
+        assert one.low <= value <= one.high
+        assert abs(value - one.estimate) > 0.1 * (one.high - one.estimate)  # a change that matters
+
+
+# --- Refusals -------------------------------------------------------------------------------------
+
+Y, Q = world(7, 40)
+REFUSALS = {
+    "labelled must be a tuple": {"labelled": Q},
+    "y_proba of labelled has 2 columns, and y_proba has 1": {
+        "labelled": (Y, np.column_stack([1 - Q, Q]))
+    },
+    "has 9 samples of positive weight: at least 10": {"labelled": (Y[:9], Q[:9])},
+    "same number of samples": {"labelled": (Y, Q[:9])},
+    "not both": {"labelled": (Y, Q), "error_interval": interval()},
+    "must be an ErrorInterval": {"error_interval": 0.01},
+    "its target is the binned error": {"error_interval": interval(target="the binned error")},
+    "is not valid, as it is not": {"error_interval": interval(valid=False, reason="it is not")},
+    "has the level 0.9, which is too low": {"error_interval": interval(level=0.9)},
+    "confidence_level must lie": {"confidence_level": 95},
+    "sample_weight must have shape": {"sample_weight": [1.0]},
+}
+
+
+@pytest.mark.parametrize("message", REFUSALS)
+def test_refusals(message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        expected_performance(Q, **REFUSALS[message])
+
+
+def test_frames():
+    pd = pytest.importorskip("pandas")
+    p = pd.Series(Q, index=np.arange(40) + 5)
+    weight = pd.Series(np.ones(40), index=np.arange(40) + 6)
+    with pytest.raises(ValueError, match="different indices"):
+        expected_performance(p, sample_weight=weight)
+    with pytest.raises(ValueError, match="different indices"):
+        expected_performance(Q, labelled=(pd.Series(Y, index=p.index), pd.Series(Q, weight.index)))
+    frame = pd.DataFrame({"b": 1 - Q, "a": Q})
+    with pytest.raises(ValueError, match="columns of y_proba"):
+        expected_performance(
+            frame,
+            labelled=(np.where(Y, "b", "a"), np.column_stack([1 - Q, Q])),
+        )
+
+
+# --- Coverage -------------------------------------------------------------------------------------
+
+
+def several_classes(seed, n, temperature=1.0):
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet([1, 1, 2, 3], n)
+    chance = p ** (1 / temperature)
+    chance /= chance.sum(axis=1, keepdims=True)
+    return (chance.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(max=3), p
+
+
+WORLDS = {
+    "calibrated": lambda seed: (world(seed, 500), world(seed + 10**6, 500)),
+    "slope": lambda seed: (world(seed, 500, 1 / 1.4), world(seed + 10**6, 500, 1 / 1.4)),
+    "other forecasts": lambda seed: (
+        world(seed, 1000, 1 / 1.4),
+        world(seed + 10**6, 500, 1 / 1.4, a=2, b=2),
+    ),
+    "four classes": lambda seed: (
+        several_classes(seed, 500, 1.5),
+        several_classes(seed + 10**6, 500, 1.5),
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WORLDS)
+def test_coverage(name):
+    """300 seeds: intervals of 95 %, each metric within four standard errors (.05) of .95."""
+    hits: dict[str, list] = {}
+    for seed in range(300):
+        old, (y, p) = WORLDS[name](seed)
+        found = expected_performance(p, labelled=old)
+        for metric, value in observed(y, p).items():
+            one = found.adjusted[metric]
+            hits.setdefault(metric, []).append(one.low <= value <= one.high)
+            if name == "calibrated":
+                own = getattr(found, metric)
+                hits.setdefault(f"own {metric}", []).append(own.low <= value <= own.high)
+    coverage = {metric: np.mean(values) for metric, values in hits.items()}
+    assert all(abs(value - 0.95) <= 0.05 for value in coverage.values()), coverage
+
+
+@pytest.mark.slow
+def test_coverage_within_the_error_interval_and_what_is_not_seen():
+    """The error interval is conservative; after a change of P(Y | S) nothing is covered."""
+    inside, blind = [], []
+    for seed in range(100):
+        (y_old, old), (y, p) = WORLDS["slope"](seed)
+        error = calibration_error_interval(y_old, old)
+        found = expected_performance(p, error_interval=error).adjusted
+        truth = observed(y, p)
+        inside.append([found[m].low <= truth[m] <= found[m].high for m in METRICS[:3]])
+        y_before, before = world(seed, 500)
+        one = expected_performance(p, labelled=(y_before, before)).adjusted["brier"]
+        blind.append(one.low <= truth["brier"] <= one.high)
+    assert np.mean(inside, axis=0).min() >= 0.95
+    assert np.mean(blind) < 0.5
