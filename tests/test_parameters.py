@@ -172,6 +172,7 @@ OWN = {
         "estimator": skcalib.RecalibratedClassifierCV(FrozenEstimator(CLASSIFIER)).fit(X, Y)
     },
     "calibration_by_group": {"by": GIVEN["by"]},
+    "expected_performance": {"labelled": (Y, PAIRS)},
     "compare_windows": {"by": GIVEN["by"]},
     "calibration_curve_equality_test": {"by": GIVEN["by"]},
     "compare_calibration": {"second": PAIRS[::-1]},

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.stats import pearson3
 
+from skcalib._parameters import checks_parameters
 from skcalib._ties import merge_ties
 from skcalib._validation import (
     check_confidence_level,
@@ -121,6 +122,7 @@ class ExpectedPerformance:
         return pd.DataFrame.from_dict(rows, orient="index")
 
 
+@checks_parameters
 def expected_performance(
     y_proba: ArrayLike,
     *,
@@ -260,6 +262,8 @@ def expected_performance(
     check_confidence_level(confidence_level)
     if labelled is not None and error_interval is not None:
         raise ValueError("Pass labelled or error_interval, not both: labels tell more.")
+    if labelled is None and not (labels is None and pos_label is None):
+        raise ValueError("labels and pos_label belong to labelled: pass labelled too.")
     check_indices(y_proba=y_proba, sample_weight=sample_weight)
     forecast = check_proba(y_proba)
     weight, forecast = drop_zero_weights(sample_weight, forecast)

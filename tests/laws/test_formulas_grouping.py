@@ -21,7 +21,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from skcalib._values import shown
 from skcalib.grouping._fit import (
     GroupingProblem,
     _best_scale,
@@ -375,10 +374,11 @@ def test_kinds_of_partitioners():
         assert Partitioner(given, 12, None, ["a"]).kind == kind
     assert Partitioner(FirstColumn(), 12, None, ["a"]).kind == "estimator"
     assert Partitioner(DecisionTreeClassifier(), 12, None, ["a"]).kind == "estimator"
-    for wrong in ("tree", FirstColumn, 7, object()):
+    kinds = {"tree": "'tree'", FirstColumn: "the class FirstColumn", 7: "7"}
+    for wrong, text in {**kinds, object(): "<object object>"}.items():
         message = (
             "partitioner must be None, 'stump', 'kmeans' or a scikit-learn estimator with apply or "
-            f"predict, got {shown(wrong)}."
+            f"predict, got {text}."
         )
         with pytest.raises(ValueError, match=whole(message)):
             Partitioner(wrong, 12, None, ["a"])
