@@ -9,8 +9,8 @@ the middle the logits are multiplied by 2.5: too confident. Dash-dotted lines ar
 The ECE of calibrated forecasts decreases with the number of samples, entirely because of noise in
 the bins: the folded-normal distribution (dashed) predicts it. Debiased squares do not decrease, but
 in the middle they stay below the truth: 15 bins do not resolve how the gap varies within a bin. The
-proper error has no bins. Both are squares on average, drawn as roots, which magnify what is near zero: .02
-is the root of .0004.
+proper error has no bins. Both are squares on average, drawn as roots, which magnify what is near
+zero: .02 is the root of .0004.
 
 On the right, calibrated forecasts again, on a log scale: the ECE decreases like one over the root
 of n, and the root Brier score is flat. Only a flat curve can be compared between data sets of
