@@ -1,7 +1,9 @@
 """Public names, pages and examples are where a reader of the documentation looks for them."""
 
 import ast
+import contextlib
 import doctest
+import inspect
 import io
 import re
 import tokenize
@@ -200,6 +202,48 @@ def test_no_forbidden_word_in_guide_and_examples():
         for words in forbidden_words(path.read_text(encoding="utf-8"))
     }
     assert not found, "\n" + "\n".join(sorted(found))
+
+
+MODULES = ("notions", "kernels", "scores", "scorers", "smoothers", "grouping", "datasets", "io")
+
+
+def wrong_calls(text):
+    """Calls in double backquotes with a parameter that the function does not have."""
+    for call in re.findall(r"``(.+?)``", re.sub(r"\s+", " ", text)):
+        with contextlib.suppress(SyntaxError):  # a shell command, or two names
+            for node in ast.walk(ast.parse(call.replace("...", "0"))):
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                    parameters = parameters_of(node.func.id)
+                    for one in node.keywords:
+                        if parameters and one.arg and one.arg not in parameters:
+                            yield f"{call}: {one.arg}"
+
+
+def parameters_of(name):
+    """Names of the parameters of a public function or class; empty for others and for any."""
+    modules = [skcalib, *(getattr(skcalib, module) for module in MODULES)]
+    for found in (getattr(module, name) for module in modules if name in dir(module)):
+        parameters = inspect.signature(found).parameters
+        if all(one.kind != one.VAR_KEYWORD for one in parameters.values()):
+            return set(parameters)
+    return set()
+
+
+def test_calls_in_the_guide_have_such_parameters():
+    """Where another package has the same name, its call stands in the table of migration."""
+    found = {
+        f"{path.name}: {call}"
+        for path in (DOC / "user_guide").glob("*.rst")
+        if path.stem != "migration"
+        for call in wrong_calls(path.read_text(encoding="utf-8"))
+    }
+    assert not found, "\n" + "\n".join(sorted(found))
+
+
+def test_wrong_calls_are_found():
+    text = "Use ``calibration_error(y, p, bins=3)`` or ``calibration_error(y, p, n_bins=3)``."
+    assert list(wrong_calls(text)) == ["calibration_error(y, p, bins=3): bins"]
+    assert list(wrong_calls("``TopK(k=3)``, ``other(y, p, x=3)``, ``skcalib report x.csv``")) == []
 
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", ".github/*.md"])

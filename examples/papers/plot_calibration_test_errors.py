@@ -9,8 +9,8 @@ not reject M2 or M3, which are not.
 On the left a good test lies on the diagonal or below it. Consistency resampling, which resamples
 the forecasts along with the labels, always rejects the calibrated forecasts when the error is that
 of equal cells of the simplex. The distribution-free bounds never reject wrongly, and seldom
-correctly. The limit distribution of the unbiased kernel error keeps its level and misses neither
-M2 nor M3; the linear estimate needs n instead of n² values of the kernel, but has less power.
+correctly. The limit distribution of the unbiased kernel error keeps its level and misses neither M2
+nor M3; the linear estimate needs n instead of n² values of the kernel, but has less power.
 """
 
 from functools import partial
