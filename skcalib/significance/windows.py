@@ -264,7 +264,7 @@ def compare_windows(
     calibration_curve_equality_test : Is the calibration curve the same in both windows?
     compare_calibration : Two models on the same samples.
     calibration_by_group : Each of several groups.
-    CalibrationMonitor : Detects a change at an unknown time; it may be tested after every sample.
+    CalibrationMonitor : Detects a change at an unknown time.
     expected_performance : A window whose labels are not known yet.
 
     Notes
