@@ -138,10 +138,10 @@ def calibration_e_value(
     -----
     **What is random.** The integral is estimated by importance sampling, with draws from a normal
     approximation at the maximum of the integrand and from the prior. They may depend on the labels:
-    for any labels the mean of the estimate over draws is the integral. So the estimate is itself an e-value
-    for each `random_state`, not only in the limit of many draws. Its relative standard error is
-    about five percent for 30 samples or more, and up to half for three or four. Do not choose the
-    largest result of several seeds.
+    for any labels the mean of the estimate over draws is the integral. So the estimate is itself an
+    e-value, not only in the limit of many draws. Its relative standard error is about five percent
+    for 30 samples or more, and up to half for three or four. Do not choose the largest result of
+    several seeds.
 
     **Order.** The order of the rows does not matter, up to rounding errors. Another order of the
     columns acts as another seed.
