@@ -96,6 +96,8 @@ from skcalib.scorers import (
     get_scorers as get_scorers,
 )
 from skcalib.significance import (
+    calibration_e_value as calibration_e_value,
+    combine_tests as combine_tests,
     compare_calibration as compare_calibration,
     compare_windows as compare_windows,
     consistency_test as consistency_test,

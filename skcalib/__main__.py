@@ -20,7 +20,7 @@ try:
     from skcalib._formatting import printable
     from skcalib._monitor_command import add_monitor, run_monitor
     from skcalib.io import read_predictions
-    from skcalib.io._classes import ROUNDING
+    from skcalib.io._rounding import advice, normalize
     from skcalib.io.files import SUFFIXES, LateLabelError, count_rows, read_parts
     from skcalib.report import CalibrationReport, ComparisonReport
     from skcalib.report.findings import stage
@@ -338,8 +338,8 @@ def _report_of_files(options, verbose):
         ).in_order_of(labels)
         proba = predictions.y_proba
         if options.normalize:
-            proba = _normalize(proba, path.name)
-        with _advice(proba):
+            proba = normalize(proba, path.name)
+        with advice(proba):
             reports[name] = CalibrationReport.from_predictions(
                 predictions.y_true,
                 proba,
@@ -445,13 +445,13 @@ def _sketch_of_table(path, options, labels, known):
         part = predictions.in_order_of(labels)
         proba, classes = part.y_proba, part.labels
         if options.normalize:
-            proba = _normalize(proba, path.name)
+            proba = normalize(proba, path.name)
         if part.event is not None and part.event == classes[0]:  # that of a sketch is the last
             proba, classes = proba[:, ::-1], classes[::-1]
         sketch = ForecastSketch(classes) if sketch is None else sketch
         n_before = getattr(sketch, "n_samples_seen_", 0)
         try:
-            with _advice(proba):
+            with advice(proba):
                 sketch.partial_fit(part.y_true, proba)
         except ValueError as error:
             raise ValueError(f"{path.name}, rows from {n_before + 1:,}: {error}") from error
@@ -479,36 +479,6 @@ def _stored_sketch(path, options):
         return ForecastSketch.from_bytes(path.read_bytes())
     except ValueError as error:
         raise ValueError(f"{path.name} cannot be read: {error}") from error
-
-
-@contextmanager
-def _advice(proba):
-    """Name the option for rows that sum to 1 up to rounding."""
-    try:
-        yield
-    except ValueError as error:
-        if "must sum to 1" in str(error) and _is_rounded(proba):
-            raise ValueError(f"{error} On the command line: --normalize.") from error
-        raise
-
-
-def _is_rounded(proba):
-    """Whether rows sum to 1 up to rounding."""
-    return proba.ndim == 2 and np.abs(proba.sum(axis=1) - 1).max() <= ROUNDING
-
-
-def _normalize(proba, name):
-    """Normalize rows that sum to 1 up to rounding; raise for other rows."""
-    if proba.ndim == 1 or proba.shape[1] == 1:
-        return proba
-    totals = proba.sum(axis=1, keepdims=True)
-    off = totals[np.abs(totals - 1) > ROUNDING]
-    if len(off):
-        raise ValueError(
-            f"{name} has a row of probabilities that sums to {off[0]:.3g}: --normalize is for "
-            f"rounding, up to {ROUNDING:g}."
-        )
-    return proba / totals
 
 
 def _demonstration(verbose):

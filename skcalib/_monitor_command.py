@@ -11,12 +11,13 @@ import numpy as np
 
 from skcalib._files import check_writable, write_atomically
 from skcalib.io import read_predictions
+from skcalib.io._rounding import advice, normalize
 from skcalib.monitoring import CalibrationMonitor
 
 if TYPE_CHECKING:
     import argparse
 
-_ALPHA, _WINDOW = 1e-5, 1000
+_ALPHA, _WINDOW, _NOTION = 1e-5, 1000, "auto"
 
 
 def add_monitor(commands: Any) -> None:
@@ -50,6 +51,12 @@ def add_monitor(commands: Any) -> None:
         metavar="N",
         help=f"number of samples of a window, in the first call; default: {_WINDOW}",
     )
+    parser.add_argument(
+        "--notion",
+        metavar="NAME",
+        help="what is monitored of several classes, in the first call: top_label, classwise or "
+        f"canonical; default: {_NOTION}, the event of two classes, and otherwise the top label",
+    )
     parser.add_argument("--label-column", metavar="NAME", help="column of labels in a table")
     parser.add_argument(
         "--by",
@@ -58,6 +65,11 @@ def add_monitor(commands: Any) -> None:
         "differ",
     )
     parser.add_argument("--event", metavar="NAME", help="the class, of two, that is monitored")
+    parser.add_argument(
+        "--normalize",
+        action="store_true",
+        help="divide each row of rounded probabilities by its sum",
+    )
 
 
 def run_monitor(options: argparse.Namespace) -> tuple[str, int]:
@@ -71,6 +83,8 @@ def run_monitor(options: argparse.Namespace) -> tuple[str, int]:
     read = read_predictions(
         options.file, label_column=options.label_column, event=options.event, features=columns
     )
+    if options.normalize:
+        read = replace(read, y_proba=normalize(read.y_proba, options.file.name))
     source = hashlib.sha256(options.file.read_bytes()).hexdigest()
     if known is not None and source in known.sources_:
         raise ValueError(
@@ -81,7 +95,8 @@ def run_monitor(options: argparse.Namespace) -> tuple[str, int]:
     before = getattr(monitor, "n_alarms_", 0)
     by = _groups(read.features, columns)
     try:
-        monitor.partial_fit(read.y_true, read.y_proba, by=by, source=source)
+        with advice(read.y_proba):
+            monitor.partial_fit(read.y_true, read.y_proba, by=by, source=source)
     except ValueError as error:
         raise ValueError(f"{options.file.name} cannot be added: {error}") from error
     write_atomically(options.state, monitor.to_bytes())
@@ -104,11 +119,13 @@ def _read_state(options):
     for option, given, value in (
         ("--alpha", options.alpha, monitor.alpha),
         ("--window", options.window, monitor.window),
+        ("--notion", options.notion, monitor.notion),
     ):
         if given is not None and given != value:
+            known, other = (one if isinstance(one, str) else f"{one:g}" for one in (value, given))
             raise ValueError(
-                f"{option} is {value:g} in {path.name}, got {given:g}: leave it out, or start "
-                "another state."
+                f"{option} is {known} in {path.name}, got {other}: leave it out, or start another "
+                "state."
             )
     return monitor
 
@@ -118,6 +135,7 @@ def _monitor_for(monitor, read, options):
     if monitor is None:
         monitor = CalibrationMonitor(
             _classes_of(read),
+            notion=_NOTION if options.notion is None else options.notion,
             alpha=_ALPHA if options.alpha is None else options.alpha,
             window=_WINDOW if options.window is None else options.window,
         )

@@ -598,6 +598,13 @@ class CalibrationTest(Record):
         The calibration error behind the test, in its own units.
     method : str
         How the null distribution was computed.
+    e_value : float or None
+        The e-value of tests that have one, such as :func:`~skcalib.calibration_e_value`: evidence
+        whose expectation under the null is at most 1. None for others.
+
+    See Also
+    --------
+    skcalib.combine_tests : One test from those of several sets of data.
 
     See Also
     --------
@@ -618,6 +625,7 @@ class CalibrationTest(Record):
     pvalue: float
     estimate: float
     method: str
+    e_value: float | None = None
 
     def rejects(self, level: float = 0.05) -> bool:
         """Whether calibration is rejected at a level.
@@ -638,7 +646,8 @@ class CalibrationTest(Record):
 
     def __str__(self) -> str:
         verdict = "Miscalibrated" if self.rejects() else "No evidence of miscalibration"
+        evidence = "" if self.e_value is None else f"e-value {self.e_value:.3g}, "
         return (
             f"{verdict} at the 5 % level: {pvalue_text(self.pvalue)} ({self.method}), "
-            f"estimate {self.estimate:.3g}."
+            f"{evidence}estimate {self.estimate:.3g}."
         )

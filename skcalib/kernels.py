@@ -371,7 +371,7 @@ def median_distance(
         raise ValueError("forecast contains NaN or infinity: remove these rows first.")
     if max_samples is not None and len(forecast) > max_samples:
         chosen = np.random.default_rng(0).choice(len(forecast), max_samples, replace=False)
-        forecast = forecast[_any_order(forecast)[chosen]]
+        forecast = forecast[any_order(forecast)[chosen]]
     distances = METRICS[metric].outer(forecast, forecast)
     if not RULES[rule]:
         distances = distances[np.triu_indices(len(forecast), 1)]
@@ -382,7 +382,7 @@ def median_distance(
     return float(median)
 
 
-def _any_order(forecast):
+def any_order(forecast: np.ndarray) -> np.ndarray:
     """A sorting order of the rows, the same for any permutation of them.
 
     Rows are sorted by their bytes, in one sort for any number of columns.

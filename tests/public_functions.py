@@ -304,6 +304,7 @@ def _forecast_recipes():
     )
     yield from _recipes(s.distribution_free_bound, {}, {"statistic": "biased"})
     yield from _recipes(s.distribution_free_bound, {"statistic": "linear"}, order=True)
+    yield from _recipes(s.calibration_e_value, {}, classwise, infinite=True, one_row=True)
     yield from _recipes(
         s.consistency_test,
         {"n_resamples": 9},
@@ -407,6 +408,7 @@ SCALARS = {
     skcalib.get_scorer_names: (),
     skcalib.get_scorers: (["neg_brier_calibration_error"],),
     median_distance: (np.eye(3),),
+    skcalib.combine_tests: ([skcalib.significance.CalibrationTest(0.0, 0.5, 0.0, "test", 2.0)],),
 }
 
 #: Simulators, all of them called with ``random_state``.

@@ -723,6 +723,12 @@ FUNCTIONS = [
         {},
         r"forecast contains NaN or infinity: remove these rows first\.",
     ),
+    (
+        s.combine_tests,
+        ([],),
+        {},
+        r"tests is empty: pass at least one CalibrationTest\.",
+    ),
 ]
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -247,6 +250,28 @@ def _evidence(event, alternatives, log_values, earlier):
         difference=difference,
         since=int(alternatives.lowest_at[int(log_weight.argmax())]),
     )
+
+
+# --- Threads --------------------------------------------------------------------------------------
+
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_LOCKS: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+_FINDING = threading.Lock()
+
+
+def one_at_a_time(method: Callable[_P, _T]) -> Callable[_P, _T]:
+    """A method that waits while another one of them runs on the same object."""
+
+    @wraps(method)
+    def waits(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        with _FINDING:  # the lock is no part of the state of an object
+            lock = _LOCKS.setdefault(args[0], threading.RLock())
+        with lock:
+            return method(*args, **kwargs)
+
+    return waits
 
 
 # --- Samples of a stream --------------------------------------------------------------------------

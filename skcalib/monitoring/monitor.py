@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._validation import check_count, take_rows, to_numpy
+from skcalib._validation import check_count, check_indices, take_rows, to_numpy
 from skcalib.grouping import calibration_by_group
 from skcalib.grouping.by_group import MOST_GROUPS
 from skcalib.kernels import Kernel
@@ -25,6 +25,7 @@ from skcalib.monitoring._streams import (
     check_unchanged,
     keep_points,
     kept_on_error,
+    one_at_a_time,
 )
 from skcalib.notions import Auto
 from skcalib.sketch import ForecastSketch
@@ -158,6 +159,7 @@ class CalibrationMonitor(BaseEstimator):
         self.window = window
         self.n_windows = n_windows
 
+    @one_at_a_time
     def fit(
         self,
         y_true: ArrayLike,
@@ -183,6 +185,7 @@ class CalibrationMonitor(BaseEstimator):
         self.__dict__ = fresh.__dict__
         return self
 
+    @one_at_a_time
     def partial_fit(
         self,
         y_true: ArrayLike,
@@ -224,6 +227,7 @@ class CalibrationMonitor(BaseEstimator):
             check_unchanged(self, self._fitted_parameters)
         if source is not None and source in getattr(self, "sources_", []):
             raise ValueError(f"The samples of {source!r} have been added before: leave them out.")
+        check_indices(y_true=y_true, y_proba=y_proba, sample_weight=sample_weight, by=by)
         problem, weight = check_stream(y_true, y_proba, sample_weight, self.labels, known)
         by = _groups(by, sample_weight, len(problem.weight))
         with kept_on_error(self):
@@ -266,6 +270,7 @@ class CalibrationMonitor(BaseEstimator):
             when = f"the first at sample {first.at:,}, {when}"
         return f"{said}{', ' if when else '. '}{when}{last}"
 
+    @one_at_a_time
     def to_bytes(self) -> bytes:
         """The state as bytes, for `from_bytes`; contains no pickle.
 

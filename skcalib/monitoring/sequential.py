@@ -20,6 +20,7 @@ from skcalib.monitoring._streams import (
     check_unchanged,
     keep_points,
     kept_on_error,
+    one_at_a_time,
 )
 
 if TYPE_CHECKING:
@@ -110,7 +111,9 @@ class SequentialCalibrationTest(BaseEstimator):
     **Forecasts of 0 and 1.** A label whose forecast was 0 disproves the forecasts: the e-value is
     then infinite, except with a kernel, whose alternatives have probability 0 there, too.
 
-    **Threads.** Only one thread at a time may add samples or read results.
+    **Threads** may share one object: batches are added one after the other, each as a whole, in the
+    order in which the threads arrive, on which the result depends. `to_bytes` waits for a batch.
+    Attributes that are read during a `partial_fit` may belong to a part of the batch.
 
     Cost: about 80 alternatives for each score; no samples are stored, but 50 forecasts with a
     kernel. A million binary forecasts take some seconds.
@@ -153,6 +156,7 @@ class SequentialCalibrationTest(BaseEstimator):
         self.features = features
         self.alpha = alpha
 
+    @one_at_a_time
     def fit(
         self, y_true: ArrayLike, y_proba: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -173,6 +177,7 @@ class SequentialCalibrationTest(BaseEstimator):
         self.__dict__ = fresh.__dict__
         return self
 
+    @one_at_a_time
     def partial_fit(
         self, y_true: ArrayLike, y_proba: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -229,6 +234,7 @@ class SequentialCalibrationTest(BaseEstimator):
             return None
         return self._streams.evidence()
 
+    @one_at_a_time
     def to_bytes(self) -> bytes:
         """The state as bytes, for `from_bytes`; contains no pickle.
 

@@ -6,8 +6,10 @@ from skcalib.significance.binary import (
     hosmer_lemeshow_test,
     spiegelhalter_test,
 )
+from skcalib.significance.combination import combine_tests
 from skcalib.significance.comparison import CalibrationComparison, compare_calibration
 from skcalib.significance.consistency import consistency_test
+from skcalib.significance.e_value import calibration_e_value
 from skcalib.significance.kernel import distribution_free_bound, kernel_calibration_test
 from skcalib.significance.logistic import logistic_calibration_test
 from skcalib.significance.windows import WindowComparison, WindowDifference, compare_windows
@@ -17,6 +19,8 @@ __all__ = [
     "CalibrationTest",
     "WindowComparison",
     "WindowDifference",
+    "calibration_e_value",
+    "combine_tests",
     "compare_calibration",
     "compare_windows",
     "consistency_test",

@@ -1,11 +1,15 @@
 """Alarms at changes, the mean run length without one, and what an alarm reports."""
 
+import threading
+import time
+
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import expit
 from sklearn.exceptions import NotFittedError
 
-from skcalib import CalibrationMonitor
+from skcalib import CalibrationMonitor, SequentialCalibrationTest
 from skcalib.kernels import LaplacianKernel
 
 
@@ -219,8 +223,6 @@ def test_an_error_in_the_middle_changes_nothing():
 
 
 def test_bytes_of_a_test_are_no_monitor():
-    from skcalib import SequentialCalibrationTest
-
     data = SequentialCalibrationTest().partial_fit([0, 1], [0.2, 0.7]).to_bytes()
     with pytest.raises(ValueError, match="no state of a CalibrationMonitor"):
         CalibrationMonitor.from_bytes(data)
@@ -250,6 +252,47 @@ def test_a_kernel():
     monitor = CalibrationMonitor(features=LaplacianKernel(0.3)).partial_fit(y, p)
     assert monitor.n_alarms_ > 0 and monitor.alarms_[0].evidence is None
     assert str(monitor.alarms_[0]).startswith("Alarm at sample")
+
+
+@pytest.mark.parametrize("kind", [SequentialCalibrationTest, CalibrationMonitor])
+def test_threads_may_share_a_stream(kind):
+    """Batches are added one after the other: never two at a time, and the same state as in one."""
+    inside, most = [], []
+
+    def features(score):
+        inside.append(score)
+        most.append(len(inside))
+        time.sleep(0.005)
+        inside.pop()
+        return np.sin(6 * score)
+
+    y, p = changing(60, 0, np.random.default_rng(0))
+    shared, single = kind([0, 1], features=features), kind([0, 1], features=features)
+    threads = [threading.Thread(target=shared.partial_fit, args=(y, p)) for _ in range(4)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert max(most) == 1 and shared.n_samples_seen_ == 240
+    for _ in range(4):
+        single.partial_fit(y, p)
+    assert shared.to_bytes() == single.to_bytes()
+
+
+@pytest.mark.parametrize("kind", [SequentialCalibrationTest, CalibrationMonitor])
+def test_pandas_objects_with_different_indices(kind):
+    y = pd.Series([0, 1, 1, 0], index=[3, 1, 2, 0])
+    p = pd.Series([0.2, 0.6, 0.7, 0.4])
+    stream = kind([0, 1])
+    with pytest.raises(ValueError, match="y_true and y_proba have different indices"):
+        stream.partial_fit(y, p)
+    with pytest.raises(ValueError, match="y_true and sample_weight have different indices"):
+        stream.partial_fit(y, p.set_axis(y.index), pd.Series(np.ones(4)))
+    if kind is CalibrationMonitor:
+        with pytest.raises(ValueError, match="y_true and by have different indices"):
+            stream.partial_fit(y, p.set_axis(y.index), by=pd.Series(list("abab")))
+    assert not hasattr(stream, "classes_")
+    assert stream.partial_fit(y, p.set_axis(y.index)).n_samples_seen_ == 4
 
 
 # --- Studies --------------------------------------------------------------------------------------

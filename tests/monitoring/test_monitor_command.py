@@ -68,6 +68,36 @@ def test_arrays_of_several_classes(here):
     assert CalibrationMonitor.from_bytes((here / "s").read_bytes()).n_samples_seen_ == 50
 
 
+def test_notions_and_rounded_probabilities(here, capsys):
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(3), 60)
+    rows = [f"{k % 3},{','.join(f'{v:.2f}' for v in one)}" for k, one in enumerate(p)]
+    (here / "a.csv").write_text("\n".join(["y,p_0,p_1,p_2", *rows]))
+    (here / "b.csv").write_text("\n".join(["y,p_0,p_1,p_2", *rows[:30]]))
+    first = ["monitor", "a.csv", "--state", "s", "--notion", "classwise"]
+    assert main(first) == 2
+    assert "must sum to 1" in capsys.readouterr().err and not (here / "s").exists()
+    assert main([*first, "--normalize"]) in (0, 1)
+    monitor = CalibrationMonitor.from_bytes((here / "s").read_bytes())
+    assert monitor.notion == "classwise"
+    rounded = np.array([row.split(",")[1:] for row in rows], dtype=float)
+    rounded /= rounded.sum(axis=1, keepdims=True)
+    whole = CalibrationMonitor([0, 1, 2], notion="classwise")
+    whole.partial_fit(np.tile([0, 1, 2], 20), rounded)
+    assert monitor.log_statistic_ == whole.log_statistic_
+    capsys.readouterr()
+    second = ["monitor", "b.csv", "--state", "s"]
+    for option, words in (
+        (["--normalize", "--notion", "top_label"], "--notion is classwise in s, got top_label"),
+        ([], "On the command line: --normalize."),
+    ):
+        assert main([*second, *option]) == 2
+        assert words in capsys.readouterr().err
+    assert main([*second, "--normalize", "--notion", "classwise"]) in (0, 1)
+    assert main(["monitor", "b.csv", "--state", "t", "--normalize", "--notion", "other"]) == 2
+    assert "notion must be one of 'auto', 'canonical'" in capsys.readouterr().err
+
+
 def test_a_week_with_one_class_only(here, capsys):
     ((y, p),) = weeks(1)
     write(here / "a.csv", y, p)

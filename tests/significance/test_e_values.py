@@ -1,0 +1,331 @@
+"""E-values of fixed samples: known values, validity, power, and how tests are combined."""
+
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.integrate import quad
+from scipy.special import expit
+from scipy.stats import chi2, norm
+
+from skcalib import calibration_e_value, combine_tests, kernel_calibration_test
+from skcalib.kernels import GaussianKernel, LaplacianKernel, MatrixKernel
+from skcalib.notions import Multilabel
+from skcalib.significance import CalibrationTest
+
+
+def binary(n, rng, *, slope=1.0, shift=0.0):
+    """Forecasts, and labels whose log odds are a multiple of theirs plus a shift."""
+    z = rng.normal(0, 1.5, n)
+    return (rng.random(n) < expit(slope * z + shift)).astype(int), expit(z)
+
+
+def several(n, rng, *, power=1.0):
+    """Forecasts of three classes; labels follow a power of them."""
+    forecast = rng.dirichlet(np.ones(3), n)
+    true = forecast**power
+    true /= true.sum(axis=1, keepdims=True)
+    return (true.cumsum(axis=1) < rng.random(n)[:, None]).sum(axis=1).clip(0, 2), forecast
+
+
+def e_value(y, p, **options):
+    n_classes = 2 if np.ndim(p) == 1 else p.shape[1]
+    return calibration_e_value(y, p, labels=np.arange(n_classes), **options)
+
+
+def record(pvalue=0.5, e=None, *, method="a test", estimate=0.0):
+    return CalibrationTest(1.0, pvalue, estimate, method, e)
+
+
+# --- Known values ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ones", [4, 8])
+def test_one_direction_by_quadrature(ones):
+    """Forecasts of 1/2 and a wide kernel: the bets are a shift of the log odds, t sqrt(2)."""
+    y, p = np.repeat([1, 0], [ones, 10 - ones]), np.full(10, 0.5)
+    found = [
+        calibration_e_value(y, p, kernel=LaplacianKernel(1e6), random_state=seed).e_value
+        for seed in range(40)
+    ]
+
+    def wealth(t, sd):
+        x = t / np.sqrt(2)
+        return np.exp((2 * ones - 10) * x) / np.cosh(x) ** 10 * norm.pdf(t, scale=sd)
+
+    # the information about t is 1/2 for each sample
+    sizes = [np.sqrt(variance / 5) for variance in (4, 30)]
+    expected = np.mean([quad(wealth, -8 * sd, 8 * sd, args=(sd,))[0] for sd in sizes])
+    assert abs(np.mean(found) - expected) < 4 * np.std(found) / np.sqrt(40) + 1e-12
+    assert np.std(found) < 0.1 * expected
+
+
+@pytest.mark.parametrize(
+    ("n", "n_classes", "notion"), [(4, 2, "canonical"), (3, 3, "canonical"), (3, 3, "classwise")]
+)
+def test_the_expectation_over_all_labels_is_one(n, n_classes, notion, monkeypatch):
+    """The sum over all labels of probability times e-value, on average over draws."""
+    monkeypatch.setattr("skcalib.significance.e_value._DRAWS", 4000)
+    p = np.random.default_rng(0).dirichlet(np.ones(n_classes), n)
+    totals = []
+    rng = np.random.RandomState(0)  # draws of their own for all labels
+    for _ in range(6):
+        total = 0.0
+        for y in product(range(n_classes), repeat=n):
+            test = e_value(np.array(y), p, notion=notion, random_state=rng)
+            total += p[np.arange(n), y].prod() * test.e_value
+        totals.append(total)
+    error = np.std(totals, ddof=1) / np.sqrt(6)
+    assert abs(np.mean(totals) - 1) < 4 * error and error < 0.03
+
+
+def test_weights_make_it_conservative(monkeypatch):
+    monkeypatch.setattr("skcalib.significance.e_value._DRAWS", 4000)
+    p = np.array([0.3, 0.6, 0.8, 0.5])
+    weight = np.array([1.0, 0.2, 0.5, 1.0])
+    total = 0.0
+    for y in product([0, 1], repeat=4):
+        test = e_value(np.array(y), p, sample_weight=weight)
+        total += np.where(y, p, 1 - p).prod() * test.e_value
+    assert 0.5 < total < 0.8
+
+
+def test_the_record():
+    y, p = several(300, np.random.default_rng(0), power=0.5)
+    test = calibration_e_value(y, p)
+    assert test.e_value == pytest.approx(np.exp(test.statistic)) and test.e_value > 100
+    assert test.pvalue == 1 / test.e_value and test.method == "kernel bets, canonical"
+    assert test.estimate == pytest.approx(test.statistic / 300)
+    assert f"e-value {test.e_value:.3g}" in str(test) and test.rejects()
+    quiet = calibration_e_value(*several(300, np.random.default_rng(0)))
+    assert quiet.e_value < 1 and quiet.pvalue == 1
+    assert kernel_calibration_test(y, p).e_value is None
+    assert calibration_e_value(y, p, notion="auto").method == "kernel bets, top_label"
+
+
+def test_classwise_is_the_average():
+    y, p = several(200, np.random.default_rng(1), power=0.6)
+    rng = np.random.RandomState(0)
+    single = [
+        calibration_e_value(y == k, p[:, k], labels=[False, True], random_state=rng).e_value
+        for k in range(3)
+    ]
+    found = calibration_e_value(y, p, notion="classwise", random_state=0).e_value
+    assert found == pytest.approx(np.mean(single), rel=0.15)  # other draws
+    multilabel = calibration_e_value(np.eye(3, dtype=int)[y], p, notion=Multilabel()).e_value
+    assert multilabel == pytest.approx(found, rel=0.15)
+
+
+def test_labels_of_probability_zero_or_one():
+    test = calibration_e_value([1, 0, 1], [0.0, 0.5, 0.5])
+    assert (test.e_value, test.pvalue) == (np.inf, 0)
+    certain = calibration_e_value([1, 0, 1], [1.0, 0.0, 1.0])
+    assert (certain.e_value, certain.pvalue) == (1, 1)
+    for tiny in (1e-9, 1e-200, 1e-320):
+        assert calibration_e_value([1, 0] * 5, np.full(10, tiny)).e_value > 1e20
+    largest = calibration_e_value([1, 0] * 5, np.full(10, 1e-320))
+    assert largest.e_value == pytest.approx(np.finfo(float).max) and largest.pvalue > 0
+
+
+def test_order_seeds_and_weights():
+    y, p = several(1500, np.random.default_rng(0), power=0.8)
+    p = p.round(2) + 0.01
+    p /= p.sum(axis=1, keepdims=True)
+    weight = np.random.default_rng(1).uniform(0, 1, 1500)
+    rows = np.random.default_rng(2).permutation(1500)
+    first = calibration_e_value(y, p, sample_weight=weight).statistic
+    moved = calibration_e_value(y[rows], p[rows], sample_weight=weight[rows]).statistic
+    assert moved == pytest.approx(first, rel=1e-9)
+    scaled = calibration_e_value(y, p, sample_weight=8 * weight).statistic
+    assert scaled == pytest.approx(first, rel=1e-9)
+    other = calibration_e_value(y, p, sample_weight=weight, random_state=1).statistic
+    assert 0 < abs(other - first) < 0.3
+    none = np.concatenate([weight, np.zeros(9)])
+    more = calibration_e_value(
+        np.concatenate([y, np.zeros(9, int)]),
+        np.concatenate([p, np.tile([0, 0.5, 0.5], (9, 1))]),
+        sample_weight=none,
+    )
+    assert more.statistic == pytest.approx(first, rel=1e-9)
+
+
+def test_kernels():
+    y, p = several(300, np.random.default_rng(0), power=0.6)
+    plain = calibration_e_value(y, p, kernel=LaplacianKernel(0.3)).statistic
+    for same in (7 * LaplacianKernel(0.3), MatrixKernel(LaplacianKernel(0.3), np.eye(3))):
+        assert calibration_e_value(y, p, kernel=same).statistic == pytest.approx(plain, abs=0.3)
+    several_terms = LaplacianKernel(0.3) + MatrixKernel(GaussianKernel(0.5), np.diag([1, 2, 0]))
+    assert calibration_e_value(y, p, kernel=several_terms).e_value > 20
+    with pytest.raises(ValueError, match="kernel"):
+        calibration_e_value(y, p, kernel="none")
+
+
+def test_many_classes_and_many_samples():
+    """More unknowns than are solved for, and directions that are not stored."""
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(30), 200)
+    y = rng.integers(0, 30, 200)
+    assert calibration_e_value(y, p, labels=np.arange(30)).e_value > 1e6
+    calibrated = (p.cumsum(axis=1) < rng.random(200)[:, None]).sum(axis=1).clip(0, 29)
+    assert calibration_e_value(calibrated, p, labels=np.arange(30)).e_value < 20
+
+
+def test_pandas_objects_with_different_indices():
+    y = pd.Series([0, 1, 1, 0], index=[3, 1, 2, 0])
+    p = pd.Series([0.2, 0.6, 0.7, 0.4], index=[0, 1, 2, 3])
+    with pytest.raises(ValueError, match="different indices"):
+        calibration_e_value(y, p)
+    assert calibration_e_value(y, p.set_axis(y.index)).e_value > 0
+
+
+# --- Validity and power ---------------------------------------------------------------------------
+
+
+CALIBRATED = {
+    "binary": (binary, {}),
+    "top_label": (several, {"notion": "top_label"}),
+    "three classes": (several, {}),
+}
+
+
+def e_values(simulate, n, n_sets, seed, **options):
+    found = []
+    for k in range(n_sets):
+        y, p = simulate(n, np.random.default_rng([seed, k]))
+        found.append(e_value(y, p, **options).e_value)
+    return np.array(found)
+
+
+def check_valid(found):
+    """A mean of at most 1 and P(e >= 20) at most .05, up to three standard errors."""
+    error = found.std() / np.sqrt(len(found))
+    assert found.mean() <= 1 + 3 * error
+    assert np.mean(found >= 20) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / len(found))
+
+
+@pytest.mark.parametrize("case", CALIBRATED)
+def test_calibrated_forecasts(case):
+    simulate, options = CALIBRATED[case]
+    check_valid(e_values(simulate, 60, 80, 11, **options))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CALIBRATED)
+def test_many_calibrated_forecasts(case):
+    """500 sets of 150: rejections of a valid e-value at level .05 are at most .05 (s.e. .01)."""
+    simulate, options = CALIBRATED[case]
+    found = e_values(simulate, 150, 500, 12, **options)
+    check_valid(found)
+    assert np.mean(found >= 20) <= 0.05 and np.median(found) < 1
+
+
+@pytest.mark.slow
+def test_the_power_against_the_kernel_test():
+    """Slopes of 1 / 1.4, 30 sets of 800: .73 and .71 of 200; a shift of .3: .60 and .92."""
+    for error, e_power, kernel_power in (
+        ({"slope": 1 / 1.4}, (0.73, 0.25), (0.71, 0.25)),
+        ({"shift": -0.3}, (0.6, 0.27), (0.92, 0.15)),
+    ):
+        sets = [binary(800, np.random.default_rng([13, k]), **error) for k in range(30)]
+        by_e = np.mean([calibration_e_value(*one).rejects() for one in sets])
+        by_kernel = np.mean([kernel_calibration_test(*one).rejects() for one in sets])
+        assert abs(by_e - e_power[0]) < e_power[1]
+        assert abs(by_kernel - kernel_power[0]) < kernel_power[1]
+
+
+def test_five_batches_have_more_power_than_one():
+    """A shift of .3 in the log odds, batches of 400: about .2 for one, .9 for the product."""
+    single, together = [], []
+    for k in range(12):
+        rng = np.random.default_rng([14, k])
+        tests = [calibration_e_value(*binary(400, rng, shift=-0.3)) for _ in range(5)]
+        single += [test.rejects() for test in tests]
+        together.append(combine_tests(tests).rejects())
+    assert np.mean(single) < 0.4 and np.mean(together) > 0.6
+
+
+# --- Combinations ---------------------------------------------------------------------------------
+
+
+def test_combinations_by_hand():
+    tests = [record(1 / 8, 8.0, estimate=0.1), record(1, 0.5, estimate=0.2), record(1 / 6, 6.0)]
+    together = combine_tests(tests)
+    assert together.e_value == pytest.approx(24) and together.pvalue == pytest.approx(1 / 24)
+    assert together.statistic == pytest.approx(np.log(24))
+    assert together.estimate == pytest.approx(0.1)
+    assert together.method == "product of 3 e-values: a test"
+    mean = combine_tests(iter(tests), method="mean")
+    assert mean.e_value == pytest.approx(14.5 / 3) and mean.method.startswith("mean of 3 e-values")
+    fisher = combine_tests(tests, method="fisher")
+    statistic = -2 * np.log(1 / 48)
+    assert fisher.statistic == pytest.approx(statistic) and fisher.e_value is None
+    assert fisher.pvalue == pytest.approx(chi2.sf(statistic, 6))
+    assert fisher.method == "Fisher's method for 3 p-values: a test"
+    assert combine_tests(tests[1:2]).pvalue == 1
+    assert combine_tests(tests[:1]).e_value == pytest.approx(8)
+
+
+@pytest.mark.parametrize("pvalue", [1e-300, 1e-8, 0.01, 0.4, 0.9, 0.9999999, 1.0])
+def test_an_e_value_from_a_pvalue(pvalue):
+    """The average over kappa of kappa p^(kappa - 1), by quadrature."""
+    test = combine_tests([record(pvalue)], method="calibrated")
+    x = -np.log(pvalue)
+    points = [min(1, 3 / x), min(1, 30 / x)] if x else None
+    expected = quad(lambda kappa: kappa * np.exp(-x * kappa), 0, 1, points=points)[0]
+    assert test.statistic == pytest.approx(np.log(expected) + x, abs=1e-7)
+    assert test.method == "product of 1 e-values, 1 of them from p-values: a test"
+
+
+def test_calibrated_uses_e_values_where_they_are():
+    test = combine_tests([record(0.1, 9.0), record(0.0013)], method="calibrated")
+    p = 0.0013
+    assert test.e_value == pytest.approx(9 * (1 - p + p * np.log(p)) / (p * np.log(p) ** 2))
+    assert 9 * 16 < test.e_value < 9 * 20
+    assert test.method == "product of 2 e-values, 1 of them from p-values: a test"
+
+
+def test_extreme_tests():
+    largest = np.finfo(float).max
+    assert combine_tests([record(0, 1e200), record(0, 1e200)]).e_value == pytest.approx(largest)
+    assert combine_tests([record(0, np.inf), record(1, 0.0)]).e_value == np.inf
+    assert combine_tests([record(1, 0.0)]).pvalue == 1
+    for method in ("fisher", "calibrated"):
+        assert combine_tests([record(0.0), record(1.0)], method=method).pvalue == 0
+        assert combine_tests([record(1.0)], method=method).pvalue == 1
+
+
+def test_the_level_of_combinations():
+    """3,000 times four calibrated tests: Fisher's has the level (s.e. .004), e-values less."""
+    drawn = np.random.default_rng(0).random((3000, 4))
+    rejected = {}
+    for method in ("fisher", "calibrated"):
+        found = [combine_tests(map(record, row), method=method) for row in drawn]
+        rejected[method] = np.mean([test.rejects() for test in found])
+    assert abs(rejected["fisher"] - 0.05) < 0.012 and rejected["calibrated"] < 0.02
+
+
+@pytest.mark.parametrize(
+    ("tests", "method", "words"),
+    [
+        ([], "product", "tests is empty: pass at least one"),
+        (record(0.5, 2.0), "product", "must be a list of CalibrationTest records, got a single"),
+        (3, "mean", "must be a list of CalibrationTest records, got int"),
+        ([0.5, 0.1], "fisher", "must hold CalibrationTest records, got float: run a test"),
+        ([record()], "product", r"has no e-value \(a test\): use calibration_e_value, or"),
+        ([record()], "mean", "has no e-value"),
+        ([record(1.5)], "fisher", "p-value must be between 0 and 1, got 1.5"),
+        ([record(np.nan)], "fisher", "p-value must be between 0 and 1, got nan"),
+        ([record(0.5, -1.0)], "product", "e-value must not be negative or NaN, got -1.0"),
+        ([record(0.5, np.nan)], "product", "e-value must not be negative or NaN, got nan"),
+        (
+            [record(method="kernel bets, canonical"), record(method="kernel bets, top_label")],
+            "fisher",
+            r"different methods, \['kernel bets, canonical', 'kernel bets, top_label'\]: combine",
+        ),
+        ([record()], "stouffer", "must be one of 'product', 'mean', 'calibrated', 'fisher', got"),
+    ],
+)
+def test_refusals(tests, method, words):
+    with pytest.raises(ValueError, match=words):
+        combine_tests(tests, method=method)
