@@ -355,7 +355,7 @@ FUNCTIONS = [
         s.kernel_calibration_error,
         (Y, P),
         {"statistic": "u"},
-        r"statistic must be one of 'biased', 'unbiased', 'linear', 'block', got 'u'\.",
+        r"statistic must be one of 'auto', 'biased', 'unbiased', 'linear', 'block', got 'u'\.",
     ),
     (
         s.kernel_calibration_error,

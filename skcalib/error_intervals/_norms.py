@@ -11,11 +11,14 @@ from skcalib._arguments import resolve_notion
 from skcalib.clusters import cluster_sums, independent_size, inflation
 from skcalib.errors.binned import _any_bins, check_bins, quantile_edges
 from skcalib.errors.kernel import (
+    MANY,
     Embedding,
     ResidualKernel,
     _check_components,
     check_locations,
+    check_pairs,
     one_problem,
+    random_blocks,
     resolve_kernel,
 )
 from skcalib.events import check_events, only_problem, problem_of_notion
@@ -33,7 +36,7 @@ def residual_kernel(options, n_jobs):
     problem = _problem(options)
     notion = resolve_notion(options["notion"])
     h = ResidualKernel.of_problem(problem, resolve_kernel(options["kernel"]), notion, n_jobs)
-    return h.of_clusters(problem.cluster)
+    return h.of_clusters(problem.cluster, MANY if options["statistic"] == "auto" else None)
 
 
 def squared_embedding_norm(h, rng):
@@ -51,6 +54,36 @@ def squared_embedding_norm(h, rng):
     pairs = n_samples**2 - float(weight @ weight)  # weights have the mean one
     unbiased = (n_samples**2 * raw - h.diagonal().sum()) / pairs
     signal = float(along @ along) / (n_samples * (n_samples - 1))
+    noise2, noise3 = _noise_cumulants(h, mean, raw, n_samples, rng)
+    return SquaredNorm.from_mean(signal, raw, unbiased, noise2, noise3)
+
+
+def squared_block_norm(h, rng):
+    """`SquaredNorm` of the mean of the unbiased estimates of random blocks.
+
+    Blocks are independent of each other, so that the cumulants of the mean of B estimates are those
+    of one block over B and B^2.
+    """
+    rows = random_blocks(len(h))
+    n_blocks, size = rows.shape
+    mean, signal, total, raw = np.zeros(len(h)), 0.0, 0.0, 0.0
+    for block, part in zip(rows, map(h.take, rows), strict=True):
+        mean[block] = part.multiply(np.ones((size, 1)))[:, 0] / size
+        level = float(mean[block].mean())
+        along = mean[block] - part.weight * level
+        signal += float(along @ along) / (size * (size - 1))
+        total += size**2 * level - float(part.diagonal().sum())
+        raw += level / n_blocks
+    used = rows.ravel()
+    unbiased = total / float(np.sum(check_pairs(h.weight[rows])))
+    noise = _noise_cumulants(h.take(used), mean[used], raw, size, rng)
+    cumulants = signal / n_blocks**2, raw, unbiased, noise[0] / n_blocks, noise[1] / n_blocks**2
+    return SquaredNorm.from_mean(*cumulants)
+
+
+def _noise_cumulants(h, mean, raw, size, rng):
+    """Second and third cumulants of the noise of `size` samples, from at most 600 rows."""
+    n_samples, weight = len(h), h.weight
     rows = np.arange(n_samples)
     if n_samples > _ROWS:
         rows = rng.choice(n_samples, _ROWS, replace=False)
@@ -58,9 +91,9 @@ def squared_embedding_norm(h, rng):
     w, a = weight[rows], mean[rows]
     noise = some.matrix() - np.outer(w, a) - np.outer(a, w) + raw * np.outer(w, w)
     np.fill_diagonal(noise, 0.0)
-    noise2 = 2 * np.sum(noise**2) / (m * (m - 1) * n_samples**2)
-    noise3 = 8 * np.sum((noise @ noise) * noise) / (m * (m - 1) * (m - 2) * n_samples**3)
-    return SquaredNorm.from_mean(signal, raw, unbiased, noise2, noise3)
+    noise2 = 2 * np.sum(noise**2) / (m * (m - 1) * size**2)
+    noise3 = 8 * np.sum((noise @ noise) * noise) / (m * (m - 1) * (m - 2) * size**3)
+    return noise2, noise3
 
 
 def squared_location_norm(options):

@@ -211,9 +211,9 @@ def calibration_error_interval(
     :ref:`clusters`.
 
     Cost: that of the metric and O(n K^2 + B^3) for B bins of all classes together ("l1", "l2"),
-    O(n^2 K) for "kernel", O(n J^2) for "brier" and "log" with J directions of all maps together,
-    twenty times the metric for a jackknife. Coverages are measured in
-    :ref:`error_intervals`.
+    twice the metric for "kernel" (with random blocks beyond 20,000 samples), O(n J^2) for "brier"
+    and "log" with J directions of all maps together, twenty times the metric for a jackknife.
+    Coverages are measured in :ref:`error_intervals`.
 
     References
     ----------

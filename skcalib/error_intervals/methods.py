@@ -25,6 +25,7 @@ from skcalib.error_intervals._norms import (
     n_thresholds,
     residual_kernel,
     score_gaps,
+    squared_block_norm,
     squared_embedding_norm,
     squared_gaps,
     squared_location_norm,
@@ -33,7 +34,7 @@ from skcalib.error_intervals.decision_savings import missed_saving, saving_inter
 from skcalib.errors.averaged import AveragedProblem, squared_norm
 from skcalib.errors.binned import resolve_norm
 from skcalib.errors.cumulative import KS_REDUCTIONS, predicted_share
-from skcalib.errors.kernel import block_estimates
+from skcalib.errors.kernel import block_estimates, takes_blocks
 from skcalib.errors.logistic import index_of_solved
 from skcalib.errors.simplex import BINS, DISTANCES
 from skcalib.errors.terms import reduce_terms, resolve_estimate, solve_notion
@@ -183,6 +184,8 @@ def kernel(question: Question) -> ErrorInterval:
     ceiling = np.inf
     if len(h) < 4:
         return question.nothing_varies(target=target, ceiling=ceiling)
+    if not question.clustered and takes_blocks(options["statistic"], len(h)):
+        return _inverted(question, squared_block_norm(h, question.rng), target, ceiling)
     norm = squared_embedding_norm(h, question.rng)
     return _inverted(question, norm, target, ceiling)
 

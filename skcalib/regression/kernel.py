@@ -94,7 +94,7 @@ def kernel_calibration_error_gaussian(
     *,
     forecast_bandwidth: float | Literal["median"] = "median",
     target_bandwidth: float | Literal["auto"] = "auto",
-    statistic: Literal["unbiased", "biased", "linear", "block"] = "unbiased",
+    statistic: Literal["auto", "unbiased", "biased", "linear", "block"] = "auto",
     block_size: int | None = None,
     sample_weight: ArrayLike | None = None,
     n_jobs: int | None = None,
@@ -126,8 +126,9 @@ def kernel_calibration_error_gaussian(
     target_bandwidth : "auto" or float, default="auto"
         The scale :math:`\ell`: the standard deviation of the outcome according to the forecasts,
         :math:`\sqrt{\bar v + \widehat{var}(\mu)}`. It does not depend on the outcomes.
-    statistic : {"unbiased", "biased", "linear", "block"}, default="unbiased"
-        As in :func:`~skcalib.kernel_calibration_error`.
+    statistic : {"auto", "unbiased", "biased", "linear", "block"}, default="auto"
+        As in :func:`~skcalib.kernel_calibration_error`: "auto" is "unbiased" for at most 20,000
+        samples, and takes random blocks of more.
     block_size : int, optional
         Samples of a block, for "block".
     sample_weight : array-like of shape (n_samples,), optional
@@ -138,7 +139,8 @@ def kernel_calibration_error_gaussian(
     Returns
     -------
     float
-        Dimensionless. "unbiased" may be negative. Cost O(n^2), or O(n) for "linear".
+        Dimensionless. All but "biased" may be negative. Cost O(n^2), O(n) for "linear"; with "auto"
+        at most the time of 20,000 samples up to a million samples, and O(n) beyond.
 
     See Also
     --------
@@ -171,7 +173,7 @@ def kernel_calibration_test_gaussian(
     *,
     forecast_bandwidth: float | Literal["median"] = "median",
     target_bandwidth: float | Literal["auto"] = "auto",
-    statistic: Literal["unbiased", "linear", "block"] = "unbiased",
+    statistic: Literal["auto", "unbiased", "linear", "block"] = "auto",
     method: Literal["auto", "spectral", "multipliers", "bootstrap", "asymptotic"] = "auto",
     block_size: int | None = None,
     n_resamples: int = 500,
@@ -185,11 +187,11 @@ def kernel_calibration_test_gaussian(
     ----------
     y_true, y_mean, y_var, forecast_bandwidth, target_bandwidth, block_size, sample_weight, n_jobs
         As in :func:`kernel_calibration_error_gaussian`.
-    statistic : {"unbiased", "linear", "block"}, default="unbiased"
+    statistic : {"auto", "unbiased", "linear", "block"}, default="auto"
         The U-statistic of the error: see :func:`kernel_calibration_error_gaussian`.
     method : {"auto", "spectral", "multipliers", "bootstrap", "asymptotic"}, default="auto"
         Null distribution of the estimate, as in :func:`~skcalib.kernel_calibration_test`:
-        "spectral" for the unbiased statistic, "asymptotic" for the others.
+        "spectral" for "auto" and "unbiased", "asymptotic" for the others.
     n_resamples : int, default=500
         Draws of "multipliers" and "bootstrap".
     random_state : int, RandomState instance or None, default=0
@@ -221,8 +223,8 @@ def kernel_calibration_test_gaussian(
     names = [name for name in (statistic, method) if isinstance(name, str)]
     if not {"biased", "bound", "embedding"}.isdisjoint(names):
         raise ValueError(
-            "Gaussian forecasts are tested by statistic='unbiased', 'linear' or 'block', and not "
-            "by method='bound' or 'embedding'."
+            "Gaussian forecasts are tested by statistic='auto', 'unbiased', 'linear' or 'block', "
+            "and not by method='bound' or 'embedding'."
         )
     n_resamples = check_count(n_resamples, "n_resamples")
     rng = check_random_state(random_state)

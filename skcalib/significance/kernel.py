@@ -28,6 +28,8 @@ from skcalib._validation import check_count, draw_codes
 from skcalib._values import shown
 from skcalib.clusters import effective_size
 from skcalib.errors.kernel import (
+    MANY,
+    ROUNDING,
     Embedding,
     ResidualKernel,
     block_estimates,
@@ -36,7 +38,10 @@ from skcalib.errors.kernel import (
     check_statistic,
     estimate,
     one_problem,
+    random_block_estimates,
+    random_blocks,
     resolve_kernel,
+    takes_blocks,
 )
 from skcalib.events import problem_of_notion
 from skcalib.inference import CalibrationTest, at_least, monte_carlo_pvalue
@@ -51,7 +56,6 @@ if TYPE_CHECKING:
     from skcalib.notions import Notion
 
 MIN_SAMPLES = 4
-ROUNDING = 1e-12  # of a sum over all pairs, relative to its diagonal
 
 
 @checks_parameters
@@ -60,7 +64,7 @@ def kernel_calibration_test(
     y_proba: ArrayLike,
     *,
     kernel: KernelLike = None,
-    statistic: Literal["unbiased", "biased", "linear", "block"] = "unbiased",
+    statistic: Literal["auto", "unbiased", "biased", "linear", "block"] = "auto",
     notion: NotionLike = "canonical",
     method: Literal[
         "auto", "spectral", "multipliers", "bootstrap", "asymptotic", "embedding"
@@ -79,14 +83,17 @@ def kernel_calibration_test(
 
     The null hypothesis is E[Y|S] = S for all classes at once, or as defined by the notion. The
     alternative is any kind of miscalibration. Large estimates of :func:`kernel_calibration_error`
-    are evidence against the null hypothesis. The null distribution of the estimate is computed by
-    one of these methods, each for the statistics in parentheses:
+    are evidence against the null hypothesis. For more than 20,000 samples the default estimate is
+    that of random blocks. ``method`` of the result states it, and ``statistic="unbiased"`` uses all
+    pairs. The null distribution of the estimate is computed by one of these methods, each for the
+    statistics in parentheses:
 
     ``"spectral"`` (unbiased; the default)
        :math:`(n - 1)\, SKCE \approx \frac1m \sum_{i \ne j} h_{ij} Z_i Z_j` with independent
        standard normal Z and m = min(n, 1000) samples, drawn at random if there are more. This is a
        mixture of chi-square variables weighted by eigenvalues. Its tail is computed by numerical
-       inversion, not by simulation.
+       inversion, not by simulation. The sum over random blocks has this distribution as well, with
+       each weight once per block, so it needs no minimum number of blocks.
     ``"multipliers"`` (unbiased)
        The same distribution with all samples, by `n_resamples` draws of Z.
     ``"bootstrap"`` (unbiased)
@@ -132,8 +139,10 @@ def kernel_calibration_test(
     y_true, y_proba, kernel, notion, block_size, labels, pos_label, n_jobs
         As in :func:`kernel_calibration_error`. With "classwise" the test uses the mean of the
         errors of all classes. There is one p-value, so no correction for multiple tests is needed.
-    statistic : {"unbiased", "biased", "linear", "block"}, default="unbiased"
-        The U- or V-statistic that estimates the squared kernel calibration error.
+    statistic : {"auto", "unbiased", "biased", "linear", "block"}, default="auto"
+        The U- or V-statistic that estimates the squared kernel calibration error. "auto" is
+        "unbiased" for at most 20,000 samples and for the methods "multipliers", "bootstrap" and
+        "embedding"; otherwise it uses random blocks.
     method : str, default="auto"
         One of the names above; "auto" is the default of the statistic.
     n_resamples : int, default=500
@@ -149,7 +158,8 @@ def kernel_calibration_test(
     groups : array-like of shape (n_samples,), default=None
         The cluster of each sample, such as a patient, by any labels. A cluster is then one unit,
         whose feature is the sum of the features of its samples. The estimate is over pairs of
-        different clusters, and G clusters replace n samples. Only for ``statistic="unbiased"`` with
+        different clusters, and G clusters replace n samples. With "auto" at most 20,000 samples,
+        drawn at random, enter the sums. Only for ``statistic="unbiased"`` or "auto" with
         "spectral", "multipliers", "bootstrap" and "embedding"; the last draws `n_resamples` signs
         of the clusters.
 
@@ -157,10 +167,10 @@ def kernel_calibration_test(
     -------
     CalibrationTest
         ``estimate`` is the squared kernel calibration error, for "embedding" that of the mean
-        embeddings. ``statistic`` is (n - 1) estimate for "spectral" and "multipliers", that of W19
-        for "bootstrap", z for "asymptotic", the estimate for "bound", and n estimate for
-        "embedding". The p-value is at least 2e-308. Far below 1e-3 only its order of magnitude is
-        reliable.
+        embeddings. ``statistic`` is (n - 1) estimate for "spectral" and "multipliers" (with random
+        blocks, the sum of the same over the blocks), that of W19 for "bootstrap", z for
+        "asymptotic", the estimate for "bound", and n estimate for "embedding". The p-value is at
+        least 2e-308. Far below 1e-3 only its order of magnitude is reliable.
 
     Raises
     ------
@@ -176,7 +186,12 @@ def kernel_calibration_test(
     Notes
     -----
     "spectral" costs the estimate plus the eigenvalues of a matrix of 1,000 rows (a tenth of a
-    second); "multipliers" and "bootstrap" take O(n^2 R).
+    second): with the default statistic at most the time of 20,000 samples up to a million samples,
+    and O(n K) beyond. "multipliers" and "bootstrap" take O(n^2 R).
+
+    Random blocks detect smaller errors if there are more samples, but less than all pairs do: the
+    estimate has, under calibration, the standard deviation of all pairs of 14,000 samples for
+    n = 20,001, and of 20,000 for most n up to a million.
 
     References
     ----------
@@ -222,7 +237,9 @@ def kernel_calibration_test(
     if method == "bound":
         return bound_test(h, kernel, notion, statistic)
     if problem.cluster is not None:
-        return _degenerate_test(h.of_clusters(problem.cluster), method, n_resamples, rng)
+        most = MANY if statistic == "auto" else None
+        h = h.of_clusters(problem.cluster, most)
+        return _degenerate_test(h, method, n_resamples, rng)
     return run_test(h, statistic, method, block_size, n_resamples, rng)
 
 
@@ -240,6 +257,8 @@ def run_test(
     _check_enough(len(h), statistic, block_size)
     if method == "asymptotic":
         return _normal_test(h, statistic, block_size)
+    if method == "spectral" and takes_blocks(statistic, len(h)):
+        return _random_block_test(h, rng)
     return _degenerate_test(h, method, n_resamples, rng)
 
 
@@ -289,6 +308,24 @@ def _degenerate_test(h, method, n_resamples, rng):
     statistic, pvalue = NULL_LAWS[method](h, total, diagonal, n_resamples, rng)
     value = (total - diagonal.sum()) / pairs
     return _record(statistic, pvalue, value, f"kernel, {method}")
+
+
+def _random_block_test(h, rng):
+    values, weight = random_block_estimates(h)
+    n_blocks, size = random_blocks(len(h)).shape
+    statistic = float(values @ weight) / size
+    pvalue = chi_square_mixture_sf(statistic, null_weights(h, rng), copies=n_blocks)
+    value = statistic * size / weight.sum()
+    method = f"kernel, spectral, {blocks_text(n_blocks, size)}"
+    return _record(statistic, pvalue, value, method)
+
+
+def blocks_text(n_blocks: int, size: int) -> str:
+    """What a record says of an estimate by random blocks."""
+    return (
+        f"{n_blocks:,} random blocks of {size:,} samples; "
+        "statistic='unbiased' takes all pairs of samples"
+    )
 
 
 def _normal_test(h, statistic, block_size):
@@ -341,7 +378,7 @@ def _record(statistic, pvalue, value, method):
 # --- Upper bounds of p-values, valid for every number of samples and every kernel -----------------
 
 
-STATISTICS = ("biased", "unbiased", "linear")
+STATISTICS = ("auto", "biased", "unbiased", "linear")
 
 
 @checks_parameters
@@ -350,7 +387,7 @@ def distribution_free_bound(
     y_proba: ArrayLike,
     *,
     kernel: KernelLike = None,
-    statistic: Literal["unbiased", "biased", "linear"] = "unbiased",
+    statistic: Literal["auto", "unbiased", "biased", "linear"] = "auto",
     notion: NotionLike = "canonical",
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
@@ -363,7 +400,9 @@ def distribution_free_bound(
     reached by calibrated forecasts with probability at most
 
     - :math:`\exp(-\tfrac12 \max(0, \sqrt{n t / B} - 1)^2)` for "biased",
-    - :math:`\exp(-\lfloor n/2 \rfloor t^2 / (2 B^2))` for "unbiased" and "linear".
+    - :math:`\exp(-\lfloor n/2 \rfloor t^2 / (2 B^2))` for "unbiased" and "linear",
+      for random blocks with the number of independent pairs in place of
+      :math:`\lfloor n/2 \rfloor`.
 
     An estimate of at most 0 is no evidence, and has p = 1. The bounds only assume independent
     samples. They hold given the forecasts, and hence also for bandwidths that depend on the
@@ -385,8 +424,9 @@ def distribution_free_bound(
     ----------
     y_true, y_proba, kernel, notion, labels, pos_label, n_jobs
         As in :func:`kernel_calibration_error`.
-    statistic : {"unbiased", "biased", "linear"}, default="unbiased"
-        The U- or V-statistic, as in :func:`kernel_calibration_error`.
+    statistic : {"auto", "unbiased", "biased", "linear"}, default="auto"
+        The U- or V-statistic, as in :func:`kernel_calibration_error`: "auto" takes random blocks of
+        more than 20,000 samples.
     sample_weight : array-like of shape (n_samples,), default=None
         Zero-weight samples are dropped; all other weights must be equal, as no bound is known
         otherwise.
@@ -451,17 +491,28 @@ def bound_test(
     largest = 2 * kernel.bound()
     if not isinstance(notion, Canonical) and notion.reduce == "sum":
         largest *= h.n_problems
-    pvalue = bound_pvalue(value, len(h), largest, statistic)
+    n_pairs = len(h) // 2
+    if takes_blocks(statistic, len(h)):
+        n_blocks, size = random_blocks(len(h)).shape
+        n_pairs, statistic = n_blocks * (size // 2), blocks_text(n_blocks, size)
+    elif statistic == "auto":
+        statistic = "unbiased"
+    pvalue = bound_pvalue(value, len(h), n_pairs, largest, statistic)
     return CalibrationTest(value, pvalue, value, f"distribution-free bound, {statistic}")
 
 
-def bound_pvalue(value: float, n_samples: int, largest: float, statistic: str) -> float:
-    """The bound for an estimate, where h is at most `largest` in absolute value."""
+def bound_pvalue(
+    value: float, n_samples: int, n_pairs: int, largest: float, statistic: str
+) -> float:
+    """The bound for an estimate, where h is at most `largest` in absolute value.
+
+    ``n_pairs`` is the number of independent pairs that the estimate averages.
+    """
     if value <= 0:
         return 1.0
     if statistic == "biased":
         return exp(-0.5 * max(0.0, sqrt(n_samples * value / largest) - 1) ** 2)
-    return exp(-(n_samples // 2) * value**2 / (2 * largest**2))
+    return exp(-n_pairs * value**2 / (2 * largest**2))
 
 
 # --- P-values of the unbiased estimate under calibration ------------------------------------------
@@ -480,13 +531,17 @@ def spectral(
     rng: np.random.RandomState,
 ) -> tuple[float, float]:
     """Eigenvalues of at most 1,000 rows; the tail of the mixture by numerical inversion."""
+    statistic = (total - diagonal.sum()) / len(h)
+    return statistic, chi_square_mixture_sf(statistic, null_weights(h, rng))
+
+
+def null_weights(h: ResidualKernel, rng: np.random.RandomState) -> np.ndarray:
+    """Eigenvalues of h over its size, without the diagonal, from at most 1,000 rows."""
     n_samples = len(h)
     rows = h if n_samples <= _ROWS else h.take(rng.choice(n_samples, _ROWS, replace=False))
     matrix = rows.matrix()
     np.fill_diagonal(matrix, 0)
-    weights = np.linalg.eigvalsh(matrix) / len(rows)
-    statistic = (total - diagonal.sum()) / n_samples
-    return statistic, chi_square_mixture_sf(statistic, weights)
+    return np.linalg.eigvalsh(matrix) / len(rows)
 
 
 def multipliers(
@@ -561,7 +616,7 @@ _NEGLIGIBLE = 1e-15
 _UNDERFLOW = -750.0
 
 
-def chi_square_mixture_sf(x: float, weights: ArrayLike) -> float:
+def chi_square_mixture_sf(x: float, weights: ArrayLike, *, copies: int = 1) -> float:
     r"""Probability that :math:`\sum_l \lambda_l Z_l^2` is at least x, for standard normal Z.
 
     The inversion integral of the Laplace transform,
@@ -583,6 +638,8 @@ def chi_square_mixture_sf(x: float, weights: ArrayLike) -> float:
         Where to evaluate.
     weights : array-like of shape (m,)
         The weights :math:`\lambda_l`, of either sign.
+    copies : int, default=1
+        How often each weight occurs in the sum. It adds nothing to the cost.
 
     Returns
     -------
@@ -591,7 +648,7 @@ def chi_square_mixture_sf(x: float, weights: ArrayLike) -> float:
     """
     weights = np.asarray(weights, dtype=np.float64)
     if x < 0:
-        return 1 - chi_square_mixture_sf(-x, -weights)
+        return 1 - chi_square_mixture_sf(-x, -weights, copies=copies)
     largest = weights.max(initial=0.0)
     if largest <= 0:
         return float(x == 0 and not weights.any())
@@ -603,23 +660,23 @@ def chi_square_mixture_sf(x: float, weights: ArrayLike) -> float:
         return 0.0
     if x < 1e-100 and weights.min() > 0:
         return 1.0
-    if x >= weights.sum():
-        return _tail(x, weights, 1)
-    return 1 - _tail(x, weights, -1)
+    if x >= copies * weights.sum():
+        return _tail(x, weights, copies, 1)
+    return 1 - _tail(x, weights, copies, -1)
 
 
-def _tail(x, weights, side):
+def _tail(x, weights, copies, side):
     """The integral over a hyperbola that passes 0 on the right (side 1) or on the left (-1)."""
-    if side > 0 and -0.5 * np.log(1 - 0.5 * weights).sum() - 0.25 * x < _UNDERFLOW:
+    if side > 0 and -0.5 * copies * np.log(1 - 0.5 * weights).sum() - 0.25 * x < _UNDERFLOW:
         return 0.0  # by Chernoff's bound
-    saddle = _saddle(x, weights, side)
+    saddle = _saddle(x, weights, copies, side)
     rest = 1 - 2 * weights * saddle
-    second = np.sum(2 * (weights / rest) ** 2) + saddle**-2
-    third = np.sum(8 * (weights / rest) ** 3) - 2 * saddle**-3
+    second = copies * np.sum(2 * (weights / rest) ** 2) + saddle**-2
+    third = copies * np.sum(8 * (weights / rest) ** 3) - 2 * saddle**-3
     height = second**-0.5
     # Steepest descent near the saddle, but always open to the right.
     width = max(third / (3 * second**2), 0.3 * height)
-    peak = _exponent(np.array([saddle + 0j]), x, weights, side).real[0]
+    peak = _exponent(np.array([saddle + 0j]), x, weights, copies, side).real[0]
 
     def integral(step):
         """By the trapezoidal rule; twice the integrand at the saddle would be its first node."""
@@ -628,7 +685,7 @@ def _tail(x, weights, side):
             angle = step * np.arange(start, start + _NODES)
             points = saddle + width * (np.cosh(angle) - 1) + 1j * height * np.sinh(angle)
             slope = width * np.sinh(angle) + 1j * height * np.cosh(angle)
-            terms = np.exp(_exponent(points, x, weights, side) - peak) * slope / 1j
+            terms = np.exp(_exponent(points, x, weights, copies, side) - peak) * slope / 1j
             total += terms.sum().real
             if np.abs(terms[-1]) < _NEGLIGIBLE * abs(total):
                 return step * total
@@ -644,12 +701,12 @@ def _tail(x, weights, side):
     return float(np.clip(np.exp(peak) * found / np.pi, 0.0, 1.0))
 
 
-def _exponent(s, x, weights, side):
+def _exponent(s, x, weights, copies, side):
     logs = np.log(1 - 2 * np.multiply.outer(s, weights)).sum(axis=-1)
-    return -0.5 * logs - s * x - np.log(side * s)
+    return -0.5 * copies * logs - s * x - np.log(side * s)
 
 
-def _saddle(x, weights, side):
+def _saddle(x, weights, copies, side):
     """Where the derivative of the exponent vanishes between 0 and the next singularity."""
     ahead = side * weights
     largest = ahead.max(initial=0.0)
@@ -658,13 +715,15 @@ def _saddle(x, weights, side):
         # s = side / (q + 2 largest), so that 1 - 2 w s has no cancellation near the singularity
         q = np.exp(-t)
         scale = q + 2 * largest
-        return np.sum(weights * (scale / (q + 2 * (largest - ahead)))) - x - side * scale
+        gain = np.sum(weights * (scale / (q + 2 * (largest - ahead))))
+        return copies * gain - x - side * scale
 
     return side / (np.exp(-brentq(slope, -300, 300, xtol=1e-6)) + 2 * largest)
 
 
 #: The methods of each statistic; the first is the default.
 METHODS = {
+    "auto": (*NULL_LAWS, "bound", "embedding"),
     "unbiased": (*NULL_LAWS, "bound", "embedding"),
     "biased": ("bound",),
     "linear": ("asymptotic", "bound"),

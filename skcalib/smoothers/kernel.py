@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -33,7 +34,12 @@ from skcalib._validation import look_up
 from skcalib._values import is_finite, shown
 from skcalib.scores import SCORES, Brier, ProperScore
 from skcalib.smoothers._base import Smoother, check_folds
-from skcalib.smoothers._dirichlet.beta import beta_average, beta_log_likelihoods
+from skcalib.smoothers._dirichlet.beta import (
+    beta_average,
+    beta_leave_one_out,
+    beta_likelihood,
+    beta_log_likelihoods,
+)
 from skcalib.smoothers._dirichlet.canonical import canonical_average, canonical_log_likelihoods
 
 if TYPE_CHECKING:
@@ -256,9 +262,12 @@ class DirichletKernel(Smoother):
 
     def _cost(self):
         """The criterion as a function of bandwidths."""
-        total = self.weight_.sum()
+        total, on_a_line = self.weight_.sum(), self.forecast_.shape[1] == 2
         if not self._by_risk():
-            return lambda bandwidths: -self._log_likelihoods(bandwidths) / total
+            likelihoods = self._log_likelihoods
+            if on_a_line:
+                likelihoods = beta_likelihood(self.forecast_, self.weight_)
+            return lambda bandwidths: -likelihoods(bandwidths) / total
         score = look_up(
             Brier() if self.loss is None else self.loss, SCORES, name="loss", kind=ProperScore
         )
@@ -267,8 +276,12 @@ class DirichletKernel(Smoother):
         alone = np.sum(target > 0, axis=0) == 1
         weight = self.weight_ * ~(target[:, alone] > 0).any(axis=1)
 
+        leave_one_out = partial(self._leave_one_out, target)
+        if on_a_line:
+            leave_one_out = beta_leave_one_out(self.forecast_, self.weight_, target)
+
         def risk(bandwidth):
-            losses = score.loss(target, self._leave_one_out(target, bandwidth))
+            losses = score.loss(target, leave_one_out(bandwidth))
             return float(weight[weight > 0] @ losses[weight > 0] / total)
 
         return lambda bandwidths: np.array([risk(h) for h in bandwidths])

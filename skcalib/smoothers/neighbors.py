@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 _ENTRIES = 4_000_000  # entries of the arrays of a chunk, to bound the memory
 _SAME = 1e-12  # distances that differ by no more are equal, as rounding separates them
+_INTERVAL = 64  # neighbours from which intervals of scores are faster than a tree
+_CHAIN = 20  # distances, each the same as the next, that an interval may end with
+_SHARE = 1e-6  # of the weight: differences of cumulative sums of less are inaccurate
 
 
 class NearestNeighborsSmoother(Smoother):
@@ -39,6 +42,12 @@ class NearestNeighborsSmoother(Smoother):
     See Also
     --------
     skcalib.smoothers.DirichletKernel : A kernel in place of neighbours.
+
+    Notes
+    -----
+    Cost: for two columns the neighbours are an interval of the sorted scores, O(n log^2 n) for any
+    number of neighbours: a second for 100,000 samples. For more columns a tree finds them in
+    O(n k) or more, for k neighbours.
 
     Examples
     --------
@@ -104,9 +113,17 @@ class NearestNeighborsSmoother(Smoother):
         points = self._coordinates(points)
         out = np.empty((len(points), values.shape[1]))
         nearest = min(self.n_neighbors_ + 1 + leave_out, len(sums))
+        todo = np.arange(len(points))
+        if points.shape[1] == 1 and nearest > _INTERVAL:
+            total, at_own, exact = self._interval_sums(points[:, 0], sums, leave_out)
+            if leave_out:
+                total -= at_own[:, None] * weighted
+            exact &= total[:, -1] > _SHARE * sums[:, -1].sum()
+            out[exact] = total[exact, :-1] / total[exact, -1:]
+            todo = np.flatnonzero(~exact)
         rows = max(1, _ENTRIES // (nearest * weighted.shape[1]))
-        for start in range(0, len(points), rows):
-            here = np.arange(start, min(start + rows, len(points)))
+        for start in range(0, len(todo), rows):
+            here = todo[start : start + rows]
             own = self._point[here] if leave_out else np.full(len(here), -1)
             found, share = self._shares(points[here], own, nearest)
             total = np.einsum("ij,ijc->ic", share, sums[found])
@@ -140,3 +157,83 @@ class NearestNeighborsSmoother(Smoother):
         if nearest < len(self._count) and np.any(before[:, -1] < self.n_neighbors_):
             return self._shares(points, own, min(2 * nearest, len(self._count)))
         return found, share
+
+    def _interval_sums(self, points, sums, leave_out):
+        """Sums over the neighbours on a line: differences of cumulative sums.
+
+        -> sums (n, C), the share of the own forecast (n,), and whether the interval was found.
+        The count of each interval is that of `_shares`.
+        """
+        x, k = self._index._fit_X[:, 0], self.n_neighbors_
+        if leave_out:
+            at, place = x, self._point
+        else:
+            at, place = np.unique(points, return_inverse=True)
+        count = np.append(0, np.cumsum(self._count))
+        inner, outer, exact = _intervals(x, at, count, k + leave_out)
+        before, after = (count[high] - count[low] for low, high in (inner, outer))
+        if leave_out:
+            own = np.arange(len(x))
+            inside = (inner[0] <= own) & (own < inner[1])
+            before, after = before - inside, after - 1
+        share = np.clip((k - before) / np.maximum(after - before, 1), 0.0, 1.0)
+        cumulative = np.concatenate([np.zeros((1, sums.shape[1])), np.cumsum(sums, axis=0)])
+        within, all_of_it = (cumulative[high] - cumulative[low] for low, high in (inner, outer))
+        total = within + share[:, None] * (all_of_it - within)
+        at_own = np.where(inside, 1.0, share) if leave_out else share
+        return total[place], at_own[place], exact[place]
+
+
+def _intervals(x, at, count, k):
+    """Intervals [low, high) of the sorted points x around sorted places, and whether exact.
+
+    The outer one holds the k nearest samples and those at the distance of the k-th; the inner one
+    is without all samples at that distance. ``count`` holds the cumulative counts of the samples.
+    """
+    middle = np.searchsorted(x, at)
+    reach = np.full(len(at), np.inf)
+
+    def within(distance):
+        low = np.searchsorted(x, at - distance - _SAME / 2, side="left")
+        return low, np.searchsorted(x, at + distance + _SAME / 2, side="right")
+
+    for side, most in ((-1, middle), (1, len(x) - middle)):
+        # Bisection: the first point on this side within whose distance there are k samples.
+        low, high = np.zeros(len(at), dtype=np.intp), np.minimum(most, k) + 1
+        while np.any(high - low > 1):
+            step = np.maximum((low + high) // 2, 1)
+            point = middle - step if side < 0 else middle + step - 1
+            distance = np.abs(x[np.clip(point, 0, len(x) - 1)] - at)
+            first, last = within(distance)
+            enough = count[last] - count[first] >= k
+            low, high = np.where(enough, low, step), np.where(enough, step, high)
+        found = high <= most
+        point = np.clip(middle - high if side < 0 else middle + high - 1, 0, len(x) - 1)
+        reach = np.where(found, np.minimum(reach, np.abs(x[point] - at)), reach)
+    low, high = within(reach)
+
+    def ends(low, high):
+        """Distances of the first and the last point of intervals."""
+        return at - x[np.minimum(low, len(x) - 1)], x[np.maximum(high - 1, 0)] - at
+
+    for _ in range(_CHAIN):  # further points at the same distance
+        furthest = np.maximum(*ends(low, high)) + _SAME
+        left, right = ends(low - 1, high + 1 - (high == len(x)))
+        left, right = (low > 0) & (left <= furthest), (high < len(x)) & (right <= furthest)
+        low, high = low - left, high + right
+        if not np.any(left | right):
+            break
+    exact = ~(left | right)
+    outer = low, high
+    nearest = np.maximum(*ends(low, high))
+    for _ in range(_CHAIN):
+        left, right = ends(low, high)
+        left = (low < high) & (left >= nearest - _SAME)
+        right_alone = (low < high) & (right >= nearest - _SAME)
+        right = right_alone & (high - low > left)
+        nearest = np.minimum(nearest, np.where(left, ends(low, high)[0], np.inf))
+        nearest = np.minimum(nearest, np.where(right, ends(low, high)[1], np.inf))
+        low, high = low + left, high - right
+        if not np.any(left | right):
+            break
+    return (low, high), outer, exact & ~(left | right)

@@ -34,10 +34,12 @@ from skcalib.error_intervals._norms import (
     normal_draws,
     residual_kernel,
     score_gaps,
+    squared_block_norm,
     squared_embedding_norm,
     squared_gaps,
 )
 from skcalib.error_intervals.interval import METRICS, all_options
+from skcalib.errors.kernel import random_blocks
 from skcalib.kernels import LaplacianKernel
 from skcalib.notions import NOTIONS, Classwise
 from skcalib.smoothers import DirichletKernel
@@ -213,6 +215,48 @@ def test_kernel_norm_is_the_unbiased_estimate(notion):
     norm = squared_embedding_norm(residual_kernel(options, None), np.random.RandomState(0))
     expected = kernel_calibration_error(y, proba, notion=notion, sample_weight=weight)
     assert np.isclose(norm.estimate, expected, rtol=1e-9)
+
+
+def test_kernel_norm_of_random_blocks(monkeypatch):
+    """The estimate is that of the function, and its law at zero that of the blocks."""
+    monkeypatch.setattr("skcalib.errors.kernel.MANY", 300)
+    monkeypatch.setattr("skcalib.errors.kernel._FEWEST", 20)
+    y, proba = some_data(1500, temperature=1)
+    weight = np.random.RandomState(0).uniform(0.5, 1.5, 1500)
+    data = {"y_true": y, "y_proba": proba, "sample_weight": weight}
+    data |= {"labels": None, "pos_label": None}
+    options = all_options(kernel_calibration_error, data, {"kernel": LaplacianKernel(0.5)})
+    h = residual_kernel(options, None)
+    norm = squared_block_norm(h, np.random.RandomState(0))
+    whole = {"kernel": LaplacianKernel(0.5), "sample_weight": weight}
+    assert np.isclose(norm.estimate, kernel_calibration_error(y, proba, **whole), rtol=1e-9)
+    matrix = h.matrix() - np.diag(h.diagonal())
+    eigenvalues = np.linalg.eigvalsh(matrix) / 1500
+    n_blocks, size = random_blocks(1500).shape
+    assert n_blocks == 25
+    noise2 = 2 * np.sum(eigenvalues**2) / (n_blocks * size**2)
+    assert np.isclose(norm.noise2, noise2, rtol=0.1)
+    assert np.isclose(norm.noise3, 8 * np.sum(eigenvalues**3) / n_blocks**2 / size**3, rtol=0.3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("temperature", [1.0, 0.4])
+def test_coverage_of_the_kernel_interval_with_random_blocks(monkeypatch, temperature):
+    """300 samples of nine blocks of 33; the truth is the mean of 400 unbiased estimates."""
+    monkeypatch.setattr("skcalib.errors.kernel.MANY", 100)
+    monkeypatch.setattr("skcalib.errors.kernel._FEWEST", 20)
+    found, covered = [], []
+    kernel = LaplacianKernel(0.5)
+    many = [some_data(300, seed=seed, temperature=temperature) for seed in range(400)]
+    for y, proba in many:
+        arguments = {"kernel": kernel, "labels": np.arange(proba.shape[1])}
+        found.append(kernel_calibration_error(y, proba, statistic="unbiased", **arguments))
+    truth = 0.0 if temperature == 1 else np.mean(found)
+    for y, proba in many:
+        arguments = {"kernel": kernel, "labels": np.arange(proba.shape[1])}
+        one = calibration_error_interval(y, proba, metric="kernel", **arguments)
+        covered.append(one.low <= truth <= one.high)
+    assert np.mean(covered) > 0.95 - 3 * np.sqrt(0.95 * 0.05 / 400)
 
 
 def test_kernel_noise_is_that_of_its_spectrum_whatever_the_rows():

@@ -12,7 +12,8 @@ import pandas as pd
 import pytest
 
 from skcalib import kernel_calibration_error, unconditional_mean_embedding_error
-from skcalib.errors.kernel import ResidualKernel, block_estimates
+from skcalib.errors import kernel as kernel_module
+from skcalib.errors.kernel import ResidualKernel, block_estimates, random_blocks
 from skcalib.kernels import GaussianKernel, LaplacianKernel, MatrixKernel, median_distance
 from skcalib.notions import NOTIONS, Canonical, ClassGroups, Classwise, TopK
 from skcalib.problem import check_problem
@@ -90,6 +91,62 @@ def test_block_sizes_on_either_side_of_the_fast_path(block_size, multiclass):
     each = [skce((y[b], proba[b]), kernel=kernel, labels=labels) for b in blocks]
     found = skce(multiclass, "block", block_size, kernel=kernel)
     assert found == pytest.approx(np.mean(each), rel=1e-12)
+
+
+@pytest.fixture
+def few_are_many(monkeypatch):
+    """Random blocks from 101 samples on, of at least 20 samples."""
+    monkeypatch.setattr(kernel_module, "MANY", 100)
+    monkeypatch.setattr(kernel_module, "_FEWEST", 20)
+
+
+@pytest.mark.parametrize("notion", NOTIONS)
+def test_many_samples_take_random_blocks(notion, multiclass, few_are_many):
+    """The pair-weighted mean of the unbiased estimates of the blocks, one by one."""
+    y, proba = multiclass
+    weight = np.random.default_rng(1).uniform(0.2, 2, 150)
+    rows = random_blocks(150)
+    assert rows.shape == (3, 50) and len(np.unique(rows)) == 150
+    arguments = {"kernel": LaplacianKernel(0.3), "notion": notion, "labels": np.arange(3)}
+    found = kernel_calibration_error(y, proba, sample_weight=weight, **arguments)
+    each, pairs = [], []
+    for block in rows:
+        data = (y[block], proba[block])
+        each.append(skce(data, sample_weight=weight[block], **arguments))
+        pairs.append(weight[block].sum() ** 2 - np.sum(weight[block] ** 2))
+    assert found == pytest.approx(np.average(each, weights=pairs), rel=1e-11)
+    exact = skce(multiclass, "unbiased", kernel=LaplacianKernel(0.3))
+    assert kernel_calibration_error(y, proba, kernel=LaplacianKernel(0.3)) != exact
+
+
+@pytest.mark.parametrize("n_samples", [20_001, 28_285, 100_000, 10**6, 1_999_999])
+def test_random_blocks_use_nearly_all_samples_and_no_more_pairs_than_before(n_samples):
+    rows = random_blocks(n_samples)
+    assert rows.size > 0.997 * n_samples
+    assert rows.shape[1] >= 400
+    assert rows.size * rows.shape[1] <= max(20_000**2, 401 * n_samples)
+    assert rows.size * rows.shape[1] > 0.499 * 20_000**2
+
+
+def test_few_samples_take_all_pairs(multiclass):
+    assert kernel_calibration_error(*multiclass) == skce(multiclass, "unbiased")
+
+
+def test_random_blocks_are_unbiased(few_are_many):
+    """Over 300 data sets: zero if calibrated, otherwise the mean of all pairs."""
+    kernel = LaplacianKernel(0.4)
+    differences, calibrated = [], []
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        proba = rng.dirichlet(np.ones(3), 130)
+        y = (proba.cumsum(axis=1)[:, :-1] < rng.random((130, 1))).sum(axis=1)
+        data = {"kernel": kernel, "labels": np.arange(3)}
+        calibrated.append(kernel_calibration_error(y, proba, **data))
+        wrong = 0.7 * proba + 0.1
+        found = kernel_calibration_error(y, wrong, **data)
+        differences.append(found - skce((y, wrong), "unbiased", **data))
+    for values in (calibrated, differences):
+        assert abs(np.mean(values)) < 3.5 * np.std(values) / np.sqrt(len(values))
 
 
 # --- identities -----------------------------------------------------------------------------------
@@ -402,7 +459,7 @@ def test_the_smallest_samples():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"statistic": "quadratic"}, "statistic must be one of 'biased'"),
+        ({"statistic": "quadratic"}, "statistic must be one of 'auto', 'biased'"),
         ({"statistic": "block"}, "needs a block_size"),
         ({"statistic": "block", "block_size": 1}, "needs a block_size"),
         ({"statistic": "block", "block_size": 151}, "needs a block_size"),

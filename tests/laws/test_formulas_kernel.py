@@ -302,7 +302,8 @@ def test_words_where_one_sample_has_all_the_weight():
     [
         (
             ("quadratic", None, 9),
-            "statistic must be one of 'biased', 'unbiased', 'linear', 'block', got 'quadratic'.",
+            "statistic must be one of 'auto', 'biased', 'unbiased', 'linear', 'block', got "
+            "'quadratic'.",
         ),
         (
             ("unbiased", None, 1),

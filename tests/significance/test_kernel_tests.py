@@ -16,6 +16,7 @@ from skcalib import (
     unconditional_mean_embedding_error,
 )
 from skcalib.datasets import make_widmann
+from skcalib.errors import kernel as _errors
 from skcalib.errors.kernel import Embedding, ResidualKernel
 from skcalib.kernels import GaussianKernel, LaplacianKernel, MatrixKernel
 from skcalib.notions import NOTIONS, Canonical, Classwise
@@ -43,6 +44,100 @@ def calibrated(n_samples, n_classes, seed, concentration=1.0):
     proba = rng.dirichlet(np.full(n_classes, concentration), n_samples)
     y = (proba.cumsum(axis=1)[:, :-1] < rng.random((n_samples, 1))).sum(axis=1)
     return y, proba
+
+
+# --- random blocks of many samples ----------------------------------------------------------------
+
+
+@pytest.fixture
+def few_are_many(monkeypatch):
+    """Random blocks from 101 samples on, of at least 20 samples."""
+    monkeypatch.setattr(_errors, "MANY", 100)
+    monkeypatch.setattr(_null_laws, "MANY", 100)
+    monkeypatch.setattr(_errors, "_FEWEST", 20)
+
+
+def rejections(seeds, n_samples, n_classes, gamma=1.0):
+    """Which default tests reject at .1, in blocks."""
+    found = []
+    for seed in seeds:
+        y, proba = calibrated(n_samples, n_classes, seed)
+        proba = proba**gamma / np.sum(proba**gamma, axis=1, keepdims=True)
+        test = kernel_calibration_test(y, proba, labels=np.arange(n_classes), random_state=seed)
+        assert "random blocks" in test.method
+        found.append(test.rejects(0.1))
+    return found
+
+
+def test_level_and_power_of_random_blocks(few_are_many):
+    share = np.mean(rejections(range(300), 130, 3))
+    assert abs(share - 0.1) < 3 * np.sqrt(0.1 * 0.9 / 300)
+    assert np.mean(rejections(range(20), 400, 3, gamma=4.0)) > 0.9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n_samples", "n_classes"), [(101, 2), (101, 10), (250, 3), (2000, 2)])
+def test_level_of_random_blocks(n_samples, n_classes, few_are_many):
+    """Two blocks and a hundred; W19's model of uniform forecasts; standard error .0067."""
+    share = np.mean(rejections(range(2000), n_samples, n_classes))
+    assert abs(share - 0.1) < 3.5 * np.sqrt(0.1 * 0.9 / 2000)
+
+
+def test_random_blocks_of_the_real_size():
+    """20,001 samples: two blocks, and the record says so; all pairs on request and below."""
+    y, proba = calibrated(20_001, 2, 0)
+    test = kernel_calibration_test(y, proba)
+    blocks = "2 random blocks of 10,000 samples"
+    sentence = f"{blocks}; statistic='unbiased' takes all pairs of samples"
+    assert test.method == f"kernel, spectral, {sentence}"
+    assert test.pvalue > 0.001
+    assert test.estimate == pytest.approx(kernel_calibration_error(y, proba), rel=1e-12)
+    assert test.statistic == pytest.approx(2 * 9_999 * test.estimate, rel=1e-9)
+    bound = distribution_free_bound(y, proba)
+    assert bound.method == f"distribution-free bound, {sentence}"
+    assert 0 < bound.pvalue <= 1
+    few = kernel_calibration_test(y[:500], proba[:500])
+    assert few == kernel_calibration_test(y[:500], proba[:500], statistic="unbiased")
+    assert few.method == "kernel, spectral"
+
+
+@pytest.mark.parametrize("method", ["multipliers", "bootstrap", "embedding"])
+def test_methods_that_need_all_pairs_take_them(method, few_are_many):
+    data = calibrated(150, 3, 0)
+    named = run(data, method=method, n_resamples=49)
+    assert run(data, "auto", method=method, n_resamples=49) == named
+
+
+def test_bound_of_random_blocks_counts_independent_pairs(few_are_many):
+    """Lemma 2 of W19 with 2 blocks of 30 independent pairs in place of floor(n / 2), and B = 2."""
+    y, proba = calibrated(122, 2, 0)
+    wrong = proba[:, ::-1]
+    found = distribution_free_bound(y, wrong, kernel=GaussianKernel(0.5))
+    n_pairs = 2 * (61 // 2)
+    assert "2 random blocks of 61 samples" in found.method and found.estimate > 0
+    assert found.pvalue == pytest.approx(np.exp(-n_pairs * found.estimate**2 / 8), rel=1e-9)
+
+
+def test_large_clusters_take_part_of_their_samples(few_are_many):
+    """A thousand samples of 20 clusters: 100 enter by default, all on request."""
+    y, proba = calibrated(1000, 2, 0)
+    groups = np.arange(1000) % 20
+    test = kernel_calibration_test(y, proba, groups=groups)
+    rows = np.sort(np.random.RandomState(0).choice(1000, 100, replace=False))
+    kernel = LaplacianKernel().for_data(proba)
+    some = kernel_calibration_test(
+        y[rows], proba[rows], groups=groups[rows], kernel=kernel, statistic="unbiased"
+    )
+    assert test.estimate == pytest.approx(some.estimate, rel=1e-9)
+    assert test != kernel_calibration_test(y, proba, groups=groups, statistic="unbiased")
+
+
+@pytest.mark.parametrize("x", [-30.0, -5.0, 0.0, 3.0, 50.0, 300.0])
+@pytest.mark.parametrize("copies", [2, 7, 100])
+def test_copies_of_weights_are_repeated_weights(x, copies):
+    weights = np.random.default_rng(0).normal(size=30)
+    found = chi_square_mixture_sf(x, weights, copies=copies)
+    assert found == pytest.approx(chi_square_mixture_sf(x, np.repeat(weights, copies)), rel=1e-9)
 
 
 # --- the mixture of chi-square variables ----------------------------------------------------------

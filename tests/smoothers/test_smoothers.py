@@ -327,7 +327,62 @@ def test_bandwidth_follows_no_order_and_no_label():
     np.testing.assert_allclose(two.smooth()[::-1, ::-1], one.smooth(), atol=1e-3)
 
 
+def line_data(kind, n_samples=1200):
+    """Scores without ties, with ties, with distances that are equal up to rounding, at the ends."""
+    rng = np.random.default_rng(0)
+    score = rng.random(n_samples)
+    if kind == "ties":
+        score = np.round(score, 2)
+    elif kind == "almost equal":
+        score = np.round(64 * score) / 64 + rng.choice([0, 1e-13, 2e-13], n_samples)
+    elif kind == "ends":
+        score = rng.beta(0.02, 0.02, n_samples)
+    score = np.clip(score, 0, 1)
+    return score, (rng.random(n_samples) < score).astype(float), rng.uniform(0.1, 3, n_samples)
+
+
+@pytest.mark.parametrize("kind", ["plain", "ties", "almost equal", "ends"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_held_out_isotonic_curves_are_refits_of_the_folds(kind, weighted):
+    """Sorted once, the folds give the numbers that a fit per fold gives, to the last bit."""
+    score, y, weight = line_data(kind, 300)
+    weight = weight if weighted else None
+    fitted = IsotonicSmoother().fit(pairs(score), pairs(y), weight)
+    np.testing.assert_array_equal(fitted.smooth_held_out(), Smoother.smooth_held_out(fitted))
+    residual = (y - score)[:, None]
+    np.testing.assert_array_equal(
+        fitted.smooth_held_out(residual), Smoother.smooth_held_out(fitted, residual)
+    )
+
+
 # --- nearest neighbours ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["plain", "ties", "almost equal", "ends"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_neighbours_on_a_line_are_those_of_the_tree(kind, weighted, monkeypatch):
+    """Intervals of the sorted scores against the tree, difference below 1e-12."""
+    score, y, weight = line_data(kind)
+    new = pairs(np.append(score[:50], np.linspace(0, 1, 50)))
+    for n_neighbors in (70, 500, 1199):
+        fitted = NearestNeighborsSmoother(n_neighbors)
+        fitted.fit(pairs(score), pairs(y), weight if weighted else None)
+        found = fitted.smooth(), fitted.predict(new)
+        with monkeypatch.context() as patch:
+            patch.setattr("skcalib.smoothers.neighbors._INTERVAL", 10**6)
+            expected = fitted.smooth(), fitted.predict(new)
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)
+
+
+def test_neighbours_of_a_negligible_weight_are_summed_by_the_tree(monkeypatch):
+    """Differences of cumulative sums would lose their digits beside a weight of 1e12."""
+    score, y, weight = line_data("plain", 400)
+    weight[score.argmax()] = 1e12
+    fitted = NearestNeighborsSmoother(80).fit(pairs(score), pairs(y), weight)
+    found = fitted.smooth()
+    monkeypatch.setattr("skcalib.smoothers.neighbors._INTERVAL", 10**6)
+    np.testing.assert_allclose(found, fitted.smooth(), rtol=1e-12)
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])

@@ -79,10 +79,26 @@ def beta_average(points, forecast, weight, values, bandwidth, *, leave_out=False
     return sources.averages(sources.sums_at(t[order], bandwidth)[0], order)
 
 
+def beta_leave_one_out(forecast, weight, values):
+    """The function of a bandwidth that `beta_average` is with ``leave_out``; it sorts once."""
+    if len(forecast) ** 2 <= _PAIRS:
+        data = (forecast, forecast, weight, values)
+        return lambda bandwidth: beta_average(*data, bandwidth, leave_out=True)
+    sources = Sources(forecast, weight, values)
+    return lambda bandwidth: sources.averages(sources.leave_one_out(bandwidth)[0], sources.order)
+
+
 def beta_log_likelihoods(forecast, weight, bandwidths):
     """Leave-one-out log likelihoods of the forecasts for several bandwidths."""
+    return beta_likelihood(forecast, weight)(bandwidths)
+
+
+def beta_likelihood(forecast, weight):
+    """The function of bandwidths that `beta_log_likelihoods` is; it sorts once."""
     if len(forecast) ** 2 <= _PAIRS:
-        return canonical_log_likelihoods(_normalised(forecast), weight, bandwidths)
+        return lambda bandwidths: canonical_log_likelihoods(
+            _normalised(forecast), weight, bandwidths
+        )
     sources = Sources(forecast, weight, np.empty((len(forecast), 0)))
     weight = sources.mass[:, 0]
     before, after = np.cumsum(weight), np.cumsum(weight[::-1])[::-1]
@@ -93,7 +109,7 @@ def beta_log_likelihoods(forecast, weight, bandwidths):
         sums, log_scale = sources.leave_one_out(bandwidth)
         return weight @ (np.log(sums[:, 0]) + log_scale - log_rest)
 
-    return np.array([log_likelihood(bandwidth) for bandwidth in bandwidths])
+    return lambda bandwidths: np.array([log_likelihood(one) for one in bandwidths])
 
 
 def logits(forecast):
