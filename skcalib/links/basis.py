@@ -33,7 +33,6 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from scipy.linalg import block_diag
 from scipy.sparse import csr_matrix
-from scipy.special import logsumexp
 
 from skcalib.links._base import detection_limit, log_forecast
 from skcalib.links.distribution import DistributionFunction, cell_sums
@@ -372,7 +371,10 @@ class LogitBasis:
     def log_proba(self, forecast: np.ndarray) -> np.ndarray:
         """Logarithms that sum to one as probabilities, without infinite values."""
         log = log_forecast(forecast, self.limit)
-        return log - logsumexp(log, axis=1, keepdims=True)
+        if self.n_classes == 2:
+            return log - np.logaddexp(log[:, 0], log[:, 1])[:, None]
+        top = log.max(axis=1, keepdims=True)
+        return log - (top + np.log(np.exp(log - top).sum(axis=1, keepdims=True)))
 
     def select(self, names: Collection[str]) -> np.ndarray:
         """Numbers of the directions of some groups, in order."""
