@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from scipy.special import logsumexp, softmax, xlogy
 
+from skcalib._rows import softmax_parts
 from skcalib._validation import labels_or_shares
 from skcalib.links._base import minimise_convex
 from skcalib.links.basis import BY_CLASS, CONFUSION, LogitBasis
@@ -126,7 +127,7 @@ class AveragedMap:
             for share, groups, theta in self.parts:
                 if every is None:
                     block = self.basis(forecast[rows], groups)
-                    found[rows] += share * softmax(block.logits(theta), axis=1)
+                    found[rows] += share * softmax_parts(block.logits(theta))[1]
                 else:
                     logits = self.basis.part(every, groups).logits(theta)
                     found[rows] += share * two_chances(logits[:, 1] - logits[:, 0])
@@ -425,15 +426,12 @@ def _fitted(block, theta, label, weight):
         p = two_chances(odds)
         hit = np.where(label == 1, np.minimum(odds, 0.0), np.minimum(-odds, 0.0))
         return weight @ (hit + np.log(np.maximum(p[:, 0], p[:, 1]))), p
-    p -= p.max(axis=1, keepdims=True)
+    shifted, p, log_total = softmax_parts(p)
     if label.ndim == 2:
-        hit = np.einsum("ik,ik->i", label, p)
+        hit = np.einsum("ik,ik->i", label, shifted)
     else:
-        hit = p[np.arange(len(p)), label]
-    np.exp(p, out=p)
-    total = p.sum(axis=1)
-    p /= total[:, None]
-    return weight @ (hit - np.log(total)), p
+        hit = shifted[np.arange(len(p)), label]
+    return weight @ (hit - log_total), p
 
 
 def two_chances(odds: np.ndarray) -> np.ndarray:
