@@ -21,9 +21,16 @@ def run_each(function, tasks, **options):
 
 def draw_each(draw, n_draws, rng, *, n_jobs=None):
     """Array of ``draw(own)``, each with its own generator, the same for any number of jobs."""
+    return next(draw_batches(draw, n_draws, rng, size=n_draws, n_jobs=n_jobs))
+
+
+def draw_batches(draw, n_draws, rng, *, size, n_jobs=None):
+    """The draws of `draw_each` in arrays of at most `size`, for a caller that may stop early."""
     seeds = rng.randint(np.iinfo(np.int32).max, size=n_draws)
     run = Parallel(n_jobs=n_jobs)
-    return np.array(run(delayed(draw)(np.random.RandomState(seed)) for seed in seeds))
+    for start in range(0, n_draws, size):
+        own = seeds[start : start + size]
+        yield np.array(run(delayed(draw)(np.random.RandomState(seed)) for seed in own))
 
 
 def out_of_fold(predict, folds, n_samples, *, n_jobs=None):

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import entr, log_softmax, softmax
 
+from skcalib._rows import row_sum, softmax_parts
 from skcalib._ties import reach_of
 from skcalib._validation import to_numpy
 from skcalib._values import is_finite, shown
@@ -325,9 +326,11 @@ class LogLoss(ProperScore):
 
     def logit_loss(self, target: np.ndarray, logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         # From the logarithm of the forecast: the loss is finite where the forecast underflows.
-        log_forecast = log_softmax(logits, axis=1)
-        mass = np.sum(target, axis=1, keepdims=True)
-        return -np.sum(target * log_forecast, axis=1), mass * np.exp(log_forecast) - target
+        shifted, forecast, log_total = softmax_parts(logits)
+        mass = row_sum(target)
+        forecast *= mass[:, None]
+        forecast -= target
+        return mass * log_total - np.einsum("ik,ik->i", target, shifted), forecast
 
 
 class ClasswiseLogLoss(ProperScore):

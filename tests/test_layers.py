@@ -24,6 +24,7 @@ LAYERS = (
         "_formatting": "numbers as text",
         "_packing": "objects as bytes",
         "_parallel": "loops through joblib",
+        "_rows": "maxima, sums and softmax of rows",
         "_ties": "forecasts that are equal up to rounding",
         "_validation": "arrays, labels, weights, counts and levels",
         "kernels": "kernels on the simplex",

@@ -212,8 +212,10 @@ def calibration_error_interval(
 
     Cost: that of the metric and O(n K^2 + B^3) for B bins of all classes together ("l1", "l2"),
     twice the metric for "kernel" (with random blocks beyond 20,000 samples), O(n J^2) for "brier"
-    and "log" with J directions of all maps together, twenty times the metric for a jackknife.
-    Coverages are measured in :ref:`error_intervals`.
+    and "log" with J directions of all maps together, which is less than twice the error itself,
+    and twenty times the metric for a jackknife. Where the lower limit is above 0, the test of
+    calibration adds up to `n_resamples` times the metric. It ends when the remaining draws cannot
+    change the answer. Coverages are measured in :ref:`error_intervals`.
 
     References
     ----------

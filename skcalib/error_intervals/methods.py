@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._arguments import resolve_loss, resolve_method, resolve_notion, resolve_reduced
-from skcalib._parallel import draw_each
+from skcalib._parallel import draw_batches, draw_each
 from skcalib._validation import draw_codes, look_up
 from skcalib.clusters import independent_size, student_level
 from skcalib.error_intervals._norms import (
@@ -43,8 +42,6 @@ from skcalib.scores import Brier, DecisionCost, Divergence, Lp, ProperScore, Tot
 from skcalib.smoothers.partition import PartitionSmoother
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from skcalib._arguments import LossLike, Method, NotionLike, SmootherLike
     from skcalib.error_intervals.interval import ErrorInterval, Question
     from skcalib.errors.terms import ProperTerms, SmoothedProblem
@@ -492,6 +489,7 @@ def _upper(centre, direct, reach):
 
 
 GROUPS = 20  # of the jackknife, at most
+_BATCH = 10  # draws of labels after which their test is decided or goes on
 #: Biases of more standard errors than this affect coverage.
 _LARGEST_BIAS = 0.5
 _BIASED = (
@@ -613,16 +611,11 @@ def _draws(question, draw):
     return draw_each(draw, question.n_resamples, question.rng, n_jobs=question.n_jobs)
 
 
-def calibrated_values(
-    question: Question, forecast: np.ndarray, value: Callable[[np.ndarray], Any]
-) -> np.ndarray:
-    """Values of a function of labels (n,), which are class codes drawn from the forecasts."""
-    levels = forecast.cumsum(axis=1)
-    return _draws(question, lambda rng: value(draw_codes(levels, rng)))
-
-
 def _rejects_calibration(question, problem, value):
-    """Whether the metric is significantly larger than with labels drawn from the forecasts."""
+    """Whether the metric is significantly larger than with labels drawn from the forecasts.
+
+    Draws end as soon as those to come cannot change the answer.
+    """
     if problem.cluster is not None:
         notion = (question.options or {}).get("notion", "canonical")
         level = question.confidence_level
@@ -630,5 +623,21 @@ def _rejects_calibration(question, problem, value):
             problem, loss="brier", notion=notion, confidence_level=level, n_jobs=question.n_jobs
         )
         return found.interval is not None and found.interval.low > 0
-    drawn = calibrated_values(question, problem.forecast, partial(value, slice(None)))
-    return monte_carlo_pvalue(question.estimate, drawn) <= (1 - question.confidence_level) / 2
+    levels, tail = problem.forecast.cumsum(axis=1), (1 - question.confidence_level) / 2
+
+    def draw(rng):
+        return value(slice(None), draw_codes(levels, rng))
+
+    drawn, total = np.empty(0), question.n_resamples
+    batches = draw_batches(draw, total, question.rng, size=_BATCH, n_jobs=question.n_jobs)
+    for batch in batches:
+        drawn = np.append(drawn, batch)
+        rest = total - len(drawn)
+        # The p-value of all draws, if those to come are as small or as large as possible.
+        least, most = (
+            monte_carlo_pvalue(question.estimate, np.append(drawn, np.full(rest, end)))
+            for end in (-np.inf, np.inf)
+        )
+        if least > tail or most <= tail:
+            break
+    return most <= tail

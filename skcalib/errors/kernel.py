@@ -88,10 +88,9 @@ def kernel_calibration_error(
       samples; an incomplete last block is dropped;
     - ``"linear"``: blocks of two: the first and second sample, the third and fourth, and so on.
 
-    "block" and "linear" depend on the order of the samples. The random blocks have a fixed seed, and
-    depend on the order by chance only. The unit is that of the kernel. Values for different kernels
-    or bandwidths cannot be compared, and a value alone is hard to interpret.
-    Use :func:`kernel_calibration_test` for its significance.
+    "block" and "linear" depend on the order of the samples. The random blocks have a fixed seed,
+    and depend on the order by chance only. The unit is that of the kernel. Values for different
+    kernels or bandwidths cannot be compared, and a value alone is hard to interpret. Use :func:`kernel_calibration_test` for its significance.
 
     Parameters
     ----------

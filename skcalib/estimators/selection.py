@@ -211,6 +211,28 @@ def held_out_losses(
     Each candidate is fitted once for each fold, and evaluated by all scores. Parameters are those
     of `select_recalibrator`; samples in no test fold and zero-weight samples are dropped.
     """
+    data: dict[str, Any] = {"classes": classes, "folds": folds, "weight": weight, "n_jobs": n_jobs}
+    return _held_out(_fold_losses, candidates, proba, y, scores, **data)[:2]
+
+
+def held_out_losses_and_forecasts(
+    candidates: Sequence[BaseEstimator],
+    proba: np.ndarray,
+    y: np.ndarray,
+    *,
+    classes: np.ndarray,
+    folds: Sequence[np.ndarray],
+    scores: Sequence[ProperScore],
+    weight: np.ndarray | None = None,
+    n_jobs: int | None = None,
+) -> tuple[np.ndarray, np.ndarray | None, list[np.ndarray]]:
+    """`held_out_losses`, and the held-out forecasts (n, K) of each candidate, of all samples."""
+    data: dict[str, Any] = {"classes": classes, "folds": folds, "weight": weight, "n_jobs": n_jobs}
+    return _held_out(_fold_losses_and_forecasts, candidates, proba, y, scores, **data)
+
+
+def _held_out(of_fold, candidates, proba, y, scores, *, classes, folds, weight, n_jobs):
+    """Losses, weights, and what `of_fold` returns for each candidate beside the losses."""
     used = np.unique(np.concatenate(folds)) if folds else np.empty(0, dtype=int)
     folds = [test for test in folds if 0 < len(test) < len(used)]
     if len(folds) < 2:
@@ -220,11 +242,13 @@ def held_out_losses(
         )
     pairs = [(np.setdiff1d(used, test), test) for test in folds]
     data = proba, y, weight, classes, scores
-    predictors = [partial(_fold_losses, candidate, *data) for candidate in candidates]
+    predictors = [partial(of_fold, candidate, *data) for candidate in candidates]
     found = out_of_fold_each(predictors, pairs, len(y), n_jobs=n_jobs)
-    losses, tested = np.array([losses.T for losses, _ in found]).swapaxes(0, 1), found[0][1]
+    m, tested = len(scores), found[0][1]
+    losses = np.array([columns[:, :m].T for columns, _ in found]).swapaxes(0, 1)
     counts = tested if weight is None else tested & (weight > 0)
-    return losses[:, :, counts], None if weight is None else weight[counts]
+    rest = [columns[:, m:] for columns, _ in found]
+    return losses[:, :, counts], None if weight is None else weight[counts], rest
 
 
 def held_out_losses_of_rows(
@@ -288,6 +312,12 @@ def one_standard_error(
 
 def _fold_losses(candidate, proba, y, weight, classes, scores, train, test):
     """Losses (m, scores) of the test rows under the candidate fitted to the training rows."""
+    data = proba, y, weight, classes, scores
+    return _fold_losses_and_forecasts(candidate, *data, train, test)[:, : len(scores)]
+
+
+def _fold_losses_and_forecasts(candidate, proba, y, weight, classes, scores, train, test):
+    """The losses (m, scores) of `_fold_losses`, and the forecasts (m, K), side by side."""
     with warnings.catch_warnings():
         # If the chosen one does not converge, its final fit warns.
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -296,7 +326,7 @@ def _fold_losses(candidate, proba, y, weight, classes, scores, train, test):
         )
     forecast = recalibrated_proba(fitted, proba[test], classes)
     target = one_hot(y[test], classes)
-    return np.column_stack([score.loss(target, forecast) for score in scores])
+    return np.column_stack([*(score.loss(target, forecast) for score in scores), forecast])
 
 
 def candidate_names(candidates: Sequence[BaseEstimator]) -> list[str]:

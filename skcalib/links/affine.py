@@ -91,6 +91,7 @@ def minimise_affine(
     shrinkage: float,
     size: float,
     max_values: float,
+    tolerance: float | None = None,
 ) -> Minimum:
     r"""Minimise the sum of weighted log losses plus the penalty of `fit_link`.
 
@@ -111,14 +112,16 @@ def minimise_affine(
         Number of samples.
     max_values : float
         Maximum number of calls of `sums`.
+    tolerance : float, default=None
+        As in `affine_steps`.
 
     Returns
     -------
     Minimum
         As `minimise_convex` returns it.
     """
-    steps = affine_steps(link, start, shrinkage=shrinkage, size=size, max_values=max_values)
-    return run_steps(steps, sums)
+    options = {"shrinkage": shrinkage, "size": size, "max_values": max_values}
+    return run_steps(affine_steps(link, start, tolerance=tolerance, **options), sums)
 
 
 def affine_steps(

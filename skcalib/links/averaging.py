@@ -30,9 +30,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from scipy.linalg import solve
 from scipy.special import logsumexp, softmax, xlogy
 
+from skcalib._rows import softmax_parts
 from skcalib._validation import labels_or_shares
 from skcalib.links._base import minimise_convex
 from skcalib.links.basis import BY_CLASS, CONFUSION, LogitBasis
@@ -121,11 +121,16 @@ class AveragedMap:
 
     def __call__(self, forecast: np.ndarray) -> np.ndarray:
         """Forecasts (m, K) -> recalibrated forecasts (m, K)."""
-        found = self.identity * forecast
-        for share, groups, theta in self.parts:
-            for rows in self.basis.blocks(len(forecast)):
-                block = self.basis(forecast[rows], groups)
-                found[rows] += share * softmax(block.logits(theta), axis=1)
+        found, binary = self.identity * forecast, self.basis.n_classes == 2
+        for rows in self.basis.blocks(len(forecast)) if self.parts else ():
+            every = self.basis(forecast[rows]) if binary else None
+            for share, groups, theta in self.parts:
+                if every is None:
+                    block = self.basis(forecast[rows], groups)
+                    found[rows] += share * softmax_parts(block.logits(theta))[1]
+                else:
+                    logits = self.basis.part(every, groups).logits(theta)
+                    found[rows] += share * two_chances(logits[:, 1] - logits[:, 0])
         return found
 
     @property
@@ -347,8 +352,8 @@ class ModelAverage:
         if len(old):
             cross = information[np.ix_(added, old)]
             inner = information[np.ix_(old, old)] + _RIDGE * np.eye(len(old))
-            i = i - cross @ solve(inner, cross.T, assume_a="pos")
-        return 0.5 * float(u @ solve(i, u, assume_a="sym")), len(added)
+            i = i - cross @ np.linalg.solve(inner, cross.T)
+        return 0.5 * float(u @ np.linalg.solve(i, u)), len(added)
 
     def _fit_one(self, groups, parent, gradient, information):
         """Fit a model; the score of all directions at its parent gives the first Newton step."""
@@ -416,15 +421,26 @@ def _confused(model):
 def _fitted(block, theta, label, weight):
     """Log likelihood of corrected forecasts, and these (n, K)."""
     p = block.logits(theta)
-    p -= p.max(axis=1, keepdims=True)
+    if p.shape[1] == 2 and label.ndim == 1:
+        odds = p[:, 1] - p[:, 0]
+        p = two_chances(odds)
+        hit = np.where(label == 1, np.minimum(odds, 0.0), np.minimum(-odds, 0.0))
+        return weight @ (hit + np.log(np.maximum(p[:, 0], p[:, 1]))), p
+    shifted, p, log_total = softmax_parts(p)
     if label.ndim == 2:
-        hit = np.einsum("ik,ik->i", label, p)
+        hit = np.einsum("ik,ik->i", label, shifted)
     else:
-        hit = p[np.arange(len(p)), label]
-    np.exp(p, out=p)
-    total = p.sum(axis=1)
-    p /= total[:, None]
-    return weight @ (hit - np.log(total)), p
+        hit = shifted[np.arange(len(p)), label]
+    return weight @ (hit - log_total), p
+
+
+def two_chances(odds: np.ndarray) -> np.ndarray:
+    """Probabilities (n, 2) from the log odds (n,) of the second class, with one exponential."""
+    small = np.exp(-np.abs(odds))
+    large = 1 / (1 + small)
+    small *= large
+    second = odds > 0
+    return np.column_stack([np.where(second, small, large), np.where(second, large, small)])
 
 
 def cost(gain: float, n_parameters: int, size: float) -> float:

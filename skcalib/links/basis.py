@@ -33,8 +33,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from scipy.linalg import block_diag
 from scipy.sparse import csr_matrix
-from scipy.special import logsumexp
 
+from skcalib._rows import row_max, softmax_parts
 from skcalib.links._base import detection_limit, log_forecast
 from skcalib.links.distribution import DistributionFunction, cell_sums
 
@@ -131,8 +131,8 @@ class BasisBlock:
         r""":math:`\sum_i w_i (\sum_k p_{ik} g_{ik} g_{ik}^\top - m_i m_i^\top)`, (J, J)."""
         if self._binary:
             return self._weighted_squares(weight * p[:, 0] * p[:, 1])
-        mean = self._project(p)
-        found = self._gram(weight[:, None] * p) - (mean * weight[:, None]).T @ mean
+        mean = self._project(p) * np.sqrt(weight)[:, None]
+        found = self._gram(weight[:, None] * p) - mean.T @ mean
         return found if self.mix is None else self.mix.T @ found @ self.mix
 
     def leverage(self, p: np.ndarray, matrix: np.ndarray) -> np.ndarray:
@@ -184,7 +184,8 @@ class BasisBlock:
         return parts[0] if len(parts) == 1 else np.hstack(parts)
 
     def _weighted_squares(self, weight):
-        return (self.top * weight[:, None]).T @ self.top
+        rows = self.top * np.sqrt(weight)[:, None]
+        return rows.T @ rows  # of one array: BLAS computes half of it
 
     def _gram(self, q):
         """Sum of q g g' over samples and classes, before directions are combined, (J0, J0)."""
@@ -193,8 +194,9 @@ class BasisBlock:
         total = np.zeros((size, size))
         own = end + np.arange(size - end).reshape(-1, n_classes)  # (column, class) of confusion
         if self.dense is not None:
-            weighted = self.dense * q[:, :, None]
-            total[:d, :d] = self.dense.reshape(-1, d).T @ weighted.reshape(-1, d)
+            rows = (self.dense * np.sqrt(q)[:, :, None]).reshape(-1, d)
+            total[:d, :d] = rows.T @ rows
+            weighted = self.dense * q[:, :, None] if self.factors or self.confusion else None
             for j, factor in enumerate(self.factors):
                 rows = slice(d + j * n_classes, d + (j + 1) * n_classes)
                 if factor is None:
@@ -372,7 +374,10 @@ class LogitBasis:
     def log_proba(self, forecast: np.ndarray) -> np.ndarray:
         """Logarithms that sum to one as probabilities, without infinite values."""
         log = log_forecast(forecast, self.limit)
-        return log - logsumexp(log, axis=1, keepdims=True)
+        if self.n_classes == 2:
+            return log - np.logaddexp(log[:, 0], log[:, 1])[:, None]
+        shifted, _, log_total = softmax_parts(log)
+        return shifted - log_total[:, None]
 
     def select(self, names: Collection[str]) -> np.ndarray:
         """Numbers of the directions of some groups, in order."""
@@ -582,7 +587,7 @@ def _legendre(place, degrees):
 
 def _top(log):
     """Column of the largest probability, the first of tied ones."""
-    return (log >= log.max(axis=1, keepdims=True) - _SAME_LOG).argmax(axis=1)
+    return (log >= row_max(log)[:, None] - _SAME_LOG).argmax(axis=1)
 
 
 def as_slice(index: np.ndarray) -> np.ndarray | slice:

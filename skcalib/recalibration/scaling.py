@@ -46,6 +46,9 @@ if TYPE_CHECKING:
     from skcalib._arguments import LossLike
 
 _REFINE = 10  # evaluations after which a fit is not refined further
+_LOOSE = 1e-9  # tolerance of the mean loss where strengths are compared: these differ far more
+_LOOSE_LIKELIHOOD = 1e-3  # the same for a Newton step, which gives twice as many digits
+_FEW_CLASSES = 50  # up to which a Hessian costs about as much as a gradient
 #: Strengths of "auto", in samples, from temperature scaling to very weak shrinkage.
 STRENGTHS = (np.inf, 1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1)
 
@@ -78,26 +81,18 @@ class LinkRecalibrator(LogitRecalibrator):
         if np.isinf(self.shrinkage_):
             fit = LinkFit(first, passes, True, "temperature scaling")
         else:
-            fit = fit_link(
-                self._fitted,
-                score,
-                logits,
-                target,
-                weight,
-                shrinkage=self.shrinkage_,
-                start=first,
-                max_iter=self.max_iter,
-                tolerance=self.tol,
-                rounding=self._rounding,
-            )
-            fit = self._refined(fit, score, logits, target, weight)
+            options = {"max_iter": self.max_iter, "tolerance": self.tol}
+            options["rounding"] = self._rounding
+            data = logits, target, weight
+            fit = self._fit_link(self._fitted, score, *data, self.shrinkage_, first, **options)
         self._take(fit, beta, n_classes)
         hit = np.sum(target * self._apply_map(logits), axis=1)
         self._warn(fit, hit.min() if is_one_hot(target) else 0.0, target.sum(axis=0))
 
-    def _refined(self, fit, score, logits, target, weight):
-        """A fit with more correct digits, where the Hessian is known."""
-        return fit
+    def _fit_link(self, link, score, logits, target, weight, shrinkage, start, **options):
+        """`fit_link`; Newton's method where the Hessian is known."""
+        data = link, score, logits, target, weight
+        return fit_link(*data, shrinkage=shrinkage, start=start, **options)
 
     def _take(self, fit, beta, n_classes):
         """Set the attributes of a fit that started from the inverse temperature beta."""
@@ -181,17 +176,9 @@ class LinkRecalibrator(LogitRecalibrator):
     def _step(self, score, link, theta, strength, train, test):
         """The next parameters of a fold, and their losses on its held-out samples."""
         if np.isfinite(strength):
-            # Loose tolerances: differences between strengths are far larger.
-            theta = fit_link(
-                link,
-                score,
-                *train,
-                shrinkage=strength,
-                start=theta,
-                max_iter=min(self.max_iter, 100),
-                tolerance=max(self.tol, 1e-5),
-                rounding=1e-9,
-            ).theta
+            options = {"max_iter": min(self.max_iter, 100), "tolerance": max(self.tol, 1e-5)}
+            found = self._fit_link(link, score, *train, strength, theta, rounding=_LOOSE, **options)
+            theta = found.theta
         logits, target, _ = test
         return theta, score.logit_loss(target, link.apply(theta, logits))[0]
 
@@ -280,19 +267,33 @@ class VectorScaling(FittedFromChunks, LinkRecalibrator):
         deviation, self.intercept_ = np.split(self._theta[1:], 2)
         self.coef_ = self._theta[0] + deviation
 
-    def _refined(self, fit, score, logits, target, weight):
-        if not isinstance(score, LogLoss) or not fit.converged:
+    def _fit_link(self, link, score, logits, target, weight, shrinkage, start, **options):
+        """Newton's method for the log loss; a quasi-Newton method first if it does not converge."""
+        data = logits, target, weight
+        if not isinstance(score, LogLoss):
+            return super()._fit_link(link, score, *data, shrinkage, start, **options)
+        size, mean_weight = len(logits), mean_one(weight)
+        tolerance = _LOOSE_LIKELIHOOD if options["rounding"] == _LOOSE else None
+
+        def newton(theta, max_values):
+            return minimise_affine(
+                link,
+                lambda theta: affine_sums(link, score, logits, target, mean_weight, theta),
+                theta,
+                shrinkage=shrinkage,
+                size=size,
+                max_values=max_values,
+                tolerance=tolerance,
+            )
+
+        if logits.shape[1] <= _FEW_CLASSES:
+            found = newton(start, min(_REFINE, options["max_iter"]))
+            if found.converged:
+                return LinkFit(found.refined, found.n_iter, True, "Newton's method")
+        fit = super()._fit_link(link, score, *data, shrinkage, start, **options)
+        if tolerance is not None or not fit.converged:
             return fit
-
-        weight = mean_one(weight)
-
-        def sums(theta):
-            return affine_sums(self._fitted, score, logits, target, weight, theta)
-
-        size = len(logits)
-        found = minimise_affine(
-            self._fitted, sums, fit.theta, shrinkage=self.shrinkage_, size=size, max_values=_REFINE
-        )
+        found = newton(fit.theta, _REFINE)
         return replace(fit, theta=found.refined, n_iter=fit.n_iter + found.n_iter)
 
     def _check_chunked(self, score):

@@ -22,6 +22,7 @@ from skcalib.estimators.selection import (
     candidate_names,
     default_candidates,
     held_out_losses,
+    held_out_losses_and_forecasts,
     held_out_losses_of_rows,
     one_standard_error,
     recalibrated_rows,
@@ -120,8 +121,9 @@ def find(
         with stage("direction", verbose, name):
             gains = gains_of(solved)
         with stage("recalibration maps", verbose, name):
+            known: dict[str, np.ndarray] = {}
             selection, brier, refused, left_out = compare_maps(
-                divided, folds, confidence_level, n_jobs
+                divided, folds, confidence_level, n_jobs, known
             )
         with stage("numbers that others report", verbose, name):
             reported = find_reported(problem, confidence_level, seed, n_jobs)
@@ -169,7 +171,7 @@ def find(
     recalibrated = None
     if found.advice.recommended is not None:
         with stage("recalibrated forecasts", verbose, name):
-            recalibrated = recalibrate(divided, found.advice.recommended, folds)
+            recalibrated = recalibrate(divided, found.advice.recommended, folds, known)
     return found, split, recalibrated
 
 
@@ -378,31 +380,34 @@ def candidates_of(problem: Problem) -> tuple[list[BaseEstimator], tuple[str, ...
 
 
 def compare_maps(
-    problem: Problem, folds: list, confidence_level: float, n_jobs: int | None = None
+    problem: Problem,
+    folds: list,
+    confidence_level: float,
+    n_jobs: int | None = None,
+    known: dict[str, np.ndarray] | None = None,
 ) -> tuple[RecalibratorSelection, BrierChange | None, tuple[BrierChange, ...], tuple[str, ...]]:
     """Held-out log losses of the maps, the identity included, and the choice among them.
 
     The simplest map within a standard error of the best is chosen. A map that raises the held-out
     Brier score is rejected, and the others are compared again: the log loss may decrease because a
-    few forecasts near 0 change.
+    few forecasts near 0 change. The held-out forecasts of each map are added to `known`, by name,
+    unless there are very many.
     """
     candidates, left_out = candidates_of(problem)
     scores = [resolve_loss(name) for name in ("log", "brier")]
+    names, refused = candidate_names(candidates), []
     if problem.count is None:
-        losses, weight = held_out_losses(
-            candidates,
-            problem.forecast,
-            problem.labels,
-            classes=problem.classes,
-            folds=folds,
-            scores=scores,
-            weight=problem.weight,
-            n_jobs=n_jobs,
-        )
+        data: dict[str, Any] = {"classes": problem.classes, "folds": folds, "scores": scores}
+        data |= {"weight": problem.weight, "n_jobs": n_jobs}
+        samples = candidates, problem.forecast, problem.labels
+        if known is None or problem.forecast.size > LARGE:
+            losses, weight = held_out_losses(*samples, **data)
+        else:
+            losses, weight, forecasts = held_out_losses_and_forecasts(*samples, **data)
+            known |= dict(zip(names, forecasts, strict=True))
     else:
         losses = held_out_losses_of_rows(candidates, problem, folds=folds, scores=scores)
         weight = problem.weight
-    names, refused = candidate_names(candidates), []
     while True:
         means = [float(weighted_mean(row, weight)) for row in losses[0]]
         if np.isinf(means).all():
@@ -427,8 +432,15 @@ def _no_comparison(name):
     return RecalibratorSelection((name,), (float("inf"),), (0.0,), (0.0,), name, name, nothing)
 
 
-def recalibrate(problem: Problem, name: str, folds: list) -> Problem:
-    """The binary problem of the event or confidence after the named map, fitted on other folds."""
+def recalibrate(
+    problem: Problem, name: str, folds: list, known: dict[str, np.ndarray] | None = None
+) -> Problem:
+    """The binary problem of the event or confidence after the named map, fitted on other folds.
+
+    `known` holds the held-out forecasts of some maps.
+    """
+    if known and name in known:
+        return binary_problem(replace(problem, forecast=known[name]))
     (candidate,) = (c for c in candidates_of(problem)[0] if type(c).__name__ == name)
     y = problem.labels
 

@@ -28,7 +28,9 @@ from skcalib import (
     simplex_calibration_error,
     unconditional_mean_embedding_error,
 )
+from skcalib._validation import draw_codes
 from skcalib.datasets import make_tempered_simplex, make_widmann
+from skcalib.error_intervals import methods
 from skcalib.error_intervals._norms import (
     covariance,
     normal_draws,
@@ -543,6 +545,32 @@ def test_statistics_of_the_kernel_error(statistic):
         assert (found.low, found.high) == (unbiased.low, unbiased.high)
     else:
         assert found.method == "delta method" and found.high > unbiased.low
+
+
+@pytest.mark.parametrize("power", [1.0, 3.0])
+def test_draws_of_labels_end_when_the_answer_is_known(power, monkeypatch):
+    """The interval is that of all 200 draws; calibrated forecasts need less than half of them."""
+    rng = np.random.default_rng(1)
+    score = rng.random(400)
+    y = (rng.random(400) < score**power).astype(int)
+    drawn = []
+
+    def count(*args):
+        drawn.append(1)
+        return draw_codes(*args)
+
+    def run(size):
+        drawn.clear()
+        monkeypatch.setattr(methods, "_BATCH", size)
+        options = {"distance": "euclidean", "n_resamples": 200}
+        found = calibration_error_interval(y, score, metric="simplex", **options)
+        return found, len(drawn)
+
+    monkeypatch.setattr(methods, "draw_codes", count)
+    (early, n_early), (whole, n_whole) = run(10), run(200)
+    assert early == whole
+    assert n_whole == 200 and n_early <= (100 if power == 1 else 200)
+    assert (early.low > 0) == (power > 1)
 
 
 # --- coverage -------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from dense_directions import dense_directions, labels_from, tangents, world
 from scipy.optimize import approx_fprime, minimize
 from scipy.special import log_softmax, logsumexp, softmax
 
-from skcalib.links.averaging import AveragedMap, Model, ModelAverage, cost
+from skcalib.links.averaging import AveragedMap, Model, ModelAverage, cost, two_chances
 from skcalib.links.basis import LogitBasis
 
 WORLDS = ["calibrated", "slope", "shift", "class_slopes", "curve"]
@@ -564,3 +564,24 @@ def test_one_class_only_has_no_models():
     assert average.models == [] and average.shares.tolist() == [1.0]
     np.testing.assert_array_equal(average.map(np.ones((2, 1))), np.ones((2, 1)))
     assert average.map.increasing and not any(average.evidence.values())
+
+
+def test_two_probabilities_are_those_of_softmax():
+    """Relative rounding errors only, for log odds of any size."""
+    odds = np.concatenate([np.linspace(-700, 700, 57), np.random.default_rng(0).normal(size=50)])
+    expected = softmax(np.column_stack([0 * odds, odds]), axis=1)
+    np.testing.assert_allclose(two_chances(odds), expected, rtol=1e-14)
+
+
+def test_averaged_map_is_the_mean_of_its_parts():
+    """Directions are computed once for all parts: relative difference 1e-12."""
+    rng = np.random.default_rng(3)
+    score = rng.random(300)
+    forecast = np.column_stack([1 - score, score])
+    basis = LogitBasis(2).fit(forecast, np.ones(300), size=300.0)
+    names = [("slope",), ("slope", "bias", "curve"), ("curve", "curve_high")]
+    parts = [(0.2, own, 0.1 * rng.normal(size=len(basis.select(own)))) for own in names]
+    expected = 0.4 * forecast
+    for share, own, theta in parts:
+        expected += share * softmax(basis(forecast, own).logits(theta), axis=1)
+    np.testing.assert_allclose(AveragedMap(basis, 0.4, parts)(forecast), expected, rtol=1e-12)
