@@ -2,9 +2,9 @@
 
 from skcalib.monitoring._records import Alarm, Window
 from skcalib.monitoring._streams import Evidence
-from skcalib.monitoring.expected_performance import ExpectedPerformance, expected_performance
 from skcalib.monitoring.monitor import CalibrationMonitor
 from skcalib.monitoring.sequential import SequentialCalibrationTest
+from skcalib.monitoring.without_labels import ExpectedPerformance, expected_performance
 
 __all__ = [
     "Alarm",

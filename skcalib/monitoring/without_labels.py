@@ -369,9 +369,11 @@ class _Error:
 
     @classmethod
     def of_labels(cls, one):
-        """Of a metric of random labels."""
-        second, third = ((one.chance * one.centred**power).sum(axis=1) for power in (2, 3))
-        return cls(float(one.share**2 @ second), float(one.share**3 @ third))
+        """Of a metric of random labels; infinite where it overflows."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = one.share[:, None] * one.centred
+            variance, third = (float(np.sum(one.chance * values**power)) for power in (2, 3))
+        return cls(variance if np.isfinite(variance) else np.inf, third)
 
 
 def _interval(key, one, error, tail, *, shift=0.0, reach=0.0):
@@ -380,9 +382,10 @@ def _interval(key, one, error, tail, *, shift=0.0, reach=0.0):
     value, spread = one.value + shift, float(np.sqrt(error.variance))
     low = high = value
     if 0 < spread < np.inf:
-        skew = error.third / spread**3
-        limits = pearson3.ppf([tail, 1 - tail], skew if np.isfinite(skew) else 0.0)
-        low, high = value + spread * np.minimum(limits[0], 0), value + spread * max(limits[1], 0)
+        with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
+            skew = np.float64(error.third) / np.float64(spread) ** 3
+        ends = pearson3.ppf([tail, 1 - tail], skew if np.isfinite(skew) else 0.0)
+        low, high = value + spread * min(ends[0], 0.0), value + spread * max(ends[1], 0.0)
     elif spread == np.inf:
         low, high = lowest, highest
     value, low, high = (
