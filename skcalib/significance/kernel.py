@@ -164,6 +164,7 @@ def kernel_calibration_test(
     --------
     kernel_calibration_error : The estimate alone.
     distribution_free_bound : For very small samples.
+    calibration_e_value : Evidence that may be multiplied over independent data.
 
     Notes
     -----
