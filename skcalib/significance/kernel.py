@@ -182,6 +182,7 @@ def kernel_calibration_test(
     --------
     kernel_calibration_error : The estimate alone.
     distribution_free_bound : A p-value without approximation, for very small samples.
+    calibration_e_value : Evidence that may be multiplied over independent data.
 
     Notes
     -----
