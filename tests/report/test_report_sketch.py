@@ -213,7 +213,7 @@ def test_differences_of_sketches_are_wider_and_have_the_same_estimates():
         assert one.difference.standard_error >= other.standard_error * (1 - 1e-9)
     text = found.to_text(details=True)
     assert "raw (3,000 samples), truth (3,000 samples), not paired." in text
-    assert "whose length is the sum of those of both means" in text
+    assert "whose length is the sum of those of both means" in " ".join(text.split())
 
 
 # --- Diagrams -------------------------------------------------------------------------------------
