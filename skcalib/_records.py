@@ -69,7 +69,7 @@ class Record:
             if self._beside:
                 parts.append(_fields_table({name: getattr(self, name) for name in self._beside}))
             parts.append(_rows_table(columns, n_rows))
-        return f"<div>{''.join(parts)}</div>"
+        return f'<div style="overflow-x: auto">{"".join(parts)}</div>'
 
 
 # --- Data frames ----------------------------------------------------------------------------------
@@ -139,8 +139,8 @@ def _rows_table(columns, n_rows):
 
 def _cell(name, value):
     is_text = isinstance(value, (str, Mapping))
-    style = ' style="text-align: left"' if is_text else ""
-    return f"<td{style}>{_text(_value_text(name, value))}</td>"
+    style = "text-align: left" if is_text else "white-space: nowrap"
+    return f'<td style="{style}">{_text(_value_text(name, value))}</td>'
 
 
 def _text(text):

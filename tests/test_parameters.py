@@ -173,6 +173,7 @@ OWN = {
     },
     "calibration_by_group": {"by": GIVEN["by"]},
     "expected_performance": {"labelled": (Y, PAIRS)},
+    "combine_tests": {"tests": [skcalib.calibration_e_value(Y, PAIRS)]},
     "compare_windows": {"by": GIVEN["by"]},
     "calibration_curve_equality_test": {"by": GIVEN["by"]},
     "compare_calibration": {"second": PAIRS[::-1]},

@@ -232,10 +232,10 @@ def test_texts_are_escaped():
 
 def test_html_of_hand_made_numbers():
     text = MeanInterval(0.12345678, -1.0, np.inf, 1e-20)._repr_html_()
-    rows = dict(re.findall(r"<tr><th[^>]*>(\w+)</th><td>(.*?)</td></tr>", text))
+    rows = dict(re.findall(r"<tr><th[^>]*>(\w+)</th><td[^>]*>(.*?)</td></tr>", text))
     expected = {"estimate": "0.1235", "low": "-1", "high": "infinite", "standard_error": "1e-20"}
     assert rows == expected
-    assert "<td>123,457</td>" in replace(records()["Evidence"][0], since=123457)._repr_html_()
+    assert ">123,457</td>" in replace(records()["Evidence"][0], since=123457)._repr_html_()
 
 
 def test_long_tables_show_both_ends():
@@ -294,3 +294,26 @@ def test_report_of_several_models_has_a_frame():
     assert len(frame) == len(report.differences)
     assert frame["quantity"].tolist() == [one.quantity for one in report.differences]
     assert frame["difference_low"].tolist() == [one.difference.low for one in report.differences]
+
+
+def test_monitor_has_a_frame_of_its_windows():
+    d = make_tempered_simplex(250, 2, random_state=0)
+    monitor = s.CalibrationMonitor([0, 1], window=100).partial_fit(d.y[:50], d.y_proba[:50])
+    empty = monitor.to_frame()
+    frame = monitor.partial_fit(d.y[50:], d.y_proba[50:]).to_frame()
+    assert len(empty) == 0 and list(empty) == list(frame)
+    assert frame["first"].tolist() == [1, 101] and frame["last"].tolist() == [100, 200]
+    gap = d.y[:100].mean() - d.y_proba[:100, 1].mean()
+    assert frame["difference"][0] == pytest.approx(gap, abs=1e-9)
+    assert frame.iloc[1].to_dict() == monitor.windows_[1].to_frame().iloc[0].to_dict()
+
+
+@pytest.mark.parametrize("fitted", [False, True])
+def test_streams_print_as_estimators(fitted):
+    """The representation of scikit-learn: the name and the parameters."""
+    for kind in (s.ForecastSketch, s.IncrementalReliability, s.CalibrationMonitor):
+        one = kind([0, 1])
+        if fitted:
+            one.partial_fit([0, 1], [0.25, 0.5])
+        text = one._repr_html_()
+        assert kind.__name__ in text and "labels" in text

@@ -51,10 +51,11 @@ class DecisionCurveDisplay:
     are the harm of an unnecessary treatment in units of the benefit of a necessary one.
 
     - **Curve**: NB(t), with sample weights for the counts.
-    - **Band**: the interval of the mean of the n terms of the sum at each threshold by itself,
-      Student's with the standard error and the effective number of samples of
-      ``skcalib.inference.mean_interval``. The curve as a whole leaves it with a larger probability.
-    - **Treat all**: :math:`\pi - (1 - \pi)\, t / (1 - t)`. **Treat none**: 0. A model is of use at
+    - **Band**: Student's interval of the mean of the n terms of the sum at each single threshold,
+      with the standard error and the effective number of samples of
+      ``skcalib.inference.mean_interval``. The probability that some point of the curve lies outside
+      is larger.
+    - **Treat all**: :math:`\pi - (1 - \pi)\, t / (1 - t)`. **Treat none**: 0. A model is useful at
       thresholds where its curve is above both.
     - **Standardized** (``standardized=True``): everything is divided by :math:`\pi`, so the largest
       possible value is 1. The band is that of the ratio NB / :math:`\pi`, by the delta method.
@@ -93,8 +94,8 @@ class DecisionCurveDisplay:
 
     Notes
     -----
-    The package dcurves treats a sample where p >= t. The difference is that of samples whose
-    probability equals a threshold.
+    The package dcurves treats a sample if p >= t. The results differ for samples whose probability
+    equals a threshold.
 
     Differences of two models on the same samples vary less than their bands, as the labels are the
     same.
@@ -102,10 +103,10 @@ class DecisionCurveDisplay:
     The axis of the net benefit extends from slightly below 0 to slightly above the largest value;
     lower values are outside.
 
-    The bands are too narrow where few events are treated at a threshold. Measured coverage at level
-    95 %, for calibrated forecasts of an event of 2 % with 250 to 4,000 samples and thresholds from
-    .01 to .15: 91 to 95 % where at least four true positives are expected, 70 to 90 % with one or
-    two, and 43 to 76 % with less than one.
+    The bands are too narrow where few events are treated at a threshold. The coverage at level 95 %
+    was measured for calibrated forecasts of an event of 2 %, with 250 to 4,000 samples and
+    thresholds from .01 to .15. It was 91 to 95 % where at least four true positives are expected,
+    70 to 90 % with one or two, and 43 to 76 % with less than one.
 
     Examples
     --------

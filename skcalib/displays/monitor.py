@@ -27,11 +27,11 @@ class MonitorDisplay:
     - **Statistic**, on a logarithmic scale: R of a `CalibrationMonitor`, or the e-value of a
       `SequentialCalibrationTest`, with the threshold :math:`1 / \alpha`. At most 2,000 points are
       drawn, so narrow peaks may be missing between them. The sum R starts again after an alarm.
-    - **Alarms**, vertical lines; of a test where it first rejects.
-    - **Windows** of a monitor, in a second panel: observed frequency minus mean forecast, below 0
-      where forecasts are too high, with an interval for each window by itself. Of many windows some
-      intervals exclude 0 by chance: a level of 95 % leaves out one of 20. Only the last `n_windows`
-      windows are known.
+    - **Alarms**, vertical lines. A test has one, where it first rejects.
+    - **Windows** of a monitor, in a second panel: observed frequency minus mean forecast, which is
+      below 0 where forecasts are too high. The interval is that of each single window. With many
+      windows some intervals exclude 0 by chance: at a level of 95 %, one of 20. Only the last
+      `n_windows` windows are stored.
 
     Parameters
     ----------

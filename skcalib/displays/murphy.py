@@ -50,9 +50,9 @@ class MurphyDisplay:
       thresholds. So a model whose curve is lower at every t is better by every proper score, and
       models whose curves cross are better for different costs. The legend has the Brier score,
       :math:`(p - y)^2 = \int_0^1 2 L_t(y, p)\,dt`: twice the area below the curve.
-    - **Band**: the interval of the mean at each threshold by itself, Student's with the standard
-      error and the effective number of samples of ``skcalib.inference.mean_interval``. The curve
-      as a whole leaves it with a larger probability.
+    - **Band**: Student's interval of the mean at each single threshold, with the standard error and
+      the effective number of samples of ``skcalib.inference.mean_interval``. The probability that
+      some point of the curve lies outside is larger.
     - **No model**: the least mean cost of one decision for all samples,
       :math:`\min(t (1 - \pi), (1 - t) \pi)` with the event rate :math:`\pi`. It is the cost of the
       forecast :math:`\pi`.
@@ -99,10 +99,10 @@ class MurphyDisplay:
     -----
     Time and memory: one sort of the probabilities of each model, and sums at each threshold.
 
-    The bands are too narrow where a model makes few errors at a threshold. Measured coverage at
-    level 95 %, for calibrated forecasts of an event of 2 % with 250 to 4,000 samples and thresholds
-    from .01 to .15: 92 to 95 % where at least four misses are expected, 65 to 89 % with one to
-    three, and 32 to 57 % with less than one. Without an error the width is 0.
+    The bands are too narrow where a model makes few errors at a threshold. The coverage at level
+    95 % was measured for calibrated forecasts of an event of 2 %, with 250 to 4,000 samples and
+    thresholds from .01 to .15. It was 92 to 95 % where at least four misses are expected, 65 to
+    89 % with one to three, and 32 to 57 % with less than one. Without an error the width is 0.
 
     Examples
     --------

@@ -95,30 +95,30 @@ def calibration_error_interval(
 ) -> ErrorInterval:
     r"""Confidence interval for any calibration error, with a reason where it is not valid.
 
-    Percentile bootstrap intervals fail for calibration errors: a resample repeats samples, which
+    Percentile bootstrap intervals fail for calibration errors. A resample repeats samples, which
     inflates binned errors and, for held-out estimates, reveals the held-out label through its copy.
-    These errors are not normal either: near zero, squares have the law of a sum of squares and
-    absolute values that of folded normals. So each error has its own method, selected by
-    ``method="auto"``:
+    These errors are not normal either: near zero, squared errors have the distribution of a sum of
+    squares, and absolute errors that of folded normals. So each error has its own method, selected
+    by ``method="auto"``:
 
     - *test inversion* for squared errors ("squared_l2", "l2", "kernel", "embedding", "simplex" with
-      "squared_euclidean"). They are squared norms of a mean, whose debiased estimate T has the
-      variance :math:`2\,tr\,S^2 + 4 \mu^\top S \mu`, the degenerate term first; S is the
-      covariance of the mean :math:`\mu`. The interval contains the values :math:`\theta =
-      \|\mu\|^2` whose law, a shifted gamma with three cumulants of T, does not reject T. It also
-      has its level at zero, and roots of limits are limits of the root. If the growth of the
-      variance with the error cannot be determined from the sample, its upper end is used, and the
-      result is ``conservative``.
+      "squared_euclidean"). They are squared norms of a mean. The debiased estimate T has the
+      variance :math:`2\,tr\,S^2 + 4 \mu^\top S \mu`, the degenerate term first, where S is the
+      covariance of the mean :math:`\mu`. The distribution of T for a value :math:`\theta =
+      \|\mu\|^2` is approximated by a shifted gamma with three cumulants of T. The interval
+      contains the values under which T is not rejected. It has its level at zero, too, and roots of
+      limits are limits of the root. If the growth of the variance with the error cannot be
+      determined from the sample, its upper end is used, and the result is ``conservative``.
     - the same for "brier" and "log", which are :func:`proper_calibration_error` with its defaults.
-      For "brier" T is the debiased squared length of Y - S, projected on the directions of all maps
-      that the estimate averages and on the change by the affine map. For "log" T is the gain of the
-      map of the highest evidence, plus half of the debiased squared score at this map in units of
-      its information. T does not depend on the weights of the maps, so the interval allows for
-      miscalibration that these may have missed. It contains the estimate if that is positive. It is
-      the interval of `CalibrationErrorEstimator`, whose notes describe the target.
+      For "brier" T is the debiased squared length of Y - S, projected onto the directions of all
+      maps that the estimate averages and onto the change by the affine map. For "log" T is the gain
+      of the map of the highest evidence, plus half of the debiased squared score at this map in
+      units of its information. T does not depend on the weights of the maps, so the interval allows
+      for miscalibration to which these give too little weight. It contains the estimate if that is
+      positive. It is the interval of `CalibrationErrorEstimator`, whose notes describe the target.
     - *limits for all bias and none* for absolute values ("l1", "ece", "ks", "simplex"). Noise
-      biases the estimate upward. The lower limit assumes the largest possible bias, the upper one
-      assumes none.
+      biases the estimate upward. The lower limit assumes the largest possible bias, and the upper
+      limit assumes none.
     - *simultaneous limits* for "max": those of every bin that may have the largest gap.
     - *delta method*: Student intervals of means ("upper_bound", "root_brier_score", kernel blocks),
       and of proper errors with a smoother, an explicit method or another score. For the latter the
@@ -136,24 +136,24 @@ def calibration_error_interval(
     Parameters
     ----------
     y_true : array-like of shape (n_samples,) or ForecastSketch
-        Labels, or a sketch, which stands for labels, forecasts and weights. A sketch has intervals
-        of "l1", "ece", "l2", "debiased_l2", "squared_l2", "max", "ks", "brier", "log", "ici",
+        Labels, or a sketch in place of labels, forecasts and weights. A sketch has intervals of
+        "l1", "ece", "l2", "debiased_l2", "squared_l2", "max", "ks", "brier", "log", "ici",
         "upper_bound" and "root_brier_score", and needs one event: not ``notion="classwise"``.
     y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), optional
         Probability of the positive class, or of each class; omitted with a sketch.
     metric : str or callable, default="brier"
-        "l1"; "ece", the same with fifteen bins of equal width; "l2", "debiased_l2" and
+        A name: "l1"; "ece", the same with fifteen bins of equal width; "l2", "debiased_l2" and
         "squared_l2" (debiased, without the root); "max" (all of :func:`calibration_error`); "ks",
         "simplex", "kernel", "embedding", "brier" and "log" (:func:`proper_calibration_error`),
-        "upper_bound", "root_brier_score", "ici". Or the function itself, also in a
-        ``functools.partial``; or any function ``metric(y_true, y_proba, **kwargs)``
-        that returns a number; `sample_weight`, `labels` and `pos_label` are passed if given.
+        "upper_bound", "root_brier_score", "ici". The function itself is also accepted, and so is a
+        ``functools.partial`` of it. Any other function ``metric(y_true, y_proba, **kwargs)`` must
+        return a number; `sample_weight`, `labels` and `pos_label` are passed to it if given.
     confidence_level : float, default=0.95
         Level of the two-sided interval.
     method : {"auto", "delta", "jackknife", "subsampling", "bootstrap"}, default="auto"
         "auto" is described above. "delta" is a normal interval based on the standard error. The
-        other methods only evaluate the metric on parts of the data: "jackknife" leaves out groups,
-        "subsampling" uses subsets of :math:`n^{2/3}` samples and rescales by roots of sizes,
+        other methods only evaluate the metric on parts of the data. "jackknife" leaves out groups.
+        "subsampling" uses subsets of :math:`n^{2/3}` samples and rescales by roots of sizes.
         "bootstrap" is the percentile interval, which is never valid and included for comparison.
     n_resamples : int, default=500
         Number of draws of the noise, subsets, resamples, or draws of labels.
@@ -180,11 +180,11 @@ def calibration_error_interval(
         Record with ``estimate, low, high, standard_error, confidence_level, method, target, valid,
         conservative, reason``. The interval covers ``target``. For binned errors this is the error
         of the *binned* forecast with the edges of this sample, which is at most the true error for
-        any sample size. For "brier" and "log" it is the error as far as the maps represent it: for
-        two classes any curve that some polynomials represent, for more classes a limited family,
-        for which the upper limit does not cover the whole error. Limits of nonnegative errors are
-        cut at 0. If ``valid`` is False, the coverage is below the level; if ``conservative`` is
-        True, it may be above. ``reason`` gives the reason in both cases.
+        any sample size. For "brier" and "log" it is the error as far as the maps represent it. For
+        two classes these are all curves that some polynomials represent. For more classes they are
+        a limited family, and the upper limit does not cover the whole error. Limits of nonnegative
+        errors are cut at 0. If ``valid`` is False, the coverage is below the level; if
+        ``conservative`` is True, it may be above. ``reason`` gives the reason in both cases.
 
     Raises
     ------
@@ -196,19 +196,18 @@ def calibration_error_interval(
     See Also
     --------
     CalibrationErrorEstimator : All terms of a proper score, from an estimator.
-    consistency_test : Is the error real?
+    consistency_test : An exact test of calibration.
     calibration_improvement : Interval for the gain of a recalibration.
 
     Notes
     -----
-    **Clusters.** With `groups` the sum over a cluster takes the place of a single sample
-    everywhere: variances are those of sums over clusters (the sandwich), with G / (G - 1) for the
-    effective number :math:`G = (\sum_g W_g)^2 / \sum_g W_g^2` of clusters with weights
-    :math:`W_g`, and quantiles are Student's with G - 1 degrees. Squared errors are debiased by
-    products of different clusters. Folds, jackknife groups, subsets and resamples hold whole
-    clusters. The estimate remains the metric; held-out estimates of a smoother leave out whole
-    clusters, so they differ from it. If every cluster is one sample, nothing changes. See
-    :ref:`clusters`.
+    **Clusters.** With `groups`, the sum over a cluster replaces the single sample everywhere.
+    Variances are those of sums over clusters (the sandwich), times G / (G - 1) for the effective
+    number :math:`G = (\sum_g W_g)^2 / \sum_g W_g^2` of clusters with weights :math:`W_g`.
+    Quantiles are Student's with G - 1 degrees of freedom. Squared errors are debiased by products
+    of different clusters. Folds, jackknife groups, subsets and resamples contain whole clusters.
+    The estimate remains the metric; held-out estimates of a smoother leave out whole clusters, so
+    they differ from it. If every cluster is one sample, nothing changes. See :ref:`clusters`.
 
     Cost: that of the metric and O(n K^2 + B^3) for B bins of all classes together ("l1", "l2"),
     twice the metric for "kernel" (with random blocks beyond 20,000 samples), O(n J^2) for "brier"

@@ -90,7 +90,8 @@ def kernel_calibration_error(
 
     "block" and "linear" depend on the order of the samples. The random blocks have a fixed seed,
     and depend on the order by chance only. The unit is that of the kernel. Values for different
-    kernels or bandwidths cannot be compared, and a value alone is hard to interpret. Use :func:`kernel_calibration_test` for its significance.
+    kernels or bandwidths cannot be compared, and a value alone is hard to interpret. Use
+    :func:`kernel_calibration_test` for its significance.
 
     Parameters
     ----------

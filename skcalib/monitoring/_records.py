@@ -42,9 +42,21 @@ class Window(Record):
     observed: float
     sketch: ForecastSketch
 
+    _intervals = ("difference",)
+
     def _columns(self):
-        names = ("first", "last", "weight", "mean_predicted", "observed")
-        return {name: [getattr(self, name)] for name in names}
+        return window_columns([self])
+
+    def to_frame(self) -> DataFrame:
+        """One row; needs pandas.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns: the fields except for ``sketch``, and ``difference`` with its interval of level
+            95 %, ``difference_low`` and ``difference_high``.
+        """
+        return super().to_frame()
 
     def difference(self, confidence_level: float = 0.95) -> MeanInterval:
         """Observed frequency minus mean forecast, with an interval for this window alone.
@@ -62,6 +74,13 @@ class Window(Record):
         (rows,) = self.sketch.scored()
         residual = rows.event - rows.score
         return mean_interval(residual, rows.weight, confidence_level, square=rows.square)
+
+
+def window_columns(windows: list[Window]) -> dict[str, list]:
+    """Columns of a table with one row for each window."""
+    names = ("first", "last", "weight", "mean_predicted", "observed")
+    columns: dict[str, list] = {name: [getattr(one, name) for one in windows] for name in names}
+    return {**columns, "difference": [one.difference() for one in windows]}
 
 
 @dataclass(frozen=True)

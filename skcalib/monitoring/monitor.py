@@ -12,11 +12,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
+from skcalib._records import frame_of
 from skcalib._validation import check_count, check_indices, take_rows, to_numpy
 from skcalib.grouping import calibration_by_group
 from skcalib.grouping.by_group import MOST_GROUPS
 from skcalib.kernels import Kernel
-from skcalib.monitoring._records import Alarm, Window, alarm_of
+from skcalib.monitoring._records import Alarm, Window, alarm_of, window_columns
 from skcalib.monitoring._state import read_state, write_state
 from skcalib.monitoring._streams import (
     Streams,
@@ -32,6 +33,7 @@ from skcalib.sketch import ForecastSketch
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+    from pandas import DataFrame
 
     from skcalib._arguments import NotionLike
 
@@ -269,6 +271,24 @@ class CalibrationMonitor(BaseEstimator):
         if 1 < len(self.alarms_) == self.n_alarms_:
             when = f"the first at sample {first.at:,}, {when}"
         return f"{said}{', ' if when else '. '}{when}{last}"
+
+    def to_frame(self) -> DataFrame:
+        """One row for each window of `windows_`; needs pandas.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns: ``first``, ``last``, ``weight``, ``mean_predicted``, ``observed``, and
+            ``difference``, observed minus predicted, with its interval of level 95 %,
+            ``difference_low`` and ``difference_high``.
+
+        Raises
+        ------
+        NotFittedError
+            Before the first sample.
+        """
+        check_is_fitted(self, "classes_")
+        return frame_of(window_columns(self.windows_), ["difference"])
 
     @one_at_a_time
     def to_bytes(self) -> bytes:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from scipy.special import chdtrc, logsumexp
 
-from skcalib._validation import listed
+from skcalib._parameters import checks_parameters
+from skcalib._validation import listed, look_up
+from skcalib._values import shown
 from skcalib.inference import CalibrationTest
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ METHODS = ("product", "mean", "calibrated", "fisher")
 _MOST_LOG = float(np.log(np.finfo(np.float64).max))
 
 
+@checks_parameters
 def combine_tests(
     tests: Iterable[CalibrationTest],
     *,
@@ -95,8 +98,7 @@ def combine_tests(
     >>> combine_tests(tests).method
     'product of 4 e-values: kernel bets, canonical'
     """
-    if method not in METHODS:
-        raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}.")
+    look_up(method, dict.fromkeys(METHODS), "method")
     found = _checked(tests)
     estimate = float(np.mean([test.estimate for test in found]))
     what = found[0].method
@@ -138,9 +140,9 @@ def _checked(tests: Any) -> Sequence[CalibrationTest]:
                 "such as calibration_e_value, on each set of data."
             )
         if not 0 <= test.pvalue <= 1:
-            raise ValueError(f"A p-value must be between 0 and 1, got {test.pvalue!r}.")
+            raise ValueError(f"A p-value must be between 0 and 1, got {shown(test.pvalue)}.")
         if test.e_value is not None and not test.e_value >= 0:
-            raise ValueError(f"An e-value must not be negative or NaN, got {test.e_value!r}.")
+            raise ValueError(f"An e-value must not be negative or NaN, got {shown(test.e_value)}.")
     methods = sorted({test.method for test in found})
     if len(methods) > 1:
         raise ValueError(

@@ -16,6 +16,7 @@ from scipy.special import logsumexp
 from sklearn.utils import check_random_state
 
 from skcalib._arguments import resolve_notion
+from skcalib._parameters import checks_parameters
 from skcalib.errors.kernel import resolve_kernel
 from skcalib.events import problem_of_notion
 from skcalib.inference import CalibrationTest
@@ -38,6 +39,7 @@ _PRIOR_EVERY = 4  # draws, one is from the prior
 _MOST_LOG = float(np.log(np.finfo(np.float64).max))
 
 
+@checks_parameters
 def calibration_e_value(
     y_true: ArrayLike,
     y_proba: ArrayLike,
