@@ -2,11 +2,13 @@
 Three methods, one error
 ========================
 
-The calibration error of the same forecasts, estimated by "risk", "cross" and "direct" from samples
-of different sizes: means over 40 data sets, against the true error (dashed).
+The calibration error of the same forecasts is estimated by "risk", "cross" and "direct" from
+samples of different sizes. The curves are means over 40 data sets, and the dashed line is the true
+error.
 
-"risk" is too low and "direct" too high, each because of the noise of the smoother. Fifteen bins are
-noisy and the gap is wide; `LogitSmoother` averages maps of few parameters and has a small gap.
+"risk" is too low and "direct" too high, each because of the noise of the smoother. With fifteen
+bins the noise and the gap are large. `LogitSmoother` averages maps of few parameters and has a
+small gap.
 """
 
 import matplotlib.pyplot as plt

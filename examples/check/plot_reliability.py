@@ -3,7 +3,7 @@ Read a reliability diagram
 ==========================
 
 The forecasts below are over-confident in a known way, so the true curve can be drawn next to its
-estimate from 2,000 labels. The two diagrams of the same labels differ in their bands: one shows
+estimate from 2,000 labels. The two diagrams of the same labels differ in their bands. One shows
 whether the forecasts are calibrated, the other where the true curve may be.
 """
 
@@ -24,11 +24,11 @@ score = np.linspace(0.001, 0.999, 500)
 truth = expit(0.6 * logit(score))
 
 # %%
-# On the left, the *consistency* band lies around the diagonal: where the curve of a calibrated
-# classifier would be, with these forecasts and this many labels. The curve leaves it on both
-# sides, which is evidence against calibration. On the right, the *confidence* band lies around the
-# curve: it contains the true curve, and most of the diagonal is outside. Both bands are pointwise:
-# each point has a level of 95 %, and the truth may leave the band somewhere.
+# On the left, the *consistency* band lies around the diagonal. It is where the curve of a
+# calibrated classifier would be, with these forecasts and this many labels. The curve leaves it on
+# both sides, which is evidence against calibration. On the right, the *confidence* band lies around
+# the curve. It contains the true curve, and most of the diagonal is outside. Both bands are
+# pointwise: each point has a level of 95 %, and the truth may leave the band somewhere.
 
 fig, axes = plt.subplots(1, 2, figsize=(10, 5.6), layout="constrained")
 for ax, band in zip(axes, ("consistency", "confidence"), strict=True):

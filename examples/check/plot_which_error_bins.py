@@ -2,13 +2,13 @@ r"""
 How many bins?
 ==============
 
-The simulation of F24: three binary forecasts with known true errors (dashed), and the ECE of 1,000
-samples with 1 to 300 bins of equal width, as a mean over 200 data sets. Few bins average errors of
-opposite sign, many bins add noise to the error. The vertical line is :math:`B^*`, the default
-``n_bins="auto"``.
+The simulation of F24 has three binary forecasts with known true errors (dashed). The curves are the
+ECE of 1,000 samples with 1 to 300 bins of equal width, as a mean over 200 data sets. Few bins
+average errors of opposite sign, many bins add noise to the error. The vertical line is :math:`B^*`,
+the default ``n_bins="auto"``.
 
-On the right, the mean distance of the ECE from the truth, and the bound of F24 for it. The bound
-holds for every forecast whose calibration curve is no steeper than the worst of these three, and
+On the right are the mean distance of the ECE from the truth, and the bound of F24 for it. The bound
+holds for every forecast whose calibration curve is no steeper than the worst of these three.
 :math:`B^*` minimises it: a safe number of bins, not the best for one forecast. No number of bins is
 good for all of them, and a single bin is best for the calibrated one.
 """

@@ -2,11 +2,12 @@
 Accurate or calibrated? A Pareto front
 ======================================
 
-Twenty-two classifiers on the same data, each a point: refinement (the uncertainty that its
-forecasts do not resolve) and calibration error. Their sum is the Brier score. Recalibration moves a
-point straight down at almost no cost: of two models the one further to the left is the better one
-*after* it, whatever their scores are now. No model is better in both than a filled point; there are
-few, and after recalibration only the one furthest to the left remains.
+Each point is one of twenty-two classifiers on the same data. The axes are refinement (the
+uncertainty that its forecasts do not resolve) and calibration error. Their sum is the Brier score.
+Recalibration moves a point straight down at almost no cost. So of two models the one further to the
+left is the better one *after* it, whatever their scores are now. No model is better in both than a
+filled point. There are few of these, and after recalibration only the one furthest to the left
+remains.
 """
 
 import matplotlib.pyplot as plt

@@ -4,10 +4,10 @@ Which estimators are right on average? (W19, figure 1)
 
 Three models of ten classes, 250 samples, 100 data sets each. M1 is calibrated, M2 and M3 are not.
 The true expected calibration error is known for each (dashed, first row). Estimates of it by bins
-of the simplex are biased: where there is no error, equal cells estimate .44 and data-dependent
-cells .25, and for M3 the data-dependent cells are below the truth. The kernel calibration error
-(second row) has another scale, with zero for calibrated forecasts: the unbiased and the linear
-estimator are right on average, and so take values on both sides of it, unlike the biased one.
+of the simplex are biased. Where there is no error, equal cells estimate .44 and data-dependent
+cells .25. For M3 the data-dependent cells are below the truth. The kernel calibration error (second
+row) has another scale, with zero for calibrated forecasts. The unbiased and the linear estimator
+are right on average, and so take values on both sides of it, unlike the biased one.
 """
 
 import matplotlib.pyplot as plt

@@ -3,14 +3,14 @@ How often do tests of calibration err? (W19, figure 2)
 ======================================================
 
 The same three models of ten classes, 250 samples, 200 data sets each. For every significance level
-the share of data sets in which a test decides wrongly: it rejects M1, which is calibrated, or does
-not reject M2 or M3, which are not.
+the figure shows the share of data sets in which a test decides wrongly. It rejects M1, which is
+calibrated, or does not reject M2 or M3, which are not.
 
-On the left a good test lies on the diagonal or below it. Consistency resampling, which resamples
-the forecasts along with the labels, always rejects the calibrated forecasts when the error is that
+On the left a good test lies on the diagonal or below it. Consistency resampling resamples the
+forecasts along with the labels. It always rejects the calibrated forecasts when the error is that
 of equal cells of the simplex. The distribution-free bounds never reject wrongly, and seldom
 correctly. The limit distribution of the unbiased kernel error keeps its level and misses neither M2
-nor M3; the linear estimate needs n instead of n² values of the kernel, but has less power.
+nor M3. The linear estimate needs n instead of n² values of the kernel, but has less power.
 """
 
 from functools import partial

@@ -8,7 +8,7 @@ diagram.
 First a level set: samples with a score near .7 in the plane of two features, coloured by their
 posterior. The classifier is calibrated, and the mean posterior is .7. A tree that is fitted to the
 labels of half of them divides it into two regions (dotted). In one the mean posterior is lower than
-the score, in the other it is higher, and the labels of the other half agree with it. The variance
+the score, in the other it is higher. The labels of the other half agree with it. The variance
 between regions is a part of the grouping loss that can be estimated from labels.
 """
 
@@ -41,7 +41,7 @@ plt.show()
 
 # %%
 # In practice a level set is a bin of scores, in which the calibration curve is not constant. Its
-# variance around the mean of the bin (dashed) is not grouping loss, but it is attributed to regions
+# variance around the mean of the bin (dashed) is not grouping loss. But it is attributed to regions
 # that correlate with the score: the variance induced by binning. It is estimated and subtracted,
 # and is small for narrow bins. Here the only feature is the score, so there is no grouping loss.
 
@@ -66,7 +66,7 @@ plt.show()
 # %%
 # The grouping diagram has one point for each region of a level set, and the mean of the level set
 # (black). Its mean squared distance from the diagonal is the calibration error, here .0030 in
-# truth; the mean squared distance of the regions from it is the grouping loss, .0120 in truth.
+# truth. The mean squared distance of the regions from it is the grouping loss, .0120 in truth.
 
 group = rng.integers(2, size=20_000)
 frequency = score + np.where(group == 1, -0.3, 0.9) * score * (score - 1)

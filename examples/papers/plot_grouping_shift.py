@@ -3,13 +3,13 @@ Grouping diagrams with and without a shift (L23, figure 8)
 ==========================================================
 
 A network is trained on handwritten digits. It is applied to new ones, and then to new ones of which
-every second image lacks its lower half: a shift that it was not trained for. In both cases the
-confidence in the predicted digit is recalibrated by an isotonic map on half of the new images, and
-evaluated on the other half.
+every second image lacks its lower half. This is a shift that it was not trained for. In both cases
+the confidence in the predicted digit is recalibrated by an isotonic map on half of the new images,
+and evaluated on the other half.
 
 Recalibration puts the curve on the diagonal: forecasts are right on average. Without the shift this
 is also true of the two regions that a tree finds among images of one confidence (grey: within the
-noise). Under the shift it is not: of the images with the same confidence, those in one region are
+noise). Under the shift it is not. Of the images with the same confidence, those in one region are
 predicted correctly far more often than those in the other. No map of the confidence can correct
 that, as it does not depend on the image.
 """

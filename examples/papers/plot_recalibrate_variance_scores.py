@@ -2,16 +2,16 @@ r"""
 Scores of forecast variances during training (G22, figure 9)
 ============================================================
 
-A network with one hidden layer is fitted to 100 samples and forecasts the mean; the variance is the
+A network with one hidden layer is fitted to 100 samples and forecasts the mean. The variance is the
 average of its squared residuals over the nearest of these samples. It overfits, so the forecast
-variance becomes too small. As in the paper, two numbers, fitted to 100 held-out samples,
-recalibrate the variance at every stage of the training on Friedman's data; the values differ.
+variance becomes too small. As in the paper, two numbers recalibrate the variance at every stage of
+the training on Friedman's data. They are fitted to 100 held-out samples; the values differ.
 
 The recalibration does not change the mean, so both forecasts have the same mean squared error. The
-Dawid-Sebastiani score of the raw variance increases from 60 iterations on; crosses are the expected
-values, known here. In some of the 48 fits the slope is 0, so the recalibrated variance is constant:
-then the gain in score is less than the gain in calibration. The kernel error also compares the
-shape of the distribution; it is smaller after recalibration from 60 iterations on.
+Dawid-Sebastiani score of the raw variance increases from 60 iterations on. Crosses are the expected
+values, known here. In some of the 48 fits the slope is 0, so the recalibrated variance is constant.
+Then the gain in score is less than the gain in calibration. The kernel error also compares the
+shape of the distribution. It is smaller after recalibration from 60 iterations on.
 """
 
 import matplotlib.pyplot as plt

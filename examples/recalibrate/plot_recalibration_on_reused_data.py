@@ -3,15 +3,15 @@ Recalibration on reused or on fresh samples
 ===========================================
 
 Histogram binning needs labelled samples: the training samples of the classifier again, or fewer but
-fresh ones? F24 bound the true calibration error (TCE) after the binning with B bins by
-:math:`\\sqrt{2 B \\ln 2 / (n - B)} + 2 B / (n - B)` for n fresh samples (corollary 5), and by
-:math:`2 \\sqrt{2 (I + B \\ln 2) / n}` for n reused ones (theorem 7), with the information I of the
-forecasts about the choice of the training samples. This is the experiment of their table 1 with
-simulated data of known TCE: three classifiers are trained on 2,000 samples and recalibrated with
-:math:`B = \\lfloor 2000^{1/3} \\rfloor` bins, on five data sets each.
+fresh ones? F24 bound the true calibration error (TCE) after the binning with B bins. The bound is
+:math:`\\sqrt{2 B \\ln 2 / (n - B)} + 2 B / (n - B)` for n fresh samples (corollary 5). It is
+:math:`2 \\sqrt{2 (I + B \\ln 2) / n}` for n reused ones (theorem 7), where I is the information of
+the forecasts about the choice of the training samples. Their table 1 is repeated with simulated
+data of known TCE. Three classifiers are trained on 2,000 samples, on five data sets each, and
+recalibrated with :math:`B = \\lfloor 2000^{1/3} \\rfloor` bins.
 
-Reusing is better for the logistic regression, whose forecasts contain little information, makes no
-difference for boosting, and is much worse for the forest: its forecasts on training samples are
+Reusing is better for the logistic regression, whose forecasts contain little information. It makes
+no difference for boosting. It is much worse for the forest, whose forecasts on training samples are
 nearly their labels. It exceeds even the smallest bound for reused samples, that for I = 0.
 """
 
