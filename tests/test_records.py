@@ -37,6 +37,9 @@ MAY_BE_MISSING = {
     "LossTerms": {"grouping", "grouping_low", "grouping_high"},
     "CalibrationSummary": {"low", "high", "perfect"},
     "CalibrationImprovement": {"injective"},
+    "CalibrationTest": {"e_value"},
+    "CurveEqualityTest": {"e_value"},
+    "ExpectedPerformance": {"adjusted", "adjusted_low", "adjusted_high"},
 }
 #: Records of the rows, whose fields are the columns.
 ROWS_OF = {
@@ -110,6 +113,7 @@ def records():
         (s.variance_reliability(np.sin(np.arange(50)), np.zeros(50), variance, n_bins=4), 4),
         (s.compare_calibration(y, p, p[::-1], block_size=10), 1),
         (s.spiegelhalter_test(y, p), 1),
+        (s.expected_performance(p[:, 0]), 4),
         (windows, 7),
         (windows.slope, 1),
         (InformationEstimate(0.1, 0.7, 20.5, SCRIPT), 1),

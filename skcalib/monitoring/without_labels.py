@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.stats import pearson3
 
 from skcalib._parameters import checks_parameters
+from skcalib._records import Record
 from skcalib._ties import merge_ties
 from skcalib._validation import (
     check_confidence_level,
@@ -28,7 +29,6 @@ from skcalib.scores import Brier, LogLoss
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
-    from pandas import DataFrame
 
     from skcalib._arguments import Label
 
@@ -53,7 +53,7 @@ _WIDTH = 28  # of a column of the text
 
 
 @dataclass(frozen=True)
-class ExpectedPerformance:
+class ExpectedPerformance(Record):
     """Result of :func:`~skcalib.expected_performance`.
 
     It cannot detect a change of P(Y | X) since the labelled window, as its text states.
@@ -84,6 +84,9 @@ class ExpectedPerformance:
     auc: MeanInterval | None
     adjusted: dict[str, MeanInterval]
 
+    _beside: ClassVar = ("n_samples", "n_labelled", "confidence_level")
+    _intervals: ClassVar = ("expected", "adjusted")
+
     def __str__(self) -> str:
         title = f"Expected of {self.n_samples:,} samples without labels"
         title += f", intervals of {100 * self.confidence_level:g} %"
@@ -100,26 +103,12 @@ class ExpectedPerformance:
             lines.append(f"{name:12}" + "".join(f"{cell:>{_WIDTH}}" for cell in cells))
         return "\n".join([*lines, LIMITS])
 
-    def to_frame(self) -> DataFrame:
-        """One row per metric; needs pandas.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Index: the name of the field. Columns: ``estimate``, ``low`` and ``high`` if calibrated,
-            and ``adjusted_estimate``, ``adjusted_low`` and ``adjusted_high``; NaN where there is
-            none.
-        """
-        import pandas as pd
-
-        rows = {}
-        for key in METRICS:
-            row = {}
-            for prefix, one in (("", getattr(self, key)), ("adjusted_", self.adjusted.get(key))):
-                for name in ("estimate", "low", "high"):
-                    row[prefix + name] = np.nan if one is None else getattr(one, name)
-            rows[key] = row
-        return pd.DataFrame.from_dict(rows, orient="index")
+    def _columns(self):
+        return {
+            "metric": list(METRICS),
+            "expected": [getattr(self, key) for key in METRICS],
+            "adjusted": [self.adjusted.get(key) for key in METRICS],
+        }
 
 
 @checks_parameters
