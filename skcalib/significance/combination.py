@@ -8,13 +8,12 @@ import numpy as np
 from scipy.special import chdtrc, logsumexp
 
 from skcalib._validation import listed
-from skcalib.inference import CalibrationTest
+from skcalib.inference import CalibrationTest, e_value_test
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 METHODS = ("product", "mean", "calibrated", "fisher")
-_MOST_LOG = float(np.log(np.finfo(np.float64).max))
 
 
 def combine_tests(
@@ -111,12 +110,11 @@ def combine_tests(
         log_e = float(logsumexp(logs) - np.log(len(logs)))
     else:
         log_e = np.inf if np.isposinf(logs).any() else float(logs.sum())
-    e_value = float(np.exp(min(log_e, _MOST_LOG))) if log_e < np.inf else np.inf
     said = f"{'mean' if method == 'mean' else 'product'} of {len(found)} e-values"
     from_pvalues = sum(test.e_value is None for test in found)
     if from_pvalues:
         said = f"{said}, {from_pvalues} of them from p-values"
-    return CalibrationTest(log_e, 1 / max(e_value, 1.0), estimate, f"{said}: {what}", e_value)
+    return e_value_test(log_e, estimate, f"{said}: {what}")
 
 
 def _checked(tests: Any) -> Sequence[CalibrationTest]:

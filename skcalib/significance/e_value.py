@@ -18,7 +18,7 @@ from sklearn.utils import check_random_state
 from skcalib._arguments import resolve_notion
 from skcalib.errors.kernel import resolve_kernel
 from skcalib.events import problem_of_notion
-from skcalib.inference import CalibrationTest
+from skcalib.inference import e_value_test
 from skcalib.kernels import any_order
 from skcalib.notions import NOTIONS
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from skcalib._arguments import KernelLike, Label, NotionLike, RandomState
+    from skcalib.inference import CalibrationTest
     from skcalib.kernels import Kernel
 
 _VARIANCES = (4.0, 30.0)  # of the prior, in units of the most informative direction
@@ -35,7 +36,6 @@ _MOST_VARIANCE = 1000.0  # of the prior of a function at a point
 _DRAWS = 200  # of bets, for each variance
 _WIDER = 1.1  # variance of the draws, relative to the normal approximation of the integrand
 _PRIOR_EVERY = 4  # draws, one is from the prior
-_MOST_LOG = float(np.log(np.finfo(np.float64).max))
 
 
 def calibration_e_value(
@@ -185,10 +185,7 @@ def calibration_e_value(
         for forecast, target in notion.problems(problem.forecast, problem.target)
     ]
     log_e = float(logsumexp(logs) - np.log(len(logs)))
-    e_value = float(np.exp(min(log_e, _MOST_LOG))) if np.isfinite(log_e) else log_e
-    estimate = log_e / float(weight.sum())
-    method = f"kernel bets, {_name(notion)}"
-    return CalibrationTest(log_e, 1 / max(e_value, 1.0), estimate, method, e_value)
+    return e_value_test(log_e, log_e / float(weight.sum()), f"kernel bets, {_name(notion)}")
 
 
 def _name(notion):
