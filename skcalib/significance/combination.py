@@ -34,8 +34,8 @@ def combine_tests(
        data, such as those of two models on the same samples.
     ``"calibrated"``
        as "product", with :math:`e_j = \int_0^1 \kappa p_j^{\kappa - 1} d\kappa
-       = \frac{1 - p_j + p_j \log p_j}{p_j \log^2 p_j}` for tests that have a p-value only. It costs
-       power: an e-value of 20 needs p = .001.
+       = \frac{1 - p_j + p_j \log p_j}{p_j \log^2 p_j}` for tests that have a p-value only. Power is
+       lost: an e-value of 20 needs p = .001.
     ``"fisher"``
        :math:`-2 \sum_j \log p_j` against the chi-square law with 2 m degrees of freedom, for
        independent data. The number of tests must not depend on earlier results.

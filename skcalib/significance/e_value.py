@@ -58,9 +58,9 @@ def calibration_e_value(
     .. math:: P(e \ge 1 / \alpha) \le \alpha
 
     for every number of samples, and ``min(1, 1 / e)`` is a p-value. The product of the e-values of
-    independent data is an e-value: see :func:`combine_tests`. It is the factor by which a gambler
-    who bets on the labels, at the odds that the forecasts give, multiplies a stake. A bet is a
-    function f of the forecast with a value for each class. Here it is drawn from a prior
+    independent data is an e-value: see :func:`combine_tests`. It is what bets on the labels,
+    at the odds of the forecasts, return for each unit staked (betting in the sense of Shafer). A
+    bet is a function f of the forecast with a value for each class. Here it is drawn from a prior
     :math:`\pi`, and
 
     .. math::
@@ -108,7 +108,7 @@ def calibration_e_value(
         Seed of 400 draws of bets, by which the integral is computed. Nothing else is random.
     sample_weight : array-like of shape (n_samples,), default=None
         Importance weights that do not depend on the labels. They are divided by the largest, so
-        that :math:`w_i \le 1`: the e-value is then conservative, and few large weights cost power.
+        that :math:`w_i \le 1`: the e-value is then conservative, and a few large weights reduce its power.
     labels : array-like of shape (n_classes,), default=None
         The class of each column.
     pos_label : default=None
