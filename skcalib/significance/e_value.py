@@ -108,7 +108,8 @@ def calibration_e_value(
         Seed of 400 draws of bets, by which the integral is computed. Nothing else is random.
     sample_weight : array-like of shape (n_samples,), default=None
         Importance weights that do not depend on the labels. They are divided by the largest, so
-        that :math:`w_i \le 1`: the e-value is then conservative, and a few large weights reduce its power.
+        that :math:`w_i \le 1`: the e-value is then conservative, and a few large
+        weights reduce its power.
     labels : array-like of shape (n_classes,), default=None
         The class of each column.
     pos_label : default=None
