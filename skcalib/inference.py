@@ -651,3 +651,16 @@ class CalibrationTest(Record):
             f"{verdict} at the 5 % level: {pvalue_text(self.pvalue)} ({self.method}), "
             f"{evidence}estimate {self.estimate:.3g}."
         )
+
+
+def e_value_test(log_e_value: float, estimate: float, method: str) -> CalibrationTest:
+    """The record of an e-value, given by its logarithm.
+
+    The e-value is at most the largest floating-point number, unless it is infinite; the p-value is
+    min(1, 1 / e).
+    """
+    with np.errstate(over="ignore"):
+        e_value = float(np.exp(log_e_value))
+    if np.isinf(e_value) and log_e_value < np.inf:
+        e_value = float(np.finfo(np.float64).max)
+    return CalibrationTest(log_e_value, 1 / max(e_value, 1.0), estimate, method, e_value)

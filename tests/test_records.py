@@ -158,7 +158,8 @@ def test_frame(name):
     record, n_rows = records()[name]
     frame = record.to_frame()
     assert len(frame) == n_rows > 0
-    known = set(re.findall(r"``(\w+)``", type(record).to_frame.__doc__))
+    texts = type(record).to_frame.__doc__ + type(record).__doc__
+    known = set(re.findall(r"``(\w+)``", texts))
     for kind in (type(record), ROWS_OF.get(name, type(record))):
         known |= {one.name for one in fields(kind)} | set(dir(kind))
     for column in frame:

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
+from skcalib.inference import e_value_test
 from skcalib.kernels import Kernel
 from skcalib.monitoring._state import read_state, write_state
 from skcalib.monitoring._streams import (
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from skcalib._arguments import NotionLike
+    from skcalib.inference import CalibrationTest
 
 _BLOCK = 4096  # samples at a time
 _VERSION = 1  # of the state
@@ -98,7 +100,7 @@ class SequentialCalibrationTest(BaseEstimator):
     Notes
     -----
     **Order.** The e-value depends on the order of the samples, so two tests cannot be merged. The
-    e-values of *independent* streams may be multiplied.
+    e-values of *independent* streams may be multiplied: see `to_test`.
 
     **Delayed labels.** Add a sample when its label arrives. This is valid if the delay does not
     depend on the label given the past; if labels of one class arrive sooner, wait for all labels
@@ -234,6 +236,29 @@ class SequentialCalibrationTest(BaseEstimator):
         if not self.log_e_value_ > 0:
             return None
         return self._streams.evidence()
+
+    @one_at_a_time
+    def to_test(self) -> CalibrationTest:
+        r"""The e-value now as a record, for :func:`combine_tests` with those of other streams.
+
+        Returns
+        -------
+        CalibrationTest
+            ``e_value`` is that of the samples so far, at most 1.8e308 unless it is infinite, and
+            ``pvalue`` min(1, 1 / e), also valid at a time that was chosen because of the samples so
+            far. (The largest e-value so far, from which `pvalue_` is, is not an e-value.)
+            ``statistic`` is log e, and ``estimate`` log e over the number of samples, in nats.
+
+        Raises
+        ------
+        NotFittedError
+            Before the first sample.
+        """
+        check_is_fitted(self)
+        log_e_value = self.log_e_value_
+        return e_value_test(
+            log_e_value, log_e_value / self.n_samples_seen_, f"stream, {self.notion}"
+        )
 
     @one_at_a_time
     def to_bytes(self) -> bytes:

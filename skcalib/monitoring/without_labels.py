@@ -73,6 +73,11 @@ class ExpectedPerformance(Record):
         The same if the calibration is still that of the labelled window, or within the error
         interval. Empty if neither was given. A metric is left out if it is infinite or does not
         exist there.
+
+    Notes
+    -----
+    `to_frame` has one row per metric, whose name is in the column ``metric``, with the intervals
+    ``expected`` and ``adjusted``.
     """
 
     n_samples: int

@@ -10,13 +10,12 @@ from scipy.special import chdtrc, logsumexp
 from skcalib._parameters import checks_parameters
 from skcalib._validation import listed, look_up
 from skcalib._values import shown
-from skcalib.inference import CalibrationTest
+from skcalib.inference import CalibrationTest, e_value_test
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 METHODS = ("product", "mean", "calibrated", "fisher")
-_MOST_LOG = float(np.log(np.finfo(np.float64).max))
 
 
 @checks_parameters
@@ -38,8 +37,8 @@ def combine_tests(
        data, such as those of two models on the same samples.
     ``"calibrated"``
        as "product", with :math:`e_j = \int_0^1 \kappa p_j^{\kappa - 1} d\kappa
-       = \frac{1 - p_j + p_j \log p_j}{p_j \log^2 p_j}` for tests that have a p-value only. It costs
-       power: an e-value of 20 needs p = .001.
+       = \frac{1 - p_j + p_j \log p_j}{p_j \log^2 p_j}` for tests that have a p-value only. Power is
+       lost: an e-value of 20 needs p = .001.
     ``"fisher"``
        :math:`-2 \sum_j \log p_j` against the chi-square law with 2 m degrees of freedom, for
        independent data. The number of tests must not depend on earlier results.
@@ -113,12 +112,11 @@ def combine_tests(
         log_e = float(logsumexp(logs) - np.log(len(logs)))
     else:
         log_e = np.inf if np.isposinf(logs).any() else float(logs.sum())
-    e_value = float(np.exp(min(log_e, _MOST_LOG))) if log_e < np.inf else np.inf
     said = f"{'mean' if method == 'mean' else 'product'} of {len(found)} e-values"
     from_pvalues = sum(test.e_value is None for test in found)
     if from_pvalues:
         said = f"{said}, {from_pvalues} of them from p-values"
-    return CalibrationTest(log_e, 1 / max(e_value, 1.0), estimate, f"{said}: {what}", e_value)
+    return e_value_test(log_e, estimate, f"{said}: {what}")
 
 
 def _checked(tests: Any) -> Sequence[CalibrationTest]:

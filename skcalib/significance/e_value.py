@@ -19,7 +19,7 @@ from skcalib._arguments import resolve_notion
 from skcalib._parameters import checks_parameters
 from skcalib.errors.kernel import resolve_kernel
 from skcalib.events import problem_of_notion
-from skcalib.inference import CalibrationTest
+from skcalib.inference import e_value_test
 from skcalib.kernels import any_order
 from skcalib.notions import NOTIONS
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from skcalib._arguments import KernelLike, Label, NotionLike, RandomState
+    from skcalib.inference import CalibrationTest
     from skcalib.kernels import Kernel
 
 _VARIANCES = (4.0, 30.0)  # of the prior, in units of the most informative direction
@@ -36,7 +37,6 @@ _MOST_VARIANCE = 1000.0  # of the prior of a function at a point
 _DRAWS = 200  # of bets, for each variance
 _WIDER = 1.1  # variance of the draws, relative to the normal approximation of the integrand
 _PRIOR_EVERY = 4  # draws, one is from the prior
-_MOST_LOG = float(np.log(np.finfo(np.float64).max))
 
 
 @checks_parameters
@@ -60,9 +60,9 @@ def calibration_e_value(
     .. math:: P(e \ge 1 / \alpha) \le \alpha
 
     for every number of samples, and ``min(1, 1 / e)`` is a p-value. The product of the e-values of
-    independent data is an e-value: see :func:`combine_tests`. It is the factor by which a gambler
-    who bets on the labels, at the odds that the forecasts give, multiplies a stake. A bet is a
-    function f of the forecast with a value for each class. Here it is drawn from a prior
+    independent data is an e-value: see :func:`combine_tests`. It is what bets on the labels,
+    at the odds of the forecasts, return for each unit staked (betting in the sense of Shafer). A
+    bet is a function f of the forecast with a value for each class. Here it is drawn from a prior
     :math:`\pi`, and
 
     .. math::
@@ -110,7 +110,8 @@ def calibration_e_value(
         Seed of 400 draws of bets, by which the integral is computed. Nothing else is random.
     sample_weight : array-like of shape (n_samples,), default=None
         Importance weights that do not depend on the labels. They are divided by the largest, so
-        that :math:`w_i \le 1`: the e-value is then conservative, and few large weights cost power.
+        that :math:`w_i \le 1`: the e-value is then conservative, and a few large
+        weights reduce its power.
     labels : array-like of shape (n_classes,), default=None
         The class of each column.
     pos_label : default=None
@@ -187,10 +188,7 @@ def calibration_e_value(
         for forecast, target in notion.problems(problem.forecast, problem.target)
     ]
     log_e = float(logsumexp(logs) - np.log(len(logs)))
-    e_value = float(np.exp(min(log_e, _MOST_LOG))) if np.isfinite(log_e) else log_e
-    estimate = log_e / float(weight.sum())
-    method = f"kernel bets, {_name(notion)}"
-    return CalibrationTest(log_e, 1 / max(e_value, 1.0), estimate, method, e_value)
+    return e_value_test(log_e, log_e / float(weight.sum()), f"kernel bets, {_name(notion)}")
 
 
 def _name(notion):

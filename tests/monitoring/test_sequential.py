@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit
 from sklearn.exceptions import NotFittedError
 
-from skcalib import SequentialCalibrationTest
+from skcalib import SequentialCalibrationTest, combine_tests
 from skcalib.kernels import GaussianKernel, Kernel, LaplacianKernel, MatrixKernel
 from skcalib.notions import Classwise, TopK
 
@@ -135,6 +135,21 @@ def test_a_kernel_does_not_depend_on_batches_but_for_rounding():
         found.append(in_batches(test, y, p, size).log_e_value_)
     np.testing.assert_allclose(found, found[0], rtol=0, atol=1e-9)
     assert found[0] > 1 and test.evidence() is None
+
+
+def test_records_of_two_streams():
+    tests = [
+        SequentialCalibrationTest().partial_fit(*binary(800, "slope", np.random.default_rng(seed)))
+        for seed in (0, 1)
+    ]
+    records = [test.to_test() for test in tests]
+    assert records[0].e_value == pytest.approx(np.exp(tests[0].log_e_value_))
+    assert records[0].pvalue >= tests[0].pvalue_ and records[0].method == "stream, auto"
+    assert records[0].estimate == pytest.approx(tests[0].log_e_value_ / 800)
+    together = combine_tests(records)
+    assert together.statistic == pytest.approx(sum(test.log_e_value_ for test in tests))
+    proof = SequentialCalibrationTest().partial_fit([1], [0.0]).to_test()
+    assert (proof.e_value, proof.pvalue) == (np.inf, 0)
 
 
 def test_the_order_matters():
@@ -299,7 +314,7 @@ def test_changed_parameters_are_refused():
 
 def test_before_the_first_sample():
     test = SequentialCalibrationTest(notion=Classwise("sum"))
-    for call in (test.evidence, test.to_bytes, lambda: test.path_):
+    for call in (test.evidence, test.to_bytes, test.to_test, lambda: test.path_):
         with pytest.raises(NotFittedError):
             call()
 
