@@ -272,6 +272,17 @@ def test_losses_of_large_forecasts_come_from_blocks(loss, multiclass, monkeypatc
         root_brier_score(y, 0.9 * proba)
 
 
+def test_slow_default_estimate_warns_before(multiclass, monkeypatch):
+    """Of several classes only: two classes are merged, and other notions have two columns."""
+    y, proba = multiclass
+    expected = proper_calibration_error(y, proba)
+    monkeypatch.setattr("skcalib.errors.terms.SLOW", 100)
+    with pytest.warns(UserWarning, match="150 samples of 3 classes takes") as caught:
+        assert proper_calibration_error(y, proba) == expected
+    assert caught[0].filename == __file__
+    proper_calibration_error(y, proba, notion="classwise")
+
+
 def test_root_brier_score(binary, multiclass):
     y, proba = binary
     assert root_brier_score(y, proba) == pytest.approx(np.sqrt(brier_score_loss(y, proba[:, 1])))

@@ -1116,3 +1116,12 @@ def test_temperature_of_large_forecasts_without_their_logarithms(monkeypatch):
     for name in ("temperature_", "loss_before_", "loss_after_", "detection_limit_"):
         assert getattr(fitted, name) == pytest.approx(getattr(stored, name), rel=1e-13)
     np.testing.assert_array_equal(proba, before)
+
+
+def test_slow_vector_scaling_warns_before(multiclass, monkeypatch):
+    y, proba = multiclass
+    expected = VectorScaling().fit(proba, y).coef_
+    monkeypatch.setattr("skcalib.recalibration.scaling._SLOW", 100)
+    with pytest.warns(UserWarning, match="150 samples of 3 classes takes about ten seconds"):
+        found = VectorScaling().fit(proba, y).coef_
+    np.testing.assert_array_equal(found, expected)
