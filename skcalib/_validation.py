@@ -282,9 +282,9 @@ ROW_SUM_TOLERANCE = 1e-5
 HALF_TOLERANCE = 10 * float(np.finfo(np.float16).eps)
 
 
-def check_proba(y_proba, *, name="y_proba"):
+def check_proba(y_proba, *, name="y_proba", copy=True):
     """Probabilities of shape (n,), (n, 1) or (n, K) -> float64 array (n, K), K >= 2."""
-    return _check_simplex(_check_float_array(y_proba, name), name)
+    return _check_simplex(_check_float_array(y_proba, name), name, copy=copy)
 
 
 def check_column(array, *, name="y_proba"):
@@ -390,14 +390,15 @@ def check_finite(array, name):
         raise ValueError(f"{name} contains {what}: remove or correct these rows first.")
 
 
-def _check_simplex(array, name):
+def _check_simplex(array, name, *, copy=True):
     if array.shape[1] == 1:
         p = check_column(array, name=name)
         return np.hstack([1 - p, p])
     low, high = float(array.min()), float(array.max())
     if low < 0 or high > 1 + HALF_TOLERANCE:
         raise _outside(array, name)
-    p = np.array(array, dtype=np.float64, order="C")  # a copy: the caller's array is not changed
+    # A copy, so that the caller's array is not changed; callers that only read can do without.
+    p = (np.array if copy else np.asarray)(array, dtype=np.float64, order="C")
     off = np.abs(p.sum(axis=1) - 1)
     row = int(off.argmax())
     tolerance = _tolerance(array, off[row])

@@ -25,6 +25,7 @@ from skcalib._validation import (
     check_label_list,
     check_soft_labels,
     check_y,
+    class_columns,
     drop_zero_weights,
     has_columns,
     listed,
@@ -278,6 +279,66 @@ def problem_of(
     codes = check_groups(groups, len(y))
     weight, forecast, target, codes = drop_zero_weights(sample_weight, *rows, codes)
     return Problem(forecast, target, weight, classes, cluster=number_clusters(codes))
+
+
+# --- Many forecasts of many classes ---------------------------------------------------------------
+
+
+_LARGE = 1 << 22  # entries of forecasts that are not copied
+_BLOCK = 1 << 18  # entries of a block of rows
+
+
+@dataclass(frozen=True)
+class LabeledForecasts:
+    """Forecasts (n, K), which are those of the caller, columns of the labels and weights (n,).
+
+    For functions that read a large matrix of forecasts once: a `Problem` holds a copy of it and a
+    target of the same size.
+    """
+
+    forecast: np.ndarray
+    column: np.ndarray
+    weight: np.ndarray
+
+    def mean_loss(self, score: ProperScore) -> float:
+        """Weighted mean of the losses, by blocks of rows."""
+        n_samples, n_classes = self.forecast.shape
+        losses, step = np.empty(n_samples), max(1, _BLOCK // n_classes)
+        for start in range(0, n_samples, step):
+            rows = slice(start, start + step)
+            column = self.column[rows]
+            target = np.zeros((len(column), n_classes))
+            target[np.arange(len(column)), column] = 1
+            losses[rows] = score.loss(target, self.forecast[rows])
+        return float(weighted_mean(losses, self.weight))
+
+
+def labeled_forecasts(
+    y_true: ArrayLike | Problem | ForecastSummary,
+    y_proba: ArrayLike | None,
+    *,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+) -> LabeledForecasts | None:
+    """As `check_problem`, for more than four million probabilities of several classes.
+
+    None for everything else: fewer, two columns, soft labels, a `Problem` or a summary.
+    """
+    shape = getattr(y_proba, "shape", ())
+    if len(shape) != 2 or shape[1] < 3 or shape[0] * shape[1] <= _LARGE or has_columns(y_true):
+        return None
+    if isinstance(y_true, (Problem, ForecastSummary)):
+        return None
+    check_indices(y_true=y_true, y_proba=y_proba, sample_weight=sample_weight)
+    y = check_y(y_true)
+    raw = check_features(y_proba, name="y_proba", n_samples=len(y))
+    columns: dict[str, Any] = {"labels": labels, "pos_label": pos_label, "name": "y_proba"}
+    classes = classes_of_columns(y, y_proba, raw.shape[1], **columns, remedy="pos_label")
+    forecast = _check_simplex(raw, "y_proba", copy=False)
+    rows = forecast, class_columns(y, classes)
+    weight, forecast, column = drop_zero_weights(sample_weight, *rows)
+    return LabeledForecasts(forecast, column, weight)
 
 
 # --- Labels with several columns ------------------------------------------------------------------

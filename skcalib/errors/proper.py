@@ -34,6 +34,7 @@ from skcalib.errors.terms import (
 )
 from skcalib.events import only_problem, over_problems, problem_of_notion
 from skcalib.notions import Canonical
+from skcalib.problem import labeled_forecasts
 from skcalib.scores import Divergence, ProperScore
 from skcalib.smoothers import DirichletKernel
 from skcalib.tower import weighted_mean
@@ -576,8 +577,12 @@ def calibration_upper_bound(
 
     data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
     notion = resolve_notion(notion)
-    data |= {"pos_label": pos_label, "soft": True}
-    return over_problems(y_true, y_proba, notion, bound, **data)
+    data |= {"pos_label": pos_label}
+    if isinstance(notion, Canonical):
+        many = labeled_forecasts(y_true, y_proba, **data)
+        if many is not None:
+            return many.mean_loss(score) - score.infimum
+    return over_problems(y_true, y_proba, notion, bound, soft=True, **data)
 
 
 @checks_parameters

@@ -20,6 +20,7 @@ Without one, an explicit method, or another score than these two, uses `LogitSmo
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING
@@ -29,6 +30,7 @@ from sklearn.base import clone
 
 from skcalib._arguments import resolve_loss, resolve_method, resolve_notion, resolve_smoother
 from skcalib._parallel import run_each
+from skcalib.clusters import _outside_level
 from skcalib.errors.averaged import AveragedProblem
 from skcalib.errors.merged import merged
 from skcalib.links.averaging import ModelAverage
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
     from skcalib.problem import Problem
     from skcalib.scores import Divergence, ProperScore
     from skcalib.smoothers import Smoother
+
+SLOW = 1_000_000  # probabilities of more than two classes whose averaged maps take long
 
 
 @dataclass(frozen=True)
@@ -128,6 +132,7 @@ def solve_notion(
     if smoother is None:
         own = (replace(problem, forecast=forecast, target=target) for forecast, target in pairs)
         first = list(islice(own, 2))
+        _warn_if_slow(first[0].forecast.shape)
         if merge and len(first) == 1:
             first = [merged(first[0])]
         every = ((one,) for one in chain(first, own))
@@ -144,6 +149,19 @@ def solve_notion(
     rows = problem.weight, smoother, problem.cluster
     tasks = ((forecast, target, *rows) for forecast, target in pairs)
     return run_each(smooth_held_out, tasks, n_jobs=n_jobs)
+
+
+def _warn_if_slow(shape):
+    """Warn before the averaged maps of several classes take more than some ten seconds."""
+    n_samples, n_classes = shape
+    if n_classes > 2 and n_samples * n_classes > SLOW:
+        warnings.warn(
+            f"The default estimate for {n_samples:,} samples of {n_classes:,} classes takes about "
+            "ten seconds for each million probabilities, with many classes less: pass a random "
+            "part of the samples, or notion='top_label'.",
+            UserWarning,
+            stacklevel=_outside_level(),
+        )
 
 
 def _smooth_divided(problem, seed):

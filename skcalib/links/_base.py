@@ -342,7 +342,36 @@ def logistic_regression(design, offset, label, weight, *, penalty=0.0, start=Non
 
 def detection_limit(forecast):
     """Substitute for probabilities of exactly 0: half of the smallest positive one."""
-    return float(max(0.5 * forecast[forecast > 0].min(), np.finfo(np.float64).tiny))
+    least = forecast.min(where=forecast > 0, initial=np.inf)
+    return float(max(0.5 * least, np.finfo(np.float64).tiny))
+
+
+class LogRows:
+    """The `log_forecast` of forecasts (n, K), computed wherever some rows are read.
+
+    It has the part of an array that the search for a temperature needs, and takes no memory.
+    """
+
+    dtype = np.dtype(np.float64)
+
+    def __init__(self, forecast: np.ndarray, limit: float) -> None:
+        self.forecast, self.limit, self.shape = forecast, limit, forecast.shape
+
+    def __len__(self) -> int:
+        return len(self.forecast)
+
+    def __getitem__(self, index):
+        if isinstance(index, slice) and index == slice(None):
+            return self
+        return log_forecast(self.forecast[index], self.limit)
+
+    def max(self, axis: int) -> np.ndarray:
+        """Largest values along an axis: the logarithm is increasing."""
+        return log_forecast(self.forecast.max(axis=axis), self.limit)
+
+    def min(self, axis: int) -> np.ndarray:
+        """Smallest values along an axis."""
+        return log_forecast(self.forecast.min(axis=axis), self.limit)
 
 
 def log_forecast(forecast, limit):

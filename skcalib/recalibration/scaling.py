@@ -18,6 +18,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from skcalib._arguments import resolve_training_loss
 from skcalib._validation import is_one_hot, mean_one
 from skcalib._values import shown
+from skcalib.clusters import outside_level
 from skcalib.inference import first_within_one_standard_error
 from skcalib.links import (
     DirichletMap,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
     from skcalib._arguments import LossLike
 
+_SLOW = 10_000_000  # probabilities from which the fit of vector scaling takes long
 _REFINE = 10  # evaluations after which a fit is not refined further
 _LOOSE = 1e-9  # tolerance of the mean loss where strengths are compared: these differ far more
 _LOOSE_LIKELIHOOD = 1e-3  # the same for a Newton step, which gives twice as many digits
@@ -259,6 +261,18 @@ class VectorScaling(FittedFromChunks, LinkRecalibrator):
         self.shrinkage = shrinkage
         self.max_iter = max_iter
         self.tol = tol
+
+    def _learn_target(self, score, forecast, target, weight):
+        n_samples, n_classes = forecast.shape
+        if forecast.size > _SLOW:
+            warnings.warn(
+                f"VectorScaling on {n_samples:,} samples of {n_classes:,} classes takes about ten "
+                "seconds for every ten million probabilities: fit it to a random part of the "
+                "samples, or use TemperatureScaling or BiasCorrectedTemperatureScaling.",
+                UserWarning,
+                stacklevel=outside_level(),
+            )
+        super()._learn_target(score, forecast, target, weight)
 
     def _link(self):
         return VectorMap()

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from skcalib._arguments import BinCount, Bins
 
 
+_ENTRIES = 1 << 20  # of the forecasts whose variances are computed at a time
+
+
 class PartitionSmoother(Smoother):
     r"""Base class: replace every value by the mean over the cell of its forecast.
 
@@ -83,7 +86,15 @@ class PartitionSmoother(Smoother):
         check_is_fitted(self)
         values = self._values(values)
         flat = values.reshape(len(values), -1)
-        return _cell_sums(self.cells_, self.weight_[:, None] * flat) / self.mass_[:, None]
+        sums = [np.bincount(self.cells_, self.weight_ * column) for column in flat.T]
+        return np.stack(sums, axis=1) / self.mass_[:, None]
+
+    def label_means(self, column: np.ndarray, n_columns: int) -> np.ndarray:
+        """The `cell_means` (n_cells_, n_columns) of one-hot rows, from the column of each (n,)."""
+        check_is_fitted(self)
+        place = self.cells_ * n_columns + column
+        sums = np.bincount(place, self.weight_, self.n_cells_ * n_columns)
+        return sums.reshape(self.n_cells_, n_columns) / self.mass_[:, None]
 
     def smooth(self, values: ArrayLike | None = None) -> np.ndarray:
         """Mean of `values` over the cell of each forecast: a projection."""
@@ -356,7 +367,7 @@ class MedianCells(PartitionSmoother):
         most = len(forecast) if self.n_cells is None else check_count(self.n_cells, "n_cells")
         fewest = check_count(self.min_samples, "min_samples")
         members = [np.arange(len(forecast))]
-        best = [_widest(forecast, fewest)]
+        best = [_widest(forecast, members[0], fewest)]
         self.cuts_ = []
         while len(members) < most and max(best)[0] > 0:
             cell = _largest([variance for variance, *_ in best])
@@ -365,8 +376,8 @@ class MedianCells(PartitionSmoother):
             self.cuts_.append((cell, coordinate, value, len(members)))
             members.append(members[cell][above])
             members[cell] = members[cell][~above]
-            best[cell] = _widest(forecast[members[cell]], fewest)
-            best.append(_widest(forecast[members[-1]], fewest))
+            best[cell] = _widest(forecast, members[cell], fewest)
+            best.append(_widest(forecast, members[-1], fewest))
 
     def _cell_keys(self, forecast):
         cells = np.zeros(len(forecast), dtype=np.int64)
@@ -375,14 +386,16 @@ class MedianCells(PartitionSmoother):
         return cells[:, None]
 
 
-def _widest(forecast, min_samples):
-    """(variance, coordinate, median) of the widest coordinate; 0 where nothing can be cut."""
+def _widest(forecast, rows, min_samples):
+    """(variance, coordinate, median) of the widest coordinate of rows; 0 where none can be cut."""
     never = 0.0, 0, 0.0
-    if len(forecast) < 2 * min_samples:
+    if len(rows) < 2 * min_samples:
         return never
-    variance = forecast.var(axis=0, ddof=1)
+    step = max(2, _ENTRIES // len(rows))  # columns at a time
+    parts = (forecast[rows, at : at + step] for at in range(0, forecast.shape[1], step))
+    variance = np.concatenate([part.var(axis=0, ddof=1) for part in parts])
     coordinate = _largest(variance)
-    column = np.sort(forecast[:, coordinate])
+    column = np.sort(forecast[rows, coordinate])
     if column[0] == column[-1]:
         return never
     value = np.median(column)

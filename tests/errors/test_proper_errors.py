@@ -258,6 +258,31 @@ def test_upper_bound_is_the_loss_above_its_infimum(multiclass):
     assert summed == pytest.approx(calibration_upper_bound(*multiclass), rel=1e-12)
 
 
+@pytest.mark.parametrize("loss", ["brier", "log", "spherical"])
+def test_losses_of_large_forecasts_come_from_blocks(loss, multiclass, monkeypatch):
+    """Without a copy or a one-hot target; to the last bit, also where a block is cut."""
+    y, proba = multiclass
+    weight = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
+    arguments = {"loss": loss, "sample_weight": weight, "labels": np.arange(3)}
+    expected = calibration_upper_bound(y, proba, **arguments)
+    monkeypatch.setattr("skcalib.problem._LARGE", 10)
+    monkeypatch.setattr("skcalib.problem._BLOCK", 60)
+    assert calibration_upper_bound(y, proba, **arguments) == expected
+    with pytest.raises(ValueError, match="must sum to 1"):
+        root_brier_score(y, 0.9 * proba)
+
+
+def test_slow_default_estimate_warns_before(multiclass, monkeypatch):
+    """Of several classes only: two classes are merged, and other notions have two columns."""
+    y, proba = multiclass
+    expected = proper_calibration_error(y, proba)
+    monkeypatch.setattr("skcalib.errors.terms.SLOW", 100)
+    with pytest.warns(UserWarning, match="150 samples of 3 classes takes") as caught:
+        assert proper_calibration_error(y, proba) == expected
+    assert caught[0].filename == __file__
+    proper_calibration_error(y, proba, notion="classwise")
+
+
 def test_root_brier_score(binary, multiclass):
     y, proba = binary
     assert root_brier_score(y, proba) == pytest.approx(np.sqrt(brier_score_loss(y, proba[:, 1])))

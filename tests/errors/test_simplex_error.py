@@ -182,3 +182,30 @@ def test_refusals(multiclass):
     for bins in (15, "quantile", None):
         with pytest.raises(ValueError, match="bins must be one of 'median', 'uniform'"):
             simplex_calibration_error(*multiclass, bins=bins)
+
+
+@pytest.mark.parametrize("bins", ["median", "uniform"])
+def test_large_forecasts_without_a_copy_have_the_same_error(bins, multiclass, monkeypatch):
+    """Without a one-hot target; weights of zero and labels that lack a class; to the last bit."""
+    y, proba = multiclass
+    weight = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
+    arguments = {"bins": bins, "sample_weight": weight, "labels": np.arange(3)}
+    y = np.where(y == 2, 1, y)
+    expected = simplex_calibration_error(y, proba, **arguments)
+    monkeypatch.setattr("skcalib.problem._LARGE", 10)
+    assert simplex_calibration_error(y, proba, **arguments) == expected
+
+
+def test_large_forecasts_are_checked_and_left_unchanged(multiclass, monkeypatch):
+    monkeypatch.setattr("skcalib.problem._LARGE", 10)
+    y, proba = multiclass
+    before = proba.copy()
+    proba.flags.writeable = False
+    assert simplex_calibration_error(y, proba) > 0
+    np.testing.assert_array_equal(proba, before)
+    with pytest.raises(ValueError, match="must sum to 1"):
+        simplex_calibration_error(y, 0.9 * proba)
+    with pytest.raises(ValueError, match="y_true contains 7"):
+        simplex_calibration_error(np.where(y == 2, 7, y), proba, labels=np.arange(3))
+    with pytest.raises(ValueError, match="same number of samples"):
+        simplex_calibration_error(y[1:], proba)

@@ -1100,3 +1100,28 @@ def test_log_softmax_agrees_with_the_losses_of_blocks():
     wide, _ = optimal_inverse_temperature(logits, y, weight)
     narrow, _ = optimal_inverse_temperature(logits.astype(np.float32), y, weight)
     assert narrow == pytest.approx(wide, rel=1e-7)
+
+
+def test_temperature_of_large_forecasts_without_their_logarithms(monkeypatch):
+    """Logarithms in each pass, or once: the same temperature and losses, zeros included."""
+    rng = np.random.default_rng(0)
+    proba = rng.dirichlet(np.full(5, 0.3), 600)
+    proba[:20, 0] = 0.0
+    proba /= proba.sum(axis=1, keepdims=True)
+    y = (proba.cumsum(axis=1)[:, :-1] < rng.random((600, 1))).sum(axis=1)
+    weight, before = rng.uniform(0.2, 2, 600), proba.copy()
+    stored = TemperatureScaling().fit(proba, y, sample_weight=weight)
+    monkeypatch.setattr("skcalib.recalibration.temperature._LARGE", 10)
+    fitted = TemperatureScaling().fit(proba, y, sample_weight=weight)
+    for name in ("temperature_", "loss_before_", "loss_after_", "detection_limit_"):
+        assert getattr(fitted, name) == pytest.approx(getattr(stored, name), rel=1e-13)
+    np.testing.assert_array_equal(proba, before)
+
+
+def test_slow_vector_scaling_warns_before(multiclass, monkeypatch):
+    y, proba = multiclass
+    expected = VectorScaling().fit(proba, y).coef_
+    monkeypatch.setattr("skcalib.recalibration.scaling._SLOW", 100)
+    with pytest.warns(UserWarning, match="150 samples of 3 classes takes about ten seconds"):
+        found = VectorScaling().fit(proba, y).coef_
+    np.testing.assert_array_equal(found, expected)

@@ -1,0 +1,85 @@
+"""Memory of calls on 50,000 forecasts of 1,000 classes, and their time.
+
+    python doc/benchmarks/large_classes.py [--quick]
+
+Each call runs in a process of its own, with 400 MB of data. Memory is what it takes beside the
+data and the imports; the goal is 300 MB. The unit of time is one pass over the data that takes
+their logarithms. Twice a goal fails.
+"""
+
+import argparse
+import subprocess
+import sys
+from time import process_time
+
+import numpy as np
+from _measure import peak_megabytes, shortest
+
+from skcalib import TemperatureScaling, root_brier_score, simplex_calibration_error
+
+MEGABYTES = 300.0
+#: The call, and its goal in passes.
+CALLS = {
+    "root_brier_score": (root_brier_score, 10.0),
+    "simplex_calibration_error": (simplex_calibration_error, 100.0),
+    "TemperatureScaling": (lambda y, p: TemperatureScaling().fit(p, y), 40.0),
+}
+_ROWS = 200
+
+
+def make_data(n_samples, n_classes=1000):
+    """Forecasts and labels, made by blocks of rows so that the peak is that of the data."""
+    rng = np.random.default_rng(0)
+    proba, y = np.empty((n_samples, n_classes)), np.empty(n_samples, dtype=int)
+    for start in range(0, n_samples, _ROWS):
+        some = rng.standard_exponential((_ROWS, n_classes)) ** 3
+        some /= some.sum(axis=1, keepdims=True)
+        levels = some.cumsum(axis=1)[:, :-1]
+        rows = slice(start, start + _ROWS)
+        proba[rows], y[rows] = some, (levels < rng.random((_ROWS, 1))).sum(axis=1)
+    y[:n_classes] = np.arange(n_classes)  # every class occurs
+    return y, proba
+
+
+def measure(name, n_samples):
+    """Print megabytes beside the data, seconds of the call, and seconds of a pass."""
+    y, proba = make_data(n_samples)
+    call = CALLS[name][0]
+    call(*make_data(1000))  # imports
+    before, start = peak_megabytes(), process_time()
+    call(y, proba)
+    seconds, megabytes = process_time() - start, peak_megabytes() - before
+    out = np.empty((_ROWS, proba.shape[1]))
+    blocks = [proba[start : start + _ROWS] for start in range(0, n_samples, _ROWS)]
+    one_pass, _ = shortest(lambda: [np.log(block, out=out) for block in blocks], 2)
+    print(megabytes, seconds, one_pass)
+
+
+def main():
+    """Run, print, assert."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="n = 10,000")
+    parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.measure:
+        measure(arguments.measure[0], int(arguments.measure[1]))
+        return
+    n_samples = 10_000 if arguments.quick else 50_000
+    print(f"n = {n_samples:,}, K = 1,000: {8e-3 * n_samples:.0f} MB of data")
+    print(f"{'':28s}{'MB beside':>10s}{'seconds':>10s}{'passes':>8s}{'goal':>8s}")
+    failed = []
+    for name, (_, goal) in CALLS.items():
+        command = [sys.executable, __file__, "--measure", name, str(n_samples)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        megabytes, seconds, one_pass = map(float, done.stdout.split())
+        passes = seconds / one_pass
+        print(f"{name:28s}{megabytes:10.0f}{seconds:10.2f}{passes:8.1f}{goal:8g}")
+        if megabytes > 2 * MEGABYTES:
+            failed.append(f"{name}: {megabytes:.0f} MB, goal {MEGABYTES:g}")
+        if passes > 2 * goal and not arguments.quick:
+            failed.append(f"{name}: {passes:.1f} passes, goal {goal:g}")
+    assert not failed, "; ".join(failed)
+
+
+if __name__ == "__main__":
+    main()
