@@ -256,6 +256,7 @@ MAY_IMPORT = {
     "test_column_names.py": ("_column_names",),  # what a name says of its class
     "test_files.py": ("_files",),  # errors in the middle of writing
     "test_formatting.py": ("_formatting",),  # decimals of given numbers
+    "test_rows.py": ("_rows",),  # against scipy
     "test_ties.py": ("_ties",),  # levels against a naive loop
     "test_validation.py": ("_validation",),  # every container, once
     "report/test_report.py": ("_validation",),  # how often forecasts are validated

@@ -30,7 +30,7 @@ from sklearn.base import clone
 
 from skcalib._arguments import resolve_loss, resolve_method, resolve_notion, resolve_smoother
 from skcalib._parallel import run_each
-from skcalib.clusters import _outside_level
+from skcalib.clusters import outside_level
 from skcalib.errors.averaged import AveragedProblem
 from skcalib.errors.merged import merged
 from skcalib.links.averaging import ModelAverage
@@ -160,7 +160,7 @@ def _warn_if_slow(shape):
             "ten seconds for each million probabilities, with many classes less: pass a random "
             "part of the samples, or notion='top_label'.",
             UserWarning,
-            stacklevel=_outside_level(),
+            stacklevel=outside_level(),
         )
 
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 _FEWEST, _MOST = 6, 15  # polynomials of a curve
 _SIMPLE = 5  # highest degree of the first group of polynomials of a curve
-_ENTRIES = 1 << 22  # of the arrays of one block
+_ENTRIES = 1 << 20  # of the arrays of one block: more do not fit into the cache
 _KEPT = 1 << 25  # entries of blocks that are kept between passes
 _NO_INFORMATION = 1e-12
 _SAME_LOG = 1e-14  # logarithms of tied forecasts

@@ -28,7 +28,6 @@ from skcalib import (
     simplex_calibration_error,
     unconditional_mean_embedding_error,
 )
-from skcalib._validation import draw_codes
 from skcalib.datasets import make_tempered_simplex, make_widmann
 from skcalib.error_intervals import methods
 from skcalib.error_intervals._norms import (
@@ -553,7 +552,7 @@ def test_draws_of_labels_end_when_the_answer_is_known(power, monkeypatch):
     rng = np.random.default_rng(1)
     score = rng.random(400)
     y = (rng.random(400) < score**power).astype(int)
-    drawn = []
+    drawn, draw_codes = [], methods.draw_codes
 
     def count(*args):
         drawn.append(1)

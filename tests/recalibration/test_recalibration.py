@@ -38,6 +38,7 @@ from skcalib.recalibration import (
     QuadraticScaling,
     TemperatureScaling,
     VectorScaling,
+    scaling,
 )
 from skcalib.recalibration.scaling import STRENGTHS
 from skcalib.scores import Brier, LogLoss, ProperScore, Spherical
@@ -1125,3 +1126,21 @@ def test_slow_vector_scaling_warns_before(multiclass, monkeypatch):
     with pytest.warns(UserWarning, match="150 samples of 3 classes takes about ten seconds"):
         found = VectorScaling().fit(proba, y).coef_
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(("shrinkage", "temperature"), [("auto", 0.5), (3.0, 1.5), (0.0, 0.7)])
+def test_vector_scaling_by_newton_is_that_of_the_quasi_newton_method(
+    shrinkage, temperature, monkeypatch
+):
+    """The same shrinkage; coefficients and losses differ by less than 1e-8."""
+    data = make_tempered_simplex(600, 4, score_temperature=temperature, random_state=2)
+    fitted = []
+    for most in (50, 0):
+        monkeypatch.setattr(scaling, "_FEW_CLASSES", most)
+        fitted.append(VectorScaling(shrinkage=shrinkage).fit(data.y_proba, data.y))
+    newton, other = fitted
+    assert newton.shrinkage_ == other.shrinkage_
+    assert newton.n_iter_ < other.n_iter_ or np.isinf(newton.shrinkage_)
+    np.testing.assert_allclose(newton.coef_, other.coef_, atol=1e-8)
+    np.testing.assert_allclose(newton.intercept_, other.intercept_, atol=1e-8)
+    assert abs(newton.loss_after_ - other.loss_after_) < 1e-12

@@ -24,6 +24,7 @@ from skcalib import (
 )
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
 from skcalib.estimators.selection import default_candidates
+from skcalib.problem import check_problem
 from skcalib.report import analysis
 from skcalib.report.findings import noted
 from skcalib.report.report import _kind
@@ -113,7 +114,12 @@ LOG = {
 )  # fmt: skip
 def test_a_map_that_raises_a_loss_is_not_recommended(monkeypatch, brier, log, recommended, refused):
     brier = {**dict.fromkeys(LOG, 0.3), **brier, "IdentityRecalibrator": 0.314}
-    monkeypatch.setattr(analysis, "held_out_losses", stub_losses({**LOG, **log}, brier))
+    stub = stub_losses({**LOG, **log}, brier)
+
+    def with_forecasts(candidates, forecast, *args, **rest):
+        return *stub(candidates), [forecast] * len(candidates)
+
+    monkeypatch.setattr(analysis, "held_out_losses_and_forecasts", with_forecasts)
     data = make_tempered_simplex(400, 3, random_state=0)
     shown = CalibrationReport.from_predictions(data.y, data.y_proba)
     found = shown.to_dict()
@@ -339,3 +345,24 @@ def test_forecasts_are_validated_once(n_classes, monkeypatch):
     shown = CalibrationReport.from_predictions(data.y, data.y_proba)
     assert shown._repr_html_() and shown.to_text(details=True) and shown.to_dict()
     assert len(validated) == 1
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_held_out_forecasts_of_the_comparison_are_those_of_new_fits(n_classes, monkeypatch):
+    """The recalibrated forecasts of a report are computed once; exactly the same."""
+    data = make_tempered_simplex(300, n_classes, random_state=0)
+    problem = check_problem(data.y, data.y_proba)
+    folds = [np.arange(300)[k::5] for k in range(5)]
+    known = {}
+    found = analysis.compare_maps(problem, folds, 0.95, known=known)
+    monkeypatch.setattr(analysis, "LARGE", problem.forecast.size - 1)
+    kept = dict(known)
+    assert len(kept) == 6
+    for name in ("TemperatureScaling", "IsotonicRecalibrator"):
+        once = analysis.recalibrate(problem, name, folds, kept)
+        again = analysis.recalibrate(problem, name, folds)
+        np.testing.assert_array_equal(once.forecast, again.forecast)
+        np.testing.assert_array_equal(once.target, again.target)
+    known.clear()
+    names = analysis.compare_maps(problem, folds, 0.95, known=known)[0].names
+    assert known == {} and set(names) < set(found[0].names)
