@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from skcalib._records import Record
+from skcalib._records import Record, frame_of
 from skcalib.inference import MeanInterval, mean_interval
 from skcalib.monitoring._streams import Evidence
 from skcalib.sketch import ForecastSketch
@@ -45,7 +45,7 @@ class Window(Record):
     _intervals = ("difference",)
 
     def _columns(self):
-        return window_columns([self])
+        return _columns_of([self])
 
     def to_frame(self) -> DataFrame:
         """One row; needs pandas.
@@ -76,10 +76,14 @@ class Window(Record):
         return mean_interval(residual, rows.weight, confidence_level, square=rows.square)
 
 
-def window_columns(windows: list[Window]) -> dict[str, list]:
-    """Columns of a table with one row for each window."""
+def windows_frame(windows: list[Window]) -> DataFrame:
+    """A data frame with one row for each window."""
+    return frame_of(_columns_of(windows), ["difference"])
+
+
+def _columns_of(windows):
     names = ("first", "last", "weight", "mean_predicted", "observed")
-    columns: dict[str, list] = {name: [getattr(one, name) for one in windows] for name in names}
+    columns = {name: [getattr(one, name) for one in windows] for name in names}
     return {**columns, "difference": [one.difference() for one in windows]}
 
 
