@@ -70,13 +70,12 @@ def kernel_calibration_error(
 
         SKCE = E\, (e_Y - S)^\top k(S, S') (e_{Y'} - S') = E\, h
 
-    for two independent samples, the squared norm of the mean of :math:`k(S, \cdot)(e_Y - S)` in
-    the space of the kernel. With a characteristic kernel, such as the default, it is zero
-    if and only if E[Y|S] = S. Nothing is smoothed or binned, and the error is as suitable for many
-    classes as for two. With :math:`h_{ij}` for samples i and j, the statistics are patterns of
-    indices:
+    for two independent samples (S, Y) and (S', Y'). This is the squared norm of the mean of
+    :math:`k(S, \cdot)(e_Y - S)` in the space of the kernel. With a characteristic kernel, such as
+    the default, it is zero if and only if E[Y|S] = S. Nothing is smoothed or binned, and the error
+    is as suitable for many classes as for two. The statistics are means of :math:`h_{ij}` over
+    different pairs of samples i and j:
 
-<<<<<<< HEAD
     - ``"auto"``: "unbiased" for at most 20,000 samples. For more, the mean of the unbiased
       estimates of random blocks of equal size, each of at least 400 samples and otherwise as small
       as keeps the number of pairs at most that of 20,000 samples. It is unbiased too. Its standard
@@ -85,25 +84,14 @@ def kernel_calibration_error(
     - ``"unbiased"``: the mean over all pairs with :math:`i \ne j`;
     - ``"biased"``: the mean over all pairs, ((n - 1) unbiased + mean :math:`h_{ii}`) / n. It is
       never negative, and far above zero for calibrated forecasts in small samples;
-=======
-    - ``"unbiased"``: mean of :math:`h_{ij}` over :math:`i \ne j`;
-    - ``"biased"``: mean over all pairs; it is ((n - 1) unbiased + mean :math:`h_{ii}`) / n, never
-      negative, and far above zero for calibrated forecasts in small samples;
->>>>>>> records
     - ``"block"``: the mean of the unbiased estimates of consecutive blocks of ``block_size``
       samples; an incomplete last block is dropped;
-    - ``"linear"``: blocks of two, h of the first and second sample, the third and fourth, ...
+    - ``"linear"``: blocks of two: the first and second sample, the third and fourth, and so on.
 
-<<<<<<< HEAD
     "block" and "linear" depend on the order of the samples. The random blocks have a fixed seed,
     and depend on the order by chance only. The unit is that of the kernel. Values for different
     kernels or bandwidths cannot be compared, and a value alone is hard to interpret. Use
     :func:`kernel_calibration_test` for its significance.
-=======
-    "block" and "linear" depend on the order of the samples. The unit is that of the kernel: values
-    for different kernels or bandwidths cannot be compared, and the value alone is hard to
-    interpret. Use :func:`kernel_calibration_test` for its significance.
->>>>>>> records
 
     Parameters
     ----------

@@ -12,12 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
-<<<<<<< HEAD
-from skcalib._records import frame_of
 from skcalib._validation import check_count, check_indices, take_rows, to_numpy
-=======
-from skcalib._validation import check_count, take_rows, to_numpy
->>>>>>> records
 from skcalib.grouping import calibration_by_group
 from skcalib.grouping.by_group import MOST_GROUPS
 from skcalib.kernels import Kernel
@@ -276,28 +271,7 @@ class CalibrationMonitor(BaseEstimator):
             when = f"the first at sample {first.at:,}, {when}"
         return f"{said}{', ' if when else '. '}{when}{last}"
 
-<<<<<<< HEAD
-    def to_frame(self) -> DataFrame:
-        """One row for each window of `windows_`; needs pandas.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Columns: ``first``, ``last``, ``weight``, ``mean_predicted``, ``observed``, and
-            ``difference``, observed minus predicted, with its interval of level 95 %,
-            ``difference_low`` and ``difference_high``.
-
-        Raises
-        ------
-        NotFittedError
-            Before the first sample.
-        """
-        check_is_fitted(self, "classes_")
-        return frame_of(window_columns(self.windows_), ["difference"])
-
     @one_at_a_time
-=======
->>>>>>> records
     def to_bytes(self) -> bytes:
         """The state as bytes, for `from_bytes`; contains no pickle.
 

@@ -81,7 +81,6 @@ def kernel_calibration_test(
 ) -> CalibrationTest:
     r"""Test of calibration by the kernel calibration error.
 
-<<<<<<< HEAD
     The null hypothesis is E[Y|S] = S for all classes at once, or as defined by the notion. The
     alternative is any kind of miscalibration. Large estimates of :func:`kernel_calibration_error`
     are evidence against the null hypothesis. For more than 20,000 samples the default estimate is
@@ -95,31 +94,22 @@ def kernel_calibration_test(
        mixture of chi-square variables weighted by eigenvalues. Its tail is computed by numerical
        inversion, not by simulation. The sum over random blocks has this distribution as well, with
        each weight once per block, so it needs no minimum number of blocks.
-=======
-    The null hypothesis is E[Y|S] = S for all classes at once (or as defined by the notion), and the
-    alternative is every kind of error. Large estimates of :func:`kernel_calibration_error` are
-    evidence against it. The null distribution of the estimate is found by one of
-
-    ``"spectral"`` (unbiased; the default)
-       :math:`(n - 1)\, SKCE \approx \frac1m \sum_{i \ne j} h_{ij} Z_i Z_j` with independent
-       standard normal Z and m = min(n, 1000) samples, drawn at random if there are more. That is a
-       mixture of chi-square variables weighted by eigenvalues; its tail is computed by numerical
-       inversion, not by simulation.
->>>>>>> records
     ``"multipliers"`` (unbiased)
-       the same law with all samples, by `n_resamples` draws of Z.
+       The same distribution with all samples, by `n_resamples` draws of Z.
     ``"bootstrap"`` (unbiased)
-       the bootstrap of W19, `n_resamples` draws with replacement of the samples.
+       The bootstrap of W19: `n_resamples` draws of the samples with replacement.
     ``"asymptotic"`` (linear, block; their default)
-       blocks are independent, so their mean over its standard error (standard deviation with one
-       degree of freedom less than blocks) is normal. It needs many blocks, for example twenty.
+       Blocks are independent, so their mean divided by its standard error is normal. The standard
+       deviation has one degree of freedom less than there are blocks. The method needs many blocks,
+       for example twenty.
     ``"bound"`` (unbiased, biased, linear; the default of "biased")
        :func:`distribution_free_bound`: no approximation, but little power.
     ``"embedding"`` (unbiased)
-       linear time: n times :func:`unconditional_mean_embedding_error` against the mixture
-       :math:`\sum_l \lambda_l Z_l^2` with the eigenvalues of the covariance of the means, which
-       calibration determines from the forecasts. (Hotelling's test, which estimates it from the
-       residuals, rejected calibrated forecasts in 6 to 100 % of W19's data sets.)
+       Linear time: n times :func:`unconditional_mean_embedding_error` is compared with the mixture
+       :math:`\sum_l \lambda_l Z_l^2`. Its weights are the eigenvalues of the covariance of the
+       means, which calibration determines from the forecasts. (Hotelling's test, which estimates
+       the covariance from the residuals, rejected calibrated forecasts in 6 to 100 % of W19's data
+       sets.)
 
     The table shows level and power: the share of rejections at .05 for W19's models with n = 250
     and ten classes. There are 400 data sets, so a share of .05 has the standard error .011; the
@@ -148,17 +138,11 @@ def kernel_calibration_test(
     ----------
     y_true, y_proba, kernel, notion, block_size, labels, pos_label, n_jobs
         As in :func:`kernel_calibration_error`. With "classwise" the test uses the mean of the
-<<<<<<< HEAD
         errors of all classes. There is one p-value, so no correction for multiple tests is needed.
     statistic : {"auto", "unbiased", "biased", "linear", "block"}, default="auto"
         The U- or V-statistic that estimates the squared kernel calibration error. "auto" is
         "unbiased" for at most 20,000 samples and for the methods "multipliers", "bootstrap" and
         "embedding"; otherwise it uses random blocks.
-=======
-        errors of all classes: one p-value, so no multiplicity correction is needed.
-    statistic : {"unbiased", "biased", "linear", "block"}, default="unbiased"
-        The U- or V-statistic that estimates the squared kernel calibration error.
->>>>>>> records
     method : str, default="auto"
         One of the names above; "auto" is the default of the statistic.
     n_resamples : int, default=500
@@ -172,36 +156,21 @@ def kernel_calibration_test(
     sample_weight : array-like of shape (n_samples,), default=None
         Importance weights; a pair has weight :math:`w_i w_j`. Not allowed with "bound".
     groups : array-like of shape (n_samples,), default=None
-<<<<<<< HEAD
         The cluster of each sample, such as a patient, by any labels. A cluster is then one unit,
         whose feature is the sum of the features of its samples. The estimate is over pairs of
         different clusters, and G clusters replace n samples. With "auto" at most 20,000 samples,
         drawn at random, enter the sums. Only for ``statistic="unbiased"`` or "auto" with
         "spectral", "multipliers", "bootstrap" and "embedding"; the last draws `n_resamples` signs
         of the clusters.
-=======
-        The cluster of each sample, such as a patient, by any labels. A cluster is then one unit
-        whose feature is the sum of those of its samples. The estimate is over pairs of different
-        clusters, and G clusters take the place of n samples. For statistic="unbiased" with
-        "spectral", "multipliers", "bootstrap" and "embedding", which draws `n_resamples` signs of
-        the clusters.
->>>>>>> records
 
     Returns
     -------
     CalibrationTest
-<<<<<<< HEAD
         ``estimate`` is the squared kernel calibration error, for "embedding" that of the mean
         embeddings. ``statistic`` is (n - 1) estimate for "spectral" and "multipliers" (with random
         blocks, the sum of the same over the blocks), that of W19 for "bootstrap", z for
         "asymptotic", the estimate for "bound", and n estimate for "embedding". The p-value is at
         least 2e-308. Far below 1e-3 only its order of magnitude is reliable.
-=======
-        ``estimate`` is the squared kernel calibration error (of the mean embeddings for
-        "embedding"); ``statistic`` is (n - 1) estimate for "spectral" and "multipliers", W19's for
-        "bootstrap", z for "asymptotic", the estimate for "bound", n estimate for "embedding". The
-        p-value is at least 2e-308; far below 1e-3 only its order of magnitude is reliable.
->>>>>>> records
 
     Raises
     ------
@@ -212,12 +181,8 @@ def kernel_calibration_test(
     See Also
     --------
     kernel_calibration_error : The estimate alone.
-<<<<<<< HEAD
     distribution_free_bound : A p-value without approximation, for very small samples.
     calibration_e_value : Evidence that may be multiplied over independent data.
-=======
-    distribution_free_bound : For very small samples.
->>>>>>> records
 
     Notes
     -----
