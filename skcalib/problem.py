@@ -325,7 +325,7 @@ def labeled_forecasts(
 
     None for everything else: fewer, two columns, soft labels, a `Problem` or a summary.
     """
-    shape = getattr(y_proba, "shape", ())
+    shape: Any = getattr(y_proba, "shape", ())
     if len(shape) != 2 or shape[1] < 3 or shape[0] * shape[1] <= _LARGE or has_columns(y_true):
         return None
     if isinstance(y_true, (Problem, ForecastSummary)):
