@@ -163,8 +163,9 @@ def proper_calibration_error(
     negligible. `LogitSmoother` fits the maps in each of five folds; `DirichletKernel` is O(n^2 K).
     With more than two classes and fewer than 20 samples for each, there are no maps of single
     classes; from 20 classes on, there is a warning. More than a million probabilities of three or
-    more classes take over ten seconds, and there is a warning before. The default has no lower or
-    upper bound in expectation; "risk" is a lower bound. The three methods can differ strongly in small samples.
+    more classes take over ten seconds, and there is a warning before. The default has no lower
+    or upper bound in expectation; "risk" is a lower bound. The three methods can differ
+    strongly in small samples.
 
     Examples
     --------
