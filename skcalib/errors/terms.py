@@ -157,8 +157,8 @@ def _warn_if_slow(shape):
     if n_classes > 2 and n_samples * n_classes > SLOW:
         warnings.warn(
             f"The default estimate for {n_samples:,} samples of {n_classes:,} classes takes about "
-            "ten seconds for each million probabilities, with many classes less: pass a random "
-            "part of the samples, or notion='top_label'.",
+            "ten seconds for every million probabilities: pass a random part of the samples, or "
+            "notion='top_label'.",
             UserWarning,
             stacklevel=outside_level(),
         )

@@ -594,6 +594,19 @@ def warn_without_weight(estimator, other):
         )
 
 
+def warn_if_slow(name, shape, most, others):
+    """Warn before a fit to (samples, classes) takes ten seconds or more, from so many entries."""
+    n_samples, n_classes = shape
+    if n_samples * n_classes > most:
+        warnings.warn(
+            f"{name} on {n_samples:,} samples of {n_classes:,} classes takes about ten seconds for "
+            f"every {most // 10**6} million probabilities: fit it to a random part of the samples, "
+            f"or use {others}.",
+            UserWarning,
+            stacklevel=outside_level(),
+        )
+
+
 def recalibrated_proba(recalibrator, proba, classes, features=None):
     """Probabilities (n, K) of a fitted recalibrator, one column for each of `classes`."""
     known = getattr(recalibrator, "classes_", classes)

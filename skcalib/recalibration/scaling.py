@@ -18,7 +18,6 @@ from sklearn.utils.parallel import Parallel, delayed
 from skcalib._arguments import resolve_training_loss
 from skcalib._validation import is_one_hot, mean_one
 from skcalib._values import shown
-from skcalib.clusters import outside_level
 from skcalib.inference import first_within_one_standard_error
 from skcalib.links import (
     DirichletMap,
@@ -30,7 +29,7 @@ from skcalib.links import (
     fit_link,
 )
 from skcalib.links.affine import affine_sums, minimise_affine
-from skcalib.recalibration._base import LogitRecalibrator, softmax_of
+from skcalib.recalibration._base import LogitRecalibrator, softmax_of, warn_if_slow
 from skcalib.recalibration._chunked import FittedFromChunks
 from skcalib.recalibration._chunked_folds import choose_strength
 from skcalib.recalibration.temperature import (
@@ -235,6 +234,11 @@ class VectorScaling(FittedFromChunks, LinkRecalibrator):
     BiasCorrectedTemperatureScaling : One scale for all classes.
     MatrixScaling : A full matrix in place of the scales.
 
+    Notes
+    -----
+    Cost: O(n K) for each evaluation of the loss, of which there may be some hundred. More than ten
+    million probabilities take over ten seconds, and there is a warning before.
+
     Examples
     --------
     >>> from skcalib import VectorScaling
@@ -263,15 +267,8 @@ class VectorScaling(FittedFromChunks, LinkRecalibrator):
         self.tol = tol
 
     def _learn_target(self, score, forecast, target, weight):
-        n_samples, n_classes = forecast.shape
-        if forecast.size > _SLOW:
-            warnings.warn(
-                f"VectorScaling on {n_samples:,} samples of {n_classes:,} classes takes about ten "
-                "seconds for every ten million probabilities: fit it to a random part of the "
-                "samples, or use TemperatureScaling or BiasCorrectedTemperatureScaling.",
-                UserWarning,
-                stacklevel=outside_level(),
-            )
+        others = "TemperatureScaling or BiasCorrectedTemperatureScaling"
+        warn_if_slow("VectorScaling", forecast.shape, _SLOW, others)
         super()._learn_target(score, forecast, target, weight)
 
     def _link(self):

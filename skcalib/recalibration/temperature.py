@@ -22,7 +22,7 @@ from skcalib.links.temperature import (
     mean_log_loss,
     optimal_inverse_temperature,
 )
-from skcalib.recalibration._base import LogitRecalibrator, softmax_of
+from skcalib.recalibration._base import LogitRecalibrator, softmax_of, warn_if_slow
 from skcalib.recalibration._chunked import FittedFromChunks
 from skcalib.recalibration._sketched import TwoClassesFromSketch
 from skcalib.scores import Brier, LogLoss
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from skcalib.recalibration._chunked import ChunkedLogits
     from skcalib.scores import ProperScore
 
+_SLOW = 30_000_000  # probabilities from which the fit of biases takes long
 _LARGE = 1 << 22  # probabilities whose logarithms are not stored
 _LOW, _HIGH = 1e-4, 1e4  # range of the search for inverse temperatures
 _GRID = 41  # inverse temperatures that bracket the minimum of a loss that is not convex
@@ -438,11 +439,16 @@ class BiasCorrectedTemperatureScaling(TwoClassesFromSketch, FittedFromChunks):
     detection_limit_ : float
         The value that replaces probabilities of exactly 0.
 
-    See Also
+        See Also
     --------
     TemperatureScaling : Without biases.
     VectorScaling : With a scale for each class.
     LabelShiftRecalibrator : For new frequencies of the classes.
+
+    Notes
+    -----
+    Cost: O(n K) for each of some ten evaluations of the loss. More than thirty million
+    probabilities take over ten seconds, and there is a warning before.
 
     Examples
     --------
@@ -464,6 +470,11 @@ class BiasCorrectedTemperatureScaling(TwoClassesFromSketch, FittedFromChunks):
         self.input = input
         self.loss = loss
         self.labels = labels
+
+    def _learn_target(self, score, forecast, target, weight):
+        name = "BiasCorrectedTemperatureScaling"
+        warn_if_slow(name, forecast.shape, _SLOW, "TemperatureScaling")
+        super()._learn_target(score, forecast, target, weight)
 
     def _fit_map(self, logits, target, weight):
         self._take(fit_bias_corrected(logits, target, weight))

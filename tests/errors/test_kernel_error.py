@@ -133,10 +133,10 @@ def test_few_samples_take_all_pairs(multiclass):
 
 
 def test_random_blocks_are_unbiased(few_are_many):
-    """Over 300 data sets: zero if calibrated, otherwise the mean of all pairs."""
+    """Over 200 data sets: zero if calibrated, otherwise the mean of all pairs."""
     kernel = LaplacianKernel(0.4)
     differences, calibrated = [], []
-    for seed in range(300):
+    for seed in range(200):
         rng = np.random.default_rng(seed)
         proba = rng.dirichlet(np.ones(3), 130)
         y = (proba.cumsum(axis=1)[:, :-1] < rng.random((130, 1))).sum(axis=1)

@@ -272,7 +272,7 @@ def test_losses_of_large_forecasts_come_from_blocks(loss, multiclass, monkeypatc
         root_brier_score(y, 0.9 * proba)
 
 
-def test_slow_default_estimate_warns_before(multiclass, monkeypatch):
+def test_slow_default_estimates_are_announced(multiclass, monkeypatch):
     """Of several classes only: two classes are merged, and other notions have two columns."""
     y, proba = multiclass
     expected = proper_calibration_error(y, proba)

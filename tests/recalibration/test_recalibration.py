@@ -1119,13 +1119,19 @@ def test_temperature_of_large_forecasts_without_their_logarithms(monkeypatch):
     np.testing.assert_array_equal(proba, before)
 
 
-def test_slow_vector_scaling_warns_before(multiclass, monkeypatch):
+@pytest.mark.parametrize(
+    ("kind", "module"),
+    [(VectorScaling, "scaling"), (BiasCorrectedTemperatureScaling, "temperature")],
+)
+def test_slow_fits_are_announced(kind, module, multiclass, monkeypatch):
     y, proba = multiclass
-    expected = VectorScaling().fit(proba, y).coef_
-    monkeypatch.setattr("skcalib.recalibration.scaling._SLOW", 100)
-    with pytest.warns(UserWarning, match="150 samples of 3 classes takes about ten seconds"):
-        found = VectorScaling().fit(proba, y).coef_
-    np.testing.assert_array_equal(found, expected)
+    expected = kind().fit(proba, y).predict_proba(proba)
+    monkeypatch.setattr(f"skcalib.recalibration.{module}._SLOW", 100)
+    message = f"{kind.__name__} on 150 samples of 3 classes takes about ten seconds"
+    with pytest.warns(UserWarning, match=message) as caught:
+        fitted = kind().fit(proba, y)
+    assert caught[0].filename == __file__
+    np.testing.assert_array_equal(fitted.predict_proba(proba), expected)
 
 
 @pytest.mark.parametrize(("shrinkage", "temperature"), [("auto", 0.5), (3.0, 1.5), (0.0, 0.7)])
