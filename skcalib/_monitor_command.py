@@ -11,7 +11,6 @@ import numpy as np
 
 from skcalib._files import check_writable, write_atomically
 from skcalib.io import read_predictions
-from skcalib.monitoring import CalibrationMonitor
 
 if TYPE_CHECKING:
     import argparse
@@ -97,6 +96,8 @@ def _read_state(options):
         return None
     if path.resolve() == options.file.resolve():
         raise ValueError(f"{path.name} cannot be both the samples and the state.")
+    from skcalib.monitoring import CalibrationMonitor  # reports do without this import
+
     try:
         monitor = CalibrationMonitor.from_bytes(path.read_bytes())
     except ValueError as error:
@@ -116,6 +117,8 @@ def _read_state(options):
 def _monitor_for(monitor, read, options):
     """The monitor, new if there was none, and the predictions in the order of its classes."""
     if monitor is None:
+        from skcalib.monitoring import CalibrationMonitor
+
         monitor = CalibrationMonitor(
             _classes_of(read),
             alpha=_ALPHA if options.alpha is None else options.alpha,
