@@ -37,10 +37,8 @@ def run(statement, folder):
     own = {"PYTHONPYCACHEPREFIX": str(folder / "compiled"), "MPLBACKEND": "agg"}
     environment = {**os.environ, **own}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    paths = [
-        str(Path.cwd() / path) for path in environment.get("PYTHONPATH", "").split(":") if path
-    ]
-    environment["PYTHONPATH"] = ":".join(paths)
+    given = filter(None, environment.get("PYTHONPATH", "").split(":"))
+    environment["PYTHONPATH"] = ":".join(str(Path(path).absolute()) for path in given)
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=folder, env=environment, capture_output=True, check=True
     )
