@@ -112,6 +112,7 @@ def _read_state(options):
         return None
     if path.resolve() == options.file.resolve():
         raise ValueError(f"{path.name} cannot be both the samples and the state.")
+
     try:
         monitor = CalibrationMonitor.from_bytes(path.read_bytes())
     except ValueError as error:
@@ -133,6 +134,8 @@ def _read_state(options):
 def _monitor_for(monitor, read, options):
     """The monitor, new if there was none, and the predictions in the order of its classes."""
     if monitor is None:
+        from skcalib.monitoring import CalibrationMonitor
+
         monitor = CalibrationMonitor(
             _classes_of(read),
             notion=_NOTION if options.notion is None else options.notion,

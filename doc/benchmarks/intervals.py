@@ -2,9 +2,9 @@
 
     python doc/benchmarks/intervals.py [--quick]
 
-One run, one core, n = 2,000 calibrated forecasts of two classes. The default interval inverts tests
-on sums that the error computes anyway. With ``method="direct"`` the interval is a jackknife: the
-error of the cross-fitted maps twenty times. With a smoother and "direct" the lower limit needs
+One run, one core, n = 2,000 calibrated forecasts of two classes. The default interval inverts
+tests on sums that the error computes anyway. With ``method="direct"`` the interval is a jackknife:
+the error of the cross-fitted maps twenty times. With a smoother and "direct" the lower limit needs
 draws of labels too, which end when the answer is known. The goal is 15 times for the default; twice
 as much fails. The others are printed.
 """

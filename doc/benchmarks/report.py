@@ -4,8 +4,8 @@
 
 One run, one core; simulated forecasts, and those of a network where FOLDER has them. The report
 compares six recalibration maps on five folds, and vector scaling chooses its shrinkage by five
-folds of its own. The goal is 150 fits; twice as many fail. The fits are timed before and after,
-because other work on the machine slows large arrays more than small ones.
+folds of its own. The goal is 150 fits; twice as many fail. The fits are timed before and after. Run
+it on an idle machine: other work slows the large arrays of a report more than those of a fit.
 """
 
 import argparse

@@ -617,7 +617,7 @@ def root_brier_score(
     ValueError
         For invalid input.
 
-        See Also
+    See Also
     --------
     proper_calibration_error : Estimates the calibration error itself.
     calibration_upper_bound : The same bound for other losses.

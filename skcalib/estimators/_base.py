@@ -327,18 +327,8 @@ class ClassifierTrainer(MetaEstimator):
         return self.estimator, self._aligned_proba(self.estimator, X, classes), np.arange(len(y))
 
     def _cross_fit(self, X, y, folds, params):
-        proba, _, tested = held_out_proba(
-            self._wrapped(),
-            X,
-            y,
-            cv=folds,
-            response_method=self.response_method,
-            n_jobs=self.n_jobs,
-            fit_params=params,
-        )
-        model = clone_estimator(self._wrapped()).fit(X, y, **params)
-        rows = np.flatnonzero(tested)
-        return model, proba[rows], rows
+        how = {"response_method": self.response_method, "n_jobs": self.n_jobs}
+        return cross_fit(self._wrapped(), X, y, folds, params, **how)
 
     def _fit_folds(self, X, y, folds, params):
         classes = unique_labels(y)
@@ -352,3 +342,32 @@ class ClassifierTrainer(MetaEstimator):
     def _aligned_proba(self, model, X, classes):
         """Probabilities of a fitted classifier, one column for each of `classes`."""
         return aligned_proba(model, X, classes, self.response_method)
+
+
+def cross_fit(estimator, X, y, folds, params, *, response_method, n_jobs):
+    """A clone fitted to all samples, out-of-fold probabilities, and the rows that have them."""
+    how = {"response_method": response_method, "n_jobs": n_jobs, "fit_params": params}
+    proba, _, tested = held_out_proba(estimator, X, y, cv=folds, **how)
+    model = clone_estimator(estimator).fit(X, y, **params)
+    rows = np.flatnonzero(tested)
+    return model, proba[rows], rows
+
+
+def check_fold_classes(y, folds, *, ensemble):
+    """Raise for folds whose held-out probabilities say nothing about a class."""
+    for number, (train, test) in enumerate(folds, start=1):
+        tested = unique_labels(y[test])
+        absent = np.setdiff1d(unique_labels(y) if ensemble else tested, y[train])
+        where = f"fold {number} of {len(folds)}"
+        if len(absent):
+            raise ValueError(
+                f"The training samples of {where} lack the class {absent.tolist()[0]!r}, so its "
+                "classifier gives it no probability: use fewer folds, or folds that are shuffled "
+                "and stratified, such as StratifiedKFold(shuffle=True)."
+            )
+        if ensemble and len(tested) < 2:
+            raise ValueError(
+                f"The test samples of {where} have only the class {tested.tolist()[0]!r}, and with "
+                "ensemble=True a recalibrator is fitted to each fold: use fewer folds, or "
+                "ensemble=False."
+            )

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import TransformerMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, check_memory
 
 from skcalib._parameters import check_parameters_of
-from skcalib.estimators._base import ClassifierTrainer
+from skcalib.estimators._base import ClassifierTrainer, check_fold_classes, cross_fit
 from skcalib.estimators._response import classes_of, clone_estimator
 
 if TYPE_CHECKING:
@@ -39,18 +40,25 @@ class CrossFitProba(TransformerMixin, ClassifierTrainer):
         `LogisticRegression`.
     cv : None, int or splitter, default=None
         Folds; None means five, stratified. Repeated splitters average the predictions for each
-        sample. Each sample must be tested at least once.
+        sample. Each sample must be tested at least once, and the training samples of a fold must
+        have every class that it tests.
     response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
         Decision values become probabilities through the logistic function or the softmax.
     n_jobs : int, default=None
         Folds in parallel.
+    memory : str, path or object with the interface of joblib.Memory, default=None
+        Folder, or cache, in which `fit_transform` keeps the fitted classifier and its out-of-fold
+        probabilities, as `sklearn.pipeline.Pipeline` does: a search over the steps that follow
+        fits the classifier once for each set of samples. The key is the classifier with its
+        parameters, the samples, the folds and the parameters of `fit`. A classifier that draws
+        random numbers without a seed is not drawn again.
 
     Attributes
     ----------
     estimator_ : classifier
         The classifier fitted on all samples, or the frozen one.
     classes_ : array of shape (n_classes,)
-        Class of each column. A class that is missing in a fold has probability 0 there.
+        Class of each column.
     n_features_in_ : int
         Number of features seen in `fit`.
     feature_names_in_ : array of shape (n_features_in_,)
@@ -62,10 +70,10 @@ class CrossFitProba(TransformerMixin, ClassifierTrainer):
 
     Notes
     -----
-    Cost: one fit for each fold and one on all samples. A fitted classifier that is not frozen is
-    cloned, with a warning. Without metadata routing, `fit` and `fit_transform` pass ``groups`` to
-    the splitter and all other parameters, such as ``sample_weight``, to the classifier; in a
-    Pipeline write ``crossfitproba__sample_weight=...``.
+    Cost: one fit for each fold and one on all samples; none if `memory` has them. A fitted
+    classifier that is not frozen is cloned, with a warning. Without metadata routing, `fit` and
+    `fit_transform` pass ``groups`` to the splitter and all other parameters, such as
+    ``sample_weight``, to the classifier; in a Pipeline write ``crossfitproba__sample_weight=...``.
 
     Two of scikit-learn's checks, `check_transformer_general` and
     `check_transformer_data_not_an_array`, require that `fit_transform` equals `transform` and do
@@ -92,11 +100,13 @@ class CrossFitProba(TransformerMixin, ClassifierTrainer):
         cv: CV = None,
         response_method: ResponseMethod = "auto",
         n_jobs: int | None = None,
+        memory: str | os.PathLike[str] | Any = None,
     ) -> None:
         self.estimator = estimator
         self.cv = cv
         self.response_method = response_method
         self.n_jobs = n_jobs
+        self.memory = memory
 
     def fit(self, X: MatrixLike, y: ArrayLike | None, **fit_params: Any) -> Self:
         """Fit the classifier on all samples.
@@ -143,6 +153,12 @@ class CrossFitProba(TransformerMixin, ClassifierTrainer):
         -------
         array of shape (n_samples, n_classes)
             Rows sum to one.
+
+        Raises
+        ------
+        ValueError
+            For invalid input or parameters, and for folds that leave samples untested or whose
+            training samples lack a class that they test.
         """
         check_parameters_of(self)
         y = self._check_data(X, y)
@@ -155,9 +171,16 @@ class CrossFitProba(TransformerMixin, ClassifierTrainer):
                 "transformer must return every row: use RecalibratedClassifierCV, which leaves "
                 "these samples out, or folds that test each sample."
             )
+        check_fold_classes(y, folds, ensemble=False)
         ((self.estimator_, proba, _),) = self._held_out(X, y, folds, params)
         self.classes_ = classes_of(self.estimator_)
         return proba
+
+    def _cross_fit(self, X, y, folds, params):
+        memory = os.fspath(self.memory) if isinstance(self.memory, os.PathLike) else self.memory
+        cached = check_memory(memory).cache(cross_fit, ignore=["n_jobs"])
+        how = {"response_method": self.response_method, "n_jobs": self.n_jobs}
+        return cached(self._wrapped(), X, y, folds, params, **how)
 
     def transform(self, X: MatrixLike) -> np.ndarray:
         """Probabilities of the classifier that was fitted on all samples.

@@ -14,7 +14,7 @@ from skcalib._arguments import resolve_training_loss
 from skcalib._parallel import run_each
 from skcalib._parameters import check_parameters_of, instead_of
 from skcalib._validation import check_indices, check_weight, take_rows, unique_labels
-from skcalib.estimators._base import ClassifierTrainer
+from skcalib.estimators._base import ClassifierTrainer, check_fold_classes
 from skcalib.estimators._response import aligned_proba
 from skcalib.estimators.selection import candidate_names, select_recalibrator
 from skcalib.recalibration._base import (
@@ -188,7 +188,7 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         self.classes_ = self.estimator.classes_ if frozen else unique_labels(y)
         folds = self._folds(X, y, split_params) if auto or not frozen else []
         if not frozen:
-            _check_folds(y, folds, ensemble=self.ensemble)
+            check_fold_classes(y, folds, ensemble=self.ensemble)
         held_out = self._held_out(X, y, folds, params, ensemble=self.ensemble)
         self.selection_, recalibrator = None, None if auto else self._recalibrator()
         if auto:
@@ -319,26 +319,6 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         if wrapped is not None:
             tags.classifier_tags.multi_class = wrapped.multi_class
         return tags
-
-
-def _check_folds(y, folds, *, ensemble):
-    """Raise for folds whose held-out probabilities say nothing about a class."""
-    for number, (train, test) in enumerate(folds, start=1):
-        tested = unique_labels(y[test])
-        absent = np.setdiff1d(unique_labels(y) if ensemble else tested, y[train])
-        where = f"fold {number} of {len(folds)}"
-        if len(absent):
-            raise ValueError(
-                f"The training samples of {where} lack the class {absent.tolist()[0]!r}, so its "
-                "classifier gives it no probability: use fewer folds, or folds that are shuffled "
-                "and stratified, such as StratifiedKFold(shuffle=True)."
-            )
-        if ensemble and len(tested) < 2:
-            raise ValueError(
-                f"The test samples of {where} have only the class {tested.tolist()[0]!r}, and with "
-                "ensemble=True a recalibrator is fitted to each fold: use fewer folds, or "
-                "ensemble=False."
-            )
 
 
 def _rows(values, rows):

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+from joblib import Memory
 from scipy.sparse import csr_array
 from scipy.special import expit
 from sklearn.base import clone, is_classifier
@@ -26,7 +27,7 @@ from sklearn.model_selection import (
     cross_val_predict,
 )
 from sklearn.naive_bayes import GaussianNB
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.svm import LinearSVC
 
 from skcalib.estimators.crossfit import CrossFitProba
@@ -139,10 +140,62 @@ def test_folds_that_lack_a_class(data):
     P = crossfit.fit_transform(X, y)
     assert P.shape == (len(y), 3)
     assert (P[: len(y) // 4, 0] < 1).any()
-    without = CrossFitProba(GaussianNB(), cv=LeaveOneGroupOut()).fit_transform(X, y, groups=y)
-    for k, name in enumerate(NAMES):  # the class of the left-out group is unknown to its model
-        assert np.all(without[y == name, k] == 0)
-    np.testing.assert_allclose(without.sum(axis=1), 1)
+    # The class of the left-out group is unknown to its classifier.
+    with pytest.raises(ValueError, match=r"fold 1 of 3 lack the class 'ape', .* stratified"):
+        CrossFitProba(GaussianNB(), cv=LeaveOneGroupOut()).fit_transform(X, y, groups=y)
+    with pytest.raises(ValueError, match=r"fold 1 of 2 lack the class 'cat'"):
+        CrossFitProba(GaussianNB(), cv=KFold(2)).fit_transform(X[::-1], y[::-1])
+
+
+class CountingNB(GaussianNB):
+    """Counts its fits."""
+
+    fits = 0
+
+    def fit(self, X, y, sample_weight=None):
+        type(self).fits += 1
+        return super().fit(X, y, sample_weight)
+
+
+@pytest.mark.parametrize("kind", ["path", "str", "Memory"])
+def test_memory_keeps_the_fits_of_a_search(data, tmp_path, kind):
+    """Three maps, four outer folds and the final fit: one cross-fit of 5 + 1 for each data set."""
+    X, y, X_new, _ = data
+    memory = {"path": tmp_path, "str": str(tmp_path)}.get(kind)
+    memory = Memory(tmp_path, verbose=0) if memory is None else memory
+    maps = [TemperatureScaling(), PlattScaling(), IdentityRecalibrator()]
+    found = []
+    for cache in (None, memory):
+        CountingNB.fits = 0
+        chain = Pipeline([("proba", CrossFitProba(CountingNB(), memory=cache)), ("map", maps[0])])
+        search = GridSearchCV(chain, {"map": maps}, cv=4, scoring="neg_log_loss").fit(X, y)
+        found.append((search.cv_results_["mean_test_score"], search.predict_proba(X_new)))
+        assert CountingNB.fits == ((3 * 4 + 1) * 6 if cache is None else (4 + 1) * 6)
+    for plain, cached in zip(*found, strict=True):
+        np.testing.assert_array_equal(plain, cached)
+
+
+def test_memory_depends_on_all_that_is_fitted(data, tmp_path):
+    X, y, *_ = data
+    CountingNB.fits = 0
+
+    def proba(classifier=None, cv=2, rows=200, **params):
+        classifier = CountingNB() if classifier is None else classifier
+        crossfit = CrossFitProba(classifier, cv=cv, memory=tmp_path)
+        return crossfit.fit_transform(X[:rows], y[:rows], **params)
+
+    first = proba()
+    np.testing.assert_array_equal(proba(), first)
+    assert CountingNB.fits == 3
+    weight = np.linspace(1, 2, 200)
+    others = {"classifier": CountingNB(var_smoothing=0.1)}, {"cv": 3}, {"rows": 190}
+    for n_more, options in enumerate([*others, {"sample_weight": weight}], start=1):
+        before = CountingNB.fits
+        proba(**options)
+        assert CountingNB.fits > before, n_more
+    np.testing.assert_array_equal(proba(), first)
+    with pytest.raises(ValueError, match="memory"):
+        CrossFitProba(CountingNB(), memory=3).fit_transform(X, y)
 
 
 def test_frozen_classifiers_are_used_as_they_are(data):
