@@ -605,9 +605,6 @@ class CalibrationTest(Record):
     See Also
     --------
     skcalib.combine_tests : One test from those of several sets of data.
-
-    See Also
-    --------
     skcalib.kernel_calibration_test : One of the tests that make this record.
     skcalib.grouping.CurveEqualityTest : The same for the equality of two curves.
 

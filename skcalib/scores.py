@@ -326,11 +326,11 @@ class LogLoss(ProperScore):
 
     def logit_loss(self, target: np.ndarray, logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         # From the logarithm of the forecast: the loss is finite where the forecast underflows.
-        shifted, forecast, log_total = softmax_parts(logits)
-        mass = row_sum(target)
-        forecast *= mass[:, None]
-        forecast -= target
-        return mass * log_total - np.einsum("ik,ik->i", target, shifted), forecast
+        # The gradient is that of this loss to the last digit: fits of extreme logits need it.
+        shifted, _, log_total = softmax_parts(logits)
+        log_forecast = shifted - log_total[:, None]
+        gradient = row_sum(target)[:, None] * np.exp(log_forecast) - target
+        return -np.einsum("ik,ik->i", target, log_forecast), gradient
 
 
 class ClasswiseLogLoss(ProperScore):

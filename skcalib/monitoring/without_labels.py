@@ -10,7 +10,7 @@ from scipy.stats import pearson3
 
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
-from skcalib._ties import merge_ties
+from skcalib._ties import merge_ties, top_class
 from skcalib._validation import (
     check_confidence_level,
     check_indices,
@@ -73,6 +73,10 @@ class ExpectedPerformance(Record):
         The same if the calibration is still that of the labelled window, or within the error
         interval. Empty if neither was given. A metric is left out if it is infinite or does not
         exist there.
+
+    See Also
+    --------
+    skcalib.expected_performance : Makes this record.
 
     Notes
     -----
@@ -313,7 +317,7 @@ class _Expectation:
 def _expectations(forecast, chance, weight):
     """`_Expectation` of each metric that exists; with one-hot chances, what labels give."""
     share = weight / weight.sum()
-    slopes = {"accuracy": np.eye(forecast.shape[1])[forecast.argmax(axis=1)]}
+    slopes = {"accuracy": np.eye(forecast.shape[1])[top_class(forecast)]}
     slopes |= {key: _losses_of_labels(score, forecast) for key, score in SCORES.items()}
     found = {}
     for key, slope in slopes.items():

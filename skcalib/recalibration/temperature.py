@@ -439,7 +439,7 @@ class BiasCorrectedTemperatureScaling(TwoClassesFromSketch, FittedFromChunks):
     detection_limit_ : float
         The value that replaces probabilities of exactly 0.
 
-        See Also
+    See Also
     --------
     TemperatureScaling : Without biases.
     VectorScaling : With a scale for each class.
