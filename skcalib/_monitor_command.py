@@ -12,7 +12,6 @@ import numpy as np
 from skcalib._files import check_writable, write_atomically
 from skcalib.io import read_predictions
 from skcalib.io._rounding import advice, normalize
-from skcalib.monitoring import CalibrationMonitor
 
 if TYPE_CHECKING:
     import argparse
@@ -112,6 +111,7 @@ def _read_state(options):
         return None
     if path.resolve() == options.file.resolve():
         raise ValueError(f"{path.name} cannot be both the samples and the state.")
+    from skcalib.monitoring import CalibrationMonitor  # reports do without this import
 
     try:
         monitor = CalibrationMonitor.from_bytes(path.read_bytes())
