@@ -13,11 +13,11 @@ the parameters, the penalised Hessian H and the leverage l of a sample,
     T_m^{log} &= \overline{L(Y, S) - L(Y, m)
         - \tfrac12\, x^\top H^{-1} x / (1 - l)} .
 
-The interval does not depend on the weights. The miscalibration Y - S is projected on all
-directions of the basis, and its squared length is a squared norm of a mean, `SquaredNorm`. So the
-interval has the spread of what the models may have missed, not only that of what they found. Its
-lower limit is zero unless the scores at the forecasts, whose noise follows no fit, or the evidence
-of the models reject it too.
+The interval does not depend on the weights. The miscalibration Y - S is projected on all directions
+of the basis, and its squared length is a squared norm of a mean, `SquaredNorm`. So the interval
+allows for miscalibration that the models may have missed, not only for what they found. Its lower
+limit is zero unless a second test rejects zero too: that of the scores at the forecasts, whose
+noise does not depend on a fit, or the evidence of the models.
 """
 
 from __future__ import annotations

@@ -135,12 +135,12 @@ def calibration_error(
     squared : bool, default=False
         Omit the root of "l2". Not allowed for the other norms.
     notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
-        "auto": for two classes the probability of the positive class, which is the last one, as in
-        F24 and in the pending binary function of scikit-learn; for more classes the top label.
-        "top_label": the confidence against whether the prediction is right. "classwise": each class
-        against the rest; the power p is averaged over classes before the root is taken, and "max"
-        is the largest gap of all. "canonical": the probability of the positive class, for two
-        classes only.
+        "auto": the probability of the positive class for two classes, the top label for more. The
+        positive class is the last one, as in F24 and in the pending binary function of
+        scikit-learn. "top_label": the confidence against whether the prediction is right.
+        "classwise": each class against the rest; the power p is averaged over classes before the
+        root is taken, and "max" is the largest gap of all. "canonical": the probability of the
+        positive class, for two classes only.
     n_bins : int, "auto", "cube_root" or array-like of edges, default="auto"
         "auto" is :func:`optimal_n_bins` of `strategy`, which minimises the bound of the bias of
         F24. "cube_root" is :math:`n^{1/3}`, rounded: the rate of F24 without a constant. An array
@@ -195,7 +195,7 @@ def calibration_error(
     ACE      ``notion="classwise", strategy="quantile", n_bins=15``
     RMSCE    ``norm="l2", strategy="quantile"``
     TCE_p    ``norm=p``, of the top label (G22, binned)
-    CWCE_p   ``norm=p, notion="classwise"``; with ``reduce="sum"`` G22's
+    CWCE_p   ``norm=p, notion="classwise"``; as in G22 with ``reduce="sum"``
     F24      two classes: the probability of the positive class
     =======  ===================================================================================
 
@@ -283,7 +283,7 @@ def reliability_bins(
     Returns
     -------
     list of ReliabilityBins
-        One record for one score at a time, one per class for "classwise".
+        One record for a notion with a single score, one per class for "classwise".
 
     See Also
     --------

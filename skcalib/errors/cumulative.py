@@ -83,9 +83,9 @@ def ks_calibration_error(
     over thresholds t of the score (Gupta et al. 2021). It needs neither bins nor a bandwidth.
     Samples with equal scores enter together, so the order of ties does not matter. It estimates
     :math:`\max_t |E[(E[Y|S] - S) 1\{S \le t\}]|`, which is at most the TCE: errors of alternating
-    sign cancel. Biased upward, for calibrated forecasts by nearly
-    :math:`\sqrt{\pi / 2}\, \sqrt{E[S (1 - S)] / n}`, the mean of the largest distance of a
-    Brownian motion from zero; the test is :func:`cumulative_test`. For two classes it depends on
+    sign cancel. The estimate is biased upward. For calibrated forecasts the bias is nearly
+    :math:`\sqrt{\pi / 2}\, \sqrt{E[S (1 - S)] / n}`, the mean of the largest distance of a Brownian
+    motion from zero. The test is :func:`cumulative_test`. For two classes the error depends on
     which one is positive, because the sums begin at the lowest score of that class.
 
     Parameters
@@ -110,7 +110,7 @@ def ks_calibration_error(
     Returns
     -------
     float
-        Between 0 and 1, except for a sum, which has no upper limit of 1. Cost O(n log n).
+        Between 0 and 1; a sum over classes may exceed 1. Cost O(n log n).
 
     Raises
     ------
@@ -119,8 +119,8 @@ def ks_calibration_error(
 
     See Also
     --------
-    cumulative_curve : The curve whose largest distance from zero this is.
-    cumulative_test : Is it more than chance?
+    cumulative_curve : The curve of cumulative differences.
+    cumulative_test : The test of this error.
 
     Examples
     --------
@@ -166,7 +166,7 @@ def cumulative_curve(
     Returns
     -------
     list of CumulativeCurve
-        One for "auto", "top_label" and "canonical", one per class for "classwise".
+        One curve for "auto", "top_label" and "canonical", one per class for "classwise".
 
     See Also
     --------

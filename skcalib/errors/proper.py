@@ -136,7 +136,7 @@ def proper_calibration_error(
     pos_label : label, default=None
         The class that a `y_proba` of shape (n_samples,) refers to; by default the last in order.
     n_jobs : int, default=None
-        Problems of the notion at a time; the result does not depend on it.
+        Number of problems processed at a time; the result does not depend on it.
 
     Returns
     -------
@@ -292,9 +292,9 @@ def sharpness(
         As in :func:`proper_calibration_error`; for refinement as in :func:`refinement_loss`. With
         ``transform="simplex"``, `y_proba` is any real array of shape (n_samples, n_features),
         `labels` lists the classes in any order, `notion` must be "canonical", `method` must be
-        "risk", which "auto" is here, and without a `smoother` it is
-        ``DirichletKernel("risk", refinement="loss")``: the entropy form is optimistic where a
-        kernel overfits, and more so in more dimensions.
+        "risk" or "auto", which means "risk" here. Without a `smoother`, ``DirichletKernel("risk",
+        refinement="loss")`` is used, because the entropy form is optimistic where a kernel
+        overfits, and more so in more dimensions.
     transform : {None, "simplex"}, default=None
         None for probabilities; "simplex" for any representation.
 

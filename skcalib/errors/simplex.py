@@ -72,8 +72,8 @@ def simplex_calibration_error(
         "median" is ``MedianCells(15)``: the data-dependent bins of W19, which cut the cell of the
         largest variance at the median of its most variable coordinate, at most 15 of them with at
         least 10 samples each. The published errors of networks on CIFAR-10 are those of
-        ``MedianCells(min_samples=100)``. "uniform" cuts every coordinate into ten. Other numbers by
-        `UniformBins`, `QuantileBins`, `LevelSets`.
+        ``MedianCells(min_samples=100)``. "uniform" cuts every coordinate into ten. For other
+        numbers of cells pass `UniformBins`, `QuantileBins` or `LevelSets`.
     sample_weight : array-like of shape (n_samples,), optional
         Weights. They do not affect the cells; if the cells do not depend on the data, as for
         "uniform", whole numbers mean repetition.
