@@ -247,7 +247,7 @@ def smooth_distance(question: Question) -> ErrorInterval:
 
     The interval of :math:`E x^2` is that of the Brier error; the maximum is that of the averaged
     maps. The index itself shrinks to zero near calibration, so neither its spread nor a jackknife
-    says how large the distance may be.
+    shows how large the distance may be.
     """
     options, target = question.options, "the mean distance of S from C, as far as {}"
     if options["smoother"] is not None or options["quantile"] is not None:
@@ -439,7 +439,7 @@ def interval_of_terms(
     r"""Interval of the calibration error of smoothed problems; None for "direct".
 
     It is Student's, with the spread of the paired differences :math:`L(y, S) - L(y, \hat C)` around
-    the estimate. The differences concern zero, the lowest possible error:
+    the estimate. It differs from Student's interval near zero, the lowest possible error:
 
     - Limits are cut at 0.
     - The upper limit t uses the spread at t instead of that at the estimate, as Wilson's interval

@@ -36,7 +36,7 @@ class LogitSmoother(OutOfFoldSmoother):
     `TemperatureScaling`. This affects the fitted maps only, not the forecasts under evaluation.
 
     With more than two classes and fewer than 20 samples for each, there are no maps of single
-    classes; from 20 classes on, `fit` warns of it.
+    classes. With 20 or more classes, `fit` then gives a warning.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def warn_few_per_class(n_samples: int, n_classes: int) -> None:
     """Warn if there are many classes and too few samples for maps of each."""
     if n_classes >= _MANY_CLASSES and n_samples < PER_CLASS * n_classes:
         warnings.warn(
-            f"{n_samples} samples of {n_classes} classes are less than {PER_CLASS} per class: "
+            f"{n_samples} samples of {n_classes} classes are fewer than {PER_CLASS} per class: "
             "miscalibration that is common to all classes is detected, but not that of single "
             "classes. The error may be larger than the estimate: use more samples, or "
             "notion='top_label'.",
