@@ -88,7 +88,7 @@ class SquaredNorm:
         return float(low), float(high)
 
     def _lower(self, tail):
-        """The parameter for which so large an estimate has the probability `tail`."""
+        """The parameter for which an estimate of at least this size has the probability `tail`."""
         if self._tail(self.estimate, 0.0) >= tail:
             return 0.0
         if self._tail(self.estimate, self.estimate) <= tail:  # skewed, and a low level
@@ -96,7 +96,7 @@ class SquaredNorm:
         return brentq(lambda t: self._tail(self.estimate, t) - tail, 0.0, self.estimate)
 
     def _upper(self, value, tail):
-        """The parameter for which so small a value has the probability `tail`."""
+        """The parameter for which a value of at most this size has the probability `tail`."""
         start = max(value, 0.0)
         if 1 - self._tail(value, start) <= tail:
             return start

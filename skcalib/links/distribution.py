@@ -2,7 +2,7 @@ r"""The distribution function of log odds, from sums over fixed cells.
 
 Cell j holds the log odds t whose :math:`asinh(t) / h` rounds to j, for :math:`|j| \le 8192`. The
 cells are symmetric about zero. Their width in t is about :math:`h = 0.00065` around zero and grows
-as the size of t. Sums over cells add up over chunks of samples, in any order.
+with the absolute value of t. Sums over cells add up over chunks of samples, in any order.
 """
 
 from __future__ import annotations

@@ -12,10 +12,10 @@ They take the logits :math:`(\log s_0, \log s_1)` and return :math:`(0, \ell)`.
 Diagonal maps (`MonotonePieces`, `MonotoneNetwork`) apply one increasing function to every logit,
 :math:`z_k \to g(z_k)`. They keep the order of the classes for every g. They are injective: if all
 outputs shift by one constant, then all logits move in the same direction, which is impossible for
-two forecasts that both sum to one. g is the integral of a positive function of the logit. That
-function is a step function between quantiles of the logits (`MonotonePieces`; the fit is convex) or
-the exponential of a small network (`MonotoneNetwork`), integrated by the trapezoidal rule. Outside
-the range of the fitted logits g is linear.
+two forecasts that both sum to one. The function g is the integral of a positive function of the
+logit. That function is a step function between quantiles of the logits (`MonotonePieces`; the fit
+is convex) or the exponential of a small network (`MonotoneNetwork`), integrated by the trapezoidal
+rule. Outside the range of the fitted logits g is linear.
 """
 
 from __future__ import annotations
