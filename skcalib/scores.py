@@ -146,7 +146,7 @@ class ProperScore(Divergence):
         score declares it.
     strictly_proper : bool
         True where D(q, s) = 0 only if s = q. False for `DecisionCost` and `Elementary`: forecasts
-        with the same decision have the same loss, so no map can be fitted by it.
+        with the same decision have the same loss, so no map can be fitted with these scores.
     domain : {"simplex", "moments"}
         Domain of the forecasts: probability vectors, or the pairs (E[y], E[y^2]).
 

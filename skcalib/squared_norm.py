@@ -1,9 +1,9 @@
 r"""Squared norm of a mean: the laws of its debiased estimate, and intervals by test inversion.
 
 A debiased squared binned error, the unbiased kernel error and the debiased error of embeddings are
-all :math:`T = \|\bar u\|^2 - tr S` with a mean :math:`\bar u` that is nearly normal around
-:math:`\mu`, with covariance S of eigenvalues :math:`\lambda`. So T estimates
-:math:`\theta = \|\mu\|^2` without bias, and has the cumulants
+all :math:`T = \|\bar u\|^2 - tr S`. Here the mean :math:`\bar u` is nearly normal around
+:math:`\mu`, with covariance S of eigenvalues :math:`\lambda`. So T estimates :math:`\theta =
+\|\mu\|^2` without bias, and has the cumulants
 
 .. math::
 
@@ -72,7 +72,7 @@ class SquaredNorm:
     def interval(self, confidence_level: float) -> tuple[float, float]:
         """Parameters whose tests do not reject the estimate.
 
-        The upper limit is at least that of an estimate at the median of its law at zero: otherwise
+        The upper limit is at least that of an estimate at the median of its law at zero. Otherwise
         the interval would be a point if the estimate is very small by chance. So the upper limit is
         never below parameters up to that one, h, and tests of these may use their whole error
         probability for large estimates; the others use one half on either side. The coverage equals

@@ -443,7 +443,7 @@ def interval_of_terms(
 
     - Limits are cut at 0.
     - The upper limit t uses the spread at t instead of that at the estimate, as Wilson's interval
-      of a rate does: the variance grows in proportion to a small error, so an estimate that is too
+      of a rate does. The variance grows in proportion to a small error, so an estimate that is too
       small by chance also has too small a standard error.
     - The estimate "risk" is too small by the squared error of :math:`\hat C`, by which "direct" is
       too large. Its upper limit is centred at the mean of the two, which is "cross" for a quadratic

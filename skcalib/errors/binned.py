@@ -151,8 +151,8 @@ def calibration_error(
         Bins of equal mass, cut at order statistics so that ties stay together, or of equal width.
     debiased : bool, default=False
         Subtract from each squared gap the estimated variance of the mean *residual* in the bin,
-        :math:`\widehat{var}_b(Y - S) / n_b`. (K19 subtract the variance of the label, which is
-        exact only if the forecast is constant in the bin.) Only for "l2": for the other norms no
+        :math:`\widehat{var}_b(Y - S) / n_b`. K19 subtract the variance of the label instead, which
+        is exact only if the forecast is constant in the bin. Only for "l2": for the other norms no
         unbiased correction is known. The variance of a single sample is unknown, so the gap and the
         correction of its bin are set to zero. The squared error may be negative, which keeps it
         unbiased. The root of a negative estimate is 0, so average squares, not roots.
@@ -176,8 +176,9 @@ def calibration_error(
     Raises
     ------
     ValueError
-        For invalid input; for `debiased` or `squared` without "l2", `reduce` without "classwise",
-        "canonical" with more than two classes; if no bin has the two samples needed for debiasing.
+        For invalid input, for `debiased` or `squared` without "l2", `reduce` without "classwise"
+        and "canonical" with more than two classes, and if no bin has the two samples needed for
+        debiasing.
 
     See Also
     --------
@@ -503,9 +504,9 @@ def _any_bins(score, edges):
 def _uniform_bins(score, edges):
     """The same by a product, where rounding cannot move it past an edge.
 
-    The product s B and the edge i / B times B are off by at most 1.5 B 2^-53 together, and ties
-    reach 1e-15 above an edge, so that further than B 2^-49 from a whole number the product gives
-    the bin. Above 1 it is B + 1.
+    The product s B and the edge i / B times B differ from their exact values by at most 1.5 B 2^-53
+    together, and ties reach 1e-15 above an edge. So the product gives the bin if it is further than
+    B 2^-49 from a whole number. Above 1 it is B + 1.
     """
     n_bins = len(edges) - 1
     product = score * n_bins

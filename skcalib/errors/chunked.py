@@ -1,8 +1,8 @@
 """The default proper calibration errors and their intervals from samples in chunks.
 
 `solve_chunks` reads the chunks and returns a `ChunkedError`. Each pass adds up one kind of sums:
-what the directions need; log likelihoods and their derivatives for all models that are being
-fitted; the terms of the error; the noise of the interval.
+those that the directions need, log likelihoods and their derivatives for all models that are being
+fitted, the terms of the error, or the noise of the interval.
 """
 
 from __future__ import annotations

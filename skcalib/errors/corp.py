@@ -375,10 +375,10 @@ def corp_bands(
 
     ``"confidence"``: where the true curve :math:`C(s) = P(Y = 1 \mid S = s)` may lie, hence around
     the isotonic curve. It contains the heights through which an increasing curve passes with a
-    deviance of at most the quantile of :math:`\chi^2_1`: the likelihood-ratio interval, with
-    weights scaled to sum to their effective number. Here no labels are drawn. D21 draw labels from
-    the curve and take percentiles of the refitted curves. This bootstrap of isotonic regression is
-    not consistent, and it failed at the lowest and highest forecasts (Notes).
+    deviance of at most the quantile of :math:`\chi^2_1`. This is the likelihood-ratio interval,
+    with weights scaled to sum to their effective number. Here no labels are drawn. D21 draw labels
+    from the curve and take percentiles of the refitted curves. This bootstrap of isotonic
+    regression is not consistent, and it failed at the lowest and highest forecasts (Notes).
 
     Both are pointwise: the curve as a whole leaves a 95 % band with a probability above 5 %. For a
     test of the whole curve use :func:`corp_test`.
@@ -400,7 +400,7 @@ def corp_bands(
     random_state : int, RandomState instance or None, default=0
         Seed of the draws. The result does not depend on `n_jobs`.
     sample_weight : array-like of shape (n_samples,), default=None
-        Fixed weights of the averages: each sample is one label for any weight, so unequal weights
+        Fixed weights of the averages: each sample is one label for any weight. So unequal weights
         widen the bands, and a weight of two does not mean two labels.
     labels : array-like of shape (n_classes,), default=None
         The class of each column of `y_proba`; needed where `y_true` may lack a class.

@@ -98,8 +98,8 @@ def ks_calibration_error(
         As in :func:`calibration_error`.
     reduce : {"mean", "sum", "predicted"}, default="mean"
         For ``notion="classwise"``: the mean over classes, their sum, or the mean over samples of
-        the error of the *predicted* class, :math:`\sum_k p_k\, KS_k` with the share :math:`p_k` of
-        the samples for which class k is predicted (G22, definition C.2).
+        the error of the *predicted* class. The last is :math:`\sum_k p_k\, KS_k`, with the share
+        :math:`p_k` of the samples for which class k is predicted (G22, definition C.2).
     sample_weight : array-like of shape (n_samples,), optional
         Weights; whole numbers mean repetition.
     labels : array-like of shape (n_classes,), optional

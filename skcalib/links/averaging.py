@@ -88,8 +88,8 @@ _MORE = (
 class Model:
     """A fitted model: its groups, parameters, log likelihood and log evidence.
 
-    ``gain`` is the log likelihood minus that of the identity, in units of effective samples;
-    ``covariance`` is the inverse of the penalised Hessian at ``theta``; ``proba`` (n, K) holds the
+    ``gain`` is the log likelihood minus that of the identity, in units of effective samples.
+    ``covariance`` is the inverse of the penalised Hessian at ``theta``. ``proba`` (n, K) holds the
     corrected forecasts.
     """
 

@@ -2,8 +2,8 @@ r"""Parametric maps of the logits: affine maps, binary maps and diagonal maps.
 
 Affine maps (`VectorMap`, `MatrixMap`, `DirichletMap`) are written as one common slope plus
 deviations, :math:`W = \beta I + M`. *Structured* shrinkage shrinks the deviations and the biases
-towards zero and leaves the temperature free: with few samples the fit is close to temperature
-scaling, with many samples the shrinkage has no effect. The stiffness of a parameter is its mean
+towards zero and leaves the temperature free. With few samples the fit is close to temperature
+scaling. With many samples the shrinkage has no effect. The stiffness of a parameter is its mean
 squared effect on a logit; for a slope it is the mean square of the logits that it multiplies.
 
 Binary maps (`PlattMap`, `BetaMap`, `QuadraticMap`) are for problems of two columns (rest, class).

@@ -22,18 +22,18 @@ _MANY_CLASSES = 20  # from which few samples per class give a warning
 class LogitSmoother(OutOfFoldSmoother):
     r"""Cross-fitted average of recalibration maps, weighted by their evidence.
 
-    Estimates :math:`E[Y|S] = \sum_m a_m\, softmax(\log S + \sum_j \theta_{mj} g_j(S))` with maps m
-    that change slopes, shifts, slopes of single classes and curves of the logits, and weights a
-    from the log evidence of each map; the identity is one of them (:ref:`averaged_maps`). The
-    default of the proper calibration errors averages the same maps, fitted to all samples, and
-    subtracts the optimism of the fits analytically. This smoother fits them on the other folds
-    instead. It is used where :func:`~skcalib.proper_calibration_error` gets a method ("risk",
-    "cross", "direct") or a score other than Brier and log, but no smoother. In the method "risk"
-    its estimates are a lower bound in expectation; the default is not.
+    Estimates :math:`E[Y|S] = \sum_m a_m\, softmax(\log S + \sum_j \theta_{mj} g_j(S))`. The maps m
+    change slopes, shifts, slopes of single classes and curves of the logits; the identity is one of
+    them. The weights a follow from the log evidence of each map (:ref:`averaged_maps`). The default
+    of the proper calibration errors averages the same maps, fitted to all samples, and subtracts
+    the optimism of the fits analytically. This smoother fits them on the other folds instead. It is
+    used where :func:`~skcalib.proper_calibration_error` gets a method ("risk", "cross", "direct")
+    or a score other than Brier and log, but no smoother. In the method "risk" its estimates are a
+    lower bound in expectation; the default is not.
 
-    Half of the smallest positive probability of the training fold replaces forecasts of exactly 0,
-    and logarithms below -87, the end of single precision, are compressed, as in
-    `TemperatureScaling`. This affects the fitted maps only, not the forecasts under evaluation.
+    Half of the smallest positive probability of the training fold replaces forecasts of exactly 0.
+    Logarithms below -87, the end of single precision, are compressed, as in `TemperatureScaling`.
+    This affects the fitted maps only, not the forecasts under evaluation.
 
     With more than two classes and fewer than 20 samples for each, there are no maps of single
     classes. With 20 or more classes, `fit` then gives a warning.

@@ -320,10 +320,10 @@ class LevelSets(PartitionSmoother):
 class MedianCells(PartitionSmoother):
     """Cells of the simplex, cut at the median of the coordinate of largest variance (W19).
 
-    The data-dependent bins of W19: the cell in which some coordinate has the largest variance is
-    cut next, at the median of that coordinate, into what lies below it and the rest. A cut that
-    would leave fewer than `min_samples` in a half is not made, and its cell is finished. Ties are
-    never split, so that equal forecasts share a cell. Unlike products of bins over all
+    These are the data-dependent bins of W19. The cell in which some coordinate has the largest
+    variance is cut next, at the median of that coordinate, into what lies below it and the rest. A
+    cut that would leave fewer than `min_samples` in a half is not made, and its cell remains as it
+    is. Ties are never split, so that equal forecasts share a cell. Unlike products of bins over all
     coordinates, the number of cells does not grow with the number of classes.
 
     W19 do not cut a cell where its median is its smallest value. Here it is cut above that value.
