@@ -106,7 +106,7 @@ class Problem:
         return None if self.weight.min() == self.weight.max() else self.weight
 
     def samples(self, most: int, random_state: int) -> Problem:
-        """Rows of one sample each: all samples in order, or at most so many, drawn at random."""
+        """Rows of one sample each: all samples in order, or at most `most` of them, at random."""
         rng = np.random.RandomState(random_state)
         if self.count is None:
             if self.n_samples <= most:

@@ -53,7 +53,7 @@ BETWEEN = "a norm lies between those of lower and higher power, whose limits the
 MOMENTS = "the limits are bounds from those of the squared distance"
 INVERSION, BOTH_SIDES = "test inversion", "limits for all bias and none"
 BINNED = "the {} of E[Y|bin] from E[S|bin], with the bins of this sample"
-#: Estimates of at least so many standard errors are far from zero.
+#: Estimates of at least this many standard errors are far from zero.
 FAR = 4.0
 NEAR_ZERO = "the lower limit is zero unless two tests reject calibration"
 SMOOTHED = "E D(C, S), as far as the smoother can represent C = E[Y|S]"

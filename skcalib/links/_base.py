@@ -282,7 +282,7 @@ def solve_step(hessian, gradient):
 
 
 def likelihood_tolerance(size: float) -> float:
-    """Tolerance of the log likelihood of so many samples, well above its rounding errors."""
+    """Tolerance of the log likelihood of this many samples, well above its rounding errors."""
     return max(_FINE, _RELATIVE * size)
 
 

@@ -39,7 +39,7 @@ class DistributionFunction:
     """The distribution function in the middle of its steps, linear between cells.
 
     A cell is at the mean of its log odds. So the only value of a cell, and a value that many
-    samples share, has the mass of all lower values and half of its own. Of more than 128 cells
+    samples share, has the mass of all lower values and half of its own. With more than 128 cells
     the function is kept at 128 quantiles only; for these a cell has at most 1/128 of the weight.
 
     Parameters
