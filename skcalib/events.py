@@ -405,8 +405,8 @@ def only_problem(
     events = named_events(y_true, y_proba, notion, **options)
     if len(events) > 1:
         raise ValueError(
-            f"The {type(y_true).__name__} has {len(events)} classes one by one, and how their "
-            "errors vary together is not known: make a sketch of the top label, or of one class "
+            f"The {type(y_true).__name__} has {len(events)} separate classes, and the dependence "
+            "of their errors is not known: make a sketch of the top label, or of one class "
             "against the rest."
         )
     ((_, problem),) = events

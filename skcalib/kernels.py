@@ -37,8 +37,8 @@ class Kernel:
     depend on forecasts. Kernels are immutable. They are combined by ``2 * k``, ``k1 + k2`` and
     ``k1 * k2``, which are kernels again.
 
-    In a kernel calibration error (W19) a kernel is matrix-valued: a scalar kernel k means k times
-    the identity, and :class:`~skcalib.kernels.MatrixKernel` for other matrices.
+    In a kernel calibration error (W19) kernels are matrix-valued. A scalar kernel k stands for k
+    times the identity. Use :class:`~skcalib.kernels.MatrixKernel` for other matrices.
 
     See Also
     --------
@@ -83,7 +83,7 @@ class Kernel:
         Returns
         -------
         float
-            An upper bound, the largest value itself for scalar kernels of this library.
+            An upper bound. For scalar kernels of this library it is the largest value.
         """
         raise NotImplementedError
 
@@ -226,9 +226,9 @@ def only_matrix(left: np.ndarray | None, right: np.ndarray | None) -> np.ndarray
 class MatrixKernel(Kernel):
     r"""A scalar kernel times a fixed positive semi-definite matrix, :math:`k(s, s') M`.
 
-    The matrix weights the residuals of different classes: :math:`h = k(s, s')\, r^\top M r'`
-    (W19). The identity, the default, weights all classes equally; a diagonal matrix weights
-    classes, :math:`v v^\top` measures one contrast v only.
+    The matrix weights the residuals of different classes: :math:`h = k(s, s')\, r^\top M r'` (W19).
+    The identity, the default, weights all classes equally. A diagonal matrix gives each class its
+    own weight, and :math:`v v^\top` measures only the contrast v.
 
     Parameters
     ----------
@@ -239,7 +239,7 @@ class MatrixKernel(Kernel):
 
     See Also
     --------
-    skcalib.kernels.LaplacianKernel : A kernel of numbers.
+    skcalib.kernels.LaplacianKernel : A scalar kernel.
     skcalib.kernel_calibration_error : The error of a kernel.
 
     Examples
@@ -329,17 +329,17 @@ def median_distance(
     metric : {"total_variation", "euclidean"}, default="total_variation"
         The distance.
     rule : {"median", "median_pairs"}, default="median"
-        "median" is W19's: the median of the full n x n matrix, zero diagonal included;
+        "median" is the median of the full n x n matrix, with its zero diagonal, as in W19.
         "median_pairs" is the median over pairs i < j.
     max_samples : int or None, default=2000
-        Of more forecasts a random subset of this size is taken, which does not depend on their
-        order; None for all, in O(n^2) memory.
+        If there are more forecasts, a random subset of this size is used, which does not depend on
+        their order. None uses all, in O(n^2) memory.
 
     Returns
     -------
     float
-        The median, positive. If more than half of the distances are 0, the median of the
-        others, and 1 if all forecasts are equal, where any bandwidth gives the same result.
+        The median, or the median of the positive distances if it is 0. If all forecasts are equal,
+        1, because any bandwidth gives the same result.
 
     Raises
     ------
@@ -467,10 +467,10 @@ class DistanceKernel(Kernel):
 
 @dataclass(frozen=True)
 class LaplacianKernel(DistanceKernel):
-    r"""The Laplacian kernel :math:`\exp(-d(s, s') / \nu)`, W19's.
+    r"""The Laplacian kernel :math:`\exp(-d(s, s') / \nu)`, used by W19.
 
-    Values lie in (0, 1]. Positive semi-definite for both metrics and characteristic: the kernel
-    calibration error is zero for calibrated forecasts only.
+    Values lie in (0, 1]. The kernel is positive semi-definite for both metrics, and characteristic:
+    the kernel calibration error is zero for calibrated forecasts only.
 
     Parameters
     ----------
@@ -515,8 +515,8 @@ class GaussianKernel(DistanceKernel):
     bandwidth : float or {"median", "median_pairs"}, default="median"
         The bandwidth :math:`\nu`, as for :class:`~skcalib.kernels.LaplacianKernel`.
     metric : {"euclidean", "total_variation"}, default="euclidean"
-        The distance. Total variation is allowed for two classes only, as the kernel is not positive
-        semi-definite for more.
+        The distance. Total variation is allowed for two classes only, because the kernel is not
+        positive semi-definite for more.
     max_samples : int or None, default=2000
         Number of forecasts that a rule uses; None for all.
 

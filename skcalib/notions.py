@@ -53,7 +53,7 @@ class Notion:
         raise NotImplementedError
 
     def for_columns(self, n_columns: int) -> Notion:
-        """The notion for forecasts of so many columns: itself, unless it is `Auto`."""
+        """The notion for forecasts with this number of columns: itself, unless it is `Auto`."""
         return self
 
     def column_names(self, classes: np.ndarray) -> Iterable[list[str] | None]:
@@ -133,18 +133,18 @@ class Classwise(Notion):
 class Multilabel(Notion):
     r"""Several labels per sample: each label against its absence, L problems of two columns.
 
-    `y_true` is an indicator matrix (n, L) of 0 and 1, of which a row may have any number of ones,
-    and `y_proba` has a probability for each label, (n, L), whose rows need not sum to one: what
-    ``predict_proba`` of a `OneVsRestClassifier` gives. The list of L arrays (n, 2) that forests,
-    neighbours or `MultiOutputClassifier` give is accepted too. The names of the labels are the
+    `y_true` is an indicator matrix (n, L) of 0 and 1, whose rows may have any number of ones.
+    `y_proba` has a probability for each label, (n, L), and its rows need not sum to one, as for
+    ``predict_proba`` of a `OneVsRestClassifier`. The list of L arrays (n, 2) that forests,
+    neighbours or `MultiOutputClassifier` return is accepted too. The names of the labels are the
     columns of a data frame, ``labels=``, or 0 to L - 1.
 
     With the binary error of label l, from the pairs :math:`(Y_l, S_l)` alone, the error is
 
     .. math:: \frac1L \sum_{l=1}^L CE(Y_l, S_l) .
 
-    How labels depend on each other has no part in it. Functions of a notion take it; others take
-    one column at a time.
+    The dependence between labels does not affect it. Functions with an argument `notion` accept
+    this notion. For other functions pass one column at a time.
 
     Parameters
     ----------
@@ -218,7 +218,8 @@ class TopLabel(Notion):
 class Auto(Notion):
     """One score at a time: the positive class for two columns, the top label for more.
 
-    `Canonical` for two columns, whose last one is the positive class, and otherwise `TopLabel`.
+    It is `Canonical` for two columns, where the last one is the positive class, and `TopLabel` for
+    more.
 
     See Also
     --------

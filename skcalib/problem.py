@@ -3,7 +3,7 @@
 Forecasts are float64 arrays of shape (n, K) with K >= 2, targets are one-hot arrays of the same
 shape and weights are positive float64 arrays of shape (n,). The class of each column follows from
 the arguments and from the names of the columns. For functions that ask for it, targets may also be
-label distributions, or an indicator matrix whose columns are labels of their own.
+label distributions, or an indicator matrix whose columns are separate labels.
 """
 
 from __future__ import annotations
@@ -56,12 +56,11 @@ class Problem:
     ``forecast`` and ``target`` have shape (n, K), K >= 2; ``weight`` has shape (n,) and is
     positive; ``classes`` names the K columns. A row is one sample, or stands for ``count`` samples
     (n,) with equal labels and forecasts whose squared weights sum to ``square`` (n,). ``losses``
-    has mean losses by the type of the score, where they are known better than from the rows.
-    With soft labels the rows of ``target`` are label distributions, and ``votes`` (n,) has the
-    number of labels behind each of them, infinite where the distribution itself is known. With
-    ``indicator`` the columns are labels of which a sample may have several.
-    ``cluster`` (n,) are the numbers of the clusters of dependent samples, from 0; None if all
-    samples are independent.
+    has mean losses by the type of the score, where they are known more precisely than from the
+    rows. With soft labels the rows of ``target`` are label distributions, and ``votes`` (n,) has
+    the number of labels behind each of them, infinite where the distribution itself is known. With
+    ``indicator`` the columns are labels of which a sample may have several. ``cluster`` (n,) are
+    the numbers of the clusters of dependent samples, from 0; None if all samples are independent.
     """
 
     forecast: np.ndarray
@@ -107,7 +106,7 @@ class Problem:
         return None if self.weight.min() == self.weight.max() else self.weight
 
     def samples(self, most: int, random_state: int) -> Problem:
-        """Rows of one sample each: all samples in order, or at most so many, drawn at random."""
+        """Rows of one sample each: all samples in order, or at most `most` of them, at random."""
         rng = np.random.RandomState(random_state)
         if self.count is None:
             if self.n_samples <= most:
@@ -202,7 +201,7 @@ class ProblemSummary(ForecastSummary):
 
 
 def check_sketch(sketch: object) -> None:
-    """Raise for the argument of a constructor from a summary that is none."""
+    """Raise unless the argument of ``from_sketch`` is a summary."""
     if not isinstance(sketch, ForecastSummary):
         raise ValueError(
             f"from_sketch needs a ForecastSketch, got {type(sketch).__name__}: use "
@@ -290,7 +289,7 @@ _BLOCK = 1 << 18  # entries of a block of rows
 
 @dataclass(frozen=True)
 class LabeledForecasts:
-    """Forecasts (n, K), which are those of the caller, columns of the labels and weights (n,).
+    """Forecasts (n, K) of the caller without a copy, columns of the labels and weights (n,).
 
     For functions that read a large matrix of forecasts once: a `Problem` holds a copy of it and a
     target of the same size.
@@ -675,7 +674,7 @@ def _check_numbers(y_proba, classes, name):
 
 
 def _classes_from_names(y, y_proba, n_columns):
-    """Classes of named columns, sorted, where some have no sample; None if names do not tell."""
+    """Classes of named columns, sorted, where some have no sample; None if names do not decide."""
     columns = getattr(y_proba, "columns", None)
     if columns is None or n_columns < 2 or _are_default_names(y_proba):
         return None

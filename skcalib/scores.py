@@ -132,8 +132,8 @@ class ProperScore(Divergence):
     Attributes
     ----------
     infimum : float or None
-        Lowest entropy over the domain; the loss of a perfect forecast. None if there is none; then
-        no upper bound of the calibration error exists.
+        Lowest entropy over the domain, which is the loss of a perfect forecast. None if the entropy
+        has no lower bound; then no upper bound of the calibration error exists.
     separable : bool
         True where the score is a fixed quadratic form, so that
         :math:`D(q, s) = c \|q - s\|^2` and ``method="cross"`` of
@@ -146,7 +146,7 @@ class ProperScore(Divergence):
         score declares it.
     strictly_proper : bool
         True where D(q, s) = 0 only if s = q. False for `DecisionCost` and `Elementary`: forecasts
-        with the same decision have the same loss, so no map can be fitted by it.
+        with the same decision have the same loss, so no map can be fitted with these scores.
     domain : {"simplex", "moments"}
         Domain of the forecasts: probability vectors, or the pairs (E[y], E[y^2]).
 
@@ -334,20 +334,20 @@ class LogLoss(ProperScore):
 
 
 class ClasswiseLogLoss(ProperScore):
-    r"""Log loss of the classwise decomposition of L23, eq. 78: one term p log p a class, in nats.
+    r"""Log loss of the classwise decomposition of L23, eq. 78: one term p log p per class, in nats.
 
     For two columns, an event against the rest, only the event (the last column) counts: with its
     forecast s the entropy is :math:`H(s) = -s \log s`, the loss :math:`L(y, s) = -y \log s - y + s`
     and the divergence :math:`D(q, s) = q \log(q / s) - q + s`. `LogLoss` also has the terms of the
     rest, :math:`1 - q` and :math:`1 - s`. For more columns it is `LogLoss`.
 
-    With ``notion=Classwise(reduce="sum")`` the classwise terms of L23 are the result,
+    ``notion=Classwise(reduce="sum")`` gives the classwise terms of L23,
 
     .. math:: \sum_k E\,D(C_k, S_k), \quad \sum_k E\,D(Q_k, C_k), \qquad C_k = E[Y_k | S_k],
 
-    and they split the log loss itself, because the losses of all classes sum to
-    :math:`-\log s_y`; the one-against-rest errors of `LogLoss` split a larger loss. Range
-    [0, infinity]; the loss of a label of probability 0 is infinite.
+    which are parts of the log loss itself, because the losses of all classes sum to :math:`-\log
+    s_y`. The one-against-rest errors of `LogLoss` are parts of a larger loss. Range [0, infinity];
+    the loss of a label of probability 0 is infinite.
 
     See Also
     --------
@@ -391,7 +391,7 @@ class ClasswiseLogLoss(ProperScore):
 
     @staticmethod
     def _event(values):
-        """Without the first of two columns, which is not counted."""
+        """The array without the first of two columns, which does not enter the loss."""
         return np.where([False, True], values, 0.0) if values.shape[-1] == 2 else values
 
 
@@ -474,18 +474,18 @@ class DecisionCost(ProperScore):
 
     :math:`C_{ka}` is the cost of the decision a if the label is k. A forecast s leads to the
     decision of least expected cost, :math:`a(s) = \operatorname{argmin}_a \sum_k s_k C_{ka}`, the
-    first of several. The loss is its cost,
+    first one if several are tied. The loss is its cost,
 
     .. math::
 
         L(y, s) = C_{y\,a(s)}, \qquad H(q) = \min_a \sum_k q_k C_{ka} .
 
     It is proper, but not strictly: forecasts with the same decision have the same loss. The
-    divergence :math:`D(q, s) = \sum_k q_k (C_{k\,a(s)} - C_{k\,a(q)})` is the regret, what the
-    wrong decision costs more than the right one. So the calibration error is the cost that
+    divergence :math:`D(q, s) = \sum_k q_k (C_{k\,a(s)} - C_{k\,a(q)})` is the regret: the cost of
+    the wrong decision minus that of the right one. So the calibration error is the cost that
     recalibration would save, and the grouping loss the cost that a better model of the same
-    calibrated scores would save (Perez-Lebel and others, AISTATS 2025). Range: that of the costs,
-    in their units.
+    calibrated scores would save (Perez-Lebel and others, AISTATS 2025). The range and the units are
+    those of the costs.
 
     Parameters
     ----------
@@ -570,8 +570,8 @@ class Elementary(DecisionCost):
 
     A false alarm costs t and a miss 1 - t. So t is the cost of a false alarm divided by the sum of
     both costs, and the score is in units of this sum. Every proper score of two classes is an
-    average of elementary scores over thresholds (2 for each t gives the Brier score). Proper, but
-    not strictly. Range [0, max(t, 1 - t)].
+    weighted average of elementary scores over thresholds; a weight of 2 for each t gives the Brier
+    score. It is proper, but not strictly. Range [0, max(t, 1 - t)].
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
 r"""Squared norm of a mean: the laws of its debiased estimate, and intervals by test inversion.
 
 A debiased squared binned error, the unbiased kernel error and the debiased error of embeddings are
-all :math:`T = \|\bar u\|^2 - tr S` with a mean :math:`\bar u` that is nearly normal around
-:math:`\mu`, with covariance S of eigenvalues :math:`\lambda`. So T estimates
-:math:`\theta = \|\mu\|^2` without bias, and has the cumulants
+all :math:`T = \|\bar u\|^2 - tr S`. Here the mean :math:`\bar u` is nearly normal around
+:math:`\mu`, with covariance S of eigenvalues :math:`\lambda`. So T estimates :math:`\theta =
+\|\mu\|^2` without bias, and has the cumulants
 
 .. math::
 
@@ -72,7 +72,7 @@ class SquaredNorm:
     def interval(self, confidence_level: float) -> tuple[float, float]:
         """Parameters whose tests do not reject the estimate.
 
-        The upper limit is at least that of an estimate at the median of its law at zero: otherwise
+        The upper limit is at least that of an estimate at the median of its law at zero. Otherwise
         the interval would be a point if the estimate is very small by chance. So the upper limit is
         never below parameters up to that one, h, and tests of these may use their whole error
         probability for large estimates; the others use one half on either side. The coverage equals
@@ -88,7 +88,7 @@ class SquaredNorm:
         return float(low), float(high)
 
     def _lower(self, tail):
-        """The parameter for which so large an estimate has the probability `tail`."""
+        """The parameter for which an estimate of at least this size has the probability `tail`."""
         if self._tail(self.estimate, 0.0) >= tail:
             return 0.0
         if self._tail(self.estimate, self.estimate) <= tail:  # skewed, and a low level
@@ -96,7 +96,7 @@ class SquaredNorm:
         return brentq(lambda t: self._tail(self.estimate, t) - tail, 0.0, self.estimate)
 
     def _upper(self, value, tail):
-        """The parameter for which so small a value has the probability `tail`."""
+        """The parameter for which a value of at most this size has the probability `tail`."""
         start = max(value, 0.0)
         if 1 - self._tail(value, start) <= tail:
             return start

@@ -560,7 +560,7 @@ def sketches():
     }
 
 
-ALTOGETHER = r"3 classes one by one, and how their errors vary together is not known: make a sketch"
+ALTOGETHER = r"3 separate classes, and the dependence of their errors is not known: make a sketch"
 
 
 @pytest.mark.parametrize("metric", ["l1", "ks", "brier", "log", "ici", "upper_bound"])

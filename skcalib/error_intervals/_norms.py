@@ -326,9 +326,9 @@ def covariance(contributions):
 # --- Intervals of binned errors -------------------------------------------------------------------
 
 
-#: Gaps of at least so many standard errors have a known sign.
+#: Gaps of at least this many standard errors have a known sign.
 CLEAR = 3.0
-#: Biases of up to so many standard errors have a negligible effect on coverage.
+#: Biases of up to this many standard errors have a negligible effect on coverage.
 NEGLIGIBLE = 0.2
 
 
@@ -420,7 +420,7 @@ def gap_variance(gaps, contributions, *, smooth=False):
 # --- Intervals of the largest cumulative difference -----------------------------------------------
 
 
-#: Distances that differ by so many standard errors of one of them are not both the largest.
+#: Distances that differ by this many standard errors of one of them are not both the largest.
 CLEAR_CUMULATIVE = 4.0
 _POINTS = 300  # thresholds of all problems together
 _FEWEST = 40  # thresholds of a problem

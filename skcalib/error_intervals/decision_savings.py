@@ -1,4 +1,4 @@
-"""Interval of what other decisions save, for two classes."""
+"""Interval of the cost that different decisions save, for two classes."""
 
 from __future__ import annotations
 

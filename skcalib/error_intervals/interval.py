@@ -103,12 +103,13 @@ def calibration_error_interval(
 
     - *test inversion* for squared errors ("squared_l2", "l2", "kernel", "embedding", "simplex" with
       "squared_euclidean"). They are squared norms of a mean. The debiased estimate T has the
-      variance :math:`2\,tr\,S^2 + 4 \mu^\top S \mu`, the degenerate term first, where S is the
-      covariance of the mean :math:`\mu`. The distribution of T for a value :math:`\theta =
-      \|\mu\|^2` is approximated by a shifted gamma with three cumulants of T. The interval
-      contains the values under which T is not rejected. It has its level at zero, too, and roots of
-      limits are limits of the root. If the growth of the variance with the error cannot be
-      determined from the sample, its upper end is used, and the result is ``conservative``.
+      variance :math:`2\,tr\,S^2 + 4 \mu^\top S \mu`, where S is the covariance of the mean. The
+      first term is the variance for :math:`\mu = 0`. The distribution of T for a value
+      :math:`\theta = \|\mu\|^2` is approximated by a shifted gamma with three cumulants of T. The
+      interval contains the values under which T is not rejected. Its coverage also equals the level
+      if the error is zero, and the roots of its limits are limits of the root. If the growth of the
+      variance with the error cannot be determined from the sample, its upper end is used, and the
+      result is ``conservative``.
     - the same for "brier" and "log", which are :func:`proper_calibration_error` with its defaults.
       For "brier" T is the debiased squared length of Y - S, projected onto the directions of all
       maps that the estimate averages and onto the change by the affine map. For "log" T is the gain
@@ -116,22 +117,22 @@ def calibration_error_interval(
       units of its information. T does not depend on the weights of the maps, so the interval allows
       for miscalibration to which these give too little weight. It contains the estimate if that is
       positive. It is the interval of `CalibrationErrorEstimator`, whose notes describe the target.
-    - *limits for all bias and none* for absolute values ("l1", "ece", "ks", "simplex"). Noise
-      biases the estimate upward. The lower limit assumes the largest possible bias, and the upper
-      limit assumes none.
+    - *limits with the largest bias and with none* for absolute values ("l1", "ece", "ks",
+      "simplex"). Noise biases the estimate upward. The lower limit assumes the largest possible
+      bias, and the upper limit assumes none.
     - *simultaneous limits* for "max": those of every bin that may have the largest gap.
     - *delta method*: Student intervals of means ("upper_bound", "root_brier_score", kernel blocks),
-      and of proper errors with a smoother, an explicit method or another score. For the latter the
-      spread is that of the paired differences :math:`L(y, S) - L(y, \hat C)`, and the lower limit
-      is cut at 0. Close to zero the upper limit is larger: it uses the spread at the limit itself,
-      as Wilson's interval of a rate does. For "risk", which is too small on average, it is centred
-      at the mean of "risk" and "direct".
+      and of proper errors with a smoother, an explicit method or another score. For these proper
+      errors the spread is that of the paired differences :math:`L(y, S) - L(y, \hat C)`, and the
+      lower limit is cut at 0. Close to zero the upper limit is larger: it uses the spread at the
+      limit itself, as Wilson's interval of a rate does. The estimate "risk" is too small on
+      average, so its upper limit is centred at the mean of "risk" and "direct".
     - *bounds from the squared distance*, for "ici" by default: between
       :math:`E x^2 / \max |x|` and :math:`\sqrt{E x^2}` with :math:`x = C - S`. Conservative.
     - *jackknife*, over twenty random groups, for "ici" with a smoother, a quantile or all classes
-      at once, ``method="direct"`` and any other function.
-      For errors of the library the lower limit is 0 unless the exact test of calibration
-      (:func:`consistency_test`) rejects at half of 1 - level.
+      at once, for ``method="direct"``, and for any other function. For errors of the library the
+      lower limit is 0 unless the exact test of calibration (:func:`consistency_test`) rejects at
+      half of 1 - level.
 
     Parameters
     ----------
@@ -142,12 +143,13 @@ def calibration_error_interval(
     y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), optional
         Probability of the positive class, or of each class; omitted with a sketch.
     metric : str or callable, default="brier"
-        A name: "l1"; "ece", the same with fifteen bins of equal width; "l2", "debiased_l2" and
-        "squared_l2" (debiased, without the root); "max" (all of :func:`calibration_error`); "ks",
-        "simplex", "kernel", "embedding", "brier" and "log" (:func:`proper_calibration_error`),
-        "upper_bound", "root_brier_score", "ici". The function itself is also accepted, and so is a
-        ``functools.partial`` of it. Any other function ``metric(y_true, y_proba, **kwargs)`` must
-        return a number; `sample_weight`, `labels` and `pos_label` are passed to it if given.
+        A name. "l1", "l2", "debiased_l2", "squared_l2" (debiased, without the root), "max" and
+        "ece" ("l1" with fifteen bins of equal width) are errors of :func:`calibration_error`.
+        "brier" and "log" are those of :func:`proper_calibration_error`. "ks", "simplex", "kernel",
+        "embedding", "upper_bound", "root_brier_score" and "ici" have functions of their own. The
+        function itself is also accepted, and so is a ``functools.partial`` of it. Any other
+        function ``metric(y_true, y_proba, **kwargs)`` must return a number; `sample_weight`,
+        `labels` and `pos_label` are passed to it if given.
     confidence_level : float, default=0.95
         Level of the two-sided interval.
     method : {"auto", "delta", "jackknife", "subsampling", "bootstrap"}, default="auto"
@@ -164,8 +166,8 @@ def calibration_error_interval(
     pos_label : label, default=None
         The class that a `y_proba` of shape (n_samples,) refers to.
     groups : array-like of shape (n_samples,), default=None
-        The cluster of each sample, such as a patient or a session, by any labels. Samples of a
-        cluster may depend on each other, clusters are independent; see the notes.
+        The cluster of each sample, such as a patient or a session, as labels of any type. Samples
+        of a cluster may depend on each other, but clusters are independent; see the notes.
     random_state : int, RandomState instance or None, default=0
         Seed of groups and draws. The result does not depend on `n_jobs`.
     n_jobs : int, default=None
@@ -189,9 +191,9 @@ def calibration_error_interval(
     Raises
     ------
     ValueError
-        For invalid input, ``method="delta"`` with an unknown function, too few samples for a
-        method that uses parts of the data, and "auto" and "delta" with
-        :func:`kde_calibration_error`, which has no such interval. Otherwise as the metric.
+        For invalid input, ``method="delta"`` with an unknown function, too few samples for a method
+        that uses parts of the data, and "auto" and "delta" with :func:`kde_calibration_error`,
+        which has no such interval. Also where the metric raises it.
 
     See Also
     --------
@@ -209,12 +211,13 @@ def calibration_error_interval(
     The estimate remains the metric; held-out estimates of a smoother leave out whole clusters, so
     they differ from it. If every cluster is one sample, nothing changes. See :ref:`clusters`.
 
-    Cost: that of the metric and O(n K^2 + B^3) for B bins of all classes together ("l1", "l2"),
-    twice the metric for "kernel" (with random blocks beyond 20,000 samples), O(n J^2) for "brier"
-    and "log" with J directions of all maps together, which is less than twice the error itself,
-    and twenty times the metric for a jackknife. Where the lower limit is above 0, the test of
-    calibration adds up to `n_resamples` times the metric. It ends when the remaining draws cannot
-    change the answer. Coverages are measured in :ref:`error_intervals`.
+    Cost: for "l1" and "l2" that of the metric plus O(n K^2 + B^3) for B bins of all classes
+    together. For "kernel" twice that of the metric, with random blocks beyond 20,000 samples. For
+    "brier" and "log" O(n J^2) with J directions of all maps together, which is less than twice the
+    cost of the error itself. For a jackknife twenty times that of the metric. Where the lower limit
+    is above 0, the test of calibration adds up to `n_resamples` times the cost of the metric. The
+    test ends when the remaining draws cannot change the answer. Coverages are measured in
+    :ref:`error_intervals`.
 
     References
     ----------

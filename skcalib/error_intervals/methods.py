@@ -53,7 +53,7 @@ BETWEEN = "a norm lies between those of lower and higher power, whose limits the
 MOMENTS = "the limits are bounds from those of the squared distance"
 INVERSION, BOTH_SIDES = "test inversion", "limits for all bias and none"
 BINNED = "the {} of E[Y|bin] from E[S|bin], with the bins of this sample"
-#: Estimates of at least so many standard errors are far from zero.
+#: Estimates of at least this many standard errors are far from zero.
 FAR = 4.0
 NEAR_ZERO = "the lower limit is zero unless two tests reject calibration"
 SMOOTHED = "E D(C, S), as far as the smoother can represent C = E[Y|S]"
@@ -247,7 +247,7 @@ def smooth_distance(question: Question) -> ErrorInterval:
 
     The interval of :math:`E x^2` is that of the Brier error; the maximum is that of the averaged
     maps. The index itself shrinks to zero near calibration, so neither its spread nor a jackknife
-    says how large the distance may be.
+    shows how large the distance may be.
     """
     options, target = question.options, "the mean distance of S from C, as far as {}"
     if options["smoother"] is not None or options["quantile"] is not None:
@@ -439,11 +439,11 @@ def interval_of_terms(
     r"""Interval of the calibration error of smoothed problems; None for "direct".
 
     It is Student's, with the spread of the paired differences :math:`L(y, S) - L(y, \hat C)` around
-    the estimate. The differences concern zero, the lowest possible error:
+    the estimate. It differs from Student's interval near zero, the lowest possible error:
 
     - Limits are cut at 0.
     - The upper limit t uses the spread at t instead of that at the estimate, as Wilson's interval
-      of a rate does: the variance grows in proportion to a small error, so an estimate that is too
+      of a rate does. The variance grows in proportion to a small error, so an estimate that is too
       small by chance also has too small a standard error.
     - The estimate "risk" is too small by the squared error of :math:`\hat C`, by which "direct" is
       too large. Its upper limit is centred at the mean of the two, which is "cross" for a quadratic

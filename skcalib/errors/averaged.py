@@ -1,10 +1,10 @@
 r"""Calibration errors from averaged recalibration maps, without folds, and their intervals.
 
-The default of the proper calibration errors for Brier and log loss. With the models m of a
-`ModelAverage`, fitted to all samples, and their weights a, the estimate is
-:math:`\sum_m a_m T_m`, where the identity has the value 0 and the optimism of each fit is
-subtracted analytically. With the residual :math:`e = Y - m(S)`, the tangents h and the score x of
-the parameters, the penalised Hessian H and the leverage l of a sample,
+The default of the proper calibration errors for Brier and log loss. The models m of a
+`ModelAverage` are fitted to all samples. With their weights a, the estimate is :math:`\sum_m a_m
+T_m`. The identity has the value 0, and the optimism of each fit is subtracted analytically. With
+the residual :math:`e = Y - m(S)`, the tangents h and the score x of the parameters, the penalised
+Hessian H and the leverage l of a sample,
 
 .. math::
 
@@ -13,11 +13,11 @@ the parameters, the penalised Hessian H and the leverage l of a sample,
     T_m^{log} &= \overline{L(Y, S) - L(Y, m)
         - \tfrac12\, x^\top H^{-1} x / (1 - l)} .
 
-The interval does not depend on the weights. The miscalibration Y - S is projected on all
-directions of the basis, and its squared length is a squared norm of a mean, `SquaredNorm`. So the
-interval has the spread of what the models may have missed, not only that of what they found. Its
-lower limit is zero unless the scores at the forecasts, whose noise follows no fit, or the evidence
-of the models reject it too.
+The interval does not depend on the weights. The miscalibration Y - S is projected on all directions
+of the basis, and its squared length is a squared norm of a mean, `SquaredNorm`. So the interval
+allows for miscalibration that the models may have missed, not only for what they found. Its lower
+limit is zero unless a second test rejects zero too: that of the scores at the forecasts, whose
+noise does not depend on a fit, or the evidence of the models.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class AveragedProblem:
         return self._brier if isinstance(score, Brier) else self._log
 
     def refinement(self, score: ProperScore) -> np.ndarray:
-        """Loss minus calibration; where the loss is infinite, that of the averaged forecast."""
+        """Loss minus calibration; where the loss is infinite, the loss of the averaged forecast."""
         loss = score.loss(self.target, self.forecast)
         possible = np.isfinite(loss)
         if possible.all():
@@ -187,9 +187,9 @@ class AveragedProblem:
 class ErrorNorm(SquaredNorm):
     """`SquaredNorm` of an error, with a second test of exact calibration and bounds.
 
-    ``calibrated`` is the squared norm of the scores at the forecasts; ``odds`` are those of the
-    models against the identity, 0 for samples in clusters; ``size`` is the effective number of
-    samples, for clusters divided by the design effect, and ``most`` is the largest error that the
+    ``calibrated`` is the squared norm of the scores at the forecasts. ``odds`` are those of the
+    models against the identity, 0 for samples in clusters. ``size`` is the effective number of
+    samples, for clusters divided by the design effect. ``most`` is the largest error that the
     forecasts allow.
     """
 
@@ -290,10 +290,10 @@ class Noise:
 class ScoreNoise:
     """Sums over samples of the noise of the scores at the forecasts, if these are calibrated.
 
-    The residuals Y - S follow no fit. So the test of zero holds where the noise of the other is too
-    small since the fitted map follows the labels: for few samples, and for forecasts close to 0
-    and 1. The noise has the variance of products of different samples, but at least the mean and
-    the variance that calibrated forecasts would give it.
+    The residuals Y - S do not depend on a fit. So this test of zero is valid where the noise of the
+    other test is too small because the fitted map follows the labels: for few samples, and for
+    forecasts close to 0 and 1. The noise has the variance of products of different samples, but at
+    least the mean and the variance that calibrated forecasts would give it.
     """
 
     def __init__(self, found: Sequence[_Projection]) -> None:

@@ -135,12 +135,12 @@ def calibration_error(
     squared : bool, default=False
         Omit the root of "l2". Not allowed for the other norms.
     notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
-        "auto": for two classes the probability of the positive class, which is the last one, as in
-        F24 and in the pending binary function of scikit-learn; for more classes the top label.
-        "top_label": the confidence against whether the prediction is right. "classwise": each class
-        against the rest; the power p is averaged over classes before the root is taken, and "max"
-        is the largest gap of all. "canonical": the probability of the positive class, for two
-        classes only.
+        "auto": the probability of the positive class for two classes, the top label for more. The
+        positive class is the last one, as in F24 and in the pending binary function of
+        scikit-learn. "top_label": the confidence against whether the prediction is right.
+        "classwise": each class against the rest; the power p is averaged over classes before the
+        root is taken, and "max" is the largest gap of all. "canonical": the probability of the
+        positive class, for two classes only.
     n_bins : int, "auto", "cube_root" or array-like of edges, default="auto"
         "auto" is :func:`optimal_n_bins` of `strategy`, which minimises the bound of the bias of
         F24. "cube_root" is :math:`n^{1/3}`, rounded: the rate of F24 without a constant. An array
@@ -151,8 +151,8 @@ def calibration_error(
         Bins of equal mass, cut at order statistics so that ties stay together, or of equal width.
     debiased : bool, default=False
         Subtract from each squared gap the estimated variance of the mean *residual* in the bin,
-        :math:`\widehat{var}_b(Y - S) / n_b`. (K19 subtract the variance of the label, which is
-        exact only if the forecast is constant in the bin.) Only for "l2": for the other norms no
+        :math:`\widehat{var}_b(Y - S) / n_b`. K19 subtract the variance of the label instead, which
+        is exact only if the forecast is constant in the bin. Only for "l2": for the other norms no
         unbiased correction is known. The variance of a single sample is unknown, so the gap and the
         correction of its bin are set to zero. The squared error may be negative, which keeps it
         unbiased. The root of a negative estimate is 0, so average squares, not roots.
@@ -176,8 +176,9 @@ def calibration_error(
     Raises
     ------
     ValueError
-        For invalid input; for `debiased` or `squared` without "l2", `reduce` without "classwise",
-        "canonical" with more than two classes; if no bin has the two samples needed for debiasing.
+        For invalid input, for `debiased` or `squared` without "l2", `reduce` without "classwise"
+        and "canonical" with more than two classes, and if no bin has the two samples needed for
+        debiasing.
 
     See Also
     --------
@@ -195,7 +196,7 @@ def calibration_error(
     ACE      ``notion="classwise", strategy="quantile", n_bins=15``
     RMSCE    ``norm="l2", strategy="quantile"``
     TCE_p    ``norm=p``, of the top label (G22, binned)
-    CWCE_p   ``norm=p, notion="classwise"``; with ``reduce="sum"`` G22's
+    CWCE_p   ``norm=p, notion="classwise"``; as in G22 with ``reduce="sum"``
     F24      two classes: the probability of the positive class
     =======  ===================================================================================
 
@@ -283,7 +284,7 @@ def reliability_bins(
     Returns
     -------
     list of ReliabilityBins
-        One record for one score at a time, one per class for "classwise".
+        One record for a notion with a single score, one per class for "classwise".
 
     See Also
     --------
@@ -503,9 +504,9 @@ def _any_bins(score, edges):
 def _uniform_bins(score, edges):
     """The same by a product, where rounding cannot move it past an edge.
 
-    The product s B and the edge i / B times B are off by at most 1.5 B 2^-53 together, and ties
-    reach 1e-15 above an edge, so that further than B 2^-49 from a whole number the product gives
-    the bin. Above 1 it is B + 1.
+    The product s B and the edge i / B times B differ from their exact values by at most 1.5 B 2^-53
+    together, and ties reach 1e-15 above an edge. So the product gives the bin if it is further than
+    B 2^-49 from a whole number. Above 1 it is B + 1.
     """
     n_bins = len(edges) - 1
     product = score * n_bins

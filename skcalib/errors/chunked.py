@@ -1,8 +1,8 @@
 """The default proper calibration errors and their intervals from samples in chunks.
 
 `solve_chunks` reads the chunks and returns a `ChunkedError`. Each pass adds up one kind of sums:
-what the directions need; log likelihoods and their derivatives for all models that are being
-fitted; the terms of the error; the noise of the interval.
+those that the directions need, log likelihoods and their derivatives for all models that are being
+fitted, the terms of the error, or the noise of the interval.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def _fit(source, reader, fits):
 
 
 def _split(sums, n_parts):
-    """A tuple as so many tuples of equal length."""
+    """A tuple divided into `n_parts` tuples of equal length."""
     size = len(sums) // n_parts
     return [sums[at : at + size] for at in range(0, len(sums), size)]
 
@@ -188,7 +188,7 @@ class ChunkProblem(AveragedProblem):
 
 
 def _no_samples(average, total):
-    """The problem without samples: what is known of all of them."""
+    """The problem without samples, with the attributes that all samples share."""
     none = np.empty((0, average.basis.n_classes))
     return ChunkProblem(none, none, np.empty(0), average.at(none, none, np.empty(0)), total=total)
 
@@ -206,7 +206,7 @@ def _start_sums(problems, averages):
 
 @dataclass(frozen=True)
 class _ModelSums:
-    """Sums of what the fits ask for."""
+    """Sums that the fits request."""
 
     requests: list[Any]
 

@@ -93,8 +93,9 @@ class CorpDecomposition(Record):
     score, miscalibration, discrimination, uncertainty : float
         ``score = miscalibration - discrimination + uncertainty``, in the units of the loss.
     scores, miscalibrations, discriminations, uncertainties : ndarray of shape (P,)
-        The same for each of the P binary events: one for one score at a time, one per class for
-        "classwise", whose mean (or sum, by the notion) the floats are.
+        The same terms for each of the P binary events: one event for a notion with a single score,
+        one per class for "classwise". The floats are their means, or their sums for a notion that
+        sums over classes.
     curves : tuple of CorpCurve
         Isotonic curve of each event.
 
@@ -151,8 +152,8 @@ def corp_decomposition(
 ) -> CorpDecomposition:
     r"""Decompose a mean score by isotonic regression: CORP (D21).
 
-    Let :math:`\hat C_i` be the isotonic regression of the labels on the forecasts :math:`S_i` of
-    a binary event, ties of the forecasts pooled first, and :math:`\bar y` the mean label. With
+    Let :math:`\hat C_i` be the isotonic regression of the labels on the forecasts :math:`S_i` of a
+    binary event, where tied forecasts are pooled first. Let :math:`\bar y` be the mean label. With
     the mean loss :math:`\bar L(f) = \sum_i w_i L(y_i, f_i) / \sum_i w_i`
 
     .. math::
@@ -163,20 +164,20 @@ def corp_decomposition(
         + \underbrace{\bar L(\bar y)}_{uncertainty} .
 
     Miscalibration (MCB) is the loss that the best increasing map of the forecasts would remove on
-    these labels: never negative, and zero if the forecasts are their own isotonic regression. It is
-    :math:`\bar D(\hat C, S)` or more. Discrimination (DSC) is
-    :math:`\bar D(\hat C, \bar y)`: never negative, it depends on the order of the forecasts only,
-    and no strictly increasing map changes it. The curve is the same for every proper score, and
-    there are no tuning parameters.
+    these labels. It is at least :math:`\bar D(\hat C, S)`, so it is never negative. It is zero if
+    the forecasts are their own isotonic regression. Discrimination (DSC) is :math:`\bar D(\hat C,
+    \bar y)`. It is never negative, depends only on the order of the forecasts, and is not changed
+    by strictly increasing maps. The curve is the same for every proper score, and there are no
+    tuning parameters.
 
     **In sample.** The curve is evaluated on the labels that it was fitted to, so MCB and DSC are
-    both too large, by the same optimism. Calibrated forecasts have an MCB above zero, for uniform
-    forecasts and Brier about :math:`0.55\, n^{-2/3}`: .023 for 100 samples, .0054 for 1,000, .0012
-    for 10,000. :func:`corp_test` compares MCB with calibrated forecasts.
-    :func:`score_decomposition` estimates the same terms (calibration, sharpness, uncertainty) with
-    calibrated scores fitted without the label of the sample: a lower bound in expectation, that may
-    be negative. With ``smoother="isotonic"`` it is CORP held out, and biased downward; with its
-    default it has a small bias.
+    both too large, by the same optimism. Calibrated forecasts have an MCB above zero. For uniform
+    forecasts and Brier it is about :math:`0.55\, n^{-2/3}`: .023 for 100 samples, .0054 for 1,000,
+    .0012 for 10,000. :func:`corp_test` compares MCB with calibrated forecasts.
+    :func:`score_decomposition` estimates the same terms (calibration, sharpness, uncertainty) from
+    calibrated scores that are fitted without the label of the sample. Its calibration term may be
+    negative. With ``smoother="isotonic"`` it is held-out CORP and is biased downward. Its default
+    has a small bias.
 
     **Increasing.** If events are less likely for higher forecasts, the isotonic curve is flat: such
     forecasts have almost no DSC, although they are informative.
@@ -190,9 +191,9 @@ def corp_decomposition(
     loss : {"brier", "log", "spherical"} or ProperScore, default="brier"
         The proper score.
     notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
-        "auto": for two classes the probability of the positive one, as "canonical", and for more
-        the top label, the confidence against being right; "classwise": the mean over classes
-        against the rest, each with the binary convention of the score.
+        "auto": the probability of the positive class for two classes, as for "canonical", and the
+        top label for more: the confidence against whether the prediction is right. "classwise": the
+        mean over classes, each against the rest, with the binary convention of the score.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the means and of the isotonic regression; whole numbers mean repetition.
     labels : array-like of shape (n_classes,), default=None
@@ -200,16 +201,17 @@ def corp_decomposition(
     pos_label : label, default=None
         The positive class of a binary problem; by default the last in order.
     n_jobs : int, default=None
-        Events of the notion at a time; the result does not depend on it.
+        Number of events processed at a time; the result does not depend on it.
 
     Returns
     -------
     CorpDecomposition
-        Record with the floats ``score, miscalibration, discrimination, uncertainty``, the same as
-        arrays over the events, and the curves. Units of the loss: squared probability for Brier,
-        halved as for K = 2, nats for the log loss. A forecast of 0 for the class that occurred
-        makes score and MCB infinite under the log loss, while DSC and uncertainty stay finite. The
-        identity holds up to rounding, including that of row sums.
+        Record with the floats ``score, miscalibration, discrimination, uncertainty``, the same
+        terms as arrays over the events, and the curves. The units are those of the loss: squared
+        probability for Brier, halved as for K = 2, and nats for the log loss. A forecast of 0 for
+        the class that occurred makes score and MCB infinite under the log loss, while DSC and
+        uncertainty stay finite. The identity holds up to rounding errors, including those of the
+        row sums.
 
     Raises
     ------
@@ -312,12 +314,12 @@ class CorpBand(Record):
     event : str
         As in `CorpCurve`.
     forecast : ndarray of shape (m,)
-        Forecasts in increasing order: all distinct ones, or, of more than 400, every knot of the
-        curve and some 400 others.
+        Forecasts in increasing order: all distinct ones if there are at most 400, otherwise every
+        knot of the curve and about 400 others.
     recalibrated : ndarray of shape (m,)
-        The curve there.
+        Height of the curve at each forecast.
     low, high : ndarray of shape (m,)
-        Ends of the band there, in [0, 1] and not decreasing.
+        Ends of the band at each forecast, in [0, 1] and not decreasing.
 
     See Also
     --------
@@ -364,18 +366,19 @@ def corp_bands(
     r"""Pointwise bands for the isotonic calibration curve (CORP, D21).
 
     ``"consistency"``: where the curve of *calibrated* forecasts would lie, hence around the
-    diagonal. Labels are drawn from the forecasts `n_resamples` times, the isotonic curve is
-    fitted to them again, and the band lies between the order statistics of rank k and B + 1 - k
-    of the B curves, :math:`k = \lfloor (B + 1)(1 - level)/2 \rfloor`. The forecasts are kept, so
-    nothing is asymptotic: under calibration each point of the observed curve is inside with
-    probability (B + 1 - 2k) / (B + 1) or more, at every n, with ties and with weights.
+    diagonal. Labels are drawn from the forecasts `n_resamples` times, and the isotonic curve is
+    fitted again to each draw. The band lies between the order statistics of ranks k and B + 1 - k
+    of the B curves, with :math:`k = \lfloor (B + 1)(1 - level)/2 \rfloor`. The forecasts are fixed,
+    so the coverage is not asymptotic. If the forecasts are calibrated, each point of the observed
+    curve is inside the band with probability (B + 1 - 2k) / (B + 1) or more, at every n, with ties
+    and with weights.
 
     ``"confidence"``: where the true curve :math:`C(s) = P(Y = 1 \mid S = s)` may lie, hence around
     the isotonic curve. It contains the heights through which an increasing curve passes with a
-    deviance of at most the quantile of :math:`\chi^2_1`: the likelihood-ratio interval, with
-    weights scaled to sum to their effective number. D21 draw labels from the curve instead and take
-    percentiles of the refitted curves; the bootstrap of isotonic regression is not consistent, and
-    failed at the ends of the forecasts (Notes). No label is drawn here.
+    deviance of at most the quantile of :math:`\chi^2_1`. This is the likelihood-ratio interval,
+    with weights scaled to sum to their effective number. Here no labels are drawn. D21 draw labels
+    from the curve and take percentiles of the refitted curves. This bootstrap of isotonic
+    regression is not consistent, and it failed at the lowest and highest forecasts (Notes).
 
     Both are pointwise: the curve as a whole leaves a 95 % band with a probability above 5 %. For a
     test of the whole curve use :func:`corp_test`.
@@ -397,23 +400,23 @@ def corp_bands(
     random_state : int, RandomState instance or None, default=0
         Seed of the draws. The result does not depend on `n_jobs`.
     sample_weight : array-like of shape (n_samples,), default=None
-        Fixed weights of the averages: each sample is one label for any weight, so unequal weights
+        Fixed weights of the averages: each sample is one label for any weight. So unequal weights
         widen the bands, and a weight of two does not mean two labels.
     labels : array-like of shape (n_classes,), default=None
         The class of each column of `y_proba`; needed where `y_true` may lack a class.
     pos_label : label, default=None
         The positive class of a binary problem; by default the last in order.
     groups : array-like of shape (n_samples,), default=None
-        The cluster of each sample, such as a patient, by any labels: the bands then allow for
-        dependence within clusters, as those of `ReliabilityDisplay`.
+        The cluster of each sample, such as a patient, as labels of any type. The bands then allow
+        for dependence within clusters, as those of `ReliabilityDisplay` do.
     n_jobs : int or None, default=None
-        Number of processes that fit the drawn labels; useful for more than some hundred thousand
-        samples.
+        Number of processes that fit curves to the drawn labels; useful for more than a few hundred
+        thousand samples.
 
     Returns
     -------
     list of CorpBand
-        One for "auto", "canonical" and "top_label", one per class for "classwise".
+        One band for "auto", "canonical" and "top_label", one per class for "classwise".
 
     Raises
     ------
@@ -429,15 +432,16 @@ def corp_bands(
 
     Notes
     -----
-    Measured coverage of the 95 % confidence band in three settings with a smooth increasing truth
-    (over-confident; shifted; confidences between .5 and 1), 200, 1,000 and 5,000 samples, 400 data
-    sets each (standard error .011): 95 to 100 % at the quantiles .05, .1, ..., .95 of the
-    forecasts, 98 to 99 % on average. It is wider than needed there, because where C increases
-    strictly the deviance has a limit law of less spread than :math:`\chi^2_1`; with few distinct
-    forecasts :math:`\chi^2_1` is the right law. Percentiles of curves refitted to labels drawn from
-    the curve gave bands of 0.7 to 0.9 times the width in the middle, which covered 81 to 98 %
-    between the quartiles, but 2 to 98 % at the quantiles .05 and .95. Where C is constant or
-    decreases no band of an increasing curve is safe: see the notes of `ReliabilityDisplay`.
+    The coverage of the 95 % confidence band was measured in three settings with a smooth increasing
+    true curve: over-confident, shifted, and confidences between .5 and 1. With 200, 1,000 and 5,000
+    samples and 400 data sets each (standard error .011), it was 95 to 100 % at the quantiles .05,
+    .1, ..., .95 of the forecasts, and 98 to 99 % on average. The band is wider than needed there:
+    where C increases strictly, the limit distribution of the deviance has less spread than
+    :math:`\chi^2_1`. With few distinct forecasts :math:`\chi^2_1` is the correct distribution.
+    Percentiles of curves refitted to labels drawn from the curve gave bands of 0.7 to 0.9 times the
+    width in the middle. They covered 81 to 98 % between the quartiles, but 2 to 98 % at the
+    quantiles .05 and .95. Where C is constant or decreases, no band of an increasing curve is
+    reliable: see the notes of `ReliabilityDisplay`.
 
     Cost: B passes over the sorted forecasts; 100 draws for 100,000 samples take less than a second.
 
@@ -494,19 +498,19 @@ def corp_test(
 ) -> CalibrationTest:
     r"""Test whether the CORP miscalibration is larger than expected of calibrated forecasts.
 
-    The miscalibration MCB of :func:`corp_decomposition` is never negative, so also calibrated
-    forecasts have some. Labels are drawn from the forecasts B times, the curve is refitted each
-    time, and
+    The miscalibration MCB of :func:`corp_decomposition` is never negative, so it is above zero on
+    average even for calibrated forecasts. Labels are drawn from the forecasts B times, the curve is
+    refitted each time, and
 
     .. math::
 
         p = \frac{1 + \#\{b : MCB_b \ge MCB\}}{1 + B} .
 
-    Exact: if the forecasts are calibrated, the observed MCB is one more draw, so
+    The test is exact: if the forecasts are calibrated, the observed MCB is one more draw, so
     :math:`P(p \le \alpha) \le \alpha` at every n, with ties and weights. For several events
-    ("classwise") labels are drawn from whole rows of `y_proba`, and calibrated means canonically,
-    so a sketch may have one event only. With a sketch of weighted samples, the effective number
-    of labels is drawn in each cell.
+    ("classwise"), labels are drawn from whole rows of `y_proba`, and the null hypothesis is
+    canonical calibration. So a sketch may have only one event. With a sketch of weighted samples,
+    the effective number of labels is drawn in each cell.
 
     Parameters
     ----------
@@ -517,17 +521,17 @@ def corp_test(
     random_state : int, RandomState instance or None, default=0
         Seed. The result does not depend on `n_jobs`.
     n_jobs : int or None, default=None
-        Draws in parallel.
+        Number of draws in parallel.
 
     Returns
     -------
     CalibrationTest
-        ``statistic`` is MCB and ``estimate`` is MCB minus its mean over the draws: the
-        excess over the calibrated case, zero on average for calibrated forecasts and possibly
-        negative. For others it is nearly unbiased, although the labels are drawn from the forecasts
-        (over-confident forecasts with a Brier calibration error of .0063: .0074 for 300 samples,
-        .0065 for 5,000). If the log loss is infinite, both are infinite and p is the smallest
-        possible value.
+        ``statistic`` is MCB, and ``estimate`` is MCB minus its mean over the draws. The estimate is
+        zero on average for calibrated forecasts, and may be negative. For other forecasts it is
+        nearly unbiased, although the labels are drawn from the forecasts. For over-confident
+        forecasts with a Brier calibration error of .0063 it was .0074 with 300 samples and .0065
+        with 5,000. If the log loss is infinite, both are infinite and p is the smallest possible
+        value.
 
     Raises
     ------

@@ -83,9 +83,9 @@ def ks_calibration_error(
     over thresholds t of the score (Gupta et al. 2021). It needs neither bins nor a bandwidth.
     Samples with equal scores enter together, so the order of ties does not matter. It estimates
     :math:`\max_t |E[(E[Y|S] - S) 1\{S \le t\}]|`, which is at most the TCE: errors of alternating
-    sign cancel. Biased upward, for calibrated forecasts by nearly
-    :math:`\sqrt{\pi / 2}\, \sqrt{E[S (1 - S)] / n}`, the mean of the largest distance of a
-    Brownian motion from zero; the test is :func:`cumulative_test`. For two classes it depends on
+    sign cancel. The estimate is biased upward. For calibrated forecasts the bias is nearly
+    :math:`\sqrt{\pi / 2}\, \sqrt{E[S (1 - S)] / n}`, the mean of the largest distance of a Brownian
+    motion from zero. The test is :func:`cumulative_test`. For two classes the error depends on
     which one is positive, because the sums begin at the lowest score of that class.
 
     Parameters
@@ -98,8 +98,8 @@ def ks_calibration_error(
         As in :func:`calibration_error`.
     reduce : {"mean", "sum", "predicted"}, default="mean"
         For ``notion="classwise"``: the mean over classes, their sum, or the mean over samples of
-        the error of the *predicted* class, :math:`\sum_k p_k\, KS_k` with the share :math:`p_k` of
-        the samples for which class k is predicted (G22, definition C.2).
+        the error of the *predicted* class. The last is :math:`\sum_k p_k\, KS_k`, with the share
+        :math:`p_k` of the samples for which class k is predicted (G22, definition C.2).
     sample_weight : array-like of shape (n_samples,), optional
         Weights; whole numbers mean repetition.
     labels : array-like of shape (n_classes,), optional
@@ -110,7 +110,7 @@ def ks_calibration_error(
     Returns
     -------
     float
-        Between 0 and 1, except for a sum, which has no upper limit of 1. Cost O(n log n).
+        Between 0 and 1; a sum over classes may exceed 1. Cost O(n log n).
 
     Raises
     ------
@@ -119,8 +119,8 @@ def ks_calibration_error(
 
     See Also
     --------
-    cumulative_curve : The curve whose largest distance from zero this is.
-    cumulative_test : Is it more than chance?
+    cumulative_curve : The curve of cumulative differences.
+    cumulative_test : The test of this error.
 
     Examples
     --------
@@ -166,7 +166,7 @@ def cumulative_curve(
     Returns
     -------
     list of CumulativeCurve
-        One for "auto", "top_label" and "canonical", one per class for "classwise".
+        One curve for "auto", "top_label" and "canonical", one per class for "classwise".
 
     See Also
     --------

@@ -53,13 +53,12 @@ def kde_calibration_error(
     :math:`K_h(z, s) = k_h(z - s) + k_h(z + s) + k_h(z + s - 2)`.
 
     **Biased upward** for a calibrated forecast, as the ECE is: for p = 1 the noise of
-    :math:`\hat\pi` contributes about
-    :math:`\sqrt{0.173 / (n h)} \int_0^1 \sqrt{z (1 - z) f(z)}\, dz`, which decreases like
-    :math:`n^{-2/5}` with the default bandwidth. Smoothing biases it in either direction:
-    :math:`\hat\pi` averages the curve over the kernel, but is compared with z itself. So a
-    calibrated forecast with few distinct scores has an error of about .82 h for any number of
-    samples at this h, if their kernels do not overlap.
-    Consistent if :math:`h \to 0` and :math:`n h \to \infty`.
+    :math:`\hat\pi` contributes about :math:`\sqrt{0.173 / (n h)} \int_0^1 \sqrt{z (1 - z) f(z)}\,
+    dz`, which decreases like :math:`n^{-2/5}` with the default bandwidth. Smoothing biases it in
+    either direction: :math:`\hat\pi` averages the curve over the kernel, but is compared with z
+    itself. So calibrated forecasts with few distinct scores, whose kernels do not overlap, have an
+    error of about .82 h for any number of samples at this h. The estimate is consistent if :math:`h
+    \to 0` and :math:`n h \to \infty`.
 
     Parameters
     ----------
@@ -75,7 +74,7 @@ def kde_calibration_error(
         power p is averaged over classes before the root is taken.
     bandwidth : "scott" or float, default="scott"
         The standard deviation h of the kernel. "scott" is :math:`\hat\sigma (2 n)^{-1/5}`, with the
-        standard deviation :math:`\hat\sigma` of the scores, and at most 1/3. Or a number in
+        standard deviation :math:`\hat\sigma` of the scores, and at most 1/3. A number must be in
         (0, 1/3]. At least :math:`2^{-14}` of the range of the scores is used. A bandwidth below
         :math:`10^{-12}`, in particular where all scores are equal, is treated as 0: the error is
         then :math:`|\bar y - \bar s|`.
@@ -107,21 +106,22 @@ def kde_calibration_error(
 
     Notes
     -----
-    It has no interval, as its bias is not known: that of a jackknife, the default for a function
-    from outside the library, contained the truth of calibrated forecasts in 4 of 100 samples of
-    size 300. :func:`calibration_error_interval` raises an error for ``method="auto"`` and "delta".
+    The error has no interval, because its bias is not known. A jackknife interval, the default for
+    functions from outside the library, contained the true value for calibrated forecasts in 4 of
+    100 samples of size 300. :func:`calibration_error_interval` raises an error for
+    ``method="auto"`` and "delta".
 
-    The densities are evaluated by a Fourier transform on a grid of 64 nodes per bandwidth, between
-    which a score is shared linearly. In simulations this
-    changed the error by less than .01 %. Cost:
-    O(n) for each score, and O(m log m) for m nodes, of which there are at most a million.
+    A Fourier transform evaluates the densities on a grid of 64 nodes per bandwidth. Each score is
+    divided linearly between its two nearest nodes. In simulations this changed the error by less
+    than .01 %. Cost: O(n) for each score, and O(m log m) for m nodes, at most a million.
 
-    The published code [1]_ differs in details. Its bandwidth has the standard deviation of the
-    scores *of the events*: pass ``np.std(score[event]) * (2 * n) ** -0.2`` for the same. With that
-    of all scores, the error does not depend on which of two classes is the positive one. The code
-    mirrors each score at the nearer end only, which is the same for bandwidths of at most 1/6; it
-    has 2 ** 14 nodes on [-0.6, 1.6], and where both densities vanish it repeats the value of the
-    node before, where they contribute nothing here. It returns the power p without the root.
+    The published code [1]_ differs in details. Its bandwidth uses the standard deviation of the
+    scores *of the events*: pass ``np.std(score[event]) * (2 * n) ** -0.2`` to reproduce it. With
+    the standard deviation of all scores, the error does not depend on which of two classes is the
+    positive one. The code mirrors each score at the nearer end only, which is equivalent for
+    bandwidths of at most 1/6. It has 2 ** 14 nodes on [-0.6, 1.6]. Where both densities vanish, it
+    repeats the value of the previous node, whereas such nodes contribute nothing here. It returns
+    the p-th power, without the root.
 
     References
     ----------

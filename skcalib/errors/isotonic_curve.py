@@ -37,10 +37,11 @@ _POINTS = 200  # points of a curve with many distinct scores, in rank and in val
 class IsotonicCurve:
     """Isotonic regression of labels on scores, which are sorted and whose ties are merged once.
 
-    ``tied`` holds the distinct scores; ``mean``, ``level`` and ``block`` are the mean label, the
-    height of the curve and the number of the block of constant height at each; ``prob_pred`` and
-    ``prob_true`` are the points of the curve to plot. `square` (n,) has the sums of squared weights
-    where rows stand for several samples, `cluster` (n,) the numbers of clusters of dependent ones.
+    ``tied`` holds the distinct scores. ``mean``, ``level`` and ``block`` are the mean label, the
+    height of the curve and the number of the block of constant height at each score. ``prob_pred``
+    and ``prob_true`` are the points of the curve to plot. `square` (n,) has the sums of squared
+    weights where rows stand for several samples, `cluster` (n,) the numbers of clusters of
+    dependent ones.
     """
 
     joined = True
@@ -223,9 +224,10 @@ def isotonic_interval(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Likelihood-ratio interval of an increasing curve at some of its knots.
 
-    A height is kept unless the best increasing curve through it is less likely than the best one
-    of all by more than half the chi-squared quantile. (Banerjee & Wellner, 2001: no derivative and
-    no bandwidth has to be estimated, unlike for the bootstrap of isotonic curves, which fails.)
+    A height is kept unless the log likelihood of the best increasing curve through it is below that
+    of the best increasing curve by more than half the chi-squared quantile (Banerjee & Wellner,
+    2001). No derivative and no bandwidth has to be estimated. The bootstrap of isotonic curves
+    fails.
 
     Parameters
     ----------

@@ -77,8 +77,8 @@ def kernel_calibration_error(
     different pairs of samples i and j:
 
     - ``"auto"``: "unbiased" for at most 20,000 samples. For more, the mean of the unbiased
-      estimates of random blocks of equal size, each of at least 400 samples and otherwise as small
-      as keeps the number of pairs at most that of 20,000 samples. It is unbiased too. Its standard
+      estimates of random blocks of equal size. The size is at least 400, and otherwise the largest
+      one with at most as many pairs as 20,000 samples have. The mean is unbiased too. Its standard
       deviation under calibration is that of 14,000 to 20,000 samples with all pairs. Use "unbiased"
       if time does not matter;
     - ``"unbiased"``: the mean over all pairs with :math:`i \ne j`;
@@ -305,10 +305,10 @@ def unconditional_mean_embedding_error(
 
         UCME = \frac1J \sum_{j=1}^J \| \frac1n \sum_i k(S_i, t_j) (e_{Y_i} - S_i) \|^2
 
-    at the locations :math:`t_j` on the simplex; with labels :math:`l_j` of the locations the norm
-    is the component :math:`l_j` alone. It is zero for calibrated forecasts, and almost surely not
-    zero otherwise if the locations are drawn from a density and the kernel is analytic
-    (Gaussian) and characteristic.
+    at the locations :math:`t_j` on the simplex; with labels :math:`l_j` of the locations only the
+    component :math:`l_j` enters the norm. The error is zero for calibrated forecasts. For others it
+    is almost surely not zero if the locations are drawn from a density and the kernel is
+    characteristic and analytic, as the Gaussian kernel is.
 
     Parameters
     ----------

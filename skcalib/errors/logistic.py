@@ -86,7 +86,7 @@ def calibration_intercept_slope(
 ) -> CalibrationInterceptSlope:
     r"""Calibration in the large, and intercept and slope of the logistic recalibration (Cox 1958).
 
-    Maximum likelihood in the models
+    The coefficients are estimated by maximum likelihood in the models
 
     .. math::
 
@@ -94,14 +94,16 @@ def calibration_intercept_slope(
         \operatorname{logit} P(Y = 1 | f) = a + b \operatorname{logit} f .
 
     :math:`a_0`, the calibration in the large, is positive if events are more frequent than
-    forecast. A slope b below 1 means that the forecasts are too extreme (over-confident), above 1
-    under-confident; the intercept a is the log odds where the forecast is one half. A calibrated
-    forecast has (0; 0, 1), but so have forecasts whose error is not linear in the logit.
+    forecast. A slope b below 1 means that the forecasts are too extreme (over-confident), and a
+    slope above 1 that they are not extreme enough (under-confident). The intercept a is the log
+    odds of the event where the forecast is one half. Calibrated forecasts have :math:`a_0 = 0`,
+    :math:`a = 0` and :math:`b = 1`, but so may miscalibrated forecasts whose error is not linear in
+    the logit.
 
-    Intervals are those of Student's distribution with m - d degrees of freedom and the *sandwich*
-    covariance :math:`H^{-1} M H^{-1} m / (m - d)`, with H the Hessian of the loss, M the sum of
-    the squared weighted gradients, d = 1 or 2 parameters and the effective size
-    :math:`m = (\sum w)^2 / \sum w^2`. They are valid for weights and for misspecified models.
+    The intervals use Student's distribution with m - d degrees of freedom and the *sandwich*
+    covariance :math:`H^{-1} M H^{-1} m / (m - d)`. Here H is the Hessian of the loss, M the sum of
+    the squared weighted gradients, d = 1 or 2 the number of parameters, and :math:`m = (\sum w)^2 /
+    \sum w^2` the effective size. The intervals are valid for weights and for misspecified models.
 
     A correct forecast of exactly 0 or 1 fits every intercept and every positive slope, so it is not
     informative and is omitted from the fits.
@@ -115,14 +117,14 @@ def calibration_intercept_slope(
     confidence_level : float, default=0.95
         Level of the two-sided intervals.
     sample_weight : array-like of shape (n_samples,), default=None
-        Importance weights: a weight of 2 is not two samples.
+        Importance weights: a weight of 2 does not mean two samples.
     labels : array-like of shape (2,), default=None
         The class of each column of `y_proba`.
     pos_label : label, default=None
         The class that a `y_proba` of shape (n_samples,) refers to; by default the last in order.
     groups : array-like of shape (n_samples,), default=None
-        The cluster of each sample, such as a patient, by any labels: the gradients are added by
-        cluster before they are squared, and m is the effective number of clusters
+        The cluster of each sample, such as a patient, as labels of any type. The gradients are
+        summed by cluster before they are squared, and m is the effective number of clusters
         (:ref:`clusters`).
 
     Returns
@@ -134,9 +136,9 @@ def calibration_intercept_slope(
     Raises
     ------
     ValueError
-        If there is no finite maximum: a single class among the uncertain forecasts, equal
-        forecasts, forecasts that separate the classes, or a forecast of exactly 0 for the
-        class that occurred. For more than two classes.
+        For more than two classes, and if the likelihood has no finite maximum: a single class among
+        the forecasts other than 0 and 1, equal forecasts, forecasts that separate the classes, or a
+        forecast of exactly 0 for the class that occurred.
 
     See Also
     --------
@@ -257,21 +259,21 @@ def integrated_calibration_index(
 ) -> float:
     r"""Distance of the forecasts from a smooth calibration curve: mean, median, maximum.
 
-    With an estimate :math:`\hat C` of the calibrated forecast, the mean of :math:`|\hat C_i - S_i|`
-    (the integrated calibration index ICI of Austin and Steyerberg), or a quantile of it: 0.5 is
-    their E50, 0.9 their E90, 1 their Emax. With "canonical" :math:`|\cdot|` is the total variation,
-    half of the L1 distance.
+    The mean of :math:`|\hat C_i - S_i|`, where :math:`\hat C` is an estimate of the calibrated
+    forecast, is the integrated calibration index (ICI) of Austin and Steyerberg. A `quantile` of
+    the same distances replaces the mean: 0.5 is their E50, 0.9 their E90, 1 their Emax. With
+    "canonical", :math:`|\cdot|` is the total variation, half of the L1 distance.
 
-    By default :math:`\hat C` is the average of recalibration maps by which
-    :func:`proper_calibration_error` estimates C (`ModelAverageScaling`), fitted to the same
-    samples, in which it is evaluated. With a smoother each :math:`\hat C_i` is estimated without
+    By default :math:`\hat C` is the average of recalibration maps with which
+    :func:`proper_calibration_error` estimates C (`ModelAverageScaling`). The maps are fitted to the
+    samples on which they are evaluated. With a smoother, each :math:`\hat C_i` is estimated without
     the sample's own label.
 
-    It is the method "direct" in the L1 norm, so it is never negative and biased upward by the noise
-    of :math:`\hat C`: a calibrated forecast has a positive index, unless the identity has all of
-    the weight, and a more flexible smoother a larger one. The noise of the averaged maps is small,
-    as the weights shrink them towards the identity. The original used loess, in sample;
-    ``smoother="kernel"`` is similarly flexible.
+    The index is the method "direct" in the L1 norm. So it is never negative, and the noise of
+    :math:`\hat C` biases it upward. Calibrated forecasts have a positive index, unless the identity
+    has all of the weight, and the index is larger for a more flexible smoother. The noise of the
+    averaged maps is small, because the weights shrink them towards the identity. The original index
+    used loess, evaluated in sample; ``smoother="kernel"`` is similarly flexible.
 
     Parameters
     ----------
@@ -293,7 +295,7 @@ def integrated_calibration_index(
     pos_label : label, default=None
         The class that a `y_proba` of shape (n_samples,) refers to; by default the last in order.
     n_jobs : int, default=None
-        Problems of the notion at a time; the result does not depend on it.
+        Number of problems processed at a time; the result does not depend on it.
 
     Returns
     -------

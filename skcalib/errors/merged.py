@@ -1,12 +1,12 @@
-r"""Binary problems of very many samples as problems of few rows, which stand for several samples.
+r"""Merge the samples of a large binary problem into fewer rows, which stand for several samples.
 
 Forecasts are merged whose log odds t fall into the same of 32,769 cells, those in which
-:math:`asinh(t) / h` rounds to the same number. Their width is about .0004 around zero and grows as
-the size of t. Forecasts of exactly 0 and 1 have cells of their own. A row holds the mean forecast
-of the samples of a cell with the same label, their number, and the sums of their weights and
-squared weights. What is lost is the variance of the forecasts in a cell: estimates differ
-from those of the samples by about 1e-7 of their size. Of samples with unequal weights, the leverage
-is that of the mean weight of a row, which changes limits of intervals by about 1e-6.
+:math:`asinh(t) / h` rounds to the same number. Their width is about .0004 around zero and grows
+with the absolute value of t. Forecasts of exactly 0 and 1 have cells of their own. A row holds the
+mean forecast of the samples of a cell with the same label, their number, and the sums of their
+weights and squared weights. The variance of the forecasts in a cell is lost, so estimates differ
+from those of the samples by about 1e-7 of their size. For samples with unequal weights, the
+leverage is computed from the mean weight of a row, which changes limits of intervals by about 1e-6.
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ def proper_calibration_error(
     pos_label : label, default=None
         The class that a `y_proba` of shape (n_samples,) refers to; by default the last in order.
     n_jobs : int, default=None
-        Problems of the notion at a time; the result does not depend on it.
+        Number of problems processed at a time; the result does not depend on it.
 
     Returns
     -------
@@ -211,16 +211,16 @@ def refinement_loss(
 ) -> float:
     r"""Refinement: the loss that remains after a perfect recalibration of the forecasts.
 
-    Estimates :math:`E\, H(C) = E\, L(Y, C)` with :math:`C = E[Y|S]`, the generalised entropy of
-    the calibrated scores. Positive, lower is better. By default it is, for the Brier score and the
-    log loss, the mean loss minus the default calibration error. By "risk" it is estimated as the
-    mean loss of :math:`\hat C` on held-out labels, which is biased upward by the error of
-    :math:`\hat C`; for smoothers with ``refinement="entropy"``, the default of
-    `DirichletKernel`, as the mean entropy of :math:`\hat C` (P24 eq. 15). By "cross" it is the mean
-    loss minus the "cross" calibration error, which is affected only by the bias of the smoother.
-    With the same smoother and method, mean loss = calibration error + refinement exactly, except
-    for "direct". Where a forecast gave probability 0 to the label, the log loss is infinite; by
-    default the refinement of this sample is then the loss of the averaged map.
+    Estimates :math:`E\, H(C) = E\, L(Y, C)` with :math:`C = E[Y|S]`, the generalised entropy of the
+    calibrated scores. Positive, lower is better. By default it is, for the Brier score and the log
+    loss, the mean loss minus the default calibration error. By "risk" it is estimated as the mean
+    loss of :math:`\hat C` on held-out labels, which is biased upward by the error of :math:`\hat
+    C`. For smoothers with ``refinement="entropy"``, the default of `DirichletKernel`, it is the
+    mean entropy of :math:`\hat C` instead (P24 eq. 15). By "cross" it is the mean loss minus the
+    "cross" calibration error, which is affected only by the bias of the smoother. With the same
+    smoother and method, mean loss = calibration error + refinement exactly, except for "direct".
+    Where a forecast gave probability 0 to the label, the log loss is infinite; by default the
+    refinement of this sample is then the loss of the averaged map.
 
     Parameters
     ----------
@@ -282,20 +282,19 @@ def sharpness(
 
     Estimates :math:`E\, D(C, E[Y]) = H(E[Y]) - E\, H(C)` with :math:`C = E[Y|S]` (P24 eq. 4-5):
     uncertainty minus refinement. Higher is better. It does not depend on calibration, only on the
-    information in S, and is never increased by a layer (P24 theorem 6.2), so it is defined for any
-    representation Z: with ``transform="simplex"`` the columns of `y_proba` are features, which are
-    standardised and mapped into the simplex by the injective map
-    :math:`z \mapsto softmax(0, z)`.
+    information in S, and is never increased by a layer (P24 theorem 6.2). So it is defined for any
+    representation Z. With ``transform="simplex"`` the columns of `y_proba` are features. They are
+    standardised and mapped into the simplex by the injective map :math:`z \mapsto softmax(0, z)`.
 
     Parameters
     ----------
     y_true, y_proba, loss, notion, smoother, method, sample_weight, labels, pos_label, n_jobs
         As in :func:`proper_calibration_error`; for refinement as in :func:`refinement_loss`. With
-        ``transform="simplex"``, `y_proba` is any real array of shape (n_samples, n_features),
-        `labels` lists the classes in any order, `notion` must be "canonical", `method` must be
-        "risk", which "auto" is here, and without a `smoother` it is
-        ``DirichletKernel("risk", refinement="loss")``: the entropy form is optimistic where a
-        kernel overfits, and more so in more dimensions.
+        ``transform="simplex"``, `y_proba` is any real array of shape (n_samples, n_features), and
+        `labels` lists the classes in any order. `notion` must be "canonical", and `method` must be
+        "risk" or "auto", which means "risk" here. Without a `smoother`, ``DirichletKernel("risk",
+        refinement="loss")`` is used, because the entropy form is optimistic where a kernel
+        overfits, and more so in more dimensions.
     transform : {None, "simplex"}, default=None
         None for probabilities; "simplex" for any representation.
 
@@ -597,10 +596,10 @@ def root_brier_score(
 ) -> float:
     r"""Root Brier score: :math:`RBS = \sqrt{U_{Brier}}`, an upper bound of the rooted error (G22).
 
-    The root of the mean squared distance to the label, halved for K = 2 before the root as in
-    scikit-learn (G22 sums both columns: their binary value is :math:`\sqrt 2` times ours). At
-    least the root of the Brier calibration error, and nearly constant in the sample size, unlike
-    binned errors.
+    The root of the mean squared distance to the label, which is halved for K = 2 before the root as
+    in scikit-learn. G22 sums both columns, so their binary value is :math:`\sqrt 2` times ours. It
+    is at least the root of the Brier calibration error, and hardly depends on the sample size,
+    unlike binned errors.
 
     Parameters
     ----------

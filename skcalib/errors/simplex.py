@@ -63,17 +63,17 @@ def simplex_calibration_error(
     y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
         Probability of the positive class, or of each class.
     distance : str or object with a method ``divergence``, default="total_variation"
-        "total_variation", half of the sum of absolute differences; "squared_euclidean", the
-        divergence of `Brier`; "cityblock", the sum of absolute differences; "euclidean", the root
-        of the sum of squares; all but the first halve their sums for two classes, as `Brier` does.
-        Or `TotalVariation`, `Lp`, a proper score, or anything with
-        ``divergence(target, forecast)``.
+        "total_variation" is half of the sum of absolute differences, "squared_euclidean" the
+        divergence of `Brier`, "cityblock" the sum of absolute differences, and "euclidean" the root
+        of the sum of squares. All but the first halve their sums for two classes, as `Brier` does.
+        Or `TotalVariation`, `Lp`, a proper score, or anything with ``divergence(target,
+        forecast)``.
     bins : {"median", "uniform"} or partition smoother, default="median"
         "median" is ``MedianCells(15)``: the data-dependent bins of W19, which cut the cell of the
         largest variance at the median of its most variable coordinate, at most 15 of them with at
         least 10 samples each. The published errors of networks on CIFAR-10 are those of
-        ``MedianCells(min_samples=100)``. "uniform" cuts every coordinate into ten. Other numbers by
-        `UniformBins`, `QuantileBins`, `LevelSets`.
+        ``MedianCells(min_samples=100)``. "uniform" cuts every coordinate into ten. For other
+        numbers of cells pass `UniformBins`, `QuantileBins` or `LevelSets`.
     sample_weight : array-like of shape (n_samples,), optional
         Weights. They do not affect the cells; if the cells do not depend on the data, as for
         "uniform", whole numbers mean repetition.

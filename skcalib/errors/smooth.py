@@ -1,4 +1,4 @@
-"""Smooth calibration error: the mean size of kernel-smoothed residuals.
+"""Smooth calibration error: the mean absolute kernel-smoothed residual.
 
 `smooth_calibration_error` is the public function. The fixed point of the bandwidth and the smoothed
 residuals by cosine series follow.
@@ -36,7 +36,7 @@ def smooth_calibration_error(
     labels: ArrayLike | None = None,
     pos_label: Label = None,
 ) -> float:
-    r"""Smooth ECE: the mean size of kernel-smoothed residuals (Błasiok and Nakkiran 2024).
+    r"""Smooth ECE: the mean absolute kernel-smoothed residual (Błasiok and Nakkiran 2024).
 
     With the score s and the event y,
 
@@ -46,17 +46,17 @@ def smooth_calibration_error(
         \Big|\, dt ,
 
     where :math:`K_\sigma` is the Gaussian kernel of standard deviation :math:`\sigma`, reflected at
-    0 and 1 as often as needed, so that it integrates to 1. The size of the smoothed residuals
-    decreases in :math:`\sigma`, and by default the bandwidth is the one that is equal to the error,
-    :math:`\operatorname{smECE}_\sigma = \sigma`. There are no bins, and no parameter. The error is
-    continuous in the forecasts: a small change of them changes it by little, which cannot be said
-    of the ECE. It is within constant factors, up to squares, of the least mean distance to a
-    calibrated forecast [1]_.
+    0 and 1 as often as needed, so that it integrates to 1. The integral decreases as :math:`\sigma`
+    increases. By default the bandwidth is the one that equals the error,
+    :math:`\operatorname{smECE}_\sigma = \sigma`. There are no bins and no parameters. The error is
+    continuous in the forecasts: unlike the ECE, it changes little if the forecasts change little.
+    It is within constant factors, up to squares, of the least mean distance to a calibrated
+    forecast [1]_.
 
     **Biased upward** by noise: for a calibrated forecast it is about :math:`(0.42\, I)^{2/3}
     n^{-1/3}` with :math:`I = \int_0^1 \sqrt{t (1 - t) f(t)}\, dt` and the density f of the scores,
-    which is :math:`.30\, n^{-1/3}` for uniform ones. Smoothing cancels errors of opposite sign that
-    are less than about a bandwidth apart.
+    which is :math:`.30\, n^{-1/3}` for uniform scores. Smoothing cancels errors of opposite sign
+    that are less than about a bandwidth apart.
 
     Parameters
     ----------
@@ -65,8 +65,8 @@ def smooth_calibration_error(
     y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), optional
         Probability of the positive class, or of each class; omitted with a sketch.
     bandwidth : float, default=None
-        The standard deviation :math:`\sigma` of the kernel, from .0001 to 1; None for the one that
-        is equal to the error.
+        The standard deviation :math:`\sigma` of the kernel, from .0001 to 1; None for the bandwidth
+        that equals the error.
     notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
         As in :func:`calibration_error`: by default the probability of the positive class for two
         classes, the top label for more. For "classwise" each class has its own bandwidth.
@@ -91,24 +91,25 @@ def smooth_calibration_error(
 
     See Also
     --------
-    kde_calibration_error : The mean size of the residuals without cancellation.
+    kde_calibration_error : The mean absolute residual without cancellation.
     ks_calibration_error : The largest cumulative difference, also without a parameter.
 
     Notes
     -----
     The reflected kernel has the cosine series :math:`1 + 2 \sum_k e^{-(\pi k \sigma)^2 / 2} \cos
-    (\pi k t) \cos(\pi k s)`, so all bandwidths follow from one transform of the residuals. Scores
-    are shared linearly by the nodes of a grid of width :math:`2^{-17}`. In tests the relative error
-    was below 1e-5 for bandwidths of at least .0005; an error below :math:`2^{-16}` is replaced by
-    an upper bound. Cost O(n) for each score, and some twenty transforms of at most 131,073 nodes.
+    (\pi k t) \cos(\pi k s)`, so all bandwidths follow from one transform of the residuals. Each
+    score is divided linearly between the two nearest nodes of a grid of width :math:`2^{-17}`. In
+    tests the relative error was below 1e-5 for bandwidths of at least .0005; an error below
+    :math:`2^{-16}` is replaced by an upper bound. Cost O(n) for each score, and about twenty
+    transforms of at most 131,073 nodes.
 
-    The package relplot [2]_ has ten steps of bisection, a grid of ten points per bandwidth and
-    bandwidths of at least .001, so its last digits differ: by less than .0015 in tests. Its kernel
-    ends at a distance of one half, which matters for bandwidths of .15 and more: .210 for .207
-    here in one case, and .74 for .43 where all forecasts were on the wrong side.
+    The package relplot [2]_ uses ten steps of bisection, a grid of ten points per bandwidth and
+    bandwidths of at least .001, so its last digits differ, by less than .0015 in tests. Its kernel
+    ends at a distance of one half, which matters for bandwidths of .15 and more. It gave .210
+    instead of .207 in one case, and .74 instead of .43 where all forecasts were on the wrong side.
 
-    :func:`calibration_error_interval` makes a jackknife interval for it, which is marked as not
-    valid where the noise matters, near a calibrated forecast.
+    :func:`calibration_error_interval` computes a jackknife interval for this error. The interval is
+    marked as not valid for nearly calibrated forecasts, where the noise matters.
 
     References
     ----------

@@ -152,7 +152,7 @@ def solve_notion(
 
 
 def _warn_if_slow(shape):
-    """Warn before the averaged maps of several classes take more than some ten seconds."""
+    """Warn before the averaged maps of several classes take more than about ten seconds."""
     n_samples, n_classes = shape
     if n_classes > 2 and n_samples * n_classes > SLOW:
         warnings.warn(

@@ -169,7 +169,7 @@ def fit_link(
 
 
 class Minimum(NamedTuple):
-    """Where a convex function is least, and what was computed there.
+    """Minimum of a convex function, and what was computed there.
 
     ``state`` is what the function returned beside its value, and ``hessian`` its second
     derivatives, both at ``parameters``. ``step`` is the next Newton step, whose predicted decrease
@@ -195,8 +195,8 @@ def minimise_convex(
 ):
     """Newton's method with backtracking for a smooth, strictly convex function.
 
-    For few parameters and a cheap Hessian. Newton's method needs six passes over the data where a
-    quasi-Newton method of scipy needs thirty, with as much time again for its own overhead.
+    For few parameters and a cheap Hessian. Newton's method needs six passes over the data. A
+    quasi-Newton method of scipy needs thirty, and its overhead takes as much time again.
 
     Parameters
     ----------
@@ -229,7 +229,7 @@ def minimise_convex(
 
 
 def run_steps(steps, answer):
-    """What a generator returns that is sent ``answer(asked)`` for all that it yields."""
+    """Result of a generator that is sent ``answer(asked)`` for each value that it yields."""
     answered = None
     while True:
         try:
@@ -282,7 +282,7 @@ def solve_step(hessian, gradient):
 
 
 def likelihood_tolerance(size: float) -> float:
-    """Tolerance of the log likelihood of so many samples, well above its rounding errors."""
+    """Tolerance of the log likelihood of this many samples, well above its rounding errors."""
     return max(_FINE, _RELATIVE * size)
 
 
@@ -349,7 +349,7 @@ def detection_limit(forecast):
 class LogRows:
     """The `log_forecast` of forecasts (n, K), computed wherever some rows are read.
 
-    It has the part of an array that the search for a temperature needs, and takes no memory.
+    It has only those array methods that the search for a temperature needs, and takes no memory.
     """
 
     dtype = np.dtype(np.float64)

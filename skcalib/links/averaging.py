@@ -9,9 +9,9 @@ some groups of a `LogitBasis`, by penalised maximum likelihood on all samples:
   curve of the top class; a curve shared by all classes; nonlinear functions of all logits; and
   combinations.
 
-The log evidence of a model is that of its parent plus the gain of log likelihood minus a cost.
-With the effective number of samples n, one parameter costs
-:math:`\max(\tfrac12 \log(n / 15), \tfrac14)`, and a group of d parameters that and
+The log evidence of a model is that of its parent plus the gain of log likelihood minus a cost. With
+the effective number of samples n, one parameter costs :math:`\max(\tfrac12 \log(n / 15),
+\tfrac14)`. A group of d parameters costs the same plus
 
 .. math:: \tfrac32 + \tfrac d2 (1 + \log F), \qquad F = \max(2\, gain / d, 1),
 
@@ -19,9 +19,9 @@ the cost of a variance that is estimated by empirical Bayes. The weights of the 
 softmax of their log evidence; the identity has the log evidence 0. A model is not fitted if a score
 test predicts a log evidence that is far below that of the best model.
 
-Targets that are label distributions vary less around C than labels do, by the factor
-:math:`\phi = E|Q - C|^2 / E(1 - |C|^2)`, which is 1 for labels. Their log likelihoods are divided
-by it (quasi-likelihood): the models are fitted once with the factor 1, which gives C, and again.
+Label distributions as targets vary less around C than labels do, by the factor :math:`\phi = E|Q -
+C|^2 / E(1 - |C|^2)`, which is 1 for labels. Their log likelihoods are divided by this factor
+(quasi-likelihood). The models are fitted first with the factor 1, which gives C, and then again.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ _MORE = (
 class Model:
     """A fitted model: its groups, parameters, log likelihood and log evidence.
 
-    ``gain`` is the log likelihood minus that of the identity, in units of effective samples;
-    ``covariance`` is the inverse of the penalised Hessian at ``theta``; ``proba`` (n, K) holds the
+    ``gain`` is the log likelihood minus that of the identity, in units of effective samples.
+    ``covariance`` is the inverse of the penalised Hessian at ``theta``. ``proba`` (n, K) holds the
     corrected forecasts.
     """
 
@@ -234,7 +234,7 @@ class ModelAverage:
 
     @property
     def evidence(self) -> Mapping[str, float]:
-        """Weight of the models of each kind.
+        """Sum of the weights of the models of each kind.
 
         A shift, a slope, different slopes of classes, a curve, and shifts that depend on the
         predicted class.

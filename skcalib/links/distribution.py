@@ -2,7 +2,7 @@ r"""The distribution function of log odds, from sums over fixed cells.
 
 Cell j holds the log odds t whose :math:`asinh(t) / h` rounds to j, for :math:`|j| \le 8192`. The
 cells are symmetric about zero. Their width in t is about :math:`h = 0.00065` around zero and grows
-as the size of t. Sums over cells add up over chunks of samples, in any order.
+with the absolute value of t. Sums over cells add up over chunks of samples, in any order.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class DistributionFunction:
     """The distribution function in the middle of its steps, linear between cells.
 
     A cell is at the mean of its log odds. So the only value of a cell, and a value that many
-    samples share, has the mass of all lower values and half of its own. Of more than 128 cells
+    samples share, has the mass of all lower values and half of its own. With more than 128 cells
     the function is kept at 128 quantiles only; for these a cell has at most 1/128 of the weight.
 
     Parameters

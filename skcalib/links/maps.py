@@ -2,8 +2,8 @@ r"""Parametric maps of the logits: affine maps, binary maps and diagonal maps.
 
 Affine maps (`VectorMap`, `MatrixMap`, `DirichletMap`) are written as one common slope plus
 deviations, :math:`W = \beta I + M`. *Structured* shrinkage shrinks the deviations and the biases
-towards zero and leaves the temperature free: with few samples the fit is close to temperature
-scaling, with many samples the shrinkage has no effect. The stiffness of a parameter is its mean
+towards zero and leaves the temperature free. With few samples the fit is close to temperature
+scaling. With many samples the shrinkage has no effect. The stiffness of a parameter is its mean
 squared effect on a logit; for a slope it is the mean square of the logits that it multiplies.
 
 Binary maps (`PlattMap`, `BetaMap`, `QuadraticMap`) are for problems of two columns (rest, class).
@@ -12,10 +12,10 @@ They take the logits :math:`(\log s_0, \log s_1)` and return :math:`(0, \ell)`.
 Diagonal maps (`MonotonePieces`, `MonotoneNetwork`) apply one increasing function to every logit,
 :math:`z_k \to g(z_k)`. They keep the order of the classes for every g. They are injective: if all
 outputs shift by one constant, then all logits move in the same direction, which is impossible for
-two forecasts that both sum to one. g is the integral of a positive function of the logit. That
-function is a step function between quantiles of the logits (`MonotonePieces`; the fit is convex) or
-the exponential of a small network (`MonotoneNetwork`), integrated by the trapezoidal rule. Outside
-the range of the fitted logits g is linear.
+two forecasts that both sum to one. The function g is the integral of a positive function of the
+logit. That function is a step function between quantiles of the logits (`MonotonePieces`; the fit
+is convex) or the exponential of a small network (`MonotoneNetwork`), integrated by the trapezoidal
+rule. Outside the range of the fitted logits g is linear.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-r"""One temperature for all logits, without class biases and with them.
+r"""One temperature for all logits, with or without class biases.
 
 `TemperatureMap` is the link. `optimal_inverse_temperature` minimises the log loss. As a function of
 the inverse temperature :math:`\beta`, the mean log loss
@@ -275,7 +275,7 @@ def fit_bias_corrected(logits: np.ndarray, target: np.ndarray, weight: np.ndarra
 
     The slope has a weak prior around 1, in units of the spread of the logits, which keeps it finite
     when the classes are separable. For K = 2 the biases have a weak prior too. For K > 2 they stay
-    at zero unless a chi-square test of the class totals rejects at the level .01; then they have
+    at zero unless a chi-square test of the class totals rejects at the level .01. Then they have
     the prior :math:`N(0, \tau^2)`, whose variance is estimated from the totals by the method of
     moments (empirical Bayes). Without the test, shrinkage alone would follow part of every random
     excess, and calibrated forecasts would look miscalibrated too often.

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 class Smoother(BaseEstimator):
     r"""Base class: estimates :math:`E[\,\cdot \mid S]`, the conditional expectation given S.
 
-    A smoother is an operator. Once fitted to forecasts it averages *any* values of the same
-    samples over similar forecasts: labels, which gives the calibrated scores
-    :math:`\hat C = \hat E[Y|S]`, or forecasts, residuals, losses.
+    A smoother is an operator. Once fitted to forecasts, it averages *any* values of the same
+    samples over similar forecasts. The averages of labels are the calibrated scores :math:`\hat C =
+    \hat E[Y|S]`. Other values are forecasts, residuals and losses.
 
     To add one, implement `fit`, `smooth` and `predict`. If `smooth` uses the value of the sample
     itself, `smooth_held_out` is inherited: it refits on the other folds. Override it where leaving
@@ -276,17 +276,17 @@ class OutOfFoldSmoother(Smoother):
 class CrossFitted(OutOfFoldSmoother):
     """Out-of-fold probabilities of any scikit-learn classifier fitted on the forecasts.
 
-    The classifier is fitted to the labels with the forecasts as features, so that its
-    out-of-fold probabilities estimate E[Y|S]. Any classifier gives a valid lower bound with
-    ``method="risk"`` (Berta and others, arXiv:2602.24230, 2026); a better one a tighter bound.
+    The classifier is fitted to the labels with the forecasts as features, so that its out-of-fold
+    probabilities estimate E[Y|S]. Any classifier gives a valid lower bound with ``method="risk"``
+    (Berta and others, arXiv:2602.24230, 2026), and a better classifier gives a tighter bound.
 
     Parameters
     ----------
     estimator : classifier with predict_proba
         Cloned for every fold, never fitted in place.
     cv : None, int or splitter, default=None
-        Folds; None means five, and a whole number shuffled folds, stratified by label where every
-        class is frequent enough. Repeated splitters average their predictions.
+        Folds. None means five. A whole number gives shuffled folds, stratified by label if every
+        class is frequent enough. The predictions of a repeated splitter are averaged.
     random_state : int, RandomState instance or None, default=0
         Seed of the folds of an integer `cv`.
 

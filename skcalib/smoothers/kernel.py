@@ -59,14 +59,14 @@ class DirichletKernel(Smoother):
 
     :math:`\hat C(s_i) = \sum_{j \ne i} k(s_i, s_j) Y_j / \sum_{j \ne i} k(s_i, s_j)`, where
     :math:`k(\cdot, s_j)` is the Dirichlet density with parameter :math:`s_j / h + 1`. For two
-    columns it is the Beta kernel, summed in near-linear time; for more columns all pairs are summed
-    by blocks, O(n^2 K) time and O(n K) memory. Consistent as h goes to 0 and
+    columns it is the Beta kernel, whose sums take near-linear time. For more columns all pairs are
+    summed by blocks, in O(n^2 K) time and O(n K) memory. It is consistent as h goes to 0 and
     :math:`n h^{(K-1)/2}` to infinity.
 
-    From five classes on no affordable n is large enough to estimate :math:`E[Y|S]` this way:
-    `fit` counts the effective neighbours of an average and warns if even a calibrated forecast
-    would look miscalibrated. Prefer `LogitSmoother`, or the classwise or top-label notion, in this
-    case.
+    With five or more classes, no affordable n is large enough to estimate :math:`E[Y|S]` this way.
+    So `fit` counts the effective neighbours of an average, and warns if even calibrated forecasts
+    would appear miscalibrated. In this case prefer `LogitSmoother`, or the classwise or top-label
+    notion.
 
     Parameters
     ----------
@@ -74,17 +74,17 @@ class DirichletKernel(Smoother):
         The bandwidth h > 0.
 
         - "loo" maximises the leave-one-out log likelihood of the *forecasts* on [1e-5, 1], as in
-          P24. It does not depend on the labels; ties in the forecasts drive it towards 0.
+          P24. It does not depend on the labels. With ties in the forecasts it tends to 0.
         - "risk" minimises the leave-one-out loss of :math:`\hat C`, cross-validated for the
           labels: the criterion that matters for an error. `smooth_held_out` then chooses it for
           each of five folds from the others, so that no label affects its own estimate.
-        - "scott" is a rule, :math:`n^{-2/(K+3)} \sum_k V[S_k] / \sum_k E[S_k (1 - S_k)]`: the
+        - "scott" is the rule :math:`n^{-2/(K+3)} \sum_k V[S_k] / \sum_k E[S_k (1 - S_k)]`: the
           spread of a kernel is that of the forecasts, shrunk at the optimal rate.
         - A callable gets (n_samples, n_columns) and returns a number.
 
-        From more than 2,000 forecasts (1,000 of two columns) a random subsample of so many, m,
-        brackets the choice of the first two, rescaled by (n / m)^(-2 / (K + 3)), and at most ten
-        evaluations on all rows follow.
+        With more than m = 2,000 forecasts (1,000 for two columns), the first two rules begin on a
+        random subsample of m forecasts. The bandwidth found there is multiplied by (n / m)^(-2 / (K
+        + 3)), and at most ten evaluations on all rows follow.
     refinement : {"entropy", "loss"}, default="entropy"
         How refinement and the method "risk" of :func:`~skcalib.proper_calibration_error` use
         :math:`\hat C`: its mean entropy, as in P24 eq. 14-15, or its mean loss on the held-out
@@ -329,11 +329,11 @@ class BandwidthSearch:
         Whether the cost is minus the mean leave-one-out log likelihood of the forecasts, or the
         mean leave-one-out loss of the calibrated scores.
     bandwidths, costs : ndarray of shape (n_evaluations,)
-        On all rows; on the subsample where `bandwidth` was extrapolated from one.
+        Computed on all rows, or on the subsample if `bandwidth` was extrapolated from one.
     bandwidth : float
-        The choice.
+        The chosen bandwidth.
     n_samples : int
-        Rows that the costs were evaluated on.
+        Number of rows on which the costs were evaluated.
     """
 
     criterion: str

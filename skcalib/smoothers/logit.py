@@ -22,21 +22,21 @@ _MANY_CLASSES = 20  # from which few samples per class give a warning
 class LogitSmoother(OutOfFoldSmoother):
     r"""Cross-fitted average of recalibration maps, weighted by their evidence.
 
-    Estimates :math:`E[Y|S] = \sum_m a_m\, softmax(\log S + \sum_j \theta_{mj} g_j(S))` with maps m
-    that change slopes, shifts, slopes of single classes and curves of the logits, and weights a
-    from the log evidence of each map; the identity is one of them (:ref:`averaged_maps`). The
-    default of the proper calibration errors averages the same maps, fitted to all samples, and
-    subtracts the optimism of the fits analytically. This smoother fits them on the other folds
-    instead. It is used where :func:`~skcalib.proper_calibration_error` gets a method ("risk",
-    "cross", "direct") or a score other than Brier and log, but no smoother. In the method "risk"
-    its estimates are a lower bound in expectation; the default is not.
+    Estimates :math:`E[Y|S] = \sum_m a_m\, softmax(\log S + \sum_j \theta_{mj} g_j(S))`. The maps m
+    change slopes, shifts, slopes of single classes and curves of the logits; the identity is one of
+    them. The weights a follow from the log evidence of each map (:ref:`averaged_maps`). The default
+    of the proper calibration errors averages the same maps, fitted to all samples, and subtracts
+    the optimism of the fits analytically. This smoother fits them on the other folds instead. It is
+    used where :func:`~skcalib.proper_calibration_error` gets a method ("risk", "cross", "direct")
+    or a score other than Brier and log, but no smoother. In the method "risk" its estimates are a
+    lower bound in expectation; the default is not.
 
-    Half of the smallest positive probability of the training fold replaces forecasts of exactly 0,
-    and logarithms below -87, the end of single precision, are compressed, as in
-    `TemperatureScaling`. This affects the fitted maps only, not the forecasts under evaluation.
+    Half of the smallest positive probability of the training fold replaces forecasts of exactly 0.
+    Logarithms below -87, the end of single precision, are compressed, as in `TemperatureScaling`.
+    This affects the fitted maps only, not the forecasts under evaluation.
 
     With more than two classes and fewer than 20 samples for each, there are no maps of single
-    classes; from 20 classes on, `fit` warns of it.
+    classes. With 20 or more classes, `fit` then gives a warning.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def warn_few_per_class(n_samples: int, n_classes: int) -> None:
     """Warn if there are many classes and too few samples for maps of each."""
     if n_classes >= _MANY_CLASSES and n_samples < PER_CLASS * n_classes:
         warnings.warn(
-            f"{n_samples} samples of {n_classes} classes are less than {PER_CLASS} per class: "
+            f"{n_samples} samples of {n_classes} classes are fewer than {PER_CLASS} per class: "
             "miscalibration that is common to all classes is detected, but not that of single "
             "classes. The error may be larger than the estimate: use more samples, or "
             "notion='top_label'.",

@@ -24,15 +24,15 @@ _SHARE = 1e-6  # of the weight: differences of cumulative sums of less are inacc
 class NearestNeighborsSmoother(Smoother):
     r"""Mean over the nearest forecasts in Euclidean distance, each sample left out.
 
-    Samples at the same distance count alike, so the order of the samples has no influence. If the
-    k-th nearest is one of m samples at its distance, of which only j are needed, each of these
-    m has the weight j / m, times its own.
+    Samples at the same distance are treated alike, so the order of the samples does not matter. If
+    the k-th nearest is one of m samples at its distance, of which only j are needed, each of these
+    m samples has j / m times its own weight.
 
     Parameters
     ----------
     n_neighbors : "auto" or int, default="auto"
-        Neighbours to average over; "auto" is a tenth of the samples and at most 2,000, as in the
-        published code of L23. Never more than the other samples.
+        Number of neighbours to average over. "auto" is a tenth of the samples and at most 2,000, as
+        in the published code of L23. At most all other samples are used.
 
     Attributes
     ----------
@@ -45,9 +45,9 @@ class NearestNeighborsSmoother(Smoother):
 
     Notes
     -----
-    Cost: for two columns the neighbours are an interval of the sorted scores, O(n log^2 n) for any
-    number of neighbours: a second for 100,000 samples. For more columns a tree finds them in
-    O(n k) or more, for k neighbours.
+    Cost: for two columns the neighbours are an interval of the sorted scores. This takes O(n log^2
+    n) for any number of neighbours, a second for 100,000 samples. For more columns a tree finds k
+    neighbours in O(n k) or more.
 
     Examples
     --------

@@ -33,11 +33,11 @@ _ENTRIES = 1 << 20  # of the forecasts whose variances are computed at a time
 class PartitionSmoother(Smoother):
     r"""Base class: replace every value by the mean over the cell of its forecast.
 
-    To add a partition, implement `_fit_cells` (learn the cells) and `_cell_keys` (a row of
-    integers per forecast that names its cell). In sample, `smooth` is the orthogonal projection
-    on functions that are constant in each cell, so divergences of every proper score add along
-    nested partitions. `smooth_held_out` leaves each sample out of its own cell mean; the
-    only sample of a cell gets the mean over all other samples.
+    To add a partition, implement `_fit_cells` (learn the cells) and `_cell_keys` (a row of integers
+    per forecast that names its cell). In sample, `smooth` is the orthogonal projection on functions
+    that are constant in each cell, so divergences of every proper score add up along nested
+    partitions. `smooth_held_out` leaves each sample out of its own cell mean; the only sample of a
+    cell gets the mean over all other samples.
 
     New forecasts in a cell without samples get the prediction of the occupied cell whose mean
     forecast is nearest.
@@ -234,16 +234,16 @@ def quantile_cuts(score: np.ndarray, n_bins: int, count: np.ndarray | None = Non
 class QuantileBins(PartitionSmoother):
     """Equal-mass bins, cut at order statistics; ties are never split.
 
-    Bin b is closed on the right by the order statistic of rank floor(n b / B) of its coordinate,
-    so that bins hold equally many samples up to ties (F24). For K = 2 the bins cut the
-    probability of the second column; for K > 2 the cells are products over all K coordinates.
-    Weights do not move the edges.
+    Bin b is closed on the right by the order statistic of rank floor(n b / B) of its coordinate, so
+    that bins hold equally many samples up to ties (F24). For K = 2 the bins cut the probability of
+    the second column; for K > 2 the cells are products over all K coordinates. Weights do not
+    affect the edges.
 
     Parameters
     ----------
     n_bins : int, "auto" or "cube_root", default=15
-        Bins per coordinate, as in `UniformBins`, but "auto" is the number for bins of equal mass;
-        fewer where there are fewer distinct values. More bins than samples are as many as samples.
+        Bins per coordinate, as in `UniformBins`, but "auto" is the number for bins of equal mass.
+        There are at most as many bins as samples, and fewer if there are fewer distinct values.
 
     Attributes
     ----------
@@ -285,8 +285,8 @@ class QuantileBins(PartitionSmoother):
 class LevelSets(PartitionSmoother):
     """One cell for every distinct forecast: the exact level sets of the forecast.
 
-    The right partition for forecasts that take few values, such as those of a small tree.
-    Forecasts that differ by rounding only, by at most 1e-15, share a cell.
+    This partition suits forecasts that take few values, such as those of a small tree. Forecasts
+    that differ by rounding only, by at most 1e-15, share a cell.
 
     See Also
     --------
@@ -320,14 +320,14 @@ class LevelSets(PartitionSmoother):
 class MedianCells(PartitionSmoother):
     """Cells of the simplex, cut at the median of the coordinate of largest variance (W19).
 
-    The data-dependent bins of W19: the cell in which some coordinate has the largest variance is
-    cut next, at the median of that coordinate, into what lies below it and the rest. A cut that
-    would leave fewer than `min_samples` in a half is not made, and its cell is finished. Ties are
-    never split, so that equal forecasts share a cell. Unlike products of bins over all
+    These are the data-dependent bins of W19. The cell in which some coordinate has the largest
+    variance is cut next, at the median of that coordinate, into what lies below it and the rest. A
+    cut that would leave fewer than `min_samples` in a half is not made, and its cell remains as it
+    is. Ties are never split, so that equal forecasts share a cell. Unlike products of bins over all
     coordinates, the number of cells does not grow with the number of classes.
 
-    W19 do not cut a cell where its median is its smallest value. Here it is cut above that value,
-    as for forecasts with many zeros, such as those of trees, there would be one cell otherwise.
+    W19 do not cut a cell where its median is its smallest value. Here it is cut above that value.
+    Otherwise forecasts with many zeros, such as those of trees, would have one cell only.
 
     Parameters
     ----------
@@ -336,9 +336,9 @@ class MedianCells(PartitionSmoother):
         matters only with a maximum.
     min_samples : int, default=10
         Smallest number of samples of a cell, at least 1. All samples share one cell if there are
-        fewer than twice as many. Weights do not count. With 100 the errors are those that W19
-        publish for 10,000 images. Their simulations of 250 samples cut every cell of ten samples
-        or more, which leaves seven or eight in a cell: 5 gives the published means.
+        fewer than twice as many. Weights are ignored. A value of 100 gives the errors that W19
+        publish for 10,000 images. Their simulations of 250 samples cut every cell of ten samples or
+        more, which leaves seven or eight in a cell. There a value of 5 gives the published means.
 
     Attributes
     ----------
@@ -450,13 +450,13 @@ class TiedScores:
 class IsotonicSmoother(PartitionSmoother):
     """Isotonic regression of the label on the probability of the second column (D21).
 
-    For problems of two columns. Pool-adjacent-violators finds the cells, and `smooth` averages
-    over them: the calibration curve of the CORP reliability diagram. Because the labels chose the
-    cells, `smooth` of the labels themselves is optimistic; `smooth_held_out` refits on the other
-    folds. New forecasts are interpolated linearly between cells, and constant beyond them.
+    For problems of two columns. Pool-adjacent-violators finds the cells, and `smooth` averages over
+    them: the calibration curve of the CORP reliability diagram. The cells depend on the labels, so
+    `smooth` of the labels themselves is optimistic. `smooth_held_out` refits on the other folds.
+    New forecasts are interpolated linearly between cells, and constant beyond them.
 
-    Cost: O(n log n), of one sort for `fit`, and one for all folds of `smooth_held_out`; a million
-    samples take less than a second, and three with the folds.
+    Cost: O(n log n), with one sort for `fit` and one for all folds of `smooth_held_out`. A million
+    samples take less than a second, and three seconds with the folds.
 
     Attributes
     ----------
@@ -504,7 +504,7 @@ class IsotonicSmoother(PartitionSmoother):
         return np.minimum(cell, len(self.upper_) - 1)[:, None]
 
     def smooth_held_out(self, values: ArrayLike | None = None) -> np.ndarray:
-        """Curves fitted on the other folds, at each sample; one sort is that of all folds."""
+        """Curves fitted on the other folds, at each sample; all folds share one sort."""
         check_is_fitted(self)
         values = self._values(values)
         order = np.argsort(self.forecast_[:, 1], kind="stable")

@@ -43,25 +43,27 @@ class SplineSmoother(OutOfFoldSmoother):
 
     with Harrell's functions :math:`f_j`, which are cubic between the knots and linear beyond them.
     `interval` gives a pointwise band by the delta method on the logit. The curve is that of
-    ``val.prob`` and of CalibrationCurves in R, but for two choices. The likelihood has Jeffreys'
-    prior (Firth), so that the curve is finite where the scores separate the labels and where all
-    labels are alike. And the knots are Harrell's quantiles of t with each sample weighted by its
-    information, c (1 - c) with c from a straight line, so that the knots of a rare event lie where
-    the events are.
+    ``val.prob`` and of CalibrationCurves in R, with two differences:
 
-    If the data do not support the knots, fewer are used: a straight line of the logit, whose slope
-    has a weak normal prior around 1, and only :math:`b_0` if all scores are equal. Separated labels
-    get a straight line. Scores of exactly 0 enter the logarithm with half of the smallest positive
-    score or .01, whichever is smaller; scores of exactly 1 likewise.
+    - The likelihood has Jeffreys' prior (Firth), so that the curve is finite if the scores separate
+      the labels or if all labels are equal.
+    - The knots are Harrell's quantiles of t, where the weight of each sample is its information c
+      (1 - c), with c from a straight line. So the knots of a rare event lie where the events are.
+
+    If the data do not support the knots, fewer are used. Without knots the curve is a straight line
+    of the logit, whose slope has a weak normal prior around 1. It is only :math:`b_0` if all scores
+    are equal. Separated labels get a straight line. In the logarithm, half of the smallest positive
+    score or .01, whichever is smaller, replaces scores of exactly 0. Scores of exactly 1 are
+    treated likewise.
 
     Parameters
     ----------
     n_knots : {"auto", 3, 4, 5}, default="auto"
-        Number of knots. "auto" takes the largest that leaves ten labels of the rarer kind for each
-        parameter, and a straight line if there is none: five knots from 50 events on.
+        Number of knots. "auto" takes the largest number that leaves ten labels of the rarer class
+        for each parameter: five knots from 50 events on. If there is none, it fits a straight line.
     cv : None, int or splitter, default=None
-        Folds of `smooth`, as in `CrossFitted`; five by default. `predict` and `interval` rest on
-        all samples.
+        Folds of `smooth`, as in `CrossFitted`; five by default. `predict` and `interval` use all
+        samples.
     random_state : int, RandomState instance or None, default=0
         Seed of the folds of an integer `cv`.
 
@@ -72,13 +74,13 @@ class SplineSmoother(OutOfFoldSmoother):
 
     Notes
     -----
-    Measured coverage of the interval of level 95 %, on average over seven quantiles of the scores
-    from .02 to .98, with 30, 150, 1,000 and 5,000 samples (200 data sets each): 92 to 98 % in eight
-    simulations whose curve is smooth, among them rare events of base rate .02 and .05, a
-    forest with ties and a constant curve; but 90 % with 30 samples of base rate .02, of which less
-    than one is an event. At each single quantile 85 % or more. Where the curve has
-    waves that five knots cannot follow, the interval does not cover it: two waves of .12 were
-    covered in 89 % with 150 samples, 57 % with 1,000 and 15 % with 5,000.
+    The coverage of the interval of level 95 % was measured on average over seven quantiles of the
+    scores from .02 to .98, with 30, 150, 1,000 and 5,000 samples (200 data sets each). It was 92 to
+    98 % in eight simulations with a smooth curve, among them rare events of base rate .02 and .05,
+    a forest with ties and a constant curve. The exception was 90 % with 30 samples of base rate
+    .02, of which less than one is an event. At each single quantile it was 85 % or more. If the
+    curve has waves that five knots cannot follow, the interval does not cover it: two waves of .12
+    were covered in 89 % of cases with 150 samples, 57 % with 1,000 and 15 % with 5,000.
 
     References
     ----------

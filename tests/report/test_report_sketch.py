@@ -182,7 +182,7 @@ def test_what_is_refused():
         ReliabilityDisplay.from_sketch([0, 1])
     data = make_tempered_simplex(100, 3, random_state=0)
     each = ForecastSketch([0, 1, 2], notion="classwise").fit(data.y, data.y_proba)
-    with pytest.raises(ValueError, match="has 3 classes one by one, and how their errors vary"):
+    with pytest.raises(ValueError, match="has 3 separate classes, and the dependence of their"):
         CalibrationReport.from_sketch(each)
     y, score = tied(200)
     with pytest.raises(ValueError, match=r"needs the samples, not a sketch: use strategy='"):

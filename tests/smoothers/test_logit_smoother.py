@@ -12,7 +12,7 @@ from skcalib.scores import Brier
 from skcalib.smoothers import CrossFitted, LogitSmoother
 from skcalib.testing import check_smoother
 
-FEW = "399 samples of 20 classes are less than 20 per class: .* notion='top_label'"
+FEW = "399 samples of 20 classes are fewer than 20 per class: .* notion='top_label'"
 
 
 @pytest.mark.parametrize(
