@@ -152,8 +152,8 @@ def select_recalibrator(
 
     .. math:: \bar\ell(c) - \bar\ell(b) \le se\bigl(\ell_i(c) - \ell_i(b)\bigr) .
 
-    The errors are *paired*: similar candidates are distinguished although the losses themselves
-    vary strongly. A complex map is chosen only if it is significantly better.
+    The differences are *paired*: similar candidates are distinguished although the losses
+    themselves vary strongly. A complex map is chosen only if it is significantly better.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Arrays of .npz archives, without pickle and only after their headers are checked.
 
 `read_arrays` reads the wanted members of an archive as `numpy.savez` and `numpy.savez_compressed`
-write them. The header of an array says how much memory it needs: it is compared with the size of
-the member, and that with the size of the file, before any memory is reserved.
+write them. The header of an array states how much memory it needs. Before any memory is reserved,
+this is compared with the size of the member, and the size of the member with that of the file.
 """
 
 from math import prod

@@ -64,7 +64,7 @@ class ComparisonReport(Shown):
     all pairs simultaneously. A model is called better if such an interval excludes zero.
 
     Sketches (`from_sketches`) have no samples to pair. Then the half-lengths of the intervals of
-    both models are added, which holds for any dependence, and also for models on different
+    both models are added. This is valid for any dependence, and also for models on different
     samples. The kernel calibration error is left out.
 
     A better calibrated model is not necessarily the better model: a constant forecast can be
@@ -89,7 +89,7 @@ class ComparisonReport(Shown):
     paired : bool
         Whether differences are paired: all reports were made from samples.
     verdict : str
-        Text that says which model is better.
+        Text that states which model is better.
 
     Raises
     ------
