@@ -63,9 +63,9 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
     cv : None, int or splitter, default=None
         Folds; None means five, stratified. Samples that are in no test fold, as with
         `TimeSeriesSplit`, are not used in step 2; repeated splitters average the predictions for
-        each sample. The training samples of a fold must have every class that it tests; with
-        ``ensemble=True`` every class, and its test samples at least two. Use a `FrozenEstimator`
-        where other libraries use "prefit".
+        each sample. The training samples of a fold must contain every class of its test samples.
+        With ``ensemble=True`` they must contain every class, and the test samples at least two. Use
+        a `FrozenEstimator` where other libraries use "prefit".
     ensemble : bool, default=False
         Keep the models of the folds. Has no effect on a frozen classifier.
     response_method : {"auto", "predict_proba", "decision_function"}, default="auto"

@@ -44,7 +44,7 @@ def _read(archive, member, name, path):
     """The array in a member of an archive."""
     if not member.filename.endswith(".npy"):
         raise _RefusedError(
-            f"{path.name} has a member {name!r} that is no array: write the file with np.savez."
+            f"{path.name} has a member {name!r} that is not an array: write the file with np.savez."
         )
     if member.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
         raise _RefusedError(
