@@ -46,11 +46,11 @@ class ComparisonReport(Shown):
     self-contained page, `to_dict` returns the numbers.
 
     All models are evaluated on the same samples, so differences are *paired*: the common part of
-    two losses cancels, and a difference may be significant although the two intervals overlap. With
-    the Brier score of sample i under model a, :math:`L_i^a`, and :math:`E_i^a` the term of the
+    two losses cancels, and a difference may be significant although the two intervals overlap. Let
+    :math:`L_i^a` be the Brier score of sample i under model a, and :math:`E_i^a` the term of the
     sample in the default estimate of the Brier calibration error
-    (:func:`~skcalib.proper_calibration_error`), the table has the means, each
-    with a Student interval, of
+    (:func:`~skcalib.proper_calibration_error`). The table has the means, each with a Student
+    interval, of
 
     - Brier calibration error: :math:`E_i^a - E_i^b`;
     - Brier score: :math:`L_i^a - L_i^b`, and the same for the log loss;
