@@ -100,14 +100,17 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
 
     Notes
     -----
-    **"auto"**: the candidates, in order of complexity, are for two classes `IdentityRecalibrator`,
-    `TemperatureScaling`, `PlattScaling`, `BetaCalibration`, `ModelAverageScaling`,
-    `IsotonicRecalibrator` (strictly increasing); for more: `IdentityRecalibrator`,
-    `TemperatureScaling`, `BiasCorrectedTemperatureScaling`, `VectorScaling` (shrunk towards
-    temperature), `ModelAverageScaling`, `IsotonicRecalibrator` (strictly increasing). Each is
-    fitted to the out-of-fold probabilities of all test folds but one, and evaluated on that fold.
-    The choice is the first candidate whose mean loss exceeds the lowest by at most one standard
-    error of the paired difference.
+    **"auto"** compares these candidates, from simple to complex:
+
+    - two classes: `IdentityRecalibrator`, `TemperatureScaling`, `PlattScaling`, `BetaCalibration`,
+      `ModelAverageScaling`, `IsotonicRecalibrator` (strictly increasing);
+    - more classes: `IdentityRecalibrator`, `TemperatureScaling`, `BiasCorrectedTemperatureScaling`,
+      `VectorScaling` (shrunk towards temperature), `ModelAverageScaling`, `IsotonicRecalibrator`
+      (strictly increasing).
+
+    Each is fitted to the out-of-fold probabilities of all test folds but one, and evaluated on that
+    fold. The choice is the first candidate whose mean loss exceeds the lowest by at most one
+    standard error of the paired difference.
 
     **Weights** are passed to the recalibrator (in a Pipeline to each step that accepts them) and to
     the classifier, if it accepts them. Without metadata routing `fit` also takes ``groups`` for the
