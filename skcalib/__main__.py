@@ -153,7 +153,9 @@ def _check_outputs(options):
         kind = "report" if option == "--out" else "sketch"
         if options.force or not (path.is_symlink() or path.is_file()) or _is_ours(path, kind):
             continue
-        what = "is a symbolic link" if path.is_symlink() else f"exists, and is no {kind} of skcalib"
+        what = (
+            "is a symbolic link" if path.is_symlink() else f"exists and is not a {kind} of skcalib"
+        )
         raise ValueError(f"{path} {what}: choose another name, or replace it with --force.")
     if len(outputs) == 2 and _is_same(*outputs.values()):
         raise ValueError("--out and --save-sketch are the same file: choose two names.")
@@ -227,14 +229,14 @@ def _parser():
         "--threshold",
         type=float,
         metavar="T",
-        help="threshold of the probability from which decisions follow: what they cost, and what "
-        "would save some of it",
+        help="threshold of the probability for decisions: the report states what they cost, and "
+        "what would reduce the cost",
     )
     decision.add_argument(
         "--costs",
         metavar="ROWS",
-        help="instead of a threshold, the cost of each decision, a row for each class in the order "
-        "of the columns: 0,1;5,0",
+        help="instead of a threshold, the cost of each decision, with a row for each class in the "
+        "order of the columns: 0,1;5,0",
     )
     report.add_argument(
         "--event",
@@ -271,7 +273,7 @@ def _parser():
         "--random-state", type=int, default=0, metavar="SEED", help="seed; default: 0"
     )
     report.add_argument(
-        "--n-jobs", type=int, metavar="JOBS", help="parts in parallel; default: one by one"
+        "--n-jobs", type=int, metavar="JOBS", help="number of parallel jobs; default: 1"
     )
     report.add_argument(
         "--verbose",
@@ -283,7 +285,7 @@ def _parser():
 
 
 def _add_output(parser, *, default):
-    """Options before or after the command; only the former have defaults, which others replace."""
+    """Options before or after the command; those before it have defaults."""
 
     def value(given):
         return given if default else argparse.SUPPRESS
@@ -299,7 +301,8 @@ def _add_output(parser, *, default):
         "--force",
         action="store_true",
         default=value(False),
-        help="replace an existing file that is no report; files of predictions are never replaced",
+        help="replace an existing file that is not a report; files of predictions are never "
+        "replaced",
     )
     parser.add_argument(
         "--details",
@@ -394,7 +397,7 @@ def _column(table, names, chosen):
     if not chosen:
         return None
     if len(chosen) > 1:
-        raise ValueError(f"--groups is one column, got {', '.join(chosen)}.")
+        raise ValueError(f"--groups takes one column, got {', '.join(chosen)}.")
     return np.asarray(_columns(table, names, chosen))[:, 0]
 
 
@@ -416,14 +419,14 @@ def _read_sketch(path, options, features, verbose, labels):
         )
     elif not wanted:
         if options.save_sketch is not None:
-            raise ValueError("Without a sketch there is none to save: leave out --no-sketch.")
+            raise ValueError("There is no sketch to save: leave out --no-sketch.")
         return None
     if features:
         raise ValueError(
             "A sketch has no features: leave out --features, --by, --groups or --sketch."
         )
     if not n_rows:
-        raise ValueError(f"--sketch is for tables, and {path.name} is none: leave it out.")
+        raise ValueError(f"--sketch is for tables, and {path.name} is not one: leave it out.")
     with stage("sums over cells", verbose, path.name):
         known = None
         while True:

@@ -131,7 +131,7 @@ def resolve_smoother(smoother: SmootherLike) -> Smoother:
 
 
 class Splitter(Protocol):
-    """What cuts samples into folds, such as the splitters of scikit-learn."""
+    """An object that divides samples into folds, such as the splitters of scikit-learn."""
 
     def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[Any]:
         """Pairs of training and test rows."""

@@ -248,7 +248,7 @@ def _separated(name):
 
 
 def is_numbering(names):
-    """Whether columns are merely counted, from 0 or 1: such names are no classes."""
+    """Whether columns are only numbered, from 0 or 1: such names are not classes."""
     ends = [re.fullmatch(r"(.*?)(\d+)", str(name).strip()) for name in names]
     if not all(ends) or len({end[1] for end in ends}) > 1:
         return False

@@ -60,7 +60,7 @@ def check_parameters_of(estimator: Any) -> None:
 def _defaults(kind):
     """Default of each parameter in `CHECKS`, of the first class of the library that it is made of.
 
-    What a subclass of users calls by the same name may be another thing.
+    A subclass outside the library may use the same name for something else.
     """
     ours = next(one for one in kind.__mro__ if one.__module__.startswith("skcalib."))
     parameters = signature(ours).parameters.items()

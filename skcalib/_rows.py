@@ -26,7 +26,7 @@ def row_sum(values):
 def softmax_parts(logits):
     """Logits minus the largest of their row, their softmax (n, K), and the log of its divisor (n,).
 
-    The first minus the last is the log of the second.
+    The first minus the last is the logarithm of the second.
     """
     top = row_max(logits)
     shifted = logits - np.where(np.isfinite(top), top, 0.0)[:, None]

@@ -1,4 +1,4 @@
-"""Ties: forecasts that differ by rounding only are one forecast.
+"""Ties: forecasts that differ by rounding only count as equal.
 
 Averages of trees and sums of probabilities depend on the order of their terms in the last digit, so
 that forecasts which are equal by construction differ by about 1e-16. Level sets, ranks and edges of

@@ -112,9 +112,9 @@ class ProbaScorer(Scorer):
 
     Like ``make_scorer(metric, response_method="predict_proba")``, with two additions. It takes the
     classes of the columns from ``estimator.classes_``, so it supports string labels, binary and
-    multiclass problems, and folds without a class. A label that is missing in the training data
-    counts as one of probability 0. With ``notion=Multilabel()`` the labels are an indicator matrix,
-    and the classifier one of such matrices.
+    multiclass problems, and folds without a class. A label that is missing in the training data has
+    probability 0. With ``notion=Multilabel()`` the labels are an indicator matrix, and the
+    classifier is fitted to such matrices.
 
     Parameters
     ----------
@@ -205,16 +205,16 @@ class GroupingScorer(Scorer):
 class DecisionRegretScorer(Scorer):
     """Scorer of a decision: minus what recalibration would save.
 
-    The part ``calibration`` of :func:`~skcalib.decision_regret`, with the sign of a score: in units
-    of the cost, a lower bound in expectation, above 0 by chance for a calibrated classifier. Give
-    either `threshold` or `costs`.
+    The scorer returns minus the part ``calibration`` of :func:`~skcalib.decision_regret`, in units
+    of the cost. That part is a lower bound in expectation. For a calibrated classifier the score
+    may be above 0 by chance. Give either `threshold` or `costs`.
 
     Parameters
     ----------
     threshold : float, default=None
-        Act where the probability of the event exceeds it: the cost of a false alarm divided by the
-        sum of the costs of a false alarm and of a miss. The event is the positive class of two, and
-        for more classes that the predicted class is right.
+        Act where the probability of the event exceeds it. The best threshold is the cost of a false
+        alarm divided by the sum of the costs of a false alarm and of a miss. With two classes the
+        event is the positive class; with more, it is that the predicted class is right.
     costs : array-like of shape (n_classes, n_decisions), default=None
         Cost of each decision for each class, in the order of ``estimator.classes_``.
     pos_label : label, default=None
@@ -233,8 +233,8 @@ class DecisionRegretScorer(Scorer):
 
     Notes
     -----
-    As for every calibration error, the best value is reached by uninformative classifiers as well.
-    Search by the cost itself, ``make_scorer`` of your cost or a proper score, and monitor this one.
+    As with every calibration error, uninformative classifiers may reach the best value. Search by
+    the cost itself (``make_scorer`` of your cost) or by a proper score, and monitor this one.
 
     Examples
     --------
@@ -323,7 +323,7 @@ def get_scorer(name: str) -> Scorer:
     base rate is calibrated). Search by a proper score such as "neg_log_loss" or "neg_brier_score",
     and monitor the calibration error as well.
 
-    "neg_decision_regret" is for a threshold of one half; another one is
+    "neg_decision_regret" has a threshold of one half. For others use
     ``DecisionRegretScorer(threshold=0.2)`` of ``skcalib.scorers``.
 
     Parameters
@@ -403,8 +403,8 @@ def get_scorer_names() -> list[str]:
 def get_scorers(names: Sequence[str]) -> dict[str, Callable[..., float]]:
     """Several scorers by name, as a dict for a multimetric ``scoring``.
 
-    Use it where scikit-learn accepts a list of names: scikit-learn looks names up in its own
-    registry, which does not contain those of other packages. Names of both may be mixed.
+    Use it where scikit-learn accepts a list of names. scikit-learn looks names up in its own
+    registry, which does not contain those of other packages. Names of both packages may be mixed.
 
     Parameters
     ----------

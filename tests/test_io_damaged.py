@@ -40,7 +40,7 @@ def archive(path, compression=zipfile.ZIP_STORED, **members):
 
 
 MEMBERS = [
-    ({"y_true.npy": None, "y_true": b"0101"}, "has a member 'y_true' that is no array"),
+    ({"y_true.npy": None, "y_true": b"0101"}, "has a member 'y_true' that is not an array"),
     ({"y_true": b"0101"}, "has two arrays 'y_true': keep one"),
     ({"y_proba.npy": header((10**13,))}, "is damaged: the header of its array 'y_proba' announces"),
     ({"y_proba.npy": header((10**10, 0, 5)) + b"x"}, "is damaged"),

@@ -326,8 +326,8 @@ def test_a_report_of_a_table_through_a_sketch(here, capsys, monkeypatch):
         (["p.csv", "--sketch", "--features", "p_1"], "A sketch has no features: leave out"),
         (["p.csv", "--save-sketch", "p.bin"], "--save-sketch is for one table, and a file that"),
         (["p.csv", "p.npz", "--save-sketch", "p.sketch"], "--save-sketch is for one table"),
-        (["p.csv", "--no-sketch", "--save-sketch", "a.sketch"], "there is none to save"),
-        (["p.npz", "--sketch"], "--sketch is for tables, and p.npz is none: leave it out"),
+        (["p.csv", "--no-sketch", "--save-sketch", "a.sketch"], "There is no sketch to save"),
+        (["p.npz", "--sketch"], "--sketch is for tables, and p.npz is not one: leave it out"),
         (["absent.csv"], "absent.csv is not a file."),
     ]:
         assert main(["report", *arguments]) == 2

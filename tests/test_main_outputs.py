@@ -106,7 +106,7 @@ def test_only_reports_are_overwritten(here, quick, capsys):
         for command in (["report", "p.npz"], []):
             assert main([*command, "--out", name]) == 2
             assert capsys.readouterr().err == (
-                f"skcalib: {name} exists, and is no report of skcalib: choose another name, or "
+                f"skcalib: {name} exists and is not a report of skcalib: choose another name, or "
                 "replace it with --force.\n"
             )
             assert (here / name).read_bytes() == data
@@ -142,7 +142,7 @@ def test_symbolic_links_are_not_followed(here, quick, capsys):
 def test_sketches_that_are_saved(here, quick, capsys):
     (here / "notes.sketch").write_text("notes")
     for option, message in [
-        ("notes.sketch", "notes.sketch exists, and is no sketch of skcalib: choose"),
+        ("notes.sketch", "notes.sketch exists and is not a sketch of skcalib: choose"),
         ("nowhere/new.sketch", "nowhere is not a folder"),
         ("p.csv", "--save-sketch p.csv is a file of predictions"),
     ]:

@@ -3,8 +3,8 @@ How accurate, compared with other packages?
 ===========================================
 
 Every dot is a simulated setting whose true calibration error is known. It shows the root mean
-squared error of an estimator over that of the default of this library, on the same data sets: to
-the right of the line the default is closer to the truth. The colour is the way in which the
+squared error of an estimator divided by that of the default of this library, on the same data sets.
+To the right of the line the default is closer to the truth. The colour shows in which way the
 forecasts are wrong. Ratios beyond the ends of the axis are drawn at the ends.
 
 The numbers are those of ``doc/studies/accuracy.py``. The user guide explains how they were

@@ -8,9 +8,9 @@ training and the other for testing. Left, the mean ECE on both halves; right, th
 absolute difference, and the bound of F24.
 
 The bound is drawn for a classifier that contains *no* information about these choices, where it is
-smallest: :math:`\\sqrt{8 B \\ln 2 / n}`. The gap of the logistic regression, which contains little,
-is far below and decreases with n. The tree memorises its training samples: its gap does not
-decrease, and exceeds a bound that does not apply to it.
+smallest: :math:`\\sqrt{8 B \\ln 2 / n}`. The gap of the logistic regression, which contains little
+information, is far below and decreases with n. The tree memorises its training samples: its gap
+does not decrease, and exceeds the bound, which does not apply to it.
 """
 
 import matplotlib.pyplot as plt

@@ -7,10 +7,10 @@ Sharpness is the part of the uncertainty about the label that a representation r
 layer can only make the information easier to extract.
 
 Estimates need not follow this order. Sharpness is estimated here by a probe: a classifier that is
-trained on the layer, and may miss information. Each bar is a lower bound, in expectation. A linear
+trained on the layer and may miss information. Each bar is a lower bound, in expectation. A linear
 probe finds little in the coordinates of two interleaved spirals, and everything in the layers that
 unroll them; a nearest-neighbour probe finds as much in the coordinates. The *largest* bound of a
-layer also holds for all layers before it: that is the dashed line.
+layer also holds for all layers before it (dashed line).
 """
 
 import matplotlib.pyplot as plt
@@ -51,7 +51,7 @@ READERS = {"linear": LogisticRegression(max_iter=1000), "neighbours": KNeighbors
 
 # %%
 # The probe's out-of-fold forecast is itself a function of the layer, and `sharpness` measures what
-# *its* calibrated version resolves: at most what the layer does.
+# *its* calibrated version resolves, at most as much as the layer does.
 
 names = [name for name, _ in layers(X[:1])]
 found = {}

@@ -2,10 +2,10 @@
 Is my model calibrated? A test for all classes at once
 ======================================================
 
-An error above zero proves nothing: calibrated forecasts also have one in a finite sample. A test
-shows how often their error would be as large. The three models of W19 have ten classes and 250
-samples: M1 is calibrated, M2 draws half of its labels from the first class, M3 draws all of them
-uniformly.
+An error above zero proves nothing: in a finite sample, calibrated forecasts also have one. A test
+shows how often the error of calibrated forecasts would be as large. The three models of W19 have
+ten classes and 250 samples: M1 is calibrated, M2 draws half of its labels from the first class, M3
+draws all of them uniformly.
 """
 
 import matplotlib.pyplot as plt

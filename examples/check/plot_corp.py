@@ -42,8 +42,8 @@ for name, p in forecasts.items():
 
 # %%
 # The curve of the first leaves its *consistency* band, where the curve of calibrated forecasts
-# would lie; that of the second hardly does. The *confidence* band lies around the curve, and
-# contains the true one. Both are pointwise.
+# would lie. The curve of the second hardly does. The *confidence* band lies around the curve, and
+# contains the true curve. Both are pointwise.
 
 fig, axes = plt.subplots(1, 2, figsize=(10, 5.2), sharey=True, layout="constrained")
 score = np.linspace(0.001, 0.999, 500)

@@ -5,7 +5,7 @@ Decompose the loss of three classifiers
 The losses of three classifiers have different causes. Naive Bayes counts a signal three times, and
 would be improved by recalibration. Logistic regression is calibrated, but misses an interaction:
 only a better use of the features helps. The forest finds the interaction, and most of its loss is
-irreducible. The data are simulated, so the truth is known: the diamonds.
+irreducible. The data are simulated, so the truth is known (diamonds).
 """
 
 import matplotlib.pyplot as plt
@@ -42,8 +42,8 @@ truth = [np.mean((p - frequency) ** 2) for p in proba.values()]
 
 # %%
 # A diamond is the true sum of calibration error and grouping loss, the mean square of forecast
-# minus true frequency. The two estimates approach it from the left, as both are lower bounds: the
-# more data, the closer. The part to the right of the diamond is the irreducible loss, the same for
+# minus true frequency. The two estimates approach it from the left as the data increase, because
+# both are lower bounds. The part to the right of the diamond is the irreducible loss, the same for
 # all.
 
 display = DecompositionDisplay.from_predictions(y, proba, X, grouping="risk")

@@ -2,9 +2,9 @@
 Intervals of errors, and why the bootstrap fails
 ================================================
 
-Three errors of ten data sets each of 200, 800 and 3,200 samples. In the upper row the forecasts are
-calibrated, in the lower one over-confident; the dashed line is the true error of the scores. Above
-the axis: how many of the ten intervals cover it.
+Each panel shows an error of ten data sets each of 200, 800 and 3,200 samples. The forecasts are
+calibrated in the upper row and over-confident in the lower row. The dashed line is the true error
+of the scores. The numbers above the axis count how many of the ten intervals cover it.
 
 The intervals of the library (blue) have a nominal coverage of 95 %. Those of the ECE and the KS
 error may cover more often, and are flagged as such (``conservative``): estimates of absolute errors

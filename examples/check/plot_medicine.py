@@ -2,7 +2,7 @@
 A risk score at another hospital: which patients are affected?
 ==============================================================
 
-A score for the risk of a complication was developed at one hospital. At a second one the
+A score for the risk of a complication was developed at one hospital. At a second hospital the
 complication is rarer, the score's weights are too large, and for patients with diabetes, who were
 few at the first hospital, the risk is underestimated. The usual numbers come first: intercept and
 slope with intervals, and a logistic update, which corrects the first two faults. The third is not
@@ -39,7 +39,7 @@ event = (rng.random(n) < truth).astype(int)
 local, later = slice(0, n // 2), slice(n // 2, n)
 
 # %%
-# In the large the score is too high, and its slope is below one: too extreme.
+# On average the score is too high, and its slope is below one: it is too extreme.
 
 found = calibration_intercept_slope(event[local], score[local])
 for name in ("in_the_large", "intercept", "slope"):
@@ -58,8 +58,8 @@ for ax, proba, name in ((axes[0], score[later], "as delivered"), (axes[1], after
 plt.show()
 
 # %%
-# Who differs from other patients with equal scores? All features are searched; the rule is found,
-# not given.
+# Who differs from other patients with equal scores? All features are searched, and the rule is
+# learned.
 
 grouping = GroupingLossEstimator(n_bins=5, region_ratio=250, random_state=0)
 grouping.fit(patients[later], event[later], y_proba=after)

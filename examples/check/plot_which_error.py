@@ -2,19 +2,20 @@ r"""
 An error that does not depend on the number of samples
 ======================================================
 
-The simulation of G22: 100 classes, logits that are normal around one vertex per class, and labels
-drawn from their softmax. The forecasts on the left *are* that softmax, so they are calibrated. In
-the middle the logits are multiplied by 2.5: too confident. Dash-dotted lines are the truth.
+The simulation of G22 has 100 classes, logits that are normal around one vertex per class, and
+labels drawn from their softmax. The forecasts on the left *are* that softmax, so they are
+calibrated. In the middle the logits are multiplied by 2.5, so the forecasts are over-confident.
+Dash-dotted lines are the truth.
 
 The ECE of calibrated forecasts decreases with the number of samples, entirely because of noise in
 the bins: the folded-normal distribution (dashed) predicts it. Debiased squares do not decrease, but
 in the middle they stay below the truth: 15 bins do not resolve how the gap varies within a bin. The
-proper error has no bins. Both are squares on average, drawn as roots, which magnify what is near
+proper error has no bins. Both are averaged as squares and drawn as roots, which magnify values near
 zero: .02 is the root of .0004.
 
-On the right, calibrated forecasts again, on a log scale: the ECE decreases like one over the root
-of n, and the root Brier score is flat. Only a flat curve can be compared between data sets of
-different size; but the root Brier score is an upper bound, and here none of it is calibration
+On the right are the calibrated forecasts again, on a log scale. The ECE decreases like one over the
+root of n, and the root Brier score is flat. Only a flat curve can be compared between data sets of
+different size. But the root Brier score is an upper bound, and here none of it is calibration
 error.
 """
 

@@ -2,10 +2,11 @@ r"""
 Wrong for whom? Three notions of calibration
 ============================================
 
-Two forecasts of ten classes, 2,000 samples, and the calibration error of the predicted class, of
-each class against the rest, and of all classes at once. Black bars are the truth.
+The figure shows two forecasts of ten classes for 2,000 samples. It compares the calibration errors
+of the predicted class, of each class against the rest, and of all classes at once. Black bars are
+the truth.
 
-The first forecast is too confident. The second is calibrated for the class that it predicts, and
+The first forecast is over-confident. The second is calibrated for the class that it predicts, and
 reverses the order of all others: an error of the predicted class alone does not detect it. Over all
 classes bins become cells of the simplex, in which errors of opposite sign cancel. The proper error
 is as accurate as its recalibration maps. They detect nearly all of the reverse order of nine

@@ -2,13 +2,14 @@ r"""
 The bins decide the ranking
 ===========================
 
-Two binary forecasts and 500 samples. One takes all values between 0 and 1 and is calibrated. The
-other is between .45 and .55 and is .04 too high. Means and central 90 % of 150 data sets, against
-the number of bins of equal width; dashed lines are the truth.
+Two binary forecasts are evaluated on 500 samples. One takes all values between 0 and 1 and is
+calibrated. The other is between .45 and .55 and is .04 too high. The curves are means, and the
+bands the central 90 %, of 150 data sets, against the number of bins of equal width. Dashed lines
+are the truth.
 
 With ten bins or more the ECE prefers the forecast that is wrong: scattered forecasts fill more
 bins, and every bin adds its noise. Debiased squares are right on average with every number of bins,
-but less precise with more bins. The proper error, which has none, is near the truth (printed
+but less precise with more bins. The proper error, which has no bins, is near the truth (printed
 below).
 """
 

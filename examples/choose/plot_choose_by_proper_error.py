@@ -2,10 +2,10 @@
 Choose a model by its loss, and monitor the calibration error
 =============================================================
 
-A boosted classifier is under-confident with few trees, gets more accurate with more, and finally
-over-confident. A search over the number of trees shows what several scorers would choose, and why:
-the log loss is the sum of the calibration error, which a recalibrator can remove, and of the rest,
-the refinement, which it cannot.
+A boosted classifier is under-confident with few trees. With more trees it becomes more accurate,
+and finally over-confident. A search over the number of trees shows what several scorers would
+choose, and why. The log loss is the sum of the calibration error, which a recalibrator can remove,
+and the refinement, which it cannot.
 
 Accuracy chooses more trees than the log loss does, although their probabilities are worse. The
 calibration error agrees with the log loss here. It is not a suitable target, though: the forecast

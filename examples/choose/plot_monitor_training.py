@@ -38,7 +38,7 @@ for _ in range(EPOCHS):
     test.append([log_loss(y_test, p) for p in (after, temperature.predict_proba(after))])
 
 # %%
-# Three curves of the validation samples; then the loss on test samples at both stopping points.
+# Three curves of the validation samples, then the loss on test samples at both stopping points.
 
 epochs = np.arange(1, EPOCHS + 1)
 fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")

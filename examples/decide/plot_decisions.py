@@ -2,9 +2,9 @@
 Costs and thresholds
 ====================
 
-Which patients to refer, if a missed illness costs eight times as much as a needless referral? The
-best threshold is then 1 / (1 + 8) = .11, provided that the probabilities are calibrated. Here they
-are not: the model was trained on data with four times as many cases.
+Which patients should be referred, if a missed illness costs eight times as much as a needless
+referral? The best threshold is then 1 / (1 + 8) = .11, provided that the probabilities are
+calibrated. Here they are not: the model was trained on data with four times as many cases.
 """
 
 # %%

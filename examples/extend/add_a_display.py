@@ -73,7 +73,7 @@ class PredictivenessDisplay:
 
 
 # %%
-# The line of test: the axes, a second drawing, names of classes, and zero-weight samples.
+# The one-line test: the axes, a second drawing, names of classes, and zero-weight samples.
 
 check_display(PredictivenessDisplay.from_predictions)
 

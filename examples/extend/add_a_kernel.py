@@ -4,7 +4,8 @@ Add a kernel
 
 The kernel calibration error takes any positive semi-definite kernel on the simplex. The rational
 quadratic kernel :math:`(1 + d^2 / (2 a \nu^2))^{-a}` is a mixture of Gaussian kernels of all
-widths, so it has some power against narrow and against broad errors. One method, and a bound.
+widths, so it has some power against narrow and against broad errors. It needs one method, and a
+bound.
 """
 
 from dataclasses import dataclass
@@ -37,14 +38,14 @@ class RationalQuadratic(Kernel):
 
 
 # %%
-# The line of test: symmetric, positive semi-definite, bounded.
+# The one-line test: symmetric, positive semi-definite, bounded.
 
 check_kernel(RationalQuadratic())
 
 # %%
 # It is now a kernel like the others, also in sums and products. Which share of 60 data sets is
-# rejected at the 5 % level? Of the calibrated model M1 it should be about 5 % (a Monte Carlo error
-# of 3 %), of the others as many as possible.
+# rejected at the 5 % level? For the calibrated model M1 it should be about 5 % (a Monte Carlo error
+# of 3 %), for the others as large as possible.
 
 KERNELS = {
     "Laplacian": LaplacianKernel(),

@@ -41,7 +41,7 @@ class TwoSlopesMap(BinaryMap):
 
 
 # %%
-# The recalibrator has the parameters of all of them, and names its link.
+# The recalibrator has the parameters that all recalibrators have, and names its link.
 
 
 class TwoSlopesScaling(BinaryLinkRecalibrator):
@@ -57,7 +57,7 @@ class TwoSlopesScaling(BinaryLinkRecalibrator):
 
 
 # %%
-# The line of test: identity, gradients, and declared properties.
+# The one-line test: identity, gradients, and declared properties.
 
 check_link(TwoSlopesMap())
 
@@ -75,7 +75,7 @@ for recalibrator in (TwoSlopesScaling(), PlattScaling()):
     print(f"{type(recalibrator).__name__:17} {gain.estimate:.5f} [{gain.low:.5f}, {gain.high:.5f}]")
 
 # %%
-# And its map can be drawn like any other.
+# Its map can be drawn like any other.
 
 RecalibrationDisplay.from_recalibrator(TwoSlopesScaling().fit(past.y_proba, past.y))
 plt.show()

@@ -33,7 +33,7 @@ class AtLeast(Notion):
 
 
 # %%
-# The line of test.
+# The one-line test.
 
 check_notion(AtLeast())
 

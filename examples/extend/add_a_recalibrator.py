@@ -17,7 +17,7 @@ from skcalib.recalibration import Recalibrator
 from skcalib.testing import check_recalibrator
 
 # %%
-# The share of the forecast in the mixture is the one of least Brier score, which is quadratic.
+# The share of the forecast in the mixture minimises the Brier score, which is quadratic.
 
 
 class FrequencyMixture(Recalibrator):
@@ -41,7 +41,7 @@ class FrequencyMixture(Recalibrator):
 
 
 # %%
-# The line of test: probabilities row by row, weights, names of classes, declared properties.
+# The one-line test: probabilities row by row, weights, names of classes, declared properties.
 
 check_recalibrator(FrequencyMixture())
 

@@ -3,8 +3,8 @@ Add a score
 ===========
 
 Tsallis' entropy :math:`(1 - \sum_k s_k^a) / (a - 1)` is concave for every power a > 1, so it is the
-entropy of a proper score. Two methods make it one; the loss, the divergence and every error
-of the library follow. The true error is known here, as the labels were drawn from the posterior.
+entropy of a proper score. Two methods define it; the loss, the divergence and every error of the
+library follow from them. The true error is known here, as the labels were drawn from the posterior.
 """
 
 import matplotlib.pyplot as plt
@@ -36,7 +36,7 @@ class Tsallis(ProperScore):
 
 
 # %%
-# The line of test: concave, proper, Pythagoras, and the rest.
+# The one-line test: concave, proper, Pythagoras, and the rest.
 
 check_score(Tsallis(power=1.5))
 

@@ -49,7 +49,7 @@ class HellingerKernel(Smoother):
 
 
 # %%
-# The line of test: held-out estimates, constants, shapes, and the rest.
+# The one-line test: held-out estimates, constants, shapes, and the rest.
 
 check_smoother(HellingerKernel())
 

@@ -3,9 +3,9 @@ Calibrated, and still wrong for half the people
 ===============================================
 
 A risk model uses the age and the blood pressure of 10,000 simulated patients, but not smoking. Its
-forecasts are calibrated: of all people with a risk of 30 %, 30 % fall ill. Of the smokers among
-them it is 42 %, of the others 18 %. No reliability diagram can show this, as it averages over
-people of the same score. A grouping diagram can, from labels and features alone.
+forecasts are calibrated: 30 % of all people with a risk of 30 % fall ill. Among the smokers it is
+42 %, among the others 18 %. No reliability diagram can show this, as it averages over people with
+the same score. A grouping diagram can, from labels and features alone.
 """
 
 import matplotlib.pyplot as plt
@@ -35,9 +35,9 @@ risk = model.predict_proba(known[test])[:, 1]
 
 # %%
 # The model is fitted on one half and evaluated on the other. Level sets of its score are split in
-# two by the feature that separates them best; the search uses every column, and finds the one that
-# the model lacks. Regions that it numbers are named below the axes. The dashed curves are the truth
-# of this simulation.
+# two by the feature that separates them best. The search uses every column, and finds the one that
+# the model lacks. Numbered regions are named below the axes. The dashed curves are the truth of
+# this simulation.
 
 fig, ax = plt.subplots(figsize=(6, 8.3), layout="constrained")
 effect = np.linspace(-6, 6, 300)

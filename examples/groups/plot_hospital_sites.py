@@ -3,15 +3,15 @@ A risk model in twelve hospitals
 ================================
 
 A model predicts readmission. Over all hospitals, the mean prediction is close to the observed rate.
-Is it in each hospital, and what can be done where it is not? Patients are admitted several times,
-so their rows are not independent.
+Is it close in each hospital, and what can be done where it is not? Patients are admitted several
+times, so their rows are not independent.
 """
 
 # %%
 # Twelve hospitals of different size
 # ----------------------------------
-# The risk depends on the patient, on the admission and on the hospital, which is no feature of the
-# model. Each patient has one to eight admissions.
+# The risk depends on the patient, on the admission and on the hospital. The hospital is not a
+# feature of the model. Each patient has one to eight admissions.
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy.special import expit, logit
@@ -58,8 +58,8 @@ plt.show()
 # %%
 # A correction of each hospital
 # -----------------------------
-# A shift and a slope of each hospital, drawn towards none where there are few patients, is learned
-# on one half of the patients and evaluated on the other.
+# A shift and a slope of each hospital are learned on one half of the patients and evaluated on the
+# other. They are shrunk towards zero where there are few patients.
 by_hospital = GroupRecalibrator().fit(predicted[half], y[half], features=name[half])
 print(f"held-out gain of the log loss: {by_hospital.gain_}")
 after = by_hospital.predict_proba(predicted[~half], features=name[~half])[:, 1]

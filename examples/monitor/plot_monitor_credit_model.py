@@ -47,9 +47,9 @@ plt.show()
 # Early alarms, or few false ones?
 # --------------------------------
 # The logistic test is for a fixed sample, here all loans since the drift begins. *Once* means in
-# this week and in no other, *repeated* in this or an earlier week. A test once is earlier than the
-# monitor, but the right week must be known in advance. Repeated every week it has many false alarms
-# for a calibrated model. The monitor is tested every week too, and has few.
+# this week and in no other, *repeated* in this or an earlier week. A single test detects the drift
+# earlier than the monitor, but the right week must be known in advance. Repeated every week, it has
+# many false alarms for a calibrated model. The monitor is tested every week too, and has few.
 after = np.arange(1, WEEKS - BEGIN + 1)
 
 

@@ -8,11 +8,11 @@ images; here the data are simulated, so the answer is known. Each error gives an
 
 Noise biases most errors upward, and more so where the forecasts are calibrated (top row, below the
 root Brier score of about .9). So it adds more after recalibration than before, and for few samples
-the gain is too small (bottom left). Of these gains only that of the root Brier score hardly depends
-on the number of samples. The temperature map is injective, so in squares (bottom right) it is the
-gain of the calibration error of all classes, without bias. The noise of the squared errors of the
-predicted class is nearly the same before and after, so their gains hardly change; they are those of
-another error. The gain of the classwise error is too large for few samples.
+the gain is too small (bottom left). Among these gains, only that of the root Brier score hardly
+depends on the number of samples. The temperature map is injective, so in squares (bottom right) it
+is the gain of the calibration error of all classes, without bias. The noise of the squared errors
+of the predicted class is nearly the same before and after, so their gains hardly change. But these
+are the gains of another error. The gain of the classwise error is too large for few samples.
 """
 
 import matplotlib.pyplot as plt

@@ -3,11 +3,11 @@ What affects the lower bound of the grouping loss (L23, figure 4)
 =================================================================
 
 A calibrated classifier is wrong for nearly all groups, with a grouping loss that is known (dashed).
-The lower bound of L23 depends on choices. Left is the size of the regions. Without the correction
-of the bias, small regions explain their own noise, and the plug-in is far above the truth. In the
-middle is the number of level sets. With few of them the variance induced by binning is large. It is
-subtracted, and it vanishes as the level sets get narrower. Right, which the paper does not show, is
-the number of samples: the bound approaches the truth.
+The lower bound of L23 depends on choices. On the left is the size of the regions. Without the
+correction of the bias, small regions explain their own noise, and the plug-in is far above the
+truth. In the middle is the number of level sets. With few of them the variance induced by binning
+is large. It is subtracted, and it vanishes as the level sets get narrower. On the right, not shown
+in the paper, is the number of samples: the bound approaches the truth.
 """
 
 import warnings

@@ -8,9 +8,9 @@ smoothing of the classifier. Dots: log loss in the search, with standard errors.
 expected log loss of the chain, refitted on all samples, which is known because the posterior
 probabilities are known. No model can be below the dashed line.
 
-The search finds the chain of lowest expected loss. Not recalibrating is the worst, and five bins
-lose a part of the gain of the map before them; they do not depend on that map, because bins of
-equal mass use the order of the forecasts only.
+The search finds the chain of lowest expected loss. Not recalibrating is the worst. Five bins lose a
+part of the gain of the map before them. They do not depend on that map, because bins of equal mass
+use only the order of the forecasts.
 """
 
 import matplotlib.pyplot as plt

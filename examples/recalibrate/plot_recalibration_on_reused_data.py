@@ -12,7 +12,7 @@ recalibrated with :math:`B = \\lfloor 2000^{1/3} \\rfloor` bins.
 
 Reusing is better for the logistic regression, whose forecasts contain little information. It makes
 no difference for boosting. It is much worse for the forest, whose forecasts on training samples are
-nearly their labels. It exceeds even the smallest bound for reused samples, that for I = 0.
+nearly their labels. There the error exceeds even the smallest bound for reused samples (I = 0).
 """
 
 import matplotlib.pyplot as plt

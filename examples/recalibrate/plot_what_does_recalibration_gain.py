@@ -2,14 +2,15 @@
 What does recalibration gain?
 =============================
 
-Nine recalibrators of the same over-confident forecasts. Dots with 95 % intervals: the improvement
-of the Brier score on 2,000 held-out samples, which needs no estimate of a calibration error.
-Crosses: the true improvement of the calibration error, known because the forecasts are simulated.
+Nine recalibrators are applied to the same over-confident forecasts. Dots with 95 % intervals show
+the improvement of the Brier score on 2,000 held-out samples, which needs no estimate of a
+calibration error. Crosses show the true improvement of the calibration error, known because the
+forecasts are simulated.
 
 For injective maps (blue) both are the same number, and the dashed line is the most that any map
 can gain. Maps that are not injective (orange) merge forecasts: they remove the calibration error as
 well as the others do, but the score includes the information that they lose. Keeping only the
-predicted class gives perfect calibration, but forecasts that are worse than before.
+predicted class gives perfect calibration, but worse forecasts than before.
 """
 
 import warnings

@@ -1,9 +1,9 @@
 """Cost and net benefit of decisions at many thresholds, computed from problems. No drawing code.
 
 A sample is positive where its probability exceeds the threshold t. At every t it is then a true
-positive, a false positive, a false negative or a true negative, and the cost and the net benefit
-take one value for each of these four kinds. So their means and variances follow from the shares of
-the kinds, which are cumulative sums over the sorted scores.
+positive, a false positive, a false negative or a true negative. The cost and the net benefit take
+one value for each of these four kinds. So their means and variances follow from the shares of the
+kinds, which are cumulative sums over the sorted scores.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def _draw_equal_scores(ax, groups, place):
 def _draw_shrunk(ax, groups, place):
     style = {"color": "black", "markersize": 9, "markeredgewidth": 1.8, "zorder": 5}
     values = [one.shrunk for one in groups]
-    return ax.plot(values, place, "|", label="Drawn towards the mean of the groups", **style)[0]
+    return ax.plot(values, place, "|", label="Shrunken towards the mean of the groups", **style)[0]
 
 
 def _draw_zero(ax):

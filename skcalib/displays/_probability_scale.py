@@ -139,11 +139,11 @@ def probability_map(ax):
 def set_probability_scale(ax, scores, weight=None, scale="auto"):
     """Scale both axes so that crowded scores are visible; the diagonal stays a straight line.
 
-    "auto" is linear unless the scores are crowded near 0 or near 1, that is, unless 95 % of them
-    lie below .2, or 95 % below .5 and three quarters below .1. Then it is "sqrt", or "logit" if
-    95 % lie below .02, or if displays on the same Axes are crowded at different ends. 0 and 1 have
-    finite positions on every scale. Displays on the same Axes share a scale: "auto" depends on the
-    scores of all of them, and a scale requested by name is kept.
+    "auto" is linear unless the scores are crowded near 0 or near 1. They are crowded near 0 if 95 %
+    of them lie below .2, or 95 % below .5 and three quarters below .1; near 1 likewise. Then it is
+    "sqrt", or "logit" if 95 % lie below .02, or if displays on the same Axes are crowded at
+    different ends. 0 and 1 have finite positions on every scale. Displays on the same Axes share a
+    scale: "auto" depends on the scores of all of them, and a scale requested by name is kept.
 
     Parameters
     ----------

@@ -58,7 +58,7 @@ class DecisionCurveDisplay:
     - **Treat all**: :math:`\pi - (1 - \pi)\, t / (1 - t)`. **Treat none**: 0. A model is useful at
       thresholds where its curve is above both.
     - **Standardized** (``standardized=True``): everything is divided by :math:`\pi`, so the largest
-      possible value is 1. The band is that of the ratio NB / :math:`\pi`, by the delta method.
+      possible value is 1. The band is for the ratio NB / :math:`\pi`, by the delta method.
 
     Parameters
     ----------

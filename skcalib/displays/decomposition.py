@@ -58,9 +58,9 @@ class DecompositionDisplay:
     - **Rest**: the remaining loss, an upper bound of the irreducible loss up to the noise of the
       estimates; without features it is the refinement.
 
-    The lengths of the bars are the estimates themselves, and add up to the loss, which is the black
-    mark. An estimate may be negative if the true value is near zero. It is then drawn to the left
-    of zero, and the bar exceeds the mark by the same length. Whiskers are the intervals of
+    The lengths of the bars are the estimates themselves. They add up to the loss, which is the
+    black mark. An estimate may be negative if the true value is near zero. It is then drawn to the
+    left of zero, and the bar exceeds the mark by the same length. Whiskers are the intervals of
     calibration (upper) and grouping (lower), each from where its bar starts. They are cut at zero,
     as neither part can be negative. If the estimate is negative, the whisker extends from zero to
     the upper limit.
@@ -95,7 +95,7 @@ class DecompositionDisplay:
 
     Notes
     -----
-    All bars of a figure use the same labels, so their errors are correlated: the difference of two
+    All bars of a figure use the same labels, so their errors are correlated. The difference of two
     models may be more certain than their whiskers suggest.
 
     Examples
@@ -148,13 +148,14 @@ class DecompositionDisplay:
         y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), or dict of such
             Probability of the positive class, or of each class; of several models by their names.
         X : array-like of shape (n_samples, n_features), default=None
-            Features, or any representation, for the grouping loss; none without.
+            Features, or any representation, for the grouping loss. Without them it is not
+            estimated.
         loss : {"brier", "log", "spherical"} or ProperScore, default="brier"
             The proper score.
         notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
             The notion of calibration.
         smoother : None, str, Smoother or classifier, default=None
-            Estimates C, as in `CalibrationErrorEstimator`; None for its default, averaged maps for
+            Estimates C, as in `CalibrationErrorEstimator`. None is its default: averaged maps for
             the Brier score and the log loss.
         grouping : {"partition", "risk"}, GroupingLossEstimator or None, default="partition"
             Estimator of the grouping loss: a method of `GroupingLossEstimator`, or an estimator

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 
 class EstimationDisplay:
-    r"""Estimated errors against the number of samples.
+    r"""Plot estimated errors against the number of samples.
 
     Create one with `from_estimator` or `from_predictions`. Every error is evaluated on random
     subsamples of the data. An error with a flat curve is comparable between data sets of different
-    sizes. The curve of the ECE decreases, most for good forecasts (G22).
+    sizes. The curve of the ECE decreases, and most steeply for good forecasts (G22).
 
     ==========  ====================================================================================
     Name        Error

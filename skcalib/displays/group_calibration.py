@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 class GroupCalibrationDisplay:
     """Forest plot: observed frequency minus mean prediction of each group, with intervals.
 
-    Create one with `from_predictions`, `from_estimator` or `from_sketch`; or pass the result of
-    :func:`~skcalib.calibration_by_group`, whose documentation defines all numbers, and call `plot`.
+    Create one with `from_predictions`, `from_estimator` or `from_sketch`. Or pass the result of
+    :func:`~skcalib.calibration_by_group` and call `plot`. The documentation of that function
+    defines all numbers.
 
     - **Difference**: observed frequency minus mean prediction, left of 0 where predictions are too
       high. Intervals hold for all groups at once. The marker is filled where the difference is
@@ -294,8 +295,8 @@ class GroupCalibrationDisplay:
             Whether to draw the differences at equal scores (by default), the shrunken differences
             (not by default) and the legend (by default).
         max_groups : int, default=40
-            Most groups of a panel. If there are more, those with the smallest p-values are drawn,
-            in their order, and the title says so.
+            Maximum number of groups in a panel. If there are more, those with the smallest p-values
+            are drawn, in their order, and the title says so.
 
         Returns
         -------

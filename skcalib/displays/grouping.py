@@ -74,7 +74,7 @@ class GroupingDisplay:
     search. The histogram shows all samples.
 
     The title has the lower bound of the grouping loss with its interval, and the calibration error
-    of the score. The latter is ``calibration_error_corrected_`` of `GroupingLossEstimator`: the
+    of the score. This error is ``calibration_error_corrected_`` of `GroupingLossEstimator`: the
     error of the level sets plus the part that binning removes (L23 prop. C.2). A bound that is not
     above zero is shown as "none detected"; there may still be grouping loss that these regions
     miss. Two regions per level set show *whether* there is grouping loss; many small ones
@@ -191,9 +191,9 @@ class GroupingDisplay:
             Regions known in advance, such as a clinic or an age group, and not derived from these
             labels. All samples are then drawn.
         partitioner : {"stump", "kmeans"}, estimator or None, default="stump"
-            How a level set is split into regions: two halves at the median of a feature, or as in
-            `GroupingLossEstimator`, where None is a tree with many regions, and
-            ``KMeans(2)`` L23's other partition.
+            How a level set is split into regions. "stump" makes two halves at the median of a
+            feature; others are as in `GroupingLossEstimator`. None is a tree with many regions, and
+            ``KMeans(2)`` the other partition of L23.
         n_bins : int, default=10
             Largest number of level sets; fewer if their regions would be smaller than
             `region_ratio`.
@@ -202,8 +202,9 @@ class GroupingDisplay:
         region_ratio : int, default=12
             Target number of samples in a region.
         notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
-            The probability of the positive class of a binary problem, and the confidence of the
-            predicted class otherwise; the confidence; or a panel for each of at most 25 classes.
+            "auto": the probability of the positive class of a binary problem, and the confidence of
+            the predicted class otherwise. "top_label": the confidence. "classwise": a panel for
+            each of at most 25 classes.
         loss : {"brier", "log", "spherical"} or ProperScore, default="brier"
             The proper score of the numbers in the title.
         smoother : None, str, Smoother or classifier, default=None

@@ -47,8 +47,8 @@ class MurphyDisplay:
 
     - **Curve**: the weighted mean of :math:`L_t` at each threshold, in units of the sum of both
       costs, between 0 and max(t, 1 - t). Every proper score is an average of this curve over
-      thresholds. So a model whose curve is lower at every t is better by every proper score, and
-      models whose curves cross are better for different costs. The legend has the Brier score,
+      thresholds. So a model whose curve is lower at every t is better by every proper score. If the
+      curves of two models cross, each is better for some costs. The legend has the Brier score,
       :math:`(p - y)^2 = \int_0^1 2 L_t(y, p)\,dt`: twice the area below the curve.
     - **Band**: Student's interval of the mean at each single threshold, with the standard error and
       the effective number of samples of ``skcalib.inference.mean_interval``. The probability that
@@ -153,15 +153,15 @@ class MurphyDisplay:
             Probability of the positive class, or of each class; of several models by their names.
         notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
             The event. "auto": the positive class of a binary problem, and otherwise that the
-            predicted class is right, with the confidence as its probability. "top_label": the
-            latter. "classwise": a panel for each of at most 25 classes. "canonical" is for two
-            classes.
+            predicted class is right, with the confidence as its probability. "top_label": that the
+            predicted class is right, for any number of classes. "classwise": a panel for each of at
+            most 25 classes. "canonical" is for two classes.
         thresholds : array-like of shape (n_thresholds,), default=None
             Thresholds strictly between 0 and 1; by default 0.005, 0.01, ..., 0.995. Choose
             smaller ones for a rare event, such as ``numpy.linspace(0.001, 0.1, 100)``.
         parts : bool, default=False
-            Whether to estimate the cost after recalibration, for a single model. It takes the fits
-            of a calibration error.
+            Whether to estimate the cost after recalibration, for a single model. This takes as long
+            as a calibration error with a smoother.
         confidence_level : float, default=0.95
             Level of the bands, pointwise.
         random_state : int, RandomState instance or None, default=0

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class RecalibrationDisplay:
-    r"""The map of a fitted recalibrator: probability after against probability before.
+    r"""Plot the map of a fitted recalibrator: probability after against probability before.
 
     Create one with `from_recalibrator`, `from_recalibrators` or `from_estimator`.
 
@@ -39,9 +39,9 @@ class RecalibrationDisplay:
 
     **More classes**: the recalibrated probability of a class depends on the probabilities of all
     classes. There is a panel for each class with one point for each forecast, so forecasts are
-    needed. If the points lie on a curve, the result is a function of this probability alone; a
-    cloud shows that the others matter. If there are more than `max_points` forecasts, that many are
-    drawn, evenly spaced in their order, and the legend says so.
+    needed. If the points lie on a curve, the result is a function of this probability alone. A
+    cloud shows that it also depends on the others. If there are more than `max_points` forecasts,
+    that many are drawn, evenly spaced in their order, and the legend says so.
 
     The legend states the declared properties of the recalibrator: whether it is injective, so that
     no sharpness is lost, and whether it keeps the order of the classes. For a Pipeline it states
@@ -125,8 +125,8 @@ class RecalibrationDisplay:
             The classes to draw, at most 25; by default the positive class of a binary problem, else
             all.
         pos_label : label, default=None
-            The positive class of a binary problem, which a `y_proba` of shape (n_samples,) is the
-            probability of; by default the last.
+            The positive class of a binary problem, to which a `y_proba` of shape (n_samples,)
+            refers; by default the last.
         max_points : int, default=3000
             Largest number of points in a panel, for more than two classes; further forecasts are
             omitted.

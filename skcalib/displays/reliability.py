@@ -133,7 +133,7 @@ class ReliabilityDisplay:
     With several thousand distinct scores, the curve is drawn at all knots of the isotonic curve and
     at about 400 more scores. The curve and the bands use every sample. With more than 10,000
     distinct scores, the isotonic curves of the consistency band are fitted to the sums of at most
-    2,500 groups of neighbouring scores, which are single scores near the ends. The change is
+    2,500 groups of neighbouring scores. Near the ends each group is a single score. The effect is
     smaller than that of another seed. The default diagram of 1,000,000 samples takes about as long
     as 13 sorts of the scores.
 

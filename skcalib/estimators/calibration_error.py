@@ -76,7 +76,7 @@ class CalibrationErrorEstimator(ClassifierInspector):
     labels : array-like of shape (n_classes,), default=None
         With ``estimator=None``, the class of each column of X, needed where y may lack a class.
     n_jobs : int, default=None
-        Folds, and problems of the notion, in parallel.
+        Number of folds, and of problems of the notion, that run in parallel.
     random_state : int, RandomState instance or None, default=0
         Seed of the smoother, if it is `LogitSmoother` by default or is named by a string. None
         keeps the default of the smoother, which is fixed. A smoother object keeps its own seed.
@@ -85,7 +85,7 @@ class CalibrationErrorEstimator(ClassifierInspector):
     Attributes
     ----------
     calibration_error_ : float
-        The estimate; may be negative. For "risk" a lower bound in expectation.
+        The estimate, which may be negative. For "risk" it is a lower bound in expectation.
     evidence_ : dict or None
         For averaged maps, the weight of the maps with each feature, in [0, 1]: "shift", "slope",
         "class_slopes" (different slopes of the classes), "curve" and "confusion" (shifts that
@@ -206,9 +206,10 @@ class CalibrationErrorEstimator(ClassifierInspector):
             Features, in any form that the classifier accepts; the probabilities with
             ``estimator=None``.
         y : array-like of shape (n_samples,) or (n_samples, n_classes)
-            Labels; soft labels, as in :func:`~skcalib.proper_calibration_error`, for probabilities
-            or a fitted classifier; with ``estimator=None`` and ``notion=Multilabel()`` an indicator
-            matrix. A ``skcalib.problem.Problem`` of the rows of X holds validated forecasts too.
+            Labels. For probabilities or a fitted classifier also soft labels, as in
+            :func:`~skcalib.proper_calibration_error`. With ``estimator=None`` and
+            ``notion=Multilabel()`` an indicator matrix. A ``skcalib.problem.Problem`` of the rows
+            of X holds validated forecasts too.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights for the means and the smoother; with `cv` also passed to the classifier.
         groups : array-like of shape (n_samples,), default=None
@@ -243,10 +244,10 @@ class CalibrationErrorEstimator(ClassifierInspector):
 
         For averaged maps without an estimator: ``estimator=None``, ``smoother=None``,
         ``method="auto"``, and the Brier score or the log loss. The results are those of `fit` on
-        all samples at once, up to 1e-8: each pass over the chunks adds up log likelihoods and their
-        derivatives for all maps that are being fitted, and the last ones the terms of the error.
-        Sums of chunks are added in pairs, so that the number of chunks has no effect on them beyond
-        rounding.
+        all samples at once, up to 1e-8. Each pass over the chunks adds up log likelihoods and their
+        derivatives for all maps that are being fitted. The last passes add up the terms of the
+        error. Sums of chunks are added in pairs, so that the number of chunks has no effect on them
+        beyond rounding.
 
         Parameters
         ----------
@@ -264,10 +265,10 @@ class CalibrationErrorEstimator(ClassifierInspector):
         Raises
         ------
         ValueError
-            For an iterator, such as a generator, which can be read only once; for invalid samples,
-            with the number of the chunk; without ``labels`` in the constructor, which must list the
-            classes; for parameters other than those above; if a pass has another number of samples
-            than the first.
+            For an iterator, such as a generator, because it can be read only once; for invalid
+            samples, with the number of the chunk; if the constructor has no ``labels``, which must
+            list the classes; for parameters other than those above; if a pass has a different
+            number of samples than the first.
 
         Warns
         -----
@@ -276,13 +277,13 @@ class CalibrationErrorEstimator(ClassifierInspector):
 
         Notes
         -----
-        At most 18 passes: 8 to 18 in tests, one of them only where forecasts are exactly 0. The
-        cost of a pass is that of one Newton step of each map that is being fitted, and up to four
-        where full steps are too long. Memory: one chunk, or about two for each job of joblib's
-        context, its directions in parts of at most 32 MB, and O(J^2) sums for each map with J
-        functions. For each problem of the notion the first pass adds up 0.4 MB. With
-        ``joblib.parallel_config(verbose=5)`` each pass reports its progress. Dask computes the sums
-        of Dask arrays, on its workers, and only sums are sent to this process. Its own
+        There are at most 18 passes. In tests there were 8 to 18, one of them only where forecasts
+        are exactly 0. The cost of a pass is that of one Newton step of each map that is being
+        fitted, and of up to four where full steps are too long. Memory: one chunk, or about two for
+        each job of joblib's context, its directions in parts of at most 32 MB, and O(J^2) sums for
+        each map with J functions. For each problem of the notion the first pass adds up 0.4 MB.
+        With ``joblib.parallel_config(verbose=5)`` each pass reports its progress. Dask computes the
+        sums of Dask arrays, on its workers, and only sums are sent to this process. Its own
         ``dask.diagnostics.ProgressBar`` or dashboard reports the progress.
 
         Examples

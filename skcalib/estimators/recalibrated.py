@@ -54,18 +54,18 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         are no folds: it is used as it is, and (X, y) must be held-out data. None is
         `LogisticRegression`.
     recalibrator : recalibrator, Pipeline of recalibrators, name or "auto", default=None
-        Any object with ``fit(P, y)`` and ``predict_proba(P)``, from this library or not; or one of
-        the names "temperature", "isotonic", "platt" ("sigmoid") and "beta" of those here. It is
-        cloned, and each of its parameters ``labels`` and ``*__labels`` is set to `classes_`. One
-        that declares ``takes_features = True``, such as `GroupRecalibrator`, also gets
-        ``features=X``. None is `TemperatureScaling`. "auto" chooses by cross-validation from a
-        short list that begins with the identity, see the notes.
+        Any object with ``fit(P, y)`` and ``predict_proba(P)``, from this library or not; or a name:
+        "temperature", "isotonic", "platt" ("sigmoid") or "beta". It is cloned, and each of its
+        parameters ``labels`` and ``*__labels`` is set to `classes_`. One that declares
+        ``takes_features = True``, such as `GroupRecalibrator`, also gets ``features=X``. None is
+        `TemperatureScaling`. "auto" chooses by cross-validation from a short list that begins with
+        the identity, see the notes.
     cv : None, int or splitter, default=None
         Folds; None means five, stratified. Samples that are in no test fold, as with
         `TimeSeriesSplit`, are not used in step 2; repeated splitters average the predictions for
-        each sample. The training samples of a fold must have every class that it tests; with
-        ``ensemble=True`` every class, and its test samples at least two. Use a `FrozenEstimator`
-        where other libraries use "prefit".
+        each sample. The training samples of a fold must contain every class of its test samples.
+        With ``ensemble=True`` they must contain every class, and the test samples at least two. Use
+        a `FrozenEstimator` where other libraries use "prefit".
     ensemble : bool, default=False
         Keep the models of the folds. Has no effect on a frozen classifier.
     response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
@@ -100,14 +100,17 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
 
     Notes
     -----
-    **"auto"**: in the order of complexity, for two classes: `IdentityRecalibrator`,
-    `TemperatureScaling`, `PlattScaling`, `BetaCalibration`, `ModelAverageScaling`,
-    `IsotonicRecalibrator` (strictly increasing); for more: `IdentityRecalibrator`,
-    `TemperatureScaling`, `BiasCorrectedTemperatureScaling`, `VectorScaling` (shrunk towards
-    temperature), `ModelAverageScaling`, `IsotonicRecalibrator` (strictly increasing). Each is
-    fitted to the out-of-fold probabilities of all test folds but one and evaluated on that one. The
-    first candidate is chosen whose mean loss exceeds the lowest by at most one standard error of
-    the paired difference.
+    **"auto"** compares these candidates, from simple to complex:
+
+    - two classes: `IdentityRecalibrator`, `TemperatureScaling`, `PlattScaling`, `BetaCalibration`,
+      `ModelAverageScaling`, `IsotonicRecalibrator` (strictly increasing);
+    - more classes: `IdentityRecalibrator`, `TemperatureScaling`, `BiasCorrectedTemperatureScaling`,
+      `VectorScaling` (shrunk towards temperature), `ModelAverageScaling`, `IsotonicRecalibrator`
+      (strictly increasing).
+
+    Each is fitted to the out-of-fold probabilities of all test folds but one, and evaluated on that
+    fold. The choice is the first candidate whose mean loss exceeds the lowest by at most one
+    standard error of the paired difference.
 
     **Weights** are passed to the recalibrator (in a Pipeline to each step that accepts them) and to
     the classifier, if it accepts them. Without metadata routing `fit` also takes ``groups`` for the

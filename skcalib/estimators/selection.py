@@ -146,14 +146,14 @@ def select_recalibrator(
 ) -> tuple[RecalibratorSelection, BaseEstimator]:
     r"""Held-out loss of every candidate, and the one-standard-error rule.
 
-    Each candidate c is fitted on the samples outside a test fold and evaluated on the fold. With
-    :math:`\ell_i(c)` the loss of sample i (averaged if several folds test it) and b the candidate
-    with the lowest mean, the choice is the first c in the list with
+    Each candidate c is fitted on the samples outside a test fold and evaluated on the fold. Let
+    :math:`\ell_i(c)` be the loss of sample i, averaged if several folds test it, and b the
+    candidate with the lowest mean. The choice is the first c in the list with
 
     .. math:: \bar\ell(c) - \bar\ell(b) \le se\bigl(\ell_i(c) - \ell_i(b)\bigr) .
 
-    The errors are *paired*: similar candidates are distinguished although the losses themselves
-    vary strongly. A complex map is chosen only if it is significantly better.
+    The differences are *paired*: similar candidates are distinguished although the losses
+    themselves vary strongly. A complex map is chosen only if it is significantly better.
 
     Parameters
     ----------

@@ -2,8 +2,8 @@
 
 A block is a part of the file that ends at the end of a line. The text of a block without
 complications (`_plain`) is parsed by pandas, polars or numpy (`skcalib.io._csv_parsers`). All
-other text, and a block that such a parser does not accept, is read by the module csv, which
-defines the result and raises the errors: these do not depend on the packages installed.
+other text, and a block that such a parser does not accept, is read by the module csv, which defines
+the result and raises the errors. These therefore do not depend on the packages installed.
 """
 
 import csv

@@ -1,9 +1,9 @@
 """Parsers of plain blocks of a text table: pandas, polars or numpy, in this order.
 
 A plain block has no quotes, no blank lines and the same number of cells in each line. A parser
-takes it as bytes, with the number of columns and the places of those of numbers and of text, and
-returns a dictionary of columns as `Table.append` takes them, or None if a cell is not as expected.
-All parsers round numbers correctly, so the results are equal.
+takes it as bytes, with the number of columns, and the places of the columns of numbers and of text.
+It returns a dictionary of columns as `Table.append` takes them, or None if a cell is not as
+expected. All parsers round numbers correctly, so the results are equal.
 """
 
 import re

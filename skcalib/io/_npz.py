@@ -1,8 +1,8 @@
 """Arrays of .npz archives, without pickle and only after their headers are checked.
 
 `read_arrays` reads the wanted members of an archive as `numpy.savez` and `numpy.savez_compressed`
-write them. The header of an array says how much memory it needs: it is compared with the size of
-the member, and that with the size of the file, before any memory is reserved.
+write them. The header of an array states how much memory it needs. Before any memory is reserved,
+this is compared with the size of the member, and the size of the member with that of the file.
 """
 
 from math import prod
@@ -44,7 +44,7 @@ def _read(archive, member, name, path):
     """The array in a member of an archive."""
     if not member.filename.endswith(".npy"):
         raise _RefusedError(
-            f"{path.name} has a member {name!r} that is no array: write the file with np.savez."
+            f"{path.name} has a member {name!r} that is not an array: write the file with np.savez."
         )
     if member.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
         raise _RefusedError(

@@ -126,11 +126,11 @@ def read_predictions(
 ) -> Predictions:
     """Read labels, probabilities and features from a file.
 
-    Tables are read block by block: in memory are the growing arrays of the result and one block of
-    the file, so a file may be larger than the memory. In parquet files, columns that pandas wrote
-    as the index are ignored, with or without a name: call ``reset_index()`` before writing if one
-    holds labels. Parquet needs pyarrow or polars. Text is parsed by pandas or polars, where one of
-    them is installed, and otherwise by numpy, with equal results.
+    Tables are read block by block. Only the arrays of the result and one block of the file are in
+    memory, so a file may be larger than the memory. In parquet files, columns that pandas wrote as
+    the index are ignored, with or without a name. If one holds labels, call ``reset_index()``
+    before writing. Parquet needs pyarrow or polars. Text is parsed by pandas or polars, where one
+    of them is installed, and otherwise by numpy, with equal results.
 
     Parameters
     ----------
@@ -148,11 +148,11 @@ def read_predictions(
         Name of the column of labels; by default the first of y_true, ground_truth, label, target
         and y that the table has, in any letter case.
     event : str, optional
-        The class that is the event, of two; a single column for the other class is converted.
+        The class, of two, that is the event; a single column for the other class is converted.
     features : sequence of str, default=()
-        Names of columns of a table that are features. Columns of numbers, and text as categories;
-        cells may be empty. The result is a data frame of pandas or, without pandas, of polars;
-        without both an array, of numbers only.
+        Names of columns of a table that are features. They hold numbers, or text, which is read as
+        categories; cells may be empty. The result is a data frame of pandas or, without pandas, of
+        polars. Without both it is an array, of numbers only.
 
     Returns
     -------

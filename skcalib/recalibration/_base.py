@@ -83,8 +83,8 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples,) or (n_samples, n_classes)
-            Probabilities of held-out samples, or logits with ``input="logits"``. A single column is
-            that of the positive class, or of the class in its name.
+            Probabilities of held-out samples, or logits with ``input="logits"``. A single column
+            refers to the positive class, or to the class in its name.
         y : array-like of shape (n_samples,) or (n_samples, n_classes)
             Labels; or soft labels, which are label distributions or annotator counts.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -404,7 +404,7 @@ class LogitRecalibrator(Recalibrator):
 
 
 class IdentityRecalibrator(Recalibrator):
-    """The identity map: a candidate for comparison, and the last step of a pipeline.
+    """Leave probabilities unchanged: a baseline, or the last step of a pipeline.
 
     Parameters
     ----------
@@ -445,11 +445,11 @@ class IdentityRecalibrator(Recalibrator):
 
 
 class LabelFrequency(Recalibrator):
-    """Predicts the label frequencies given the predicted class (G22, appendix E.1).
+    """Predict the label frequencies given the predicted class (G22, appendix E.1).
 
     Every forecast with the same predicted class is mapped to the class frequencies among those
-    samples. The map is calibrated and keeps the accuracy if the prediction is the most frequent
-    label, but loses all other sharpness. It illustrates why injective maps are preferable.
+    samples. The map is calibrated. It keeps the accuracy if the prediction is the most frequent
+    label, but it loses all other sharpness. It illustrates why injective maps are preferable.
 
     Parameters
     ----------
@@ -463,7 +463,7 @@ class LabelFrequency(Recalibrator):
     Attributes
     ----------
     frequencies_ : array of shape (n_classes, n_classes)
-        Row k: label frequencies where class k is predicted; the overall ones if it never is.
+        Row k: label frequencies where class k is predicted; the overall frequencies if it never is.
 
     See Also
     --------
@@ -526,7 +526,7 @@ def takes_features(recalibrator):
 
 
 def fit_recalibrator(recalibrator, proba, y, weight, classes, features=None):
-    """Clone, set the classes of the columns, and fit, with what it accepts of weights and features.
+    """Clone and fit a recalibrator, with the weights and features if it accepts them.
 
     Probabilities and weights are validated already, so recalibrators of the library do not validate
     them again.

@@ -35,8 +35,8 @@ class FittedFromChunks(LogitRecalibrator):
         The parameters are those of `fit` on all samples at once, up to 1e-8. Each pass over the
         chunks adds up losses, gradients and second derivatives, :math:`\sum_i w_i L(y_i, s_i)` and
         its derivatives in the parameters. Sums of chunks are added in pairs, so that the number of
-        chunks has no effect on them beyond rounding. The fit starts from that to 2,000 to 4,000 of
-        the samples, which the first pass keeps.
+        chunks has no effect on them beyond rounding. The fit starts from the parameters for 2,000
+        to 4,000 samples, which the first pass keeps.
 
         Parameters
         ----------
@@ -54,27 +54,28 @@ class FittedFromChunks(LogitRecalibrator):
         Raises
         ------
         ValueError
-            For an iterator, such as a generator, which can be read only once; for invalid samples,
-            with the number of the chunk; without ``labels`` in the constructor, which must list the
-            classes; for chunks with different numbers of columns; if a pass has another number of
-            samples than the first.
+            For an iterator, such as a generator, because it can be read only once; for invalid
+            samples, with the number of the chunk; if the constructor has no ``labels``, which must
+            list the classes; for chunks with different numbers of columns; if a pass has a
+            different number of samples than the first.
 
         Warns
         -----
         ConvergenceWarning
-            As `fit`, and if 18 passes are not sufficient. The parameters are then those reached.
+            As in `fit`, and if 18 passes are not sufficient. The parameters are then those of the
+            last pass.
 
         Notes
         -----
-        At most 18 passes. In tests 3 or 4 for one temperature and the log loss, 3 to 12 for other
-        scores, 5 to 13 with biases and for vector scaling, and 8 to 16 if its shrinkage is chosen
-        by cross-validation; the first chunk is read once more. The
-        cost of a pass is O(n K) for one temperature, and O(n K^2) otherwise. Memory: one
-        chunk, or about two for each job of joblib's context, its logits and their products, O(K^2)
-        sums, and at most 4,000 samples. With ``joblib.parallel_config(verbose=5)`` each pass
-        reports its progress. Dask computes the sums of Dask arrays, on its workers; only sums and
-        the samples of the start are sent to this process. Its own ``dask.diagnostics.ProgressBar``
-        or dashboard reports the progress.
+        There are at most 18 passes, and the first chunk is read once more. In tests the number was
+        3 or 4 for one temperature and the log loss, and 3 to 12 for other scores. It was 5 to 13
+        with biases and for vector scaling, and 8 to 16 if the shrinkage of vector scaling is chosen
+        by cross-validation. The cost of a pass is O(n K) for one temperature, and O(n K^2)
+        otherwise. Memory: one chunk, or about two for each job of joblib's context, its logits and
+        their products, O(K^2) sums, and at most 4,000 samples. With
+        ``joblib.parallel_config(verbose=5)`` each pass reports its progress. Dask computes the sums
+        of Dask arrays, on its workers; only sums and the samples of the start are sent to this
+        process. Its own ``dask.diagnostics.ProgressBar`` or dashboard reports the progress.
 
         Examples
         --------

@@ -1,8 +1,8 @@
 """The shrinkage of vector scaling by cross-validation over samples in chunks.
 
 All strengths and folds are fitted at the same time: each pass over the chunks adds up losses,
-gradients and second derivatives of every fit that has not ended. A row belongs to the fold that a
-hash of its logits and label gives, so that folds depend neither on the chunks nor on their order.
+gradients and second derivatives of every fit that has not ended. A hash of the logits and the label
+of a row determines its fold, so that folds depend neither on the chunks nor on their order.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ The logits f (n, K) of a sample of group g become
 with u the standardised logits; for two classes the difference of its columns has the standard
 deviation 1. At a mean forecast the log odds of two classes have the standard deviation
 :math:`\tau` between groups, and one standard deviation away the slopes add half of it. The effects
-are those of largest posterior density, so those of small groups are shrunk towards none;
+are those of largest posterior density, so those of small groups are shrunk towards zero;
 :math:`\tau = 0` is the plain forecast.
 """
 

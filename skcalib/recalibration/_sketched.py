@@ -25,8 +25,8 @@ class FittedFromSketch(Recalibrator):
     def fit_sketch(self, sketch: ForecastSummary) -> Self:
         r"""Learn the map from a sketch: sums over cells of any number of forecasts.
 
-        For two classes from a sketch of the probability of the last class, and for more from one of
-        each class (``notion="classwise"``). The groups of a sketch are combined.
+        For two classes, the sketch holds the probability of the last class. For more, it holds the
+        probability of each class (``notion="classwise"``). The groups of a sketch are combined.
 
         Parameters
         ----------
@@ -43,8 +43,9 @@ class FittedFromSketch(Recalibrator):
         Raises
         ------
         ValueError
-            For an object that is no sketch or is empty; for a sketch of another notion, or of other
-            classes than ``labels``; for ``input="logits"``, as a sketch has probabilities.
+            For an object that is not a sketch, or is empty; for a sketch of another notion, or of
+            classes other than ``labels``; for ``input="logits"``, because a sketch has
+            probabilities.
 
         Warns
         -----
@@ -55,22 +56,24 @@ class FittedFromSketch(Recalibrator):
         -----
         The rows of the fit are the cells of the sketch, each with the number and the weight of its
         samples. The result is that of `fit` on samples whose scores are replaced by the mean score
-        of their cell. If all scores of a cell are equal, as scores of three decimals are, it is
-        that of `fit` on the samples themselves, up to rounding, and for the maps that `fit` finds
-        by a quasi-Newton method up to its tolerance: in tests 2e-8 for probabilities, where a
-        permutation of the samples changes them by 1e-9.
+        of their cell. If all scores of a cell are equal, as scores of three decimals are, it equals
+        that of `fit` on the samples themselves, up to rounding. For the maps that `fit` finds by a
+        quasi-Newton method, it is equal up to the tolerance of that method. In tests the
+        probabilities then differed by 2e-8, where a permutation of the samples changes them by
+        1e-9.
 
         Otherwise a score changes by less than the width of its cell, at most 2.2e-5 for 65,536
         cells. In tests with 2,000 to 1,000,000 samples the probabilities of parametric maps changed
         by less than 2e-6 for scores from 1e-10 to 1 - 1e-10. Scores within about 1e-9 of 0 or 1
-        share a cell, and the logarithm is that of their mean: the change was up to 5e-4 for scores
+        share a cell, and the logarithm of their mean is used: the change was up to 5e-4 for scores
         down to 1e-20, and .004 for 1e-29. Isotonic regression and bins are not continuous in the
-        scores: the mean change was below .002, and that near a step of the map up to .3. A bin of
-        equal width changes only if an edge cuts a cell that has samples.
+        scores: the mean change was below .002, and the change near a step of the map up to .3. A
+        bin of equal width changes only if an edge cuts a cell that has samples.
 
         Scores of exactly 0 and 1 have their own cells. The sketch has one probability p of each
-        event, and that of the complement is 1 - p: where an array has the columns (1e-20, 1), the
-        first counts as 0. ``detection_limit_`` follows from the smallest mean score of a cell.
+        event; the complement has the probability 1 - p. Where an array has the columns (1e-20, 1),
+        the first therefore counts as 0. ``detection_limit_`` follows from the smallest mean score
+        of a cell.
 
         Examples
         --------

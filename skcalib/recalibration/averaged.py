@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class ModelAverageScaling(TwoClassesFromSketch):
     r"""Average of recalibration maps, weighted by their evidence.
 
-    The map of the default calibration error (:func:`~skcalib.proper_calibration_error`): nested
-    models of slopes, shifts, slopes of single classes and curves of the logits are fitted by
+    This is the map of the default calibration error (:func:`~skcalib.proper_calibration_error`).
+    Nested models of slopes, shifts, slopes of single classes and curves of the logits are fitted by
     penalised maximum likelihood. The map is :math:`s \mapsto \sum_m a_m\, m(s)` with weights a from
     the log evidence of each model m; :ref:`averaged_maps` has the formulas. The identity is one of
     the models, so the map is close to it where the data show no miscalibration. There are no folds

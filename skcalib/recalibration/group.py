@@ -48,24 +48,26 @@ _NONE = MeanInterval(0.0, 0.0, 0.0, 0.0)
 
 
 class GroupRecalibrator(Recalibrator):
-    r"""Recalibration that depends on features or groups, where held-out samples gain by it.
+    r"""Recalibrate by features or groups, where that lowers the held-out loss.
 
-    A recalibrator of the forecast alone leaves the grouping loss: groups with equal forecasts and
-    different frequencies. This one corrects the forecast s of a sample with features x:
+    A recalibrator of the forecast alone cannot reduce the grouping loss, which comes from groups
+    with equal forecasts and different frequencies. This one corrects the forecast s of a sample
+    with features x:
 
     .. math:: s' = softmax\bigl(\log g(s) + F(g(s), x)\bigr) .
 
-    - g is a *plain* recalibrator, of the forecast alone.
-    - Of features, F is a sum of small trees: boosting of the log loss that starts at the plain
-      forecast, as multicalibration does (Hebert-Johnson and others, ICML 2018).
-    - Of named groups, F is a shift and a slope of each group, drawn towards none according to its
-      size (a hierarchical logistic model).
+    - g is a *plain* recalibrator, a function of the forecast alone.
+    - For features, F is a sum of small trees. They are fitted by boosting of the log loss that
+      starts at the plain forecast, as in multicalibration (Hebert-Johnson and others, ICML 2018).
+    - For named groups, F is a shift and a slope for each group. Both are shrunk towards zero, more
+      strongly in small groups (a hierarchical logistic model).
 
     **It may do nothing.** On `cv` folds, losses are measured with s, with g(s), and with more and
-    more rounds of boosting, or larger standard deviations between the groups. The simplest is taken
-    that is within one standard error of the best. F is used only if the interval of its held-out
-    gain lies above 0; g alone only if that of its gain does; otherwise the forecast is unchanged.
-    The gain of each fold is measured with the number of rounds that the other folds choose.
+    more rounds of boosting, or larger standard deviations between the groups. The simplest
+    candidate within one standard error of the best is chosen. F is used only if the interval of its
+    held-out gain lies above 0. Otherwise g is used, if the interval of its own gain lies above 0.
+    Otherwise the forecast is unchanged. The gain of each fold is measured with the number of rounds
+    that the other folds choose.
 
     Parameters
     ----------
@@ -73,12 +75,13 @@ class GroupRecalibrator(Recalibrator):
         The plain recalibrator g, or a name as in `RecalibratedClassifierCV`. None is
         `ModelAverageScaling`, or `PlattScaling` with `monotone`.
     monotone : bool, default=False
-        For two classes: with equal features, a higher forecast stays higher. The identity replaces
-        a plain recalibrator that is not known to be increasing, and groups have shifts only.
+        For two classes: with equal features, the higher of two forecasts stays higher. The identity
+        replaces a plain recalibrator that is not known to be increasing, and groups have shifts
+        only.
     max_rounds : int, default=20
-        Most rounds of ten trees of eight leaves.
+        Maximum number of rounds, each of ten trees with eight leaves.
     cv : int, default=5
-        Folds, stratified by class.
+        Number of folds, stratified by class.
     confidence_level : float, default=0.95
         Level of the intervals of the gains.
     input : {"proba", "logits"}, default="proba"
@@ -102,9 +105,9 @@ class GroupRecalibrator(Recalibrator):
     plain_gain_ : MeanInterval
         Held-out gain of g over s.
     feature_gain_ : MeanInterval
-        Held-out gain of g and F over g: a lower bound, up to noise, of what a model that uses the
-        features fully would gain beyond recalibration. Measured even where F is not used; 0 if no
-        fold would use it.
+        Held-out gain of g and F over g. Up to noise, it is a lower bound of what a model that uses
+        the features fully would gain beyond recalibration. It is measured even where F is not used,
+        and is 0 if no fold would use F.
     n_rounds_ : int
         Rounds of boosting that are applied.
     spread_ : float
@@ -116,22 +119,23 @@ class GroupRecalibrator(Recalibrator):
     See Also
     --------
     skcalib.RecalibratedClassifierCV : Passes its X to this recalibrator as features.
-    skcalib.GroupingLossEstimator : The loss that this recalibrator removes a part of.
-    skcalib.grouping.grouping_improvement : What remains of it, on samples that were not used here.
+    skcalib.GroupingLossEstimator : The loss that this recalibrator reduces.
+    skcalib.grouping.grouping_improvement : What remains of that loss, on unused samples.
 
     Notes
     -----
     **What is assumed.** X holds forecasts of held-out samples, as for each recalibrator. New
-    samples have the features of `fit`, from the same population: where a model is used elsewhere,
-    fit again.
+    samples have the features of `fit` and come from the same population. Fit again for another
+    population.
 
     **Unseen groups** get the plain correction. Unseen categories of a feature, and those beyond its
     250 most frequent ones, are treated as missing values.
 
     **Cost.** ``cv + 1`` fits of the plain recalibrator and of at most `max_rounds` rounds, for each
-    class with more than two: some seconds for 10,000 samples of 20 features and two classes.
+    class if there are more than two. This takes some seconds for 10,000 samples of 20 features and
+    two classes.
 
-    A correction of features has no declared properties: it changes the order of forecasts and may
+    A correction by features has no declared properties: it changes the order of forecasts and may
     change the predicted class.
 
     Examples
@@ -186,7 +190,7 @@ class GroupRecalibrator(Recalibrator):
         *,
         features: MatrixLike | ArrayLike | None = None,
     ) -> Self:
-        """Learn the correction, or to do nothing.
+        """Learn the correction, or the identity where no correction lowers the held-out loss.
 
         Parameters
         ----------
@@ -197,8 +201,8 @@ class GroupRecalibrator(Recalibrator):
         sample_weight : array-like of shape (n_samples,), default=None
             Weights.
         features : array-like of shape (n_samples, n_features) or (n_samples,), default=None
-            Features: numbers, or columns of categories, with missing values. A vector has the name
-            of the group of each sample. With None only the plain recalibrator is learned.
+            Features: numbers, or columns of categories, with missing values. A vector holds the
+            group of each sample. With None only the plain recalibrator is learned.
 
         Returns
         -------

@@ -87,7 +87,7 @@ def calibration_improvement(
     .. math:: \Delta = \frac{\sum_i w_i d_i}{\sum_i w_i} , \qquad
         d_i = L(y_i, s_i) - L(y_i, g(s_i)) ,
 
-    with a Student interval, and the two-sided p-value of :math:`E\,d = 0`,
+    has a Student interval, and a two-sided p-value of :math:`E\,d = 0`,
     :math:`2 P(t_{m-1} > |\Delta| / se)`, where m is the effective number of samples: below 0.05
     exactly where the 95 % interval excludes 0.
 
@@ -97,9 +97,9 @@ def calibration_improvement(
         \bigl[E\,H(E[Y|g(s)]) - E\,H(E[Y|s])\bigr] ,
 
     and the second bracket is never negative: a map can lose information but not add any. It is zero
-    if g is *injective*, because then g(s) has all information in s. So the improvement of the
-    proper score **is** the improvement of the calibration error for an injective map, without any
-    estimate of a calibration error; for every other map it is a lower bound of it.
+    if g is *injective*, because then g(s) has all information in s. For an injective map the
+    improvement of the proper score therefore **is** the improvement of the calibration error, and
+    no calibration error has to be estimated. For every other map it is a lower bound of it.
 
     Parameters
     ----------
@@ -108,8 +108,8 @@ def calibration_improvement(
     before : array-like of shape (n_samples,) or (n_samples, n_classes)
         Probabilities without the map.
     after : array-like of the same kind, or fitted recalibrator
-        Probabilities with the map; or the map itself, or a Pipeline of maps, which is applied to
-        `before` and declares whether it is injective (``injective_``).
+        Probabilities with the map. Or the map itself, or a Pipeline of maps: it is applied to
+        `before`, and declares whether it is injective (``injective_``).
     loss : {"brier", "log", "spherical"} or ProperScore, default="brier"
         The proper score.
     confidence_level : float, default=0.95
@@ -132,9 +132,9 @@ def calibration_improvement(
     -------
     CalibrationImprovement
         Record with ``estimate, low, high, standard_error, pvalue, loss_before, loss_after,
-        injective``. Under the log loss, labels that were impossible before, and no longer are,
-        make an improvement of infinity: estimate and interval are infinite and the p-value is 0;
-        the other way round, the same with minus infinity.
+        injective``. Under the log loss, a label may have probability 0 before the map and not after
+        it. Estimate and interval are then infinite, and the p-value is 0. The reverse case gives
+        minus infinity.
 
     Raises
     ------
@@ -150,8 +150,8 @@ def calibration_improvement(
 
     See Also
     --------
-    RecalibratedClassifierCV : Trains the map, and can choose it automatically.
-    proper_calibration_error : The remaining possible gain.
+    RecalibratedClassifierCV : Train the map, with an option to choose it automatically.
+    proper_calibration_error : What further recalibration could gain at most.
 
     Notes
     -----
@@ -207,7 +207,7 @@ def improvement_of_losses(
     name: str,
     cluster: np.ndarray | None = None,
 ) -> CalibrationImprovement:
-    """The record of paired losses (n,) with positive weights; `name` is that of the caller.
+    """The record of paired losses (n,) with positive weights; `name` is the caller's name.
 
     `cluster` (n,) are the numbers of the clusters of dependent samples.
     """

@@ -33,31 +33,31 @@ _SINGULAR = 1e-12  # ratio of eigenvalues of the information
 
 
 class LabelShiftRecalibrator(Recalibrator):
-    r"""Correction of probabilities for other class frequencies (label shift).
+    r"""Correct probabilities for other class frequencies (label shift).
 
-    Where the classes are more or less frequent than on the samples for which the forecasts are
-    calibrated (the source), and the features of each class have the same distribution, the
-    calibrated forecast is, by Bayes' rule,
+    The forecasts are calibrated on one population (the source) and used on another (the target).
+    Class frequencies differ, but the features of each class have the same distribution. The
+    calibrated forecast on the target is then, by Bayes' rule,
 
     .. math:: p'_k \propto p_k\, \pi'_k / \pi_k ,
 
     with the class frequencies :math:`\pi` of the source and :math:`\pi'` of the target (Saerens,
     Latinne and Decaestecker, Neural Computation 14, 2002).
 
-    `fit` with labels takes the frequencies of these, of both populations unless they are given, so
-    that the map is the identity at first. With ``target_prior="em"``, `adapt`, or `fit` without
-    labels, estimates :math:`\pi'` from forecasts of the target. It maximises the concave log
-    likelihood
+    With labels, `fit` uses their class frequencies for each population whose frequencies are not
+    given. If none are given, the map is the identity until `adapt`. With ``target_prior="em"``,
+    `adapt`, or `fit` without labels, estimates :math:`\pi'` from forecasts of the target. It
+    maximises the concave log likelihood
 
     .. math:: \sum_i w_i \log \sum_k \pi'_k\, p_{ik} / \pi_k .
 
     **What is assumed.** The features of a class have the same distribution in both populations, and
     the forecasts are calibrated on the source: put a recalibrator before this one, preferably
     `BiasCorrectedTemperatureScaling` (Alexandari, Kundaje and Shrikumar, ICML 2020). Without labels
-    of the target neither can be checked, and the calibration error that remains is unknown.
+    of the target neither assumption can be checked, and the remaining calibration error is unknown.
 
     **Undersampling.** A model that was trained with all positives and a share r of the negatives is
-    corrected by known frequencies: ``source_prior`` are those of the training data, and
+    corrected by known frequencies. ``source_prior`` holds those of the training data, and
     ``target_prior`` those of the population. Only their ratios matter, so
     ``source_prior=[r * (1 - m), m]`` (divided by its sum) and ``target_prior=[1 - m, m]`` give the
     same map for each m: :math:`p' = r p / (r p + 1 - p)`.
@@ -67,8 +67,8 @@ class LabelShiftRecalibrator(Recalibrator):
     source_prior : array-like of shape (n_classes,), default=None
         Class frequencies :math:`\pi`, in the order of the columns; None for those of `y` in `fit`.
     target_prior : "em" or array-like of shape (n_classes,), default="em"
-        Class frequencies :math:`\pi'`, or "em" to take those of the labels in `fit`, and without
-        labels to estimate them from the forecasts.
+        Class frequencies :math:`\pi'`, or "em": with labels, `fit` takes their frequencies;
+        without, it estimates the frequencies from the forecasts.
     input : {"proba", "logits"}, default="proba"
         What X holds; logits are passed through the softmax.
     loss : {"log", "brier", "spherical"} or ProperScore, default="log"
@@ -82,8 +82,8 @@ class LabelShiftRecalibrator(Recalibrator):
     source_prior_, target_prior_ : ndarray of shape (n_classes,)
         The class frequencies of the map.
     standard_error_ : ndarray of shape (n_classes,)
-        Standard errors of ``target_prior_``, from the information of the likelihood; 0 if it is
-        given. They treat ``source_prior_`` and the forecasts as exact.
+        Standard errors of ``target_prior_``, from the information of the likelihood; 0 if the
+        frequencies are given. They treat ``source_prior_`` and the forecasts as exact.
 
     See Also
     --------
@@ -129,10 +129,10 @@ class LabelShiftRecalibrator(Recalibrator):
         Parameters
         ----------
         X : array-like of shape (n_samples,) or (n_samples, n_classes)
-            Forecasts. Without `y`, of the target. With `y`, usually of the source, as in a
-            pipeline: then `adapt` takes those of the target.
+            Forecasts: without `y`, of the target; with `y`, usually of the source, as in a
+            pipeline. In that case pass the forecasts of the target to `adapt`.
         y : array-like of shape (n_samples,), default=None
-            Labels. Their frequencies stand for the priors that are not given.
+            Labels. Their frequencies replace the priors that are not given.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights.
 
@@ -144,8 +144,8 @@ class LabelShiftRecalibrator(Recalibrator):
         Raises
         ------
         ValueError
-            For invalid input, if the frequencies of the source are neither given nor follow from
-            `y`, for a class that the source lacks, unless the frequencies are the same, and,
+            For invalid input; if the frequencies of the source are neither given nor follow from
+            `y`; for a class that the source lacks, unless the frequencies are the same; and,
             without labels, for a class to which every forecast gives probability 0.
         """
         if y is not None:
@@ -184,7 +184,7 @@ class LabelShiftRecalibrator(Recalibrator):
         Returns
         -------
         LabelShiftRecalibrator
-            The recalibrator itself, with another ``target_prior_``.
+            The recalibrator itself, with a new ``target_prior_``.
 
         Raises
         ------

@@ -28,12 +28,12 @@ _ABSENT_PRESENT = np.array([0, 1])
 
 
 class MultilabelRecalibrator(TransformerMixin, BaseEstimator):
-    """One recalibrator for each of several labels that a sample may have.
+    """Recalibrate several labels per sample: one map for each label.
 
     Each column of the indicator matrix is a problem of two classes with its own map. The
     recalibrated probabilities of the labels of a sample are not divided by their sum, which has no
-    meaning here: :class:`~skcalib.PlattScaling` and the others on their own divide by it, because
-    they are for one label per sample.
+    meaning here. :class:`~skcalib.PlattScaling` and the others divide by it when they are used
+    alone, because they assume one label per sample.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class MultilabelRecalibrator(TransformerMixin, BaseEstimator):
         Cloned for each label; any object with ``fit(P, y)`` and ``predict_proba(P)``, or a name as
         in `RecalibratedClassifierCV`. None is `PlattScaling`.
     n_jobs : int, default=None
-        Labels at a time; the result does not depend on it.
+        Number of labels that are fitted in parallel; the result does not depend on it.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ class MultilabelRecalibrator(TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            For labels that are no indicator matrix, and probabilities outside [0, 1].
+            For labels that are not an indicator matrix, and for probabilities outside [0, 1].
         """
         recalibrator: Any = resolve_recalibrator(
             "platt" if self.recalibrator is None else self.recalibrator

@@ -38,8 +38,8 @@ class OneVsRestRecalibrator(Recalibrator):
     For two classes one map of the second column serves both. Subclasses implement
     ``_fit_one(forecast, target, weight)``, which returns a map from forecasts of two columns
     (rest, class) to the probability of the class, and declare for that map ``_one_injective`` and
-    ``_one_keeps_order``. Those with `fit_sketch` have a fourth argument, the number of samples that
-    each row stands for.
+    ``_one_keeps_order``. Those with `fit_sketch` have a fourth argument, the number of samples in
+    each row.
     """
 
     def _fit_map(self, forecast, target, weight):
@@ -90,8 +90,8 @@ class BinaryLinkRecalibrator(OneVsRestRecalibrator, FittedFromSketch):
     """Base class: a `BinaryMap` of the logit from ``_link()``, fitted under the loss.
 
     If the labels are separable, or all the same, the best parameters are infinite. The map is then
-    shrunk towards the identity with the weight of a hundredth of a sample, with a
-    `ConvergenceWarning` unless it is the map of a class without labels among several classes.
+    shrunk towards the identity with the weight of a hundredth of a sample. A `ConvergenceWarning`
+    is raised, unless it is the map of a class without labels among several classes.
 
     See Also
     --------

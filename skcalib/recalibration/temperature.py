@@ -85,8 +85,8 @@ class TemperatureScaling(TwoClassesFromSketch, FittedFromChunks):
     Notes
     -----
     Cost: for the log loss O(n K) time in two to four passes over the data, by blocks of rows. With
-    more than four million probabilities their logarithms are computed in each pass, so that the
-    fit takes a sixth of the memory of the data.
+    more than four million probabilities their logarithms are computed in each pass, so that the fit
+    needs only a sixth of the memory of the data.
 
     Examples
     --------
@@ -291,11 +291,11 @@ def warn_at_the_ends(beta: float) -> None:
 class EnsembleTemperatureScaling(LogitRecalibrator):
     r"""Ensemble temperature scaling: :math:`w_1\, softmax(\log s / T) + w_2\, s + w_3 / K`.
 
-    The temperature first, on [0.05, 5], then the weights on the simplex, both by the same loss
-    (Zhang, Kailkhura and Han 2020; G22). The weights minimise exactly: by enumerating the faces of
-    the simplex for Brier, by a convex search otherwise. An end of the interval of temperatures is a
-    valid result. Injective unless all weight is on the uniform distribution; keeps the order of
-    the classes.
+    The temperature is fitted first, on [0.05, 5], and then the weights on the simplex, both under
+    the same loss (Zhang, Kailkhura and Han 2020; G22). The weights are exact minimisers: for the
+    Brier score by enumerating the faces of the simplex, otherwise by a convex search. An end of the
+    interval of temperatures is a valid result. Injective unless all weight is on the uniform
+    distribution; keeps the order of the classes.
 
     Parameters
     ----------
@@ -317,7 +317,7 @@ class EnsembleTemperatureScaling(LogitRecalibrator):
 
     See Also
     --------
-    TemperatureScaling : One of the three parts alone.
+    TemperatureScaling : One of the three components alone.
 
     Examples
     --------
@@ -415,11 +415,11 @@ def _convex_weights(score, parts, target, weight):
 class BiasCorrectedTemperatureScaling(TwoClassesFromSketch, FittedFromChunks):
     r"""Bias-corrected temperature scaling: :math:`softmax(\beta \log s + b)`.
 
-    One temperature, and a bias for each class that stays at zero unless a chi-square test of the
-    class totals rejects at the level .01; then the biases are shrunk by empirical Bayes. For two
-    classes it is Platt scaling of the logit with a weak prior. Fitted by penalised maximum
-    likelihood in a few Newton steps. It is the cheapest map that corrects a shift of the class
-    frequencies. Injective; biases may change the predicted class.
+    The map has one temperature, and a bias for each class. The biases stay at zero unless a
+    chi-square test of the class totals rejects at the level .01. They are then shrunk by empirical
+    Bayes. For two classes it is Platt scaling of the logit with a weak prior. It is fitted by
+    penalised maximum likelihood in a few Newton steps. It is the cheapest map that corrects a shift
+    of the class frequencies. Injective; biases may change the predicted class.
 
     Parameters
     ----------

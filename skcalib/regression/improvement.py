@@ -26,15 +26,16 @@ def dawid_sebastiani_improvement(
 ) -> CalibrationImprovement:
     r"""Improvement of the Dawid-Sebastiani score by a map of mean and variance, with an interval.
 
-    The mean paired difference on data that were used to fit neither the regressor nor the map,
+    The estimate is the mean paired difference on data that were used to fit neither the regressor
+    nor the map,
 
     .. math:: \Delta = \frac1n \sum_i \Big( \frac{(y_i - \mu_i)^2}{v_i} + \log v_i
         - \frac{(y_i - \mu_i')^2}{v_i'} - \log v_i' \Big) ,
 
     with a Student interval and a two-sided p-value. For an injective map its expectation is the
-    improvement of the calibration error of this score (G22, proposition 4.5), for any other map a
-    lower bound of it, as in :func:`~skcalib.calibration_improvement`. A change of the unit of y
-    leaves it the same.
+    improvement of the calibration error of this score (G22, proposition 4.5). For any other map it
+    is a lower bound, as in :func:`~skcalib.calibration_improvement`. It does not depend on the unit
+    of y.
 
     Parameters
     ----------
@@ -43,8 +44,8 @@ def dawid_sebastiani_improvement(
     before : array-like of shape (n_samples, 2)
         Forecast mean and variance without the map, in this order.
     after : array-like of shape (n_samples, 2), or fitted VarianceScaling
-        Mean and variance with the map; or the map itself, which is applied to `before` and
-        declares whether it is injective (``injective_``).
+        Mean and variance with the map. Or the map itself: it is applied to `before`, and declares
+        whether it is injective (``injective_``).
     confidence_level : float, default=0.95
         Level of the interval.
     injective : bool, default=None

@@ -128,7 +128,7 @@ def kernel_calibration_error_gaussian(
         :math:`\sqrt{\bar v + \widehat{var}(\mu)}`. It does not depend on the outcomes.
     statistic : {"auto", "unbiased", "biased", "linear", "block"}, default="auto"
         As in :func:`~skcalib.kernel_calibration_error`: "auto" is "unbiased" for at most 20,000
-        samples, and takes random blocks of more.
+        samples, and uses random blocks for more.
     block_size : int, optional
         Samples of a block, for "block".
     sample_weight : array-like of shape (n_samples,), optional
@@ -139,12 +139,13 @@ def kernel_calibration_error_gaussian(
     Returns
     -------
     float
-        Dimensionless. All but "biased" may be negative. Cost O(n^2), O(n) for "linear"; with "auto"
-        at most the time of 20,000 samples up to a million samples, and O(n) beyond.
+        Dimensionless. All but "biased" may be negative. The cost is O(n^2), and O(n) for "linear".
+        With "auto" it is at most that of 20,000 samples for up to a million samples, and O(n)
+        beyond.
 
     See Also
     --------
-    kernel_calibration_test_gaussian : Is it real?
+    kernel_calibration_test_gaussian : Whether the error is significant.
     dawid_sebastiani_score : A proper score of mean and variance.
 
     Examples

@@ -50,16 +50,16 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimator):
         `FrozenEstimator` is used as it is: then (X, y) must be held-out data, and
         there are no folds.
     recalibrator : recalibrator, default=None
-        None: :class:`~skcalib.VarianceScaling`. Anything with ``fit(mean_and_var, y)``
-        and ``transform(mean_and_var)``, from an array of two columns, mean and variance, to
-        another one.
+        None: :class:`~skcalib.VarianceScaling`. Any object with ``fit(mean_and_var, y)`` and
+        ``transform(mean_and_var)``. Both take an array of two columns, mean and variance;
+        ``transform`` returns a new one.
     cv : int, splitter or iterable, default=None
-        Folds; None: 5. An integer means consecutive folds, as everywhere in scikit-learn: pass
+        Folds; None: 5. An integer means consecutive folds, as in scikit-learn. Pass
         ``KFold(5, shuffle=True, random_state=0)`` where the rows are sorted. Splitters need not
         test every sample (`TimeSeriesSplit`) and may test it several times (`RepeatedKFold`): every
         out-of-fold forecast counts once.
     n_jobs : int, default=None
-        Folds in parallel.
+        Number of folds that run in parallel.
 
     Attributes
     ----------

@@ -73,7 +73,7 @@ def variance_reliability(
     confidence_level: float = 0.95,
     sample_weight: ArrayLike | None = None,
 ) -> VarianceReliability:
-    r"""Mean squared error over mean forecast variance, in bins of equal mass of the variance.
+    r"""Ratio of mean squared error to mean forecast variance, in bins of equal mass.
 
     In bin b the ratio is
 
@@ -82,7 +82,7 @@ def variance_reliability(
     It is 1, up to sampling error, in every bin of a forecast whose variance is calibrated,
     :math:`E[(Y - \mu)^2 \mid v] = v`. Above 1 the regressor is over-confident there, below 1
     over-cautious. The literature also reports the inverse, variance over squared error. An error of
-    the mean counts as spread, which the forecast variance must include.
+    the mean counts as spread that the forecast variance must include.
 
     Parameters
     ----------
@@ -120,10 +120,11 @@ def variance_reliability(
     -----
     The interval is Student's, with the linearised residuals :math:`((y_i - \mu_i)^2 - R_b v_i) /
     \bar v_b`, on the scale of the logarithm, where the ratio of squares is less skewed. A bin with
-    one sample has the interval (0, infinity). Measured coverage of the level 95 % in bins of
-    nearly equal variances: for Gaussian errors 91 % at 10 samples in the bin, 92 % at 20, 94 % at
-    50 and 95 % at 200 (Student's interval of the ratio itself: 86, 89, 92 and 94 %); for Student
-    errors with 6 degrees of freedom 87, 88, 90 and 92 %. Heavy tails need large bins.
+    one sample has the interval (0, infinity). The coverage at the level 95 % was measured in bins
+    of nearly equal variances. For Gaussian errors it was 91 % at 10 samples in the bin, 92 % at 20,
+    94 % at 50 and 95 % at 200. Student's interval of the ratio itself covered 86, 89, 92 and 94 %.
+    For Student errors with 6 degrees of freedom the coverage was 87, 88, 90 and 92 %. Heavy tails
+    need large bins.
 
     Examples
     --------
@@ -187,11 +188,11 @@ def dawid_sebastiani_score(
 
     .. math:: \frac{1}{n} \sum_i \left( \frac{(y_i - \mu_i)^2}{v_i} + \log v_i \right)
 
-    A proper loss: it is lowest in expectation where the forecast has the mean and the variance of
-    the outcome, whatever its distribution; for Gaussian forecasts it is twice the negative
-    log-likelihood, less :math:`\log 2 \pi`. Lower is better. It has no lower bound, and a change of
-    the unit of y adds a constant, so only differences between forecasts of the same outcomes are
-    meaningful.
+    It is a proper loss: it is lowest in expectation where the forecast has the mean and the
+    variance of the outcome, whatever its distribution. For Gaussian forecasts it is twice the
+    negative log-likelihood, less :math:`\log 2 \pi`. Lower is better. It has no lower bound, and a
+    change of the unit of y adds a constant. So only differences between forecasts of the same
+    outcomes are meaningful.
 
     Parameters
     ----------

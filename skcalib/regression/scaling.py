@@ -38,7 +38,7 @@ class VarianceScaling(TransformerMixin, BaseEstimator):
 
     **The scale is exact on the calibration set.** Along the ray :math:`s (w, b)` the score is
     :math:`A / s + \log s` up to a constant, with A the mean of :math:`(y - \mu)^2 / (w v + b)`,
-    and the ray stays in the feasible set. So :math:`s = A`: at *every* optimum, inside or on the
+    and the ray stays in the feasible set. Hence :math:`s = A`. At *every* optimum, inside or on the
     boundary, the mean of :math:`(y - \mu)^2 / (w v + b)` is exactly 1.
 
     With the best scale, one parameter remains, the ratio b / w in [0, infinity]. The optimum is the
@@ -81,9 +81,9 @@ class VarianceScaling(TransformerMixin, BaseEstimator):
 
     Notes
     -----
-    Where w and b cannot be distinguished, since all variances are equal, b is 0. Where every
-    residual is zero the score has no minimum (the variance would go to zero): w = 1, b = 0 and a
-    `ConvergenceWarning`. The cost is a few dozen passes over the data.
+    Where all variances are equal, w and b cannot be distinguished, and b is 0. Where every residual
+    is zero the score has no minimum, because the variance would go to zero. Then w = 1 and b = 0,
+    with a `ConvergenceWarning`. The cost is a few dozen passes over the data.
 
     References
     ----------

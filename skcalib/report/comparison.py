@@ -46,11 +46,11 @@ class ComparisonReport(Shown):
     self-contained page, `to_dict` returns the numbers.
 
     All models are evaluated on the same samples, so differences are *paired*: the common part of
-    two losses cancels, and a difference may be significant although the two intervals overlap. With
-    the Brier score of sample i under model a, :math:`L_i^a`, and :math:`E_i^a` the term of the
+    two losses cancels, and a difference may be significant although the two intervals overlap. Let
+    :math:`L_i^a` be the Brier score of sample i under model a, and :math:`E_i^a` the term of the
     sample in the default estimate of the Brier calibration error
-    (:func:`~skcalib.proper_calibration_error`), the table has the means, each
-    with a Student interval, of
+    (:func:`~skcalib.proper_calibration_error`). The table has the means, each with a Student
+    interval, of
 
     - Brier calibration error: :math:`E_i^a - E_i^b`;
     - Brier score: :math:`L_i^a - L_i^b`, and the same for the log loss;
@@ -64,7 +64,7 @@ class ComparisonReport(Shown):
     all pairs simultaneously. A model is called better if such an interval excludes zero.
 
     Sketches (`from_sketches`) have no samples to pair. Then the half-lengths of the intervals of
-    both models are added, which holds for any dependence, and also for models on different
+    both models are added. This is valid for any dependence, and also for models on different
     samples. The kernel calibration error is left out.
 
     A better calibrated model is not necessarily the better model: a constant forecast can be
@@ -89,7 +89,7 @@ class ComparisonReport(Shown):
     paired : bool
         Whether differences are paired: all reports were made from samples.
     verdict : str
-        Text that says which model is better.
+        Text that states which model is better.
 
     Raises
     ------

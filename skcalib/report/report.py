@@ -124,8 +124,8 @@ class CalibrationReport(Shown):
       "too_high" or "too_low" if the shift :math:`\alpha` alone has at least half of the gain of the
       log loss by the averaged map, and no less than the slope. Both gains exclude the optimism of
       the fit. Predictions are "too_extreme" or "too_moderate" if the slope :math:`\beta` alone has
-      half of the gain, and "class_shift" if, for several classes, one bias per class has it. All
-      others are "uneven".
+      half of the gain, and "class_shift" if, for several classes, one bias per class has it.
+      Everything else is "uneven".
     - **Typical error**: the root of the Brier calibration error, in points of probability. The
       estimate is :func:`~skcalib.proper_calibration_error` with its defaults. The interval is that
       of :class:`~skcalib.CalibrationErrorEstimator`, whose notes describe what it covers.
@@ -159,7 +159,7 @@ class CalibrationReport(Shown):
         Seed of folds, permutations and bands. A whole number makes the report reproducible;
         otherwise a seed is drawn.
     n_jobs : int, default=None
-        Problems of a notion, candidates and folds in parallel.
+        Number of problems of a notion, candidates and folds that run in parallel.
     verbose : int, default=0
         If above 0, each stage and its time are printed to standard error.
     has_estimator : bool, default=False
@@ -307,7 +307,7 @@ class CalibrationReport(Shown):
         random_state : int, RandomState instance or None, default=0
             Seed.
         n_jobs : int, default=None
-            Problems of a notion, candidates and folds in parallel.
+            Number of problems of a notion, candidates and folds that run in parallel.
         verbose : int, default=0
             Above 0, each stage is printed with its time.
 
@@ -363,9 +363,9 @@ class CalibrationReport(Shown):
     ) -> Self:
         """Report on a sketch, without the samples.
 
-        For two classes the report is that of the samples, up to the differences that the notes of
-        `ForecastSketch` state, and without groups, as a sketch has no features. For more classes it
-        refers to whether the prediction is right, as an event whose probability is the confidence.
+        For two classes the report equals that of the samples, up to the differences that the notes
+        of `ForecastSketch` state. A sketch has no features, so groups are not searched. For more
+        classes the event is that the prediction is right, and its probability is the confidence.
         Folds divide the samples of each cell at random. The kernel test uses samples that are drawn
         from the cells.
 
@@ -386,7 +386,7 @@ class CalibrationReport(Shown):
         Raises
         ------
         ValueError
-            For an object that is no sketch, an empty sketch, and one of ``notion="classwise"``.
+            For an object that is not a sketch, an empty sketch, and one of ``notion="classwise"``.
 
         Examples
         --------
@@ -474,7 +474,7 @@ class CalibrationReport(Shown):
         random_state : int, RandomState instance or None, default=0
             Seed.
         n_jobs : int, default=None
-            Folds of `cv`, problems of a notion and candidates in parallel.
+            Number of folds of `cv`, problems of a notion and candidates that run in parallel.
         verbose : int, default=0
             Above 0, each stage is printed with its time.
 
