@@ -293,7 +293,7 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         """
         check_is_fitted(self)
         if key not in self._cells:
-            raise ValueError(f"{key!r} is none of the groups {listed(self.groups_)}.")
+            raise ValueError(f"{key!r} is not one of the groups {listed(self.groups_)}.")
         return clone(self)._become(self._plan(), {key: self._cells[key]})
 
     def scored(self) -> list[ScoredRows]:

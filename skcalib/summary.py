@@ -402,7 +402,7 @@ def _likelihood(problem):
     _uncertain_logits(problem)  # raises for an impossible label
     label = problem.target[:, 1]
     if label.min() == label.max():
-        raise ValueError("All labels are of one class: nothing can be discriminated.")
+        raise ValueError("Discrimination needs labels of both classes, and all are of one class.")
     test = JointRatio(problem)
     statistic = float(test.statistic(label))
     rate = float(weighted_mean(label, problem.weight))

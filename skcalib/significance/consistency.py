@@ -110,7 +110,7 @@ def consistency_test(
     """
     if "groups" in kwargs:
         raise ValueError(
-            "consistency_test draws every label alone, which is wrong for samples in clusters: use "
+            "consistency_test draws labels independently, which is wrong for clusters: use "
             "kernel_calibration_test, cumulative_test or calibration_error_interval with groups."
         )
     metric = calibration_error if metric is None else metric

@@ -279,7 +279,7 @@ def _check_method(method, statistic):
 def _check_cluster_method(statistic, method, n_clusters):
     if method in ("bound", "asymptotic"):
         raise ValueError(
-            f"statistic={statistic!r} with method={method!r} takes samples as independent: use "
+            f"statistic={statistic!r} with method={method!r} assumes independent samples: use "
             "statistic='unbiased' and method='spectral' with groups."
         )
     if n_clusters < MIN_SAMPLES:
