@@ -63,9 +63,9 @@ def mean_interval(
 
     The standard error is :math:`\sqrt{\sum_i w_i^2 (v_i - \bar v)^2} / \sum_i w_i` times
     :math:`\sqrt{m / (m - 1)}`, with the effective size :math:`m = (\sum w)^2 / \sum w^2`, and the
-    quantile is Student's with m - 1 degrees of freedom. If samples of a cluster depend on each
-    other, the sums over clusters of :math:`w_i (v_i - \bar v)` are squared instead of the single
-    ones, and m is the effective number of clusters.
+    quantile is Student's with m - 1 degrees of freedom. With clusters, the sums of :math:`w_i (v_i
+    - \bar v)` over each cluster are squared instead of the single terms, and m is the effective
+    number of clusters.
 
     Parameters
     ----------
@@ -361,10 +361,11 @@ def rate_interval(
 ) -> MeanInterval:
     r"""Exact (Clopper-Pearson) interval of a mean label, at its effective size.
 
-    For samples in clusters the effective size is that of Korn and Graubard (1998),
-    :math:`\bar y (1 - \bar y) / v` with the cluster-robust variance v of the mean, times the
-    squared ratio of the quantiles of Student's law for samples and for clusters. It is at most that
-    of independent samples, and the effective number of clusters if all labels are equal.
+    For samples in clusters the effective size is that of Korn and Graubard (1998). It is
+    :math:`\bar y (1 - \bar y) / v`, with the cluster-robust variance v of the mean, times the
+    squared ratio of the quantiles of Student's t distribution for samples and for clusters. It is
+    at most that of independent samples. If all labels are equal, it is the effective number of
+    clusters.
 
     Parameters
     ----------

@@ -88,25 +88,26 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
     be the largest width of a cell. The result for the sketch differs from the result for the
     samples by at most
 
-    - :func:`calibration_error`, ``norm="l1"``: twice the share of the samples in cells that an edge
-      cuts; with B bins of equal mass 2 (B - 1) times the share of the fullest cell. Other norms
-      have no bound. :func:`reliability_bins`: the same shares, without the factors, for the mass at
-      each edge;
-    - :func:`ks_calibration_error` and :func:`cumulative_curve`: the share of the fullest cell;
+    - :func:`calibration_error`, ``norm="l1"``: twice the share of the samples in cells that contain
+      an edge of a bin. For B bins of equal mass that is at most 2 (B - 1) times the share of the
+      fullest cell. Other norms have no bound. :func:`reliability_bins`: the same shares, without
+      the factors, for the mass at each edge.
+    - :func:`ks_calibration_error` and :func:`cumulative_curve`: the share of the fullest cell.
     - :func:`kde_calibration_error`, ``norm="l1"``: :math:`\delta / h` for a given bandwidth h, and
-      about that for "scott"; :func:`smooth_calibration_error`: the same with its bandwidth;
-    - :func:`corp_decomposition`, Brier: the score by :math:`2 \delta`, and for many samples usually
-      by less than :math:`\delta / \sqrt n`; the uncertainty is exact. Miscalibration and
+      about that for "scott". :func:`smooth_calibration_error`: the same with its bandwidth.
+    - :func:`corp_decomposition`, Brier: :math:`2 \delta` for the score, and for many samples
+      usually less than :math:`\delta / \sqrt n`. The uncertainty is exact. Miscalibration and
       discrimination are also smaller, because the isotonic curve has no step inside a cell. This
       part has no bound: in tests it was below .0001 for 3,000 samples, and 1.4e-6 of .00286 for a
-      million. The log loss has no bound either: scores within about 1e-9 of 0 or 1 are averaged;
-    - for two classes the estimates of :func:`spiegelhalter_test`: :math:`2 \delta`;
-      :func:`cumulative_test`: the share of the fullest cell, twice for "kuiper";
-      :func:`hosmer_lemeshow_test`: twice the bound for bins. The first two statistics are estimates
-      in standard errors, so their error increases with :math:`\sqrt n`: for :math:`10^9` samples
-      compare the p-values with those of a larger `n_cells`;
+      million. The log loss has no bound either, because scores within about 1e-9 of 0 or 1 are
+      averaged.
+    - the estimates of the tests for two classes: for :func:`spiegelhalter_test` :math:`2 \delta`.
+      :func:`cumulative_test`: the share of the fullest cell, or twice that for "kuiper".
+      :func:`hosmer_lemeshow_test`: twice the bound for bins. The statistics of the first two tests
+      are estimates divided by standard errors, so their error increases with :math:`\sqrt n`. For
+      :math:`10^9` samples compare the p-values with those of a larger `n_cells`.
     - :func:`calibration_upper_bound` and :func:`root_brier_score`: exact up to rounding for the
-      Brier score and the log loss, and so are these two losses of :func:`calibration_summary`;
+      Brier score and the log loss, and so are these two losses of :func:`calibration_summary`.
     - :func:`proper_calibration_error`, :func:`refinement_loss`, :func:`score_decomposition`,
       :func:`integrated_calibration_index`, :func:`calibration_intercept_slope`,
       :func:`logistic_calibration_test`, :func:`calibration_summary` and
@@ -115,8 +116,8 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
       samples without ties, estimates and limits differed by less than .08 standard errors in tests,
       lower limits of "l1" by up to .13. With equal weights they are the same, up to rounding, if
       all scores of a cell are equal. With unequal weights the leverage of a sample and the third
-      and fourth moments of the noise are those of the mean weight of its cell; limits then differed
-      by less than .1 standard errors for 3,000 samples;
+      and fourth moments of the noise are computed from the mean weight of its cell. Limits then
+      differed by less than .1 standard errors for 3,000 samples.
     - :func:`corp_bands` and :func:`corp_test`: for each cell as many labels are drawn at its mean
       score as its effective number of samples, so random draws agree in distribution only. The
       confidence band has no random draws, and its error is like that of the curve.

@@ -254,7 +254,7 @@ def calibration_summary(
       (:func:`logistic_calibration_test`);
     - *moderate*: mean (ICI), median (E50), 90th percentile (E90) and maximum (Emax) of the distance
       :math:`|\hat C_i - p_i|` to a smooth calibration curve (:func:`integrated_calibration_index`),
-      100 times its mean square (ECI), and the Brier calibration error
+      and 100 times its mean square (ECI). Also the Brier calibration error
       (:func:`proper_calibration_error`), the mean squared distance corrected for the optimism of
       the fitted curve;
     - *overall*: the discrimination index D and the quality index Q = D - U, the Brier score

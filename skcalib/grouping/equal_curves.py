@@ -100,11 +100,12 @@ def calibration_curve_equality_test(
         T = \sum_{j=0}^{7} \frac{z_j^2}{(j + 1)^2} , \qquad z = L^{-1} U ,
 
     where :math:`\tilde g_j` is the residual of :math:`g\, \phi_j(u)` after a regression on a
-    flexible curve of the score (piecewise linear in the rank, frequent scores, and a cross-fitted
-    isotonic curve), and L is the Cholesky factor of the covariance of U. So :math:`z_0` tests a
-    shift of the log odds, :math:`z_1` a change of the slope beyond a shift, and so on. Smooth
-    differences have most of the weight. An error of :math:`\hat C` enters only as a product with
-    the error of the approximation, by the same curve, of the share of the window at each score.
+    flexible curve of the score, and L is the Cholesky factor of the covariance of U. The curve is a
+    sum of a piecewise linear function of the rank, a constant for each frequent score, and a
+    cross-fitted isotonic curve. So :math:`z_0` tests a shift of the log odds, :math:`z_1` a change
+    of the slope beyond a shift, and so on. Smooth differences have most of the weight. An error of
+    :math:`\hat C` enters only as a product with the error of the approximation, by the same curve,
+    of the share of the window at each score.
 
     Under the null hypothesis T has the distribution of :math:`\sum_j Z_j^2 / (j + 1)^2` with
     independent standard normal Z, which is evaluated by numerical inversion. Labels are assumed

@@ -184,9 +184,9 @@ def differences_at_equal_scores(
       it uses the larger of two variances. For an intersection, both the difference and the joint
       effect must be significant.
     - **Named groups** are those that the procedure of Benjamini and Hochberg rejects at the false
-      discovery rate ``1 - confidence_level``, the most harmful first. A group after the first is
-      omitted if it has nearly the same samples as an earlier one, or if its difference is small or
-      not significant (Bonferroni) at equal values of the features named before it.
+      discovery rate ``1 - confidence_level``, the most harmful first. A later group is omitted if
+      it has nearly the same samples as an earlier one. It is also omitted if, at equal values of
+      the features named before it, its difference is small or not significant (Bonferroni).
 
     Parameters
     ----------

@@ -285,10 +285,10 @@ class GroupingLossEstimator(ClassifierInspector):
             Regions that are known in advance, such as a clinic or an age group, and not derived
             from these labels. All samples are then measured.
         groups : array-like of shape (n_samples,), default=None
-            The cluster of each sample, such as a patient, by any labels. Whole clusters are then in
-            one half and in one fold, the noise of the regions is that of clusters, and the test
-            draws signs of clusters instead of permuting samples (:ref:`clusters`). A splitter gets
-            them too; a number of folds in `cv` means `StratifiedGroupKFold`.
+            The cluster of each sample, such as a patient, by any labels. Halves and folds then
+            consist of whole clusters, and the noise of the regions is that of clusters. The test
+            draws signs of clusters instead of permuting samples (:ref:`clusters`). A splitter in
+            `cv` receives the groups, and a number of folds means `StratifiedGroupKFold`.
         **fit_params : dict
             With `cv`: further parameters of the `fit` of the classifier. Routed as metadata where
             metadata routing is enabled.

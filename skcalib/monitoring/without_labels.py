@@ -149,9 +149,9 @@ def expected_performance(
             {\sum_{i \ne j} p_i (1 - p_j)} ,
 
     with the variance of its linear approximation in the labels. The interval is a prediction
-    interval for the metric that the labels of these samples will give. It has the quantiles of a
-    gamma distribution with the third moment of the labels, which is nearly normal for many samples,
-    and skewed for few samples or rare events.
+    interval for the metric that the labels of these samples will give. It uses the quantiles of a
+    gamma distribution with the third moment of the labels. This distribution is nearly normal for
+    many samples, and skewed for few samples or rare events.
 
     **If calibrated as the labelled window.** Without labels, calibration is an assumption. If there
     is a labelled window, a map C of the forecasts is fitted to it, with one slope for all log

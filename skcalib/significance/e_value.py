@@ -80,8 +80,9 @@ def calibration_e_value(
     with the kernel of :func:`kernel_calibration_test`. The function g is restricted to the 24
     directions about which the labels have the most Fisher information, or to fewer if n K exceeds
     1.4 million. The parameter :math:`\theta` is a change of the temperature, scaled to have as much
-    information as the first direction. The prior is a mixture of two halves, with c equal to 4 and
-    to 30 times the squared standard error of the first direction, but with c k at most 1000.
+    information as the first direction. The prior is a mixture of two halves. In one c is 4 times
+    the squared standard error of the first direction, and in the other 30 times, but c k is at most
+    1000.
 
     The table compares the power, the share of 200 data sets rejected at level .05, with that of
     :func:`kernel_calibration_test`. The e-value rejects at 20. The p-value of the kernel test is
@@ -152,9 +153,9 @@ def calibration_e_value(
 
     **Dependent samples** (several rows of one patient) are not allowed: take one row of each.
 
-    **Cost**: O(n K) for a fixed number of directions. Measured: .02 s for 400 binary forecasts, 12
-    s and 0.4 GB for a million, and 10 s for 2,000 forecasts of 1,000 classes, or less than .1 s for
-    "top_label".
+    **Cost**: O(n K) for a fixed number of directions. Measured: .02 s for 400 binary forecasts, and
+    12 s and 0.4 GB for a million. For 2,000 forecasts of 1,000 classes it takes 10 s, or less than
+    .1 s for "top_label".
 
     References
     ----------

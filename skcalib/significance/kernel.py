@@ -168,10 +168,10 @@ def kernel_calibration_test(
     -------
     CalibrationTest
         ``estimate`` is the squared kernel calibration error, for "embedding" that of the mean
-        embeddings. ``statistic`` is (n - 1) estimate for "spectral" and "multipliers" (with random
-        blocks, the sum of the same over the blocks), that of W19 for "bootstrap", z for
-        "asymptotic", the estimate for "bound", and n estimate for "embedding". The p-value is at
-        least 2e-308. Far below 1e-3 only its order of magnitude is reliable.
+        embeddings. ``statistic`` is (n - 1) times the estimate for "spectral" and "multipliers",
+        summed over the blocks for random blocks. It is that of W19 for "bootstrap", z for
+        "asymptotic", the estimate for "bound", and n times the estimate for "embedding". The
+        p-value is at least 2e-308. Far below 1e-3 only its order of magnitude is reliable.
 
     Raises
     ------
@@ -573,9 +573,10 @@ def bootstrap(
 ) -> tuple[float, float]:
     r"""Bootstrap of a degenerate U-statistic (Arcones and Gine), as used by W19.
 
-    The statistic is n / (n - 1) SKCE - V with V the mean of h over all pairs, and a draw
-    :math:`\frac2{n (n - 1)} \sum_{i < j} h^*_{ij} - \frac2n \sum_i \bar h^*_i`, where
-    :math:`\bar h_i` is the mean of h(i, j) over j, in terms of the counts of each sample.
+    The statistic is n / (n - 1) SKCE - V, where V is the mean of h over all pairs. A draw is
+    :math:`\frac2{n (n - 1)} \sum_{i < j} h^*_{ij} - \frac2n \sum_i \bar h^*_i`, where :math:`\bar
+    h_i` is the mean of h(i, j) over j. It is computed from the number of times that each sample was
+    drawn.
     """
     n_samples = len(h)
     statistic = (total - diagonal.sum()) / (n_samples - 1) ** 2 - total / n_samples**2

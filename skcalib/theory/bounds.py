@@ -12,9 +12,9 @@ The ECE differs from the TCE for two reasons: it averages over the samples in a 
 bias, grows with B) and over the forecasts in a bin (binning bias, falls with B).
 
 `ece_generalization_bound` is for training samples, on which a classifier appears calibrated. The
-difference between the ECE on them and on new samples is bounded by the information that the
-residuals of the classifier have about the choice of its training samples. It is a conditional
-mutual information, given a *supersample* of n pairs; U in {0, 1}^n chooses the sample of each pair
+bound on the difference between the ECE on them and on new samples depends on how much information
+the residuals of the classifier have about the choice of its training samples. This is a conditional
+mutual information, given a *supersample* of n pairs. U in {0, 1}^n chooses the sample of each pair
 that is used for training, and the other one is used for testing.
 """
 
