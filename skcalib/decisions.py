@@ -140,8 +140,8 @@ def decision_regret(
 
         E\, L(Y, S) = E\, D(C, S) + E\, D(Q, C) + E\, H(Q) , \qquad C = E[Y|S],\ Q = E[Y|X] :
 
-    the regret of miscalibration, the regret of grouping, and the rest (Perez-Lebel and others,
-    AISTATS 2025). They are means of paired differences on held-out samples,
+    the regret of miscalibration, the regret of grouping, and the remaining cost (Perez-Lebel and
+    others, AISTATS 2025). They are means of paired differences on held-out samples,
 
     .. math::
 

@@ -609,9 +609,6 @@ class CalibrationTest(Record):
     See Also
     --------
     skcalib.combine_tests : One test from those of several sets of data.
-
-    See Also
-    --------
     skcalib.kernel_calibration_test : One of the tests that make this record.
     skcalib.grouping.CurveEqualityTest : The record of a test that two curves are equal.
 

@@ -178,8 +178,8 @@ def make_widmann(
 ) -> Bunch:
     r"""Simulate the three models of the calibration tests of W19, section 7, or of its appendix.
 
-    Forecasts :math:`S \sim Dirichlet(\alpha, \dots, \alpha)`. A share :math:`\pi` of the labels
-    is drawn from a distribution :math:`\beta` that does not depend on S, the rest from S:
+    Forecasts :math:`S \sim Dirichlet(\alpha, \dots, \alpha)`. A share :math:`\pi` of the labels is
+    drawn from a distribution :math:`\beta` that does not depend on S, and the others from S. So
     :math:`E[Y|S] = (1 - \pi) S + \pi \beta`. "M1" draws all labels from S, :math:`\pi = 0`:
     calibrated. "M2" has :math:`\beta = e_0`, class 0, and by default :math:`\pi = 1/2`. "M3" has
     the uniform :math:`\beta = 1/K`, and by default :math:`\pi = 1`.

@@ -70,7 +70,7 @@ class GroupDifference(Record):
         Interval of the difference. It is widened so that among all named groups at most a share of
         ``1 - confidence_level`` of the intervals misses the truth (false coverage rate).
     standard_error : float
-        Of the difference.
+        Standard error of the difference.
     pvalue : float
         Two-sided p-value of the group alone.
     harm : float

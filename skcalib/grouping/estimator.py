@@ -181,9 +181,9 @@ class GroupingLossEstimator(ClassifierInspector):
 
     See Also
     --------
-    GroupingDisplay : Draws the regions. CalibrationErrorEstimator : The part of the loss that
-    recalibration removes. grouping.differences_at_equal_scores : Finds groups that are defined by
-    rules of the features.
+    GroupingDisplay : Draws the regions.
+    CalibrationErrorEstimator : The part of the loss that recalibration removes.
+    grouping.differences_at_equal_scores : Finds groups that are defined by rules of the features.
 
     Notes
     -----

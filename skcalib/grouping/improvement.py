@@ -149,8 +149,8 @@ def grouping_improvement(
 
     See Also
     --------
-    skcalib.GroupRecalibrator : The correction. skcalib.calibration_improvement : The same gain, for
-    a recalibration that uses the score alone.
+    skcalib.GroupRecalibrator : The correction.
+    skcalib.calibration_improvement : The same gain, for a recalibration that uses the score alone.
 
     Examples
     --------

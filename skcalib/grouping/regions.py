@@ -98,8 +98,8 @@ def region_table(
 ) -> list[Region]:
     """List of `Region`, the largest harm first.
 
-    Of a vector of more than two columns, the column of the largest gap stands for the region. The
-    noise and the intervals allow for dependence within a `cluster` (n,).
+    If there are more than two columns, a region is represented by the column with the largest gap.
+    The noise and the intervals allow for dependence within a `cluster` (n,).
     """
     cells, levels = Cells(regions, weight), Cells(bins, weight)
     first = np.unique(cells.cells, return_index=True)[1]

@@ -95,9 +95,10 @@ class ScoreAlternatives(Alternatives):
 
     The log odds change by :math:`\eta \phi(p)` with the sizes :math:`\eta` of `SIGNED`: a shift
     (:math:`\phi = 1`), a slope (:math:`\phi` is the logit, standardised by the mean and standard
-    deviation of the earlier ones), and `harmonics` sines and cosines of p and of its rank. Besides,
-    a uniform distribution is mixed with the forecast, which detects forecasts close to 0 or 1 that
-    are wrong. `function` returns other features, shape (n, J), in place of sines and cosines.
+    deviation of the earlier ones), and `harmonics` sines and cosines of p and of its rank. Another
+    alternative is a mixture of the forecast with a uniform distribution, which detects forecasts
+    close to 0 or 1 that are wrong. `function` returns other features, shape (n, J), in place of
+    sines and cosines.
     """
 
     def __init__(

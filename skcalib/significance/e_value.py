@@ -135,9 +135,9 @@ def calibration_e_value(
 
     See Also
     --------
-    combine_tests : Product of the e-values of independent data. kernel_calibration_test : More
-    powerful, for a single analysis of one data set. SequentialCalibrationTest : An e-value at every
-    time of a stream.
+    combine_tests : Product of the e-values of independent data.
+    kernel_calibration_test : More powerful, for a single analysis of one data set.
+    SequentialCalibrationTest : An e-value at every time of a stream.
 
     Notes
     -----

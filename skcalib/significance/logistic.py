@@ -113,8 +113,8 @@ def logistic_calibration_test(
     See Also
     --------
     calibration_intercept_slope : Estimates of the intercept and the slope, with intervals.
-    spiegelhalter_test : Against forecasts that are too extreme or too moderate. cumulative_test :
-    Against every kind of error.
+    spiegelhalter_test : Against forecasts that are too extreme or too moderate.
+    cumulative_test : Against every kind of error.
 
     References
     ----------

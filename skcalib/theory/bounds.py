@@ -252,8 +252,8 @@ def ece_bias_bound(
 
     See Also
     --------
-    optimal_n_bins : The number of bins with the smallest total bound. ece_generalization_bound :
-    Bounds for training samples.
+    optimal_n_bins : The number of bins with the smallest total bound.
+    ece_generalization_bound : Bounds for training samples.
 
     Examples
     --------
@@ -482,8 +482,8 @@ def ece_generalization_bound(
 
     See Also
     --------
-    evaluate_supersample : Estimates the gap by refits. ece_bias_bound : Bounds for held-out
-    samples.
+    evaluate_supersample : Estimates the gap by refits.
+    ece_bias_bound : Bounds for held-out samples.
 
     Examples
     --------
