@@ -63,9 +63,9 @@ def mean_interval(
 
     The standard error is :math:`\sqrt{\sum_i w_i^2 (v_i - \bar v)^2} / \sum_i w_i` times
     :math:`\sqrt{m / (m - 1)}`, with the effective size :math:`m = (\sum w)^2 / \sum w^2`, and the
-    quantile is Student's with m - 1 degrees of freedom. With clusters, the sums of :math:`w_i (v_i
-    - \bar v)` over each cluster are squared instead of the single terms, and m is the effective
-    number of clusters.
+    quantile is Student's with m - 1 degrees of freedom. With clusters, the sums of
+    :math:`w_i (v_i - \bar v)` over each cluster are squared instead of the single terms, and m is
+    the effective number of clusters.
 
     Parameters
     ----------

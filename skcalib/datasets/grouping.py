@@ -47,10 +47,10 @@ def make_grouping_problem(
     :math:`X \sim N(0, \Sigma)` with 5.5 on the diagonal of :math:`\Sigma` and 4.5 off the diagonal,
     :math:`S = \sigma(z)` with :math:`z = x_1 + x_2`, of variance 20, and :math:`Q = E[Y|X] = S +
     a\, \psi(t)\, \Delta(S)` with :math:`t = (x_1 - x_2) / \sqrt 2`, a link :math:`\psi` and the
-    `heterogeneity` a. The largest shift is :math:`\Delta(S) = \min(S, 1 - S)`, or :math:`\min(S, 1
-    - S, |S - 1/2|)` with `optimal_accuracy`: then Q and S are on the same side of 1/2, and no
-    classifier is more accurate than S (figure 12). Because :math:`\psi` is odd and t is independent
-    of S, S is calibrated. The grouping loss is the mean divergence of Q from S.
+    `heterogeneity` a. The largest shift is :math:`\Delta(S) = \min(S, 1 - S)`, or
+    :math:`\min(S, 1 - S, |S - 1/2|)` with `optimal_accuracy`: then Q and S are on the same side of
+    1/2, and no classifier is more accurate than S (figure 12). Because :math:`\psi` is odd and t is
+    independent of S, S is calibrated. The grouping loss is the mean divergence of Q from S.
 
     Figures 11 and 12 (appendix B.2) have ``logit_variance=10`` and the links "steep" and "step".
 

@@ -51,9 +51,9 @@ class CalibrationMonitor(BaseEstimator):
     .. math:: R_T = \sum_a \pi_a \sum_{s \le T} \prod_{t = s}^T L_{a,t}
 
     is the sum of the e-values of all tests that start at one of the samples. There is an alarm when
-    :math:`R_T \ge 1 / \alpha`. The sum then restarts from zero. For calibrated forecasts :math:`R_T
-    - T` is a martingale, so the mean number of samples up to an alarm is at least :math:`1 /
-    \alpha`.
+    :math:`R_T \ge 1 / \alpha`. The sum then restarts from zero. For calibrated forecasts
+    :math:`R_T - T` is a martingale, so the mean number of samples up to an alarm is at least
+    :math:`1 / \alpha`.
 
     Parameters
     ----------
