@@ -91,11 +91,11 @@ class CellSums:
     """Sums over the occupied cells of one group, of weights divided by ``scale``.
 
     ``key`` (m,) numbers the cells by problem, label and place. ``high + low`` (F, m) are the
-    numbers of samples, the sums of weighted differences of the score from `cell_starts`, which keep
-    the digits in which the scores of a cell differ, and for samples with weights (F = 4, not 2)
-    the sums of weights and of squared weights. ``total + rest`` (2, 2 P) are the sums of weighted
-    squared scores and log losses by problem and label, where impossible labels count as 0. In each
-    pair the first is the sum rounded to float64, and the second is its rounding error.
+    numbers of samples and the sums of weighted differences of the score from `cell_starts`, which
+    keep the digits in which the scores of a cell differ. For samples with weights (F = 4, not 2)
+    the sums of weights and of squared weights follow. ``total + rest`` (2, 2 P) are the sums of
+    weighted squared scores and log losses by problem and label, where impossible labels count as 0.
+    In each pair the first is the sum rounded to float64, and the second is its rounding error.
     """
 
     plan: CellPlan

@@ -44,7 +44,7 @@ def check_groups(groups: ArrayLike, n_samples: int) -> np.ndarray:
         return np.array([numbers.setdefault(one, len(numbers)) for one in values.tolist()])
     except TypeError:
         raise ValueError(
-            "groups must hold labels, such as numbers or strings: a value is no such label."
+            "groups must hold labels, such as numbers or strings: a value cannot be a label."
         ) from None
 
 
@@ -68,12 +68,12 @@ def number_clusters(codes: np.ndarray) -> np.ndarray | None:
     if n_clusters < 2:
         raise ValueError(
             f"groups has one cluster for all {len(codes)} samples, so nothing is known about how "
-            "clusters vary: samples of at least two are needed, better forty."
+            "clusters vary: at least two are needed, preferably forty."
         )
     if n_clusters < _FEW_CLUSTERS:
         warnings.warn(
             f"groups has only {n_clusters} clusters: standard errors from so few are unreliable, "
-            "and intervals are usually too short. Use at least ten, better forty.",
+            "and intervals are usually too short. Use at least ten, preferably forty.",
             UserWarning,
             stacklevel=outside_level(),
         )

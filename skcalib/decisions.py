@@ -1,7 +1,7 @@
-r"""What miscalibration costs where a decision follows from a probability.
+r"""The cost of miscalibration for decisions that follow from a probability.
 
-A decision is the one of least expected cost at the forecast. Its cost is a proper score
-(`skcalib.scores.DecisionCost`), so its mean splits as any other:
+The decision is the one with the smallest expected cost at the forecast. Its cost is a proper score
+(`skcalib.scores.DecisionCost`), so its mean can be decomposed like that of any proper score:
 
 .. math::
 
@@ -61,7 +61,7 @@ class DecisionRegret(Record):
     calibration : MeanInterval
         What recalibration would save.
     grouping : MeanInterval or None
-        What a model of the features would save beyond recalibration; a lower bound.
+        Lower bound of what a model of the features would save beyond recalibration.
     rest : MeanInterval
         The cost that remains.
     changed : float
@@ -130,17 +130,18 @@ def decision_regret(
     random_state: RandomState = 0,
     n_jobs: int | None = None,
 ) -> DecisionRegret:
-    r"""What the decisions cost, and what recalibration or a better model would save.
+    r"""Expected cost of decisions, and the savings by recalibration or by a better model.
 
-    A forecast S leads to the decision of least expected cost. With the cost L of this decision and
-    the cost of the best one, H (see :class:`~skcalib.scores.DecisionCost`), estimates the parts of
+    A forecast S leads to the decision with the smallest expected cost. L is the cost of this
+    decision, and H is the expected cost of the best one (see
+    :class:`~skcalib.scores.DecisionCost`). The function estimates the parts of
 
     .. math::
 
         E\, L(Y, S) = E\, D(C, S) + E\, D(Q, C) + E\, H(Q) , \qquad C = E[Y|S],\ Q = E[Y|X] :
 
-    the regret of miscalibration, the regret of grouping, and the rest (Perez-Lebel and others,
-    AISTATS 2025). They are means of paired differences on held-out samples,
+    the regret of miscalibration, the regret of grouping, and the remaining cost (Perez-Lebel and
+    others, AISTATS 2025). They are means of paired differences on held-out samples,
 
     .. math::
 
@@ -149,9 +150,9 @@ def decision_regret(
         \frac1n \sum_i L(y_i, \hat Q_i) ,
 
     with the maps :math:`\hat C` of :class:`~skcalib.smoothers.LogitSmoother` and the predictions
-    :math:`\hat Q` of `model`, both out of fold. The parts add up exactly. The first is a lower
-    bound in expectation, and so is the sum of the first two: the interval of each says what these
-    maps and this model save, and a better one may save more. Each difference may be negative.
+    :math:`\hat Q` of `model`, both out of fold. The parts add up exactly. The first part and the
+    sum of the first two are lower bounds in expectation. Their intervals are for the savings by
+    these maps and this model, and better ones may save more. Each difference may be negative.
 
     Parameters
     ----------
@@ -161,18 +162,19 @@ def decision_regret(
     y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), optional
         Probability of the positive class, or of each class; omitted with a sketch.
     threshold : float, optional
-        For two classes: act where the probability of the positive class exceeds it. It is the cost
-        of a false alarm divided by the sum of the costs of a false alarm and of a miss; the result
-        is in units of this sum.
+        For two classes: act where the probability of the positive class exceeds the threshold. It
+        is the cost of a false alarm divided by the sum of the costs of a false alarm and of a miss.
+        The result is in units of this sum.
     costs : array-like of shape (n_classes, n_decisions), optional
         Cost of each decision for each class, in the order of the columns of `y_proba`, instead of a
         threshold; the result is in the same units.
     X : array-like or data frame of shape (n_samples, n_features), optional
-        Features for the regret of grouping. For the default `model` columns of text and categories
-        of a data frame are encoded, and values may be missing; another model takes X as it is.
+        Features for the regret of grouping. For the default `model`, columns of text and categories
+        of a data frame are encoded, and values may be missing. Any other model receives X
+        unchanged.
     model : classifier, optional
         Predicts the label from the features and the logits of the forecast; by default
-        ``HistGradientBoostingClassifier`` with small steps.
+        ``HistGradientBoostingClassifier`` with a low learning rate.
     notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
         As in :func:`~skcalib.proper_calibration_error`. A threshold with several classes needs
         "top_label" (act if the predicted class is right) or "classwise" (the mean over classes).
@@ -190,23 +192,23 @@ def decision_regret(
     random_state : int, RandomState instance or None, default=0
         Seed of the folds and of the model of `X`.
     n_jobs : int, default=None
-        Problems of the notion, and folds of the model, at a time.
+        Number of parallel jobs, over problems of the notion and folds of the model.
 
     Returns
     -------
     DecisionRegret
         ``expected_cost``, ``calibration``, ``grouping`` (None without `X`) and ``rest``, each with
         ``estimate``, ``low``, ``high`` and ``standard_error``, and ``changed``, the share of the
-        samples whose decision recalibration changes. Intervals of savings are made from Wilson's of
-        the rates of the event among the samples whose decision changes; for several classes or
-        problems, for clusters, and for the other parts, they are Student's. The upper limit of
+        samples whose decision recalibration changes. Intervals of savings use Wilson's intervals of
+        the event rates among the samples whose decision changes. They are Student's for several
+        classes or problems, for clusters, and for the other parts. The upper limit of
         ``calibration`` allows for the error of the maps.
 
     Raises
     ------
     ValueError
-        For invalid input, unless exactly one of `threshold` and `costs` is given, and for `X` with
-        a sketch.
+        For invalid input, for `X` with a sketch, and unless exactly one of `threshold` and `costs`
+        is given.
 
     See Also
     --------
@@ -215,8 +217,9 @@ def decision_regret(
 
     Notes
     -----
-    Cost: the maps of the default calibration error in each of five folds and, with `X`, five fits
-    of the model. Where recalibration changes no decision, the first part and its interval are zero.
+    Computational cost: the maps of the default calibration error are fitted in each of five folds
+    and, with `X`, the model is fitted five times. Where recalibration changes no decision, the
+    first part and its interval are zero.
 
     Examples
     --------

@@ -39,9 +39,10 @@ def summarize(
     Parameters
     ----------
     frame : data frame
-        A pandas, polars (eager or lazy) or pyarrow table, a DuckDB relation, a Dask or PySpark
-        data frame: whatever `narwhals <https://narwhals-dev.github.io/narwhals/>`_ supports.
-        Without narwhals (``pip install "skcalib[frames]"``), eager pandas and polars frames.
+        A pandas, polars (eager or lazy) or pyarrow table, a DuckDB relation, a Dask or PySpark data
+        frame, or any other that `narwhals <https://narwhals-dev.github.io/narwhals/>`_ supports.
+        Without narwhals (``pip install "skcalib[frames]"``) only eager pandas and polars frames are
+        supported.
     y_true : str
         Name of the column of labels.
     y_proba : str or list of str
@@ -62,9 +63,9 @@ def summarize(
     Returns
     -------
     ForecastSketch or dict of ForecastSketch
-        The sketch of all rows. With `by` one for each group: by its value if `by` is a string, and
-        by the tuple of values if it is a list. Groups without a row of positive weight are left
-        out.
+        The sketch of all rows. With `by`, a dict with one sketch for each group. Its keys are
+        values if `by` is a string, and tuples of values if it is a list. Groups without a row of
+        positive weight are left out.
 
     Raises
     ------
@@ -78,8 +79,8 @@ def summarize(
 
     Notes
     -----
-    One pass for each problem of the notion: K for "classwise", one otherwise. Sums are those of the
-    engine, in float64 and without compensation.
+    The data are read once for each problem of the notion: K times for "classwise", and once
+    otherwise. The engine computes the sums in float64, without compensation for rounding errors.
 
     Examples
     --------

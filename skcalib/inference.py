@@ -59,13 +59,13 @@ def mean_interval(
     square: np.ndarray | None = None,
     cluster: np.ndarray | None = None,
 ) -> MeanInterval:
-    r"""Student interval of a weighted mean.
+    r"""Student's confidence interval of a weighted mean.
 
     The standard error is :math:`\sqrt{\sum_i w_i^2 (v_i - \bar v)^2} / \sum_i w_i` times
     :math:`\sqrt{m / (m - 1)}`, with the effective size :math:`m = (\sum w)^2 / \sum w^2`, and the
-    quantile is Student's with m - 1 degrees of freedom. If samples of a cluster depend on each
-    other, the sums over clusters of :math:`w_i (v_i - \bar v)` are squared instead of the single
-    ones, and m is the effective number of clusters.
+    quantile is Student's with m - 1 degrees of freedom. With clusters, the sums of
+    :math:`w_i (v_i - \bar v)` over each cluster are squared instead of the single terms, and m is
+    the effective number of clusters.
 
     Parameters
     ----------
@@ -76,7 +76,8 @@ def mean_interval(
     confidence_level : float, default=0.95
         Level of the two-sided interval.
     estimate : float, optional
-        Centre of the interval if it is not the mean of `values`, which then only gives the spread.
+        Centre of the interval if it is not the mean of `values`, which then determine only the
+        spread.
     square : array of shape (n,), optional
         Sums of squared weights, where a row stands for several samples of the same value.
     cluster : array of shape (n,), optional
@@ -152,9 +153,9 @@ def difference_interval(
 def interval_pvalue(interval: MeanInterval, confidence_level: float) -> float:
     r"""Two-sided p-value of the hypothesis that a quantity is 0, from its interval.
 
-    :math:`2 \bar\Phi(z |d| / r)` for the estimate d, the distance r from d to the limit on the side
-    of 0, and the normal quantile z of the level: below one minus the level if and only if the
-    interval excludes 0.
+    It is :math:`2 \bar\Phi(z |d| / r)` with the estimate d, the distance r from d to the limit on
+    the side of 0, and the normal quantile z of the level. It is below one minus the level if and
+    only if the interval excludes 0.
     """
     estimate = interval.estimate
     reach = estimate - interval.low if estimate > 0 else interval.high - estimate
@@ -176,7 +177,8 @@ def first_within_one_standard_error(
 ) -> tuple[int, int, list[MeanInterval]]:
     """The one-standard-error rule: the simplest candidate that may be the best.
 
-    The error is that of the paired difference, so that similar candidates are distinguished.
+    The standard error is that of the paired difference, so that similar candidates are
+    distinguished.
 
     Parameters
     ----------
@@ -196,7 +198,7 @@ def first_within_one_standard_error(
     best : int
         The candidate of lowest mean.
     intervals : list of MeanInterval
-        Of every candidate's difference from the best.
+        The difference of every candidate from the best one.
 
     Examples
     --------
@@ -232,9 +234,9 @@ def wilson_interval(
 ) -> tuple[np.ndarray, np.ndarray]:
     r"""Wilson's score interval of a mean of labels, always inside [0, 1].
 
-    The rates :math:`\pi` with :math:`(\bar y - \pi)^2 \le z^2 \pi (1 - \pi) / m`, with the normal
-    quantile z and m samples. It is shorter than the exact interval `clopper_pearson`. Its coverage
-    is the level on average over rates, and may be less for some.
+    It contains the rates :math:`\pi` with :math:`(\bar y - \pi)^2 \le z^2 \pi (1 - \pi) / m`, for
+    the normal quantile z and m samples. It is shorter than the exact interval `clopper_pearson`.
+    Its coverage is the level on average over rates, and may be less for some.
 
     Parameters
     ----------
@@ -285,12 +287,12 @@ def observed_expected_ratio(
 
     .. math:: O / E = \sum_i w_i y_i \, / \sum_i w_i p_i
 
-    above 1 where events are more frequent than predicted. The forecasts are fixed, and the labels
-    are independent with arbitrary probabilities, whose mean is the target of the interval: it is
-    the Clopper-Pearson interval of the mean label divided by the mean forecast. The number of
-    events varies most if all probabilities are equal (Hoeffding), so the coverage of the interval
-    is at least its level. With weights the mean label has the effective size :math:`(\sum w)^2 /
-    \sum w^2`, and the interval is an approximation. With clusters the effective size is that of
+    It is above 1 where events are more frequent than predicted. The forecasts are fixed, and the
+    labels are independent with arbitrary probabilities. The interval is the Clopper-Pearson
+    interval of the mean of these probabilities divided by the mean forecast. The number of events
+    varies most if all probabilities are equal (Hoeffding), so the coverage of the interval is at
+    least its level. With weights the mean label has the effective size :math:`(\sum w)^2 / \sum
+    w^2`, and the interval is an approximation. With clusters the effective size is that of
     `rate_interval`, with the variance of the ratio.
 
     Parameters
@@ -359,10 +361,11 @@ def rate_interval(
 ) -> MeanInterval:
     r"""Exact (Clopper-Pearson) interval of a mean label, at its effective size.
 
-    For samples in clusters the effective size is that of Korn and Graubard (1998),
-    :math:`\bar y (1 - \bar y) / v` with the cluster-robust variance v of the mean, times the
-    squared ratio of the quantiles of Student's law for samples and for clusters. It is at most that
-    of independent samples, and the effective number of clusters if all labels are equal.
+    For samples in clusters the effective size is that of Korn and Graubard (1998). It is
+    :math:`\bar y (1 - \bar y) / v`, with the cluster-robust variance v of the mean, times the
+    squared ratio of the quantiles of Student's t distribution for samples and for clusters. It is
+    at most that of independent samples. If all labels are equal, it is the effective number of
+    clusters.
 
     Parameters
     ----------
@@ -410,13 +413,14 @@ def concordance_interval(
 ) -> MeanInterval:
     r"""Concordance (area under the ROC curve) of a score, with an interval.
 
-    The probability that an event has a higher score than a non-event, ties counted one half. The
-    standard error is DeLong's: with the share :math:`V_i` of the other class against which a sample
-    is ranked correctly, the squared standard errors of the means of V over the events and over the
-    others add up. The interval is normal on the logit scale. If the classes are separated, or one
-    has a single effective sample, there is no such error, and the interval is Newcombe's score
-    interval (his method 5), which needs no variance. For samples in clusters the deviations of V,
-    each over the weight of its class, are added by cluster before they are squared (Obuchowski).
+    The concordance is the probability that an event has a higher score than a non-event, where ties
+    count one half. The standard error is DeLong's. Let :math:`V_i` be the share of the other class
+    against which sample i is ranked correctly. The squared standard errors of the means of V over
+    the events and over the others add up. The interval is normal on the logit scale. If the classes
+    are separated, or one has a single effective sample, this standard error does not exist. The
+    interval is then Newcombe's score interval (his method 5), which needs no variance. For samples
+    in clusters the deviations of V, each over the weight of its class, are added by cluster before
+    they are squared (Obuchowski).
 
     Parameters
     ----------
@@ -436,7 +440,7 @@ def concordance_interval(
     Returns
     -------
     MeanInterval
-        In [0, 1]; 0.5 is a score without information.
+        In [0, 1]; 0.5 for a score without information.
 
     Raises
     ------
@@ -503,7 +507,7 @@ def _ranked_above(own, others, weight):
 
 
 def _newcombe(area, n_events, n_others, confidence_level):
-    """Areas whose variance, as under exponential scores, explains the distance to this one."""
+    """Limits of Newcombe's interval, with the variance of the area under exponential scores."""
     square = _normal_quantile(confidence_level) ** 2
     many = (n_events + n_others) / 2 - 1
 
@@ -606,7 +610,7 @@ class CalibrationTest(Record):
     --------
     skcalib.combine_tests : One test from those of several sets of data.
     skcalib.kernel_calibration_test : One of the tests that make this record.
-    skcalib.grouping.CurveEqualityTest : The same for the equality of two curves.
+    skcalib.grouping.CurveEqualityTest : The record of a test that two curves are equal.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A summary of any number of forecasts, from which errors of one score at a time are computed.
+"""Summary of any number of forecasts, from which errors of one score at a time are computed.
 
 `ForecastSketch` is the public class; its sums are the `CellSums` of each group.
 """
@@ -38,23 +38,24 @@ ADDING = threading.Lock()
 
 
 class ForecastSketch(ForecastSummary, BaseEstimator):
-    r"""A summary of forecasts and labels that can be added: sums over cells of the probability.
+    r"""Mergeable summary of forecasts and labels: sums over cells of the probability.
 
     Samples are read in chunks (`partial_fit`), on any number of machines (`merge`, ``+``), and are
-    not stored. For each problem of the notion (the positive class, the top label, or each class)
-    and each group, the sketch has the number of events and of non-events and the sums of their
-    weights, squared weights and weighted scores in each of C cells of equal width in
+    not stored. There is one score for each problem of the notion: the positive class, the top
+    label, or each class. For each problem and each group, the sketch divides the scores into C
+    cells of equal width in
 
     .. math:: s(p) = \sqrt p - \sqrt{1 - p} \in [-1, 1] ,
 
-    and two more cells for scores of exactly 0 and 1. The cells are narrow at both ends: around p
-    the width is :math:`\delta(p) \approx (4 / C) \sqrt{p (1 - p)} / (\sqrt p + \sqrt{1 - p})`, at
-    most :math:`2.2 \cdot 10^{-5}` for C = 65,536, and about :math:`10^{-9}` for the cells next to
-    0 and 1.
+    and has two more cells for scores of exactly 0 and 1. For each cell it stores the numbers of
+    events and of non-events, and the sums of their weights, squared weights and weighted scores.
+    The cells are narrow at both ends: around p the width is :math:`\delta(p) \approx (4 / C)
+    \sqrt{p (1 - p)} / (\sqrt p + \sqrt{1 - p})`, at most :math:`2.2 \cdot 10^{-5}` for C = 65,536,
+    and about :math:`10^{-9}` for the cells next to 0 and 1.
 
-    A function of the sketch replaces each score by the mean score of its cell, so every sum of
+    A function of the sketch replaces each score by the mean score of its cell. So every sum of
     scores or labels over whole cells is exact, and scores that share a cell are treated as ties.
-    Squares and logarithms are those of the mean score.
+    Squares and logarithms are computed from the mean score.
 
     Parameters
     ----------
@@ -82,29 +83,31 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
 
     Notes
     -----
-    These functions take a sketch in place of `y_true` and `y_proba`. Leave out `sample_weight`,
-    `labels` and `pos_label`, too; `notion` is that of the sketch. With the largest width
-    :math:`\delta` of a cell, they differ from their value for the samples by at most
+    These functions take a sketch in place of `y_true` and `y_proba`. Also leave out
+    `sample_weight`, `labels` and `pos_label`. The notion is that of the sketch. Let :math:`\delta`
+    be the largest width of a cell. The result for the sketch differs from the result for the
+    samples by at most
 
-    - :func:`calibration_error`, ``norm="l1"``: twice the share of the samples in cells that an edge
-      cuts; with B bins of equal mass 2 (B - 1) times the share of the fullest cell. Other norms
-      have no bound. :func:`reliability_bins`: the same shares, without the factors, for the mass at
-      each edge;
-    - :func:`ks_calibration_error` and :func:`cumulative_curve`: the share of the fullest cell;
+    - :func:`calibration_error`, ``norm="l1"``: twice the share of the samples in cells that contain
+      an edge of a bin. For B bins of equal mass that is at most 2 (B - 1) times the share of the
+      fullest cell. Other norms have no bound. :func:`reliability_bins`: the same shares, without
+      the factors, for the mass at each edge.
+    - :func:`ks_calibration_error` and :func:`cumulative_curve`: the share of the fullest cell.
     - :func:`kde_calibration_error`, ``norm="l1"``: :math:`\delta / h` for a given bandwidth h, and
-      about that for "scott"; :func:`smooth_calibration_error`: the same with its bandwidth;
-    - :func:`corp_decomposition`, Brier: the score by :math:`2 \delta`, and for many samples usually
-      by less than :math:`\delta / \sqrt n`; the uncertainty is exact. Miscalibration and
+      about that for "scott". :func:`smooth_calibration_error`: the same with its bandwidth.
+    - :func:`corp_decomposition`, Brier: :math:`2 \delta` for the score, and for many samples
+      usually less than :math:`\delta / \sqrt n`. The uncertainty is exact. Miscalibration and
       discrimination are also smaller, because the isotonic curve has no step inside a cell. This
       part has no bound: in tests it was below .0001 for 3,000 samples, and 1.4e-6 of .00286 for a
-      million. The log loss has no bound either: scores within about 1e-9 of 0 or 1 are averaged;
-    - for two classes the estimates of :func:`spiegelhalter_test`: :math:`2 \delta`;
-      :func:`cumulative_test`: the share of the fullest cell, twice for "kuiper";
-      :func:`hosmer_lemeshow_test`: twice the bound for bins. The first two statistics are estimates
-      in standard errors, so their error increases with :math:`\sqrt n`: for :math:`10^9` samples
-      compare the p-values with those of a larger `n_cells`;
+      million. The log loss has no bound either, because scores within about 1e-9 of 0 or 1 are
+      averaged.
+    - the estimates of the tests for two classes: for :func:`spiegelhalter_test` :math:`2 \delta`.
+      :func:`cumulative_test`: the share of the fullest cell, or twice that for "kuiper".
+      :func:`hosmer_lemeshow_test`: twice the bound for bins. The statistics of the first two tests
+      are estimates divided by standard errors, so their error increases with :math:`\sqrt n`. For
+      :math:`10^9` samples compare the p-values with those of a larger `n_cells`.
     - :func:`calibration_upper_bound` and :func:`root_brier_score`: exact up to rounding for the
-      Brier score and the log loss, and so are these two losses of :func:`calibration_summary`;
+      Brier score and the log loss, and so are these two losses of :func:`calibration_summary`.
     - :func:`proper_calibration_error`, :func:`refinement_loss`, :func:`score_decomposition`,
       :func:`integrated_calibration_index`, :func:`calibration_intercept_slope`,
       :func:`logistic_calibration_test`, :func:`calibration_summary` and
@@ -113,11 +116,11 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
       samples without ties, estimates and limits differed by less than .08 standard errors in tests,
       lower limits of "l1" by up to .13. With equal weights they are the same, up to rounding, if
       all scores of a cell are equal. With unequal weights the leverage of a sample and the third
-      and fourth moments of the noise are those of the mean weight of its cell; limits then differed
-      by less than .1 standard errors for 3,000 samples;
-    - :func:`corp_bands` and :func:`corp_test`: labels are drawn for each cell at its mean score, as
-      many as its effective number of samples, so random draws agree in law only. The confidence
-      band has no random draws, and differs like the curve.
+      and fourth moments of the noise are computed from the mean weight of its cell. Limits then
+      differed by less than .1 standard errors for 3,000 samples.
+    - :func:`corp_bands` and :func:`corp_test`: for each cell as many labels are drawn at its mean
+      score as its effective number of samples, so random draws agree in distribution only. The
+      confidence band has no random draws, and its error is like that of the curve.
 
     Intervals, :func:`score_decomposition`, :func:`decision_regret` and :func:`corp_test` need a
     sketch of one event. Other losses or a ``method`` of a proper error use maps that are fitted
@@ -125,23 +128,24 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
     resampling, ``reduce="predicted"`` and `n_resamples` of a test for two classes need the samples
     and raise an error.
 
-    A sketch has the probability of the event, not that of the rest: a score that rounds to 1 is 1,
-    and the log loss of another label is then infinite, even if `y_proba` has 1e-20 for it. Standard
-    errors of the log loss are too small where labels occur at scores far below 1e-9.
+    A sketch stores the probability of the event only. A score that rounds to 1 is taken as 1. The
+    log loss of any other label is then infinite, even if its probability in `y_proba` is 1e-20.
+    Standard errors of the log loss are too small where labels occur at scores far below 1e-9.
 
     The method ``fit_sketch`` fits these recalibrators to a sketch: `PlattScaling`,
     `BetaCalibration`, `QuadraticScaling`, `IsotonicRecalibrator` and `HistogramBinning`, and for
     two classes `TemperatureScaling`, `BiasCorrectedTemperatureScaling` and `ModelAverageScaling`.
 
     Whole-number sums are exact up to :math:`2^{53}`. Sums within a chunk are plain float64 sums.
-    Sums over chunks have a second number for the rounding error: the order of chunks and of merging
-    changes a sum by at most its last bit. Dividing the samples into other chunks changes it by the
-    rounding within chunks, about 1e-14 in tests.
+    Sums over chunks have a second number for the rounding error, so the order of chunks and of
+    merging changes a sum by at most its last bit. Other chunks of the same samples change a sum by
+    the rounding errors within chunks, about 1e-14 in tests.
 
-    A sketch has 40 bytes for each cell and label that occur, with weights 72: at most 5.2 MB (9.5
-    MB) for C = 65,536, for each problem and group. A chunk of m samples needs O(m + C) time for
-    each problem and group. While it is read, memory beside the chunk is three times that of the
-    sketch, for several problems or groups up to 67 MB more.
+    A sketch takes 40 bytes for each cell and label that occur, or 72 bytes with weights. For C =
+    65,536 that is at most 5.2 MB, or 9.5 MB with weights, for each problem and group. A chunk of m
+    samples needs O(m + C) time for each problem and group. While it is read, the memory in addition
+    to the chunk is three times that of the sketch, and up to 67 MB more for several problems or
+    groups.
 
     A sketch may be read by several threads, but only one may add samples. Let each thread have its
     own sketch, and merge them.
@@ -190,7 +194,7 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         *,
         by: ArrayLike | None = None,
     ) -> Self:
-        """Reset, and add these samples.
+        """Reset the sketch, and add these samples.
 
         Parameters
         ----------
@@ -290,7 +294,7 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         """
         check_is_fitted(self)
         if key not in self._cells:
-            raise ValueError(f"{key!r} is none of the groups {listed(self.groups_)}.")
+            raise ValueError(f"{key!r} is not one of the groups {listed(self.groups_)}.")
         return clone(self)._become(self._plan(), {key: self._cells[key]})
 
     def scored(self) -> list[ScoredRows]:

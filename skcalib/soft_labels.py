@@ -1,7 +1,7 @@
 r"""Parts of a mean loss where several annotators label each sample.
 
-With one label per sample only a lower bound of the grouping loss is known. Label distributions Q,
-or the votes of several annotators, make the irreducible part of the loss known as well:
+With one label per sample, only a lower bound of the grouping loss can be estimated. With label
+distributions Q, or the votes of several annotators, all parts can be estimated:
 
 .. math::
 
@@ -56,9 +56,10 @@ class SoftLabelDecomposition(Record):
     irreducible : MeanInterval
         Mean entropy of the label distributions, which no model removes.
     excess : MeanInterval
-        Excess risk E D(Q, S): the loss of the forecasts minus that of the best ones.
+        Excess risk E D(Q, S): the loss of the forecasts minus that of the best possible ones.
     n_measured : int
-        Number of samples from which the irreducible part is estimated: those of two votes or more.
+        Number of samples from which the irreducible part is estimated: those with at least two
+        votes.
 
     See Also
     --------
@@ -115,7 +116,8 @@ def soft_label_decomposition(
     r"""Decompose a mean loss into calibration, grouping and irreducible (aleatoric) parts.
 
     The label distribution :math:`Q = E[Y|X]` of each sample is given, or estimated from the votes
-    of its annotators, who are drawn independently of each other. Estimates the parts of
+    of its annotators, who are drawn independently of each other. The function estimates the parts
+    of
 
     .. math::
 
@@ -130,27 +132,27 @@ def soft_label_decomposition(
     - ``expected_loss`` is the mean of :math:`\sum_k \hat q_{ik} L(k, S_i)`, with the share
       :math:`\hat q_{ik}` of class k among the votes. The loss is linear in it, so the estimate has
       no bias for any number of votes.
-    - ``irreducible`` is the mean of :math:`H(Q_i)`. The entropy of the shares of m votes is too
-      small; each row is corrected by leaving out one vote at a time (a jackknife),
-      :math:`m H(\hat q) - (m - 1) \sum_k \hat q_k H(\hat q^{(-k)})`. For Brier this is
-      :math:`\frac{m}{m - 1} H(\hat q)` and has no bias. Rows of one vote say nothing about the
-      entropy and are left out of this mean: the number of votes must not depend on Q.
+    - ``irreducible`` is the mean of :math:`H(Q_i)`. The entropy of the shares of m votes is biased
+      downward. Each row is corrected by a jackknife, which leaves out one vote at a time: :math:`m
+      H(\hat q) - (m - 1) \sum_k \hat q_k H(\hat q^{(-k)})`. For Brier this is :math:`\frac{m}{m -
+      1} H(\hat q)` and has no bias. Rows with one vote contain no information about the entropy and
+      are left out of this mean, so the number of votes must not depend on Q.
     - ``calibration`` is the default of :func:`~skcalib.proper_calibration_error`.
-    - ``grouping`` is the rest, so that the parts add up exactly.
+    - ``grouping`` is the remainder, so the parts add up exactly.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples, n_classes)
-        Counts of annotators, whole numbers with at least one vote in each row; or label
-        distributions, rows that sum to one. The columns follow `labels`, the names of the columns
+        Either counts of votes, whole numbers with at least one vote in each row, or label
+        distributions, whose rows sum to one. The columns follow `labels`, the names of the columns
         of a data frame, or 0 to K - 1.
     y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
         Probability of the last class (or `pos_label`) of two, or of each class.
     loss : {"brier", "log", "spherical"} or ProperScore, default="brier"
         The proper score, which must be strictly proper.
     votes : int or array-like of shape (n_samples,), default=None
-        Number of votes behind each row of label distributions; None: they are exact. Counts have
-        their number of votes.
+        Number of votes behind each row of label distributions. None means that the distributions
+        are exact. For counts the number of votes is known.
     notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
         As in :func:`~skcalib.proper_calibration_error`.
     sample_weight : array-like of shape (n_samples,), default=None
@@ -162,15 +164,15 @@ def soft_label_decomposition(
     confidence_level : float, default=0.95
         Level of the intervals.
     n_jobs : int, default=None
-        Problems of the notion at a time; the result does not depend on it.
+        Number of problems of the notion in parallel. The result does not depend on it.
 
     Returns
     -------
     SoftLabelDecomposition
         ``expected_loss``, ``calibration``, ``grouping``, ``irreducible`` and ``excess``, each with
         ``estimate``, ``low``, ``high`` and ``standard_error``, in the units of the loss (squared
-        probability for Brier, nats for log). Estimates of the grouping loss may be negative, as is
-        necessary for an unbiased estimate of zero; limits are not.
+        probability for Brier, nats for log). Estimates of the grouping loss may be negative,
+        because an unbiased estimate of zero must be. Limits of intervals are not negative.
 
     Raises
     ------
@@ -185,9 +187,10 @@ def soft_label_decomposition(
 
     Notes
     -----
-    **Bias for other scores.** No estimator of Shannon's entropy from m votes is unbiased. That of
-    the jackknife, for label distributions from Dirichlet distributions with all parameters 1, in
-    nats (entropy .83 for 3 classes, 1.93 for 10), is in 200,000 rows:
+    **Bias for other scores.** No estimator of Shannon's entropy from m votes is unbiased. The table
+    shows the bias of the jackknife in nats, from 200,000 rows, for label distributions drawn from
+    Dirichlet distributions with all parameters 1. Their entropy is .83 for 3 classes and 1.93 for
+    10.
 
     ==========  ======  ======  ======  =======
     classes     m = 2   m = 5   m = 10  m = 20
@@ -196,16 +199,17 @@ def soft_label_decomposition(
     10          -.796   -.236   -.067   -.012
     ==========  ======  ======  ======  =======
 
-    What the irreducible part lacks is added to the grouping loss: with fewer votes than classes use
-    ``loss="brier"``.
+    An irreducible part that is too small makes the grouping loss too large by the same amount. With
+    fewer votes than classes use ``loss="brier"``.
 
-    **What the maps miss.** The calibration error is that which the averaged maps represent, and
-    what they miss of it counts as grouping. The excess risk does not depend on them.
+    **What the maps miss.** The averaged maps may not represent all of the calibration error. The
+    part that they miss counts as grouping loss. The excess risk does not depend on the maps.
 
-    **Intervals.** Student's for the expected loss, the irreducible part and the excess risk; that
-    of :class:`~skcalib.CalibrationErrorEstimator` for the calibration error; for the grouping loss
-    Student's with the spread of :math:`L(\hat q_i, \hat C_i) - \hat H_i`. They are about the
-    samples; all votes of a sample belong together. Cost: that of the default calibration error.
+    **Intervals.** Intervals are Student's for the expected loss, the irreducible part and the
+    excess risk. The interval of the calibration error is that of
+    :class:`~skcalib.CalibrationErrorEstimator`. The interval of the grouping loss is Student's with
+    the standard deviation of :math:`L(\hat q_i, \hat C_i) - \hat H_i`. The unit is the sample with
+    all its votes. Computational cost: that of the default calibration error.
 
     References
     ----------

@@ -97,8 +97,9 @@ class CalibrationSummary(Record):
         extreme.
     unreliability, unreliability_pvalue : float or None
         Unreliability index U of `val.prob`, :math:`(2 \{\ell(\hat a, \hat b) - \ell(0, 1)\} - 2) /
-        n` with the log likelihood :math:`\ell` of the logistic recalibration: what it gains,
-        without its optimism. The p-value is that of :func:`~skcalib.logistic_calibration_test`.
+        n` with the log likelihood :math:`\ell` of the logistic recalibration. It is the improvement
+        by the recalibration, corrected for optimism. The p-value is that of
+        :func:`~skcalib.logistic_calibration_test`.
     discrimination, quality : float or None
         Discrimination index :math:`D = (2 \{\ell(\hat a, \hat b) - \ell_0\} - 1) / n`, with the log
         likelihood :math:`\ell_0` of the mean frequency, and quality index Q = D - U.
@@ -115,7 +116,8 @@ class CalibrationSummary(Record):
     brier : MeanInterval
         Mean squared error of the probability of the event, in [0, 1].
     brier_skill : MeanInterval or None
-        Scaled Brier score, at most 1; 0 for a forecast that is always the frequency of the event.
+        Scaled Brier score, at most 1. It is 0 for a constant forecast equal to the frequency of the
+        event.
     log_loss : MeanInterval
         Mean log loss in nats; infinite if an event had probability 0.
     auc : MeanInterval or None
@@ -241,20 +243,20 @@ def calibration_summary(
 ) -> CalibrationSummary:
     r"""Summary of the calibration of a risk model, as reported by validation studies.
 
-    For a model of the probability p of an event (a disease, a default) and labels y on data that
-    it was not fitted to:
+    The model predicts the probability p of an event, such as a disease or a default. The labels y
+    are from data that the model was not fitted to. The summary has four levels:
 
     - *mean*: the mean forecast against the observed frequency, their ratio
       :math:`O/E = \sum y_i / \sum p_i`, and the calibration in the large;
     - *weak*: intercept a and slope b of :math:`\operatorname{logit} P(Y = 1 | p) = a + b
-      \operatorname{logit} p` (:func:`calibration_intercept_slope`), and the gain in likelihood of
-      this recalibration, U, with the p-value of a = 0 and b = 1
+      \operatorname{logit} p` (:func:`calibration_intercept_slope`), and the unreliability index U,
+      the gain in likelihood by this recalibration, with the p-value of a = 0 and b = 1
       (:func:`logistic_calibration_test`);
     - *moderate*: mean (ICI), median (E50), 90th percentile (E90) and maximum (Emax) of the distance
-      :math:`|\hat C_i - p_i|` to a smooth calibration curve
-      (:func:`integrated_calibration_index`), 100 times its mean square (ECI), and the Brier
-      calibration error (:func:`proper_calibration_error`), the squared distance, from which the
-      optimism of the fit of the curve is subtracted;
+      :math:`|\hat C_i - p_i|` to a smooth calibration curve (:func:`integrated_calibration_index`),
+      and 100 times its mean square (ECI). Also the Brier calibration error
+      (:func:`proper_calibration_error`), the mean squared distance corrected for the optimism of
+      the fitted curve;
     - *overall*: the discrimination index D and the quality index Q = D - U, the Brier score
       :math:`B = \overline{(p - y)^2}`, the scaled Brier score :math:`1 - B / (\bar y (1 - \bar
       y))`, also called index of prediction accuracy, the log loss, and the concordance, which is
@@ -262,9 +264,9 @@ def calibration_summary(
 
     The levels of calibration are those of Van Calster et al. [1]_; the choice of numbers follows
     Steyerberg [3]_, ``val.prob`` in the R package rms and ``val.prob.ci.2`` in CalibrationCurves.
-    Their curve is loess or a spline; here it is the average of recalibration maps by which the
-    default of :func:`proper_calibration_error` estimates C, fitted to the same samples, so that
-    ICI, E50, E90 and Emax differ. Nothing is drawn at random.
+    Their curve is loess or a spline. Here it is the average of recalibration maps by which the
+    default of :func:`proper_calibration_error` estimates C, fitted to the same samples. So ICI,
+    E50, E90 and Emax differ from theirs. Nothing is drawn at random.
 
     Parameters
     ----------
@@ -279,8 +281,8 @@ def calibration_summary(
     sample_weight : array-like of shape (n_samples,), default=None
         Importance weights: a weight of 2 is not two samples.
     groups : array-like of shape (n_samples,), default=None
-        The cluster of each sample, such as a patient, by any labels: all intervals then allow for
-        dependence within clusters (:ref:`clusters`).
+        The cluster of each sample, such as a patient, by any labels. All intervals then allow for
+        dependence within clusters. See :ref:`clusters`.
     confidence_level : float, default=0.95
         Level of the two-sided intervals.
 
@@ -400,7 +402,7 @@ def _likelihood(problem):
     _uncertain_logits(problem)  # raises for an impossible label
     label = problem.target[:, 1]
     if label.min() == label.max():
-        raise ValueError("All labels are of one class: nothing can be discriminated.")
+        raise ValueError("Discrimination needs labels of both classes, and all are of one class.")
     test = JointRatio(problem)
     statistic = float(test.statistic(label))
     rate = float(weighted_mean(label, problem.weight))

@@ -467,7 +467,7 @@ FUNCTIONS = [
         (Y[:3], P[:3]),
         {},
         r"An asymptotic test needs at least 4 samples, got 3: pass n_resamples=999 to simulate the "
-        r"law of the statistic instead\.",
+        r"null distribution instead\.",
     ),
     (
         s.hosmer_lemeshow_test,

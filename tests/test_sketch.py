@@ -181,7 +181,7 @@ def test_groups_are_sketches_and_add_up():
         assert calibration_error(sketch, **options) == pytest.approx(
             calibration_error(whole, **options), rel=1e-12
         )
-    with pytest.raises(ValueError, match="'west' is none of the groups"):
+    with pytest.raises(ValueError, match="'west' is not one of the groups"):
         sketch.group("west")
 
 

@@ -30,11 +30,12 @@ def make_tempered_simplex(
     score_temperature: float = 0.6,
     random_state: RandomState = None,
 ) -> Bunch:
-    r"""Over- or under-confident forecasts with known calibrated scores (P24, simulation).
+    r"""Simulate over- or under-confident forecasts with known calibrated scores (P24, simulation).
 
-    :math:`u \sim Dirichlet(1, \dots, 1)`, posterior :math:`p = softmax(\log u / t_{label})`,
-    labels :math:`y \sim p`, forecasts :math:`S = softmax(\log p / t_{score})`. The map from p to
-    S is injective, so E[Y|S] = p. Over-confident for ``score_temperature`` < 1, calibrated for 1.
+    :math:`u \sim Dirichlet(1, \dots, 1)`, posterior :math:`p = softmax(\log u / t_{label})`, labels
+    :math:`y \sim p`, forecasts :math:`S = softmax(\log p / t_{score})`. The map from p to S is
+    injective, so E[Y|S] = p. The forecasts are over-confident for ``score_temperature`` < 1 and
+    calibrated for 1.
 
     Parameters
     ----------
@@ -51,20 +52,21 @@ def make_tempered_simplex(
     -------
     Bunch
         ``y`` (n,), ``y_proba`` (n, K), ``posterior`` (n, K) = E[Y|S], and ``truth``. For K = 2 the
-        truth holds, for "brier" and "log", the calibration error under the name of the loss, and
-        ``refinement_...`` and ``uncertainty_...``, by quadrature. For K > 2 it holds zeros under
-        these names if the forecasts are calibrated; else they are missing, and the truth given the
-        forecasts is the mean divergence of `posterior` from `y_proba`.
+        truth has, for "brier" and "log", the calibration error under the name of the loss, and
+        ``refinement_...`` and ``uncertainty_...``, by quadrature. For K > 2 the calibration errors
+        are 0 if the forecasts are calibrated. Otherwise these entries are missing, and the true
+        error given the forecasts is the mean divergence of `posterior` from `y_proba`.
 
         "classwise_brier" and "classwise_log", for at most 1000 classes, are the errors of one class
-        against the rest, of :math:`E[Y_k|S_k]`; all classes have the same. For K > 2 this is not
-        column k of `posterior`, whose mean divergence from the score is larger. Computed by
-        quadrature over :math:`S_k` and, for K > 2, 1024 quasi-random draws of the other classes,
-        with a standard error below .2 % for temperatures from .1 to 10.
+        against the rest. They are equal for all classes. For K > 2 the calibrated score
+        :math:`E[Y_k|S_k]` is not column k of `posterior`, whose mean divergence from the score is
+        larger. The errors are computed by quadrature over :math:`S_k` and, for K > 2, 1024
+        quasi-random draws of the other classes, with a standard error below .2 % for temperatures
+        from .1 to 10.
 
     See Also
     --------
-    skcalib.datasets.make_grouping_problem : Forecasts with a grouping loss, and features.
+    skcalib.datasets.make_grouping_problem : Forecasts with features and a grouping loss.
     skcalib.datasets.make_logistic_scores : One score with a logistic curve.
 
     Examples
@@ -174,10 +176,10 @@ def make_widmann(
     mixture: float | None = None,
     random_state: RandomState = None,
 ) -> Bunch:
-    r"""The three models of the calibration tests (W19, section 7), and the grid of the appendix.
+    r"""Simulate the three models of the calibration tests of W19, section 7, or of its appendix.
 
-    Forecasts :math:`S \sim Dirichlet(\alpha, \dots, \alpha)`. A share :math:`\pi` of the labels
-    is drawn from a distribution :math:`\beta` that does not depend on S, the rest from S:
+    Forecasts :math:`S \sim Dirichlet(\alpha, \dots, \alpha)`. A share :math:`\pi` of the labels is
+    drawn from a distribution :math:`\beta` that does not depend on S, and the others from S. So
     :math:`E[Y|S] = (1 - \pi) S + \pi \beta`. "M1" draws all labels from S, :math:`\pi = 0`:
     calibrated. "M2" has :math:`\beta = e_0`, class 0, and by default :math:`\pi = 1/2`. "M3" has
     the uniform :math:`\beta = 1/K`, and by default :math:`\pi = 1`.
@@ -197,7 +199,7 @@ def make_widmann(
         The parameter :math:`\alpha` of the Dirichlet distribution.
     mixture : float, default=None
         The share :math:`\pi` in [0, 1] of labels that do not depend on S; by default that of the
-        model. For "M1" it can only be 0.
+        model. For "M1" it must be 0.
     random_state : int, RandomState instance or None, default=None
         Seed.
 
@@ -286,7 +288,7 @@ def make_logistic_scores(
     *,
     random_state: RandomState = None,
 ) -> Bunch:
-    r"""A logistic model of two normal classes (F24, section 6.1 and appendix G.1).
+    r"""Simulate a logistic model of two normal classes (F24, section 6.1 and appendix G.1).
 
     Labels are 0 or 1 with equal probability, :math:`X|Y=1 \sim N(-1, 1)` and
     :math:`X|Y=0 \sim N(1, 1)`. The forecast of class 1 is :math:`f = \sigma(b_0 + b_1 X)`, and

@@ -42,16 +42,15 @@ def make_grouping_problem(
     logit_variance: float = 20.0,
     random_state: RandomState = None,
 ) -> Bunch:
-    r"""A calibrated classifier whose forecasts differ from E[Y|X] (L23, figures 4, 11 and 12).
+    r"""Simulate a calibrated classifier with a known grouping loss (L23, figures 4, 11 and 12).
 
     :math:`X \sim N(0, \Sigma)` with 5.5 on the diagonal of :math:`\Sigma` and 4.5 off the diagonal,
-    :math:`S = \sigma(z)` with :math:`z = x_1 + x_2`, of variance 20, and
-    :math:`Q = E[Y|X] = S + a\, \psi(t)\, \Delta(S)` with :math:`t = (x_1 - x_2) / \sqrt 2`,
-    a link :math:`\psi` and the `heterogeneity` a. The largest shift is
-    :math:`\Delta(S) = \min(S, 1 - S)`, or :math:`\min(S, 1 - S, |S - 1/2|)` with
-    `optimal_accuracy`: then Q and S are on the same side of 1/2, and no classifier is more accurate
-    than S (figure 12). As :math:`\psi` is odd and t is independent of S, S is calibrated; the
-    grouping loss is the mean divergence of Q from S.
+    :math:`S = \sigma(z)` with :math:`z = x_1 + x_2`, of variance 20, and :math:`Q = E[Y|X] = S +
+    a\, \psi(t)\, \Delta(S)` with :math:`t = (x_1 - x_2) / \sqrt 2`, a link :math:`\psi` and the
+    `heterogeneity` a. The largest shift is :math:`\Delta(S) = \min(S, 1 - S)`, or
+    :math:`\min(S, 1 - S, |S - 1/2|)` with `optimal_accuracy`: then Q and S are on the same side of
+    1/2, and no classifier is more accurate than S (figure 12). Because :math:`\psi` is odd and t is
+    independent of S, S is calibrated. The grouping loss is the mean divergence of Q from S.
 
     Figures 11 and 12 (appendix B.2) have ``logit_variance=10`` and the links "steep" and "step".
 
@@ -62,13 +61,14 @@ def make_grouping_problem(
     heterogeneity : float, default=1.0
         Strength a in [0, 1]; with 0 there is no grouping loss.
     link : {"sigmoid", "step", "ramp", "sine", "wavelet", "steep"}, default="sigmoid"
-        The paper's functions are :math:`\psi(t) = 2 \sigma(t) - 1`, "step", the sign of t, and
-        "steep", :math:`2 \sigma(3t) - 1`. The others are odd functions bounded by 1, chosen here: t
-        clipped to [-1, 1], sin(2t), :math:`t\, e^{(1 - t^2) / 2}`.
+        The function :math:`\psi`. Those of the paper are "sigmoid", :math:`2 \sigma(t) - 1`,
+        "step", the sign of t, and "steep", :math:`2 \sigma(3t) - 1`. The others are odd functions
+        bounded by 1: "ramp", t clipped to [-1, 1], "sine", sin(2t), and "wavelet", :math:`t\, e^{(1
+        - t^2) / 2}`.
     optimal_accuracy : bool, default=False
         Whether the classifier predicts the most likely class of every sample.
     logit_variance : float, default=20.0
-        Variance of the logit z of the score, from 0.01 to 1000; z is scaled.
+        Variance of the logit z of the score, from 0.01 to 1000. z is scaled to have this variance.
     random_state : int, RandomState instance or None, default=None
         Seed.
 
@@ -174,11 +174,11 @@ def make_grouping_curves(
     curve: Literal["quadratic", "double", "step", "constant"] = "step",
     random_state: RandomState = None,
 ) -> Bunch:
-    r"""A calibrated classifier of one feature, two posteriors for each score (L23, figures 9, 10).
+    r"""Simulate a calibrated classifier with two posteriors for each score (L23, figures 9, 10).
 
-    The score depends on the size of X only, and the posterior Q = E[Y|X] also on its sign. For the
-    first three curves :math:`X \sim N(0, 1)`, :math:`S = 1 - e^{-(0.9 X)^2}`, and Q is h(S) for
-    positive X and 2 S - h(S) for negative X:
+    X is one feature. The score depends on its absolute value only, and the posterior Q = E[Y|X]
+    also on its sign. For the first three curves :math:`X \sim N(0, 1)`, :math:`S = 1 - e^{-(0.9
+    X)^2}`, and Q is h(S) for positive X and 2 S - h(S) for negative X:
 
     - "quadratic": :math:`h(s) = 2 s - s^2` (figure 9);
     - "double": :math:`h(s) = \min(2 s, 1)` (figure 9);
@@ -189,8 +189,8 @@ def make_grouping_curves(
     above. X is positive with probability :math:`1 - |2 S - 1|`, so that S is calibrated. (The
     paper's code draws X from a grid of 1000 points.)
 
-    For "step" and "constant" Q is never on the other side of 1/2 than S: the classifier is
-    calibrated and no other is more accurate, and still its scores are not the posterior.
+    For "step" and "constant", Q and S are never on opposite sides of 1/2. So the classifier is
+    calibrated and no other is more accurate, but its scores are not the posterior.
 
     Parameters
     ----------

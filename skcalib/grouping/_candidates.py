@@ -22,9 +22,9 @@ _CUTS = (0.25, 0.5, 0.75)
 class Candidates:
     """``member`` (n, m); the rule of each column as text, and that of its complement.
 
-    ``feature`` is the number of the column of X that a group comes from, ``category`` whether it
-    is one value of several, ``two_sided`` whether the complement is an equally suitable group, and
-    ``n_formed`` the number of groups before some were dropped.
+    ``feature`` is the number of the column of X that a group comes from. ``category`` tells whether
+    the group is one value of several, and ``two_sided`` whether the complement is an equally
+    suitable group. ``n_formed`` is the number of groups before some were dropped.
     """
 
     member: np.ndarray

@@ -232,9 +232,9 @@ class Statistics:
 def compare(equal, member, least_share=_LEAST_SHARE):
     """`Statistics` of columns (n, m) of 0 and 1.
 
-    Columns whose variance the basis explains, but for `least_share`, have no p-value, nor have
-    those in which hardly any event, or hardly any other, is expected, nor those of few clusters.
-    With clusters the p-value is at least that of Student's law for their effective number.
+    A column has no p-value if the basis explains all but `least_share` of its variance, if hardly
+    any event or hardly any non-event is expected in it, or if it has few clusters. With clusters
+    the p-value is at least that of Student's t distribution for their effective number.
     """
     member = member.astype(np.float64)
     centred = equal.center(member)

@@ -67,23 +67,24 @@ class GroupCalibration(Record):
     mean_predicted, observed : float
         Mean predicted probability of the event, and its frequency.
     ratio : MeanInterval or None
-        Observed by expected number of events; None if every prediction is 0.
+        Observed over expected number of events; None if every prediction is 0.
     difference : MeanInterval
         ``observed - mean_predicted``: negative where predictions are too high.
     shrunk : float
-        The difference, drawn towards the mean of the groups by its noise (empirical Bayes).
+        The difference, shrunk towards the mean of the groups according to its noise (empirical
+        Bayes).
     pvalue : float
-        Of the hypothesis that the mean prediction of the group is right.
+        p-value of the hypothesis that the mean prediction of the group is right.
     detected : bool
-        Whether the difference is among those found at the false discovery rate.
+        Whether the difference is significant at the false discovery rate.
     equal_scores : MeanInterval or None
-        Difference of the frequency from that of all samples with equal scores: what remains after
-        every recalibration that uses the score alone. None if the score determines the group, or
-        hardly any event is expected in it.
+        Difference between the frequency in the group and that of all samples with equal scores. It
+        remains after every recalibration that uses the score alone. None if the score determines
+        the group, or if hardly any event is expected in it.
     equal_scores_pvalue : float or None
-        Of this difference.
+        p-value of this difference.
     equal_scores_detected : bool
-        Whether it is among those found at the false discovery rate.
+        Whether it is significant at the false discovery rate.
     error : MeanInterval or None
         Brier calibration error within the group; None for fewer than 10 samples.
 
@@ -187,42 +188,45 @@ def calibration_by_group(
     groups: ArrayLike | None = None,
     confidence_level: float = 0.95,
 ) -> GroupCalibrations:
-    r"""Calibration of each of the groups that you name, with all comparisons accounted for.
+    r"""Calibration of each of several given groups, with correction for multiple comparisons.
 
     For each group g with weights w, predictions p and labels y:
 
-    - ``difference``: :math:`\sum_g w_i (y_i - p_i) / \sum_g w_i`, and ``ratio``:
-      :math:`\sum_g w_i y_i / \sum_g w_i p_i`. Intervals are Clopper and Pearson's, at the level
-      :math:`c^{1/m}` (Sidak) for m groups: they hold for all groups at once, with any overlap.
-    - ``pvalue``: of :math:`\sum_g w_i (y_i - p_i)` for labels drawn from the predictions
-      (saddlepoint approximation). ``detected`` are those that the rule of Benjamini and Hochberg
-      finds at the false discovery rate ``1 - confidence_level``; where groups overlap, that of
-      Benjamini and Yekutieli. A group may be detected although its interval contains 0: the
-      intervals allow for one error among all groups, the rate for a share of wrong discoveries.
-    - ``shrunk``: the difference drawn towards the mean of the groups by
-      :math:`\tau^2 / (\tau^2 + s_g^2)`, with the variance :math:`\tau^2` between groups of
-      DerSimonian and Laird.
+    - ``difference``: :math:`\sum_g w_i (y_i - p_i) / \sum_g w_i`, and ``ratio``: :math:`\sum_g w_i
+      y_i / \sum_g w_i p_i`. Intervals are Clopper and Pearson's, at the level :math:`c^{1/m}`
+      (Sidak) for m groups and the confidence level c. They hold for all groups at once, with any
+      overlap.
+    - ``pvalue``: the p-value of :math:`\sum_g w_i (y_i - p_i)` for labels drawn from the
+      predictions (saddlepoint approximation). ``detected`` marks the groups that the procedure of
+      Benjamini and Hochberg rejects at the false discovery rate ``1 - confidence_level``. Where
+      groups overlap, it is the procedure of Benjamini and Yekutieli. A group may be detected
+      although its interval contains 0, because the intervals control the probability of any error,
+      and the rate controls the share of false discoveries.
+    - ``shrunk``: the difference shrunk towards the mean of the groups by the factor :math:`\tau^2 /
+      (\tau^2 + s_g^2)`, with the variance :math:`s_g^2` of the difference and the variance
+      :math:`\tau^2` between groups of DerSimonian and Laird.
     - ``equal_scores``: the difference from all samples with equal scores, the statistic of
-      :func:`~skcalib.grouping.differences_at_equal_scores`. Where all groups are
-      miscalibrated alike, each has a ``difference`` and none has one at equal scores. A function of
-      the score alone can correct the first, but not the second.
-    - ``error``: the Brier calibration error within the group, with its interval. It finds
-      deviations that cancel in the mean; its interval is that of the group alone.
+      :func:`~skcalib.grouping.differences_at_equal_scores`. If all groups are miscalibrated in the
+      same way, each has a ``difference``, but none has one at equal scores. A function of the score
+      alone can correct the first, but not the second.
+    - ``error``: the Brier calibration error within the group, with its interval. It detects
+      deviations that cancel in the mean. Its interval is for this group alone.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,) or ForecastSketch
-        Labels, or a sketch with groups, in place of all data: from the argument ``by`` of
-        :func:`~skcalib.summarize` or :meth:`~skcalib.ForecastSketch.partial_fit`.
+        Labels, or a sketch with groups in place of all data. The argument ``by`` of
+        :func:`~skcalib.summarize` or :meth:`~skcalib.ForecastSketch.partial_fit` makes such a
+        sketch.
     y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), optional
         Probability of the positive class, or of each class; omitted with a sketch.
     by : array-like of shape (n_samples,), (n_samples, n_columns), data frame, or dict of masks
-        The group of each sample; columns, each of which divides the samples; or, by name, masks of
-        booleans, which may overlap. Missing values form a group. Cut numbers into ranges first, for
-        example by ``pandas.qcut``. Omitted with a sketch.
+        The group of each sample, or several columns of groups, or a dict from names to boolean
+        masks, which may overlap. Missing values form a group. Cut numbers into ranges first, for
+        example with ``pandas.qcut``. Omitted with a sketch.
     notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
-        The event: the positive class of two; for more classes whether the prediction is right
-        ("top_label", which "auto" is then), or each class ("classwise").
+        The event. For two classes it is the positive class. For more classes it is whether the
+        prediction is right ("auto" or "top_label"), or each class ("classwise").
     sample_weight : array-like of shape (n_samples,), default=None
         Weights.
     labels : array-like of shape (n_classes,), default=None
@@ -230,9 +234,8 @@ def calibration_by_group(
     pos_label : label, default=None
         The positive class of two; by default the last.
     groups : array-like of shape (n_samples,), default=None
-        The cluster of each sample, such as a patient, by any labels, where samples of a cluster
-        depend on each other. Intervals and p-values then allow for that. The groups to compare
-        are `by`.
+        The cluster of each sample, such as a patient, by any labels. Intervals and p-values then
+        allow for dependence within clusters. The groups to compare are given by `by`.
     confidence_level : float, default=0.95
         Level of the intervals, and one minus the false discovery rate.
 
@@ -249,8 +252,8 @@ def calibration_by_group(
 
     See Also
     --------
-    compare_windows : More about two groups of different samples, such as months.
-    calibration_curve_equality_test : Is the calibration curve of two groups the same?
+    compare_windows : Compares two groups of different samples, such as months, in more detail.
+    calibration_curve_equality_test : Are the calibration curves of two groups equal?
     skcalib.grouping.differences_at_equal_scores : Finds groups from features.
 
     Examples
@@ -507,7 +510,7 @@ def _of_event(rows: _Rows, event, names, confidence_level, level):
 
 
 def _pvalue(part):
-    """Of the sum of residuals, for labels drawn from the predictions."""
+    """p-value of the sum of residuals, for labels drawn from the predictions."""
     proba = np.clip(part.forecast[:, 1], _CERTAIN, 1 - _CERTAIN)
     count = np.ones(len(proba)) if part.count is None else part.count
     weight = mean_one(part.weight, count)

@@ -87,9 +87,9 @@ def calibration_curve_equality_test(
 
     The null hypothesis is that :math:`E[Y | S = s]` is the same function of the score s in both
     windows, wherever both have scores. The curve need not be the diagonal, and the distributions of
-    the scores may differ. If it is rejected, a map that was fitted in one window is wrong in the
-    other. It is a test of the equality of two regression curves (Hall and Hart 1990), hence the
-    name.
+    the scores may differ. If the hypothesis is rejected, a map that was fitted in one window is
+    wrong in the other. This is a test of the equality of two regression curves (Hall and Hart
+    1990).
 
     With the pooled curve :math:`\hat C`, the window g (1 for the first, 0 for the second), the rank
     :math:`u \in [0, 1]` of the score, and Legendre polynomials :math:`\phi_0, \dots, \phi_7`,
@@ -100,16 +100,17 @@ def calibration_curve_equality_test(
         T = \sum_{j=0}^{7} \frac{z_j^2}{(j + 1)^2} , \qquad z = L^{-1} U ,
 
     where :math:`\tilde g_j` is the residual of :math:`g\, \phi_j(u)` after a regression on a
-    flexible curve of the score (piecewise linear in the rank, frequent scores, and a cross-fitted
-    isotonic curve), and L is the Cholesky factor of the covariance of U. So :math:`z_0` tests a
-    shift of the log odds, :math:`z_1` a change of the slope beyond a shift, and so on; smooth
-    differences have most of the weight. An error of :math:`\hat C` enters only times the error with
-    which the same curve approximates the share of the window at each score.
+    flexible curve of the score, and L is the Cholesky factor of the covariance of U. The curve is a
+    sum of a piecewise linear function of the rank, a constant for each frequent score, and a
+    cross-fitted isotonic curve. So :math:`z_0` tests a shift of the log odds, :math:`z_1` a change
+    of the slope beyond a shift, and so on. Smooth differences have most of the weight. An error of
+    :math:`\hat C` enters only as a product with the error of the approximation, by the same curve,
+    of the share of the window at each score.
 
-    The law of T under the null hypothesis is that of :math:`\sum_j Z_j^2 / (j + 1)^2` with
-    independent standard normal Z, evaluated by numerical inversion. Labels are independent given
-    the scores, with the variance :math:`\hat C (1 - \hat C)`; with unequal weights squared
-    residuals take its place.
+    Under the null hypothesis T has the distribution of :math:`\sum_j Z_j^2 / (j + 1)^2` with
+    independent standard normal Z, which is evaluated by numerical inversion. Labels are assumed
+    independent given the scores, with the variance :math:`\hat C (1 - \hat C)`. With unequal
+    weights the variance is estimated by squared residuals.
 
     Parameters
     ----------
@@ -126,7 +127,7 @@ def calibration_curve_equality_test(
     notion : {"auto", "top_label", "canonical"} or Notion, default="auto"
         The event: the positive class of two, or whether the prediction is right.
     n_resamples : int, default=999
-        Draws of the signs of clusters.
+        Number of draws of the signs of clusters.
     random_state : int, RandomState instance or None, default=0
         Seed of these draws.
     sample_weight : array-like of shape (n_samples,), default=None
@@ -141,15 +142,15 @@ def calibration_curve_equality_test(
     Returns
     -------
     CurveEqualityTest
-        ``statistic`` T, ``pvalue``, ``estimate`` (the mean of the first curve minus the second at
-        equal scores, a probability; each score counts by how much the windows overlap there) and
-        ``method``. If all labels are equal, T is 0 and p is 1.
+        ``statistic`` T, ``pvalue``, ``estimate`` (the mean difference of the curves at equal
+        scores, first minus second, as a probability, weighted by how much the windows overlap at
+        each score) and ``method``. If all labels are equal, T is 0 and p is 1.
 
     Raises
     ------
     ValueError
         For invalid input, fewer than 10 samples in a window, fewer than 6 clusters, windows whose
-        scores do not overlap, and unless exactly one of `by`, `second` and two sketches is given.
+        scores do not overlap. Also unless exactly one of `by`, `second` and two sketches is given.
 
     See Also
     --------
@@ -159,18 +160,19 @@ def calibration_curve_equality_test(
 
     Notes
     -----
-    **Clusters.** The covariance is that of sums over clusters. Up to 2,000 clusters the law of T is
-    drawn, with random signs of these sums: exact if the law of a cluster is symmetric, and
-    asymptotically for many clusters otherwise.
+    **Clusters.** The covariance is that of sums over clusters. For up to 2,000 clusters the null
+    distribution of T is simulated with random signs of these sums. It is exact if the distribution
+    of the sum of a cluster is symmetric, and asymptotically valid for many clusters otherwise.
 
-    Measured level at .05 (400 data sets, standard error .011), for windows of 50 and 50, 150 and
-    300, 1,000 and 1,000 samples, equal and different distributions of the scores, rare events,
-    curves that are straight, waves or steps: .025 to .068. With 60 clusters of 20 samples whose log
-    odds have a random effect of standard deviation 1 (150 data sets, standard error .018): .06, and
-    .32 without `groups`; for two models on 800 samples .06. Power for windows of 1,000 samples: .93
-    for a shift of the log odds by .5 with scores from Beta(2, 4) and Beta(4, 2), and .87 for a
-    slope of .6 in place of 1 with uniform scores, but .11 for this slope with the former scores,
-    which overlap mainly near one half, where the curves cross.
+    The level at .05 was measured for windows of 50 and 50, 150 and 300, and 1,000 and 1,000 samples
+    (400 data sets, standard error .011). The distributions of the scores were equal or different,
+    events common or rare, and curves straight, waves or steps. The level was .025 to .068. With 60
+    clusters of 20 samples whose log odds have a random effect of standard deviation 1 (150 data
+    sets, standard error .018): .06, and .32 without `groups`; for two models on 800 samples .06.
+    For windows of 1,000 samples, the power was .93 for a shift of the log odds by .5 with scores
+    from Beta(2, 4) and Beta(4, 2). For a slope of .6 instead of 1 it was .87 with uniform scores,
+    but .11 with the beta distributed scores, which overlap mainly near one half, where the curves
+    cross.
 
     Cost: O(n) memory and time for some 40 functions of the score, and an isotonic regression. A
     sketch has one row for each cell and label.
@@ -282,8 +284,8 @@ def equality_test(
 class _Standardised:
     """The weighted sum of squares of sums (..., J) of mean zero, from their covariance.
 
-    Each is divided by its standard deviation given those before it; one that those before determine
-    is left out. ``share`` are the weights of those that remain.
+    Each sum is divided by its standard deviation given the earlier sums. A sum that the earlier
+    ones determine is left out. ``share`` has the weights of the remaining sums.
     """
 
     def __init__(self, covariance: np.ndarray) -> None:
@@ -329,7 +331,7 @@ def _pooled(problems):
     if cluster is not None and cluster.max() + 1 < FEWEST_CLUSTERS:
         raise ValueError(
             f"There are {cluster.max() + 1} clusters: the test of equal curves needs at least "
-            f"{FEWEST_CLUSTERS}, better forty."
+            f"{FEWEST_CLUSTERS}, preferably forty."
         )
     score = merge_ties(np.clip(joined.forecast[:, 1], 0, 1))
     rows: dict[str, Any] = {"square": joined.square, "count": joined.count, "folds": folds}

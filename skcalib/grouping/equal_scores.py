@@ -53,7 +53,8 @@ class GroupDifference(Record):
     n_samples : int
         Samples of the group.
     n_tested : int
-        Samples used for the other numbers: all, or one half if the other half chose the rule.
+        Samples used for the other numbers: all, or one half if the rule was chosen on the other
+        half.
     share : float
         Weight of the group, between 0 and 1.
     mean_score : float
@@ -69,7 +70,7 @@ class GroupDifference(Record):
         Interval of the difference. It is widened so that among all named groups at most a share of
         ``1 - confidence_level`` of the intervals misses the truth (false coverage rate).
     standard_error : float
-        Of the difference.
+        Standard error of the difference.
     pvalue : float
         Two-sided p-value of the group alone.
     harm : float
@@ -162,37 +163,38 @@ def differences_at_equal_scores(
     confidence_level: float = 0.95,
     random_state: RandomState = 0,
 ) -> GroupComparison:
-    r"""Name the groups that differ from other samples with equal scores.
+    r"""Find groups, by rules of the features, that differ from other samples with equal scores.
 
     A recalibration maps equal scores to equal values. A group g whose event is more frequent than
 
     .. math:: E[\,C(S) \mid g\,], \qquad C(S) = E[Y|S],
 
     is miscalibrated after every recalibration: the score lacks the information in the group. Groups
-    are compared with the frequency :math:`C(S)` of all samples with equal scores and not with the
-    score, so no group is named only because the model is miscalibrated for all groups.
+    are compared with the frequency :math:`C(S)` of all samples with equal scores, not with the
+    score itself. So no group is named only because the model is miscalibrated for all groups.
 
     - **Groups**: each category; numbers cut at their quartiles; missing values; and up to ten
-      intersections of two of these, or of one and a range of scores, chosen on one half of the
-      samples by their joint effect and tested on the other, both ways.
-    - **Statistic**: :math:`T = \sum_i w_i \tilde g_i (y_i - \hat C(s_i))`, with
-      :math:`\tilde g` the residual of the group after a regression on a curve of the score. A
-      wrong :math:`\hat C` enters only times what that curve misses of :math:`E[g|S]`. The p-value
-      is that of independent labels (saddlepoint approximation), and with unequal weights uses the
-      larger of two variances. For an intersection, both the difference and the joint effect must be
-      significant.
-    - **Named** is what the rule of Benjamini and Hochberg finds at the false discovery rate
-      ``1 - confidence_level``, the most harmful first. A group after the first is omitted if it has
-      nearly the same samples as an earlier one, or if its difference is small or not significant
-      (Bonferroni) at equal values of the features named before it.
+      intersections of two of these, or of one of them and a range of scores. Intersections are
+      chosen on one half of the samples by their joint effect and tested on the other half, in both
+      directions.
+    - **Statistic**: :math:`T = \sum_i w_i \tilde g_i (y_i - \hat C(s_i))`, with :math:`\tilde g`
+      the residual of the group after a regression on a curve of the score. An error of :math:`\hat
+      C` enters only as a product with the error of the approximation of :math:`E[g|S]` by that
+      curve. The p-value is for independent labels (saddlepoint approximation). With unequal weights
+      it uses the larger of two variances. For an intersection, both the difference and the joint
+      effect must be significant.
+    - **Named groups** are those that the procedure of Benjamini and Hochberg rejects at the false
+      discovery rate ``1 - confidence_level``, the most harmful first. A later group is omitted if
+      it has nearly the same samples as an earlier one. It is also omitted if, at equal values of
+      the features named before it, its difference is small or not significant (Bonferroni).
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
         Labels.
     y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
-        Probability of the event, or of each class. With more than two classes the event is that
-        the most likely class is right.
+        Probability of the event, or of each class. With more than two classes the event is that the
+        predicted class is right.
     X : array-like of shape (n_samples, n_features)
         Features: numbers, and in data frames categories. Missing values are allowed.
     sample_weight : array-like of shape (n_samples,), default=None
@@ -223,11 +225,12 @@ def differences_at_equal_scores(
 
     Notes
     -----
-    The harm of a group assumes one difference for all scores, and so is at most its part of the
-    grouping loss. Groups of fewer than 10 samples (by weight), or in which less than one event is
-    expected, are not tested. Of more than 50,000 samples 50,000 are drawn; of more than 1,000
-    groups those nearest to half of the samples are kept. A test of one variable at a time does not
-    identify causes: a group may be named because of a correlated feature.
+    The harm of a group assumes the same difference for all scores, so it is at most the
+    contribution of the group to the grouping loss. Groups of fewer than 10 samples (by weight), or
+    with fewer than one expected event, are not tested. From more than 50,000 samples, 50,000 are
+    drawn at random. From more than 1,000 groups, those nearest to half of the samples are kept. A
+    test of one variable at a time does not identify causes: a group may be named because of a
+    correlated feature.
 
     Examples
     --------
@@ -382,8 +385,8 @@ _LEAST_PART = 0.25  # of its harm: what a group explains beyond those before it
 def distinct(found: list[Tested], candidates: Candidates, level: float) -> list[Tested]:
     """The most harmful first, without those that repeat an earlier one or are explained by it.
 
-    Explained is a group that at equal scores *and* equal values of the features that are named
-    no longer differs, or keeps less than a quarter of its harm. After the first, a group needs a
+    A group is explained if, at equal scores *and* equal values of the features already named, it no
+    longer differs or keeps less than a quarter of its harm. After the first, a group needs a
     p-value of at most `level`, before and in this second comparison: the false discovery rate over
     the number of groups tested (Bonferroni), because several cuts of one feature would otherwise
     raise the threshold for others.
@@ -399,7 +402,7 @@ def distinct(found: list[Tested], candidates: Candidates, level: float) -> list[
 
 
 def _rank(one):
-    """By harm with a few digits, so that of two sides of a cut the smaller one comes first.
+    """By harm, rounded to a few digits, so that the smaller of two sides of a cut comes first.
 
     The longer rule of a pair requires more harm.
     """

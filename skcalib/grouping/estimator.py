@@ -67,8 +67,8 @@ class GroupingLossEstimator(ClassifierInspector):
 
     where R are the label frequencies of the regions and :math:`C_B` those of the level sets. The
     bias correction (a jackknife) is exact in expectation for Brier. For other scores it leaves a
-    bias of second order. The explained log loss is too large if regions have less than one label of
-    a rare class, so it needs larger regions.
+    bias of second order. The explained log loss is too large if regions have fewer than one label
+    of a rare class, so it needs larger regions.
 
     ``method="risk"`` cross-fits a model of (score, features) on top of the calibration curve and
     reports the reduction of the loss. The predictions for each fold are scaled by the best factor
@@ -77,8 +77,9 @@ class GroupingLossEstimator(ClassifierInspector):
     Parameters
     ----------
     estimator : classifier or None, default=None
-        The classifier. None: pass ``y_proba`` to `fit`, and any representation as X, such as the
-        penultimate layer of a network. (Its own log-probabilities contain little information.)
+        The classifier. With None, pass ``y_proba`` to `fit`, and as X any representation, such as
+        the penultimate layer of a network. The log-probabilities of the network contain little
+        additional information.
     loss : {"brier", "log", "spherical"} or ProperScore, default="brier"
         The proper score.
     notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
@@ -88,15 +89,16 @@ class GroupingLossEstimator(ClassifierInspector):
         None: a histogram tree. "stump": one split at the median of a feature, which gives a simple
         rule; ties at the median are not split, and each side has at least a third of the samples.
         "kmeans": clusters of `region_ratio` standardised samples. Any scikit-learn estimator with
-        `apply` or `predict` gets the features unchanged; ``KMeans(2)`` is the other partition of
-        L23 into two regions. Its seeds that are None are set from `random_state`. For "risk": a
+        `apply` or `predict` gets the features unchanged, and its seeds that are None are set from
+        `random_state`. ``KMeans(2)`` is the other partition of L23 into two regions. For "risk": a
         regressor that is fitted to the residual, or a classifier, in place of gradient boosting.
     n_bins : int, default=15
         Maximum number of level sets; fewer if one would not have three regions of measured samples.
     strategy : {"quantile", "uniform"}, default="quantile"
         Level sets of equal mass or equal width.
     region_ratio : int, default=12
-        Measured samples per region. Below 6 the bound is unreliable, and there is a warning.
+        Measured samples per region. A value below 6 gives a warning, because the bound is then
+        unreliable.
     smoother : None, str, Smoother or classifier, default=None
         The continuous calibration curve, fitted on the half that is not measured. None is
         `LogitSmoother`, with the averaged maps that :func:`~skcalib.proper_calibration_error` uses
@@ -110,8 +112,8 @@ class GroupingLossEstimator(ClassifierInspector):
     n_permutations : int, default=200
         Permutations of the test; 0 for none, and a p-value of nan.
     cv : None, int or splitter, default=None
-        None: the classifier is fitted, and (X, y) are held-out data. Otherwise its probabilities
-        are computed out of fold. Also the folds of "risk", 5 by default.
+        None if the classifier is already fitted and (X, y) are held-out data. Otherwise its
+        probabilities are computed out of fold. It also sets the folds of "risk", 5 by default.
     confidence_level : float, default=0.95
         Level of the intervals.
     response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
@@ -119,9 +121,9 @@ class GroupingLossEstimator(ClassifierInspector):
     labels : array-like of shape (n_classes,), default=None
         With ``estimator=None``, the class of each column of `y_proba`.
     n_jobs : int, default=None
-        Folds, and problems of the notion, in parallel.
+        Number of parallel jobs, over folds and problems of the notion.
     random_state : int, RandomState instance or None, default=0
-        Halves, trees, clusters, permutations.
+        Seed of the halves, trees, clusters and permutations.
 
     Attributes
     ----------
@@ -133,15 +135,16 @@ class GroupingLossEstimator(ClassifierInspector):
         Standard error of the bound.
     pvalue_ : float
         p-value of "no grouping loss". "partition": residuals are permuted among neighbours in the
-        score; several problems are combined by Bonferroni. "risk": one-sided normal test of the
-        slope of the loss towards the model, its variance doubled for the dependence between folds.
+        score, and several problems are combined by Bonferroni. "risk": one-sided normal test of the
+        slope of the loss towards the model, with the variance doubled because folds depend on each
+        other.
     plugin_, bias_, explained_, induced_ : float
         Terms of the bound, nan for "risk".
     calibration_error_ : float
-        "partition": that of the binned score, :math:`E\,D(C_B, S_B)`. It is debiased by a
-        jackknife, so it may be negative. If D is jointly convex, it is not larger than the error of
-        the score. "risk": the reduction of the loss by the cross-fitted calibration curve, which
-        needs no bins.
+        "partition": the calibration error of the binned score, :math:`E\,D(C_B, S_B)`. It is
+        debiased by a jackknife, so it may be negative. If D is jointly convex, its target is at
+        most the calibration error of the score. "risk": the reduction of the loss by the
+        cross-fitted calibration curve, which needs no bins.
     calibration_induced_ : float
         The part of the calibration error that binning removes, :math:`E[D(C, S) - D(C_B, S_B)]`.
         For Brier it is :math:`E\,V[S - C|S_B]`, which is not negative (L23 prop. C.2). C is
@@ -153,8 +156,8 @@ class GroupingLossEstimator(ClassifierInspector):
     expected_loss_ : float
         Mean loss of the score.
     irreducible_bound_ : float
-        Upper bound of the irreducible loss: the loss minus ``epistemic_bound_``. If that is nan or
-        infinite, the loss of the calibration curve minus the grouping loss.
+        Upper bound of the irreducible loss: the loss minus ``epistemic_bound_``. If that bound is
+        nan or infinite, it is the loss of the calibration curve minus the grouping loss.
     epistemic_bound_ : float
         Lower bound of :math:`E\,D(Q, S)`: ``calibration_error_`` plus ``grouping_loss_``. For
         "partition" and a score whose D is not jointly convex it is nan, and reading it gives a
@@ -163,11 +166,10 @@ class GroupingLossEstimator(ClassifierInspector):
         The same bound without a calibration curve (L23 theorem C.1, corollary C.2): calibration
         plus explained, minus :math:`E[2 cov(Y, S|S_B) - var(S|S_B)]`. nan unless quadratic.
     regions_ : list of Region
-        The regions, the most harmful first. Each has its event, level set, rule in feature names,
-        number of samples, mean score, expected frequency at equal scores, and mean outcome with its
-        Clopper-Pearson interval. The gap is the expected frequency minus the mean outcome, so a
-        score that is equally wrong for all regions has no gap. ``pandas.DataFrame(regions_)`` makes
-        a table. Empty for "risk".
+        The regions, the most harmful first: see :class:`~skcalib.grouping.Region`. The gap of a
+        region is the expected frequency at equal scores minus the mean outcome, so a score that is
+        equally wrong for all regions has no gap. ``pandas.DataFrame(regions_)`` makes a table.
+        Empty for "risk".
     n_regions_ : int
         Regions before single samples were merged into the region most like them.
     scale_ : float
@@ -181,7 +183,7 @@ class GroupingLossEstimator(ClassifierInspector):
     --------
     GroupingDisplay : Draws the regions.
     CalibrationErrorEstimator : The part of the loss that recalibration removes.
-    grouping.differences_at_equal_scores : Groups that are named by rules of the features.
+    grouping.differences_at_equal_scores : Finds groups that are defined by rules of the features.
 
     Notes
     -----
@@ -283,10 +285,10 @@ class GroupingLossEstimator(ClassifierInspector):
             Regions that are known in advance, such as a clinic or an age group, and not derived
             from these labels. All samples are then measured.
         groups : array-like of shape (n_samples,), default=None
-            The cluster of each sample, such as a patient, by any labels. Whole clusters are then in
-            one half and in one fold, the noise of the regions is that of clusters, and the test
-            draws signs of clusters instead of permuting samples (:ref:`clusters`). A splitter gets
-            them too; a number of folds in `cv` means `StratifiedGroupKFold`.
+            The cluster of each sample, such as a patient, by any labels. Halves and folds then
+            consist of whole clusters, and the noise of the regions is that of clusters. The test
+            draws signs of clusters instead of permuting samples (:ref:`clusters`). A splitter in
+            `cv` receives the groups, and a number of folds means `StratifiedGroupKFold`.
         **fit_params : dict
             With `cv`: further parameters of the `fit` of the classifier. Routed as metadata where
             metadata routing is enabled.

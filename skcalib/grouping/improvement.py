@@ -1,4 +1,4 @@
-"""Gain of a correction by features, and the grouping loss before and after, on new samples."""
+"""Improvement by a correction with features, and the grouping loss before and after it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class GroupingImprovement(Record):
     grouping_before, grouping_after : MeanInterval
         Lower bounds of the grouping loss.
     pvalue_before, pvalue_after : float
-        Of the hypothesis of no grouping loss.
+        p-values of the hypothesis that there is no grouping loss.
 
     See Also
     --------
@@ -98,16 +98,17 @@ def grouping_improvement(
     n_jobs: int | None = None,
     random_state: RandomState = 0,
 ) -> GroupingImprovement:
-    r"""Gain of a correction by features, and the grouping loss before and after it.
+    r"""Improvement by a correction that uses features, and the grouping loss before and after it.
 
-    On samples used for neither the classifier nor the correction: the mean paired difference
-    of the losses, as in :func:`~skcalib.calibration_improvement`, and for both forecasts the lower
-    bound of the grouping loss of :class:`~skcalib.GroupingLossEstimator`, averaged over both roles
-    of the halves, with its permutation test.
+    The samples must be new: used for neither the classifier nor the correction. The gain is the
+    mean paired difference of the losses, as in :func:`~skcalib.calibration_improvement`. For both
+    forecasts the function also estimates the lower bound of the grouping loss of
+    :class:`~skcalib.GroupingLossEstimator`, averaged over both roles of the halves, with its
+    permutation test.
 
-    The gain is the sum of what calibration error and grouping loss have lost, as both forecasts
-    have the same irreducible loss: :math:`E\,D(Q, S) - E\,D(Q, S')` with :math:`Q = E[Y|X]`, for
-    any correction that depends on the score and X alone.
+    The gain is the total decrease of the calibration error and the grouping loss, because both
+    forecasts have the same irreducible loss. It is :math:`E\,D(Q, S) - E\,D(Q, S')` with :math:`Q =
+    E[Y|X]`, for any correction that depends on the score and X alone.
 
     Parameters
     ----------
@@ -119,7 +120,7 @@ def grouping_improvement(
         Probabilities with it; or the recalibrator, which is applied to `before` and, if it takes
         features, to X.
     X : array-like of shape (n_samples, n_features) or (n_samples,)
-        Features, or the group of each sample: its regions are then the groups.
+        Features, or the group of each sample. The regions are then the groups.
     loss : {"brier", "log", "spherical"} or ProperScore, default="brier"
         The proper score.
     confidence_level : float, default=0.95
@@ -149,7 +150,7 @@ def grouping_improvement(
     See Also
     --------
     skcalib.GroupRecalibrator : The correction.
-    skcalib.calibration_improvement : The same gain of a recalibration of the score alone.
+    skcalib.calibration_improvement : The same gain, for a recalibration that uses the score alone.
 
     Examples
     --------

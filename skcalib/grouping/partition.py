@@ -334,10 +334,11 @@ def merge_singletons(region: np.ndarray, likeness: np.ndarray) -> np.ndarray:
 def merge_single_clusters(
     bins: np.ndarray, region: np.ndarray, cluster: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Merge regions of a single cluster, whose own effect cannot be told from that of the region.
+    """Merge regions of a single cluster, because its effect and that of the region are confounded.
 
-    All of a level set join its region of the most clusters. Labels are not used, and the bound
-    holds for a coarser partition too. -> (region of each sample, whether it still has one cluster)
+    All such regions of a level set join its region with the most clusters. Labels are not used, and
+    the bound also holds for a coarser partition. -> (region of each sample, whether it still has
+    one cluster)
     """
     region = region.copy()
     for level in np.unique(bins):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Region(Record):
-    """A region of a level set against all of the level set, on the samples that were measured.
+    """A region compared with the whole of its level set, on the measured samples.
 
     Attributes
     ----------
@@ -49,11 +49,11 @@ class Region(Record):
     gap : float
         ``expected - mean_outcome``: positive where even the calibrated score is too high.
     harm : float
-        Share times squared gap, less the part that the noise of the labels adds: what the region
-        contributes to the explained grouping loss. In the units of the Brier score, without bias;
-        negative where chance explains more than the gap.
+        Contribution of the region to the explained grouping loss: the share times the squared gap,
+        minus the part that is due to the noise of the labels. It is unbiased, in the units of the
+        Brier score, and negative where the noise explains more than the gap.
     effective_size : float
-        Samples that equal weights would need for the same precision.
+        Number of equally weighted samples with the same precision.
 
     See Also
     --------
@@ -98,8 +98,8 @@ def region_table(
 ) -> list[Region]:
     """List of `Region`, the largest harm first.
 
-    Of a vector of more than two columns, the column of the largest gap stands for the region. The
-    noise and the intervals allow for dependence within a `cluster` (n,).
+    If there are more than two columns, a region is represented by the column with the largest gap.
+    The noise and the intervals allow for dependence within a `cluster` (n,).
     """
     cells, levels = Cells(regions, weight), Cells(bins, weight)
     first = np.unique(cells.cells, return_index=True)[1]
@@ -173,8 +173,9 @@ def sign_pvalue(
 ) -> float:
     """As `permutation_pvalue`, for samples in clusters, which cannot be permuted one by one.
 
-    The residuals, minus their mean in the level set, get a random sign for each cluster. Exact if
-    the law of the residuals of a cluster is symmetric, else asymptotically for many clusters.
+    The residuals, minus their mean in the level set, get a random sign for each cluster. The
+    p-value is exact if the distribution of the residuals of a cluster is symmetric, and
+    asymptotically valid for many clusters otherwise.
     """
     pull = weight[:, None] * (residual - Cells(bins, weight).mean(residual))
     cells = [np.unique(one, return_inverse=True)[1].ravel() for one in (regions, bins)]

@@ -74,7 +74,7 @@ class HistogramTree:
     max_leaf_nodes : int
         Maximum number of leaves; the split of largest gain comes first.
     min_samples_leaf : int, default=1
-        Samples of the fit in each leaf at the least.
+        Minimum number of samples of the fit in each leaf.
 
     Attributes
     ----------

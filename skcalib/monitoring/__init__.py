@@ -1,4 +1,4 @@
-"""Watching a model over time: tests and alarms, and the performance expected without labels."""
+"""Monitoring of a model over time: tests, alarms, and the performance expected without labels."""
 
 from skcalib.monitoring._records import Alarm, Window
 from skcalib.monitoring._streams import Evidence

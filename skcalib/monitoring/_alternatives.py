@@ -1,9 +1,9 @@
 r"""Likelihood ratios of alternative calibration curves, sample by sample.
 
 An alternative maps a forecast p to another probability q. It may depend on earlier samples, but not
-on the label of its own. Under calibration the ratio :math:`q(y) / p(y)` then has the expectation 1
-given the past, so products of ratios are test martingales, and so are their weighted averages.
-`ScoreAlternatives` are those of one score at a time, `TemperatureAlternatives` and
+on the label of the same sample. Under calibration the ratio :math:`q(y) / p(y)` then has the
+expectation 1 given the past, so products of ratios are test martingales, and so are their weighted
+averages. `ScoreAlternatives` are those of one score at a time, `TemperatureAlternatives` and
 `KernelAlternatives` those of all classes.
 
 Sums are taken in the order of the samples, so they do not depend on how these are divided into
@@ -95,9 +95,10 @@ class ScoreAlternatives(Alternatives):
 
     The log odds change by :math:`\eta \phi(p)` with the sizes :math:`\eta` of `SIGNED`: a shift
     (:math:`\phi = 1`), a slope (:math:`\phi` is the logit, standardised by the mean and standard
-    deviation of the earlier ones), and `harmonics` sines and cosines of p and of its rank. Besides,
-    a uniform distribution is mixed with the forecast, which detects forecasts close to 0 or 1 that
-    are wrong. `function` returns other features, shape (n, J), in place of sines and cosines.
+    deviation of the earlier ones), and `harmonics` sines and cosines of p and of its rank. Another
+    alternative is a mixture of the forecast with a uniform distribution, which detects forecasts
+    close to 0 or 1 that are wrong. `function` returns other features, shape (n, J), in place of
+    sines and cosines.
     """
 
     def __init__(

@@ -25,7 +25,8 @@ class Window(Record):
     weight : float
         Sum of their weights.
     mean_predicted, observed : float
-        Mean forecast and frequency of the event, for several classes of the top label.
+        Mean forecast and frequency of the event. For several classes the event is that the top
+        label is right.
     sketch : ForecastSketch
         Their forecasts and labels.
 
@@ -96,19 +97,19 @@ class Alarm(Record):
     at : int
         Number of samples at the alarm.
     since : int
-        Number of samples after which the leading alternative has gained: an estimate of where the
-        change began.
+        Number of samples after which the evidence for the leading alternative began to grow: an
+        estimate of where the change began.
     log_statistic : float
         Logarithm of the statistic at the alarm.
     evidence : Evidence or None
-        What the change is; None with a kernel.
+        Description of the change; None with a kernel.
     before : tuple of two floats, or None
         Mean forecast and frequency of the event in the kept windows that end before the change;
         None if there is none.
     after : tuple of two floats
         The same in the windows that begin after the change, and in the current one.
     groups : tuple of str
-        Groups whose frequency is found to differ from their mean forecast after the change, at a
+        Groups whose frequency differs significantly from their mean forecast after the change, at a
         false discovery rate of .05.
 
     See Also
@@ -142,10 +143,10 @@ class Alarm(Record):
         Returns
         -------
         pandas.DataFrame
-            Columns: ``at``, ``since`` and ``log_statistic``; of the evidence ``event``,
+            Columns: ``at``, ``since`` and ``log_statistic``; from the evidence ``event``,
             ``direction``, ``low``, ``high``, ``difference`` and ``evidence_since``;
             ``mean_predicted_before``, ``observed_before``, ``mean_predicted_after`` and
-            ``observed_after``; and ``groups``. What does not exist is None.
+            ``observed_after``; and ``groups``. Missing values are None.
         """
         return super().to_frame()
 

@@ -1,4 +1,4 @@
-"""The e-values of the events of a notion, their average, and what their evidence is about."""
+"""The e-values of the events of a notion, their average, and a description of the evidence."""
 
 from __future__ import annotations
 
@@ -43,22 +43,23 @@ _HALF = 0.5  # of the posterior weight, for a direction
 
 @dataclass(frozen=True)
 class Evidence(Record):
-    """What the evidence of a `SequentialCalibrationTest` is about.
+    """Description of the evidence of miscalibration: direction, range of scores, and start.
 
     Attributes
     ----------
     event : str
         The event: "" for the positive class and the top label, or a class.
     direction : {"too_high", "too_low", "too_extreme", "too_moderate", "uneven"}
-        What the forecasts are.
+        Direction of the miscalibration of the forecasts.
     low, high : float
         Range of scores in which the frequency of the event has the largest deviance from the mean
-        forecast: of all samples, and for an alarm of those since about the change.
+        forecast. It refers to all samples, or for an alarm to the samples since about the time of
+        the change.
     difference : float
         Observed frequency minus mean forecast in this range.
     since : int
-        Number of samples after which the leading alternative has gained: an estimate of where the
-        miscalibration begins.
+        Number of samples after which the evidence for the leading alternative began to grow: an
+        estimate of where the miscalibration begins.
 
     See Also
     --------
@@ -131,7 +132,7 @@ class Streams:
     def evidence(
         self, values: list[np.ndarray] | None = None, earlier: np.ndarray | None = None
     ) -> Evidence | None:
-        """What the evidence is about, by the event that has most of it; None with a kernel.
+        """Description of the evidence for the event with the most evidence; None with a kernel.
 
         `values` are logarithms (A,) for each stream, by default the log ratios, and `earlier` the
         `cells` of samples that the range of scores is not about.

@@ -43,14 +43,14 @@ _VERSION = 1  # of the state
 class CalibrationMonitor(BaseEstimator):
     r"""Alarms for a loss of calibration in a stream, and the calibration of its windows.
 
-    :class:`SequentialCalibrationTest` looks for miscalibration from the first sample on. This class
-    looks for a change at an unknown time. With the likelihood ratios :math:`L_{a,t}` of the same
+    :class:`SequentialCalibrationTest` tests for miscalibration from the first sample on. This class
+    detects a change at an unknown time. With the likelihood ratios :math:`L_{a,t}` of the same
     alternatives a, the Shiryaev-Roberts statistic
 
     .. math:: R_T = \sum_a \pi_a \sum_{s \le T} \prod_{t = s}^T L_{a,t}
 
-    is the sum of the e-values of all tests that start at one of the samples. There is an alarm
-    where :math:`R_T \ge 1 / \alpha`, and then the sum starts again. For calibrated forecasts
+    is the sum of the e-values of all tests that start at one of the samples. There is an alarm when
+    :math:`R_T \ge 1 / \alpha`. The sum then restarts from zero. For calibrated forecasts
     :math:`R_T - T` is a martingale, so the mean number of samples up to an alarm is at least
     :math:`1 / \alpha`.
 
@@ -63,11 +63,11 @@ class CalibrationMonitor(BaseEstimator):
     features : "auto", int, callable or Kernel, default="auto"
         The alternatives, as in `SequentialCalibrationTest`.
     alpha : float, default=1e-5
-        One over the least mean number of samples between two false alarms.
+        The mean number of samples between two false alarms is at least one over `alpha`.
     window : int, default=1000
         Number of samples of a window.
     n_windows : int, default=100
-        Number of windows and of alarms that are kept, the last ones.
+        Number of windows, and of alarms, that are kept. Older ones are dropped.
 
     Attributes
     ----------
@@ -76,9 +76,9 @@ class CalibrationMonitor(BaseEstimator):
     n_alarms_ : int
         Number of alarms.
     alarms_ : list of Alarm
-        The last alarms, each with what has changed.
+        The last alarms, each with a description of the change.
     windows_ : list of Window
-        The last complete windows.
+        The most recent complete windows.
     n_samples_seen_ : int
         Number of samples of positive weight.
     sources_ : list of str
@@ -93,24 +93,24 @@ class CalibrationMonitor(BaseEstimator):
     SequentialCalibrationTest : Is the model calibrated at all?
     MonitorDisplay : The statistic, the alarms and the windows as a figure.
     compare_windows : Differences between two windows, such as those of ``windows_``.
-    expected_performance : What to expect before the labels arrive.
+    expected_performance : Expected performance before the labels arrive.
 
     Notes
     -----
-    **Several alarms.** The sum starts again after an alarm, so a change that lasts gives one alarm
-    after the other, each about as many samples later as the first one was after the change. Count
-    them as one. After a recalibration of the model, make a new monitor.
+    **Several alarms.** The sum restarts after an alarm, so a lasting change gives repeated alarms.
+    The number of samples between them is about the delay of the first alarm. Count them as one.
+    After a recalibration of the model, make a new monitor.
 
     **No bound on the probability of an alarm.** A false alarm occurs sooner or later. Its
-    probability within n samples is at most :math:`\alpha n`, as the expectation of :math:`R_n` is
-    n.
+    probability within n samples is at most :math:`\alpha n`, because the expectation of :math:`R_n`
+    is n.
 
     **Order, delayed labels, weights and threads** are as in `SequentialCalibrationTest`. The time
-    of an alarm and the statistic are the same to the last bit for any division into batches, with a
-    kernel up to rounding; the sketches of windows are the same up to rounding.
+    of an alarm and the statistic are the same to the last bit for any division into batches, or up
+    to rounding with a kernel. The sketches of windows are the same up to rounding.
 
     Cost: that of `SequentialCalibrationTest`, and the sums of each window over cells, 40 bytes for
-    each cell and label that occur. No samples are stored, but 50 forecasts with a kernel.
+    each cell and label that occur. No samples are stored, except for 50 forecasts with a kernel.
 
     References
     ----------
@@ -251,8 +251,8 @@ class CalibrationMonitor(BaseEstimator):
         Returns
         -------
         str
-            For several alarms the first that is kept and the last, as a change that lasts gives one
-            alarm after the other.
+            A line of text. For several alarms it gives the first one kept and the last, because a
+            lasting change gives repeated alarms.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""A test of calibration that may be looked at after every sample."""
+"""Sequential test of calibration, valid after every sample."""
 
 from __future__ import annotations
 
@@ -35,15 +35,16 @@ _VERSION = 1  # of the state
 
 
 class SequentialCalibrationTest(BaseEstimator):
-    r"""Test of calibration whose p-value is valid at every time: it may be looked at every day.
+    r"""Sequential test of calibration, whose p-value is valid however often it is inspected.
 
-    A test for a fixed number of samples that is repeated as samples arrive rejects calibrated
-    forecasts sooner or later. This one controls the probability of that over all times.
+    If a test for a fixed number of samples is repeated as samples arrive, it rejects calibrated
+    forecasts sooner or later. This test controls the probability of a false rejection over all
+    times.
 
     Forecasts :math:`p_t` are made before the labels :math:`y_t`. Under calibration, the label has
-    the probability :math:`p_t` given all that is known before. For an alternative probability
-    :math:`q_{a,t}`, which depends on the forecast and on earlier samples, the likelihood ratio has
-    the expectation 1. So the average over alternatives a with weights :math:`\pi_a`,
+    the probability :math:`p_t` given the past. Let :math:`q_{a,t}` be an alternative probability
+    that depends on the forecast and on earlier samples. The expectation of its likelihood ratio is
+    then 1. So the average over alternatives a with weights :math:`\pi_a`,
 
     .. math:: e_T = \sum_a \pi_a \prod_{t \le T} \frac{q_{a,t}(y_t)}{p_t(y_t)} ,
 
@@ -54,8 +55,8 @@ class SequentialCalibrationTest(BaseEstimator):
     Parameters
     ----------
     labels : array-like of shape (n_classes,), default=None
-        The class of each column of `y_proba`; [negative, positive] for a single column. None for
-        0, 1, ... and False, True.
+        The class of each column of `y_proba`; [negative, positive] for a single column. None is for
+        labels 0, 1, ... or False, True.
     notion : {"auto", "top_label", "classwise", "canonical"}, default="auto"
         What is tested. "auto": the positive class of two, else whether the prediction is right.
         "classwise": the average of the e-values of the classes. "canonical": all classes at once;
@@ -64,10 +65,11 @@ class SequentialCalibrationTest(BaseEstimator):
     features : "auto", int, callable or Kernel, default="auto"
         The alternatives. Each score always has a shift of the log odds, a slope of the standardised
         logit, and a mixture with a uniform distribution. "auto" adds four sines and cosines of the
-        score and two of its rank, and a whole number that many and half as many. A function
-        ``features(score)`` of scores (n,) returns others, of shape (n, J), best between -1 and 1. A
-        :class:`~skcalib.kernels.Kernel` with a given bandwidth, such as ``LaplacianKernel(0.3)``,
-        is for the residuals of earlier samples with similar forecasts, of all classes at once.
+        score and two of its rank. A whole number m adds m and half as many. A function
+        ``features(score)`` of scores (n,) returns other features of shape (n, J), preferably
+        between -1 and 1. A :class:`~skcalib.kernels.Kernel` with a given bandwidth, such as
+        ``LaplacianKernel(0.3)``, is for the residuals of earlier samples with similar forecasts, of
+        all classes at once.
     alpha : float, default=0.05
         Level: largest probability that calibrated forecasts are ever rejected.
 
@@ -82,7 +84,7 @@ class SequentialCalibrationTest(BaseEstimator):
     rejected_ : bool
         Whether the e-value has reached :math:`1 / \alpha` at any time.
     rejected_at_ : int or None
-        The first number of samples at which it had.
+        The number of samples at which the e-value first reached it.
     n_samples_seen_ : int
         Number of samples of positive weight.
     classes_ : ndarray of shape (n_classes,)
@@ -102,24 +104,24 @@ class SequentialCalibrationTest(BaseEstimator):
     **Order.** The e-value depends on the order of the samples, so two tests cannot be merged. The
     e-values of *independent* streams may be multiplied: see `to_test`.
 
-    **Delayed labels.** Add a sample when its label arrives. This is valid if the delay does not
-    depend on the label given the past; if labels of one class arrive sooner, wait for all labels
-    of a period.
+    **Delayed labels.** Add a sample when its label arrives. This is valid if, given the past, the
+    delay does not depend on the label. If labels of one class arrive sooner, wait for all labels of
+    a period.
 
     **Weights** are powers of the ratios and must be at most 1: the result is then conservative.
 
-    **Batches** do not matter: samples are used one by one in their order, and only earlier samples
-    enter the alternatives. The result is the same to the last bit, with a kernel up to rounding.
+    **Batches** do not matter: samples are used one by one in their order, and the alternatives use
+    only earlier samples. The result is the same to the last bit, or up to rounding with a kernel.
 
-    **Forecasts of 0 and 1.** A label whose forecast was 0 disproves the forecasts: the e-value is
-    then infinite, except with a kernel, whose alternatives have probability 0 there, too.
+    **Forecasts of 0 and 1.** A label whose forecast was 0 refutes the forecasts, and the e-value is
+    then infinite. With a kernel it is not, because its alternatives have probability 0 there, too.
 
-    **Threads** may share one object: batches are added one after the other, each as a whole, in the
-    order in which the threads arrive, on which the result depends. `to_bytes` waits for a batch.
-    Attributes that are read during a `partial_fit` may belong to a part of the batch.
+    **Threads** may share one object. Batches are added one at a time, in the order in which the
+    threads arrive, and the result depends on this order. `to_bytes` waits for a batch. Attributes
+    that are read during a `partial_fit` may refer to a part of the batch.
 
-    Cost: about 80 alternatives for each score; no samples are stored, but 50 forecasts with a
-    kernel. A million binary forecasts take some seconds.
+    Cost: about 80 alternatives for each score. No samples are stored, except for 50 forecasts with
+    a kernel. A million binary forecasts take some seconds.
 
     References
     ----------
@@ -220,12 +222,13 @@ class SequentialCalibrationTest(BaseEstimator):
         return self
 
     def evidence(self) -> Evidence | None:
-        """What the evidence is about; for the kernel, and without any evidence, None.
+        """Direction and range of the miscalibration; None with a kernel or without evidence.
 
         Returns
         -------
         Evidence or None
-            The direction, the scores, and since when.
+            The direction, the range of scores, and the number of samples before the miscalibration
+            began.
 
         Raises
         ------
@@ -244,10 +247,11 @@ class SequentialCalibrationTest(BaseEstimator):
         Returns
         -------
         CalibrationTest
-            ``e_value`` is that of the samples so far, at most 1.8e308 unless it is infinite, and
-            ``pvalue`` min(1, 1 / e), also valid at a time that was chosen because of the samples so
-            far. (The largest e-value so far, from which `pvalue_` is, is not an e-value.)
-            ``statistic`` is log e, and ``estimate`` log e over the number of samples, in nats.
+            ``e_value`` is that of the samples so far, at most 1.8e308 unless it is infinite.
+            ``pvalue`` is min(1, 1 / e), which is also valid at a time that was chosen because of
+            the samples so far. The maximum over time, from which `pvalue_` is computed, is not an
+            e-value. ``statistic`` is log e, and ``estimate`` log e over the number of samples, in
+            nats.
 
         Raises
         ------

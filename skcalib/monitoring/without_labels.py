@@ -1,4 +1,4 @@
-"""Performance that is expected of forecasts without labels."""
+"""Expected performance of forecasts without labels."""
 
 from __future__ import annotations
 
@@ -65,7 +65,8 @@ class ExpectedPerformance(Record):
     confidence_level : float
         Level of all intervals.
     accuracy, brier, log_loss : MeanInterval
-        Expected of calibrated forecasts, with the range that the random labels leave.
+        Expected value for calibrated forecasts, with an interval for the metric of the random
+        labels.
     auc : MeanInterval or None
         The same for the area under the ROC curve; None for more than two classes, and if no pair
         of an event and another sample is possible.
@@ -131,51 +132,54 @@ def expected_performance(
     pos_label: Label = None,
     confidence_level: float = 0.95,
 ) -> ExpectedPerformance:
-    r"""Accuracy, Brier score, log loss and AUC of forecasts whose labels are not known yet.
+    r"""Expected accuracy, Brier score, log loss and AUC of forecasts without labels.
 
-    **If calibrated.** A metric that is a mean of values :math:`v(p_i, y_i)` has, given the
-    forecasts and under calibration, the expectation and the variance
+    **If calibrated.** For a metric that is a mean of values :math:`v(p_i, y_i)`, the expectation
+    and the variance given the forecasts, under calibration, are
 
     .. math::
 
        M(p) = \frac 1 n \sum_i \sum_k p_{ik}\, v(p_i, k), \qquad
        \frac 1 {n^2} \sum_i \sum_k p_{ik} \Bigl(v(p_i, k) - \sum_l p_{il} v(p_i, l)\Bigr)^2 .
 
-    So the accuracy expected is the mean of the largest probability, and the Brier score and the log
-    loss expected are the mean entropies of the forecasts. The area under the ROC curve is a ratio
-    of sums over pairs of an event and another sample; their expectations are divided,
+    So the expected accuracy is the mean of the largest probability. The expected Brier score and
+    log loss are the mean entropies of the forecasts. The area under the ROC curve is a ratio of
+    sums over pairs of an event and another sample. It is estimated by the ratio of their
+    expectations,
 
     .. math::
 
        \frac{\sum_{i \ne j} p_i (1 - p_j)\,(1[p_i > p_j] + \tfrac 1 2 1[p_i = p_j])}
             {\sum_{i \ne j} p_i (1 - p_j)} ,
 
-    and the variance is that of its linear part in the labels. The interval is for the metric that
-    the labels of these samples will give, and has the quantiles of a gamma distribution with the
-    third moment of the labels: normal for many samples, skewed for few or rare events.
+    with the variance of its linear approximation in the labels. The interval is a prediction
+    interval for the metric that the labels of these samples will give. It uses the quantiles of a
+    gamma distribution with the third moment of the labels. This distribution is nearly normal for
+    many samples, and skewed for few samples or rare events.
 
-    **If calibrated as the labelled window.** Without labels calibration is an assumption. With a
-    labelled window a map C of the forecasts (one slope for all log probabilities, and biases of the
-    classes) is fitted to it, and the metric is estimated by
+    **If calibrated as the labelled window.** Without labels, calibration is an assumption. If there
+    is a labelled window, a map C of the forecasts is fitted to it, with one slope for all log
+    probabilities and a bias for each class. The metric is then estimated by
 
     .. math:: M_{new}(C) + M_{labelled}(y) - M_{labelled}(C) ,
 
-    where :math:`M(C)` has the probabilities :math:`C(p_i)` of the labels in place of :math:`p_i`.
-    The difference of the last two terms corrects for a shape that the map does not have. Two
-    errors are added: the random labels of the new samples with the variance under C, and the
-    labelled window with the error of the map (delta method) and of the difference. The forecasts of
-    the two windows may be distributed differently as far as the map is right.
+    where :math:`M(C)` uses the probabilities :math:`C(p_i)` of the labels in place of :math:`p_i`.
+    The difference of the last two terms corrects for shapes that the map cannot represent. The
+    variance has two parts. One is that of the random labels of the new samples under C. The other
+    is that of the labelled window, from the error of the map (delta method) and of the difference.
+    The forecasts of the two windows may be distributed differently if the map is correct.
 
-    **Within an error interval.** With the interval of the Brier calibration error of an earlier
-    report in place of labels the estimate is that if calibrated, and the limits are those that any
-    miscalibration of at most this size allows. By the inequality of Cauchy and Schwarz the
-    expectation of a metric changes by at most
+    **Within an error interval.** The interval of the Brier calibration error from an earlier report
+    can replace the labels. The estimate is then the one under calibration, and the limits allow for
+    any miscalibration of at most this size. By the Cauchy-Schwarz inequality the expectation of a
+    metric changes by at most
 
     .. math:: \Bigl| \frac 1 n \sum_i \langle C_i - p_i, v(p_i, \cdot) \rangle \Bigr|
        \le \sqrt{ u \cdot \frac 1 n \sum_i \|v(p_i, \cdot) - \bar v(p_i)\|^2 }
 
     with the upper limit u of :math:`E \|C - p\|^2` and the mean :math:`\bar v` over the classes.
-    There is none for the AUC. Conservative, and much wider than with the labels themselves.
+    There is no such limit for the AUC. The limits are conservative, and much wider than with the
+    labels themselves.
 
     Parameters
     ----------
@@ -200,15 +204,16 @@ def expected_performance(
     -------
     ExpectedPerformance
         ``accuracy``, ``brier``, ``log_loss`` and ``auc`` (`MeanInterval`) if calibrated, and the
-        dict ``adjusted`` of the same. Log loss in nats; the Brier score is that of
-        :class:`~skcalib.scores.Brier`, :math:`(p - y)^2` for two classes. There is no AUC of more
+        dict ``adjusted`` of the same. The log loss is in nats. The Brier score is that of
+        :class:`~skcalib.scores.Brier`, :math:`(p - y)^2` for two classes. There is no AUC for more
         than two classes.
 
     Raises
     ------
     ValueError
         For invalid forecasts, a labelled window with another number of columns or fewer than 10
-        samples, an error interval that is not valid or of another metric, and both at once.
+        samples, an error interval that is invalid or of another metric, and if `labelled` and
+        `error_interval` are both given.
 
     See Also
     --------
@@ -218,15 +223,16 @@ def expected_performance(
 
     Notes
     -----
-    **What it cannot see.** If P(Y | X) changes, the forecasts stay the same, and so do these
+    **What it cannot detect.** If P(Y | X) changes, the forecasts stay the same, and so do these
     numbers. Calibration can also change with the distribution of X alone, if other samples receive
-    the same forecasts. Labels are taken as independent given the forecasts.
+    the same forecasts. Labels are assumed independent given the forecasts.
 
-    Measured coverage of intervals of 95 % for the four metrics (400 pairs of windows, standard
-    error .011; 300 to 2,000 samples with labels and 500 to 2,000 without): .93 to .97 if forecasts
-    are calibrated, and with a labelled window also for a slope of 1 / 1.4, a shift of .5 in the log
-    odds, a wave of .1 in the probability, and forecasts that are distributed differently. With 300
-    labelled samples and about 15 events .89 to .92. Within an error interval nearly 1.
+    The coverage of the 95 % intervals was measured for the four metrics, with 300 to 2,000 samples
+    with labels and 500 to 2,000 without (400 pairs of windows, standard error .011). It was .93 to
+    .97 for calibrated forecasts. With a labelled window it was the same for a slope of 1 / 1.4, a
+    shift of .5 in the log odds, a wave of .1 in the probability, and forecasts that are distributed
+    differently. With 300 labelled samples and about 15 events it was .89 to .92. Within an error
+    interval it was nearly 1.
 
     Cost: one sort, and the fit of the map.
 
@@ -259,7 +265,7 @@ def expected_performance(
     """
     check_confidence_level(confidence_level)
     if labelled is not None and error_interval is not None:
-        raise ValueError("Pass labelled or error_interval, not both: labels tell more.")
+        raise ValueError("Pass labelled or error_interval, not both. Labels give more information.")
     if labelled is None and not (labels is None and pos_label is None):
         raise ValueError("labels and pos_label belong to labelled: pass labelled too.")
     check_indices(y_proba=y_proba, sample_weight=sample_weight)
@@ -424,7 +430,7 @@ def _labelled_problem(labelled, labels, pos_label, y_proba, forecast) -> Any:
     if problem.n_samples < FEWEST:
         raise ValueError(
             f"The labelled window has {problem.n_samples} samples of positive weight: at least "
-            f"{FEWEST} are needed, better some hundreds."
+            f"{FEWEST} are needed, preferably some hundreds."
         )
     return problem
 

@@ -1,11 +1,13 @@
 """Classical tests of the calibration of binary forecasts.
 
-The hypothesis is that labels are independent and y_i = 1 with probability p_i. Given the forecasts
-it has no unknowns, so the null distribution of any statistic can also be simulated
-(``n_resamples=``): that p-value is valid for every sample size, ties and forecasts near 0 and 1.
+The null hypothesis is that labels are independent and y_i = 1 with probability p_i. Given the
+forecasts, it has no unknown parameters. So the null distribution of any statistic can also be
+simulated with ``n_resamples=``. That p-value is valid for every sample size, for ties and for
+forecasts near 0 and 1.
 
 Each test is built from forecasts p (n,) and weights, and evaluates many labelings (..., n) at once.
-``pvalue`` is that of the asymptotic law, from its survival function: never negative.
+``pvalue`` is computed from the survival function of the asymptotic distribution, so it is never
+negative.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ def spiegelhalter_test(
     groups: ArrayLike | None = None,
     n_jobs: int | None = None,
 ) -> CalibrationTest:
-    r"""Test of whether the Brier score is that of a calibrated forecast.
+    r"""Test whether the Brier score differs from its expected value under calibration.
 
     .. math::
 
@@ -64,9 +66,10 @@ def spiegelhalter_test(
                  {\sqrt{\sum_i w_i^2 (1 - 2 p_i)^2 p_i (1 - p_i)}}
 
     is asymptotically standard normal for calibrated forecasts. It is positive for over-confident
-    forecasts (more Brier loss than expected), negative for under-confident ones; by default both
-    count. It detects one direction of miscalibration only: it has no power against errors for which
-    :math:`E (C - S)(1 - 2S) = 0`, such as a shift of forecasts that are symmetric about one half.
+    forecasts, whose Brier score is larger than expected, and negative for under-confident ones. The
+    default test is two-sided. The test detects one direction of miscalibration only: it has no
+    power against errors for which :math:`E (C - S)(1 - 2S) = 0`, such as a shift of forecasts that
+    are symmetric about one half.
 
     Measured level at .05 (10,000 draws each; forecasts uniform, beta(.5, .5), beta(.1, .1), rare
     events, ties): .037 to .051 for n = 100, .047 to .057 for n = 1000.
@@ -82,9 +85,10 @@ def spiegelhalter_test(
         forecasts that may be over-confident; "less": :math:`\Phi(Z)`, for forecasts that may be
         under-confident. Choose it before you see the data.
     n_resamples : int, default=None
-        None for the p-value of the asymptotic law, which needs four samples. With a number R of
-        labelings drawn from the forecasts, of which m are at least as extreme, the p-value is (1 +
-        m) / (R + 1): valid for every n and every forecast. Not for a sketch.
+        Number R of labelings drawn from the forecasts. If m of them are at least as extreme as the
+        data, the p-value is (1 + m) / (R + 1), which is valid for every n and every forecast. None
+        uses the asymptotic distribution, which needs at least four samples. For a sketch only None
+        is allowed.
     random_state : int, RandomState instance or None, default=0
         Seed of the labelings.
     sample_weight : array-like of shape (n_samples,), default=None
@@ -97,15 +101,15 @@ def spiegelhalter_test(
         The cluster of each sample, such as a patient, by any labels. Labels of a cluster may then
         depend on each other in any way; see the notes.
     n_jobs : int, default=None
-        Threads that simulate; the result does not depend on it.
+        Number of threads for the simulation. The result does not depend on it.
 
     Returns
     -------
     CalibrationTest
         ``statistic`` Z, ``pvalue``, ``estimate`` (the numerator over :math:`\sum w`: Brier score
-        minus its expectation under calibration) and ``method``. If the variance is 0, as
-        all forecasts are 0, 1/2 or 1, the statistic is 0 with p = 1 if no forecast of 0 or 1 was
-        wrong, and infinite with p = 0 otherwise, or 1 on the other side of `alternative`.
+        minus its expectation under calibration) and ``method``. The variance is 0 if all forecasts
+        are 0, 1/2 or 1. The statistic is then 0 with p = 1 if no forecast of 0 or 1 was wrong.
+        Otherwise it is infinite with p = 0, or p = 1 for ``alternative="less"``.
 
     Raises
     ------
@@ -119,16 +123,16 @@ def spiegelhalter_test(
 
     Notes
     -----
-    **Clusters.** With `groups` the terms of the sum are added by cluster, and the square of the
-    denominator is the sum of their squares. Z then has Student's law with G - 1 degrees, where G is
-    the effective number of clusters, :math:`(\sum_g W_g)^2 / \sum_g W_g^2` for sums
-    :math:`W_g` of weights. Labels in clusters cannot be drawn from the forecasts. With
-    `n_resamples`, and by default (999) in the tests of bins and cumulative differences, the signs
-    of the residuals y - p of whole clusters are drawn instead: exact if the law of the residuals of
-    a cluster is symmetric, and asymptotically for many clusters otherwise. Measured level at .05
-    with 50 clusters of 1 to 100 samples whose log odds have a random effect of standard deviation
-    1.3 (400 data sets): .02 for Z, .04 ("ks") and .05 (Hosmer and Lemeshow); without `groups` .21,
-    .51 and .41.
+    **Clusters.** With `groups` the terms of the sum are added within each cluster, and the squared
+    denominator is the sum of the squared cluster sums. Z then has Student's t distribution with G -
+    1 degrees of freedom, where G is the effective number of clusters, :math:`(\sum_g W_g)^2 /
+    \sum_g W_g^2` for sums :math:`W_g` of weights. Labels in clusters cannot be drawn from the
+    forecasts. With `n_resamples`, the test draws the signs of the residuals y - p of whole clusters
+    instead. The tests of bins and cumulative differences do so by default, with 999 draws. The
+    p-value is exact if the distribution of the residuals of a cluster is symmetric, and
+    asymptotically valid for many clusters otherwise. Measured level at .05 with 50 clusters of 1 to
+    100 samples whose log odds have a random effect of standard deviation 1.3 (400 data sets): .02
+    for Z, .04 ("ks") and .05 (Hosmer and Lemeshow); without `groups` .21, .51 and .41.
 
     References
     ----------
@@ -168,7 +172,7 @@ def hosmer_lemeshow_test(
     groups: ArrayLike | None = None,
     n_jobs: int | None = None,
 ) -> CalibrationTest:
-    r"""The Hosmer-Lemeshow goodness-of-fit test, a classic with known weaknesses.
+    r"""Hosmer-Lemeshow goodness-of-fit test of binary forecasts, which depends on the bins.
 
     Over g bins with :math:`n_b` samples, observed events :math:`O_b`, expected events
     :math:`E_b = n_b \bar p_b`,
@@ -177,30 +181,31 @@ def hosmer_lemeshow_test(
 
         H = \sum_b \frac{(O_b - E_b)^2}{n_b \bar p_b (1 - \bar p_b)}
 
-    against the chi-square law with g - ddof degrees of freedom.
+    is compared with the chi-square distribution with g - ddof degrees of freedom.
 
-    The result depends on the bins, and the same data may be significant with 9 of them and not
-    with 10. Where the expected counts of a bin are below one, as in the extreme bins of confident
-    forecasts, the law is inaccurate: measured level at .05 and .01 with 10 quantile bins (10,000
-    draws) .056 and .017 for uniform forecasts at n = 100, but .093 and .045 for beta(.5, .5)
-    forecasts, and .070 and .055 for rare events even at n = 1000. With `n_resamples` the level is
-    correct everywhere. :func:`cumulative_test` needs no bins.
+    The result depends on the bins: the same data may be significant with 9 bins and not with 10.
+    Where the expected counts of a bin are below one, as in the extreme bins of confident forecasts,
+    the chi-square distribution is inaccurate. The levels at .05 and .01 were measured with 10
+    quantile bins (10,000 draws). They were .056 and .017 for uniform forecasts at n = 100, but .093
+    and .045 for beta(.5, .5) forecasts, and .070 and .055 for rare events even at n = 1000. With
+    `n_resamples` the level is correct everywhere. :func:`cumulative_test` needs no bins.
 
     Parameters
     ----------
     y_true, y_proba
         As in :func:`spiegelhalter_test`.
     n_bins : int, "auto" or "cube_root", default=10
-        Bins, as in :func:`calibration_error`; ties are never split, so there may be fewer.
+        Number of bins, as in :func:`calibration_error`. Ties are never split, so there may be fewer
+        bins.
     strategy : {"quantile", "uniform"}, default="quantile"
         Bins of equal mass ("deciles of risk") or of equal width.
     ddof : int, default=0
         0 for held-out samples, the usual case; 2 for a logistic regression on its own training
         samples.
     n_resamples, random_state, sample_weight, labels, pos_label, groups, n_jobs
-        As in :func:`spiegelhalter_test`. With weights the deviation is
-        :math:`\sum w (y - p)`, and :math:`n_b` in the variance becomes :math:`\sum w^2`, which also
-        weights the mean. Simulation requires ``ddof=0``.
+        As in :func:`spiegelhalter_test`. With weights the numerator uses the deviation :math:`\sum
+        w (y - p)`. In the variance :math:`n_b` becomes :math:`\sum w^2`, and the mean forecast is
+        weighted by :math:`w^2`. Simulation requires ``ddof=0``.
 
     Returns
     -------
@@ -208,8 +213,8 @@ def hosmer_lemeshow_test(
         ``statistic`` H, ``pvalue``, ``estimate`` (the binned squared calibration error
         :math:`\sum_b \frac{n_b}{n} (\bar y_b - \bar p_b)^2`) and ``method``. Bins whose forecasts
         are all 0 or 1 have no variance and do not count in g. H is infinite and p = 0 if one of
-        these forecasts was wrong, that is, an event at a forecast of 0 or a non-event at a forecast
-        of 1: a calibrated forecast is never wrong there. ``method`` says which case occurred.
+        these forecasts was wrong: an event at a forecast of 0, or a non-event at a forecast of 1.
+        Such a case is impossible for calibrated forecasts. ``method`` says which case occurred.
 
     Raises
     ------
@@ -242,7 +247,7 @@ def hosmer_lemeshow_test(
         raise ValueError(f"ddof must be a whole number of at least 0, got {shown(ddof)}.")
     if ddof and problem.cluster is not None:
         raise ValueError(
-            "The law of the statistic is not known for forecasts that were fitted to labels in "
+            "The null distribution is not known for forecasts that were fitted to labels in "
             "clusters: use ddof=0 with held-out samples, or omit groups."
         )
     if ddof and n_resamples is not None:
@@ -269,7 +274,7 @@ def cumulative_test(
     groups: ArrayLike | None = None,
     n_jobs: int | None = None,
 ) -> CalibrationTest:
-    r"""Two-sided test on the cumulative differences: Kolmogorov-Smirnov or Kuiper.
+    r"""Kolmogorov-Smirnov or Kuiper test of calibration, two-sided and without bins.
 
     With samples in the order of their forecasts,
 
@@ -278,26 +283,27 @@ def cumulative_test(
         C_k = \frac{\sum_{i \le k} w_i (y_i - p_i)}{\sum_i w_i}, \qquad
         \sigma^2 = \frac{\sum_i w_i^2 p_i (1 - p_i)}{(\sum_i w_i)^2},
 
-    the statistic is :math:`\max_k |C_k| / \sigma` ("ks") or
-    :math:`(\max_k C_k - \min_k C_k) / \sigma` ("kuiper", with :math:`C_0 = 0`). For calibrated
-    forecasts :math:`C / \sigma` is asymptotically a Brownian motion, and the law is that of its
-    largest absolute value, :math:`P(\max |W| > x) = 4 \sum_{k \ge 0} (-1)^k \bar\Phi((2k+1) x)`, or
-    of its range, :math:`8 \sum_{k \ge 1} (-1)^{k-1} k \bar\Phi(k x)`. No bins are needed, and every
-    kind of miscalibration is detected if n is large enough. "ks" has slightly more power against
-    errors of one sign (forecasts too high everywhere), "kuiper" against errors that change sign
-    (over-confidence), for which :func:`spiegelhalter_test` is much more powerful than both.
+    the statistic is :math:`\max_k |C_k| / \sigma` ("ks") or :math:`(\max_k C_k - \min_k C_k) /
+    \sigma` ("kuiper", with :math:`C_0 = 0`). For calibrated forecasts :math:`C / \sigma` is
+    asymptotically a Brownian motion W. The p-value is the upper tail of its largest absolute value,
+    :math:`P(\max |W| > x) = 4 \sum_{k \ge 0} (-1)^k \bar\Phi((2k+1) x)`, or of its range, :math:`8
+    \sum_{k \ge 1} (-1)^{k-1} k \bar\Phi(k x)`. No bins are needed, and every kind of miscalibration
+    is detected if n is large enough. "ks" has slightly more power against errors of one sign, such
+    as forecasts that are too high everywhere. "kuiper" has slightly more power against errors that
+    change sign, such as over-confidence. Against over-confidence :func:`spiegelhalter_test` is much
+    more powerful than both.
 
-    **"ks" depends on which class is positive.** With the other class the sums begin at the other
-    end: :math:`\max_k |C_k|` becomes :math:`\max_k |C_n - C_k|`. The two p-values can differ much
-    (for 500 samples of the example below .39 and .028 with ``random_state=4``), so choose the class
-    before the data are seen. The range is the same from both ends: ``statistic="kuiper"`` does not
-    depend on the class.
+    **"ks" depends on which class is positive.** If the other class is positive, the sums begin at
+    the other end: :math:`\max_k |C_k|` becomes :math:`\max_k |C_n - C_k|`. The two p-values can
+    differ widely: for 500 samples of the example below they are .39 and .028 with
+    ``random_state=4``. So choose the class before you see the data. ``statistic="kuiper"`` does not
+    depend on the class, because the range is the same from both ends.
 
     C is evaluated only after groups of equal forecasts, so the order of ties does not matter. For
-    finite n, and more so with many ties, the maximum over few points is smaller than that of the
-    Brownian motion, and the test is conservative: measured level at .05 (10,000 draws) .044 to .052
-    ("ks") and .041 to .047 ("kuiper") at n = 1000 without ties, .033 and .023 with nine distinct
-    forecasts. With `n_resamples` the level is correct.
+    finite n, and more so with many ties, the maximum over few points is smaller than the maximum of
+    the Brownian motion. The test is then conservative. Measured level at .05 (10,000 draws) .044 to
+    .052 ("ks") and .041 to .047 ("kuiper") at n = 1000 without ties, .033 and .023 with nine
+    distinct forecasts. With `n_resamples` the level is correct.
 
     Parameters
     ----------
@@ -358,10 +364,10 @@ _BLOCK = 1 << 22  # simulated labels at a time
 
 
 class BinaryTest:
-    """A statistic made from forecasts, for the labels of their samples.
+    """A test statistic of given forecasts, as a function of the labels.
 
     Subclasses have a ``name`` and the forecasts ``p`` (n,), and implement ``statistic(y)`` of
-    labels (..., n), ``estimate(y)`` and ``pvalue(statistic)``. ``robust`` tells that the p-value
+    labels (..., n), ``estimate(y)`` and ``pvalue(statistic)``. ``robust`` is True if the p-value
     allows for clusters without drawing their signs.
     """
 
@@ -614,7 +620,7 @@ def run_test(
     elif problem.n_samples < MIN_SAMPLES:
         raise ValueError(
             f"An asymptotic test needs at least {MIN_SAMPLES} samples, got {problem.n_samples}: "
-            "pass n_resamples=999 to simulate the law of the statistic instead."
+            "pass n_resamples=999 to simulate the null distribution instead."
         )
     else:
         pvalue = float(test.pvalue(statistic))

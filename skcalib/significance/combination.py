@@ -1,4 +1,4 @@
-"""One test of calibration from several: products and averages of e-values, Fisher's method."""
+"""Combination of several calibration tests: products and averages of e-values, Fisher's method."""
 
 from __future__ import annotations
 
@@ -24,36 +24,38 @@ def combine_tests(
     *,
     method: Literal["product", "mean", "calibrated", "fisher"] = "product",
 ) -> CalibrationTest:
-    r"""One test of calibration from the tests of several sets of data.
+    r"""Combine several calibration tests, such as those of several data sets, into one.
 
     The null hypothesis is that the forecasts of all sets are calibrated. With e-values
     :math:`e_j`, p-values :math:`p_j` and m tests:
 
     ``"product"``
-       :math:`e = \prod_j e_j`, for tests of **independent** data, such as those of several teams,
-       or of one team in different years. Evidence that is too weak in each set adds up.
+       :math:`e = \prod_j e_j`, for tests of **independent** data, such as the data of several teams
+       or of different years. The product can be significant where no single test is.
     ``"mean"``
        :math:`e = \frac1m \sum_j e_j`, for **any dependence**: tests of the same or of overlapping
        data, such as those of two models on the same samples.
     ``"calibrated"``
-       as "product", with :math:`e_j = \int_0^1 \kappa p_j^{\kappa - 1} d\kappa
-       = \frac{1 - p_j + p_j \log p_j}{p_j \log^2 p_j}` for tests that have a p-value only. Power is
-       lost: an e-value of 20 needs p = .001.
+       as "product", with :math:`e_j = \int_0^1 \kappa p_j^{\kappa - 1} d\kappa = \frac{1 - p_j +
+       p_j \log p_j}{p_j \log^2 p_j}` for tests that have a p-value only. The conversion loses
+       power: an e-value of 20 needs p = .001.
     ``"fisher"``
-       :math:`-2 \sum_j \log p_j` against the chi-square law with 2 m degrees of freedom, for
-       independent data. The number of tests must not depend on earlier results.
+       :math:`-2 \sum_j \log p_j` is compared with the chi-square distribution with 2 m degrees of
+       freedom, for independent data. The number of tests must not depend on earlier results.
 
-    For e-values the p-value is min(1, 1 / e). Another batch may be added to a product because of
-    the result so far, if it is independent given the earlier data: the product stays an e-value.
+    For e-values the p-value is min(1, 1 / e). You may decide to add a batch to a product because of
+    the result so far. The product stays an e-value if the new batch is independent given the
+    earlier data.
 
     Parameters
     ----------
     tests : iterable of CalibrationTest
-        The tests, all of one `method`, which names the notion for e-values. Data are
-        independent if no sample is in two of them, and no unit, such as a patient, has samples in
-        two of them. Data that overlap, and two models on the same samples, are not.
+        The tests. Their records must have the same ``method``, which for e-values includes the
+        notion. Data sets are independent if no sample is in two of them and no unit, such as a
+        patient, has samples in two of them. Overlapping data sets, or two models on the same
+        samples, are not independent.
     method : {"product", "mean", "calibrated", "fisher"}, default="product"
-        How to combine. Which one must be decided before the results are seen.
+        How to combine. Choose the method before you see the results.
 
     Returns
     -------
@@ -65,8 +67,8 @@ def combine_tests(
     Raises
     ------
     ValueError
-        For no tests, what is no `CalibrationTest`, p-values outside [0, 1], e-values that are
-        negative or missing, and tests of different methods.
+        If `tests` is empty or holds anything but `CalibrationTest` records, for p-values outside
+        [0, 1], for negative or missing e-values, and for tests of different methods.
 
     See Also
     --------
@@ -74,10 +76,11 @@ def combine_tests(
 
     Notes
     -----
-    The result is only as valid as the tests: the p-values of :func:`kernel_calibration_test` and
-    of :func:`hosmer_lemeshow_test` are approximate, and a product of many tests adds their errors.
-    E-values of :func:`calibration_e_value` are exact for every number of samples. A test that was
-    selected because of its result, such as the smallest p-value of several, must not be combined.
+    The result is only as valid as the tests. The p-values of :func:`kernel_calibration_test` and
+    :func:`hosmer_lemeshow_test` are approximate, and the errors of these approximations add up in a
+    product of many tests. E-values of :func:`calibration_e_value` are exact for every number of
+    samples. Do not combine a test that was selected because of its result, such as the smallest
+    p-value of several.
 
     References
     ----------
@@ -151,7 +154,7 @@ def _checked(tests: Any) -> Sequence[CalibrationTest]:
 
 
 def _log_e_value(test, method):
-    """Logarithm of the e-value, if need be from the p-value (Vovk and Wang, eq. 2)."""
+    """Logarithm of the e-value, or of the one computed from the p-value (Vovk and Wang, eq. 2)."""
     if test.e_value is not None:
         with np.errstate(divide="ignore"):
             return np.log(test.e_value)

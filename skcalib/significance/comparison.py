@@ -134,19 +134,20 @@ def compare_calibration(
 ) -> CalibrationComparison | WindowComparison:
     r"""Difference in calibration between two models on the same samples.
 
-    Both forecasts are for the same samples. In each of B consecutive blocks the unbiased
-    estimate of :func:`~skcalib.kernel_calibration_error` is computed for both, with one kernel
-    for each problem of the notion, whose bandwidth comes from the forecasts of both together. The
-    differences :math:`d_b = SKCE_b(\text{first}) - SKCE_b(\text{second})` of the blocks are
-    independent, so their mean, which is unbiased, has Student's interval with B - 1 degrees of
-    freedom. Samples must be in random order.
+    Both forecasts are for the same samples. The samples are divided into B consecutive blocks. In
+    each block the unbiased estimate of :func:`~skcalib.kernel_calibration_error` is computed for
+    both models. Both use the same kernel, one for each problem of the notion, whose bandwidth is
+    computed from the forecasts of both models together. The differences :math:`d_b =
+    SKCE_b(\text{first}) - SKCE_b(\text{second})` of the blocks are independent, and their mean is
+    unbiased. Its confidence interval is Student's, with B - 1 degrees of freedom. Samples must be
+    in random order.
 
     A difference in calibration is not a difference in overall quality: a constant forecast can be
     calibrated. Compare a proper score as well.
 
     Two sketches, ``compare_calibration(sketch, other)``, are two windows of different samples. A
-    sketch has no pairs of samples, and hence no kernel error: the result is that of
-    :func:`~skcalib.compare_windows`, differences of the Brier calibration error, of the logistic
+    sketch stores no pairs of samples, so it has no kernel error. The result is then that of
+    :func:`~skcalib.compare_windows`: differences of the Brier calibration error, of the logistic
     recalibration, of means and of losses.
 
     Parameters
@@ -173,9 +174,9 @@ def compare_calibration(
     pos_label : optional
         The positive class of one-dimensional probabilities.
     groups : array-like of shape (n_samples,), default=None
-        The cluster of each sample, such as a patient, by any labels. Then a block has whole
-        clusters, `block_size` is their number, only pairs of different clusters enter, and the
-        order of the samples does not matter (:ref:`clusters`).
+        The cluster of each sample, such as a patient, by any labels. A block then consists of whole
+        clusters, and `block_size` is their number. The estimate uses only pairs from different
+        clusters, and the order of the samples does not matter. See :ref:`clusters`.
     n_jobs : int or None, default=None
         Threads.
 
@@ -195,7 +196,7 @@ def compare_calibration(
     compare_windows : Two windows of different samples.
     calibration_curve_equality_test : Is the calibration curve the same?
     kernel_calibration_test : Is one model calibrated?
-    calibration_improvement : The gain of an injective map, by a proper score.
+    calibration_improvement : The improvement by an injective map, measured by a proper score.
 
     Examples
     --------

@@ -38,20 +38,21 @@ def consistency_test(
     n_jobs: int | None = None,
     **kwargs: Any,
 ) -> CalibrationTest:
-    r"""Consistency resampling (Bröcker and Smith 2007; Vaicenavicius et al. 2019).
+    r"""Test of calibration with any error function, by consistency resampling.
 
+    Consistency resampling was proposed by Bröcker and Smith (2007) and Vaicenavicius et al. (2019).
     If the forecasts are calibrated, labels drawn from them have the same distribution as the true
     ones. The test draws labels from the forecasts `n_resamples` times, computes the error each
-    time, and counts how often it is at least the observed one:
-    :math:`p = (1 + \#\{b: E_b \ge E\}) / (1 + B)`.
+    time, and counts how often it is at least the observed one: :math:`p = (1 + \#\{b: E_b \ge E\})
+    / (1 + B)`.
 
     **What is resampled matters.** With ``resample_forecasts=True``, the published procedure, every
     draw first resamples the forecasts with replacement. A resample repeats forecasts, so its error
     has a different distribution from that of the data, and the test is not exact. W19 finds that it
-    rejects calibrated forecasts nearly always; the same happens here for an error over uniform bins
-    of the simplex (K = 10, n = 250: 40 of 40 calibrated data sets, against 3 of 40 for the exact
-    test; for binned confidences and the kernel error the two hardly differ). With
-    ``resample_forecasts=False`` the forecasts are kept, only the labels are drawn, and the test is
+    nearly always rejects calibrated forecasts. The same happens here for an error over uniform bins
+    of the simplex with K = 10 and n = 250: it rejects 40 of 40 calibrated data sets, and the exact
+    test 3 of 40. For binned confidences and the kernel error the two tests hardly differ. With
+    ``resample_forecasts=False`` only the labels are drawn, for the given forecasts, and the test is
     exact: under the null hypothesis the observed error and the drawn ones are exchangeable, so
     :math:`P(p \le \alpha) \le \alpha` for every n, every metric and every number of resamples.
 
@@ -90,8 +91,8 @@ def consistency_test(
     Raises
     ------
     ValueError
-        For invalid input, and for a metric that returns NaN. For ``groups``: labels in clusters are
-        not drawn one by one.
+        For invalid input, and for a metric that returns NaN. For ``groups``, because labels in a
+        cluster cannot be drawn one by one.
 
     See Also
     --------
@@ -109,7 +110,7 @@ def consistency_test(
     """
     if "groups" in kwargs:
         raise ValueError(
-            "consistency_test draws every label alone, which is wrong for samples in clusters: use "
+            "consistency_test draws labels independently, which is wrong for clusters: use "
             "kernel_calibration_test, cumulative_test or calibration_error_interval with groups."
         )
     metric = calibration_error if metric is None else metric

@@ -1,15 +1,16 @@
 r"""Tests of the kernel calibration error: all classes at once, without bins.
 
-For calibrated forecasts the estimate is a degenerate U-statistic. Its law is that of
+For calibrated forecasts the estimate is a degenerate U-statistic. It has the distribution of
 
 .. math::
 
     \frac1n \sum_{i \ne j} h_{ij} Z_i Z_j = \sum_l \lambda_l Z_l^2
 
-with independent standard normal Z and the eigenvalues of h / n without its diagonal, which sum to
-zero. It has the variance of the statistic. With the diagonal, as in the textbook formula, it is too
-wide by a term of order 1 / n: the rejection rate for ten calibrated classes at level .05 falls to
-.021 for n = 100. Each function here returns (statistic, p-value).
+with independent standard normal Z. The :math:`\lambda_l` are the eigenvalues of h / n without its
+diagonal, which sum to zero. This distribution has the same variance as the statistic. With the
+diagonal, as in the textbook formula, it is too wide by a term of order 1 / n: the rejection rate
+for ten calibrated classes at level .05 falls to .021 for n = 100. Each function here returns
+(statistic, p-value).
 """
 
 from __future__ import annotations
@@ -146,11 +147,11 @@ def kernel_calibration_test(
     method : str, default="auto"
         One of the names above; "auto" is the default of the statistic.
     n_resamples : int, default=500
-        Number R of draws of "multipliers" and "bootstrap"; the p-value is (1 + m) / (R + 1) if m
-        draws are at least as large.
+        Number R of draws of "multipliers" and "bootstrap". If m draws are at least as large as the
+        statistic, the p-value is (1 + m) / (R + 1).
     locations : int or array-like of shape (n_locations, n_columns), default=10
-        For "embedding". A number: that many forecasts are drawn, and for each one a class, whose
-        component is used. An array: these points, with all components.
+        For "embedding". If a number, that many forecasts are drawn, and a class for each of them,
+        whose component is used. If an array, these points are used, with all components.
     random_state : int, RandomState instance or None, default=0
         Seed of samples, resamples and locations. "spectral" uses it for n > 1000 only.
     sample_weight : array-like of shape (n_samples,), default=None
@@ -167,32 +168,32 @@ def kernel_calibration_test(
     -------
     CalibrationTest
         ``estimate`` is the squared kernel calibration error, for "embedding" that of the mean
-        embeddings. ``statistic`` is (n - 1) estimate for "spectral" and "multipliers" (with random
-        blocks, the sum of the same over the blocks), that of W19 for "bootstrap", z for
-        "asymptotic", the estimate for "bound", and n estimate for "embedding". The p-value is at
-        least 2e-308. Far below 1e-3 only its order of magnitude is reliable.
+        embeddings. ``statistic`` is (n - 1) times the estimate for "spectral" and "multipliers",
+        summed over the blocks for random blocks. It is that of W19 for "bootstrap", z for
+        "asymptotic", the estimate for "bound", and n times the estimate for "embedding". The
+        p-value is at least 2e-308. Far below 1e-3 only its order of magnitude is reliable.
 
     Raises
     ------
     ValueError
-        For fewer than 4 samples, a method that does not match the statistic, and as
+        For fewer than 4 samples, for a method that does not match the statistic, and as in
         :func:`kernel_calibration_error`.
 
     See Also
     --------
     kernel_calibration_error : The estimate alone.
     distribution_free_bound : A p-value without approximation, for very small samples.
-    calibration_e_value : Evidence that may be multiplied over independent data.
+    calibration_e_value : Evidence that can be multiplied over independent data.
 
     Notes
     -----
-    "spectral" costs the estimate plus the eigenvalues of a matrix of 1,000 rows (a tenth of a
-    second): with the default statistic at most the time of 20,000 samples up to a million samples,
-    and O(n K) beyond. "multipliers" and "bootstrap" take O(n^2 R).
+    "spectral" takes the time of the estimate plus that of the eigenvalues of a matrix of 1,000
+    rows, a tenth of a second. With the default statistic a million samples take at most the time of
+    20,000 samples. Beyond that the time is O(n K). "multipliers" and "bootstrap" take O(n^2 R).
 
-    Random blocks detect smaller errors if there are more samples, but less than all pairs do: the
-    estimate has, under calibration, the standard deviation of all pairs of 14,000 samples for
-    n = 20,001, and of 20,000 for most n up to a million.
+    Random blocks detect smaller errors if there are more samples, but they have less power than all
+    pairs. Under calibration the estimate from n = 20,001 samples has the standard deviation of all
+    pairs of 14,000 samples. For most n up to a million it has that of all pairs of 20,000 samples.
 
     References
     ----------
@@ -278,7 +279,7 @@ def _check_method(method, statistic):
 def _check_cluster_method(statistic, method, n_clusters):
     if method in ("bound", "asymptotic"):
         raise ValueError(
-            f"statistic={statistic!r} with method={method!r} takes samples as independent: use "
+            f"statistic={statistic!r} with method={method!r} assumes independent samples: use "
             "statistic='unbiased' and method='spectral' with groups."
         )
     if n_clusters < MIN_SAMPLES:
@@ -397,24 +398,25 @@ def distribution_free_bound(
 ) -> CalibrationTest:
     r"""Upper bound of the p-value of a kernel calibration error, for every n (W19, lemma 2).
 
-    With :math:`B = 2 \sup \|k\|`, which no absolute value of h exceeds, an estimate t > 0 is
-    reached by calibrated forecasts with probability at most
+    Let :math:`B = 2 \sup \|k\|`, so that :math:`|h| \le B`. Calibrated forecasts reach an estimate
+    t > 0 with probability at most
 
     - :math:`\exp(-\tfrac12 \max(0, \sqrt{n t / B} - 1)^2)` for "biased",
     - :math:`\exp(-\lfloor n/2 \rfloor t^2 / (2 B^2))` for "unbiased" and "linear",
       for random blocks with the number of independent pairs in place of
       :math:`\lfloor n/2 \rfloor`.
 
-    An estimate of at most 0 is no evidence, and has p = 1. The bounds only assume independent
-    samples. They hold given the forecasts, and hence also for bandwidths that depend on the
-    forecasts.
+    An estimate of at most 0 is no evidence, and has p = 1. The bounds assume only independent
+    samples. They hold conditionally on the forecasts, and therefore also for bandwidths that depend
+    on the forecasts.
 
     The norm of a matrix is its largest eigenvalue, so B is the constant :math:`B_{2;2}` of the
     lemma. For a scalar kernel times the identity, the case without a `MatrixKernel`, no other pair
     of norms p and q has a smaller constant :math:`B_{p;q} = 2^{1 + 1/p - 1/q} K_{p;q}` (W19,
     example H.1), so the pair is not an argument. For a `MatrixKernel` another pair may have a
-    smaller one, for example p = 1 and :math:`q = \infty`, four times the largest entry, if that is
-    less than twice the largest eigenvalue. The p-value is then larger than necessary, and valid.
+    smaller constant. For example, p = 1 and :math:`q = \infty` give four times the largest entry,
+    which may be less than twice the largest eigenvalue. The p-value is then valid but larger than
+    necessary.
 
     The bounds have little power. Measured on W19's models (n = 250, ten classes, 400 data sets),
     rejections at .05 of (calibrated, half the labels replaced, labels at random): "biased" 0, .63
@@ -426,11 +428,11 @@ def distribution_free_bound(
     y_true, y_proba, kernel, notion, labels, pos_label, n_jobs
         As in :func:`kernel_calibration_error`.
     statistic : {"auto", "unbiased", "biased", "linear"}, default="auto"
-        The U- or V-statistic, as in :func:`kernel_calibration_error`: "auto" takes random blocks of
+        The U- or V-statistic, as in :func:`kernel_calibration_error`: "auto" uses random blocks for
         more than 20,000 samples.
     sample_weight : array-like of shape (n_samples,), default=None
-        Zero-weight samples are dropped; all other weights must be equal, as no bound is known
-        otherwise.
+        Samples of weight zero are dropped. All other weights must be equal, because no bound is
+        known for unequal weights.
 
     Returns
     -------
@@ -440,11 +442,11 @@ def distribution_free_bound(
     Raises
     ------
     ValueError
-        For invalid input, unequal weights, and a single sample unless "biased".
+        For invalid input, unequal weights, and a single sample unless `statistic` is "biased".
 
     See Also
     --------
-    kernel_calibration_test : Tests with much more power, for moderate n.
+    kernel_calibration_test : A test with much more power, for moderate n.
 
     References
     ----------
@@ -571,9 +573,10 @@ def bootstrap(
 ) -> tuple[float, float]:
     r"""Bootstrap of a degenerate U-statistic (Arcones and Gine), as used by W19.
 
-    The statistic is n / (n - 1) SKCE - V with V the mean of h over all pairs, and a draw
-    :math:`\frac2{n (n - 1)} \sum_{i < j} h^*_{ij} - \frac2n \sum_i \bar h^*_i`, where
-    :math:`\bar h_i` is the mean of h(i, j) over j, in terms of the counts of each sample.
+    The statistic is n / (n - 1) SKCE - V, where V is the mean of h over all pairs. A draw is
+    :math:`\frac2{n (n - 1)} \sum_{i < j} h^*_{ij} - \frac2n \sum_i \bar h^*_i`, where :math:`\bar
+    h_i` is the mean of h(i, j) over j. It is computed from the number of times that each sample was
+    drawn.
     """
     n_samples = len(h)
     statistic = (total - diagonal.sum()) / (n_samples - 1) ** 2 - total / n_samples**2

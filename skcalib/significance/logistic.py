@@ -55,23 +55,24 @@ def logistic_calibration_test(
         LR_{intercept} = 2 \{\max_a \ell(a, 1) - \ell(0, 1)\}, \quad
         LR_{slope} = 2 \{\ell(\hat a, \hat b) - \max_a \ell(a, 1)\} .
 
-    The first is the sum of the other two. Their laws are chi-square with 2, 1 and 1 degrees of
-    freedom. With weights w each sample counts w times in the likelihood, divided by :math:`\sum w^2
-    / \sum w`, so that weights which are all equal do not matter. The law is then that of
-    :math:`\sum_k \lambda_k Z_k^2` with independent standard normal Z and the eigenvalues of
+    The first is the sum of the other two. Their distributions are chi-square with 2, 1 and 1
+    degrees of freedom. With weights w the log likelihood of each sample is multiplied by w and
+    divided by :math:`\sum w^2 / \sum w`, so equal weights have no effect. The distribution is then
+    that of :math:`\sum_k \lambda_k Z_k^2` with independent standard normal Z and the eigenvalues of
     :math:`H^{-1} M`, where H is the information of the weighted likelihood and M the variance of
-    its gradient. With clusters M is the sum of the squared gradients of the clusters, and the
-    normal variables are divided by the root of a mean of as many squares as there are clusters,
-    in effect, less one. The test detects errors that are linear in the logit: a wrong mean and
-    forecasts that are too extreme or too moderate. It has little power against other errors.
+    its gradient. With clusters M is the sum of the squared gradients of the clusters. The normal
+    variables are then divided by the root of a mean of G - 1 squares of normal variables, where G
+    is the effective number of clusters. The test detects errors that are linear in the logit: a
+    wrong mean and forecasts that are too extreme or too moderate. It has little power against other
+    errors.
 
     Measured level of "joint" at .05 (2,000 to 6,000 draws each; forecasts uniform, beta(.5, .5),
-    rare events and nine distinct values, with equal weights and with exponential ones): .029 to
-    .061 for n = 50, .047 to .057 for n = 500, .046 to .057 for n = 5,000. Where nearly all
-    forecasts are near 0 and 1 (beta(.1, .1)), .12 for n = 50 and .058 for n = 500. With
-    `n_resamples` the level is correct everywhere. With 50 clusters of 5 to 40 samples, half of
-    whose labels share their randomness, it was .05 for "joint" and "intercept" and .09 for "slope"
-    (400 draws), where the plain tests had .33 to .51.
+    rare events and nine distinct values; equal and exponential weights): .029 to .061 for n = 50,
+    .047 to .057 for n = 500, .046 to .057 for n = 5,000. Where nearly all forecasts are near 0 and
+    1 (beta(.1, .1)), .12 for n = 50 and .058 for n = 500. With `n_resamples` the level is correct
+    everywhere. With 50 clusters of 5 to 40 samples, half of whose labels share their randomness,
+    the level was .05 for "joint" and "intercept" and .09 for "slope" (400 draws). Without `groups`
+    it was .33 to .51.
 
     Parameters
     ----------
@@ -83,8 +84,8 @@ def logistic_calibration_test(
         "joint": intercept 0 and slope 1; "intercept": intercept 0, given that the slope is 1;
         "slope": slope 1, whatever the intercept.
     n_resamples, random_state, n_jobs
-        As in :func:`spiegelhalter_test`; a fit for each labeling. Not for "slope", which does not
-        determine the probabilities of the labels.
+        As in :func:`spiegelhalter_test`. Each labeling takes one fit. Not allowed for "slope",
+        because that hypothesis does not determine the probabilities of the labels.
     sample_weight, labels, pos_label
         As in :func:`spiegelhalter_test`.
     groups : array-like of shape (n_samples,), default=None
@@ -96,11 +97,11 @@ def logistic_calibration_test(
     CalibrationTest
         ``statistic`` LR, ``pvalue``, ``estimate`` and ``method``. The estimate is Harrell's
         unreliability index :math:`U = (LR - \sum_k \lambda_k) / m`, with :math:`\sum_k \lambda_k =
-        2, 1, 1` for equal weights and the effective size :math:`m = (\sum w)^2 / \sum w^2`: in
-        units of twice the log loss, what the recalibration gains, without its optimism. Its mean is
-        nearly 0 for a calibrated forecast. If all forecasts are equal, "joint" is "intercept". A
-        forecast of 0 or 1 that was right does not count; one that was wrong makes the statistic
-        infinite, with p = 0.
+        2, 1, 1` for equal weights and the effective size :math:`m = (\sum w)^2 / \sum w^2`: the
+        improvement by the recalibration, corrected for optimism, in units of twice the log loss.
+        Its mean is nearly 0 for a calibrated forecast. If all forecasts are equal, "joint" is the
+        same as "intercept". A forecast of 0 or 1 that was right does not count. One that was wrong
+        makes the statistic infinite, with p = 0.
 
     Raises
     ------
@@ -111,7 +112,7 @@ def logistic_calibration_test(
 
     See Also
     --------
-    calibration_intercept_slope : Estimates of both, with intervals.
+    calibration_intercept_slope : Estimates of the intercept and the slope, with intervals.
     spiegelhalter_test : Against forecasts that are too extreme or too moderate.
     cumulative_test : Against every kind of error.
 

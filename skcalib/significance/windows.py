@@ -199,23 +199,23 @@ def compare_windows(
 ) -> WindowComparison:
     r"""Differences in calibration between two windows, such as two months or two sites.
 
-    The samples of the two windows are different and independent of each other. For each quantity
-    q, such as a calibration error or a slope, estimates the difference
-    :math:`q_1 - q_2` of the values :math:`q_1` in the first and :math:`q_2` in the second window.
-    With the interval :math:`[l_j, u_j]` of :math:`q_j` around its estimate :math:`\hat q_j`, the
-    limits of the difference are
+    The samples of the two windows are different and independent of each other. For each quantity,
+    such as a calibration error or a slope, the function estimates the difference :math:`q_1 - q_2`
+    between the values :math:`q_1` in the first and :math:`q_2` in the second window. Let
+    :math:`[l_j, u_j]` be the confidence interval of :math:`q_j` around its estimate :math:`\hat
+    q_j`. The limits of the difference are
 
     .. math::
 
         \hat q_1 - \hat q_2 - \sqrt{(\hat q_1 - l_1)^2 + (u_2 - \hat q_2)^2} , \qquad
         \hat q_1 - \hat q_2 + \sqrt{(u_1 - \hat q_1)^2 + (\hat q_2 - l_2)^2} ,
 
-    the method of variance estimates recovery (Zou and Donner 2008). It needs no normal estimates:
-    intervals of calibration errors are not symmetric near zero. For symmetric intervals it is the
-    usual one, with the root of the sum of the squared standard errors. The p-value belongs to this
-    interval: it is :math:`2 \bar\Phi(z_{1 - \alpha/2}\, |d| / r)` for the difference d and the
-    distance r from d to the limit on the side of 0, and it is below :math:`\alpha`, one minus the
-    confidence level, if and only if the interval excludes 0.
+    as in the method of variance estimates recovery (Zou and Donner 2008). The estimates need not be
+    normal: intervals of calibration errors are not symmetric near zero. For symmetric intervals the
+    method is the usual one, with the root of the sum of the squared standard errors. The p-value is
+    consistent with this interval. It is :math:`2 \bar\Phi(z_{1 - \alpha/2}\, |d| / r)` for the
+    difference d and the distance r from d to the limit on the side of 0. It is below
+    :math:`\alpha`, one minus the confidence level, if and only if the interval excludes 0.
 
     An estimate of a squared error may be below zero. It counts as zero in the formula, because the
     error is not negative.
@@ -269,10 +269,10 @@ def compare_windows(
 
     Notes
     -----
-    Measured for 400 pairs of windows of 1,000 and 2,000 samples with different distributions of the
-    scores (standard error .011): intervals of 95 % covered the differences of means, losses,
-    intercepts and slopes in .93 to .96, and that of the Brier calibration error in .98 where the
-    slope was 1/1.4, and in .995 where both windows were calibrated.
+    The coverage of the 95 % intervals was measured for 400 pairs of windows of 1,000 and 2,000
+    samples with different distributions of the scores (standard error .011). It was .93 to .96 for
+    the differences of means, losses, intercepts and slopes. For the Brier calibration error it was
+    .98 where the slope was 1/1.4, and .995 where both windows were calibrated.
 
     References
     ----------
@@ -383,7 +383,7 @@ def _error_interval(problem, metric, level):
 
 
 def _source(problem):
-    """What functions of one event take in place of labels: the problem, or a summary of it."""
+    """Argument of functions of one event in place of labels: the problem, or a summary."""
     return problem if problem.count is None else ProblemSummary(problem)
 
 

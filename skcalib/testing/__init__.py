@@ -1,7 +1,7 @@
 """The laws of scores, smoothers, notions, links, kernels, recalibrators and displays.
 
-Each public checker takes an instance and raises an `AssertionError` whose sentence names the law
-that is broken, with what was found. A law is a short function; its first line is that sentence.
+Each public checker takes an instance. It raises an `AssertionError` that names the violated law and
+what was found. A law is a short function, and the first line of its docstring is its name.
 """
 
 from skcalib.testing.displays import check_display

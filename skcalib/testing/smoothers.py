@@ -51,9 +51,9 @@ def check_smoother(
       between the lowest and the highest value;
     - the value of a sample has no influence on its own row of ``smooth_held_out``;
     - reordering the samples reorders the result (not required with a ``random_state``);
-    - if declared a ``projection``: idempotent, and the weighted mean of u times smoothed v is
-      that of smoothed u times v, as for cell means, so the overall mean is kept and integer weights
-      act as repetitions within given cells.
+    - if declared a ``projection``: idempotent and symmetric, as for cell means. That is, the
+      weighted mean of u times smoothed v equals that of smoothed u times v. So the overall mean is
+      kept, and integer weights act as repetitions within given cells.
 
     Seeds that are None are set, and a ``cv`` is replaced by fixed folds where a label is changed,
     because stratified folds follow the labels.

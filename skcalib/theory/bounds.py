@@ -12,9 +12,9 @@ The ECE differs from the TCE for two reasons: it averages over the samples in a 
 bias, grows with B) and over the forecasts in a bin (binning bias, falls with B).
 
 `ece_generalization_bound` is for training samples, on which a classifier appears calibrated. The
-difference between the ECE on them and on new samples is bounded by the information that the
-residuals of the classifier have about the choice of its training samples. It is a conditional
-mutual information, given a *supersample* of n pairs; U in {0, 1}^n chooses the sample of each pair
+bound on the difference between the ECE on them and on new samples depends on how much information
+the residuals of the classifier have about the choice of its training samples. This is a conditional
+mutual information, given a *supersample* of n pairs. U in {0, 1}^n chooses the sample of each pair
 that is used for training, and the other one is used for testing.
 """
 
@@ -48,7 +48,7 @@ def optimal_n_bins(
     strategy: Strategy = "uniform",
     bound: Literal["bias", "tce"] = "bias",
 ) -> int:
-    r"""Number of bins with the smallest bound of the error of the ECE (F24).
+    r"""Number of bins that minimises a bound on the error of the ECE (F24).
 
     "bias" minimises the total bound of :func:`ece_bias_bound`, for held-out samples. For bins of
     equal width that is
@@ -58,15 +58,14 @@ def optimal_n_bins(
         B^* = \lfloor ( 2 n (1 + L)^2 / \ln 2 )^{1/3} \rfloor,
 
     the minimiser of :math:`(1 + L) / B + \sqrt{2 B \ln 2 / n}`, rounded down as in F24. For bins of
-    equal mass the bound is larger, and its minimiser has no closed form: the returned number of
-    bins is the one with the smallest bound.
+    equal mass the bound is larger, and its minimiser has no closed form but is found by search.
 
     "tce" minimises ``ece_generalization_bound(bound="tce")`` without information, for the samples
     that the classifier was trained on.
 
-    These numbers minimise a *bound*, not the error: the bound holds for every forecast with this L,
-    so for most forecasts fewer bins, or more, are closer to the truth. Its rate, :math:`n^{1/3}`,
-    is correct. Cost: O(ln n).
+    These numbers minimise a *bound*, not the error. The bound holds for every forecast with this L,
+    so for most forecasts fewer or more bins give a smaller error. The rate :math:`n^{1/3}` is
+    correct. Cost: O(ln n).
 
     Parameters
     ----------
@@ -145,7 +144,7 @@ MOST_BINS = 10**6
 def parse_bins(n_bins: Any, n_samples: int, strategy: Strategy) -> int | np.ndarray:
     """`n_bins` of a public function -> the number of bins, or edges that increase from 0 to 1.
 
-    Bins of equal mass hold at least one sample each, so more bins than samples are as many as
+    Bins of equal mass hold at least one sample each, so their number is limited to the number of
     samples. More than `MOST_BINS` bins of equal width raise an error.
     """
     if isinstance(n_bins, str) and n_bins in BIN_RULES:
@@ -190,33 +189,33 @@ def ece_bias_bound(
     With :math:`TCE_B` the TCE of the forecast averaged in each bin and
     :math:`r = \sqrt{2 B \ln 2 / (n - B)} + 2 B / (n - B)`:
 
-    - "statistical", :math:`E |ECE - TCE_B|`: at most :math:`\sqrt{2 B \ln 2 / n}` for uniform
+    - "statistical": :math:`E |ECE - TCE_B|` is at most :math:`\sqrt{2 B \ln 2 / n}` for uniform
       bins, r for quantile bins.
-    - "binning", :math:`|TCE_B - TCE|` (its expectation, as quantile bins are random): at most
-      :math:`(1 + L) / B`, or :math:`(1 + L) (1/B + r)`.
-    - "total", :math:`E |ECE - TCE|`: at most the sum, :math:`(1 + L)/B + \sqrt{2 B \ln 2 / n}`, or
-      :math:`(1 + L)/B + (2 + L) r`.
+    - "binning": :math:`|TCE_B - TCE|` is at most :math:`(1 + L) / B` for uniform bins. For quantile
+      bins, which are random, its expectation is at most :math:`(1 + L) (1/B + r)`.
+    - "total": :math:`E |ECE - TCE|` is at most the sum, :math:`(1 + L)/B + \sqrt{2 B \ln 2 / n}`
+      for uniform bins and :math:`(1 + L)/B + (2 + L) r` for quantile bins.
 
-    The bins must not depend on the samples ("uniform"), or be cut at the order statistics of rank
-    floor(n b / B) of forecasts without ties ("quantile"); the samples are independent of the
-    classifier. These are worst cases over all forecasts: expect the bias to be several times
+    Uniform bins must not depend on the samples. Quantile bins must be cut at the order statistics
+    of rank floor(n b / B) of forecasts without ties. The samples must be independent of the
+    classifier. The bounds are worst cases over all forecasts: expect the bias to be several times
     smaller. A bound above 1 is not informative.
 
     With `confidence_level` :math:`1 - \delta` the same differences, without the expectation, stay
-    below the returned value with at least that probability. For uniform bins
-    :math:`|ECE - TCE_B|` is at most the largest, over the :math:`2^B` choices of a sign for each
-    bin, of means of n independent terms with values in an interval of length 2, so Hoeffding's
-    inequality and the union bound give :math:`\sqrt{2 (B \ln 2 + \ln(1/\delta)) / n}`. The proof of
-    F24's corollary 2 gives the same, but the corollary prints :math:`\ln(1/\delta)` without the
-    factor 2. (McDiarmid's inequality, as one sample moves the ECE by at most 2 / n, gives the
-    larger :math:`\sqrt{2 B \ln 2 / n} + \sqrt{2 \ln(1/\delta) / n}`.)
+    below the returned value with at least that probability. For uniform bins :math:`|ECE - TCE_B|`
+    is at most the maximum of :math:`2^B` means, one for each choice of a sign for every bin. Each
+    is a mean of n independent terms with values in an interval of length 2. Hoeffding's inequality
+    and the union bound then give :math:`\sqrt{2 (B \ln 2 + \ln(1/\delta)) / n}`. The proof of F24's
+    corollary 2 gives the same, but the corollary prints :math:`\ln(1/\delta)` without the factor 2.
+    (McDiarmid's inequality, as one sample moves the ECE by at most 2 / n, gives the larger
+    :math:`\sqrt{2 B \ln 2 / n} + \sqrt{2 \ln(1/\delta) / n}`.)
 
-    For quantile bins one sample may move every edge, so bounded differences do not apply. Given
-    the B - 1 samples at the edges the others are independent and keep their bins, and the
-    argument for uniform bins applies to them; the samples at the edges add at most 2 (B - 1) / n.
-    The masses of the bins are spacings of uniform variables: any union of bins has a Beta mass,
-    sub-Gaussian with variance 1 / (4 (n + 2)), within 1 / (n + 1) of its share of the samples.
-    Half of :math:`\delta` for each of the two,
+    For quantile bins one sample may move every edge, so the method of bounded differences does not
+    apply. Given the B - 1 samples at the edges, the others are independent and keep their bins, and
+    the argument for uniform bins applies to them. The samples at the edges add at most 2 (B - 1) /
+    n. The masses of the bins are spacings of uniform variables: any union of bins has a Beta mass,
+    sub-Gaussian with variance 1 / (4 (n + 2)), within 1 / (n + 1) of its share of the samples. With
+    half of :math:`\delta` for each of the two steps,
 
     .. math::
 
@@ -224,7 +223,7 @@ def ece_bias_bound(
         |TCE_B - TCE| \le (1 + L) \big(1/B + 2/n + \sqrt{\ln(B/\delta) / (2 n)}\big),
 
     and "total" is their sum at :math:`\delta / 2` each. These derivations for quantile bins are
-    ours, not F24's. The binning bound is mostly smaller than the one in expectation, which is
+    ours, not F24's. The binning bound is usually smaller than the one in expectation, which is
     loose.
 
     Parameters
@@ -238,7 +237,8 @@ def ece_bias_bound(
     term : {"total", "statistical", "binning"}, default="total"
         The quantity to bound. "statistical" does not depend on L.
     confidence_level : float, default=None
-        None for the bounds in expectation; a number in (0, 1) for those with high probability.
+        None for the bounds in expectation. A number in (0, 1) for bounds that hold with this
+        probability.
 
     Returns
     -------
@@ -253,7 +253,7 @@ def ece_bias_bound(
     See Also
     --------
     optimal_n_bins : The number of bins with the smallest total bound.
-    ece_generalization_bound : The error on the training samples instead of new ones.
+    ece_generalization_bound : Bounds for training samples.
 
     Examples
     --------
@@ -407,26 +407,26 @@ def ece_generalization_bound(
     radius: float | None = None,
     log_covering_number: float = 0.0,
 ) -> float:
-    r"""Bound on how far binned calibration errors on training samples are from the truth (F24).
+    r"""Bound on the difference between binned calibration errors on training and new samples (F24).
 
     In expectation over the n training samples and, for "ece", n test samples, with the information
     I in nats:
 
     - "ece": :math:`|ECE(test) - ECE(train)| \le \sqrt{8 (I + B \ln 2) / n}`.
-    - "tce": :math:`|TCE - ECE(train)|` is at most this plus :math:`(1 + L) / B`, and
-      for quantile bins, whose edges are learned, plus
-      :math:`(1 + L) \sqrt{2 (fCMI + B \ln 2) / n}` as well.
-    - "recalibrated_fresh": the TCE after histogram binning (quantile bins) with n held-out
-      samples, at most :math:`\sqrt{2 B \ln 2 / (n - B)} + 2 B / (n - B)` (corollary 5).
-    - "recalibrated_reused": the same error where the binning reuses the n training samples of the
-      classifier, at most :math:`2 \sqrt{2 (fCMI + B \ln 2) / n}` (theorem 7).
-    - "metric_entropy": :math:`|TCE - ECE(train)|` with uniform bins, without information: at most
-      :math:`(1 + L) / B + (2 + L) \delta + \sqrt{8 B \ln(2 N(F, \delta / B)) / n}` with the number
-      N of balls of radius :math:`\delta / B` that cover the class F of functions learned from, and
-      :math:`0 < \delta \le 1 / B` (theorem 6).
+    - "tce": :math:`|TCE - ECE(train)|` is at most this plus :math:`(1 + L) / B`. For quantile bins,
+      whose edges are learned, :math:`(1 + L) \sqrt{2 (fCMI + B \ln 2) / n}` is also added.
+    - "recalibrated_fresh": the TCE after histogram binning (quantile bins) with n held-out samples
+      is at most :math:`\sqrt{2 B \ln 2 / (n - B)} + 2 B / (n - B)` (corollary 5).
+    - "recalibrated_reused": the same error, if the binning reuses the n training samples of the
+      classifier, is at most :math:`2 \sqrt{2 (fCMI + B \ln 2) / n}` (theorem 7).
+    - "metric_entropy": :math:`|TCE - ECE(train)|` with uniform bins is at most :math:`(1 + L) / B +
+      (2 + L) \delta + \sqrt{8 B \ln(2 N(F, \delta / B)) / n}`, without information (theorem 6). N
+      is the number of balls of radius :math:`\delta / B` that cover the class F of possible
+      functions, and :math:`0 < \delta \le 1 / B`.
 
-    Information is that of the evaluated classifier about the choice U of its training samples,
-    given the supersample of n pairs: I(. ; U | supersample) of one of
+    The information I(. ; U | supersample) is that which the evaluated classifier has about the
+    choice U of its training samples, given the supersample of n pairs. It is the information of one
+    of
 
     - ``ecmi`` (eq. 15), the number :math:`\ell = |ECE(test) - ECE(train)|`;
     - ``residual_cmi``, the residuals y - f of all 2 n samples;
@@ -434,16 +434,16 @@ def ece_generalization_bound(
 
     Each lies between 0 and n ln 2. The residuals of a binary problem determine the forecasts, so
     the last two are then equal. **The bound is proven for residuals, and fails for the number
-    alone**: a classifier that is right on its training samples and always wrong on the other half
-    has the constant :math:`\ell = 1`, so ``ecmi`` is 0 and the bound falls below 1 as n grows.
-    (The variational inequality behind the bound exchanges U for an independent copy U' in
-    :math:`\ell`, which needs all the residuals.) Use `residual_cmi` where the bound must hold;
-    `ecmi` is the letter of F24.
+    alone.** A classifier that is always right on its training samples and always wrong on the other
+    half has the constant :math:`\ell = 1`. So ``ecmi`` is 0, and the bound falls below 1 as n
+    grows. (The variational inequality behind the bound exchanges U for an independent copy U' in
+    :math:`\ell`, which needs all the residuals.) Use `residual_cmi` where the bound must hold.
+    `ecmi` is the literal statement of F24.
 
-    The default 0 describes a classifier that does *not depend* on its training samples, so the
-    result is then the minimum of the bound and not a statement about your classifier. For most
-    classifiers the information is unknown; estimates from refits (:func:`evaluate_supersample`)
-    are not upper bounds.
+    The default information 0 describes a classifier that does *not depend* on its training samples.
+    The result is then the minimum of the bound, not a statement about your classifier. For most
+    classifiers the information is unknown; estimates from refits (:func:`evaluate_supersample`) are
+    not upper bounds.
 
     Parameters
     ----------
@@ -454,23 +454,24 @@ def ece_generalization_bound(
         The quantity to bound: "ece", "tce", "recalibrated_fresh", "recalibrated_reused" or
         "metric_entropy".
     strategy : {"uniform", "quantile"}, default="uniform"
-        Bins; makes a difference for "tce". Histogram binning has quantile bins always, the bound
-        by metric entropy is for uniform ones.
+        Bins of equal width or of equal mass. It matters only for "tce": histogram binning always
+        has quantile bins, and the bound by metric entropy is for uniform bins.
     lipschitz : float, default=1.0
         Lipschitz constant L of the calibration curve, for "tce" and "metric_entropy".
     ecmi, residual_cmi : float, default=0.0
-        Information in nats, for "ece" and "tce": one of the two.
+        Information in nats, for "ece" and "tce". Pass at most one of the two.
     fcmi : float, default=0.0
         fCMI in nats, for "tce" with quantile bins and for "recalibrated_reused".
     radius : float, default=None
-        :math:`\delta` in (0, 1/B], for "metric_entropy", which needs it.
+        :math:`\delta` in (0, 1/B]; required for "metric_entropy".
     log_covering_number : float, default=0.0
         :math:`\ln N(F, \delta / B)`, for "metric_entropy". With the default 0 one ball covers F.
 
     Returns
     -------
     float
-        The bound, positive, in the units of the ECE; not cut at 1, above which it is vacuous.
+        The bound, positive, in the units of the ECE. It is not cut at 1, and a value above 1 is not
+        informative.
 
     Raises
     ------
@@ -481,7 +482,7 @@ def ece_generalization_bound(
 
     See Also
     --------
-    evaluate_supersample : Refits that measure the gap itself.
+    evaluate_supersample : Estimates the gap by refits.
     ece_bias_bound : Bounds for held-out samples.
 
     Examples

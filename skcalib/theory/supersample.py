@@ -95,8 +95,9 @@ class SupersampleEvaluation(Record):
     n_bins : int
         Number of bins.
     ecmi : InformationEstimate
-        Information of the number ``abs(gap)`` about U (F24, eq. 15). The choice U also says which
-        rows are compared, so it is mostly near the ceiling for classifiers without any memory.
+        Information of the number ``abs(gap)`` about U (F24, eq. 15). The choice U also determines
+        which rows are compared, so the estimate is usually near the ceiling even for classifiers
+        that do not depend on their training samples.
     residual_cmi : InformationEstimate
         Information of the residuals of all 2 n samples about U, for which the bound of
         :func:`~skcalib.ece_generalization_bound` is proven.
@@ -168,16 +169,16 @@ def evaluate_supersample(
     A supersample is n pairs of rows, drawn without replacement from the data. A draw chooses one
     row of each pair at random (U), trains a clone of the classifier on these n rows, and evaluates
     it on all 2 n. The mean of :math:`|ECE(test) - ECE(train)|` over draws and supersamples
-    estimates what :func:`ece_generalization_bound` bounds. The supersamples are independent only
-    if the data are many times larger than 2 n: otherwise they share rows, and the spread between
-    supersamples is too small.
+    estimates the quantity that :func:`ece_generalization_bound` bounds. The supersamples are
+    independent only if the data are many times larger than 2 n. Otherwise they share rows, and
+    their variation is too small.
 
     The ECE is that of F24: the probability of the positive class for two classes, the confidence of
     the top label for more, with the bins of each half.
 
     The three estimates of information (``ecmi``, ``residual_cmi``, ``fcmi``) are means over
     supersamples of the plug-in mutual information of k draws. They are biased, at most ln k, and
-    equal to ln k if the k draws differ. They are not upper bounds of the information.
+    equal to ln k if all k draws differ. They are not upper bounds of the information.
 
     Parameters
     ----------
@@ -200,9 +201,9 @@ def evaluate_supersample(
     response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
         Method of the classifier that gives the probabilities.
     pos_label : label, default=None
-        The positive one of two classes; by default the last in order.
+        The positive class of two; by default the last in order.
     random_state : int, RandomState instance or None, default=0
-        Seed of supersamples, choices and seeds.
+        Seed of the supersamples, of the choices, and of the seeds of the clones.
     n_jobs : int, default=None
         Number of parallel jobs; the result does not depend on it.
     verbose : int, default=0

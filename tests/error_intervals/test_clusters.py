@@ -165,7 +165,7 @@ def test_few_clusters_warn_once_at_the_line_of_the_caller():
         calibration_error_interval(y, proba, metric="upper_bound", groups=cluster)
     assert [str(one.message) for one in said] == [
         "groups has only 6 clusters: standard errors from so few are unreliable, and intervals are "
-        "usually too short. Use at least ten, better forty."
+        "usually too short. Use at least ten, preferably forty."
     ]
     assert said[0].filename == __file__
     with warnings.catch_warnings():

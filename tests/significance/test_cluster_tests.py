@@ -137,9 +137,12 @@ def test_methods_of_the_kernel_test_agree_with_clusters(method):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"statistic": "linear"}, "takes samples as independent: use statistic='unbiased'"),
-        ({"statistic": "block", "block_size": 5}, "method='asymptotic' takes samples as"),
-        ({"method": "bound"}, "method='bound' takes samples as independent"),
+        ({"statistic": "linear"}, "assumes independent samples: use statistic='unbiased'"),
+        (
+            {"statistic": "block", "block_size": 5},
+            "method='asymptotic' assumes independent samples",
+        ),
+        ({"method": "bound"}, "method='bound' assumes independent samples"),
     ],
 )
 def test_laws_of_independent_samples_are_refused(options, message):
@@ -150,7 +153,7 @@ def test_laws_of_independent_samples_are_refused(options, message):
 
 def test_tests_that_draw_single_labels_are_refused():
     y, proba, cluster = clustered(20, 8)
-    with pytest.raises(ValueError, match="draws every label alone"):
+    with pytest.raises(ValueError, match="draws labels independently"):
         consistency_test(y, proba, metric=ks_calibration_error, groups=cluster)
     with pytest.raises(ValueError, match="fitted to labels in clusters: use ddof=0"):
         hosmer_lemeshow_test(y, proba, ddof=2, groups=cluster)
