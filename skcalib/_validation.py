@@ -535,7 +535,7 @@ def check_indices(**arguments):
     """Raise if pandas objects among arguments with a row per sample have different indices.
 
     Rows are taken by position and never aligned. The index 0, ..., n - 1, which pandas makes by
-    itself, says nothing, unless the other index has the same numbers in another order.
+    itself, is no information, unless the other index has the same numbers in another order.
     """
     named = [(name, one.index) for name, one in arguments.items() if hasattr(one, "iloc")]
     for k, (name, index) in enumerate(named):

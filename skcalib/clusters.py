@@ -1,6 +1,6 @@
 """Clusters of dependent samples, and effective numbers of samples and clusters.
 
-Sums over clusters are independent of each other, whatever the dependence within a cluster, so that
+Sums over clusters are independent of each other, for any dependence within a cluster, so that
 variances are sums of their squares.
 """
 

@@ -156,7 +156,7 @@ def soft_label_decomposition(
     notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
         As in :func:`~skcalib.proper_calibration_error`.
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples. A row counts once, whatever its number of votes.
+        Weights of the samples. A row counts once, for any number of votes.
     labels : array-like of shape (n_classes,), default=None
         The class of each column.
     pos_label : label, default=None

@@ -72,11 +72,11 @@ class SquaredNorm:
     def interval(self, confidence_level: float) -> tuple[float, float]:
         """Parameters whose tests do not reject the estimate.
 
-        The upper limit is at least that of an estimate at the median of its law at zero. Otherwise
-        the interval would be a point if the estimate is very small by chance. So the upper limit is
-        never below parameters up to that one, h, and tests of these may use their whole error
-        probability for large estimates; the others use one half on either side. The coverage equals
-        the level for every parameter, zero included.
+        The upper limit is at least that of an estimate at the median of its distribution at zero.
+        Otherwise the interval would be a point if the estimate is very small by chance. So the
+        upper limit is never below parameters up to that one, h, and tests of these may use their
+        whole error probability for large estimates; the others use one half on either side. The
+        coverage equals the level for every parameter, zero included.
         """
         spare = 1 - confidence_level
         typical = self._median_at_zero()

@@ -175,7 +175,7 @@ def draw_scores(ax, scores, weight, *, color, **kwargs):
     for one in drawn if changed else drawn[-1:]:
         one.draw(inset, bins)
     filled = np.concatenate([one.heights[one.heights > 0] for one in drawn])
-    if filled.max() > _SPIKE * np.median(filled):  # one bin would hide the others
+    if filled.max() > _SPIKE * np.median(filled):  # one bin would cover the others
         inset.set_yscale("function", functions=(signed_root, signed_square))
         inset.set_yticks([])
         inset.set_ylabel("√ share", fontsize=_letters(ax))

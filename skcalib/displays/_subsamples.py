@@ -77,7 +77,7 @@ class EstimationCurve(Record):
     low, high : ndarray
         Ends of the interval that contains the central share of the subsamples.
     prediction : ndarray or None
-        Expected value of the error by the folded-normal law; for l1 binned errors.
+        Expected value of the error by the folded-normal distribution; for l1 binned errors.
     floor : ndarray or None
         Expected error at this size if the same forecasts were calibrated; for l1 binned errors.
     """

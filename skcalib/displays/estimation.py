@@ -408,7 +408,7 @@ class EstimationDisplay:
 
 #: Lines of constant or expected error: legend text and line style.
 KEYS = {
-    "prediction": ("expected by the folded normal law", "--"),
+    "prediction": ("expected by the folded normal", "--"),
     "floor": ("expected if calibrated", ":"),
     "truth": ("truth", "-."),
 }

@@ -296,7 +296,7 @@ class GroupCalibrationDisplay:
             (not by default) and the legend (by default).
         max_groups : int, default=40
             Maximum number of groups in a panel. If there are more, those with the smallest p-values
-            are drawn, in their order, and the title says so.
+            are drawn, in their order, and the title states this.
 
         Returns
         -------

@@ -41,7 +41,7 @@ class RecalibrationDisplay:
     classes. There is a panel for each class with one point for each forecast, so forecasts are
     needed. If the points lie on a curve, the result is a function of this probability alone. A
     cloud shows that it also depends on the others. If there are more than `max_points` forecasts,
-    that many are drawn, evenly spaced in their order, and the legend says so.
+    that many are drawn, evenly spaced in their order, and the legend states this.
 
     The legend states the declared properties of the recalibrator: whether it is injective, so that
     no sharpness is lost, and whether it keeps the order of the classes. For a Pipeline it states

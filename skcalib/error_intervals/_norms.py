@@ -43,8 +43,8 @@ def squared_embedding_norm(h, rng):
     """`SquaredNorm` of the unbiased kernel calibration error.
 
     The mean is that of the features w_i k(S_i, .)(y_i - S_i), whose products are h. Centred
-    products give the noise; the second and third cumulants of its law omit the diagonal, as
-    unbiased estimates do.
+    products give the noise; the second and third cumulants of its distribution omit the
+    diagonal, as unbiased estimates do.
     """
     n_samples, weight = len(h), h.weight
     ones = np.ones((n_samples, 1))

@@ -535,7 +535,7 @@ def jackknife(question: Question, *, at_zero: bool = False, target: str = METRIC
 
 
 def subsampling(question: Question) -> ErrorInterval:
-    """Politis and Romano: the law of the metric over subsets of n^(2/3) samples, rescaled."""
+    """Politis and Romano: the rescaled distribution of the metric over subsets of n^(2/3)."""
     problem, value = question.sample()
     units = _Units(problem)
     n_samples = units.number

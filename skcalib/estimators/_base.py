@@ -354,7 +354,7 @@ def cross_fit(estimator, X, y, folds, params, *, response_method, n_jobs):
 
 
 def check_fold_classes(y, folds, *, ensemble):
-    """Raise for folds whose held-out probabilities say nothing about a class."""
+    """Raise for folds whose held-out probabilities have no information about a class."""
     for number, (train, test) in enumerate(folds, start=1):
         tested = unique_labels(y[test])
         absent = np.setdiff1d(unique_labels(y) if ensemble else tested, y[train])

@@ -163,7 +163,7 @@ def fit_link(
     )
     theta = found.x * unit if found.fun <= objective(first / unit)[0] else first
 
-    # The line search also stops where rounding hides the last decrease: that counts as an optimum.
+    # The line search also stops where rounding exceeds the last decrease: this is an optimum too.
     converged = bool(found.success or np.abs(found.jac).max() < 1e-4)
     return LinkFit(theta, int(found.nit), converged, str(found.message))
 

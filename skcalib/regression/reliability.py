@@ -189,7 +189,7 @@ def dawid_sebastiani_score(
     .. math:: \frac{1}{n} \sum_i \left( \frac{(y_i - \mu_i)^2}{v_i} + \log v_i \right)
 
     It is a proper loss: it is lowest in expectation where the forecast has the mean and the
-    variance of the outcome, whatever its distribution. For Gaussian forecasts it is twice the
+    variance of the outcome, for any distribution. For Gaussian forecasts it is twice the
     negative log-likelihood, less :math:`\log 2 \pi`. Lower is better. It has no lower bound, and a
     change of the unit of y adds a constant. So only differences between forecasts of the same
     outcomes are meaningful.

@@ -309,7 +309,7 @@ def _no_need(findings):
 
 
 _NO_ADVICE = {
-    "input": lambda findings: "Correct the input first; recalibration would hide the mistake.",
+    "input": lambda findings: "Correct the input first; recalibration would conceal the mistake.",
     "few_labels": _few_labels,
     "separated": lambda findings: (
         "The scores separate the labels completely, so these samples cannot determine a "

@@ -408,7 +408,7 @@ class Spiegelhalter(BinaryTest):
         return 2 * self.tail(abs(statistic))
 
     def tail(self, z: float) -> float:
-        """Upper tail of the normal law, or of Student's for clusters."""
+        """Upper tail of the normal distribution, or of Student's for clusters."""
         return student.sf(z, max(self.units - 1, 1.0)) if np.isfinite(self.units) else ndtr(-z)
 
 
@@ -478,7 +478,7 @@ class HosmerLemeshow(BinaryTest):
         return np.sum(self.mass * gaps**2, axis=-1) / self.mass.sum()
 
     def pvalue(self, statistic: float) -> float:
-        """P-value of the chi-square law."""
+        """P-value of the chi-square distribution."""
         if self.freedom < 1:  # every forecast is 0 or 1
             return float(statistic == 0)
         return chi2.sf(statistic, self.freedom)

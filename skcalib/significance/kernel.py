@@ -323,7 +323,7 @@ def _random_block_test(h, rng):
 
 
 def blocks_text(n_blocks: int, size: int) -> str:
-    """What a record says of an estimate by random blocks."""
+    """The description of an estimate by random blocks."""
     return (
         f"{n_blocks:,} random blocks of {size:,} samples; "
         "statistic='unbiased' takes all pairs of samples"
@@ -609,7 +609,7 @@ def _share(draws, statistic, n_resamples):
 NULL_LAWS = {"spectral": spectral, "multipliers": multipliers, "bootstrap": bootstrap}
 
 
-# --- The law of a weighted sum of chi-square variables, with relative accuracy far in its tail ----
+# --- Distribution of a weighted sum of chi-square variables, with relative accuracy in its tail ---
 
 
 _STEP = 0.1  # of the trapezoidal rule, at first; it is halved until the integral is accurate

@@ -82,7 +82,7 @@ def logistic_calibration_test(
         Probability of the positive class, or of both; omitted with a sketch.
     hypothesis : {"joint", "intercept", "slope"}, default="joint"
         "joint": intercept 0 and slope 1; "intercept": intercept 0, given that the slope is 1;
-        "slope": slope 1, whatever the intercept.
+        "slope": slope 1, for any intercept.
     n_resamples, random_state, n_jobs
         As in :func:`spiegelhalter_test`. Each labeling takes one fit. Not allowed for "slope",
         because that hypothesis does not determine the probabilities of the labels.
@@ -284,7 +284,7 @@ def weighted_squares_sf(x: float, law: np.ndarray, freedom: float = np.inf) -> f
 
     With finite degrees of freedom the squares are divided by the mean of as many independent ones.
 
-    In polar coordinates :math:`Z_1^2 + Z_2^2` is chi-square with 2 degrees of freedom, whatever the
+    In polar coordinates :math:`Z_1^2 + Z_2^2` is chi-square with 2 degrees of freedom, for any
     angle, over which the tail is averaged.
     """
     if len(law) == 0:  # every forecast is 0 or 1

@@ -402,7 +402,7 @@ class Dropping:
     constants : ndarray of shape (B, n)
         The constants of the sources, with their log weights.
     edges : ndarray of shape (C + 1,)
-        Where segments begin and end.
+        Starts and ends of segments.
     """
 
     def __init__(self, columns, slopes, constants, edges):
