@@ -1,7 +1,7 @@
 """Coverage of the intervals of the default, of "risk" and of "cross", with known truth.
 
-400 data sets of 2,000 samples for two classes, 120 for ten; the Monte Carlo standard error of a
-coverage of .95 is .011 and .020, and of a false alarm rate of .025 it is .008 and .014. Seeds are
+400 data sets of 2,000 samples for two classes, 60 for ten; the Monte Carlo standard error of a
+coverage of .95 is .011 and .028, and of a false alarm rate of .025 it is .008 and .020. Seeds are
 fixed, so a failure means that code changed.
 """
 
@@ -13,7 +13,7 @@ from skcalib.datasets import make_tempered_simplex
 from skcalib.scores import Brier, LogLoss
 from skcalib.tower import expected_divergence
 
-REPETITIONS, N_SAMPLES = {2: 400, 10: 120}, 2000
+REPETITIONS, N_SAMPLES = {2: 400, 10: 60}, 2000
 SCORES = {"brier": Brier(), "log": LogLoss()}
 CASES = [
     pytest.param("brier", "auto", id="brier", marks=pytest.mark.slow),
@@ -26,7 +26,7 @@ CASES = [
 LIMITS = {"auto": (0.93, 0.99), "risk": (0.92, 0.99), "cross": (0.92, 0.995)}
 #: False alarms: .05 for the default, .025 for one-sided limits, and two standard errors.
 ALARMS = {"auto": 0.072, "risk": 0.045, "cross": 0.045}
-FEWER = {2: 0.0, 10: 0.018}  # wider limits for fewer data sets: two standard errors
+FEWER = {2: 0.0, 10: 0.034}  # wider limits for fewer data sets: two standard errors
 
 
 def true_error(loss, n_classes, temperature):
