@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sized
 from functools import cache, partial, wraps
 from inspect import signature
 from numbers import Real
+from os import PathLike
 from typing import Any, TypeVar
 
 import numpy as np
@@ -196,6 +197,14 @@ def _may_be_folds(value):
     return len(value) > 0 and all(isinstance(one, Sized) and len(one) == 2 for one in value)
 
 
+def check_cache(value, name="memory"):
+    """Validate a folder, or an object that caches calls as joblib.Memory does."""
+    named = isinstance(value, (str, PathLike)) and str(value)
+    if not named and (isinstance(value, type) or not hasattr(value, "cache")):
+        raise ValueError(f"{name} must be None, a folder or a joblib.Memory, got {shown(value)}.")
+    return value
+
+
 def check_name(value, name="name"):
     """Validate a name, which is a string."""
     if not isinstance(value, str):
@@ -245,6 +254,7 @@ CHECKS: dict[str, Callable[[Any, str], Any]] = {
     "confidence_level": check_level,
     "cv": check_splitter,
     "response_method": check_response_method,
+    "memory": check_cache,
     "name": check_name,
     "ax": check_axes,
     "pos_label": check_label,

@@ -74,6 +74,7 @@ VALID = {
 VALID_NAMES = {
     "n_jobs": {"-1", "np.int64"},
     "verbose": {"0", "True"},
+    "memory": {"None", "no", "nonsense", "np.str_"},  # folders
     "ddof": {"0"},
     "tol": {"1.5"},
     "shrinkage": {"0", "inf"},
