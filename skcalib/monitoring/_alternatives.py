@@ -30,6 +30,7 @@ UNIFORM = (0.1, 0.01)
 #: Factors of the logits of all classes.
 FACTORS = (0.5, 0.7, 0.85, 1.2, 1.4, 2.0)
 HARMONICS = 4  # of the score; half as many of its rank
+_TINY = np.finfo(np.float64).tiny
 _MOST_LOGIT, _MOST_POSITION = 15.0, 4.0
 _HARMONIC_PRIOR = 0.25
 N_CELLS = 24  # of the scores, for the range of the largest difference
@@ -137,6 +138,7 @@ class ScoreAlternatives(Alternatives):
         tilt = (features[:, :, None] * SIGNED).reshape(len(forecast), -1)
         steps = event[:, None] * tilt - np.log1p(forecast[:, None] * np.expm1(tilt))
         own = np.where(event, forecast, 1 - forecast)
+        own = np.where(own > 0, np.maximum(own, _TINY), 0.0)  # 1 / own is finite, and no larger
         with np.errstate(divide="ignore"):
             mixed = [np.log1p(share * ((0.5 - own) / own)) for share in UNIFORM]
         return np.column_stack([steps, *mixed])

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from skcalib._arguments import Label
 
+_FEWEST_PAIRS = 1e-100  # as a share of all pairs; below it there is no area
 #: Field -> (name, smallest and largest value).
 METRICS = {
     "accuracy": ("Accuracy", 0.0, 1.0),
@@ -352,7 +353,7 @@ def _area(p, chance, weight):
     above = (at_event.sum() - np.cumsum(at_event) + at_event / 2)[place]
     own = event * other  # a sample is no pair with itself
     pairs = event.sum() * other.sum() - own.sum()
-    if not pairs > 0:
+    if not pairs / weight.sum() > _FEWEST_PAIRS * weight.sum():
         return None
     area = float(np.clip((event @ below - own.sum() / 2) / pairs, 0.0, 1.0))
     gain = below - other / 2 - area * (other.sum() - other)
