@@ -23,14 +23,24 @@ def row_sum(values):
     return values @ np.ones(values.shape[1])
 
 
+def log_softmax(logits):
+    """Logarithms (n, K) of the softmax of each row."""
+    shifted = _shifted(logits)
+    return shifted - np.log(row_sum(np.exp(shifted)))[:, None]
+
+
 def softmax_parts(logits):
     """Logits minus the largest of their row, their softmax (n, K), and the log of its divisor (n,).
 
     The first minus the last is the logarithm of the second.
     """
-    top = row_max(logits)
-    shifted = logits - np.where(np.isfinite(top), top, 0.0)[:, None]
+    shifted = _shifted(logits)
     proba = np.exp(shifted)
     total = row_sum(proba)
     proba /= total[:, None]
     return shifted, proba, np.log(total)
+
+
+def _shifted(logits):
+    top = row_max(logits)
+    return logits - np.where(np.isfinite(top), top, 0.0)[:, None]

@@ -257,10 +257,15 @@ def check_problem(
     if takes == "soft" and has_columns(y_true):
         found = _soft_problem(y_true, y_proba, sample_weight, columns)
         return _with_clusters(found, groups, sample_weight, y_true)
-    y = check_y(y_true)
-    raw = check_features(y_proba, name=name, n_samples=len(y))
-    classes = classes_of_columns(y, y_proba, raw.shape[1], **columns)
+    y, raw, classes = _labels_and_columns(y_true, y_proba, columns)
     return problem_of(y, _check_simplex(raw, name), classes, sample_weight, groups)
+
+
+def _labels_and_columns(y_true, y_proba, columns):
+    """Labels (n,), columns of numbers (n, K) or (n, 1), and the class of each column."""
+    y = check_y(y_true)
+    raw = check_features(y_proba, name=columns["name"], n_samples=len(y))
+    return y, raw, classes_of_columns(y, y_proba, raw.shape[1], **columns)
 
 
 def problem_of(
@@ -330,12 +335,10 @@ def labeled_forecasts(
     if isinstance(y_true, (Problem, ForecastSummary)):
         return None
     check_indices(y_true=y_true, y_proba=y_proba, sample_weight=sample_weight)
-    y = check_y(y_true)
-    raw = check_features(y_proba, name="y_proba", n_samples=len(y))
-    columns: dict[str, Any] = {"labels": labels, "pos_label": pos_label, "name": "y_proba"}
-    classes = classes_of_columns(y, y_proba, raw.shape[1], **columns, remedy="pos_label")
-    forecast = _check_simplex(raw, "y_proba", copy=False)
-    rows = forecast, class_columns(y, classes)
+    columns: dict[str, Any] = {"labels": labels, "pos_label": pos_label}
+    columns |= {"name": "y_proba", "remedy": "pos_label"}
+    y, raw, classes = _labels_and_columns(y_true, y_proba, columns)
+    rows = _check_simplex(raw, "y_proba", copy=False), class_columns(y, classes)
     weight, forecast, column = drop_zero_weights(sample_weight, *rows)
     return LabeledForecasts(forecast, column, weight)
 

@@ -20,9 +20,9 @@ from numbers import Real
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import entr, log_softmax, softmax
+from scipy.special import entr, softmax
 
-from skcalib._rows import row_sum, softmax_parts
+from skcalib._rows import log_softmax, row_sum
 from skcalib._ties import reach_of
 from skcalib._validation import to_numpy
 from skcalib._values import is_finite, shown
@@ -327,8 +327,7 @@ class LogLoss(ProperScore):
     def logit_loss(self, target: np.ndarray, logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         # From the logarithm of the forecast: the loss is finite where the forecast underflows.
         # The gradient is that of this loss to the last digit: fits of extreme logits need it.
-        shifted, _, log_total = softmax_parts(logits)
-        log_forecast = shifted - log_total[:, None]
+        log_forecast = log_softmax(logits)
         gradient = row_sum(target)[:, None] * np.exp(log_forecast) - target
         return -np.einsum("ik,ik->i", target, log_forecast), gradient
 
@@ -383,7 +382,7 @@ class ClasswiseLogLoss(ProperScore):
     def logit_loss(self, target: np.ndarray, logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if np.shape(logits)[1] > 2:
             return LogLoss().logit_loss(target, logits)
-        log_forecast = log_softmax(logits, axis=1)
+        log_forecast = log_softmax(logits)
         forecast, event = np.exp(log_forecast), np.asarray(target)[:, 1]
         slope = forecast[:, 0] * (forecast[:, 1] - event)
         loss = forecast[:, 1] - event - event * log_forecast[:, 1]

@@ -12,7 +12,6 @@ from scipy.special import entr
 from skcalib._formatting import pvalue_text, record_text
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record, import_pandas
-from skcalib._validation import check_confidence_level
 from skcalib.error_intervals.methods import estimate_of_solved
 from skcalib.errors.logistic import (
     _logistic_fit,
@@ -335,7 +334,6 @@ def calibration_summary(
     >>> print(summary.observed_expected_ratio)
     0.983 [0.939, 1.028]
     """
-    check_confidence_level(confidence_level)
     data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
     data |= {"pos_label": pos_label} | ({} if groups is None else {"groups": groups})
     problem, _ = only_problem(y_true, y_proba, Canonical(), **data)

@@ -30,7 +30,7 @@ from skcalib import (
 )
 from skcalib.datasets import make_tempered_simplex, make_widmann
 from skcalib.scores import LogLoss
-from skcalib.significance.kernel import chi_square_mixture_sf
+from skcalib.significance.chi_square_mixture import chi_square_mixture_sf
 
 # --- "a p-value of -7e-12 (1 - cdf at large n: use sf)" -------------------------------------------
 

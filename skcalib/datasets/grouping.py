@@ -10,9 +10,8 @@ from scipy.special import expit
 from scipy.stats import norm
 from sklearn.utils import Bunch, check_random_state
 
-from skcalib._parameters import checks_parameters
+from skcalib._parameters import check_flag, checks_parameters
 from skcalib._validation import look_up
-from skcalib._values import shown
 from skcalib.datasets.forecasts import check_real, check_sizes, draw_labels
 from skcalib.scores import Brier, LogLoss
 
@@ -95,8 +94,7 @@ def make_grouping_problem(
     """
     n_samples, _ = check_sizes(n_samples)
     heterogeneity = check_real(heterogeneity, "heterogeneity", "in [0, 1]", 0, 1)
-    if not isinstance(optimal_accuracy, (bool, np.bool_)):
-        raise ValueError(f"optimal_accuracy must be True or False, got {shown(optimal_accuracy)}.")
+    optimal_accuracy = check_flag(optimal_accuracy, "optimal_accuracy")
     within = "a number from 0.01 to 1000", 0.01, 1000
     logit_variance = check_real(logit_variance, "logit_variance", *within)
     look_up(link, LINKS, "link")

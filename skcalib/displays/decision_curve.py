@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from skcalib._parameters import checks_parameters
-from skcalib._validation import check_confidence_level
 from skcalib.displays._base import held_out
 from skcalib.displays._decision_curves import (
     check_thresholds,
@@ -187,7 +186,6 @@ class DecisionCurveDisplay:
         >>> display.curves[0].estimate  # 2/4 - 1/4 * 0.2/0.8, and 1/4 - 1/4 * 0.5/0.5
         array([0.4375, 0.    ])
         """
-        check_confidence_level(confidence_level)
         thresholds = check_thresholds(thresholds)
         events = model_events(
             y_true,
@@ -248,7 +246,6 @@ class DecisionCurveDisplay:
         >>> display.curves[0].estimate.round(3)
         array([0.387, 0.248])
         """
-        check_confidence_level(confidence_level)
         thresholds = check_thresholds(thresholds)
         curves = net_benefit_curves(
             sketch_events(sketch, name),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 from sklearn.utils import check_random_state
 
 from skcalib._parameters import checks_parameters
-from skcalib._validation import check_confidence_level, check_count
+from skcalib._validation import check_count
 from skcalib._values import is_finite, shown
 from skcalib.displays._base import held_out
 from skcalib.displays._subsamples import check_errors, check_sizes, estimation_curves
@@ -222,7 +222,6 @@ class EstimationDisplay:
         """
         errors = check_errors(errors, notion)
         n_repeats = check_count(n_repeats, "n_repeats")
-        check_confidence_level(confidence_level)
         problem = check_problem(
             y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
         )

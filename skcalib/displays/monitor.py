@@ -8,7 +8,6 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._parameters import checks_parameters
-from skcalib._validation import check_confidence_level
 from skcalib._values import shown
 from skcalib.monitoring import CalibrationMonitor, SequentialCalibrationTest
 
@@ -144,7 +143,6 @@ class MonitorDisplay:
                 f"monitor must be a CalibrationMonitor, got {shown(monitor)}; use from_test for a "
                 "SequentialCalibrationTest."
             )
-        check_confidence_level(confidence_level)
         display = cls(
             _with_alarms(monitor.path_, monitor.alarms_),
             alpha=monitor.alpha,

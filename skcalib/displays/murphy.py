@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from skcalib._parameters import checks_parameters
-from skcalib._validation import check_confidence_level
 from skcalib.displays._base import held_out
 from skcalib.displays._decision_curves import (
     check_thresholds,
@@ -199,7 +198,6 @@ class MurphyDisplay:
         >>> display.curves[0].estimate  # a false alarm; a false alarm and a miss
         array([0.05, 0.25])
         """
-        check_confidence_level(confidence_level)
         thresholds = check_thresholds(thresholds)
         events = model_events(
             y_true,
@@ -264,7 +262,6 @@ class MurphyDisplay:
         >>> display.curves[0].estimate.round(3)
         array([0.083, 0.121])
         """
-        check_confidence_level(confidence_level)
         thresholds = check_thresholds(thresholds)
         curves = murphy_curves(
             sketch_events(sketch, name),

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from skcalib._formatting import record_text
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
-from skcalib._validation import check_confidence_level, check_count, meant, weighted_rows
+from skcalib._validation import check_count, meant, weighted_rows
 from skcalib._values import shown
 from skcalib.clusters import independent_size, student_level
 from skcalib.error_intervals import methods
@@ -239,7 +239,6 @@ def calibration_error_interval(
     >>> absolute.conservative
     True
     """
-    check_confidence_level(confidence_level)
     if not isinstance(method, str) or method not in METHODS:
         raise ValueError(
             f"method must be one of {', '.join(map(repr, METHODS))}, got {shown(method)}."

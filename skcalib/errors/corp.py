@@ -16,7 +16,7 @@ from skcalib._arguments import resolve_loss, resolve_notion
 from skcalib._parallel import draw_each, run_each
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
-from skcalib._validation import check_confidence_level, check_count, draw_codes
+from skcalib._validation import check_count, draw_codes
 from skcalib._values import shown
 from skcalib.errors.isotonic_curve import (
     BANDS,
@@ -464,7 +464,6 @@ def corp_bands(
     """
     if not isinstance(band, str) or band not in BANDS:
         raise ValueError(f"band must be 'consistency' or 'confidence', got {shown(band)}.")
-    check_confidence_level(confidence_level)
     if band == "consistency":
         check_resamples(n_resamples, confidence_level)
     notion = resolve_notion(notion)

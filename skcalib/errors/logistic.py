@@ -12,7 +12,6 @@ from scipy.stats import t as student
 from skcalib._arguments import resolve_notion, resolve_smoother
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record, interval_rows
-from skcalib._validation import check_confidence_level
 from skcalib._values import is_finite, shown
 from skcalib.clusters import cluster_sums, effective_size, independent_size
 from skcalib.errors.terms import solve_notion
@@ -161,7 +160,6 @@ def calibration_intercept_slope(
     >>> round(slope.estimate, 2), round(slope.low, 2), round(slope.high, 2)
     (0.6, 0.55, 0.65)
     """
-    check_confidence_level(confidence_level)
     data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
     data |= {"pos_label": pos_label} | ({} if groups is None else {"groups": groups})
     problem, _ = only_problem(y_true, y_proba, Auto(), **data)

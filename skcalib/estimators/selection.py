@@ -188,7 +188,7 @@ def select_recalibrator(
         candidates = default_candidates(len(classes), loss)
     names = candidate_names(candidates)
     data: dict[str, Any] = {"classes": classes, "folds": folds, "weight": weight}
-    (losses,), weight = held_out_losses(
+    (losses,), weight, _ = held_out_losses(
         candidates, proba, y, scores=(score,), n_jobs=n_jobs, **data
     )
     record = one_standard_error(names, losses, weight, confidence_level)
@@ -205,34 +205,14 @@ def held_out_losses(
     scores: Sequence[ProperScore],
     weight: np.ndarray | None = None,
     n_jobs: int | None = None,
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """Losses (scores, candidates, n) of maps on held-out samples, and weights (n,).
+    forecasts: bool = False,
+) -> tuple[np.ndarray, np.ndarray | None, list[np.ndarray] | None]:
+    """Losses (scores, candidates, n) of maps on held-out samples, weights (n,) and forecasts.
 
     Each candidate is fitted once for each fold, and evaluated by all scores. Parameters are those
-    of `select_recalibrator`; samples in no test fold and zero-weight samples are dropped.
+    of `select_recalibrator`; samples in no test fold and zero-weight samples are dropped. The
+    held-out forecasts (n, K) of each candidate, of all samples, are None without `forecasts`.
     """
-    data: dict[str, Any] = {"classes": classes, "folds": folds, "weight": weight, "n_jobs": n_jobs}
-    return _held_out(_fold_losses, candidates, proba, y, scores, **data)[:2]
-
-
-def held_out_losses_and_forecasts(
-    candidates: Sequence[BaseEstimator],
-    proba: np.ndarray,
-    y: np.ndarray,
-    *,
-    classes: np.ndarray,
-    folds: Sequence[np.ndarray],
-    scores: Sequence[ProperScore],
-    weight: np.ndarray | None = None,
-    n_jobs: int | None = None,
-) -> tuple[np.ndarray, np.ndarray | None, list[np.ndarray]]:
-    """`held_out_losses`, and the held-out forecasts (n, K) of each candidate, of all samples."""
-    data: dict[str, Any] = {"classes": classes, "folds": folds, "weight": weight, "n_jobs": n_jobs}
-    return _held_out(_fold_losses_and_forecasts, candidates, proba, y, scores, **data)
-
-
-def _held_out(of_fold, candidates, proba, y, scores, *, classes, folds, weight, n_jobs):
-    """Losses, weights, and what `of_fold` returns for each candidate beside the losses."""
     used = np.unique(np.concatenate(folds)) if folds else np.empty(0, dtype=int)
     folds = [test for test in folds if 0 < len(test) < len(used)]
     if len(folds) < 2:
@@ -241,14 +221,14 @@ def _held_out(of_fold, candidates, proba, y, scores, *, classes, folds, weight, 
             "two of them: choose another cv, or a recalibrator."
         )
     pairs = [(np.setdiff1d(used, test), test) for test in folds]
-    data = proba, y, weight, classes, scores
-    predictors = [partial(of_fold, candidate, *data) for candidate in candidates]
+    data = proba, y, weight, classes, scores, forecasts
+    predictors = [partial(_of_fold, candidate, *data) for candidate in candidates]
     found = out_of_fold_each(predictors, pairs, len(y), n_jobs=n_jobs)
     m, tested = len(scores), found[0][1]
     losses = np.array([columns[:, :m].T for columns, _ in found]).swapaxes(0, 1)
     counts = tested if weight is None else tested & (weight > 0)
-    rest = [columns[:, m:] for columns, _ in found]
-    return losses[:, :, counts], None if weight is None else weight[counts], rest
+    held_out = [columns[:, m:] for columns, _ in found] if forecasts else None
+    return losses[:, :, counts], None if weight is None else weight[counts], held_out
 
 
 def held_out_losses_of_rows(
@@ -310,14 +290,8 @@ def one_standard_error(
     )
 
 
-def _fold_losses(candidate, proba, y, weight, classes, scores, train, test):
-    """Losses (m, scores) of the test rows under the candidate fitted to the training rows."""
-    data = proba, y, weight, classes, scores
-    return _fold_losses_and_forecasts(candidate, *data, train, test)[:, : len(scores)]
-
-
-def _fold_losses_and_forecasts(candidate, proba, y, weight, classes, scores, train, test):
-    """The losses (m, scores) of `_fold_losses`, and the forecasts (m, K), side by side."""
+def _of_fold(candidate, proba, y, weight, classes, scores, forecasts, train, test):
+    """Losses (m, scores) of the test rows, after a fit to the training rows, and its forecasts."""
     with warnings.catch_warnings():
         # If the chosen one does not converge, its final fit warns.
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -326,7 +300,8 @@ def _fold_losses_and_forecasts(candidate, proba, y, weight, classes, scores, tra
         )
     forecast = recalibrated_proba(fitted, proba[test], classes)
     target = one_hot(y[test], classes)
-    return np.column_stack([*(score.loss(target, forecast) for score in scores), forecast])
+    losses = [score.loss(target, forecast) for score in scores]
+    return np.column_stack([*losses, forecast] if forecasts else losses)
 
 
 def candidate_names(candidates: Sequence[BaseEstimator]) -> list[str]:

@@ -16,7 +16,6 @@ from skcalib._parameters import checks_parameters
 from skcalib._records import Record
 from skcalib._ties import merge_ties
 from skcalib._validation import (
-    check_confidence_level,
     check_indices,
     check_y,
     mean_one,
@@ -268,7 +267,6 @@ def calibration_by_group(
     >>> [(one.name, one.detected) for one in found.groups]
     [('north', False), ('south', True)]
     """
-    check_confidence_level(confidence_level)
     given: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
     given |= {"pos_label": pos_label} | ({} if groups is None else {"groups": groups})
     if isinstance(y_true, ForecastSummary):

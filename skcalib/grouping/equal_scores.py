@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
 from skcalib._ties import merge_ties
-from skcalib._validation import check_confidence_level, check_indices, check_y, weighted_features
+from skcalib._validation import check_indices, check_y, weighted_features
 from skcalib.grouping._candidates import MOST_GROUPS, Pair, encode_features, form_groups
 from skcalib.grouping._statistics import LEAST_SIZE, EqualScores, compare, compare_all
 from skcalib.grouping.partition import check_features
@@ -244,7 +244,6 @@ def differences_at_equal_scores(
     >>> found.named[0].rule, found.named[0].direction
     ('x1 > 0', 'too_low')
     """
-    check_confidence_level(confidence_level)
     check_indices(y_true=y_true, y_proba=y_proba, X=X, sample_weight=sample_weight)
     problem = check_problem(
         y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label

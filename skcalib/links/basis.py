@@ -34,7 +34,7 @@ import numpy as np
 from scipy.linalg import block_diag
 from scipy.sparse import csr_matrix
 
-from skcalib._rows import row_max, softmax_parts
+from skcalib._rows import log_softmax, row_max
 from skcalib.links._base import detection_limit, log_forecast
 from skcalib.links.distribution import DistributionFunction, cell_sums
 
@@ -376,8 +376,7 @@ class LogitBasis:
         log = log_forecast(forecast, self.limit)
         if self.n_classes == 2:
             return log - np.logaddexp(log[:, 0], log[:, 1])[:, None]
-        shifted, _, log_total = softmax_parts(log)
-        return shifted - log_total[:, None]
+        return log_softmax(log)
 
     def select(self, names: Collection[str]) -> np.ndarray:
         """Numbers of the directions of some groups, in order."""

@@ -12,7 +12,6 @@ from skcalib._parameters import checks_parameters
 from skcalib._records import Record
 from skcalib._ties import merge_ties, top_class
 from skcalib._validation import (
-    check_confidence_level,
     check_indices,
     check_proba,
     drop_zero_weights,
@@ -264,7 +263,6 @@ def expected_performance(
     >>> round(adjusted["accuracy"].estimate, 2), round(adjusted["auc"].estimate, 2)
     (0.72, 0.62)
     """
-    check_confidence_level(confidence_level)
     if labelled is not None and error_interval is not None:
         raise ValueError("Pass labelled or error_interval, not both. Labels give more information.")
     if labelled is None and not (labels is None and pos_label is None):
@@ -445,9 +443,9 @@ def _as_labelled(problem, forecast, weight, tail):
     """The metrics if the relation of labels and forecasts is that of the labelled window."""
     recalibrate = _Map(problem)
     new = _expectations(forecast, recalibrate(forecast), weight)
-    old = _expectations(problem.forecast, recalibrate(problem.forecast), problem.weight)
+    old = _expectations(problem.forecast, recalibrate.chance, problem.weight)
     observed = _expectations(problem.forecast, problem.target, problem.weight)
-    residual = problem.target - recalibrate(problem.forecast)
+    residual = problem.target - recalibrate.chance
     size = inflation(effective_size(problem.weight))
     adjusted = {}
     for key, one in new.items():
@@ -469,14 +467,17 @@ def _as_labelled(problem, forecast, weight, tail):
 
 
 class _Map:
-    """The recalibration map of the labelled window; a forecast of 0 stays 0."""
+    """The recalibration map of the labelled window; a forecast of 0 stays 0.
+
+    ``chance`` (n, K) is what it makes of the forecasts of that window.
+    """
 
     def __init__(self, problem):
         self.limit, self.link = detection_limit(problem.forecast), BiasCorrectedTemperature()
         self.z = log_forecast(problem.forecast, self.limit)
         self.theta = fit_bias_corrected(self.z, problem.target, problem.weight).theta
         self.mass = problem.weight.sum()
-        chance = self(problem.forecast)
+        self.chance = chance = self(problem.forecast)
         centred = chance * (self.z - (chance * self.z).sum(axis=1, keepdims=True))
         n_classes, share = chance.shape[1], problem.weight / self.mass
         information = np.empty((1 + n_classes, 1 + n_classes))

@@ -13,7 +13,7 @@ from skcalib._arguments import resolve_loss
 from skcalib._formatting import pvalue_text, record_text
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
-from skcalib._validation import check_confidence_level, check_indices
+from skcalib._validation import check_indices
 from skcalib.clusters import independent_size, outside_level
 from skcalib.inference import mean_interval
 from skcalib.problem import check_problem
@@ -169,7 +169,6 @@ def calibration_improvement(
     >>> gain.low > 0 and gain.injective
     True
     """
-    check_confidence_level(confidence_level)
     score = resolve_loss(loss)
     is_map = hasattr(after, "predict_proba")
     if is_map:

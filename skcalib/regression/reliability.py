@@ -10,7 +10,6 @@ import numpy as np
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
 from skcalib._validation import (
-    check_confidence_level,
     check_finite,
     check_indices,
     drop_zero_weights,
@@ -139,7 +138,6 @@ def variance_reliability(
     >>> bool(np.all((reliability.low < 2) & (2 < reliability.high)))
     True
     """
-    check_confidence_level(confidence_level)
     moments = check_moments(y_true, y_mean, y_var, sample_weight)
     squared, variance, weight = np.square(moments.residual), moments.variance, moments.weight
     values = np.column_stack([variance, squared])

@@ -22,7 +22,6 @@ from skcalib.estimators.selection import (
     candidate_names,
     default_candidates,
     held_out_losses,
-    held_out_losses_and_forecasts,
     held_out_losses_of_rows,
     one_standard_error,
     recalibrated_rows,
@@ -400,10 +399,9 @@ def compare_maps(
         data: dict[str, Any] = {"classes": problem.classes, "folds": folds, "scores": scores}
         data |= {"weight": problem.weight, "n_jobs": n_jobs}
         samples = candidates, problem.forecast, problem.labels
-        if known is None or problem.forecast.size > LARGE:
-            losses, weight = held_out_losses(*samples, **data)
-        else:
-            losses, weight, forecasts = held_out_losses_and_forecasts(*samples, **data)
+        keep = known is not None and problem.forecast.size <= LARGE
+        losses, weight, forecasts = held_out_losses(*samples, **data, forecasts=keep)
+        if known is not None and forecasts is not None:
             known |= dict(zip(names, forecasts, strict=True))
     else:
         losses = held_out_losses_of_rows(candidates, problem, folds=folds, scores=scores)

@@ -12,7 +12,7 @@ from skcalib._arguments import resolve_notion
 from skcalib._formatting import pvalue_text
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
-from skcalib._validation import check_confidence_level, check_indices
+from skcalib._validation import check_indices
 from skcalib.errors.kernel import (
     ClusterKernel,
     ResidualKernel,
@@ -230,7 +230,6 @@ def compare_calibration(
             "first and second are probabilities of different classes: pass pos_label= with the "
             "class of both."
         )
-    check_confidence_level(confidence_level)
     return compare_problems(
         *problems,
         kernel=resolve_kernel(kernel),

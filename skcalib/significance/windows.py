@@ -16,7 +16,6 @@ from skcalib._formatting import pvalue_text, record_text
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
 from skcalib._validation import (
-    check_confidence_level,
     check_indices,
     check_y,
     listed,
@@ -296,7 +295,6 @@ def compare_windows(
     >>> compare_windows(*sketches).calibration_error.pvalue < 0.001
     True
     """
-    check_confidence_level(confidence_level)
     given: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
     given |= {"pos_label": pos_label} | ({} if groups is None else {"groups": groups})
     windows, problems = two_windows(y_true, y_proba, by, resolve_notion(notion), **given)

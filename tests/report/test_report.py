@@ -119,7 +119,7 @@ def test_a_map_that_raises_a_loss_is_not_recommended(monkeypatch, brier, log, re
     def with_forecasts(candidates, forecast, *args, **rest):
         return *stub(candidates), [forecast] * len(candidates)
 
-    monkeypatch.setattr(analysis, "held_out_losses_and_forecasts", with_forecasts)
+    monkeypatch.setattr(analysis, "held_out_losses", with_forecasts)
     data = make_tempered_simplex(400, 3, random_state=0)
     shown = CalibrationReport.from_predictions(data.y, data.y_proba)
     found = shown.to_dict()

@@ -23,7 +23,8 @@ from skcalib.notions import NOTIONS, Canonical, Classwise
 from skcalib.problem import check_problem
 from skcalib.significance import CalibrationTest
 from skcalib.significance import kernel as _null_laws
-from skcalib.significance.kernel import METHODS, chi_square_mixture_sf
+from skcalib.significance.chi_square_mixture import chi_square_mixture_sf
+from skcalib.significance.kernel import METHODS
 
 GOLDEN = Path(__file__).parents[3] / "shared" / "golden"
 needs_golden = pytest.mark.skipif(
