@@ -169,7 +169,7 @@ class AveragedProblem:
         p, s, y = model.proba[rows], self.forecast[rows], self.target[rows]
         score, factor = self._score_and_factor(model, rows, block)
         optimism = 0.5 * factor * np.einsum("ij,ij->i", score @ model.covariance, score)
-        gain = _log_gain(y, s, p)
+        gain = log_gain(y, s, p)
         return gain, optimism, gain
 
     def _score_and_factor(self, model, rows, block):
@@ -480,7 +480,7 @@ class _LogProjection(_Projection):
             p, y = self.fits[0][rows], problem.target[rows]
             leverage = 2 * problem.one[rows] * block.leverage(p, inner) / (p.shape[1] - 1)
             noise = block.project(y - p) @ self.root
-            gain = _log_gain(y, problem.forecast[rows], p)
+            gain = log_gain(y, problem.forecast[rows], p)
             yield noise / np.sqrt(1 - np.clip(leverage, 0.0, 0.5))[:, None], gain, rows
 
     @staticmethod
@@ -496,7 +496,7 @@ def _changes(problem, fits, rows):
     return [fit[rows] - problem.forecast[rows] for fit in fits]
 
 
-def _log_gain(target, forecast, proba):
+def log_gain(target: np.ndarray, forecast: np.ndarray, proba: np.ndarray) -> np.ndarray:
     """Log loss of the forecasts minus that of corrected ones, (n,)."""
     return LogLoss().loss(target, forecast) - LogLoss().loss(target, np.maximum(proba, _TINY))
 

@@ -33,6 +33,7 @@ from skcalib._parallel import run_each
 from skcalib.clusters import outside_level
 from skcalib.errors.averaged import AveragedProblem
 from skcalib.errors.merged import merged
+from skcalib.errors.one_step import MANY, OneStepProblem, is_large
 from skcalib.links.averaging import ModelAverage
 from skcalib.scores import Brier, LogLoss
 from skcalib.smoothers import LogitSmoother
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from skcalib.scores import Divergence, ProperScore
     from skcalib.smoothers import Smoother
 
-SLOW = 1_000_000  # probabilities of more than two classes whose averaged maps take long
+SLOW = 1_000_000  # probabilities of more than two classes whose averaged maps take ten seconds
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ def solve_notion(
         if merge and len(first) == 1:
             first = [merged(first[0])]
         every = ((one,) for one in chain(first, own))
-        return run_each(AveragedProblem.of, every, n_jobs=n_jobs)
+        return run_each(_averaged, every, n_jobs=n_jobs)
     if problem.square is not None:
         if type(smoother) is not LogitSmoother:
             raise ValueError(
@@ -151,14 +152,18 @@ def solve_notion(
     return run_each(smooth_held_out, tasks, n_jobs=n_jobs)
 
 
+def _averaged(problem):
+    """Averaged maps of all samples, or of a part of very many."""
+    return (OneStepProblem if is_large(problem) else AveragedProblem).of(problem)
+
+
 def _warn_if_slow(shape):
     """Warn before the averaged maps of several classes take more than about ten seconds."""
     n_samples, n_classes = shape
-    if n_classes > 2 and n_samples * n_classes > SLOW:
+    if n_classes > 2 and (min(n_samples, MANY) + n_samples / 20) * n_classes > SLOW:
         warnings.warn(
-            f"The default estimate for {n_samples:,} samples of {n_classes:,} classes takes about "
-            "ten seconds for every million probabilities: pass a random part of the samples, or "
-            "notion='top_label'.",
+            f"The default estimate for {n_samples:,} samples of {n_classes:,} classes takes more "
+            "than ten seconds: pass a random part of the samples, or notion='top_label'.",
             UserWarning,
             stacklevel=outside_level(),
         )

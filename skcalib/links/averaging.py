@@ -35,7 +35,7 @@ from scipy.special import logsumexp, softmax, xlogy
 from skcalib._rows import softmax_parts
 from skcalib._validation import labels_or_shares
 from skcalib.links._base import minimise_convex
-from skcalib.links.basis import BY_CLASS, CONFUSION, LogitBasis
+from skcalib.links.basis import BY_CLASS, CONFUSION, BasisBlock, LogitBasis
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -123,14 +123,23 @@ class AveragedMap:
         """Forecasts (m, K) -> recalibrated forecasts (m, K)."""
         found, binary = self.identity * forecast, self.basis.n_classes == 2
         for rows in self.basis.blocks(len(forecast)) if self.parts else ():
-            every = self.basis(forecast[rows]) if binary else None
+            if binary:
+                found[rows] = self.at(forecast[rows], self.basis(forecast[rows]))
+                continue
             for share, groups, theta in self.parts:
-                if every is None:
-                    block = self.basis(forecast[rows], groups)
-                    found[rows] += share * softmax_parts(block.logits(theta))[1]
-                else:
-                    logits = self.basis.part(every, groups).logits(theta)
-                    found[rows] += share * two_chances(logits[:, 1] - logits[:, 0])
+                block = self.basis(forecast[rows], groups)
+                found[rows] += share * softmax_parts(block.logits(theta))[1]
+        return found
+
+    def at(self, forecast: np.ndarray, every: BasisBlock) -> np.ndarray:
+        """Recalibrated forecasts (m, K), from the block of all directions at the forecasts."""
+        found = self.identity * forecast
+        for share, groups, theta in self.parts:
+            logits = self.basis.part(every, groups).logits(theta)
+            if self.basis.n_classes == 2:
+                found += share * two_chances(logits[:, 1] - logits[:, 0])
+            else:
+                found += share * softmax_parts(logits)[1]
         return found
 
     @property
@@ -199,8 +208,8 @@ class ModelAverage:
             return self
         by_class = n_classes > 2 and size >= PER_CLASS * n_classes
         self.basis = LogitBasis(n_classes)
-        self._every = self.basis.fit_directions(forecast, self.weight, size=size, by_class=by_class)
-        self.directions = self._every.only(set(self.basis.groups) - CONFUSION)
+        self.every = self.basis.fit_directions(forecast, self.weight, size=size, by_class=by_class)
+        self.directions = self.every.only(set(self.basis.groups) - CONFUSION)
         self._fit_tree(*tree_of(self.basis))
         if self.label.ndim == 2:
             self._divide_by_dispersion()
@@ -215,7 +224,7 @@ class ModelAverage:
         self.dispersion = float(np.clip(found, _LEAST_DISPERSION, 1.0))
         if self.dispersion < 1:
             self.weight, self.unit = self.weight / self.dispersion, self.unit / self.dispersion
-            self.directions = self._every.only(set(self.basis.groups) - CONFUSION)
+            self.directions = self.every.only(set(self.basis.groups) - CONFUSION)
             self._fit_tree(*tree_of(self.basis))
 
     @property
@@ -305,9 +314,9 @@ class ModelAverage:
         """
         parent = max(fitted.values(), key=lambda model: model.evidence)
         groups = (*parent.groups, *CONFUSION)
-        score = self._score(parent.proba, self._every)
+        score = self._score(parent.proba, self.every)
         if self._supported(parent, groups, *score):
-            self.directions = self._every
+            self.directions = self.every
             fitted[frozenset(groups)] = _confused(self._fit_one(groups, parent, *score))
 
     def _supported(self, parent, groups, gradient, information):

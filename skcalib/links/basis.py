@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 _FEWEST, _MOST = 6, 15  # polynomials of a curve
 _SIMPLE = 5  # highest degree of the first group of polynomials of a curve
-_ENTRIES = 1 << 20  # of the arrays of one block: more do not fit into the cache
+_ENTRIES = 1 << 19  # of the arrays of one block: more do not fit into the cache
 _KEPT = 1 << 25  # entries of blocks that are kept between passes
 _NO_INFORMATION = 1e-12
 _SAME_LOG = 1e-14  # logarithms of tied forecasts
@@ -123,7 +124,7 @@ class BasisBlock:
         if self.top is not None:
             parts.append(self._at_column(q) @ self.top)
         if self.confusion:
-            parts.append(self._sum_by_column(q, q.shape[1]).ravel())
+            parts.append(self._sum_by_column(q).ravel())
         found = np.concatenate(parts)
         return found if self.mix is None else found @ self.mix
 
@@ -207,7 +208,7 @@ class BasisBlock:
                 here = self._at_column(self.dense) * at_column[:, None]
                 total[:d, start:end] = here.T @ self.top
             if self.confusion:
-                sums = self._sum_by_column(weighted.reshape(len(q), -1), n_classes)
+                sums = self._sum_by_column(weighted.reshape(len(q), -1))
                 total[:d, end:] = sums.reshape(-1, d).T
         for j, one in enumerate(self.factors):
             first = q if one is None else q * one
@@ -217,16 +218,16 @@ class BasisBlock:
                 total[rows, columns] = (first if other is None else first * other).sum(axis=0)
             if self.top is not None:
                 weighted = self._at_column(first)[:, None] * self.top
-                total[rows, start:end] = self._sum_by_column(weighted, n_classes)
+                total[rows, start:end] = self._sum_by_column(weighted)
             if self.confusion:
-                total[rows, own] = self._sum_by_column(first, n_classes)
+                total[rows, own] = self._sum_by_column(first)
         if self.top is not None:
             total[start:end, start:end] = self._weighted_squares(at_column)
             if self.confusion:
-                sums = self._sum_by_column(self.top * at_column[:, None], n_classes)
+                sums = self._sum_by_column(self.top * at_column[:, None])
                 total[start:end, np.diag(own)] = sums.T
         if self.confusion:
-            total[own, own] = self._sum_by_column(q, n_classes)
+            total[own, own] = self._sum_by_column(q)
         upper = np.triu(total)
         return upper + np.triu(upper, 1).T
 
@@ -280,11 +281,16 @@ class BasisBlock:
     def _at_column(self, values):
         return values[np.arange(len(values)), self.column]
 
-    def _sum_by_column(self, values, n_classes):
+    def _sum_by_column(self, values):
         """Sums (K, t) of the rows of values (n, t) with the same column."""
-        n_samples = len(values)
+        return self._columns @ values
+
+    @cached_property
+    def _columns(self):
+        """Indicators (K, n) of the column of each sample."""
+        n_samples, n_classes = self.log.shape
         parts = (np.ones(n_samples), self.column, np.arange(n_samples + 1))
-        return csr_matrix(parts, shape=(n_samples, n_classes)).T @ values
+        return csr_matrix(parts, shape=(n_samples, n_classes)).T
 
 
 def _squares(rows, matrix):
@@ -340,6 +346,7 @@ class LogitBasis:
         self.confusion = self.by_class and few
         self.groups = self._groups()
         self.scale = np.ones(sum(s.stop - s.start for s in self.groups.values()))
+        self._mixes = dict[tuple[str, ...], np.ndarray]()
 
     def curve_sums(self, forecast: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, ...]:
         """Sums over samples that the curves need; those of several sets of samples add up.
@@ -370,6 +377,7 @@ class LogitBasis:
     def learn_scale(self, information: np.ndarray) -> None:
         """Set the scales from the mean information (J,) of directions with a scale of one."""
         self.scale = 1 / np.sqrt(np.where(information > _NO_INFORMATION, information, 1.0))
+        self._mixes.clear()
 
     def log_proba(self, forecast: np.ndarray) -> np.ndarray:
         """Logarithms that sum to one as probabilities, without infinite values."""
@@ -422,35 +430,34 @@ class LogitBasis:
     def _of_two(self, log, names):
         odds = log[:, 1] - log[:, 0]
         parts = {"slope": odds, "bias": np.ones(len(log)), "class_slopes": log.sum(axis=1)}
-        columns = [parts[name][:, None] for name in self.groups if name in names and name in parts]
+        columns = [parts[name][None] for name in self.groups if name in names and name in parts]
         if "curve" in names or "curve_high" in names:
             degrees = self._degrees(names, "curve", 2, self.degree + 1)
             columns.append(_legendre(self._cdf(odds), degrees))
-        top = np.hstack(columns) if columns else np.empty((len(log), 0))
-        top *= self.scale[self.select(names)]
+        top = _scaled(columns, self.scale[self.select(names)], len(log))
         return BasisBlock(log, None, (), top, np.ones(len(log), dtype=int), False, None)
 
     def _of_more(self, log, names):
         n_samples, n_classes = log.shape
-        dense, top = [], None
+        columns, every, top = [], None, None
         if "slope" in names:
-            dense.append(log[:, :, None])
+            columns.append(log.reshape(1, -1))
         if "common" in names:
-            z = (log - log.mean(axis=1, keepdims=True)) / self._spread
-            dense.append(np.stack([z * np.abs(z), z**3, z**2, np.tanh(2 * z)], axis=2))
+            z = ((log - log.mean(axis=1, keepdims=True)) / self._spread).ravel()
+            square = z * z
+            columns.append(np.stack([z * np.abs(z), square * z, square, np.tanh(2 * z)]))
         degrees = self._degrees(names, "shared", 2, self.degree)
         if len(degrees):
-            place = self._cdf_shared(_log_odds(log).ravel())
-            dense.append(_legendre(place, degrees).reshape(n_samples, n_classes, -1))
+            columns.append(_legendre(self._cdf_shared(_log_odds(log).ravel()), degrees))
+        if columns:
+            every = _scaled(columns, self.scale[self._select_dense(names)], log.size)
+            every = every.reshape(n_samples, n_classes, -1)
         column, degrees = _top(log), self._degrees(names, "top", 0, self.degree)
         if len(degrees):
             place = self._cdf(_log_odds(log)[np.arange(n_samples), column])
-            top = _legendre(place, degrees) * self.scale[self.select(set(names) & TOP)]
-        every = None
-        if dense:
-            every = np.concatenate(dense, axis=2)
-            every *= self.scale[self._select_dense(names)]
-        factors, mix = self._factors(names, log, every, top)
+            scale = self.scale[self.select(set(names) & TOP)]
+            top = _scaled([_legendre(place, degrees)], scale, n_samples)
+        factors, mix = self._factors(names, log)
         return BasisBlock(log, every, factors, top, column, "confusion" in names, mix)
 
     def _select_dense(self, names):
@@ -467,7 +474,7 @@ class LogitBasis:
         dense = dense[:, :, as_slice(chosen)] if len(chosen) else None
         chosen = self.select(set(names) & TOP) - self.groups["top"].start
         top = top[:, as_slice(chosen)] if len(chosen) else None
-        factors, mix = self._factors(names, block.log, dense, top)
+        factors, mix = self._factors(names, block.log)
         confusion = "confusion" in names
         return BasisBlock(block.log, dense, factors, top, block.column, confusion, mix)
 
@@ -480,25 +487,32 @@ class LogitBasis:
             return block
         dense *= self.scale[self._select_dense(self.groups)]
         top *= self.scale[self.select(TOP)]
-        factors, mix = self._factors(self.groups, block.log, dense, top)
+        factors, mix = self._factors(self.groups, block.log)
         return replace(block, factors=factors, mix=mix)
 
-    def _factors(self, names, log, dense, top):
+    def _factors(self, names, log):
         """Factors of the groups by class, and the combinations of all directions."""
         factors = (None,) * ("bias" in names) + (log,) * ("class_slopes" in names)
         if not factors and "confusion" not in names:
             return (), None
-        contrasts, parts = _contrasts(log.shape[1]), []
+        key = tuple(name for name in self.groups if name in names)
+        if key not in self._mixes:
+            self._mixes[key] = self._mix(key)
+        return factors, self._mixes[key]
+
+    def _mix(self, names):
+        """Columns of the directions in those of a block, before directions are combined."""
+        contrasts, parts = _contrasts(self.n_classes), []
         for name in ("bias", "class_slopes"):
             if name in names:
                 parts.append(contrasts * self.scale[self.groups[name]])
-        if top is not None:
-            parts.append(np.eye(top.shape[1]))
+        n_dense, n_top = len(self._select_dense(names)), len(self.select(set(names) & TOP))
+        if n_top:
+            parts.append(np.eye(n_top))
         if "confusion" in names:
-            every = np.kron(np.eye(log.shape[1]), contrasts)
+            every = np.kron(np.eye(self.n_classes), contrasts)
             parts.append(every * self.scale[self.groups["confusion"]])
-        first = [] if dense is None else [np.eye(dense.shape[2])]
-        return factors, block_diag(*first, *parts)
+        return block_diag(*[np.eye(n_dense)] * (n_dense > 0), *parts)
 
     def _degrees(self, names, name, first, last):
         """Degrees of the polynomials of a curve that are wanted, between the first and the last."""
@@ -570,18 +584,25 @@ def _contrasts(n_classes):
 
 
 def _legendre(place, degrees):
-    """Legendre polynomials on [0, 1] of the given degrees, (n, len(degrees))."""
-    x, last = 2 * np.clip(place, 0, 1) - 1, int(np.max(degrees))
-    found = np.empty((len(degrees), len(x)))
-    before, now = np.ones_like(x), x
-    at = {int(d): row for row, d in enumerate(degrees)}
-    for degree in range(last + 1):
-        value = before if degree == 0 else now
-        if degree in at:
-            found[at[degree]] = value
-        if degree > 0:
-            before, now = now, ((2 * degree + 1) * x * now - degree * before) / (degree + 1)
-    return np.ascontiguousarray(found.T)
+    """Legendre polynomials on [0, 1] of consecutive degrees, (len(degrees), n)."""
+    x, last = 2 * np.clip(place, 0, 1) - 1, int(degrees[-1])
+    found = np.empty((max(last, 1) + 1, len(x)))
+    found[0], found[1] = 1.0, x
+    for degree in range(1, last):
+        after = np.multiply(x, found[degree], out=found[degree + 1])
+        after *= (2 * degree + 1) / (degree + 1)
+        after -= degree / (degree + 1) * found[degree - 1]
+    return found[int(degrees[0]) : last + 1]
+
+
+def _scaled(parts, scale, n_rows):
+    """Rows of arrays (j, n) as columns (n, J), each multiplied by its scale."""
+    found, start = np.empty((n_rows, len(scale))), 0
+    for part in parts:
+        end = start + len(part)
+        np.multiply(part.T, scale[start:end], out=found[:, start:end])
+        start = end
+    return found
 
 
 def _top(log):

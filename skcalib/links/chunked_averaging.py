@@ -79,8 +79,8 @@ class ChunkedAverage(ModelAverage):
         found.size, found.basis, found.forecast = self.size, self.basis, forecast
         found.label, found.weight = target.argmax(axis=1), weight * self.factor
         found.unit = found.weight
-        found._every = Directions(self.basis, forecast)
-        found.directions = found._every.only(self.names)
+        found.every = Directions(self.basis, forecast)
+        found.directions = found.every.only(self.names)
         found.shares, found.log_odds = self.shares, self.log_odds
         best = max(self.models, key=lambda model: model.evidence, default=None)
         found.models = []
@@ -101,10 +101,10 @@ class ChunkedAverage(ModelAverage):
         directions, and their scores at the forecasts with zeros.
         """
         proba = np.exp(self.basis.log_proba(average.forecast))
-        gradient, information = average._score(proba, average._every)
+        gradient, information = average._score(proba, average.every)
         score, residual = 0.0, -average.forecast
         residual[np.arange(len(residual)), average.label] += 1
-        for rows, block in average._every:
+        for rows, block in average.every:
             score = score + block.total(average.weight[rows, None] * residual[rows])
         base, own = (average._log_likelihood(one) for one in (proba, average.forecast))
         return base, own, gradient, information, score
@@ -113,8 +113,8 @@ class ChunkedAverage(ModelAverage):
     def model_sums(average: ModelAverage, request: Request) -> tuple[Any, ...]:
         """Log likelihood, gradient and information over the samples of `at`."""
         likelihood, gradient, information = 0.0, 0.0, 0.0
-        every = dict(_by_rows(average._every.of(request.names)))
-        for rows, block in average._every.of(request.groups):
+        every = dict(_by_rows(average.every.of(request.names)))
+        for rows, block in average.every.of(request.groups):
             w = average.weight[rows]
             own, p = _fitted(block, request.theta, average.label[rows], w)
             likelihood += own

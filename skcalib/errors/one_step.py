@@ -1,0 +1,316 @@
+r"""Calibration errors of very many samples: a map fitted to a part, and one Newton step.
+
+The models of a `ModelAverage` are fitted to a random part of the samples. The best of them, or the
+identity, gives each sample a forecast m, with the tangents :math:`h = \partial m / \partial
+\theta` in all directions of the basis. One pass over all samples adds up the losses and the scores
+
+.. math:: u = \sum_i w_i\, g_i^\top (y_i - m_i) .
+
+The information H, the products :math:`G = \sum_i w_i h_i^\top h_i` and the second moments of the
+scores are those of the part, multiplied by the ratio of the numbers of samples. So :math:`\delta =
+H^{-1} u` is a Newton step towards the fit to all samples. What remains of the way is of second
+order in the error of the fit to the part, and changes the estimates in the third order only. The
+estimates are
+
+.. math::
+
+    T^{log} &= \overline{L(Y, S) - L(Y, m)} + \tfrac1n (\tfrac12 u^\top \delta - o) , \\
+    T^{Brier} &= \overline{L(Y, S) - L(Y, m)} + \tfrac cn (\delta^\top G \delta - o) ,
+
+with the optimism o of a fit to all samples, as in `skcalib.errors.averaged`. The directions of the
+best model are always in the step. Other groups of directions, which only all samples may support,
+join it by their log evidence, with the gains that a score test predicts and the costs of
+`ModelAverage`. The weight of the identity follows in the same way from the scores at the forecasts
+of all samples, and multiplies the estimates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+from scipy.special import logsumexp, softmax
+
+from skcalib._rows import softmax_parts
+from skcalib._validation import labels_or_shares
+from skcalib.errors.averaged import AveragedProblem, log_gain
+from skcalib.links.averaging import (
+    _CONFUSION_COST,
+    _RIDGE,
+    Model,
+    ModelAverage,
+    cost,
+    identity_model,
+    tree_of,
+)
+from skcalib.links.basis import CONFUSION, Directions
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from skcalib.links.averaging import AveragedMap
+    from skcalib.problem import Problem
+
+#: Samples to which the models are fitted.
+PART = 20_000
+#: Samples of more than two classes above which the models are fitted to a part.
+MANY = 2 * PART
+_LEAST_SHARE = 0.25  # of effective samples among all; below it, weights differ too much for a part
+
+
+def is_large(problem: Problem) -> bool:
+    """Whether a problem has more than two classes and very many samples of similar weights."""
+    if problem.forecast.shape[1] == 2 or len(problem.weight) <= MANY:
+        return False
+    size = problem.weight.sum() ** 2 / problem.squares.sum()
+    return bool(size >= _LEAST_SHARE * len(problem.weight))
+
+
+@dataclass(frozen=True)
+class OneStepProblem(AveragedProblem):
+    """One problem with the models of a part of its samples, and one Newton step.
+
+    ``gains`` (2, n) are the gains of each sample by the best model, and ``steps`` the mean gains by
+    the step, of the log loss and of the Brier score without its factor. ``changed`` is the weight
+    of all models other than the identity.
+    """
+
+    gains: np.ndarray | None = None
+    steps: tuple[float, float] = (0.0, 0.0)
+    changed: float = 1.0
+
+    @classmethod
+    def of(cls, problem: Problem) -> Self:
+        """Fit the models to a random part of the rows, with a fixed seed, and take the step."""
+        drawn = np.random.RandomState(0).permutation(len(problem.weight))[:PART]
+        part = AveragedProblem.of(problem.take(np.sort(drawn)))
+        rows = problem.forecast, problem.target, problem.weight
+        average = PartAverage(part.average, *rows, problem.square)
+        start = average.start
+        gains, gradients = _sums(start, average, problem)
+        own = _Scores(part, identity_model(part.forecast), gradients[0], average.size)
+        evidence = np.array(list(own.evidence.values()))
+        average.log_odds = float(logsumexp(evidence[1:]) - np.log(len(evidence) - 1))
+        changed = 1 - float(softmax(evidence)[0])
+        if np.isinf(gains[0]).any():  # a label had the probability 0
+            average.log_odds, changed = np.inf, 1.0
+        scores = _Scores(part, start, gradients[1], average.size)
+        steps = scores.log_gain / average.size, scores.brier_gain / average.size
+        return cls(*rows, average, problem.square, problem.cluster, gains, steps, changed)
+
+    @cached_property
+    def _log(self):
+        return self._terms(0)
+
+    @cached_property
+    def _brier(self):
+        return tuple(self.half * one for one in self._terms(1))
+
+    def _terms(self, loss):
+        return self.changed * (self.gains[loss] + self.steps[loss]), self.gains[loss]
+
+
+class PartAverage(ModelAverage):
+    """The models of a part of the samples, at all samples; nothing is fitted.
+
+    Parameters
+    ----------
+    part : ModelAverage
+        The average of the part.
+    forecast, target : ndarray of shape (n, K)
+        All forecasts and targets.
+    weight : ndarray of shape (n,)
+        Their weights.
+    square : ndarray of shape (n,), default=None
+        As in `ModelAverage.fit`.
+    """
+
+    def __init__(
+        self,
+        part: ModelAverage,
+        forecast: np.ndarray,
+        target: np.ndarray,
+        weight: np.ndarray,
+        square: np.ndarray | None = None,
+    ) -> None:
+        self.part, self.basis, self.dispersion = part, part.basis, part.dispersion
+        self.shares, self.log_odds = part.shares, part.log_odds
+        self.forecast, self.label = forecast, labels_or_shares(target)
+        squares = weight**2 if square is None else square
+        self.size = float(weight.sum() ** 2 / squares.sum())
+        scale = self.size / weight.sum() / self.dispersion
+        self.weight = weight * scale
+        self.unit = self.weight if square is None else square / weight * scale
+
+    @cached_property
+    def directions(self) -> Directions:  # type: ignore[override]
+        """The directions of the part, at all samples."""
+        return Directions(self.basis, self.forecast).only(self.part.directions.names)
+
+    @cached_property
+    def models(self) -> list[Model]:  # type: ignore[override]
+        """The models of the part, with corrected forecasts where these are needed."""
+        needed = self.part.weighted_models
+        wanted = [model for _, model in needed] + [self.part.best, self.part.affine]
+        return [
+            self._at_all(model)
+            if any(model is one for one in wanted) or len(model.groups) == 1
+            else model
+            for model in self.part.models
+        ]
+
+    @property
+    def start(self) -> Model:
+        """The model of the largest weight, which may be the identity, without forecasts."""
+        best = int(np.argmax(self.shares))
+        none = np.empty((0, self.basis.n_classes))
+        return replace(self.part.models[best - 1], proba=none) if best else identity_model(none)
+
+    @property
+    def evidence(self) -> Mapping[str, float]:
+        """As of the part."""
+        return self.part.evidence
+
+    @property
+    def map(self) -> AveragedMap:
+        """The averaged map of the part."""
+        return self.part.map
+
+    @property
+    def averaged(self) -> np.ndarray:
+        """The averaged forecasts (n, K)."""
+        return self.map(self.forecast)
+
+    def _at_all(self, model):
+        proba = np.empty_like(self.forecast)
+        for rows, block in self.directions.of(model.groups):
+            proba[rows] = softmax_parts(block.logits(model.theta))[1]
+        return replace(model, proba=proba, covariance=model.covariance * self._ratio)
+
+    @property
+    def _ratio(self):
+        """Effective samples of the part among all."""
+        return self.part.size / self.size
+
+
+def _sums(start, average, problem):
+    """Gains of each sample by the map of a model (2, n), and the sums of all scores (2, J).
+
+    The scores are those at the forecasts and at the map, with weights in effective samples.
+    """
+    gains, basis = np.empty((2, len(problem.weight))), average.basis
+    gradients, weight = np.zeros((2, len(basis.scale))), average.weight * average.dispersion
+    for rows in basis.blocks(len(weight)):
+        s, y, w = problem.forecast[rows], problem.target[rows], weight[rows, None]
+        block = basis(s)
+        p = softmax_parts(basis.part(block, start.groups).logits(start.theta))[1]
+        residual, change = y - s, p - s
+        gains[0, rows] = log_gain(y, s, p)
+        gains[1, rows] = np.einsum("ik,ik->i", change, residual + (y - p))
+        gradients[0] += block.total(w * residual)
+        gradients[1] += block.total(w * (y - p))
+    return gains, gradients
+
+
+class _Scores:
+    """Scores of all directions at a model, and steps in sets of directions from there.
+
+    Parameters
+    ----------
+    part : AveragedProblem
+        The part of the samples.
+    start : Model
+        The model, fitted to the part.
+    gradient : ndarray of shape (J,)
+        Sums of the scores over all samples, whose weights sum to `size`.
+    size : float
+        Effective number of all samples.
+    """
+
+    def __init__(
+        self, part: AveragedProblem, start: Model, gradient: np.ndarray, size: float
+    ) -> None:
+        self._average, self._own, self._size = part.average, frozenset(start.groups), size
+        self._gradient, self._gains = gradient, dict[frozenset[str], float]()
+        moments = _moments(part, start)
+        self._information, self._squares, self._crossed, self._gram = (
+            size * one for one in moments
+        )
+
+    @cached_property
+    def evidence(self) -> dict[frozenset[str], float]:
+        """Log evidence of sets of groups, relative to that of the groups of the model."""
+        found, sets = {self._own: 0.0}, {frozenset[str](): self._own}
+        for groups, parent in tree_of(self._average.basis)[0]:
+            before = sets[frozenset(parent)]
+            sets[frozenset(groups)] = now = self._own | frozenset(groups)
+            if now not in found:
+                found[now] = found[before] + self._difference(before, now)
+        if self._average.basis.confusion and not self._own & CONFUSION:
+            best = max(found, key=lambda groups: found[groups])
+            more = self._difference(best, best | CONFUSION) - _CONFUSION_COST
+            found[best | CONFUSION] = found[best] + more
+        return found
+
+    @property
+    def log_gain(self) -> float:
+        """Gain of the log likelihood by the averaged step, without its optimism."""
+
+        def gain(groups, at, inverse):
+            return self._gain(groups) - 0.5 * np.sum(inverse * self._squares[at])
+
+        return self._averaged(gain)
+
+    @property
+    def brier_gain(self) -> float:
+        """Gain of the sum of the Brier score without its factor, without its optimism."""
+
+        def gain(groups, at, inverse):
+            step = inverse @ self._gradient[self._average.basis.select(groups)]
+            return step @ self._gram[at] @ step - np.sum(inverse * self._crossed[at])
+
+        return self._averaged(gain)
+
+    def _averaged(self, gain):
+        total = 0.0
+        for share, groups in zip(softmax(list(self.evidence.values())), self.evidence, strict=True):
+            rows = self._average.basis.select(groups)
+            at = np.ix_(rows, rows)
+            total += float(share * gain(groups, at, np.linalg.inv(self._hessian(at))))
+        return total
+
+    def _difference(self, before, now):
+        """Log evidence that is added by more groups."""
+        added = len(self._average.basis.select(now - before))
+        gain = (self._gain(now) - self._gain(before)) / self._average.dispersion
+        return gain - cost(gain, added, self._size)
+
+    def _gain(self, groups):
+        """Gain of the log likelihood that a step in these groups predicts."""
+        if groups not in self._gains:
+            rows = self._average.basis.select(groups)
+            u = self._gradient[rows]
+            hessian = self._hessian(np.ix_(rows, rows))
+            self._gains[groups] = 0.5 * float(u @ np.linalg.solve(hessian, u))
+        return self._gains[groups]
+
+    def _hessian(self, at):
+        return self._information[at] + _RIDGE * np.eye(len(at[0]))
+
+
+def _moments(part, start):
+    """Means over a part of the information, of x x', of (h' e) x' and of h' h, at a model."""
+    average, weight, unit = part.average, part.share, part.one * part.average.size
+    total = [0.0] * 4
+    for rows, block in average.every:
+        chosen, w = average.basis.part(block, start.groups), weight[rows]
+        p = softmax_parts(chosen.logits(start.theta))[1]
+        residual = part.target[rows] - p
+        score = block.project(residual)
+        weighted = score * (w * unit[rows])[:, None]
+        crossed = block.tangent_project(p, residual).T @ weighted
+        sums = block.information(p, w), score.T @ weighted, crossed, block.tangent_gram(p, w)
+        total = [old + new for old, new in zip(total, sums, strict=True)]
+    return total
