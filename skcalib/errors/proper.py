@@ -166,13 +166,13 @@ def proper_calibration_error(
     to about .0004 in the log odds are summed first. This changes the error by about 1e-7 of its
     size. With more than 40,000 samples of three or more classes, the maps are fitted to 20,000 of
     them, drawn with a fixed seed, and one pass over all samples takes a Newton step from there
-    (:ref:`averaged_maps`). This changes the error by much less than its standard error.
+    (:ref:`one_step`). This changes the error by much less than its standard error.
     `LogitSmoother` fits the maps in each of five folds; `DirichletKernel` is O(n^2 K).
 
     With more than two classes and fewer than 20 samples for each, there are no maps of single
     classes; from 20 classes on, there is a warning. Where the fits take more than ten seconds, as
-    for 40,000 samples of 25 classes, there is a warning before. The default is neither a lower nor an
-    upper bound in expectation; "risk" is a lower bound. The three methods can differ strongly in
+    for 40,000 samples of 25 classes, there is a warning before. The default is neither a lower nor
+    an upper bound in expectation; "risk" is a lower bound. The three methods can differ strongly in
     small samples.
 
     Examples
