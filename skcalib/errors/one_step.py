@@ -2,20 +2,19 @@ r"""Calibration errors of very many samples: a map fitted to a part, and one New
 
 The models of a `ModelAverage` are fitted to a random part of the samples. The best of them, or the
 identity, gives each sample a forecast m, with the tangents :math:`h = \partial m / \partial
-\theta` in all directions of the basis. One pass over all samples adds up the losses and the scores
+\theta` in all directions of the basis. One pass over all samples adds up
 
-.. math:: u = \sum_i w_i\, g_i^\top (y_i - m_i) .
+.. math:: u = \sum_i w_i\, g_i^\top (y_i - m_i), \qquad b = \sum_i w_i\, h_i^\top (y_i - S_i) .
 
-The information H, the products :math:`G = \sum_i w_i h_i^\top h_i` and the second moments of the
-scores are those of the part, multiplied by the ratio of the numbers of samples. So :math:`\delta =
-H^{-1} u` is a Newton step towards the fit to all samples. What remains of the way is of second
-order in the error of the fit to the part, and changes the estimates in the third order only. The
+The information H and the second moments of the scores are those of the part, multiplied by the
+ratio of the numbers of samples. So :math:`\delta = H^{-1} u` is a Newton step towards the fit to
+all samples. What remains of the way is of second order in the error of the fit to the part. The
 estimates are
 
 .. math::
 
     T^{log} &= \overline{L(Y, S) - L(Y, m)} + \tfrac1n (\tfrac12 u^\top \delta - o) , \\
-    T^{Brier} &= \overline{L(Y, S) - L(Y, m)} + \tfrac cn (\delta^\top G \delta - o) ,
+    T^{Brier} &= \overline{c \langle Y - S, m - S \rangle} + \tfrac cn (b^\top \delta - o) ,
 
 with the optimism o of a fit to all samples, as in `skcalib.errors.averaged`. The directions of the
 best model are always in the step. Other groups of directions, which only all samples may support,
@@ -53,8 +52,8 @@ if TYPE_CHECKING:
     from skcalib.links.averaging import AveragedMap
     from skcalib.problem import Problem
 
-#: Samples to which the models are fitted.
-PART = 20_000
+#: Samples to which the models are fitted, and their least share.
+PART, SHARE = 20_000, 0.02
 #: Samples of more than two classes above which the models are fitted to a part.
 MANY = 2 * PART
 _LEAST_SHARE = 0.25  # of effective samples among all; below it, weights differ too much for a part
@@ -72,9 +71,10 @@ def is_large(problem: Problem) -> bool:
 class OneStepProblem(AveragedProblem):
     """One problem with the models of a part of its samples, and one Newton step.
 
-    ``gains`` (2, n) are the gains of each sample by the best model, and ``steps`` the mean gains by
-    the step, of the log loss and of the Brier score without its factor. ``changed`` is the weight
-    of all models other than the identity.
+    ``gains`` (3, n) has for each sample the gain of the log loss by the best model, the inner
+    product of the residual y - S with the change m - S, and the squared change. ``steps`` are the
+    mean gains of the log loss and of the Brier score, without its factor, by the step. ``changed``
+    is the weight of all models other than the identity.
     """
 
     gains: np.ndarray | None = None
@@ -84,12 +84,13 @@ class OneStepProblem(AveragedProblem):
     @classmethod
     def of(cls, problem: Problem) -> Self:
         """Fit the models to a random part of the rows, with a fixed seed, and take the step."""
-        drawn = np.random.RandomState(0).permutation(len(problem.weight))[:PART]
+        n_rows = len(problem.weight)
+        drawn = np.random.RandomState(0).permutation(n_rows)[: max(PART, round(SHARE * n_rows))]
         part = AveragedProblem.of(problem.take(np.sort(drawn)))
         rows = problem.forecast, problem.target, problem.weight
         average = PartAverage(part.average, *rows, problem.square)
         start = average.start
-        gains, gradients = _sums(start, average, problem)
+        gains, gradients, tangent = _sums(start, average, problem)
         own = _Scores(part, identity_model(part.forecast), gradients[0], average.size)
         evidence = np.array(list(own.evidence.values()))
         average.log_odds = float(logsumexp(evidence[1:]) - np.log(len(evidence) - 1))
@@ -97,19 +98,19 @@ class OneStepProblem(AveragedProblem):
         if np.isinf(gains[0]).any():  # a label had the probability 0
             average.log_odds, changed = np.inf, 1.0
         scores = _Scores(part, start, gradients[1], average.size)
-        steps = scores.log_gain / average.size, scores.brier_gain / average.size
+        steps = scores.log_gain / average.size, scores.brier_gain(tangent) / average.size
         return cls(*rows, average, problem.square, problem.cluster, gains, steps, changed)
 
     @cached_property
     def _log(self):
-        return self._terms(0)
+        gain = self.gains[0]
+        return self.changed * (gain + self.steps[0]), gain
 
     @cached_property
     def _brier(self):
-        return tuple(self.half * one for one in self._terms(1))
-
-    def _terms(self, loss):
-        return self.changed * (self.gains[loss] + self.steps[loss]), self.gains[loss]
+        _, gain, square = self.gains
+        difference = 2 * gain - square
+        return self.half * self.changed * (gain + self.steps[1]), self.half * difference
 
 
 class PartAverage(ModelAverage):
@@ -196,22 +197,26 @@ class PartAverage(ModelAverage):
 
 
 def _sums(start, average, problem):
-    """Gains of each sample by the map of a model (2, n), and the sums of all scores (2, J).
+    """Gains of each sample by the map of a model (3, n), and the sums of all directions.
 
-    The scores are those at the forecasts and at the map, with weights in effective samples.
+    These are the sums u at the forecasts and at the map, and b, for weights in effective samples.
     """
-    gains, basis = np.empty((2, len(problem.weight))), average.basis
-    gradients, weight = np.zeros((2, len(basis.scale))), average.weight * average.dispersion
+    gains, basis = np.empty((3, len(problem.weight))), average.basis
+    gradients, tangent = np.zeros((2, len(basis.scale))), np.zeros(len(basis.scale))
+    weight = average.weight * average.dispersion
     for rows in basis.blocks(len(weight)):
         s, y, w = problem.forecast[rows], problem.target[rows], weight[rows, None]
         block = basis(s)
         p = softmax_parts(basis.part(block, start.groups).logits(start.theta))[1]
         residual, change = y - s, p - s
         gains[0, rows] = log_gain(y, s, p)
-        gains[1, rows] = np.einsum("ik,ik->i", change, residual + (y - p))
+        gains[1, rows] = np.einsum("ik,ik->i", residual, change)
+        gains[2, rows] = np.einsum("ik,ik->i", change, change)
         gradients[0] += block.total(w * residual)
         gradients[1] += block.total(w * (y - p))
-    return gains, gradients
+        centred = residual - np.einsum("ik,ik->i", p, residual)[:, None]
+        tangent += block.total(w * p * centred)
+    return gains, gradients, tangent
 
 
 class _Scores:
@@ -235,9 +240,7 @@ class _Scores:
         self._average, self._own, self._size = part.average, frozenset(start.groups), size
         self._gradient, self._gains = gradient, dict[frozenset[str], float]()
         moments = _moments(part, start)
-        self._information, self._squares, self._crossed, self._gram = (
-            size * one for one in moments
-        )
+        self._information, self._squares, self._crossed = (size * one for one in moments)
 
     @cached_property
     def evidence(self) -> dict[frozenset[str], float]:
@@ -263,13 +266,13 @@ class _Scores:
 
         return self._averaged(gain)
 
-    @property
-    def brier_gain(self) -> float:
-        """Gain of the sum of the Brier score without its factor, without its optimism."""
+    def brier_gain(self, tangent: np.ndarray) -> float:
+        """Gain of the sum of the Brier score without its factor, from the sums b."""
 
         def gain(groups, at, inverse):
-            step = inverse @ self._gradient[self._average.basis.select(groups)]
-            return step @ self._gram[at] @ step - np.sum(inverse * self._crossed[at])
+            rows = self._average.basis.select(groups)
+            step = inverse @ self._gradient[rows]
+            return tangent[rows] @ step - np.sum(inverse * self._crossed[at])
 
         return self._averaged(gain)
 
@@ -301,9 +304,9 @@ class _Scores:
 
 
 def _moments(part, start):
-    """Means over a part of the information, of x x', of (h' e) x' and of h' h, at a model."""
+    """Means over a part of the information, of x x' and of (h' e) x', at a model."""
     average, weight, unit = part.average, part.share, part.one * part.average.size
-    total = [0.0] * 4
+    total = [0.0] * 3
     for rows, block in average.every:
         chosen, w = average.basis.part(block, start.groups), weight[rows]
         p = softmax_parts(chosen.logits(start.theta))[1]
@@ -311,6 +314,6 @@ def _moments(part, start):
         score = block.project(residual)
         weighted = score * (w * unit[rows])[:, None]
         crossed = block.tangent_project(p, residual).T @ weighted
-        sums = block.information(p, w), score.T @ weighted, crossed, block.tangent_gram(p, w)
+        sums = block.information(p, w), score.T @ weighted, crossed
         total = [old + new for old, new in zip(total, sums, strict=True)]
     return total

@@ -51,15 +51,16 @@ def mean_and_error(solved, loss):
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("kind", WORLDS)
 def test_one_step_is_the_fit_to_all_samples(small_parts, kind, loss):
-    """Log: within a tenth of the standard error, or 2e-5 without miscalibration; Brier: within 0.4.
+    """Within a tenth of the standard error, or 2e-5 without miscalibration.
 
-    The part has a quarter of the samples: alone it has twice the standard error. The Brier score of
-    a fit to all samples is that of a map that minimises the log loss; here the noise differs.
+    The part has a quarter of the samples: alone it has twice the standard error. The slopes of the
+    classes are wrong by up to a factor of three, where terms of second order are a quarter of it.
     """
     ours, full = solve(kind, 12_000, 4, seed=0)
     found, _ = mean_and_error(ours, loss)
     expected, error = mean_and_error(full, loss)
-    assert abs(found - expected) < max((0.1 if loss == "log" else 0.4) * error, 2e-5)
+    share = 0.3 if kind == "class_slopes" else 0.1
+    assert abs(found - expected) < max(share * error, 2e-5)
     if kind != "calibrated":
         assert ours.changed > 0.999
 
