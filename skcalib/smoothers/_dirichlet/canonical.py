@@ -45,6 +45,7 @@ the points of a tile differ much, few sources are dropped.
 
 from dataclasses import dataclass
 from functools import cache, cached_property
+from typing import NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -210,13 +211,14 @@ def _tiles(points, log_points, sources, position):
         dropping = Dropping(sources.columns, sources.slopes, sources.constants, sources.edges)
         if dropping.pays(tiles, log_points, position):
             return tiles, dropping
-    return blocks_of_rows(len(points)), None
+    return tiles_of_rows(log_points), None
 
 
 # --- Sums of exponentials -------------------------------------------------------------------------
 
 
 _ROWS, _COLUMNS = 64, 1024  # of a block: half a megabyte, which fits into the cache
+_SOME = 128  # sources that give the first shifts
 # exp is ten times slower where its result is subnormal, so arguments are bounded below. The upper
 # bound is large enough for the sum to show that the shift was too small.
 _LOWEST, _HIGHEST, _LARGE = -700.0, 600.0, np.exp(500.0)
@@ -251,6 +253,16 @@ class Sources:
         return len(self.edges) - 1 if self.values is None else self.values.shape[1]
 
     @cached_property
+    def _extremes(self):
+        """The largest sum of a row of `columns`, and the smallest of the constants (B,)."""
+        return self.columns.sum(axis=1).max(), self.constants.min(axis=1)
+
+    def lowest(self, log_point):
+        """A lower bound (B,) of log kernels where no logarithm is smaller than this."""
+        heaviest, constants = self._extremes
+        return self.slopes * (heaviest * min(log_point, 0.0)) + constants
+
+    @cached_property
     def factor(self):
         """Right factor of [log x, 1, -shift] or, if there are several slopes, of log x."""
         if len(self.slopes) > 1:
@@ -264,9 +276,13 @@ class Sources:
         return np.asfortranarray(self.factor)
 
 
-def blocks_of_rows(n_points):
-    """Tiles of consecutive rows, for sums over all sources."""
-    return [np.arange(i, min(i + _ROWS, n_points)) for i in range(0, n_points, _ROWS)]
+def tiles_of_rows(log_points):
+    """Tiles of rows, for sums over all sources.
+
+    They are sorted by their smallest logarithm: few tiles then have exponentials that underflow.
+    """
+    order = np.argsort(log_points.min(axis=1), kind="stable")
+    return [order[i : i + _ROWS] for i in range(0, len(order), _ROWS)]
 
 
 def sum_tiles(tiles, log_points, sources, position, dropping):
@@ -276,25 +292,20 @@ def sum_tiles(tiles, log_points, sources, position, dropping):
     if no source is dropped.
     """
     buffers = [np.empty(_ROWS * _COLUMNS) for _ in range(1 if len(sources.slopes) == 1 else 2)]
+    some, blocks = _Block.some(sources), list(_Block.all(sources, _COLUMNS))
     results = []
     for rows in tiles:
         own = None if position is None else position[rows]
-        kept, edges, n_kept = None, sources.edges, len(sources.order)
         if dropping is not None:
             kept = dropping.kept(log_points[rows], own)
-            edges, n_kept = np.searchsorted(kept, edges), len(kept)
             own = None if own is None else _find(own, kept)
-        sums = _TileSums(log_points[rows], sources, buffers)
-        width = _ROWS * _COLUMNS // len(rows)
-        for start in range(0, n_kept, width):
-            stop = min(start + width, n_kept)
-            here = slice(start, stop) if kept is None else kept[start:stop]
-            cuts = np.clip(edges, start, stop) - start
-            left_out = ((), ())
-            if own is not None:
-                inside = np.flatnonzero((own >= start) & (own < stop))
-                left_out = inside, own[inside] - start
-            sums.add_block(here, cuts, left_out)
+            width = _ROWS * _COLUMNS // len(rows)
+            some, blocks = _Block.some(sources, kept), _Block.all(sources, width, kept)
+        sums = _TileSums(log_points[rows], sources, own, some, buffers)
+        # An exponential that overflows is detected in its sum.
+        with np.errstate(over="ignore", invalid="ignore"):
+            for block in blocks:
+                sums.add(block)
         results.append((sums.total, sums.shift[:, :, 0]))
     return results
 
@@ -305,81 +316,124 @@ def _find(wanted, among):
     return np.where(among.take(place, mode="clip") == wanted, place, -1)
 
 
-class _TileSums:
-    """The sums of a tile of rows, `total` (B, rows, V), relative to exp(`shift` (B, rows, 1))."""
+class _Block(NamedTuple):
+    """Some of the sources that a tile keeps: number `number` of these are `sources[here]`.
 
-    def __init__(self, log_points, sources, buffers):
+    `right` is their factor, transposed. Those from `cuts` on are in the segments `present`.
+    """
+
+    number: slice | np.ndarray
+    here: slice | np.ndarray
+    right: np.ndarray
+    cuts: np.ndarray | None = None
+    present: slice | np.ndarray | None = None
+
+    @classmethod
+    def some(cls, sources, kept=None):
+        """A few sources at equal distances."""
+        n_kept = len(sources.order) if kept is None else len(kept)
+        number = np.arange(0, n_kept, max(1, n_kept // _SOME))
+        here = number if kept is None else kept[number]
+        return cls(number, here, sources.factor.take(here, axis=0).T)
+
+    @classmethod
+    def all(cls, sources, width, kept=None):
+        """All that are kept, block after block."""
+        edges = sources.edges if kept is None else np.searchsorted(kept, sources.edges)
+        for start in range(0, edges[-1], width):
+            here = number = slice(start, min(start + width, edges[-1]))
+            if kept is None:
+                right = sources.factor_by_column[here]
+            else:
+                here = kept[number]
+                right = sources.factor.take(here, axis=0)  # several times faster than an index
+            cuts = edges.clip(start, number.stop) - start
+            present = np.flatnonzero(np.diff(cuts))
+            cuts = cuts[present]
+            if len(present) == present[-1] - present[0] + 1:  # faster than an index
+                present = slice(present[0], present[-1] + 1)
+            yield cls(number, here, right.T, cuts, present)
+
+
+class _TileSums:
+    """The sums of a tile of rows, `total` (B, rows, V), relative to exp(`shift` (B, rows, 1)).
+
+    Row i leaves out the source with number `own[i]`. Shifts start at the largest log kernels among
+    the sources of the block `some`.
+    """
+
+    def __init__(self, log_points, sources, own, some, buffers):
         n_slopes, n_rows = len(sources.slopes), len(log_points)
-        self.sources, self.buffers = sources, buffers
+        self.sources, self.own, self.buffers = sources, own, buffers
         self.total = np.zeros((n_slopes, n_rows, sources.n_sums))
         self.shift = np.zeros((n_slopes, n_rows, 1))
-        self.started = False
         self.left = log_points
         if n_slopes == 1:
             self.left = np.column_stack([log_points, np.ones(n_rows), np.zeros(n_rows)])
+        self.lowest = sources.lowest(log_points.min())
+        self.may_underflow = np.ones(n_slopes, dtype=bool)
+        left_out = ((), ()) if own is None else (own[:, None] == some.number).nonzero()
+        for b in range(n_slopes):
+            log_kernel = self._log_kernel(b, some)
+            log_kernel[left_out] = -np.inf
+            self._set_shift(b, log_kernel.max(axis=1, keepdims=True))
 
-    def add_block(self, here, cuts, left_out):
-        """Add the kernels of the sources `here`, whose segments are cut at `cuts`."""
-        sources, (first, *second) = self.sources, self.buffers
-        if isinstance(here, slice):
-            right = sources.factor_by_column[here]
-        else:
-            right = sources.factor.take(here, axis=0)  # several times faster than an index
-        shape = len(self.left), len(right)
-        product = first[: shape[0] * shape[1]].reshape(shape)
-        if second:
-            np.matmul(self.left, right.T, out=product)
-        present = np.flatnonzero(np.diff(cuts))
-
-        def shifted(b):
-            """Log kernels minus the shift, in a buffer."""
-            if not second:
-                return np.matmul(self.left, right.T, out=product)
-            scaled = second[0][: product.size].reshape(shape)
-            np.multiply(product, sources.slopes[b], out=scaled)
-            scaled += sources.constants[b, here]
-            scaled -= self.shift[b]
-            return scaled
-
-        def add(b, log_kernel):
-            """Add the exponentials unless one is far too large; return whether they were added."""
-            kernel = np.exp(np.clip(log_kernel, _LOWEST, _HIGHEST, out=log_kernel), out=log_kernel)
-            kernel[left_out] = 0.0
-            if sources.values is None:
-                part = np.add.reduceat(kernel, cuts[present], axis=1)
-                if part.max() < _LARGE:
-                    self.total[b][:, present] += part
-                    return True
-            else:
-                part = kernel @ sources.values[here]
-                if part[:, -1].max() < _LARGE:
-                    self.total[b] += part
-                    return True
-            return False
-
-        for b in range(len(sources.slopes)):
-            if not (self.started and add(b, shifted(b))):
+    def add(self, block):
+        """Add the kernels of a block of sources."""
+        left_out = ((), ())
+        if self.own is not None:
+            start, stop = block.number.start, block.number.stop
+            inside = ((self.own >= start) & (self.own < stop)).nonzero()[0]
+            left_out = inside, self.own[inside] - start
+        for b in range(len(self.total)):
+            if not self._add(b, block, self._log_kernel(b, block), left_out):
                 # Again without the shift: a large shift would round the log kernels.
-                before = self._set_shift(b, 0.0)
-                log_kernel = shifted(b)
+                before = self.shift[b].copy()
+                self._set_shift(b, 0.0)
+                log_kernel = self._log_kernel(b, block)
                 log_kernel[left_out] = -np.inf
-                largest = log_kernel.max(axis=1, keepdims=True)
-                if self.started:
-                    largest = np.maximum(largest, before)
-                    for _ in range(2):  # in two steps: the whole factor may underflow
-                        self.total[b] *= np.exp((before - largest) / 2)
+                largest = np.maximum(log_kernel.max(axis=1, keepdims=True), before)
+                for _ in range(2):  # in two steps: the whole factor may underflow
+                    self.total[b] *= np.exp((before - largest) / 2)
                 self._set_shift(b, largest)
                 log_kernel -= largest
-                add(b, log_kernel)
-        self.started = True
+                self._add(b, block, log_kernel, left_out)
 
     def _set_shift(self, b, shift):
-        """Change the shift; return the previous one."""
-        before = self.shift[b].copy()
         self.shift[b] = shift
+        self.may_underflow[b] = self.lowest[b] - self.shift[b].max() < _LOWEST
         if len(self.shift) == 1:
             self.left[:, -1:] = -self.shift[0]
-        return before
+
+    def _log_kernel(self, b, block):
+        """Log kernels minus the shift, in a buffer."""
+        shape = len(self.left), block.right.shape[1]
+        product, *scaled = (buffer[: shape[0] * shape[1]].reshape(shape) for buffer in self.buffers)
+        if b == 0:
+            np.matmul(self.left, block.right, out=product)
+        if not scaled:
+            return product
+        np.multiply(product, self.sources.slopes[b], out=scaled[0])
+        scaled[0] += self.sources.constants[b, block.here]
+        scaled[0] -= self.shift[b]
+        return scaled[0]
+
+    def _add(self, b, block, log_kernel, left_out):
+        """Add the exponentials unless one is far too large; return whether they were added."""
+        if self.may_underflow[b]:
+            np.clip(log_kernel, _LOWEST, _HIGHEST, out=log_kernel)
+        kernel = np.exp(log_kernel, out=log_kernel)
+        kernel[left_out] = 0.0
+        if self.sources.values is None:
+            part, columns = np.add.reduceat(kernel, block.cuts, axis=1), block.present
+            largest = part.max()
+        else:
+            part, columns = kernel @ self.sources.values[block.here], slice(None)
+            largest = part[:, -1].max()
+        if largest < _LARGE:
+            self.total[b][:, columns] += part
+            return True
+        return False
 
 
 # --- Dropped sources ------------------------------------------------------------------------------
