@@ -24,10 +24,11 @@ times more at a point that is far from all sources. The :math:`c_j` themselves, 
 Gamma functions of 1/h, have a rounding error of 1e-10 at h = 1e-5.
 
 Sums of exponentials: the entries of a block of rows and columns are overwritten in place. The shift
-of a row is its largest log kernel in the first block. In later blocks the shift is one more column
-of the product, so only the exponential and the sums follow the product. Terms far larger than the
-shift are detected in the sums: the block is then computed again with a new shift, and the previous
-sums are rescaled.
+of a row is its largest log kernel among a few sources. It is one more column of the product, so
+only the exponential and the sums follow the product. Exponentials that underflow are slow, so
+arguments are bounded in tiles where one may underflow; rows are sorted so that these are few. Terms
+far larger than the shift are detected in the sums: the tile then continues with the largest log
+kernel so far as the shift, and the previous sums are rescaled.
 
 Dropped sources: with :math:`\log k(x, s_j) = \langle \log x, a_j \rangle + c_j` and
 :math:`a_j \ge 0`, the coordinate-wise maxima of :math:`\log x` over a tile give an upper bound of
@@ -221,7 +222,8 @@ _ROWS, _COLUMNS = 64, 1024  # of a block: half a megabyte, which fits into the c
 _SOME = 128  # sources that give the first shifts
 # exp is ten times slower where its result is subnormal, so arguments are bounded below. The upper
 # bound is large enough for the sum to show that the shift was too small.
-_LOWEST, _HIGHEST, _LARGE = -700.0, 600.0, np.exp(500.0)
+_LOWEST, _HIGHEST, _LARGE = -700.0, 600.0, 500.0
+_EXP_LARGE = np.exp(_LARGE)
 
 
 @dataclass(frozen=True)
@@ -292,20 +294,22 @@ def sum_tiles(tiles, log_points, sources, position, dropping):
     if no source is dropped.
     """
     buffers = [np.empty(_ROWS * _COLUMNS) for _ in range(1 if len(sources.slopes) == 1 else 2)]
-    some, blocks = _Block.some(sources), list(_Block.all(sources, _COLUMNS))
+    some, every_block, careful = _some(sources), list(_blocks(sources, _COLUMNS)), False
     results = []
     for rows in tiles:
+        sums = _TileSums(log_points[rows], sources, buffers)
         own = None if position is None else position[rows]
-        if dropping is not None:
-            kept = dropping.kept(log_points[rows], own)
+        if dropping is None:
+            blocks, first = every_block, sums.largest(some, own)
+        else:
+            kept, first = dropping.kept(log_points[rows], own)
             own = None if own is None else _find(own, kept)
-            width = _ROWS * _COLUMNS // len(rows)
-            some, blocks = _Block.some(sources, kept), _Block.all(sources, width, kept)
-        sums = _TileSums(log_points[rows], sources, own, some, buffers)
-        # An exponential that overflows is detected in its sum.
-        with np.errstate(over="ignore", invalid="ignore"):
+            blocks = _blocks(sources, _ROWS * _COLUMNS // len(rows), kept)
+        sums.start(first, careful)
+        with np.errstate(over="ignore", invalid="ignore"):  # detected in the sums
             for block in blocks:
-                sums.add(block)
+                sums.add(block, own)
+        careful = (sums.shift - first).max() > _LARGE  # the next tile is similar
         results.append((sums.total, sums.shift[:, :, 0]))
     return results
 
@@ -317,123 +321,149 @@ def _find(wanted, among):
 
 
 class _Block(NamedTuple):
-    """Some of the sources that a tile keeps: number `number` of these are `sources[here]`.
+    """Sources of a tile: `number` among those that it keeps, `here` among all.
 
-    `right` is their factor, transposed. Those from `cuts` on are in the segments `present`.
+    `right` is their factor, transposed. Those from `cuts` on are in these segments.
     """
 
-    number: slice | np.ndarray
+    number: range
     here: slice | np.ndarray
     right: np.ndarray
     cuts: np.ndarray | None = None
-    present: slice | np.ndarray | None = None
+    segments: slice | np.ndarray | None = None
 
-    @classmethod
-    def some(cls, sources, kept=None):
-        """A few sources at equal distances."""
-        n_kept = len(sources.order) if kept is None else len(kept)
-        number = np.arange(0, n_kept, max(1, n_kept // _SOME))
-        here = number if kept is None else kept[number]
-        return cls(number, here, sources.factor.take(here, axis=0).T)
+    def left_out(self, own):
+        """Rows and columns where row i leaves out the source with the number `own[i]`."""
+        if own is None:
+            return (), ()
+        start, stop, step = self.number.start, self.number.stop, self.number.step
+        inside = (own >= start) & (own < stop)
+        if step > 1:
+            inside &= own % step == 0
+        rows = inside.nonzero()[0]
+        return rows, (own[rows] - start) // step
 
-    @classmethod
-    def all(cls, sources, width, kept=None):
-        """All that are kept, block after block."""
-        edges = sources.edges if kept is None else np.searchsorted(kept, sources.edges)
-        for start in range(0, edges[-1], width):
-            here = number = slice(start, min(start + width, edges[-1]))
-            if kept is None:
-                right = sources.factor_by_column[here]
-            else:
-                here = kept[number]
-                right = sources.factor.take(here, axis=0)  # several times faster than an index
-            cuts = edges.clip(start, number.stop) - start
-            present = np.flatnonzero(np.diff(cuts))
-            cuts = cuts[present]
-            if len(present) == present[-1] - present[0] + 1:  # faster than an index
-                present = slice(present[0], present[-1] + 1)
-            yield cls(number, here, right.T, cuts, present)
+
+def _blocks(sources, width, kept=None):
+    """All sources that are kept, block after block."""
+    edges = sources.edges if kept is None else np.searchsorted(kept, sources.edges)
+    for start in range(0, edges[-1], width):
+        stop = min(start + width, edges[-1])
+        if kept is None:
+            here = slice(start, stop)
+            right = sources.factor_by_column[here]
+        else:
+            here = kept[start:stop]
+            right = sources.factor.take(here, axis=0)  # several times faster than an index
+        cuts = edges.clip(start, stop) - start
+        segments = np.flatnonzero(np.diff(cuts))
+        cuts = cuts[segments]
+        if len(segments) == segments[-1] - segments[0] + 1:  # faster than an index
+            segments = slice(segments[0], segments[-1] + 1)
+        yield _Block(range(start, stop), here, right.T, cuts, segments)
+
+
+def _some(sources):
+    """A block of a few sources at equal distances."""
+    number = range(0, len(sources.order), max(1, len(sources.order) // _SOME))
+    here = slice(None, None, number.step)
+    return _Block(number, here, np.ascontiguousarray(sources.factor[here].T))
 
 
 class _TileSums:
     """The sums of a tile of rows, `total` (B, rows, V), relative to exp(`shift` (B, rows, 1)).
 
-    Row i leaves out the source with number `own[i]`. Shifts start at the largest log kernels among
-    the sources of the block `some`.
+    The shift of a row is the largest log kernel so far where it is `careful`; else it remains what
+    it was at the start, and is one more column of the product.
     """
 
-    def __init__(self, log_points, sources, own, some, buffers):
+    def __init__(self, log_points, sources, buffers):
         n_slopes, n_rows = len(sources.slopes), len(log_points)
-        self.sources, self.own, self.buffers = sources, own, buffers
+        self.sources, self.buffers = sources, buffers
         self.total = np.zeros((n_slopes, n_rows, sources.n_sums))
         self.shift = np.zeros((n_slopes, n_rows, 1))
         self.left = log_points
         if n_slopes == 1:
             self.left = np.column_stack([log_points, np.ones(n_rows), np.zeros(n_rows)])
         self.lowest = sources.lowest(log_points.min())
-        self.may_underflow = np.ones(n_slopes, dtype=bool)
-        left_out = ((), ()) if own is None else (own[:, None] == some.number).nonzero()
-        for b in range(n_slopes):
+        self.careful = True
+
+    def start(self, shift, careful):
+        """Set the first shifts."""
+        self.shift[:], self.careful = shift, careful
+        self.may_underflow = self.lowest - shift.max(axis=(1, 2)) < _LOWEST
+        if len(shift) == 1 and not careful:
+            self.left[:, -1:] = -shift[0]
+
+    def largest(self, some, own):
+        """The largest log kernels (B, rows, 1) among a few sources."""
+        left_out = some.left_out(own)
+        largest = np.empty_like(self.shift)
+        for b in range(len(largest)):
             log_kernel = self._log_kernel(b, some)
             log_kernel[left_out] = -np.inf
-            self._set_shift(b, log_kernel.max(axis=1, keepdims=True))
+            log_kernel.max(axis=1, keepdims=True, out=largest[b])
+        return largest
 
-    def add(self, block):
-        """Add the kernels of a block of sources."""
-        left_out = ((), ())
-        if self.own is not None:
-            start, stop = block.number.start, block.number.stop
-            inside = ((self.own >= start) & (self.own < stop)).nonzero()[0]
-            left_out = inside, self.own[inside] - start
+    def add(self, block, own):
+        """Add the kernels of a block of sources; row i leaves out the one with number `own[i]`."""
+        left_out = block.left_out(own)
         for b in range(len(self.total)):
-            if not self._add(b, block, self._log_kernel(b, block), left_out):
-                # Again without the shift: a large shift would round the log kernels.
-                before = self.shift[b].copy()
-                self._set_shift(b, 0.0)
-                log_kernel = self._log_kernel(b, block)
-                log_kernel[left_out] = -np.inf
-                largest = np.maximum(log_kernel.max(axis=1, keepdims=True), before)
-                for _ in range(2):  # in two steps: the whole factor may underflow
-                    self.total[b] *= np.exp((before - largest) / 2)
-                self._set_shift(b, largest)
-                log_kernel -= largest
-                self._add(b, block, log_kernel, left_out)
+            if self.careful or not self._add(b, block, left_out):
+                self._add_carefully(b, block, left_out)
 
-    def _set_shift(self, b, shift):
-        self.shift[b] = shift
-        self.may_underflow[b] = self.lowest[b] - self.shift[b].max() < _LOWEST
-        if len(self.shift) == 1:
-            self.left[:, -1:] = -self.shift[0]
+    def _add(self, b, block, left_out):
+        """Add exponentials unless one is far too large; return whether they were added."""
+        kernel = self._log_kernel(b, block)
+        if self.may_underflow[b]:
+            np.clip(kernel, _LOWEST, _HIGHEST, out=kernel)
+        part, segments, weight = self._sums(block, np.exp(kernel, out=kernel), left_out)
+        if not weight.max() < _EXP_LARGE:
+            return False
+        self.total[b][:, segments] += part
+        return True
+
+    def _add_carefully(self, b, block, left_out):
+        """Add exponentials relative to the largest."""
+        if not self.careful:
+            self.careful = True
+            if len(self.total) == 1:
+                self.left[:, -1] = 0.0  # a large shift in the product rounds the log kernels
+        kernel = self._log_kernel(b, block)
+        kernel[left_out] = -np.inf
+        largest = np.maximum(kernel.max(axis=1, keepdims=True), self.shift[b])
+        for _ in range(2):  # in two steps: the whole factor may underflow
+            self.total[b] *= np.exp((self.shift[b] - largest) / 2)
+        self.shift[b] = largest
+        kernel -= largest
+        np.clip(kernel, _LOWEST, _HIGHEST, out=kernel)
+        part, segments, _ = self._sums(block, np.exp(kernel, out=kernel), left_out)
+        self.total[b][:, segments] += part
 
     def _log_kernel(self, b, block):
-        """Log kernels minus the shift, in a buffer."""
+        """Log kernels, minus the shift unless the tile is careful, in a buffer."""
         shape = len(self.left), block.right.shape[1]
-        product, *scaled = (buffer[: shape[0] * shape[1]].reshape(shape) for buffer in self.buffers)
+        size = shape[0] * shape[1]
+        product = self.buffers[0][:size].reshape(shape)
         if b == 0:
             np.matmul(self.left, block.right, out=product)
-        if not scaled:
+        if len(self.total) == 1:
             return product
-        np.multiply(product, self.sources.slopes[b], out=scaled[0])
-        scaled[0] += self.sources.constants[b, block.here]
-        scaled[0] -= self.shift[b]
-        return scaled[0]
+        scaled = self.buffers[1][:size].reshape(shape)
+        np.multiply(product, self.sources.slopes[b], out=scaled)
+        scaled += self.sources.constants[b, block.here]
+        if not self.careful:
+            scaled -= self.shift[b]
+        return scaled
 
-    def _add(self, b, block, log_kernel, left_out):
-        """Add the exponentials unless one is far too large; return whether they were added."""
-        if self.may_underflow[b]:
-            np.clip(log_kernel, _LOWEST, _HIGHEST, out=log_kernel)
-        kernel = np.exp(log_kernel, out=log_kernel)
+    def _sums(self, block, kernel, left_out):
+        """Sums of a block, the segments to which they belong, and sums of weights."""
         kernel[left_out] = 0.0
         if self.sources.values is None:
-            part, columns = np.add.reduceat(kernel, block.cuts, axis=1), block.present
-            largest = part.max()
-        else:
-            part, columns = kernel @ self.sources.values[block.here], slice(None)
-            largest = part[:, -1].max()
-        if largest < _LARGE:
-            self.total[b][:, columns] += part
-            return True
-        return False
+            part = np.add.reduceat(kernel, block.cuts, axis=1)
+            return part, block.segments, part
+        part = kernel @ self.sources.values[block.here]
+        return part, slice(None), part[:, -1]
 
 
 # --- Dropped sources ------------------------------------------------------------------------------
@@ -469,18 +499,21 @@ class Dropping:
     def kept(self, log_points, own=None):
         """Sorted positions of the sources that a tile needs for any of the bandwidths.
 
-        `own[i]` is the position of the source that row i leaves out.
+        `own[i]` is the position of the source that row i leaves out. The second result is the
+        largest log kernel (B, rows, 1) of some of them.
         """
         upper = self.columns @ log_points.max(axis=0)
         keep = np.zeros(len(upper), dtype=bool)
-        for slope, constant in zip(self.slopes, self.constants, strict=True):
+        largest = np.empty((len(self.slopes), len(log_points), 1))
+        for b, (slope, constant) in enumerate(zip(self.slopes, self.constants, strict=True)):
             bound = slope * upper + constant
             probes = self._probes(bound, own)
             exact = slope * (log_points @ self.columns[probes].T) + constant[probes]
             if own is not None:
                 exact[own[:, None] == probes] = -np.inf
+            largest[b] = exact.max(axis=1, keepdims=True)
             keep |= bound > np.repeat(self._thresholds(exact, probes), np.diff(self.edges))
-        return np.flatnonzero(keep)
+        return np.flatnonzero(keep), largest
 
     def _probes(self, bound, own):
         """The source with the largest bound in each piece, and those of the tile itself."""
@@ -511,7 +544,9 @@ class Dropping:
         # Multiples of the golden ratio: spread evenly, and not aligned with the levels of the tree.
         trials = (np.arange(_TRIALS) * 0.6180339887498949 % 1 * len(tiles)).astype(int)
         kept = [
-            len(self.kept(log_points[tiles[t]], None if position is None else position[tiles[t]]))
+            len(
+                self.kept(log_points[tiles[t]], None if position is None else position[tiles[t]])[0]
+            )
             for t in trials
         ]
         return np.mean(kept) / n_sources <= 0.5 - 1000 / n_sources
