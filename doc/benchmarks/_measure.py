@@ -122,4 +122,4 @@ def finish(rows, *, quick=False):
     if ROWS in os.environ:
         Path(os.environ[ROWS]).write_text(json.dumps([asdict(row) for row in rows]))
     failed = [row for row in rows if row.result == "FAILED" and (row.strict or not quick)]
-    assert not failed, "; ".join(": ".join(row.cells()[k] for k in (0, 2, 1)) for row in failed)
+    assert not failed, "; ".join("{0}: {2}, goal {1}".format(*row.cells()) for row in failed)
