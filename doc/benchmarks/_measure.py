@@ -96,12 +96,10 @@ class Row:
 
 
 def _short(value):
-    """Two or three digits."""
-    if abs(value) >= 100:
-        return f"{value:,.0f}"
-    if abs(value) >= 1 or value == 0:
-        return f"{value:.1f}".removesuffix(".0")
-    return f"{value:.2g}" if abs(value) >= 1e-3 else f"{value:.0e}".replace("e-0", "e-")
+    """Up to three digits."""
+    if value and abs(value) < 1e-3:
+        return f"{value:.0e}".replace("e-0", "e-")
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def table(rows):

@@ -105,8 +105,8 @@ def main():
         call = f"{name}, n = {n_samples:,}, K = 1,000"
         if name in SLOW:
             seconds, ends = done.stdout.split()
-            goal = "s, or a warning before"
-            rows.append(Row(call, float(seconds), SECONDS, goal, note=f"ends with the {ends}"))
+            call += ": time to the result, or to a warning"
+            rows.append(Row(call, float(seconds), SECONDS, "s", note=f"the {ends}"))
             continue
         megabytes, seconds, one_pass = map(float, done.stdout.split())
         goal, taken = CALLS[name][1], f"{seconds:.1f} s"
