@@ -7,14 +7,13 @@ leave-one-out likelihood that the search reaches in at most ten evaluations, aga
 
     python doc/benchmarks/beta_kernel.py [--quick]
 
-Fails below half of each goal.
+Fails below half of each goal; the quick run fails where an error is too large.
 """
 
 import argparse
-import sys
 
 import numpy as np
-from _measure import megabytes_of_fresh_process, peak_megabytes, shortest
+from _measure import Row, finish, megabytes_of_fresh_process, peak_megabytes, shortest
 from scipy.special import gammaln, logsumexp
 
 from skcalib.datasets import make_tempered_simplex
@@ -92,12 +91,7 @@ def main():
         million(arguments.memory)
         return
     scale = 10 if arguments.quick else 1
-    failures = []
-
-    def check(what, good):
-        if not good:
-            failures.append(what)
-
+    ratios, errors, sorts, exponents, most, short = [], [], [], [], [], []
     proba, y = network(10_000 // scale, 100)
     for bandwidth in (0.1, 1e-2, 1e-3):
         time, ratio, error = classwise(proba, y, bandwidth)
@@ -105,7 +99,8 @@ def main():
             f"goal 3  classwise {proba.shape}, h = {bandwidth:g}: {time:.2f} s, {ratio:.0f} "
             f"times a blocked dense kernel, largest error {error:.1e}"
         )
-        check("goal 3", error <= ERROR and ratio >= RATIO / 2 / scale)
+        ratios.append(ratio)
+        errors.append(error)
     n_samples = 1_000_000 // scale
     for bandwidth in (1e-2, 1e-3, 1e-4):
         times = {}
@@ -124,10 +119,10 @@ def main():
             f"goal 4  binary n = {n_samples:,}, h = {bandwidth:g}: {times[n_samples]:.3f} s, "
             f"{times[n_samples] / sort:.1f} times one argsort of the scores, growth {exponent:.2f}"
         )
-        check("goal 4", exponent <= EXPONENT + 0.2 and times[n_samples] < 2 * SORTS * sort * scale)
+        sorts.append(times[n_samples] / sort)
+        exponents.append(exponent)
     memory = megabytes_of_fresh_process(__file__, n_samples)
     print(f"goal 4  peak memory over imports and input: {memory:.0f} MB")
-    check("goal 4, memory", memory < 2 * MEGABYTES)
     for n_classes in (2, 3):
         data = make_tempered_simplex(10_000 // scale, n_classes, random_state=0)
         forecast = pairs(data.y_proba) if data.y_proba.ndim == 1 else data.y_proba
@@ -139,10 +134,21 @@ def main():
             f"goal 5  K = {n_classes}: h = {kernel.bandwidth_:.2e}, {n_evaluations} evaluations "
             f"on all rows, mean log likelihood {found:.6f}, best of 55: {grid:.6f}"
         )
-        many = n_evaluations > MOST_EVALUATIONS and scale == 1
-        check("goal 5", found >= grid - 1e-9 and not many)
-    if failures:
-        sys.exit("below half of " + ", ".join(sorted(set(failures))))
+        most.append(n_evaluations)
+        short.append(grid - found)
+    classes = f"Beta kernels, n = {len(y):,}, K = 100 classwise, h >= 1e-3"
+    one = f"Beta kernel, n = {n_samples:,}, h >= 1e-4"
+    search = f"Bandwidth by likelihood, n = {len(forecast):,}"
+    rows = [
+        Row(f"{classes}, against all pairs", min(ratios), RATIO, "times", least=True),
+        Row(f"{classes}: error", max(errors), ERROR, strict=True),
+        Row(one, max(sorts), SORTS, "argsorts of the scores"),
+        Row(f"{one}: exponent of growth", max(exponents), EXPONENT, limit=EXPONENT + 0.2),
+        Row(f"{one}: memory", memory, MEGABYTES, "MB"),
+        Row(search, max(most), MOST_EVALUATIONS, "evaluations", limit=MOST_EVALUATIONS),
+        Row(f"{search}: less likely than the best of 55", max(*short, 0.0), 1e-9, strict=True),
+    ]
+    finish(rows, quick=arguments.quick)
 
 
 if __name__ == "__main__":

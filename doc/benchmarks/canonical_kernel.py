@@ -8,8 +8,7 @@ dropping sources for networks (those in --data, if the folder exists, and a simu
 
     python doc/benchmarks/canonical_kernel.py [--quick] [--data FOLDER]
 
-Half of each goal is asserted, and a quarter of the speed of goal 1 in the quick run, in which what
-a call costs besides its sums is a larger part.
+Half of each goal is asserted, and in the quick run the differences alone.
 """
 
 import argparse
@@ -17,14 +16,14 @@ from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
-from _measure import megabytes_of_fresh_process, peak_megabytes, shortest
+from _measure import DATA, Row, finish, megabytes_of_fresh_process, peak_megabytes, shortest
 from scipy.special import gammaln, xlogy
 from threadpoolctl import threadpool_limits
 
 from skcalib.smoothers._dirichlet import canonical
 from skcalib.smoothers._dirichlet.canonical import canonical_average, canonical_log_likelihoods
 
-RATIO, ERROR, MEGABYTES, TIMES = 50.0, 1e-12, 200.0, 2.5
+RATIO, ERROR, MEGABYTES, TIMES = 60.0, 1e-12, 200.0, 2.5
 BANDWIDTH = 0.02
 
 
@@ -104,9 +103,10 @@ def networks(folder, n_samples):
 
 
 def goal_1(n_samples):
-    """Print and return ratio and difference."""
+    """Print and return ratio, that of the product and exp alone, and difference."""
     forecast, target = make_data(n_samples, 10)
-    ours, averages = shortest(lambda: engine(forecast, target), 5)
+    ours, averages = shortest(lambda: engine(forecast, target), 15)
+    least = shortest(lambda: product_and_exp(n_samples, 10), 5)[0]
     print(f"goal 1: n = {n_samples:,}, K = 10\n  skcalib{ours:33.3f} s")
     for name, run in (
         ("blocked dense kernel", lambda: blocked(forecast, target)),
@@ -116,7 +116,8 @@ def goal_1(n_samples):
         time, expected = shortest(run, 2)
         difference = np.abs(averages - expected).max()
         print(f"  {name:30s}{time:10.3f} s{time / ours:10.1f} x{difference:12.1e} difference")
-    return time / ours, difference
+    print(f"  product and exp alone{least:19.3f} s{time / least:10.1f} x")
+    return time / ours, time / least, difference
 
 
 def goal_2(n_samples, megabytes):
@@ -159,7 +160,7 @@ def main():
     """Run, print, assert."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="n = 3,000 and 10,000")
-    parser.add_argument("--data", type=Path, default=Path("/work/shared/data"))
+    parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--memory", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.memory:
@@ -171,20 +172,19 @@ def main():
     # First: a process starts with the peak memory of the one that started it.
     megabytes = megabytes_of_fresh_process(__file__, large)
     with threadpool_limits(1):
-        ratio, difference = goal_1(small)
+        ratio, possible, difference = goal_1(small)
         times = goal_2(large, megabytes)
         change = gain_of_dropping(arguments.data, large)
-    print(f"goal 1: {ratio:.0f} times as fast as n x n x K (goal {RATIO:g})")
-    print(
-        f"goal 2: {times:.2f} times product and exp (goal {TIMES:g}), {megabytes:.0f} MB", end=" "
-    )
-    print(f"(goal {MEGABYTES:g})")
-    assert difference <= ERROR, f"difference {difference:.1e}, goal {ERROR:g}"
-    assert change <= ERROR, f"dropping changed an average by {change:.1e}, goal {ERROR:g}"
-    asked = RATIO / 4 if arguments.quick else RATIO / 2
-    assert ratio >= asked, f"{ratio:.1f} times as fast as n x n x K, asked {asked:g}"
-    assert times <= 2 * TIMES, f"{times:.1f} times product and exp, above twice {TIMES:g}"
-    assert megabytes <= 2 * MEGABYTES, f"{megabytes:.0f} MB, above twice {MEGABYTES:g}"
+    alone = f"product and exp alone: {possible:.0f}"
+    of_small, of_large = (f"Dirichlet kernel, n = {n:,}, K = 10" for n in (small, large))
+    rows = [
+        Row(f"{of_small}, against n x n x K", ratio, RATIO, "times", least=True, note=alone),
+        Row(f"{of_small}: difference", difference, ERROR, strict=True),
+        Row(of_large, times, TIMES, "times product and exp"),
+        Row(f"{of_large}: memory", megabytes, MEGABYTES, "MB"),
+        Row(f"{of_large}, sources dropped: difference", change, ERROR, strict=True),
+    ]
+    finish(rows, quick=arguments.quick)
 
 
 if __name__ == "__main__":

@@ -8,14 +8,15 @@ Seconds are those of one core.
 
     python doc/benchmarks/grouping_tree.py [--quick]
 
-The goal is 4 times the speed at 95 % of the explained variance; half of the speed is asserted, and
-a quarter in the quick run, whose nodes are too small for histograms to pay.
+The goal is 4 times the speed at 95 % of the explained variance; half of the speed is asserted, but
+not in the quick run, whose nodes are too small for histograms to pay.
 """
 
 import argparse
 from time import process_time
 
 import numpy as np
+from _measure import Row, finish
 from sklearn.tree import DecisionTreeRegressor
 
 from skcalib.grouping.partition import level_sets, stratified_half
@@ -79,7 +80,6 @@ def main():
     parser.add_argument("--quick", action="store_true", help="n = 20,000, d = 128")
     quick = parser.parse_args().quick
     n_samples, n_features = (20_000, 128) if quick else (100_000, 512)
-    asked = GOAL / 4 if quick else GOAL / 2
     X, y, proba = make_data(n_samples, n_features)
     bins = level_sets(proba, N_BINS, "quantile")
     half = stratified_half(proba, bins, 0.5, np.random.RandomState(0))
@@ -99,8 +99,13 @@ def main():
     for name, (seconds, fitted, measured) in rows.items():
         print(f"{name:<10} {seconds:8.2f} {fitted:10.5f} {measured:10.5f}")
     print(f"ratio {ratio:.1f} (goal {GOAL:g}), share {shares[0]:.3f}, measured {shares[1]:.3f}")
-    assert ratio >= asked, f"{ratio:.1f} times as fast as the exact tree, asked {asked:g}"
-    assert min(shares) >= SHARE, f"{min(shares):.3f} of the explained variance, asked {SHARE}"
+    name = f"Grouping loss, n = {n_samples:,}, d = {n_features}"
+    explains = f"{name}: share of the explained variance"
+    rows = [
+        Row(f"{name}, against a decision tree per bin", ratio, GOAL, "times", least=True),
+        Row(explains, min(shares), SHARE, least=True, strict=True),
+    ]
+    finish(rows, quick=quick)
 
 
 if __name__ == "__main__":

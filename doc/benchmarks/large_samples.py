@@ -11,7 +11,7 @@ with its bandwidth of a million, each with the estimates that leave samples out.
 import argparse
 
 import numpy as np
-from _measure import shortest
+from _measure import Row, finish, shortest
 
 from skcalib import kernel_calibration_error, kernel_calibration_test
 from skcalib.smoothers import DirichletKernel, IsotonicSmoother, NearestNeighborsSmoother
@@ -55,20 +55,24 @@ def main():
     isotonic, _ = shortest(lambda: smooth(IsotonicSmoother(), y, score), 1 + 2 * quick)
     kernel, _ = shortest(lambda: smooth(DirichletKernel(), y, score), 1 + 2 * quick)
 
+    of_pairs = "times that of 20,000"
+    sorts = "sorts of the scores"
     rows = [
-        ("kernel error", len(y), error, pairs, PAIRS_GOAL),
-        ("its test", len(y), test, pairs, PAIRS_GOAL),
-        ("nearest neighbours", len(y[some]), neighbours, small_sort, NEIGHBOURS_GOAL),
-        ("isotonic, five folds", len(y), isotonic, sort, ISOTONIC_GOAL),
-        ("kernel with bandwidth", len(y), kernel, sort, KERNEL_GOAL),
+        ("Kernel calibration error", len(y), error, pairs, of_pairs, PAIRS_GOAL),
+        ("Its test", len(y), test, pairs, of_pairs, PAIRS_GOAL),
+        ("Nearest neighbours", len(y[some]), neighbours, small_sort, sorts, NEIGHBOURS_GOAL),
+        ("Isotonic smoother, five folds", len(y), isotonic, sort, sorts, ISOTONIC_GOAL),
+        ("Beta kernel with its bandwidth", len(y), kernel, sort, sorts, KERNEL_GOAL),
     ]
     print(f"error of {ALL_PAIRS:,} samples, all pairs: {pairs:.2f} s; one sort: {sort:.3f} s")
-    print(f"{'':24s}{'samples':>10s}{'seconds':>10s}{'units':>8s}{'goal':>8s}")
-    for name, n_samples, time, unit, goal in rows:
-        print(f"{name:24s}{n_samples:10,}{time:10.2f}{time / unit:8.1f}{goal:8g}")
     print(found.method)
-    for name, _, time, unit, goal in rows:
-        assert quick or time <= 2 * goal * unit, f"{name}: {time / unit:.0f} units, goal {goal:g}"
+    finish(
+        [
+            Row(f"{name}, n = {n:,}, K = 2", time / one, goal, unit, note=f"{time:.1f} s")
+            for name, n, time, one, unit, goal in rows
+        ],
+        quick=quick,
+    )
 
 
 if __name__ == "__main__":

@@ -121,6 +121,29 @@ def test_agrees_at_the_borders_of_blocks(n_samples, kind, drop):
         assert_close((found[0][rows], found[1][rows]), expected)
 
 
+@pytest.mark.parametrize("first_near", [1, 1100])
+def test_nearest_sources_are_not_among_the_first(first_near, monkeypatch):
+    """Shifts start far below the largest log kernels; the block that has these changes them."""
+    monkeypatch.setattr(canonical, "_NARROW", 2)  # several bandwidths share a product
+    far, near = make("dirichlet", 2100, 3)[0], np.array([1, 1, 8]) * np.ones((2100, 1))
+    near = near + 0.1 * far
+    near /= near.sum(axis=1, keepdims=True)
+    is_near = np.arange(2100) >= first_near
+    is_near[:: 2100 // canonical._SOME] = False
+    forecast = np.where(is_near[:, None], near, [0.998, 1e-3, 1e-3])
+    weight, carefully = np.ones(2100), []
+    add = canonical._TileSums._add_carefully
+    monkeypatch.setattr(
+        canonical._TileSums, "_add_carefully", lambda *a: [carefully.append(a[2].number), add(*a)]
+    )
+    for values in (np.eye(3)[np.zeros(2100, dtype=int)], far):
+        found = canonical_average(near[:40], forecast, weight, values, 1e-3)
+        assert_close(found, oracle(near[:40], forecast, weight, values, 1e-3))
+    assert min(number.start for number in carefully) == 1024 * (first_near // 1024)
+    each = [canonical_log_likelihoods(forecast, weight, [h])[0] for h in (1e-3, 2e-3)]
+    assert_allclose(canonical_log_likelihoods(forecast, weight, [1e-3, 2e-3]), each, rtol=1e-11)
+
+
 def test_what_float64_permits():
     """Averages are far better than 1e-12 at moderate bandwidths, and near it at h = 1e-5."""
     for kind, n_classes, bandwidth, limit in (
@@ -337,7 +360,7 @@ def test_what_is_dropped_is_below_rounding(kind, bandwidth):
     n_dropped = 0
     for rows in kd_tiles(np.sqrt(forecast), 32):
         dropped = np.ones(600, dtype=bool)
-        dropped[dropping.kept(log_points[rows], position[rows])] = False
+        dropped[dropping.kept(log_points[rows], position[rows])[0]] = False
         n_dropped += dropped.sum() * len(rows)
         log_kernel = log_points[rows] @ sources.columns.T + sources.constants[0]
         log_kernel[np.arange(len(rows)), position[rows]] = -np.inf

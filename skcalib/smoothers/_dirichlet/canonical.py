@@ -24,10 +24,11 @@ times more at a point that is far from all sources. The :math:`c_j` themselves, 
 Gamma functions of 1/h, have a rounding error of 1e-10 at h = 1e-5.
 
 Sums of exponentials: the entries of a block of rows and columns are overwritten in place. The shift
-of a row is its largest log kernel in the first block. In later blocks the shift is one more column
-of the product, so only the exponential and the sums follow the product. Terms far larger than the
-shift are detected in the sums: the block is then computed again with a new shift, and the previous
-sums are rescaled.
+of a row is its largest log kernel among a few sources. It is one more column of the product, so
+only the exponential and the sums follow the product. Exponentials that underflow are slow, so
+arguments are bounded in tiles where one may underflow; rows are sorted so that these are few. Terms
+far larger than the shift are detected in the sums: the tile then continues with the largest log
+kernel so far as the shift, and the previous sums are rescaled.
 
 Dropped sources: with :math:`\log k(x, s_j) = \langle \log x, a_j \rangle + c_j` and
 :math:`a_j \ge 0`, the coordinate-wise maxima of :math:`\log x` over a tile give an upper bound of
@@ -45,6 +46,7 @@ the points of a tile differ much, few sources are dropped.
 
 from dataclasses import dataclass
 from functools import cache, cached_property
+from typing import NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -210,16 +212,18 @@ def _tiles(points, log_points, sources, position):
         dropping = Dropping(sources.columns, sources.slopes, sources.constants, sources.edges)
         if dropping.pays(tiles, log_points, position):
             return tiles, dropping
-    return blocks_of_rows(len(points)), None
+    return tiles_of_rows(log_points), None
 
 
 # --- Sums of exponentials -------------------------------------------------------------------------
 
 
 _ROWS, _COLUMNS = 64, 1024  # of a block: half a megabyte, which fits into the cache
+_SOME = 128  # sources that give the first shifts
 # exp is ten times slower where its result is subnormal, so arguments are bounded below. The upper
 # bound is large enough for the sum to show that the shift was too small.
-_LOWEST, _HIGHEST, _LARGE = -700.0, 600.0, np.exp(500.0)
+_LOWEST, _HIGHEST, _LARGE = -700.0, 600.0, 500.0
+_EXP_LARGE = np.exp(_LARGE)
 
 
 @dataclass(frozen=True)
@@ -251,6 +255,16 @@ class Sources:
         return len(self.edges) - 1 if self.values is None else self.values.shape[1]
 
     @cached_property
+    def _extremes(self):
+        """The largest sum of a row of `columns`, and the smallest of the constants (B,)."""
+        return self.columns.sum(axis=1).max(), self.constants.min(axis=1)
+
+    def lowest(self, log_point):
+        """A lower bound (B,) of log kernels where no logarithm is smaller than this."""
+        heaviest, constants = self._extremes
+        return self.slopes * (heaviest * min(log_point, 0.0)) + constants
+
+    @cached_property
     def factor(self):
         """Right factor of [log x, 1, -shift] or, if there are several slopes, of log x."""
         if len(self.slopes) > 1:
@@ -264,9 +278,13 @@ class Sources:
         return np.asfortranarray(self.factor)
 
 
-def blocks_of_rows(n_points):
-    """Tiles of consecutive rows, for sums over all sources."""
-    return [np.arange(i, min(i + _ROWS, n_points)) for i in range(0, n_points, _ROWS)]
+def tiles_of_rows(log_points):
+    """Tiles of rows, for sums over all sources.
+
+    They are sorted by their smallest logarithm: few tiles then have exponentials that underflow.
+    """
+    order = np.argsort(log_points.min(axis=1), kind="stable")
+    return [order[i : i + _ROWS] for i in range(0, len(order), _ROWS)]
 
 
 def sum_tiles(tiles, log_points, sources, position, dropping):
@@ -276,25 +294,22 @@ def sum_tiles(tiles, log_points, sources, position, dropping):
     if no source is dropped.
     """
     buffers = [np.empty(_ROWS * _COLUMNS) for _ in range(1 if len(sources.slopes) == 1 else 2)]
+    some, every_block, careful = _some(sources), list(_blocks(sources, _COLUMNS)), False
     results = []
     for rows in tiles:
-        own = None if position is None else position[rows]
-        kept, edges, n_kept = None, sources.edges, len(sources.order)
-        if dropping is not None:
-            kept = dropping.kept(log_points[rows], own)
-            edges, n_kept = np.searchsorted(kept, edges), len(kept)
-            own = None if own is None else _find(own, kept)
         sums = _TileSums(log_points[rows], sources, buffers)
-        width = _ROWS * _COLUMNS // len(rows)
-        for start in range(0, n_kept, width):
-            stop = min(start + width, n_kept)
-            here = slice(start, stop) if kept is None else kept[start:stop]
-            cuts = np.clip(edges, start, stop) - start
-            left_out = ((), ())
-            if own is not None:
-                inside = np.flatnonzero((own >= start) & (own < stop))
-                left_out = inside, own[inside] - start
-            sums.add_block(here, cuts, left_out)
+        own = None if position is None else position[rows]
+        if dropping is None:
+            blocks, first = every_block, sums.largest(some, own)
+        else:
+            kept, first = dropping.kept(log_points[rows], own)
+            own = None if own is None else _find(own, kept)
+            blocks = _blocks(sources, _ROWS * _COLUMNS // len(rows), kept)
+        sums.start(first, careful)
+        with np.errstate(over="ignore", invalid="ignore"):  # detected in the sums
+            for block in blocks:
+                sums.add(block, own)
+        careful = (sums.shift - first).max() > _LARGE  # the next tile is similar
         results.append((sums.total, sums.shift[:, :, 0]))
     return results
 
@@ -305,81 +320,150 @@ def _find(wanted, among):
     return np.where(among.take(place, mode="clip") == wanted, place, -1)
 
 
+class _Block(NamedTuple):
+    """Sources of a tile: `number` among those that it keeps, `here` among all.
+
+    `right` is their factor, transposed. Those from `cuts` on are in these segments.
+    """
+
+    number: range
+    here: slice | np.ndarray
+    right: np.ndarray
+    cuts: np.ndarray | None = None
+    segments: slice | np.ndarray | None = None
+
+    def left_out(self, own):
+        """Rows and columns where row i leaves out the source with the number `own[i]`."""
+        if own is None:
+            return (), ()
+        start, stop, step = self.number.start, self.number.stop, self.number.step
+        inside = (own >= start) & (own < stop)
+        if step > 1:
+            inside &= own % step == 0
+        rows = inside.nonzero()[0]
+        return rows, (own[rows] - start) // step
+
+
+def _blocks(sources, width, kept=None):
+    """All sources that are kept, block after block."""
+    edges = sources.edges if kept is None else np.searchsorted(kept, sources.edges)
+    for start in range(0, edges[-1], width):
+        stop = min(start + width, edges[-1])
+        if kept is None:
+            here = slice(start, stop)
+            right = sources.factor_by_column[here]
+        else:
+            here = kept[start:stop]
+            right = sources.factor.take(here, axis=0)  # several times faster than an index
+        cuts = edges.clip(start, stop) - start
+        segments = np.flatnonzero(np.diff(cuts))
+        cuts = cuts[segments]
+        if len(segments) == segments[-1] - segments[0] + 1:  # faster than an index
+            segments = slice(segments[0], segments[-1] + 1)
+        yield _Block(range(start, stop), here, right.T, cuts, segments)
+
+
+def _some(sources):
+    """A block of a few sources at equal distances."""
+    number = range(0, len(sources.order), max(1, len(sources.order) // _SOME))
+    here = slice(None, None, number.step)
+    return _Block(number, here, np.ascontiguousarray(sources.factor[here].T))
+
+
 class _TileSums:
-    """The sums of a tile of rows, `total` (B, rows, V), relative to exp(`shift` (B, rows, 1))."""
+    """The sums of a tile of rows, `total` (B, rows, V), relative to exp(`shift` (B, rows, 1)).
+
+    The shift of a row is the largest log kernel so far where it is `careful`; else it remains what
+    it was at the start, and is one more column of the product.
+    """
 
     def __init__(self, log_points, sources, buffers):
         n_slopes, n_rows = len(sources.slopes), len(log_points)
         self.sources, self.buffers = sources, buffers
         self.total = np.zeros((n_slopes, n_rows, sources.n_sums))
         self.shift = np.zeros((n_slopes, n_rows, 1))
-        self.started = False
         self.left = log_points
         if n_slopes == 1:
             self.left = np.column_stack([log_points, np.ones(n_rows), np.zeros(n_rows)])
+        self.lowest = sources.lowest(log_points.min())
+        self.careful = True
 
-    def add_block(self, here, cuts, left_out):
-        """Add the kernels of the sources `here`, whose segments are cut at `cuts`."""
-        sources, (first, *second) = self.sources, self.buffers
-        if isinstance(here, slice):
-            right = sources.factor_by_column[here]
-        else:
-            right = sources.factor.take(here, axis=0)  # several times faster than an index
-        shape = len(self.left), len(right)
-        product = first[: shape[0] * shape[1]].reshape(shape)
-        if second:
-            np.matmul(self.left, right.T, out=product)
-        present = np.flatnonzero(np.diff(cuts))
+    def start(self, shift, careful):
+        """Set the first shifts."""
+        self.shift[:], self.careful = shift, careful
+        self.may_underflow = self.lowest - shift.max(axis=(1, 2)) < _LOWEST
+        if len(shift) == 1 and not careful:
+            self.left[:, -1:] = -shift[0]
 
-        def shifted(b):
-            """Log kernels minus the shift, in a buffer."""
-            if not second:
-                return np.matmul(self.left, right.T, out=product)
-            scaled = second[0][: product.size].reshape(shape)
-            np.multiply(product, sources.slopes[b], out=scaled)
-            scaled += sources.constants[b, here]
-            scaled -= self.shift[b]
-            return scaled
+    def largest(self, some, own):
+        """The largest log kernels (B, rows, 1) among a few sources."""
+        left_out = some.left_out(own)
+        largest = np.empty_like(self.shift)
+        for b in range(len(largest)):
+            log_kernel = self._log_kernel(b, some)
+            log_kernel[left_out] = -np.inf
+            log_kernel.max(axis=1, keepdims=True, out=largest[b])
+        return largest
 
-        def add(b, log_kernel):
-            """Add the exponentials unless one is far too large; return whether they were added."""
-            kernel = np.exp(np.clip(log_kernel, _LOWEST, _HIGHEST, out=log_kernel), out=log_kernel)
-            kernel[left_out] = 0.0
-            if sources.values is None:
-                part = np.add.reduceat(kernel, cuts[present], axis=1)
-                if part.max() < _LARGE:
-                    self.total[b][:, present] += part
-                    return True
-            else:
-                part = kernel @ sources.values[here]
-                if part[:, -1].max() < _LARGE:
-                    self.total[b] += part
-                    return True
+    def add(self, block, own):
+        """Add the kernels of a block of sources; row i leaves out the one with number `own[i]`."""
+        left_out = block.left_out(own)
+        for b in range(len(self.total)):
+            if self.careful or not self._add(b, block, left_out):
+                self._add_carefully(b, block, left_out)
+
+    def _add(self, b, block, left_out):
+        """Add exponentials unless one is far too large; return whether they were added."""
+        kernel = self._log_kernel(b, block)
+        if self.may_underflow[b]:
+            np.clip(kernel, _LOWEST, _HIGHEST, out=kernel)
+        part, segments, weight = self._sums(block, np.exp(kernel, out=kernel), left_out)
+        if not weight.max() < _EXP_LARGE:
             return False
+        self.total[b][:, segments] += part
+        return True
 
-        for b in range(len(sources.slopes)):
-            if not (self.started and add(b, shifted(b))):
-                # Again without the shift: a large shift would round the log kernels.
-                before = self._set_shift(b, 0.0)
-                log_kernel = shifted(b)
-                log_kernel[left_out] = -np.inf
-                largest = log_kernel.max(axis=1, keepdims=True)
-                if self.started:
-                    largest = np.maximum(largest, before)
-                    for _ in range(2):  # in two steps: the whole factor may underflow
-                        self.total[b] *= np.exp((before - largest) / 2)
-                self._set_shift(b, largest)
-                log_kernel -= largest
-                add(b, log_kernel)
-        self.started = True
+    def _add_carefully(self, b, block, left_out):
+        """Add exponentials relative to the largest."""
+        if not self.careful:
+            self.careful = True
+            if len(self.total) == 1:
+                self.left[:, -1] = 0.0  # a large shift in the product rounds the log kernels
+        kernel = self._log_kernel(b, block)
+        kernel[left_out] = -np.inf
+        largest = np.maximum(kernel.max(axis=1, keepdims=True), self.shift[b])
+        for _ in range(2):  # in two steps: the whole factor may underflow
+            self.total[b] *= np.exp((self.shift[b] - largest) / 2)
+        self.shift[b] = largest
+        kernel -= largest
+        np.clip(kernel, _LOWEST, _HIGHEST, out=kernel)
+        part, segments, _ = self._sums(block, np.exp(kernel, out=kernel), left_out)
+        self.total[b][:, segments] += part
 
-    def _set_shift(self, b, shift):
-        """Change the shift; return the previous one."""
-        before = self.shift[b].copy()
-        self.shift[b] = shift
-        if len(self.shift) == 1:
-            self.left[:, -1:] = -self.shift[0]
-        return before
+    def _log_kernel(self, b, block):
+        """Log kernels, minus the shift unless the tile is careful, in a buffer."""
+        shape = len(self.left), block.right.shape[1]
+        size = shape[0] * shape[1]
+        product = self.buffers[0][:size].reshape(shape)
+        if b == 0:
+            np.matmul(self.left, block.right, out=product)
+        if len(self.total) == 1:
+            return product
+        scaled = self.buffers[1][:size].reshape(shape)
+        np.multiply(product, self.sources.slopes[b], out=scaled)
+        scaled += self.sources.constants[b, block.here]
+        if not self.careful:
+            scaled -= self.shift[b]
+        return scaled
+
+    def _sums(self, block, kernel, left_out):
+        """Sums of a block, the segments to which they belong, and sums of weights."""
+        kernel[left_out] = 0.0
+        if self.sources.values is None:
+            part = np.add.reduceat(kernel, block.cuts, axis=1)
+            return part, block.segments, part
+        part = kernel @ self.sources.values[block.here]
+        return part, slice(None), part[:, -1]
 
 
 # --- Dropped sources ------------------------------------------------------------------------------
@@ -415,18 +499,21 @@ class Dropping:
     def kept(self, log_points, own=None):
         """Sorted positions of the sources that a tile needs for any of the bandwidths.
 
-        `own[i]` is the position of the source that row i leaves out.
+        `own[i]` is the position of the source that row i leaves out. The second result is the
+        largest log kernel (B, rows, 1) of some of them.
         """
         upper = self.columns @ log_points.max(axis=0)
         keep = np.zeros(len(upper), dtype=bool)
-        for slope, constant in zip(self.slopes, self.constants, strict=True):
+        largest = np.empty((len(self.slopes), len(log_points), 1))
+        for b, (slope, constant) in enumerate(zip(self.slopes, self.constants, strict=True)):
             bound = slope * upper + constant
             probes = self._probes(bound, own)
             exact = slope * (log_points @ self.columns[probes].T) + constant[probes]
             if own is not None:
                 exact[own[:, None] == probes] = -np.inf
+            largest[b] = exact.max(axis=1, keepdims=True)
             keep |= bound > np.repeat(self._thresholds(exact, probes), np.diff(self.edges))
-        return np.flatnonzero(keep)
+        return np.flatnonzero(keep), largest
 
     def _probes(self, bound, own):
         """The source with the largest bound in each piece, and those of the tile itself."""
@@ -457,7 +544,9 @@ class Dropping:
         # Multiples of the golden ratio: spread evenly, and not aligned with the levels of the tree.
         trials = (np.arange(_TRIALS) * 0.6180339887498949 % 1 * len(tiles)).astype(int)
         kept = [
-            len(self.kept(log_points[tiles[t]], None if position is None else position[tiles[t]]))
+            len(
+                self.kept(log_points[tiles[t]], None if position is None else position[tiles[t]])[0]
+            )
             for t in trials
         ]
         return np.mean(kept) / n_sources <= 0.5 - 1000 / n_sources
