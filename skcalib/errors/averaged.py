@@ -289,10 +289,11 @@ class Noise:
         self.traces, self.fitted = _traces(mean, found[0].problem), 0.0
         own_sums, root_sums = [], []
         for parts in zip(*(one.blocks() for one in found), strict=True):
-            noise = np.sqrt(share) * np.hstack([noise for noise, _, _ in parts])
             own, rows = share * sum(value for _, value, _ in parts), parts[0][2]
             weight, root = found[0].problem.share[rows], found[0].problem.root[rows]
-            self.traces.add(root[:, None] * noise, weight / root, rows)
+            noise = np.hstack([noise for noise, _, _ in parts])
+            noise *= (np.sqrt(share) * root)[:, None]
+            self.traces.add(noise, weight / root, rows)
             self.fitted += float(weight @ own)
             own_sums.append(root * own)
             root_sums.append(root)
@@ -329,7 +330,8 @@ class ScoreNoise:
         self.traces, self.expected = _traces(mean, found[0].problem), 0.0
         for parts in zip(*(one.blocks() for one in found), strict=True):
             rows, problem = parts[0][2], found[0].problem
-            noise = problem.root[rows, None] * np.hstack([noise for noise, _, _ in parts])
+            noise = np.hstack([noise for noise, _, _ in parts])
+            noise *= problem.root[rows, None]
             self.traces.add(noise, problem.share[rows] / problem.root[rows], rows)
             self.expected += sum(float(own.sum()) for _, own, _ in parts)
 
