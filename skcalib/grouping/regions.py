@@ -238,7 +238,7 @@ def permutation_pvalue(
         return statistics(np.argsort(band + keys, axis=1))
 
     def keys():
-        """Batches of keys: drawn one after the other, whatever the number of jobs."""
+        """Batches of keys, drawn in this order for any number of jobs."""
         most = max(1, _AT_ONCE // len(bins))
         for start in range(0, n_permutations, most):
             yield (rng.random_sample((min(most, n_permutations - start), len(bins))),)
