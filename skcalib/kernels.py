@@ -455,7 +455,8 @@ class DistanceKernel(Kernel):
         self._check_columns(x.shape[-1])
         values = np.asarray(distance(x, y, squared=self.squared))
         values *= max(self._slope(), -_STEEPEST)
-        np.maximum(values, _LOWEST, out=values)
+        if values.min(initial=0.0) < _LOWEST:
+            np.maximum(values, _LOWEST, out=values)
         return np.exp(values, out=values)
 
     def _check_columns(self, n_columns):

@@ -56,7 +56,7 @@ class ReliabilityCurve(Record):
 
     ``event`` is "class c" for the probability of a class, "top label" for the confidence, or empty.
     ``low`` and ``high`` are None without a band; ``error`` is None where it has no estimate (one
-    sample). ``joined`` is True if the curve is defined between its points.
+    sample) or no legend. ``joined`` is True if the curve is defined between its points.
     """
 
     event: str
@@ -117,9 +117,12 @@ def check_options(strategy, n_bins, notion, band, confidence_level, n_resamples)
     return CurveOptions(smoother, notion, band, confidence_level, n_resamples)
 
 
-def reliability_curves(events, options, rng):
-    """One `ReliabilityCurve` for each binary event, from its name and `Problem`."""
-    return [_one_curve(event, one, options, rng) for event, one in events]
+def reliability_curves(events, options, rng, *, errors=True):
+    """One `ReliabilityCurve` for each binary event, from its name and `Problem`.
+
+    `errors`: whether to estimate their calibration errors, which only a legend shows.
+    """
+    return [_one_curve(event, one, options, rng, errors) for event, one in events]
 
 
 def binary_problems(problem, pos_label, notion):
@@ -149,7 +152,7 @@ def _check_panels(notion, n_classes):
         )
 
 
-def _one_curve(event, problem, options, rng):
+def _one_curve(event, problem, options, rng, errors):
     curve = make_curve(options.smoother, problem)
     confidence_level, resamples = options.confidence_level, options.n_resamples
     low = high = None
@@ -166,7 +169,7 @@ def _one_curve(event, problem, options, rng):
         joined=curve.joined,
         scores=problem.forecast[:, 1],
         weight=problem.weight,
-        error=_error(problem, confidence_level),
+        error=_error(problem, confidence_level) if errors else None,
     )
 
 

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cbook import normalize_kwargs
@@ -42,6 +41,8 @@ _FEW = 40  # a curve with at most this many points has markers
 def panel_axes(ax, n_panels):
     """Axes for the panels: those of a new figure, or the ones given by the user."""
     if ax is None:
+        import matplotlib.pyplot as plt  # only new figures need it
+
         columns = int(np.ceil(np.sqrt(n_panels)))
         rows = -(-n_panels // columns)
         size = (5, 5.85) if n_panels == 1 else (3.2 * columns, 3.6 * rows)
@@ -57,11 +58,15 @@ def panel_axes(ax, n_panels):
 
 def row_axes(n_rows):
     """Axes of a new figure that is tall enough for some rows of bars."""
+    import matplotlib.pyplot as plt
+
     return plt.subplots(figsize=(6.6, 1.4 + 0.62 * n_rows), layout="constrained")[1]
 
 
 def stacked_axes(n_rows):
     """Axes of a new figure one above the other, each as tall as its number of rows."""
+    import matplotlib.pyplot as plt
+
     figure, axes = plt.subplots(
         len(n_rows),
         1,

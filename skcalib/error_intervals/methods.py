@@ -30,7 +30,7 @@ from skcalib.error_intervals._norms import (
     squared_location_norm,
 )
 from skcalib.error_intervals.decision_savings import missed_saving, saving_interval
-from skcalib.errors.averaged import AveragedProblem, squared_norm
+from skcalib.errors.averaged import AveragedProblem, squared_norms
 from skcalib.errors.binned import resolve_norm
 from skcalib.errors.cumulative import KS_REDUCTIONS, predicted_share
 from skcalib.errors.kernel import block_estimates, takes_blocks
@@ -42,6 +42,8 @@ from skcalib.scores import Brier, DecisionCost, Divergence, Lp, ProperScore, Tot
 from skcalib.smoothers.partition import PartitionSmoother
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from skcalib._arguments import LossLike, Method, NotionLike, SmootherLike
     from skcalib.error_intervals.interval import ErrorInterval, Question
     from skcalib.errors.terms import ProperTerms, SmoothedProblem
@@ -396,23 +398,46 @@ def estimate_of_solved(
     For averaged maps the interval is that of `squared_norm`, for smoothers that of
     `interval_of_terms`.
     """
-    score, notion = resolve_loss(loss), resolve_notion(notion)
+    run: dict[str, Any] = {"method": method, "confidence_level": confidence_level}
+    return estimates_of_solved(solved, losses=[loss], notion=notion, **run)[0]
+
+
+def estimates_of_solved(
+    solved: list[SmoothedProblem] | list[AveragedProblem],
+    *,
+    losses: Sequence[LossLike],
+    notion: NotionLike,
+    method: Method = "auto",
+    confidence_level: float = 0.95,
+) -> list[ProperEstimate]:
+    """`estimate_of_solved` for each loss, with what they share computed once."""
+    scores, notion = [resolve_loss(loss) for loss in losses], resolve_notion(notion)
     if not isinstance(solved[0], AveragedProblem):
-        method = resolve_method(method, score)
-        terms = reduce_terms(solved, score=score, notion=notion, method=method)
-        interval = interval_of_terms(solved, terms, score, notion, method, confidence_level)
-        return ProperEstimate(terms, interval, SMOOTHED)
-    terms = reduce_terms(solved, score=score, notion=notion, method=method)
-    estimate, target = terms.mean("calibration"), solved[0].target_text
+        run = notion, method, confidence_level
+        return [_estimate_of_smoothed(solved, score, *run) for score in scores]
+    terms = [reduce_terms(solved, score=one, notion=notion, method=method) for one in scores]
+    means = [one.mean("calibration") for one in terms]
+    rows = list(zip(scores, terms, means, strict=True))
+    known = [score for score, one, mean in rows if np.isfinite(mean) and one.loss.any()]
+    norms = dict(zip(known, squared_norms(solved, known, notion.reduce), strict=True))
     shares = [one.average.evidence for one in solved]
     evidence = {name: float(np.mean([share[name] for share in shares])) for name in shares[0]}
-    norm, level = None, confidence_level
-    if np.isfinite(estimate) and terms.loss.any():
-        norm = squared_norm(solved, score, notion.reduce)
-    if terms.cluster is not None:
-        level = student_level(level, independent_size(terms.weight, cluster=terms.cluster))
-    interval = interval_of_norm(estimate, norm, level)
-    return ProperEstimate(terms, interval, target, norm, evidence)
+    level, weight, cluster = confidence_level, solved[0].weight, solved[0].cluster
+    if cluster is not None:
+        level = student_level(level, independent_size(weight, cluster=cluster))
+    found = []
+    for score, one, mean in rows:
+        interval = interval_of_norm(mean, norms.get(score), level)
+        target = solved[0].target_text
+        found.append(ProperEstimate(one, interval, target, norms.get(score), evidence))
+    return found
+
+
+def _estimate_of_smoothed(solved, score, notion, method, confidence_level):
+    method = resolve_method(method, score)
+    terms = reduce_terms(solved, score=score, notion=notion, method=method)
+    interval = interval_of_terms(solved, terms, score, notion, method, confidence_level)
+    return ProperEstimate(terms, interval, SMOOTHED)
 
 
 def interval_of_norm(

@@ -126,9 +126,22 @@ class AveragedProblem:
         for model in self.average.models:
             if model.groups == (group,):
                 for rows, block in self.average.directions.of(model.groups):
-                    gain, optimism, _ = self._log_terms(model, rows, block)
-                    found[rows] = gain - optimism
+                    found[rows] = self.log_gain(rows, model.proba[rows])
+                    found[rows] -= self._optimism(model, rows, block)[1]
         return found
+
+    def log_gain(self, rows: slice, proba: np.ndarray) -> np.ndarray:
+        """Log loss of some of the forecasts minus that of corrected ones (m, K), (m,)."""
+        label = self.average.label
+        if label.ndim == 2:
+            return log_gain(self.target[rows], self.forecast[rows], proba)
+        of_label = proba[np.arange(len(proba)), label[rows]]
+        return np.log(np.maximum(of_label, _TINY)) - self._log_of_label[rows]
+
+    @cached_property
+    def _log_of_label(self):
+        with np.errstate(divide="ignore"):
+            return np.log(self.forecast[np.arange(len(self.forecast)), self.average.label])
 
     @property
     def target_text(self) -> str:
@@ -141,43 +154,47 @@ class AveragedProblem:
 
     @cached_property
     def _brier(self):
-        return self._averaged_terms(self._brier_terms)
+        return self._terms[0]
 
     @cached_property
     def _log(self):
-        return self._averaged_terms(self._log_terms)
+        return self._terms[1]
 
-    def _averaged_terms(self, terms_of):
-        calibration, influence = np.zeros((2, len(self.weight)))
+    @cached_property
+    def _terms(self):
+        """Those of `calibration` for both scores (2, 2, n): they share nearly all of the work."""
+        found = np.zeros((2, 2, len(self.weight)))
         for share, model in self.average.weighted_models:
             for rows, block in self.average.directions.of(model.groups):
-                gain, optimism, difference = terms_of(model, rows, block)
-                calibration[rows] += share * (gain - optimism)
-                influence[rows] += share * difference
-        return calibration, influence
+                p, s, y = model.proba[rows], self.forecast[rows], self.target[rows]
+                brier, log = self._optimism(model, rows, block)
+                gain, both = np.einsum("ik,ik->i", y - s, p - s), self.log_gain(rows, p)
+                squares = np.einsum("ik,ik->i", p - s, p - s)
+                found[0, 0, rows] += share * (self.half * (gain - brier))
+                found[0, 1, rows] += share * (self.half * (2 * gain - squares))
+                found[1, 0, rows] += share * (both - log)
+                found[1, 1, rows] += share * both
+        return found
 
-    def _brier_terms(self, model, rows, block):
-        p, s, y = model.proba[rows], self.forecast[rows], self.target[rows]
-        score, factor = self._score_and_factor(model, rows, block)
-        change = block.tangent_project(p, y - p) @ model.covariance
-        optimism = factor * np.einsum("ij,ij->i", change, score)
-        gain = np.einsum("ik,ik->i", y - s, p - s)
-        difference = 2 * gain - np.einsum("ik,ik->i", p - s, p - s)
-        return self.half * gain, self.half * optimism, self.half * difference
+    def _optimism(self, model, rows, block):
+        """Optimism of a model at each sample, for the Brier score without its factor and log loss.
 
-    def _log_terms(self, model, rows, block):
-        p, s, y = model.proba[rows], self.forecast[rows], self.target[rows]
-        score, factor = self._score_and_factor(model, rows, block)
-        optimism = 0.5 * factor * np.einsum("ij,ij->i", score @ model.covariance, score)
-        gain = log_gain(y, s, p)
-        return gain, optimism, gain
-
-    def _score_and_factor(self, model, rows, block):
-        """Score of each sample, and its weight over one minus its leverage."""
-        p, weight = model.proba[rows], self.average.unit[rows]
-        leverage = weight * block.leverage(p, model.covariance) / (p.shape[1] - 1)
-        score = block.project(self.target[rows] - p)
-        return score, weight / (1 - np.clip(leverage, 0.0, 0.5))
+        The products with the score are divided by one minus the leverage of the sample.
+        """
+        p, unit = model.proba[rows], self.average.unit[rows]
+        residual = self.target[rows] - p
+        if p.shape[1] == 2:  # all are multiples of the directions of the second class
+            size = np.einsum("ij,ij->i", block.top @ model.covariance, block.top)
+            chance, event = p[:, 0] * p[:, 1], residual[:, 1] ** 2 * size
+            brier, log, leverage = 2 * chance * event, event, chance * size
+        else:
+            score = block.project(residual)
+            image = score @ model.covariance
+            brier = np.einsum("ij,ij->i", block.tangent_project(p, residual), image)
+            log = np.einsum("ij,ij->i", score, image)
+            leverage = block.leverage(p, model.covariance) / (p.shape[1] - 1)
+        factor = unit / (1 - np.clip(unit * leverage, 0.0, 0.5))
+        return factor * brier, 0.5 * factor * log
 
 
 # --- Intervals ------------------------------------------------------------------------------------
@@ -222,12 +239,23 @@ def squared_norm(
 
     It is infinite for the log score if a label has a forecast of zero.
     """
-    share = 1 / len(problems) if reduce == "mean" else 1.0
-    if not all(np.isfinite(problem.calibration(score)[0]).all() for problem in problems):
-        return ErrorNorm(np.inf, _LEAST, 0.0, 0.0)
-    found = [projection_of(score)(problem) for problem in problems]
-    calibrated = ScoreNoise([ScoreProjection(problem) for problem in problems]).norm
-    return error_norm(problems, found, Noise(found, share), share, calibrated)
+    return squared_norms(problems, [score], reduce)[0]
+
+
+def squared_norms(
+    problems: Sequence[AveragedProblem], scores: Sequence[ProperScore], reduce: str = "mean"
+) -> list[ErrorNorm]:
+    """The `squared_norm` of each score; the second test is the same for all."""
+    share, calibrated, norms = 1 / len(problems) if reduce == "mean" else 1.0, None, []
+    for score in scores:
+        if not all(np.isfinite(problem.calibration(score)[0]).all() for problem in problems):
+            norms.append(ErrorNorm(np.inf, _LEAST, 0.0, 0.0))
+            continue
+        if calibrated is None:
+            calibrated = ScoreNoise([ScoreProjection(problem) for problem in problems]).norm
+        found = [projection_of(score)(problem) for problem in problems]
+        norms.append(error_norm(problems, found, Noise(found, share), share, calibrated))
+    return norms
 
 
 def error_norm(
@@ -261,10 +289,11 @@ class Noise:
         self.traces, self.fitted = _traces(mean, found[0].problem), 0.0
         own_sums, root_sums = [], []
         for parts in zip(*(one.blocks() for one in found), strict=True):
-            noise = np.sqrt(share) * np.hstack([noise for noise, _, _ in parts])
             own, rows = share * sum(value for _, value, _ in parts), parts[0][2]
             weight, root = found[0].problem.share[rows], found[0].problem.root[rows]
-            self.traces.add(root[:, None] * noise, weight / root, rows)
+            noise = np.hstack([noise for noise, _, _ in parts])
+            noise *= (np.sqrt(share) * root)[:, None]
+            self.traces.add(noise, weight / root, rows)
             self.fitted += float(weight @ own)
             own_sums.append(root * own)
             root_sums.append(root)
@@ -301,7 +330,8 @@ class ScoreNoise:
         self.traces, self.expected = _traces(mean, found[0].problem), 0.0
         for parts in zip(*(one.blocks() for one in found), strict=True):
             rows, problem = parts[0][2], found[0].problem
-            noise = problem.root[rows, None] * np.hstack([noise for noise, _, _ in parts])
+            noise = np.hstack([noise for noise, _, _ in parts])
+            noise *= problem.root[rows, None]
             self.traces.add(noise, problem.share[rows] / problem.root[rows], rows)
             self.expected += sum(float(own.sum()) for _, own, _ in parts)
 
@@ -383,11 +413,12 @@ class ScoreProjection(_Projection):
 
     def blocks(self) -> Iterator[tuple[Any, ...]]:
         """Noise (m, J), its expected squared norm under calibration (m,), and rows by block."""
-        problem, inner = self.problem, self.root @ self.root.T
+        problem = self.problem
         for rows, block in problem.average.directions:
             forecast = problem.forecast[rows]
-            noise = block.project(problem.target[rows] - forecast) @ self.root
-            expected = problem.root[rows] ** 2 * block.leverage(forecast, inner)
+            residual = problem.target[rows] - forecast
+            noise, leverage = _whitened_scores(block, forecast, residual, self.root)
+            expected = problem.root[rows] ** 2 * leverage
             yield noise, problem.average.dispersion * expected, rows
 
 
@@ -420,11 +451,13 @@ class _BrierProjection(_Projection):
             p, share = np.exp(block.log), problem.share[rows]
             changes = _changes(problem, fits, rows)
             residual = problem.target[rows] - problem.forecast[rows]
-            cross = np.column_stack([share @ block.tangent_project(p, d) for d in changes])
+            weighted = share[:, None] * p
+            *own, mean_part = (block.total(weighted * _centred(p, d)) for d in [*changes, residual])
+            cross = np.column_stack(own)
             own = np.tensordot(share, _products(changes, changes), 1)
             gram = gram + np.block([[block.tangent_gram(p, share), cross], [cross.T, own]])
             along = np.tensordot(share, _products(changes, [residual]), 1)
-            mean = mean + np.append(share @ block.tangent_project(p, residual), along)
+            mean = mean + np.append(mean_part, along)
             s = problem.forecast[rows]
             worst = np.einsum("ik,ik->i", s, s) + 1 - 2 * s.min(axis=1)
             most += problem.half * float(share @ worst)
@@ -434,20 +467,33 @@ class _BrierProjection(_Projection):
         """Noise (m, J), the squared change by the affine map (m,) and rows by block."""
         problem, half = self.problem, self.problem.half
         inner = self.root @ self.root.T
-        start = len(inner) - len(self.fits)
         for rows, block in problem.average.directions:
             p, changes = np.exp(block.log), _changes(problem, self.fits, rows)
-            products = _products(changes, changes)
-            squares = block.tangent_squares(p, inner[:start, :start])
-            squares += np.einsum("ijl,jl->i", products, inner[start:, start:])
-            for d, row in zip(changes, inner[start:, :start], strict=True):
-                squares += 2 * block.tangent_project(p, d) @ row
-            squares *= half * problem.one[rows]
-            leverage = np.clip(squares / (p.shape[1] - 1), 0.0, 0.5)
             residual = problem.target[rows] - self.fits[0][rows]
-            along = _products(changes, [residual])[:, :, 0]
-            noise = np.hstack([block.tangent_project(p, residual), along]) @ self.root
-            yield half * noise / np.sqrt(1 - leverage)[:, None], half * products[:, 0, 0], rows
+            if p.shape[1] == 2:  # the columns of the first class have the opposite sign
+                tangents = (p[:, 0] * p[:, 1])[:, None] * block.top
+                columns = np.column_stack([tangents, *(d[:, 1] for d in changes)]) @ self.root
+                squares = 2 * np.einsum("ij,ij->i", columns, columns)
+                noise = 2 * residual[:, 1:] * columns
+            else:
+                squares = self._squares(block, p, changes, inner)
+                along = _products(changes, [residual])[:, :, 0]
+                noise = np.hstack([block.tangent_project(p, residual), along]) @ self.root
+            leverage = np.clip(half * problem.one[rows] * squares / (p.shape[1] - 1), 0.0, 0.5)
+            change = np.einsum("ik,ik->i", changes[0], changes[0])
+            yield half * noise / np.sqrt(1 - leverage)[:, None], half * change, rows
+
+    @staticmethod
+    def _squares(block, p, changes, inner):
+        """Sum over classes of the squared norms of tangents and changes, with `inner`, (m,)."""
+        start = len(inner) - len(changes)
+        products = _products(changes, changes)
+        squares = block.tangent_squares(p, inner[:start, :start])
+        squares += np.einsum("ijl,jl->i", products, inner[start:, start:])
+        for d, row in zip(changes, inner[start:, :start], strict=True):
+            along = block.logits(row) - block.log
+            squares += 2 * np.einsum("ik,ik->i", p * _centred(p, d), along)
+        return squares
 
     @staticmethod
     def combine(traces, fitted, variance):
@@ -475,12 +521,12 @@ class _LogProjection(_Projection):
 
     def blocks(self):
         """Noise (m, J), the gain (m,) and rows by block."""
-        problem, inner = self.problem, self.root @ self.root.T
+        problem = self.problem
         for rows, block in problem.average.directions:
-            p, y = self.fits[0][rows], problem.target[rows]
-            leverage = 2 * problem.one[rows] * block.leverage(p, inner) / (p.shape[1] - 1)
-            noise = block.project(y - p) @ self.root
-            gain = log_gain(y, problem.forecast[rows], p)
+            p = self.fits[0][rows]
+            noise, leverage = _whitened_scores(block, p, problem.target[rows] - p, self.root)
+            leverage *= 2 * problem.one[rows] / (p.shape[1] - 1)
+            gain = problem.log_gain(rows, p)
             yield noise / np.sqrt(1 - np.clip(leverage, 0.0, 0.5))[:, None], gain, rows
 
     @staticmethod
@@ -494,6 +540,11 @@ class _LogProjection(_Projection):
 
 def _changes(problem, fits, rows):
     return [fit[rows] - problem.forecast[rows] for fit in fits]
+
+
+def _centred(p, values):
+    """Values (n, K) minus their means under probabilities p."""
+    return values - np.einsum("ik,ik->i", p, values)[:, None]
 
 
 def log_gain(target: np.ndarray, forecast: np.ndarray, proba: np.ndarray) -> np.ndarray:
@@ -511,8 +562,17 @@ def _scores(problem, fit=None):
         p, share = np.exp(block.log) if fit is None else fit[rows], problem.share[rows]
         predicted = problem.forecast[rows] if fit is None else p
         information = information + block.information(p, share)
-        mean = mean + share @ block.project(problem.target[rows] - predicted)
+        mean = mean + block.total(share[:, None] * (problem.target[rows] - predicted))
     return information, mean
+
+
+def _whitened_scores(block, p, residual, root):
+    """Scores (n, J) of the residuals, times `root`, and the traces (n,) of their variances at p."""
+    if p.shape[1] == 2:  # multiples of the directions of the second class
+        columns = block.top @ root
+        size = np.einsum("ij,ij->i", columns, columns)
+        return residual[:, 1:] * columns, p[:, 0] * p[:, 1] * size
+    return block.project(residual) @ root, block.leverage(p, root @ root.T)
 
 
 def _whitened(information, mean):

@@ -47,7 +47,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import clone, is_classifier
-from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_array, get_tags
@@ -231,6 +230,8 @@ class Partitioner:
             rules = tree.rules(self._bins.edges_, self.names, self._bins.missing_)
             return tree.apply(prepared[fitting]), tree.apply(prepared[measured]), rules
         if self.kind == "kmeans":
+            from sklearn.cluster import KMeans  # here, not before: rare, and slow to import
+
             n_clusters = min(n_regions, len(fitting))
             model = KMeans(n_clusters, n_init=1, random_state=seed)
         else:

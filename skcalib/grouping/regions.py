@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from sklearn.utils.parallel import Parallel, delayed
 
+from skcalib._parallel import run_each
 from skcalib._records import Record
 from skcalib.grouping.partition import Cells, order_of
 from skcalib.inference import (
@@ -19,6 +19,9 @@ from skcalib.inference import (
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+#: Samples, times permutations, of one batch of the permutation test.
+_AT_ONCE = 65_536
 
 
 @dataclass(frozen=True)
@@ -219,21 +222,33 @@ def permutation_pvalue(
     position = np.arange(len(bins)) - np.searchsorted(bins, bins)
     band = np.cumsum(position % width == 0)
 
-    def statistic(rows):
-        between = 0.0
-        for cells, sign in ((regions, 1), (bins, -1)):
-            size = np.bincount(cells, mass[rows])
-            size[size == 0] = 1.0
-            sums = (np.bincount(cells, column[rows]) for column in pull.T)
-            between += sign * sum(np.sum(s**2 / size) for s in sums)
-        return between
+    # The sums of the level sets, which the statistic compares with, do not change.
+    within = sum(np.sum(np.bincount(bins, column) ** 2 / _sizes(bins, mass)) for column in pull.T)
+    n_regions = int(regions.max()) + 1
+
+    def statistics(rows):
+        """The statistic of each order of the rows (draws, n)."""
+        cells = regions + n_regions * np.arange(len(rows))[:, None]
+        size = _sizes(cells, mass[rows])
+        sums = (np.bincount(cells.ravel(), column[rows].ravel()) for column in pull.T)
+        between = sum(one**2 / size for one in sums)
+        return between.reshape(len(rows), n_regions).sum(axis=1) - within
 
     def shuffled(keys):
-        return statistic(np.argsort(band + keys))
+        return statistics(np.argsort(band + keys, axis=1))
 
-    observed = statistic(np.arange(len(bins)))
-    # Keys are drawn here, one after the other: the p-value does not depend on n_jobs.
-    drawn = Parallel(n_jobs=n_jobs, prefer="threads")(
-        delayed(shuffled)(rng.random_sample(len(bins))) for _ in range(n_permutations)
-    )
-    return monte_carlo_pvalue(observed, drawn)
+    def keys():
+        """Batches of keys, drawn in this order for any number of jobs."""
+        most = max(1, _AT_ONCE // len(bins))
+        for start in range(0, n_permutations, most):
+            yield (rng.random_sample((min(most, n_permutations - start), len(bins))),)
+
+    observed = float(statistics(np.arange(len(bins))[None])[0])
+    drawn = run_each(shuffled, keys(), n_jobs=n_jobs, prefer="threads")
+    return monte_carlo_pvalue(observed, np.concatenate(drawn))
+
+
+def _sizes(cells, mass):
+    """Weight of each cell; 1 for numbers without samples, whose sums are 0."""
+    size = np.bincount(cells.ravel(), mass.ravel())
+    return np.where(size == 0, 1.0, size)

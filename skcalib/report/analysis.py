@@ -14,7 +14,11 @@ from skcalib._arguments import resolve_loss, resolve_notion
 from skcalib._parallel import out_of_fold
 from skcalib.clusters import effective_size
 from skcalib.error_intervals import calibration_error_interval
-from skcalib.error_intervals.methods import ProperEstimate, estimate_of_solved
+from skcalib.error_intervals.methods import (
+    ProperEstimate,
+    estimate_of_solved,
+    estimates_of_solved,
+)
 from skcalib.errors.proper import decompose
 from skcalib.errors.terms import SmoothedProblem, solve_notion
 from skcalib.estimators.selection import (
@@ -234,11 +238,8 @@ def estimate_errors(
     """
     notion = resolve_notion(notion)
     solved = solve_notion(problem, notion=notion, smoother=smoother, n_jobs=n_jobs)
-    found = [
-        estimate_of_solved(solved, loss=name, notion=notion, confidence_level=confidence_level)
-        for name in losses
-    ]
-    return found, solved
+    run: dict[str, Any] = {"notion": notion, "confidence_level": confidence_level}
+    return estimates_of_solved(solved, losses=losses, **run), solved
 
 
 def find_errors(

@@ -8,9 +8,11 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from skcalib._formatting import percent, printable
 from skcalib.displays import GroupCalibrationDisplay, GroupingDisplay, ReliabilityDisplay
+from skcalib.displays._curves import binary_problems, check_options, reliability_curves
 from skcalib.report.findings import noted
 from skcalib.report.named_groups import strongest
 from skcalib.report.rendering import Picture, Pictures
@@ -169,21 +171,18 @@ def _picture(report, problem, event, title, scores=(), *, small=False):
 
 
 def _display(report, problem, axes, *, name, band):
-    """Draw the curve of a binary problem."""
+    """Draw the curve of a binary problem; its error is in the legend, which only names need."""
     problem = replace(problem, classes=np.arange(2))
+    level = report.confidence_level
+    # A pointwise band needs enough resamples for its level.
+    n_resamples = max(200, int(np.ceil(4 / (1 - level))))
     with noted():  # the warnings are in the verdict
-        return ReliabilityDisplay.from_predictions(
-            problem,
-            problem.forecast,
-            confidence_level=report.confidence_level,
-            # A pointwise band needs enough resamples for its level.
-            n_resamples=max(200, int(np.ceil(4 / (1 - report.confidence_level)))),
-            random_state=report.random_state,
-            name=name,
-            band=band,
-            legend=name is not None,
-            ax=axes,
-        )
+        options = check_options("isotonic", None, "auto", band, level, n_resamples)
+        events = binary_problems(problem, None, options.notion)
+        rng = check_random_state(report.random_state)
+        curves = reliability_curves(events, options, rng, errors=name is not None)
+        display = ReliabilityDisplay(curves, name=name, confidence_level=level, band=band)
+        return display.plot(ax=axes, legend=name is not None)
 
 
 def _figure(width=4.6, height=5.0):

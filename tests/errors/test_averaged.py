@@ -22,7 +22,8 @@ from skcalib import (
     sharpness,
 )
 from skcalib.datasets import make_tempered_simplex
-from skcalib.errors.averaged import AveragedProblem, squared_norm
+from skcalib.error_intervals.methods import estimate_of_solved, estimates_of_solved
+from skcalib.errors.averaged import AveragedProblem, squared_norm, squared_norms
 from skcalib.notions import Classwise
 from skcalib.problem import Problem
 from skcalib.scores import Brier, LogLoss
@@ -314,6 +315,26 @@ def check_norm(problems, loss):
     for name in names:
         value = getattr(expected, name)
         assert getattr(found, name) == pytest.approx(value, rel=1e-5, abs=1e-12), name
+
+
+@pytest.mark.parametrize(("notion", "n_classes"), [("canonical", 3), ("classwise", 3)])
+def test_several_losses_share_their_work(notion, n_classes):
+    """The same numbers as one loss at a time, also beside an infinite log loss."""
+    problems, names = problems_of(notion, 260, n_classes, "slope"), list(LOSSES)
+    alone = [squared_norm(problems, score) for score in LOSSES.values()]
+    assert squared_norms(problems, list(LOSSES.values())) == alone
+    assert alone[0].calibrated == alone[1].calibrated
+    found = estimates_of_solved(problems, losses=names, notion=notion)
+    for name, one in zip(names, found, strict=True):
+        expected = estimate_of_solved(problems, loss=name, notion=notion)
+        assert (one.norm, one.interval) == (expected.norm, expected.interval)
+    impossible = problems[0].forecast.copy()
+    impossible[np.arange(3), problems[0].target[:3].argmax(axis=1)] = 0.0
+    impossible /= impossible.sum(axis=1, keepdims=True)
+    worse = [solve_arrays(impossible, problems[0].target, problems[0].weight)]
+    found = estimates_of_solved(worse, losses=names[::-1], notion="canonical")
+    assert found[0].interval.estimate == np.inf and found[0].norm is None
+    assert found[1].norm == squared_norm(worse, LOSSES["brier"])
 
 
 @pytest.mark.parametrize("loss", LOSSES)

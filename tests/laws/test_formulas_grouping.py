@@ -747,7 +747,7 @@ def pvalue_by_loops(bins, regions, forecast, residual, weight, n_permutations, r
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("width", [3, 20])
-def test_permutations_by_loops(seed, width):
+def test_permutations_by_loops(seed, width, monkeypatch):
     rng = np.random.default_rng(seed)
     bins = rng.integers(2, size=50)
     regions = 3 * bins + rng.integers(3, size=50)
@@ -761,6 +761,7 @@ def test_permutations_by_loops(seed, width):
         )
         expected = pvalue_by_loops(*arguments, np.random.RandomState(seed), width)
         assert found == expected
+        monkeypatch.setattr("skcalib.grouping.regions._AT_ONCE", 250)  # batches of five
     if width == 20:
         assert permutation_pvalue(*arguments, np.random.RandomState(seed)) == expected
         # numbers of cells may have gaps

@@ -187,6 +187,20 @@ def test_figures(with_features, three_classes, comparison):
         assert len(Reader(shown._repr_html_()).all("svg")) == figures
 
 
+def test_figures_without_a_legend_need_no_error(three_classes, comparison, monkeypatch, tmp_path):
+    """An error is estimated for a legend only, which the comparison has."""
+    calls = []
+
+    def estimated(problem, confidence_level):
+        calls.append(problem)
+
+    monkeypatch.setattr("skcalib.displays._curves._error", estimated)
+    page = three_classes.to_html(tmp_path / "page.html").read_text("utf-8")
+    assert page.count("<svg") >= 4 and not calls
+    comparison.to_html(tmp_path / "page.html")
+    assert len(calls) == len(comparison.reports)
+
+
 def test_of_many_classes_those_that_are_off_are_drawn():
     data = make_tempered_simplex(1000, 8, score_temperature=1.0, random_state=0)
     shifted = data.posterior * np.where(np.arange(8) == 5, 2.0, 1.0)
