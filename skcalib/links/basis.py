@@ -140,7 +140,8 @@ class BasisBlock:
         """Trace of `matrix` times the information of each sample, (n,)."""
         if self._binary:
             return p[:, 0] * p[:, 1] * _squares(self.top, matrix)
-        return self._quadratic(p, matrix) - _squares(self.project(p), matrix)
+        matrix = self._before_mix(matrix)
+        return self._quadratic(p, matrix) - _squares(self._project(p), matrix)
 
     def tangent_project(self, p: np.ndarray, r: np.ndarray) -> np.ndarray:
         r""":math:`\sum_k h_{ik} r_{ik}`, (n, J)."""
@@ -160,10 +161,11 @@ class BasisBlock:
         r""":math:`\sum_k h_{ik}^\top P h_{ik}` with P = `matrix`, (n,)."""
         if self._binary:
             return 2 * (p[:, 0] * p[:, 1]) ** 2 * _squares(self.top, matrix)
-        square, mean = p**2, self.project(p)
+        matrix = self._before_mix(matrix)
+        square, mean = p**2, self._project(p)
         along = mean @ matrix
         found = self._quadratic(square, matrix)
-        found -= 2 * np.einsum("ij,ij->i", self.project(square), along)
+        found -= 2 * np.einsum("ij,ij->i", self._project(square), along)
         return found + square.sum(axis=1) * np.einsum("ij,ij->i", mean, along)
 
     @property
@@ -183,6 +185,10 @@ class BasisBlock:
             spread[np.arange(len(q)), self.column] = q
             parts.append(spread.reshape(len(q), -1))
         return parts[0] if len(parts) == 1 else np.hstack(parts)
+
+    def _before_mix(self, matrix):
+        """A quadratic form as one of the directions before they are combined, (J0, J0)."""
+        return matrix if self.mix is None else self.mix @ matrix @ self.mix.T
 
     def _weighted_squares(self, weight):
         rows = self.top * np.sqrt(weight)[:, None]
@@ -239,10 +245,8 @@ class BasisBlock:
         return d, start, start + t, start + t + n_classes**2 * self.confusion
 
     def _quadratic(self, q, matrix):
-        """Sum of q g' P g over the classes of each sample, (n,), with a symmetric matrix P."""
+        """Sum of q g' P g over classes, (n,), with a symmetric P of directions before mixing."""
         n_classes = q.shape[1]
-        if self.mix is not None:
-            matrix = self.mix @ matrix @ self.mix.T
         d, start, end, size = self._layout()
         blocks = [d + j * n_classes + np.arange(n_classes) for j in range(len(self.factors))]
         own = end + np.arange(size - end).reshape(-1, n_classes)
