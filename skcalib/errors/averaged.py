@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from skcalib.clusters import cluster_sums, independent_size, inflation
+from skcalib.links._base import row_blocks
 from skcalib.links.averaging import ModelAverage
 from skcalib.scores import Brier, LogLoss
 from skcalib.smoothers._base import check_at_least_two
@@ -107,9 +108,15 @@ class AveragedProblem:
         """Terms whose mean is the error, and paired differences of losses; both (n,)."""
         return self._brier if isinstance(score, Brier) else self._log
 
-    def refinement(self, score: ProperScore) -> np.ndarray:
+    def loss(self, score: ProperScore) -> np.ndarray:
+        """Loss of each sample (n,)."""
+        found = np.empty(len(self.weight))
+        for rows in row_blocks(self.forecast):
+            found[rows] = score.loss(self.target[rows], self.forecast[rows])
+        return found
+
+    def refinement(self, score: ProperScore, loss: np.ndarray) -> np.ndarray:
         """Loss minus calibration; where the loss is infinite, the loss of the averaged forecast."""
-        loss = score.loss(self.target, self.forecast)
         possible = np.isfinite(loss)
         if possible.all():
             return loss - self.calibration(score)[0]
@@ -134,7 +141,9 @@ class AveragedProblem:
         """Log loss of some of the forecasts minus that of corrected ones (m, K), (m,)."""
         label = self.average.label
         if label.ndim == 2:
-            return log_gain(self.target[rows], self.forecast[rows], proba)
+            forecast, target = self.forecast[rows], self.target[rows]
+            changed = LogLoss().loss(target, np.maximum(proba, _TINY))
+            return LogLoss().loss(target, forecast) - changed
         of_label = proba[np.arange(len(proba)), label[rows]]
         return np.log(np.maximum(of_label, _TINY)) - self._log_of_label[rows]
 
@@ -545,11 +554,6 @@ def _changes(problem, fits, rows):
 def _centred(p, values):
     """Values (n, K) minus their means under probabilities p."""
     return values - np.einsum("ik,ik->i", p, values)[:, None]
-
-
-def log_gain(target: np.ndarray, forecast: np.ndarray, proba: np.ndarray) -> np.ndarray:
-    """Log loss of the forecasts minus that of corrected ones, (n,)."""
-    return LogLoss().loss(target, forecast) - LogLoss().loss(target, np.maximum(proba, _TINY))
 
 
 def _scores(problem, fit=None):

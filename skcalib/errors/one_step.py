@@ -34,7 +34,7 @@ from scipy.special import logsumexp, softmax
 
 from skcalib._rows import softmax_parts
 from skcalib._validation import labels_or_shares
-from skcalib.errors.averaged import AveragedProblem, log_gain
+from skcalib.errors.averaged import AveragedProblem
 from skcalib.links.averaging import (
     _CONFUSION_COST,
     _RIDGE,
@@ -90,7 +90,8 @@ class OneStepProblem(AveragedProblem):
         rows = problem.forecast, problem.target, problem.weight
         average = PartAverage(part.average, *rows, problem.square)
         start = average.start
-        gains, gradients, tangent = _sums(start, average, problem)
+        whole = AveragedProblem(*rows, average, problem.square, problem.cluster)
+        gains, gradients, tangent = _sums(start, whole)
         own = _Scores(part, identity_model(part.forecast), gradients[0], average.size)
         evidence = np.array(list(own.evidence.values()))
         average.log_odds = float(logsumexp(evidence[1:]) - np.log(len(evidence) - 1))
@@ -196,12 +197,13 @@ class PartAverage(ModelAverage):
         return self.part.size / self.size
 
 
-def _sums(start, average, problem):
+def _sums(start, problem):
     """Gains of each sample by the map of a model (3, n), and the sums of all directions.
 
     These are the sums u at the forecasts and at the map, and b, for weights in effective samples.
     """
-    gains, basis = np.empty((3, len(problem.weight))), average.basis
+    average, basis = problem.average, problem.average.basis
+    gains = np.empty((3, len(problem.weight)))
     gradients, tangent = np.zeros((2, len(basis.scale))), np.zeros(len(basis.scale))
     weight = average.weight * average.dispersion
     for rows in basis.blocks(len(weight)):
@@ -209,7 +211,7 @@ def _sums(start, average, problem):
         block = basis(s)
         p = softmax_parts(basis.part(block, start.groups).logits(start.theta))[1]
         residual, change = y - s, p - s
-        gains[0, rows] = log_gain(y, s, p)
+        gains[0, rows] = problem.log_gain(rows, p)
         gains[1, rows] = np.einsum("ik,ik->i", residual, change)
         gains[2, rows] = np.einsum("ik,ik->i", change, change)
         gradients[0] += block.total(w * residual)

@@ -260,10 +260,13 @@ def reduce_terms(
 
 def _terms_of_one(solved, score, method):
     target, forecast = solved.target, solved.forecast
-    loss, refinement = score.loss(target, forecast), solved.refinement(score)
+    uncertainty = float(score.entropy(weighted_mean(target, solved.weight)))
     if isinstance(solved, AveragedProblem):
-        calibration, influence = solved.calibration(score)
-    elif method == "direct":
+        loss, (calibration, influence) = solved.loss(score), solved.calibration(score)
+        refinement = solved.refinement(score, loss)
+        return ProperTerms(loss, calibration, refinement, influence, uncertainty, solved.weight)
+    loss, refinement = score.loss(target, forecast), solved.refinement(score)
+    if method == "direct":
         calibration, influence = score.divergence(solved.conditional, forecast), None
     elif method == "risk":
         refuse_infinite(refinement)
@@ -272,7 +275,6 @@ def _terms_of_one(solved, score, method):
         influence = loss - score.loss(target, solved.conditional)
         calibration = 0.5 * (score.divergence(solved.conditional, forecast) + influence)
         refinement = loss - calibration
-    uncertainty = float(score.entropy(weighted_mean(target, solved.weight)))
     return ProperTerms(loss, calibration, refinement, influence, uncertainty, solved.weight)
 
 
