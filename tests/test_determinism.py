@@ -10,7 +10,6 @@ from inspect import isclass, signature
 import numpy as np
 import pytest
 from conftest import make_forecasts
-from matplotlib import pyplot as plt
 from public_functions import (
     DISPLAYS,
     FORECASTS,
@@ -37,12 +36,6 @@ from skcalib.smoothers import DirichletKernel
 
 EVERY = [*FORECASTS, *DISPLAYS]
 RANDOM = [recipe for recipe in EVERY if recipe.accepts("random_state")]
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 def data_for(recipe, n_samples=40):

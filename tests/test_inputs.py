@@ -14,7 +14,6 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
-from matplotlib import pyplot as plt
 from public_functions import (
     BESIDE,
     DISPLAYS,
@@ -55,12 +54,6 @@ def firsts(recipes):
 
 FUNCTIONS = firsts(FORECASTS)
 DOORS = [*FUNCTIONS, *firsts(DISPLAYS)]
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 # --- the table is complete ------------------------------------------------------------------------

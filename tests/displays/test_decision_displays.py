@@ -27,12 +27,6 @@ BOTH = [murphy, benefit]
 THRESHOLDS = np.arange(1, 20) / 20
 
 
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
-
-
 def tied(n=60, seed=0):
     """Labels, probabilities in twentieths with 0, 1 and ties at the thresholds, and weights."""
     rng = np.random.default_rng(seed)

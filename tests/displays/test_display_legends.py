@@ -29,12 +29,6 @@ from skcalib.datasets import make_tempered_simplex
 draw = ReliabilityDisplay.from_predictions
 
 
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
-
-
 def world(kind, n=1500):
     """Labels and scores."""
     rng = np.random.default_rng(0)

@@ -48,12 +48,6 @@ def drawn_value(name, value):
     return value if name in ("ece", "ks") else np.sign(value) * np.sqrt(np.abs(value))
 
 
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture(scope="module")
 def world():
     """Over-confident forecasts of three classes, and the posterior, which is calibrated."""

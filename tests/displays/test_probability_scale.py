@@ -42,12 +42,6 @@ MAPS = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
-
-
 def labels_of(p, seed=0):
     y = (np.random.default_rng(seed).random(len(p)) < p) * 1
     y[:2] = [0, 1]

@@ -42,12 +42,6 @@ STRATEGIES = ("isotonic", "quantile", "uniform", "kernel", "smooth")
 draw = ReliabilityDisplay.from_predictions
 
 
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
-
-
 def two(p):
     return np.column_stack([1 - p, p])
 
