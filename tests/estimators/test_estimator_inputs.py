@@ -445,7 +445,7 @@ def test_hostile_forecasts_to_recalibrators(recalibrator, problem, data):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("recalibrator", HOSTILE, ids=label)
-@settings(max_examples=100, **QUIET)
+@settings(max_examples=40, **QUIET)
 @given(problem=problems(), data=st.data())
 def test_hostile_forecasts_to_recalibrators_at_length(recalibrator, problem, data):
     check_recalibrator(recalibrator, problem, data.draw(forecasts(problem[0].shape[1], 7)))
