@@ -643,7 +643,7 @@ def test_coverage_of_the_others(coverage, world, metrics):
 
 @pytest.mark.slow
 def test_the_bootstrap_does_not_cover(coverage):
-    row = coverage("calibrated, binary", "l1", 300, 60, method="bootstrap")
+    row = coverage("calibrated, binary", "l1", 300, 30, method="bootstrap")
     assert row["coverage"] < 0.1 and row["valid"] == 0
 
 

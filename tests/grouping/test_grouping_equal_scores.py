@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from grids import rotated
 from scipy.sparse import csr_array
 from scipy.special import expit, logit
 from scipy.stats import binom
@@ -212,8 +213,7 @@ def test_noise_is_not_named(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n", [300, 2000])
-@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize(("name", "n"), rotated(WORLDS, [300, 2000], 1))
 def test_noise_is_named_in_at_most_one_data_set_of_twenty(name, n):
     """100 data sets each: 0 to 5 of them; 9 are two standard errors above 5 %."""
     assert accused(name, n, range(1000, 1100)) <= 9
