@@ -116,10 +116,10 @@ def test_one_number_for_one_calibration_error(name):
 
 
 @pytest.mark.slow
-def test_few_claims_of_all_scenarios_are_wrong():
-    names = list(SCENARIOS)
-    judgements = bench.run_all(names[::3], [100], page=True)
-    judgements += bench.run_all([name for name in names if name not in names[::3]], [100])
+@pytest.mark.parametrize("part", range(3))
+def test_few_claims_of_all_scenarios_are_wrong(part):
+    """A third of them each; the pages of one third, for the claims are those of the text."""
+    judgements = bench.run_all(list(SCENARIOS)[part::3], [100], page=part == 0)
     assert_true(judgements, bench.MOST_WRONG)
     assert max(n_words(one.found) for one in judgements) <= 110
     for name, (held, n) in bench.coverage(judgements).items():
