@@ -3,6 +3,7 @@
 import os
 import threading
 from contextlib import contextmanager
+from pathlib import Path
 
 # Before numpy: the matrices of most tests are tiny, and threads for them cost tenfold.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -21,6 +22,11 @@ def pytest_addoption(parser):
         metavar="N",
         help="of the instances of each test run the first and every Nth after it",
     )
+    parser.addoption(
+        "--write-skipped",
+        metavar="FILE",
+        help="write the names of the tests that are skipped into a file, for a second run of them",
+    )
 
 
 def pytest_collection_modifyitems(config, items):
@@ -33,6 +39,14 @@ def pytest_collection_modifyitems(config, items):
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = kept
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """Write the names of the tests that were skipped, where `--write-skipped` asks for them."""
+    if path := config.getoption("--write-skipped"):
+        skipped = terminalreporter.stats.get("skipped", [])
+        names = sorted({report.nodeid.partition("[")[0] for report in skipped})
+        Path(path).write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
 
 
 @contextmanager

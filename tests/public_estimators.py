@@ -158,21 +158,21 @@ CHECKED = {
     VarianceScaling: [AnyFeaturesVarianceScaling()],
     CalibrationErrorEstimator: [
         CalibrationErrorEstimator(LogisticRegression(), cv=3),
-        CalibrationErrorEstimator(LogisticRegression(), cv=3, notion="classwise", method="cross"),
     ],
     GroupingLossEstimator: [
         GroupingLossEstimator(LogisticRegression(), cv=3, n_permutations=20),
-        GroupingLossEstimator(LogisticRegression(), cv=3, method="risk", partitioner=Ridge()),
     ],
     CrossFitProba: [CrossFitProba()],
-    RecalibratedClassifierCV: [
-        RecalibratedClassifierCV(),
-        RecalibratedClassifierCV(ensemble=True, cv=3),
-    ],
+    RecalibratedClassifierCV: [RecalibratedClassifierCV(ensemble=True, cv=3)],
     RecalibratedRegressorCV: [RecalibratedRegressorCV()],
 }
-#: The same with the strength of shrinkage chosen, for the slow suite.
-CHECKED_SLOWLY = [ADAPTED[recalibrator]() for recalibrator in SHRUNKEN]
+#: The same with the strength of shrinkage chosen, and with other options, for the slow suite.
+CHECKED_SLOWLY = [
+    *(ADAPTED[recalibrator]() for recalibrator in SHRUNKEN),
+    CalibrationErrorEstimator(LogisticRegression(), cv=3, notion="classwise", method="cross"),
+    GroupingLossEstimator(LogisticRegression(), cv=3, method="risk", partitioner=Ridge()),
+    RecalibratedClassifierCV(),
+]
 #: What is fitted to other things than features and labels, and what holds it instead. The laws of
 #: `skcalib.testing.check_smoother` are run over the smoothers by test_smoothers.py.
 NOT_CHECKED = {

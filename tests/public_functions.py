@@ -116,7 +116,7 @@ def _short(value):
 def _features(proba):
     n_samples = len(proba)
     columns = np.zeros((n_samples, 1))
-    if np.size(proba):  # an empty forecast is refused, and not here
+    if np.ndim(proba) and np.size(proba):  # no array or an empty one is refused, and not here
         columns = np.asarray(proba, dtype=np.float64).reshape(n_samples, -1)
     return np.column_stack([columns[:, -1] ** 2, np.arange(len(columns)) % 7])
 

@@ -82,6 +82,7 @@ def test_scikit_learn_checks(estimator, check):
 
 @parametrize_with_checks(CHECKED_SLOWLY, expected_failed_checks=exemptions)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings(SMALL_SAMPLES)
 @pytest.mark.slow
 def test_scikit_learn_checks_at_length(estimator, check):
     check(estimator)

@@ -3,6 +3,7 @@
 import gc
 import os
 import threading
+from functools import cache
 
 import joblib
 import numpy as np
@@ -187,16 +188,23 @@ WITHOUT_N_JOBS = {
 }
 
 
+@cache
+def expected_of(name):
+    """The result without a cluster."""
+    return {**TASKS, **WITHOUT_N_JOBS}[name]()
+
+
 @pytest.mark.parametrize("name", [*TASKS, *WITHOUT_N_JOBS])
 def test_dask(name, client):
     task = {**TASKS, **WITHOUT_N_JOBS}[name]
-    expected = task()
     with joblib.parallel_config("dask"):
-        found = task()
-    same(found, expected)
-    if name in TASKS:
-        with joblib.parallel_config("dask"):
-            same(task(n_jobs=2), expected)
+        same(task(), expected_of(name))
+
+
+@pytest.mark.parametrize("name", ["grouping risk", "ensemble", "resampled interval", "kernels"])
+def test_dask_with_jobs(name, client):
+    with joblib.parallel_config("dask"):
+        same(TASKS[name](n_jobs=2), expected_of(name))
 
 
 def test_the_cluster_works(client):
@@ -210,7 +218,7 @@ def test_dask_in_another_process():
     """A worker that shares nothing: everything is pickled on its way there and back."""
     names = ("grouping", "interval", "consistency", "ensemble", "stream")
     tasks = [{**TASKS, **WITHOUT_N_JOBS}[name] for name in names]
-    expected = [task() for task in tasks]
+    expected = [expected_of(name) for name in names]
     # With one thread, joblib does not ask the cluster.
     with processes_of_dask(1, threads_per_worker=2), joblib.parallel_config("dask"):
         assert os.getpid() not in joblib.Parallel()(joblib.delayed(os.getpid)() for _ in range(2))
@@ -221,9 +229,8 @@ def test_dask_in_another_process():
 @pytest.mark.parametrize("name", [*WITHOUT_N_JOBS, "kernels"])
 def test_loops_without_n_jobs_go_to_processes(name):
     task = {**WITHOUT_N_JOBS, **TASKS}[name]
-    expected = task()
     with joblib.parallel_config("loky", n_jobs=2):
-        same(task(), expected)
+        same(task(), expected_of(name))
 
 
 class Counting(ThreadingBackend):
@@ -259,11 +266,10 @@ SHARED_OUT = {
 @pytest.mark.parametrize("name", SHARED_OUT)
 def test_every_loop_is_shared_out(name):
     task = {**TASKS, **WITHOUT_N_JOBS}[name]
-    expected = task()
     joblib.register_parallel_backend("counting", Counting)
     Counting.tasks = 0
     with joblib.parallel_config("counting", n_jobs=2):
-        same(task(), expected)
+        same(task(), expected_of(name))
     assert Counting.tasks >= SHARED_OUT[name]
 
 

@@ -206,12 +206,11 @@ def grouping_integrand(kind, heterogeneity):
     return value
 
 
-@pytest.mark.parametrize("heterogeneity", [1.0, 0.4])
-def test_grouping_truth_by_quadrature(heterogeneity):
+@pytest.mark.parametrize(("heterogeneity", "kind"), [(1.0, "brier"), (0.4, "log")])
+def test_grouping_truth_by_quadrature(heterogeneity, kind):
     truth = make_grouping_problem(10, heterogeneity=heterogeneity, random_state=0).truth
-    for kind in ("brier", "log"):
-        half, _ = dblquad(grouping_integrand(kind, heterogeneity), -6, 0, -6, 6, epsabs=1e-8)
-        assert truth[f"grouping_{kind}"] == pytest.approx(2 * half, rel=1e-5)
+    half, _ = dblquad(grouping_integrand(kind, heterogeneity), -6, 0, -6, 6, epsabs=1e-8)
+    assert truth[f"grouping_{kind}"] == pytest.approx(2 * half, rel=1e-5)
 
 
 def test_grouping_truth_by_draws(within_standard_errors):

@@ -135,8 +135,7 @@ def test_parts_of_the_trial():
     assert list(found.to_frame()["part"]) == ["expected_cost", "calibration", "grouping", "rest"]
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize(("n_classes", "weighted"), [(2, False), (3, True)])
 def test_parts_add_up(n_classes, weighted):
     data = make_tempered_simplex(1500, n_classes, random_state=0)
     weight = np.random.default_rng(0).exponential(size=1500) if weighted else None

@@ -79,17 +79,17 @@ def test_wilson_takes_arrays_and_parts_of_samples():
 
 
 def test_ratio_covers_at_least_its_level_whatever_the_spread_of_the_risks():
-    """2,000 draws, standard error .005; the risks spread, so that the interval is conservative."""
+    """1,000 draws, standard error .007; the risks spread, so that the interval is conservative."""
     rng = np.random.default_rng(0)
     for concentration in (0.3, 3.0, 300.0):
         risk = rng.beta(concentration, 9 * concentration, 60)
         forecast = np.minimum(2 * risk + 0.01, 1)
         truth = risk.sum() / forecast.sum()
         held = 0
-        for _ in range(2000):
+        for _ in range(1000):
             found = observed_expected_ratio(rng.random(60) < risk, forecast)
             held += found.low <= truth <= found.high
-        assert held >= 0.94 * 2000
+        assert held >= 0.935 * 1000
 
 
 def test_ratio_of_equal_risks_has_exactly_the_level_of_the_binomial():
@@ -151,14 +151,14 @@ def test_standard_error_of_the_concordance_is_delongs():
 
 @pytest.mark.parametrize(("shift", "n_samples"), [(0.0, 60), (1.5, 60), (2.5, 300)])
 def test_concordance_is_covered(shift, n_samples):
-    """500 draws, standard error .010; a fifth of the samples are events."""
+    """300 draws, standard error .013; a fifth of the samples are events."""
     rng = np.random.default_rng(n_samples)
     truth, held = norm.cdf(shift / np.sqrt(2)), 0
-    for _ in range(500):
+    for _ in range(300):
         label = np.arange(n_samples) < n_samples // 5
         found = concordance_interval(label, rng.normal(shift * label))
         held += found.low <= truth <= found.high
-    assert 0.92 * 500 <= held <= 0.985 * 500
+    assert 0.91 * 300 <= held <= 0.99 * 300
 
 
 def test_concordance_of_separated_classes_has_a_lower_limit():

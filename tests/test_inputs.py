@@ -14,7 +14,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
-from matplotlib import pyplot as plt
+from grids import rotated
 from public_functions import (
     BESIDE,
     DISPLAYS,
@@ -55,12 +55,6 @@ def firsts(recipes):
 
 FUNCTIONS = firsts(FORECASTS)
 DOORS = [*FUNCTIONS, *firsts(DISPLAYS)]
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 # --- the table is complete ------------------------------------------------------------------------
@@ -128,10 +122,14 @@ DATA = {2: grid_forecasts(30, 2), 3: grid_forecasts(30, 3, seed=1)}
 
 
 def shapes(recipe):
-    """Data sets that a recipe is called with: pairs, a single column, three classes."""
+    """Data sets that a recipe is called with: pairs, a single column, three classes.
+
+    Displays take a second or so, and have their own tests of single columns.
+    """
     y, pairs = DATA[2]
     yield y, pairs
-    yield y, np.ascontiguousarray(pairs[:, 1])
+    if recipe not in DISPLAYS:
+        yield y, np.ascontiguousarray(pairs[:, 1])
     if not recipe.binary:
         yield DATA[3]
 
@@ -208,34 +206,35 @@ def expected_of(recipe):
     return [run(recipe, y, proba) for y, proba in shapes(recipe)]
 
 
-@pytest.mark.parametrize("container", CONTAINERS)
-@pytest.mark.parametrize("recipe", FUNCTIONS, ids=str)
+@pytest.mark.parametrize(("recipe", "container"), rotated(FUNCTIONS, CONTAINERS, 5), ids=str)
 def test_forecasts_in_every_container(recipe, container):
     for (y, proba), expected in zip(shapes(recipe), expected_of(recipe), strict=True):
         got = run(recipe, y, proba, convert=CONTAINERS[container])
         np.testing.assert_array_equal(got, expected)
 
 
-@pytest.mark.parametrize("recipe", firsts(DISPLAYS), ids=str)
-def test_displays_of_forecasts_in_containers(recipe):
+@pytest.mark.parametrize(("recipe", "container"), rotated(firsts(DISPLAYS), FEW, 2), ids=str)
+def test_displays_of_forecasts_in_containers(recipe, container):
     y, proba = DATA[2]
-    expected = run(recipe, y, proba)
-    for container in FEW:
-        got = run(recipe, y, proba, convert=CONTAINERS[container])
-        np.testing.assert_array_equal(got, expected)
+    got = run(recipe, y, proba, convert=CONTAINERS[container])
+    np.testing.assert_array_equal(got, expected_of(recipe)[0])
 
 
 @pytest.mark.parametrize("recipe", EVERY, ids=str)
 def test_every_option_with_frames_and_single_precision(recipe):
     """Not only the defaults; and the answer is no accident: finite, or infinite by definition."""
-    for (y, proba), expected in zip(shapes(recipe), expected_of(recipe), strict=True):
+    kinds = ("pandas", "float32", "pandas")
+    for kind, (y, proba), expected in zip(kinds, shapes(recipe), expected_of(recipe), strict=False):
         assert len(expected) and (recipe.infinite or np.isfinite(expected).all())
-        for convert in (CONTAINERS["pandas"], CONTAINERS["float32"]):
-            np.testing.assert_array_equal(run(recipe, y, proba, convert=convert), expected)
+        got = run(recipe, y, proba, convert=CONTAINERS[kind])
+        np.testing.assert_array_equal(got, expected)
 
 
-@pytest.mark.parametrize("dtype", [bool, np.int8, np.uint8, int])
-@pytest.mark.parametrize("recipe", [r for r in FUNCTIONS if r.takes == "forecast"], ids=str)
+@pytest.mark.parametrize(
+    ("recipe", "dtype"),
+    rotated([r for r in FUNCTIONS if r.takes == "forecast"], [bool, np.int8, np.uint8, int], 2),
+    ids=str,
+)
 def test_forecasts_of_zero_and_one_as_integers_and_booleans(recipe, dtype):
     """Certain forecasts are probabilities, whatever type holds them."""
     y = np.array([0, 1, 0, 1, 1, 0] * 4)
@@ -320,8 +319,9 @@ BINARY_LABELS = {
 }
 
 
-@pytest.mark.parametrize("kind", [*LABELS, *BINARY_LABELS])
-@pytest.mark.parametrize("recipe", FUNCTIONS, ids=str)
+@pytest.mark.parametrize(
+    ("recipe", "kind"), rotated(FUNCTIONS, [*LABELS, *BINARY_LABELS], 8), ids=str
+)
 def test_labels_of_every_kind(recipe, kind):
     which = 0 if kind in BINARY_LABELS else -1  # two classes, or the most that it takes
     y, proba = list(shapes(recipe))[which]
@@ -329,12 +329,16 @@ def test_labels_of_every_kind(recipe, kind):
     np.testing.assert_array_equal(run(recipe, labels, proba), expected_of(recipe)[which])
 
 
-@pytest.mark.parametrize("recipe", firsts(DISPLAYS), ids=str)
-def test_displays_of_labels_of_every_kind(recipe):
+@pytest.mark.parametrize(
+    ("recipe", "kind"),
+    rotated(
+        firsts(DISPLAYS), ["strings, list", "pandas, categorical", "polars, strings", "negative"], 2
+    ),
+    ids=str,
+)
+def test_displays_of_labels_of_every_kind(recipe, kind):
     y, proba = DATA[2]
-    expected = run(recipe, y, proba)
-    for kind in ("strings, list", "pandas, categorical", "polars, strings", "negative"):
-        np.testing.assert_array_equal(run(recipe, LABELS[kind](y), proba), expected)
+    np.testing.assert_array_equal(run(recipe, LABELS[kind](y), proba), expected_of(recipe)[0])
 
 
 @pytest.mark.slow
@@ -447,8 +451,7 @@ WEIGHTS = {
 WEIGHTED = [recipe for recipe in FUNCTIONS if recipe.accepts("sample_weight")]
 
 
-@pytest.mark.parametrize("kind", WEIGHTS)
-@pytest.mark.parametrize("recipe", WEIGHTED, ids=str)
+@pytest.mark.parametrize(("recipe", "kind"), rotated(WEIGHTED, WEIGHTS, 3), ids=str)
 def test_weights_of_every_kind(recipe, kind):
     y, proba = list(shapes(recipe))[-1]
     weight = np.ones(len(y))
@@ -458,8 +461,11 @@ def test_weights_of_every_kind(recipe, kind):
     np.testing.assert_array_equal(got, expected)
 
 
-@pytest.mark.parametrize("scale", [1e-300, 1e300])
-@pytest.mark.parametrize("recipe", [r for r in FORECASTS if r.accepts("sample_weight")], ids=str)
+@pytest.mark.parametrize(
+    ("recipe", "scale"),
+    rotated([r for r in FORECASTS if r.accepts("sample_weight")], [1e-300, 1e300], 1),
+    ids=str,
+)
 def test_the_scale_of_weights_does_not_matter(recipe, scale):
     if public_name(recipe.function) in ("reliability_bins", "IncrementalReliability"):
         return  # their masses are sums of the weights
@@ -587,7 +593,7 @@ def _own(recipe, y, proba):
     return (proba.copy(),)
 
 
-@pytest.mark.parametrize("recipe", EVERY, ids=str)
+@pytest.mark.parametrize("recipe", DOORS, ids=str)
 def test_read_only_memory_maps(recipe, tmp_path):
     """Files that are mapped into memory, and cannot be written to."""
     for k, (y, proba) in enumerate(shapes(recipe)):

@@ -1,6 +1,5 @@
 """Several labels per sample: an indicator matrix and a probability for each label."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -34,12 +33,6 @@ def world(n_samples, seed, slope=0.6):
     forecast, truth = 1 / (1 + np.exp(-logits)), 1 / (1 + np.exp(-slope * logits))
     common = rng.uniform(size=(n_samples, 1))  # one draw for all labels of a sample
     return (common < truth).astype(int), forecast, truth
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 ERRORS = [

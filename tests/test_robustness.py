@@ -243,13 +243,13 @@ def broken(draw, binary=False):
 # --- every function -------------------------------------------------------------------------------
 
 EASY = settings(
-    max_examples=9,
+    max_examples=6,
     derandomize=True,
     database=None,
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
-THOROUGH = settings(EASY, max_examples=60)
+THOROUGH = settings(EASY, max_examples=25)
 ANY, BINARY = (
     [recipe for recipe in FORECASTS if recipe.binary is binary] for binary in (False, True)
 )
@@ -322,7 +322,7 @@ def test_many_hard_binary_forecasts(case, wrong):
 
 
 @pytest.mark.slow
-@settings(EASY, max_examples=10)
+@settings(EASY, max_examples=6)
 @given(valid(max_samples=30))
 def test_many_hard_forecasts_in_displays(case):
     check_all(DISPLAYS, *case)

@@ -12,6 +12,7 @@ import joblib
 import numpy as np
 import pytest
 from conftest import make_forecasts
+from grids import rotated
 from public_estimators import RECALIBRATORS, answers, data_for, draw, instances, other_instances
 from public_functions import FORECASTS, REPORT, numbers, only_own_warnings
 from sklearn.base import clone
@@ -72,6 +73,13 @@ def through_skops(value):
     return skops.loads(content, trusted=types)
 
 
+EACH = range(len(INSTANCES))
+
+
+def name_of(which):
+    return re.sub(r"\s+", "", repr(INSTANCES[which][0]))[:70]
+
+
 WAYS = {
     "pickle": lambda value: pickle.loads(pickle.dumps(value)),
     "joblib": through_joblib,
@@ -89,14 +97,14 @@ def fitted_once(which):
 
 
 @pytest.mark.filterwarnings("ignore:The regions hold")  # a hundred samples, and rightly so
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 @pytest.mark.parametrize(
-    "which",
-    range(len(INSTANCES)),
-    ids=lambda which: re.sub(r"\s+", "", repr(INSTANCES[which][0]))[:70],
+    ("which", "way"),
+    [*rotated(EACH, ["pickle", "joblib"], 1), *((k, "skops") for k in EACH)],
+    ids=lambda value: value if isinstance(value, str) else name_of(value),
 )
 def test_estimators_come_back(which, way):
     fitted, X, y, expected = fitted_once(which)
+    way = WAYS[way]
     again = way(fitted)
     assert repr(again) == repr(fitted) and type(again) is type(fitted)
     found = answers(again, X)

@@ -8,6 +8,7 @@ from functools import reduce
 
 import numpy as np
 import pytest
+from grids import covering, rotated
 from scipy.stats import binom
 from sklearn.exceptions import NotFittedError
 
@@ -115,10 +116,9 @@ ONE_NUMBER = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("kind", WEIGHTS)
-@pytest.mark.parametrize("loss", ["brier", "log"])
-@pytest.mark.parametrize("name", ONE_NUMBER)
+@pytest.mark.parametrize(
+    ("case", "kind", "loss", "name"), covering(CASES, WEIGHTS, ["brier", "log"], ONE_NUMBER)
+)
 def test_errors_of_tied_scores(case, kind, loss, name):
     """Unequal weights in a cell: the leverage of a sample is that of its mean weight."""
     y, proba = tied(3000, CASES[case][0])
@@ -239,8 +239,7 @@ def test_consistency_bands_have_the_same_law(kind):
     assert (found.high - found.low).mean() == pytest.approx(width.mean(), rel=0.02)
 
 
-@pytest.mark.parametrize("case", ["binary", "top label"])
-@pytest.mark.parametrize("loss", ["brier", "log"])
+@pytest.mark.parametrize(("case", "loss"), [("binary", "log"), ("top label", "brier")])
 def test_corp_tests_have_the_same_law(case, loss):
     y, proba = tied(400, CASES[case][0], seed=3)
     near = np.random.default_rng(1).random(400) < 0.6  # p-values that are neither 0 nor 1
@@ -460,8 +459,7 @@ def test_difficult_input_has_the_same_value_or_error(case, name):
     agree(found, expected, 0.05 if loose else 1e-8, 2e-3 if loose else 1e-9)
 
 
-@pytest.mark.parametrize("case", HOSTILE)
-@pytest.mark.parametrize("loss", ["brier", "log"])
+@pytest.mark.parametrize(("case", "loss"), rotated(HOSTILE, ["brier", "log"], 1))
 def test_draws_of_difficult_input(case, loss):
     y, score, weight = HOSTILE[case]
     sketch, options = ForecastSketch([0, 1]).fit(y, score, weight), {"loss": loss}

@@ -8,6 +8,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from conftest import processes_of_dask
+from grids import rotated
 
 from skcalib import ForecastSketch, TemperatureScaling, calibration_error, frames, summarize
 
@@ -144,8 +145,11 @@ FAULTS = [
 ]
 
 
-@pytest.mark.parametrize("columns, words", FAULTS, ids=range(len(FAULTS)))
-def test_faults_are_refused(make, columns, words):
+@pytest.mark.parametrize(
+    ("fault", "make"), rotated(range(len(FAULTS)), ENGINES, 3), indirect=["make"]
+)
+def test_faults_are_refused(make, fault):
+    columns, words = FAULTS[fault]
     names = {"y_true": "animal", "y_proba": ["p0", "p1", "p2"], "sample_weight": "w"}
     with pytest.raises(ValueError, match=words):
         summarize(make(columns), labels=LABELS, **names)
@@ -219,6 +223,7 @@ def test_spark():
         session.stop()
 
 
+@pytest.mark.slow
 def test_processes_of_dask():
     """Two workers that share nothing: only sums come back, of frames and of arrays."""
     da, dd = (pytest.importorskip(f"dask.{name}") for name in ("array", "dataframe"))

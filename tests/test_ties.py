@@ -106,9 +106,12 @@ def test_level_sets_of_a_forest_are_its_distinct_averages():
     assert found == len(np.unique(np.rint(50 * proba[:, 1])))
 
 
-@pytest.mark.parametrize("name", ["pure leaves", "extra trees"])
 @pytest.mark.parametrize(
-    "load", [load_breast_cancer, pytest.param(load_digits, marks=pytest.mark.slow)]
+    ("load", "name"),
+    [
+        (load_breast_cancer, "pure leaves"),
+        pytest.param(load_digits, "extra trees", marks=pytest.mark.slow),
+    ],
 )
 def test_every_statistic_is_the_same_after_rounding(load, name):
     y, exact = forest(load, name)

@@ -6,7 +6,6 @@ import time
 import warnings
 from functools import partial
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -53,12 +52,6 @@ from skcalib.smoothers import QuantileBins, UniformBins
 
 Y, P = make_forecasts(60, 2)
 Y3, P3 = make_forecasts(60, 3)
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 # --- Numbers of bins ------------------------------------------------------------------------------

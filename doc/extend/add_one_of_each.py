@@ -5,9 +5,9 @@
 
 The classes are those of ``examples/extend/add_a_*.py``. Each becomes a part of a fresh copy of the
 working tree as a contributor would add it: the class, its name among the public ones, a line of
-documentation, and a line of test where the tests do not find it by themselves. Then the laws and
-the tests that public names are complete run in the copy. The table says what was added, and what
-passed; the exit status is 1 if anything failed.
+documentation, and a line of test where the tests do not find it by themselves. Then the laws run
+in the copy. The tests that public names are complete run in a copy to which all of them were added.
+The table says what was added, and what passed; the exit status is 1 if anything failed.
 """
 
 import ast
@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -252,24 +253,43 @@ def run_tests(copy, arguments):
     return done.returncode == 0 and number > 0, number, done.stdout + done.stderr
 
 
-def try_out(addition):
-    """Add one class to a fresh copy, and test it -> whether all is well."""
+@contextmanager
+def fresh_copy():
+    """A copy of the working tree in a temporary folder."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "skcalib"
         shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(*LEFT_OUT))
+        yield copy
+
+
+def try_out(addition):
+    """Add one class to a fresh copy, and test it -> whether all is well."""
+    with fresh_copy() as copy:
         counts = addition.add(copy)
-        runs = {
-            "laws": run_tests(copy, addition.laws),
-            "completeness": run_tests(copy, COMPLETE),
-        }
+        outcome = run_tests(copy, addition.laws)
     print(f"{addition.kind}: {addition.name}")
     for file, count in counts.items():
         print(f"    {count:4} line{'s' * (count > 1)} in {file}")
     if not any(file.startswith("tests/") for file in counts):
         print("       0 lines in tests: the laws run over all public classes of the kind")
-    for name, (well, number, output) in runs.items():
-        print(f"    {name}: {number} tests passed" if well else f"    {name} FAILED\n{output}")
-    return all(well for well, _, _ in runs.values())
+    return told("laws", outcome)
+
+
+def try_out_together(additions):
+    """Add all of them to a fresh copy, and test that it is complete -> whether all is well."""
+    with fresh_copy() as copy:
+        for addition in additions:
+            addition.add(copy)
+        outcome = run_tests(copy, COMPLETE)
+    print("all together")
+    return told("completeness", outcome)
+
+
+def told(name, outcome):
+    """Print what came of some tests -> whether they passed."""
+    well, number, output = outcome
+    print(f"    {name}: {number} tests passed" if well else f"    {name} FAILED\n{output}")
+    return well
 
 
 def main(kinds):
@@ -277,7 +297,8 @@ def main(kinds):
     known = {addition.kind: addition for addition in ADDITIONS}
     if not set(kinds) <= set(known):
         raise SystemExit(f"{sorted(set(kinds) - set(known))} is none of {sorted(known)}.")
-    return 0 if all([try_out(known[kind]) for kind in kinds or known]) else 1
+    additions = [known[kind] for kind in kinds or known]
+    return 0 if all([*map(try_out, additions), try_out_together(additions)]) else 1
 
 
 if __name__ == "__main__":

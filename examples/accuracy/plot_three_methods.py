@@ -3,7 +3,7 @@ Three methods, one error
 ========================
 
 The calibration error of the same forecasts is estimated by "risk", "cross" and "direct" from
-samples of different sizes. The curves are means over 40 data sets, and the dashed line is the true
+samples of different sizes. The curves are means over 20 data sets, and the dashed line is the true
 error.
 
 "risk" is too low and "direct" too high, each because of the noise of the smoother. With fifteen
@@ -18,7 +18,7 @@ from skcalib import proper_calibration_error
 from skcalib.datasets import make_tempered_simplex
 from skcalib.smoothers import LogitSmoother, QuantileBins
 
-SIZES, METHODS, REPETITIONS = (50, 100, 200, 400, 800), ("direct", "cross", "risk"), 40
+SIZES, METHODS, REPETITIONS = (50, 100, 200, 400, 800), ("direct", "cross", "risk"), 20
 
 fig, axes = plt.subplots(1, 2, figsize=(9, 4), sharey=True, layout="constrained")
 smoothers = {"15 quantile bins": QuantileBins(15), "LogitSmoother": LogitSmoother()}

@@ -25,7 +25,7 @@ SIZES, REPETITIONS = [200, 800, 3200], 10
 METRICS = {"l1": "ECE", "ks": "KS error", "debiased_l2": "RMSCE, debiased"}
 FORECASTS = {"calibrated": 1.0, "over-confident": 0.6}
 METHODS = {"auto": ("#0072b2", -0.22), "bootstrap": ("0.6", 0.22)}
-OPTIONS = {"notion": "canonical", "n_resamples": 100}
+OPTIONS = {"notion": "canonical", "n_resamples": 50}
 
 
 def true_errors(temperature):

@@ -65,11 +65,11 @@ def alarms(y, p):
 names = ("Monitor", "Test, once", "Test, repeated")
 _, axes = plt.subplots(1, 2, figsize=(8.4, 3.8), sharey=True, layout="constrained")
 for ax, drift, title in zip(axes, (True, False), ("The slope drifts", "Calibrated"), strict=True):
-    share = np.mean([alarms(*three_years(seed, drift=drift)) for seed in range(25)], axis=0)
+    share = np.mean([alarms(*three_years(seed, drift=drift)) for seed in range(15)], axis=0)
     for values, name, style in zip(share, names, ("-", ":", "-."), strict=True):
         ax.plot(after, values, style, label=name, linewidth=2)
     ax.axhline(0.05, color="0.35", linestyle="--", linewidth=1, label=".05")
     ax.set(title=title, xlabel="Weeks after the first year")
-axes[0].set_ylabel("Share of 25 histories with an alarm")
+axes[0].set_ylabel("Share of 15 histories with an alarm")
 axes[1].legend()
 plt.show()

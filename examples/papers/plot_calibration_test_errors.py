@@ -2,7 +2,7 @@
 How often do tests of calibration err? (W19, figure 2)
 ======================================================
 
-The same three models of ten classes, 250 samples, 200 data sets each. For every significance level
+The same three models of ten classes, 250 samples, 100 data sets each. For every significance level
 the figure shows the share of data sets in which a test decides wrongly. It rejects M1, which is
 calibrated, or does not reject M2 or M3, which are not.
 
@@ -45,9 +45,9 @@ levels = np.linspace(0, 1, 101)
 
 fig, axes = plt.subplots(1, 3, figsize=(10, 3.8), sharey=True, layout="constrained")
 for ax, model in zip(axes, ("M1", "M2", "M3"), strict=True):
-    draws = [make_widmann(250, model=model, random_state=seed) for seed in range(200)]
+    draws = [make_widmann(250, model=model, random_state=seed) for seed in range(100)]
     for name, (test, color, style) in TESTS.items():
-        some = draws[:50] if test is resampling else draws  # each computes a hundred errors
+        some = draws[:20] if test is resampling else draws  # each computes a hundred errors
         pvalues = np.array([test(d.y, d.y_proba).pvalue for d in some])
         rejected = np.mean(pvalues[:, None] <= levels, axis=0)
         wrong = rejected if model == "M1" else 1 - rejected

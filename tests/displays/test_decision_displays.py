@@ -27,12 +27,6 @@ BOTH = [murphy, benefit]
 THRESHOLDS = np.arange(1, 20) / 20
 
 
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
-
-
 def tied(n=60, seed=0):
     """Labels, probabilities in twentieths with 0, 1 and ties at the thresholds, and weights."""
     rng = np.random.default_rng(seed)
@@ -362,12 +356,13 @@ def test_the_positive_class(draw):
 
 
 @pytest.mark.parametrize("draw", BOTH)
-@pytest.mark.parametrize("options", [{}, {"notion": "classwise"}], ids=str)
-def test_laws(draw, options):
-    def constructor(y_true, y_proba, *, sample_weight=None, ax=None):
-        return draw(y_true, y_proba, sample_weight=sample_weight, ax=ax, **options)
+def test_laws_of_several_classes(draw):
+    """Those of the defaults are tested with all displays."""
 
-    check_display(constructor)
+    def constructor(y_true, y_proba, *, sample_weight=None, ax=None):
+        return draw(y_true, y_proba, sample_weight=sample_weight, ax=ax, notion="classwise")
+
+    check_display(constructor, n_classes=(3,))
 
 
 @pytest.mark.parametrize("draw", BOTH)

@@ -25,12 +25,6 @@ from skcalib.scores import Brier
 draw = DecompositionDisplay.from_predictions
 
 
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture(scope="module")
 def problem():
     """Two models: one is calibrated and grouped, the other is over-confident besides."""

@@ -7,6 +7,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from grids import rotated
 from matplotlib.collections import PolyCollection
 from matplotlib.path import Path
 from scipy.special import expit, logit
@@ -27,12 +28,6 @@ from skcalib import (
 from skcalib.datasets import make_tempered_simplex
 
 draw = ReliabilityDisplay.from_predictions
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 def world(kind, n=1500):
@@ -128,6 +123,13 @@ def check(display, *, inside_figure=True):
 def test_legend_covers_nothing(kind, strategy):
     y, p = world(kind)
     check(draw(y, p, strategy=strategy, n_resamples=39))
+
+
+@pytest.mark.parametrize(
+    ("kind", "strategy"), rotated(WORLDS, ["isotonic", "quantile", "smooth"], 1)
+)
+def test_legend_with_a_name_in_large_and_small_axes_covers_nothing(kind, strategy):
+    y, p = world(kind)
     large, small = (
         plt.subplots(figsize=size, layout="constrained")[1] for size in ((5, 5.7), (3.4, 4))
     )
@@ -136,8 +138,7 @@ def test_legend_covers_nothing(kind, strategy):
     check(named.plot(small))
 
 
-@pytest.mark.parametrize("kind", WORLDS)
-@pytest.mark.parametrize("size", [(6.4, 4.8), (12, 4), (3.4, 3.4)])
+@pytest.mark.parametrize(("kind", "size"), rotated(WORLDS, [(6.4, 4.8), (12, 4), (3.4, 3.4)], 2))
 def test_legend_in_axes_of_the_user_covers_nothing(kind, size):
     """There the figure makes no room, so that a legend below may leave a small figure."""
     y, p = world(kind)

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from grids import rotated
 from joblib import parallel_config
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
@@ -46,12 +47,6 @@ ERRORS = {
 def drawn_value(name, value):
     """An error in units of a probability: the root of a square, with its sign."""
     return value if name in ("ece", "ks") else np.sign(value) * np.sqrt(np.abs(value))
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 @pytest.fixture(scope="module")
@@ -133,8 +128,7 @@ OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("options", "weighted"), rotated(OPTIONS, [False, True], 1), ids=str)
 def test_the_prediction_explains_the_mean(options, weighted, world):
     """Within 4 %, G22's accuracy, and three standard errors of the mean of subsamples."""
     error = partial(calibration_error, **options)

@@ -25,12 +25,6 @@ from skcalib.notions import ClassGroups
 draw = GroupingDisplay.from_predictions
 
 
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture(scope="module")
 def problem():
     """A score that knows x0, labels that depend on x1 too, and a third of the scores tied."""

@@ -9,12 +9,6 @@ from sklearn.exceptions import NotFittedError
 from skcalib import CalibrationMonitor, MonitorDisplay, SequentialCalibrationTest
 
 
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture(scope="module")
 def stream():
     rng = np.random.default_rng(1)

@@ -12,6 +12,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from grids import rotated
 from numpy.testing import assert_allclose
 
 from skcalib import PlattScaling, RecalibrationDisplay, ReliabilityDisplay
@@ -40,12 +41,6 @@ MAPS = [
     ProbabilityMap("logit"),
     ProbabilityMap("logit", 0, (1e-5, 0.3)),
 ]
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 def labels_of(p, seed=0):
@@ -90,8 +85,7 @@ def test_the_diagonal_is_straight_and_the_axes_agree(scale):
     assert low < 0 and high > 1
 
 
-@pytest.mark.parametrize("size", [(5, 5.7), (3.4, 4), (2.8, 3.6)])
-@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize(("world", "size"), rotated(WORLDS, [(5, 5.7), (3.4, 4), (2.8, 3.6)], 1))
 def test_ticks_are_plain_and_apart(world, size):
     scores, kind, _ = WORLDS[world]
     ax = plt.subplots(figsize=size, layout="constrained")[1]

@@ -50,12 +50,6 @@ of_estimator = RecalibrationDisplay.from_estimator
 ROUNDING = {"rtol": 1e-12, "atol": 1e-15}
 
 
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture(scope="module")
 def two():
     data = make_tempered_simplex(600, 2, random_state=0)

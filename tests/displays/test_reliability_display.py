@@ -11,6 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from grids import covering, rotated
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 from scipy.special import expit, logit, xlogy
@@ -40,12 +41,6 @@ from skcalib.smoothers import (
 
 STRATEGIES = ("isotonic", "quantile", "uniform", "kernel", "smooth")
 draw = ReliabilityDisplay.from_predictions
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 def two(p):
@@ -329,8 +324,9 @@ def test_parts_can_be_left_out_and_styled(binary):
     assert styled.line_.get_label().startswith("again\n")
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("band", ["consistency", "confidence", None])
+@pytest.mark.parametrize(
+    ("strategy", "band"), rotated(STRATEGIES, ["consistency", "confidence", None], 1)
+)
 def test_top_label_of_three_classes(strategy, band):
     data = make_tempered_simplex(200, 3, random_state=0)
     display = draw(data.y, data.y_proba, strategy=strategy, band=band)
@@ -425,9 +421,9 @@ HARD = {
 }
 
 
-@pytest.mark.parametrize("case", HARD)
-@pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("band", ["consistency", "confidence"])
+@pytest.mark.parametrize(
+    ("case", "strategy", "band"), covering(HARD, STRATEGIES, ["consistency", "confidence"])
+)
 def test_hard_input_gives_a_picture(case, strategy, band):
     if case == "one sample" and strategy == "kernel":
         with pytest.raises(ValueError, match="At least 2 samples"):

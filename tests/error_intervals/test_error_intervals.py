@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from grids import covering
 from scipy.special import expit, logit
 from sklearn.metrics import brier_score_loss
 
@@ -293,20 +294,20 @@ def test_draws_have_the_covariance_by_either_route(monkeypatch):
 @pytest.mark.parametrize("eigenvalues", [np.ones(10), 0.5 ** np.arange(10), np.ones(1)], ids=str)
 @pytest.mark.parametrize("signal", [0, 1, 4, 10, 30, 100, 400])
 def test_squared_norms_of_normal_means_are_covered_at_any_distance(eigenvalues, signal):
-    """1,000 draws in a random direction; standard error .007."""
+    """400 draws in a random direction; standard error .011."""
     rng = np.random.RandomState(signal)
     direction = rng.standard_normal(len(eigenvalues))
     mean = np.sqrt(eigenvalues) * direction * np.sqrt(signal / np.sum(direction**2))
     noise2, noise3 = 2 * np.sum(eigenvalues**2), 8 * np.sum(eigenvalues**3)
     held = 0
-    for _ in range(1000):
+    for _ in range(400):
         u = mean + np.sqrt(eigenvalues) * rng.standard_normal(len(eigenvalues))
         estimate = u @ u - eigenvalues.sum()
         slope = signal_slope(eigenvalues @ u**2, u @ u, estimate, noise2, noise3)
         low, high = SquaredNorm(estimate, noise2, noise3, slope).interval(0.95)
         assert low < high
         held += low <= mean @ mean <= high
-    assert 910 <= held <= 980
+    assert 0.91 - 0.01 <= held / 400 <= 0.98 + 0.01
 
 
 def test_limits_grow_with_the_estimate():
@@ -402,10 +403,10 @@ def test_any_function_is_a_metric():
 # --- one number for one data set ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("n_classes", [2, 5])
-@pytest.mark.parametrize("loss", ["brier", "log"])
-@pytest.mark.parametrize("temperature", [0.6, 1.0])
+@pytest.mark.parametrize(
+    ("loss", "n_classes", "weighted", "temperature"),
+    covering(["brier", "log"], [2, 5], [False, True], [0.6, 1.0]),
+)
 def test_function_estimator_and_interval_agree(loss, n_classes, weighted, temperature):
     y, proba = some_data(400, temperature, n_classes=n_classes)
     weight = np.random.RandomState(2).uniform(0.2, 2, 400) if weighted else None
@@ -599,18 +600,19 @@ def coverage():
     return measure
 
 
-def assert_covers(row):
-    """Within [.92, .98], as the intervals that are not conservative promise."""
+def assert_covers(row, n_repetitions):
+    """.95 up to .03, or up to three standard errors where fewer data sets were drawn."""
+    slack = max(0.03, 3 * np.sqrt(0.95 * 0.05 / n_repetitions))
     assert row["valid"] == 1
-    assert row["coverage"] >= 0.92
+    assert row["coverage"] >= 0.95 - slack
     if row["conservative"] < 0.5:
-        assert row["coverage"] <= 0.98
+        assert row["coverage"] <= 0.95 + slack
 
 
 @pytest.mark.parametrize("world", ["calibrated, binary", "miscalibrated, binary"])
-@pytest.mark.parametrize(("metric", "n_repetitions"), [("squared_l2", 1000), ("l1", 300)])
+@pytest.mark.parametrize(("metric", "n_repetitions"), [("squared_l2", 400), ("l1", 120)])
 def test_coverage(coverage, world, metric, n_repetitions):
-    assert_covers(coverage(world, metric, 300, n_repetitions))
+    assert_covers(coverage(world, metric, 300, n_repetitions), n_repetitions)
 
 
 def test_coverage_of_proper_errors_close_to_zero(coverage):
@@ -634,13 +636,14 @@ def test_coverage_of_proper_errors_close_to_zero(coverage):
     ids=str,
 )
 def test_coverage_of_the_others(coverage, world, metrics):
+    """200 data sets: the standard error of a coverage of .95 is .015."""
     for metric in metrics:
-        assert_covers(coverage(world, metric, 300))
+        assert_covers(coverage(world, metric, 300, 200), 200)
 
 
 @pytest.mark.slow
 def test_the_bootstrap_does_not_cover(coverage):
-    row = coverage("calibrated, binary", "l1", 300, 60, method="bootstrap")
+    row = coverage("calibrated, binary", "l1", 300, 30, method="bootstrap")
     assert row["coverage"] < 0.1 and row["valid"] == 0
 
 
@@ -657,7 +660,7 @@ def test_the_bootstrap_shows_held_out_estimates_the_label_in_its_double():
 
 @pytest.mark.parametrize("world", ["nearly calibrated", "too extreme", "bump"])
 def test_coverage_of_the_mean_distance(world):
-    """120 data sets of 500: at least .95 less three standard errors; jackknifes had .70."""
+    """60 data sets of 500: at least .95 less three standard errors; jackknifes had .70."""
     bump = {"nearly calibrated": 0.0, "too extreme": 0.0, "bump": 0.25}[world]
     slope = {"nearly calibrated": 0.9, "too extreme": 0.6, "bump": 1.0}[world]
 
@@ -668,7 +671,7 @@ def test_coverage_of_the_mean_distance(world):
     grid = (np.arange(100_000) + 0.5) / 100_000
     truth = np.mean(np.abs(conditional(grid) - grid))
     covered, lower = 0, 0
-    for seed in range(120):
+    for seed in range(60):
         rng = np.random.default_rng(seed)
         p = rng.uniform(size=500)
         y = (rng.uniform(size=500) < conditional(p)).astype(int)
@@ -677,8 +680,8 @@ def test_coverage_of_the_mean_distance(world):
         lower += found.low > 0
         assert found.estimate == integrated_calibration_index(y, p, pos_label=1, labels=[0, 1])
         assert found.conservative and found.method == "test inversion"
-    assert covered / 120 >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / 120)
-    assert lower > 60 or world == "nearly calibrated"
+    assert covered / 60 >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / 60)
+    assert lower > 30 or world == "nearly calibrated"
 
 
 def test_the_mean_distance_of_classes_and_of_smoothers():

@@ -295,12 +295,12 @@ def test_one_class(loss, weight):
         assert found.uncertainty == 0
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=str)
 @pytest.mark.parametrize("p", [0.0, 0.3, 1.0])
-def test_one_sample(loss, p):
-    found = corp_decomposition([1], [p], loss=loss, labels=[0, 1])
-    assert found.discrimination == 0
-    assert found.miscalibration == (found.score - found.uncertainty) >= 0
+def test_one_sample(p):
+    for loss in LOSSES:
+        found = corp_decomposition([1], [p], loss=loss, labels=[0, 1])
+        assert found.discrimination == 0
+        assert found.miscalibration == (found.score - found.uncertainty) >= 0
     (band,) = corp_bands([1], [p], random_state=0, labels=[0, 1])
     assert 0 <= band.low[0] <= band.high[0] <= 1
     if p in (0, 1):
@@ -497,9 +497,9 @@ def test_it_is_the_consistency_test_of_the_miscalibration(multiclass):
 
 @pytest.mark.parametrize("world", [calibrated_binary, calibrated_ties, calibrated_top_label])
 def test_the_test_is_exact_and_the_excess_centred(world):
-    """p is not below uniform, and the excess of MCB is zero on average, within 4 errors."""
+    """p is uniform, and the excess of MCB zero on average, within 4 errors of 120 data sets."""
     rng, pvalues, excess = np.random.default_rng(0), [], []
-    for seed in range(240):
+    for seed in range(120):
         y, proba, notion = world(rng, 60)
         test = corp_test(
             y,
@@ -513,8 +513,8 @@ def test_the_test_is_exact_and_the_excess_centred(world):
         excess.append(test.estimate)
     for level in (0.05, 0.1, 0.25, 0.5):
         rejected = np.mean(np.array(pvalues) <= level + 1e-12)
-        assert abs(rejected - level) < 4 * np.sqrt(level * (1 - level) / 240), level
-    assert abs(np.mean(excess)) < 4 * np.std(excess) / np.sqrt(240)
+        assert abs(rejected - level) < 4 * np.sqrt(level * (1 - level) / 120), level
+    assert abs(np.mean(excess)) < 4 * np.std(excess) / np.sqrt(120)
 
 
 def test_miscalibration_of_calibrated_forecasts_is_positive_and_falls():

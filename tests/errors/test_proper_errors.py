@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
+from grids import covering, rotated
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss
 from sklearn.model_selection import KFold
@@ -77,9 +78,15 @@ def mean_loss(y, proba, score):
 # --- identities -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("smoother", SMOOTHERS, ids=repr)
-@pytest.mark.parametrize("loss", ["brier", "spherical", Quartic()], ids=str)
-@pytest.mark.parametrize("notion", ["canonical", "classwise", "top_label", TopK(2)], ids=str)
+@pytest.mark.parametrize(
+    ("smoother", "loss", "notion"),
+    covering(
+        SMOOTHERS,
+        ["brier", "spherical", Quartic()],
+        ["canonical", "classwise", "top_label", TopK(2)],
+    ),
+    ids=str,
+)
 def test_loss_is_calibration_plus_refinement(smoother, loss, notion, multiclass):
     """Exactly, with the same smoother and method="risk"."""
     arguments = {"loss": loss, "notion": notion, "smoother": smoother}
@@ -116,8 +123,7 @@ def test_cross_is_the_average_of_direct_and_risk(smoother, notion, multiclass):
     assert direct >= 0 and direct != pytest.approx(risk, rel=1e-3)
 
 
-@pytest.mark.parametrize("smoother", [None, "kernel"])
-@pytest.mark.parametrize("function", ALL)
+@pytest.mark.parametrize(("function", "smoother"), rotated(ALL, [None, "kernel"], 1))
 def test_auto_is_cross_for_quadratic_scores_and_risk_for_others(function, smoother, multiclass):
     class Halved(Brier):
         """Quadratic by declaration, and none of ours."""
@@ -232,9 +238,13 @@ def test_names_of_smoothers(name, object_, binary):
 # --- bounds ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("loss", ["brier", "log", "spherical", Quartic()], ids=str)
-@pytest.mark.parametrize("notion", ["canonical", "classwise", "top_label"])
-@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize(
+    ("loss", "notion", "n_classes"),
+    covering(
+        ["brier", "log", "spherical", Quartic()], ["canonical", "classwise", "top_label"], [2, 4]
+    ),
+    ids=str,
+)
 def test_upper_bound_is_above_the_truth(loss, notion, n_classes):
     """For this data set's own posterior, not only on average over labels."""
     data = make_tempered_simplex(3000, n_classes, random_state=0)
@@ -409,8 +419,11 @@ def test_neither_names_nor_order_matter(function, smoother, multiclass):
     assert function(y[rows], proba[rows], smoother=smoother) == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize("smoother", [*SMOOTHERS, CrossFitted(LogisticRegression())], ids=repr)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("smoother", "method"),
+    rotated([*SMOOTHERS, CrossFitted(LogisticRegression())], METHODS, 2),
+    ids=str,
+)
 def test_weights(smoother, method, multiclass):
     """Their scale does not matter, and weight zero is a row removed."""
     y, proba = multiclass
@@ -599,8 +612,15 @@ def test_upper_bound_refuses_a_score_without_an_infimum(multiclass):
 # --- nothing is modified --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("smoother", [None, "kernel", "binning", GaussianNB()], ids=str)
-@pytest.mark.parametrize("notion", ["canonical", "classwise", "top_label", TopK(2)], ids=str)
+@pytest.mark.parametrize(
+    ("smoother", "notion"),
+    rotated(
+        [None, "kernel", "binning", GaussianNB()],
+        ["canonical", "classwise", "top_label", TopK(2)],
+        2,
+    ),
+    ids=str,
+)
 def test_inputs_are_not_modified(smoother, notion, multiclass):
     y, proba = (array.copy() for array in multiclass)
     weight = np.random.default_rng(0).uniform(0, 2, len(y))

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+from grids import covering
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
@@ -251,10 +252,13 @@ def test_folds_that_lack_a_class(data):
     assert model.fit(X, y).predict_proba(X_new).shape == (len(X_new), 3)
 
 
-@pytest.mark.parametrize("recalibrator", [None, "auto"])
-@pytest.mark.parametrize("ensemble", [False, True])
 @pytest.mark.parametrize(
-    "cv", [RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0), TimeSeriesSplit(3)]
+    ("cv", "ensemble", "recalibrator"),
+    covering(
+        [RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0), TimeSeriesSplit(3)],
+        [False, True],
+        [None, "auto"],
+    ),
 )
 def test_repeated_and_partial_splitters(data, cv, ensemble, recalibrator):
     X, y, X_new, _ = data

@@ -71,9 +71,9 @@ def test_all_intervals_hold_at_once():
 
 @pytest.mark.slow
 def test_false_discoveries_of_groups_that_overlap():
-    """50 groups of calibrated forecasts: hardly ever is one found; standard error .028."""
+    """50 groups of calibrated forecasts: hardly ever is one found; standard error .044."""
     wrong = []
-    for seed in range(60):
+    for seed in range(25):
         rng = np.random.default_rng(seed)
         p = rng.beta(1, 3, 2000)
         y = (rng.random(2000) < p).astype(int)

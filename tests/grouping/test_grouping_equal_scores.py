@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from grids import rotated
 from scipy.sparse import csr_array
 from scipy.special import expit, logit
 from scipy.stats import binom
@@ -212,16 +213,16 @@ def test_noise_is_not_named(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n", [300, 2000])
-@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize(("name", "n"), rotated(WORLDS, [300, 2000], 1))
 def test_noise_is_named_in_at_most_one_data_set_of_twenty(name, n):
-    """200 data sets each: 0 to 9 of them; 10 are 5 %."""
-    assert accused(name, n, range(1000, 1200)) <= 10
+    """100 data sets each: 0 to 5 of them; 9 are two standard errors above 5 %."""
+    assert accused(name, n, range(1000, 1100)) <= 9
 
 
 @pytest.mark.slow
 def test_noise_of_many_features():
-    assert accused("calibrated", 1000, range(200), many=40) <= 10
+    """100 data sets: 9 are two standard errors above 5 %."""
+    assert accused("calibrated", 1000, range(100), many=40) <= 9
 
 
 def test_a_coin_tossed_region_is_not_accused_and_the_cause_is():
@@ -284,12 +285,12 @@ def test_causes_of_a_hundredth_are_named_first(kind):
 @pytest.mark.parametrize("rare", [False, True])
 @pytest.mark.parametrize("kind", ["numeric", "category", "small category", "interaction"])
 def test_power_and_false_discoveries(kind, rare):
-    """40 data sets each, n = 6,000, grouping loss .01: named first in all, others beside in 0-3."""
+    """20 data sets each, n = 6,000, grouping loss .01: named first in all, others beside in 0-2."""
     if rare and kind in ("interaction", "small category"):
         pytest.skip("a rare event has no room for a loss of .01 in a small group")
-    first, others = found_first(kind, range(100, 140), rare=rare)
-    assert first >= 36
-    assert others <= 4
+    first, others = found_first(kind, range(100, 120), rare=rare)
+    assert first >= 18
+    assert others <= 3
 
 
 def test_nearly_the_same_groups_are_told_once():

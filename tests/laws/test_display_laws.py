@@ -27,7 +27,7 @@ def constructor_of(recipe):
 @pytest.mark.parametrize("recipe", DOORS, ids=str)
 def test_laws(recipe):
     with only_own_warnings():
-        check_display(constructor_of(recipe), n_classes=(2,) if recipe.binary else (2, 3))
+        check_display(constructor_of(recipe), n_classes=(2,) if recipe.binary else (3,))
 
 
 def test_figures_are_closed_and_others_are_left_open():

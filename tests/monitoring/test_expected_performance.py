@@ -306,9 +306,9 @@ WORLDS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WORLDS)
 def test_coverage(name):
-    """300 seeds: intervals of 95 %, each metric within four standard errors (.05) of .95."""
+    """200 seeds: intervals of 95 %, each metric within four standard errors (.06) of .95."""
     hits: dict[str, list] = {}
-    for seed in range(300):
+    for seed in range(200):
         old, (y, p) = WORLDS[name](seed)
         found = expected_performance(p, labelled=old)
         for metric, value in observed(y, p).items():
@@ -318,7 +318,7 @@ def test_coverage(name):
                 own = getattr(found, metric)
                 hits.setdefault(f"own {metric}", []).append(own.low <= value <= own.high)
     coverage = {metric: np.mean(values) for metric, values in hits.items()}
-    assert all(abs(value - 0.95) <= 0.05 for value in coverage.values()), coverage
+    assert all(abs(value - 0.95) <= 0.06 for value in coverage.values()), coverage
 
 
 @pytest.mark.slow

@@ -158,14 +158,14 @@ def test_windows_of_several_classes_are_of_the_top_label():
 @pytest.mark.parametrize("notion", ["top_label", "classwise", "canonical"])
 def test_batches_and_restarts_do_not_change_a_bit(notion):
     rng = np.random.default_rng(0)
-    p = rng.dirichlet(np.ones(3), 500)
-    y = np.where(rng.random(500) < 0.5, p.argmax(axis=1), rng.integers(0, 3, 500))
-    by = rng.choice(["a", "b"], 500)
-    weight = rng.uniform(0, 1, 500)
+    p = rng.dirichlet(np.ones(3), 300)
+    y = np.where(rng.random(300) < 0.5, p.argmax(axis=1), rng.integers(0, 3, 300))
+    by = rng.choice(["a", "b"], 300)
+    weight = rng.uniform(0, 1, 300)
     weight[::5] = 0
     for w in (None, weight):
         found = set()
-        for size in (17, 125, 500):
+        for size in (17, 75, 300):
             monitor = CalibrationMonitor([0, 1, 2], notion=notion, alpha=0.005, window=100)
             half = 250 // size * size
             rest = None if w is None else w[half:]

@@ -114,12 +114,12 @@ def test_the_change_and_the_range_are_found():
 @pytest.mark.parametrize("n_classes", [2, 12])
 def test_batches_do_not_change_a_bit(notion, n_classes):
     rng = np.random.default_rng(0)
-    y, p = several(300, rng, power=0.7, n_classes=n_classes)
-    weight = rng.uniform(0, 1, 300)
+    y, p = several(120, rng, power=0.7, n_classes=n_classes)
+    weight = rng.uniform(0, 1, 120)
     weight[::7] = 0
     for w in (None, weight):
         found = set()
-        for size in (1, 13, 300) if w is None else (9, 250):
+        for size in (1, 13, 120) if w is None else (9, 100):
             test = SequentialCalibrationTest(np.arange(n_classes), notion=notion)
             forecast = p if size % 2 else np.asfortranarray(p)
             found.add(numbers(in_batches(test, y, forecast, size, w)))

@@ -6,6 +6,7 @@ import joblib
 import numpy as np
 import pytest
 from conftest import Alive, Counted, cut, lazy, threads_of_dask
+from grids import covering, rotated
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
@@ -76,9 +77,9 @@ def inputs_of(recalibrator, proba):
     return np.log(np.maximum(proba, 1e-9)) if recalibrator.input == "logits" else proba
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("n_classes", [2, 3, 8])
-@pytest.mark.parametrize("name", FITS)
+@pytest.mark.parametrize(
+    ("name", "n_classes", "weighted"), covering(FITS, [2, 3, 8], [False, True])
+)
 def test_the_same_as_in_memory(name, n_classes, weighted):
     proba, y = samples(1500, n_classes)
     found, expected = pair(name, n_classes)
@@ -89,8 +90,7 @@ def test_the_same_as_in_memory(name, n_classes, weighted):
     assert_same(found, expected.fit(values, y, sample_weight=weight), values)
 
 
-@pytest.mark.parametrize("size", [1, 7, 120])
-@pytest.mark.parametrize("name", FITS)
+@pytest.mark.parametrize(("name", "size"), rotated(FITS, [1, 7, 120], 1))
 def test_the_size_of_chunks_has_no_effect(name, size):
     proba, y = samples(120, 3)
     found, expected = pair(name, 3)
@@ -158,8 +158,7 @@ def test_chunks_without_weight_or_samples_are_skipped():
     assert_same(found.fit_chunks(chunks), expected.fit(proba, y), proba)
 
 
-@pytest.mark.parametrize("name", FITS)
-@pytest.mark.parametrize("temperature", [0.02, 1.0, 30.0])
+@pytest.mark.parametrize(("name", "temperature"), rotated(FITS, [0.02, 1.0, 30.0], 1))
 def test_number_of_passes(name, temperature):
     data = make_tempered_simplex(6000, 3, score_temperature=temperature, random_state=0)
     scaling, _ = pair(name, 3)
@@ -283,8 +282,7 @@ def test_parameters_that_are_refused():
 # --- Shrinkage by cross-validation ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("n_classes", [2, 3, 8])
+@pytest.mark.parametrize(("n_classes", "weighted"), [(2, True), (3, False), (8, True)])
 def test_a_chosen_shrinkage(n_classes, weighted):
     """The map of the chosen strength is that in memory, for any chunks."""
     proba, y = samples(2000, n_classes)

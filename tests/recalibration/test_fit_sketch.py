@@ -5,6 +5,7 @@ from functools import reduce
 
 import numpy as np
 import pytest
+from grids import covering, rotated
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
@@ -273,12 +274,14 @@ def test_a_summary_whose_rows_are_samples():
 SMOOTH = {"moderate": (0.6, 2e-6), "close to 0 and 1": (0.3, 5e-4)}
 
 
-@pytest.mark.parametrize("scores", SMOOTH)
 @pytest.mark.parametrize(
-    ("name", "n_classes"), [(name, 2) for name in FITS] + [(name, 3) for name in CLASS_BY_CLASS]
+    ("fit", "scores"),
+    rotated([*((name, 2) for name in FITS), *((name, 3) for name in CLASS_BY_CLASS)], SMOOTH, 1),
+    ids=str,
 )
-def test_continuous_scores(name, scores, n_classes):
+def test_continuous_scores(fit, scores):
     """Within the bounds that the documentation states."""
+    name, n_classes = fit
     temperature, bound = SMOOTH[scores]
     data = make_tempered_simplex(
         5000, n_classes, score_temperature=temperature, random_state=n_classes
@@ -316,9 +319,9 @@ LABELS = {
 }
 
 
-@pytest.mark.parametrize("labels", LABELS)
-@pytest.mark.parametrize("scores", HOSTILE)
-@pytest.mark.parametrize("scale", [None, 1.0, 1e-300, 1e250])
+@pytest.mark.parametrize(
+    ("scores", "labels", "scale"), covering(HOSTILE, LABELS, [None, 1.0, 1e-300, 1e250])
+)
 def test_hostile_samples_have_the_results_and_warnings_of_fit(scores, labels, scale):
     score = HOSTILE[scores]
     y = LABELS[labels](score)

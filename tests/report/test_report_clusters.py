@@ -4,7 +4,6 @@ import warnings
 
 import numpy as np
 import pytest
-from matplotlib import pyplot as plt
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
@@ -31,12 +30,6 @@ def clustered(n_clusters, seed, spread=1.3, size=20):
     effect = rng.normal(0, spread, n_clusters)[cluster]
     y = (rng.random(len(X)) < expit(X[:, 0] + effect)).astype(int)
     return X, y, expit(X[:, :1] + spread * NODES) @ (MASS / MASS.sum()), cluster
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 # --- reports --------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Reports, comparisons and diagrams of sketches, against those of the samples."""
 
 import json
+from itertools import product
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -219,8 +220,11 @@ def test_differences_of_sketches_are_wider_and_have_the_same_estimates():
 # --- Diagrams -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("strategy", ["isotonic", "quantile", "uniform", "smooth"])
-@pytest.mark.parametrize("band", ["consistency", "confidence", None])
+@pytest.mark.parametrize(
+    ("strategy", "band"),
+    [*product(["isotonic", "quantile", "uniform", "smooth"], ["consistency", "confidence"])]
+    + [("isotonic", None)],
+)
 def test_diagrams_of_tied_scores(strategy, band):
     y, score = tied(3000)
     options = {"strategy": strategy, "band": band, "n_resamples": 400}
@@ -251,9 +255,9 @@ def test_a_panel_for_each_class():
 
 @pytest.mark.slow
 def test_the_consistency_band_of_a_sketch_holds_calibrated_curves():
-    """400 data sets of level .8, with five points each: standard error .02."""
+    """200 data sets of level .8, with five points each: standard error .028."""
     inside = []
-    for seed in range(400):
+    for seed in range(200):
         y, score = tied(500, WORLDS[None], seed)
         display = ReliabilityDisplay.from_sketch(
             sketch_of(y, score), confidence_level=0.8, n_resamples=49, random_state=seed
@@ -262,4 +266,4 @@ def test_the_consistency_band_of_a_sketch_holds_calibrated_curves():
         plt.close("all")
         at = np.linspace(0, len(curve.low) - 1, 5).astype(int)
         inside.append(((curve.low <= curve.prob_true) & (curve.prob_true <= curve.high))[at])
-    assert np.mean(inside, axis=0).min() > 0.8 - 4 * 0.02
+    assert np.mean(inside, axis=0).min() > 0.8 - 4 * 0.028

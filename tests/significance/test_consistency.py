@@ -117,9 +117,9 @@ def test_comparison_is_antisymmetric_and_uses_all_blocks():
 
 @pytest.mark.parametrize("notion", ["canonical", "top_label", "classwise"])
 def test_level_and_power_of_the_comparison(notion):
-    """Equal models are told apart in 5 % of 300 data sets; a calibrated one from M2 always."""
+    """Equal models are told apart in 5 % of 200 data sets; a calibrated one from M2 always."""
     rejected = 0
-    for seed in range(300):
+    for seed in range(200):
         data = make_tempered_simplex(200, 3, random_state=seed)
         # Two models that are equally wrong: each knows half of the classes' temperatures.
         rng = np.random.default_rng(seed)
@@ -127,21 +127,21 @@ def test_level_and_power_of_the_comparison(notion):
         one = np.where(swap[:, None], data.y_proba, data.posterior)
         two = np.where(swap[:, None], data.posterior, data.y_proba)
         rejected += compare_calibration(data.y, one, two, notion=notion).pvalue <= 0.05
-    assert rejected <= 15 + 3 * np.sqrt(300 * 0.05 * 0.95)
+    assert rejected <= 10 + 3 * np.sqrt(200 * 0.05 * 0.95)
     wrong = make_widmann(500, model="M2", random_state=0)
     right = wrong.posterior
     assert compare_calibration(wrong.y, right, wrong.y_proba, notion=notion).pvalue < 1e-3
 
 
 def test_coverage_of_the_comparison():
-    """The interval holds the difference of two known errors: the mean over 400 data sets."""
+    """The interval holds the difference of two known errors: the mean over 200 data sets."""
     results = [
         compare_calibration(d.y, d.posterior, d.y_proba, kernel="laplacian", block_size=20)
-        for d in (make_tempered_simplex(400, 3, random_state=s) for s in range(300))
+        for d in (make_tempered_simplex(400, 3, random_state=s) for s in range(200))
     ]
     truth = np.mean([r.estimate for r in results])
     covered = np.mean([r.low <= truth <= r.high for r in results])
-    assert 0.91 < covered < 0.985
+    assert 0.90 < covered < 0.99  # about three standard errors of .015
 
 
 @pytest.mark.parametrize(

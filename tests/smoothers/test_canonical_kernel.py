@@ -5,6 +5,7 @@ import tracemalloc
 import joblib
 import numpy as np
 import pytest
+from grids import covering, rotated
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -94,9 +95,10 @@ def drop(request, monkeypatch):
     return dropping
 
 
-@pytest.mark.parametrize("bandwidth", [1e-5, 1e-3, 0.02, 1.0, 10.0])
-@pytest.mark.parametrize("n_classes", [2, 3, 10, 100])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "n_classes", "bandwidth"),
+    covering(KINDS, [2, 3, 10, 100], [1e-5, 1e-3, 0.02, 1.0, 10.0]),
+)
 def test_agrees_with_the_oracle(kind, n_classes, bandwidth, drop):
     forecast, target, weight = make(kind, 140, n_classes)
     expected = oracle(forecast, forecast, weight, target, bandwidth, True)
@@ -314,8 +316,7 @@ def test_memory_is_that_of_blocks():
 # --- likelihood
 
 
-@pytest.mark.parametrize("shared", [True, False])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "shared"), rotated(KINDS, [True, False], 1))
 def test_log_likelihoods(kind, shared, drop, monkeypatch):
     monkeypatch.setattr(canonical, "_NARROW", 2 if shared else 3)
     forecast, target, weight = make(kind, 1100 if kind == "confident" else 160, 3)

@@ -28,25 +28,17 @@ FAST = (
     "too_extreme, rate 0.2",
     "calibrated, n = 20",
     "calibrated rare event, n = 150",
-    "too_high, n = 150",
     "ten classes, calibrated, n = 150",
     "three classes, too_extreme, n = 150",
-    "noise features, too_high",
     "all labels 0",
     "two rows",
     "twenty right, two wrong",
-    "separated, n = 20",
-    "constant, too_low",
     "hard predictions",
     "perfect",
-    "ties, too_extreme",
-    "stated confidences, too_high",
     "the other class",
     "ten columns moved",
-    "percentages twice",
     "balanced class weights, rare event",
     "file with the column PROB_Churn",
-    "frame with the column p_churn",
 )
 
 
@@ -124,8 +116,10 @@ def test_one_number_for_one_calibration_error(name):
 
 
 @pytest.mark.slow
-def test_few_claims_of_all_scenarios_are_wrong():
-    judgements = bench.run_all(list(SCENARIOS), [100], page=True)
+@pytest.mark.parametrize("part", range(3))
+def test_few_claims_of_all_scenarios_are_wrong(part):
+    """A third of them each; the pages of one third, for the claims are those of the text."""
+    judgements = bench.run_all(list(SCENARIOS)[part::3], [100], page=part == 0)
     assert_true(judgements, bench.MOST_WRONG)
     assert max(n_words(one.found) for one in judgements) <= 110
     for name, (held, n) in bench.coverage(judgements).items():
@@ -144,7 +138,7 @@ def test_directions_are_named():
 @pytest.mark.slow
 def test_noise_features_are_hardly_named():
     names = [name for name in SCENARIOS if name.startswith("noise") and "rare" not in name]
-    judgements = bench.run_all(names, range(300, 312))
+    judgements = bench.run_all(names, range(300, 306))
     named = sum(bool(one.found["named_groups"]) for one in judgements)
     n = len(judgements)
     assert named <= 0.05 * n + 2 * np.sqrt(n * 0.05 * 0.95), f"{named} of {n}"

@@ -269,7 +269,7 @@ def test_terms_hold_one_by_one(strategy, n_samples, n_bins):
     """Against the binned truth by quadrature, in expectation and with high probability."""
     intercept, slope, truth, lipschitz = MODELS["bad"]
     rng = np.random.RandomState(n_bins)
-    gaps = np.empty((25, 3))
+    gaps = np.empty((15, 3))
     for i in range(len(gaps)):
         y, p = draw(n_samples, intercept, slope, rng)
         edges = np.linspace(0, 1, n_bins + 1)
