@@ -52,19 +52,23 @@ if TYPE_CHECKING:
     from skcalib.links.averaging import AveragedMap
     from skcalib.problem import Problem
 
-#: Samples to which the models are fitted, and their least share.
-PART, SHARE = 20_000, 0.02
-#: Samples of more than two classes above which the models are fitted to a part.
-MANY = 2 * PART
+_PART, _SHARE, _PER_CLASS = 20_000, 0.02, 40  # of a part: least size, share, samples per class
+_TIMES = 2  # sizes of a part above which there is one
 _LEAST_SHARE = 0.25  # of effective samples among all; below it, weights differ too much for a part
+
+
+def n_fitted(n_samples: int, n_classes: int) -> int:
+    """Number of samples to which the models are fitted."""
+    size = max(_PART, round(_SHARE * n_samples), _PER_CLASS * n_classes)
+    return size if n_classes > 2 and n_samples > _TIMES * size else n_samples
 
 
 def is_large(problem: Problem) -> bool:
     """Whether a problem has more than two classes and very many samples of similar weights."""
-    if problem.forecast.shape[1] == 2 or len(problem.weight) <= MANY:
+    n_samples = len(problem.weight)
+    if n_fitted(*problem.forecast.shape) == n_samples:
         return False
-    size = problem.weight.sum() ** 2 / problem.squares.sum()
-    return bool(size >= _LEAST_SHARE * len(problem.weight))
+    return bool(problem.weight.sum() ** 2 / problem.squares.sum() >= _LEAST_SHARE * n_samples)
 
 
 @dataclass(frozen=True)
@@ -84,9 +88,9 @@ class OneStepProblem(AveragedProblem):
     @classmethod
     def of(cls, problem: Problem) -> Self:
         """Fit the models to a random part of the rows, with a fixed seed, and take the step."""
-        n_rows = len(problem.weight)
-        drawn = np.random.RandomState(0).permutation(n_rows)[: max(PART, round(SHARE * n_rows))]
-        part = AveragedProblem.of(problem.take(np.sort(drawn)))
+        order = np.random.RandomState(0).permutation(len(problem.weight))
+        drawn = np.sort(order[: n_fitted(*problem.forecast.shape)])
+        part = AveragedProblem.of(problem.take(drawn))
         rows = problem.forecast, problem.target, problem.weight
         average = PartAverage(part.average, *rows, problem.square)
         start = average.start

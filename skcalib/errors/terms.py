@@ -33,7 +33,7 @@ from skcalib._parallel import run_each
 from skcalib.clusters import outside_level
 from skcalib.errors.averaged import AveragedProblem
 from skcalib.errors.merged import merged
-from skcalib.errors.one_step import MANY, OneStepProblem, is_large
+from skcalib.errors.one_step import OneStepProblem, is_large, n_fitted
 from skcalib.links.averaging import ModelAverage
 from skcalib.scores import Brier, LogLoss
 from skcalib.smoothers import LogitSmoother
@@ -160,7 +160,7 @@ def _averaged(problem):
 def _warn_if_slow(shape):
     """Warn before the averaged maps of several classes take more than about ten seconds."""
     n_samples, n_classes = shape
-    if n_classes > 2 and (min(n_samples, MANY) + n_samples / 20) * n_classes > SLOW:
+    if n_classes > 2 and (n_fitted(n_samples, n_classes) + n_samples / 20) * n_classes > SLOW:
         warnings.warn(
             f"The default estimate for {n_samples:,} samples of {n_classes:,} classes takes more "
             "than ten seconds: pass a random part of the samples, or notion='top_label'.",

@@ -12,7 +12,7 @@ from skcalib import (
 )
 from skcalib.errors import one_step
 from skcalib.errors.averaged import AveragedProblem, squared_norm
-from skcalib.errors.one_step import OneStepProblem, is_large
+from skcalib.errors.one_step import OneStepProblem, is_large, n_fitted
 from skcalib.errors.terms import solve_notion
 from skcalib.notions import Canonical
 from skcalib.problem import Problem
@@ -24,8 +24,7 @@ WORLDS = ["calibrated", "slope", "shift", "class_slopes", "curve"]
 
 @pytest.fixture
 def small_parts(monkeypatch):
-    monkeypatch.setattr(one_step, "PART", 3000)
-    monkeypatch.setattr(one_step, "MANY", 6000)
+    monkeypatch.setattr(one_step, "_PART", 3000)
 
 
 def problem_of(y, forecast, weight=None):
@@ -140,7 +139,7 @@ def test_public_functions_take_the_step(small_parts, monkeypatch):
     assert parts.calibration == found["brier"] == fitted.calibration_error_
     assert interval.low < found["brier"] < interval.high
     assert set(fitted.evidence_) == {"shift", "slope", "class_slopes", "curve", "confusion"}
-    monkeypatch.setattr(one_step, "MANY", 10**9)
+    monkeypatch.setattr(one_step, "_TIMES", 10**9)
     for loss, value in found.items():
         assert proper_calibration_error(y, forecast, loss=loss) == pytest.approx(value, rel=0.02)
 
@@ -181,6 +180,9 @@ def test_which_problems_are_large(small_parts):
     assert not is_large(problem_of(y, forecast, weight))
     y, forecast, _ = world("slope", 6001, 2, 7)
     assert not is_large(problem_of(y, forecast))
+    assert n_fitted(6001, 3) == 3000
+    assert n_fitted(6001, 100) == 6001  # a part of 4,000 has 40 samples of each class
+    assert n_fitted(1_000_000, 10) == 20_000
 
 
 def test_unit_of_the_weights_does_not_matter(small_parts):
