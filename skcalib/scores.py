@@ -20,7 +20,7 @@ from numbers import Real
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import entr, softmax, xlogy
+from scipy.special import entr, softmax
 
 from skcalib._rows import log_softmax, row_sum
 from skcalib._ties import reach_of
@@ -282,12 +282,6 @@ class Brier(ProperScore):
     def gradient(self, forecast: np.ndarray) -> np.ndarray:
         return -2 * self._scale(forecast) * np.asarray(forecast)
 
-    def loss(self, target: ArrayLike, forecast: ArrayLike) -> np.ndarray:
-        target, forecast = _arrays(target, forecast)
-        step = target - forecast
-        spread = 1 - np.einsum("...k,...k->...", target, target)  # zero for labels
-        return self._scale(forecast) * (np.einsum("...k,...k->...", step, step) + spread)
-
     def loss_gradient(self, target: np.ndarray, forecast: np.ndarray) -> np.ndarray:
         return 2 * self._scale(forecast) * (forecast - np.asarray(target))
 
@@ -324,11 +318,6 @@ class LogLoss(ProperScore):
     def gradient(self, forecast: np.ndarray) -> np.ndarray:
         with np.errstate(divide="ignore"):
             return -np.log(forecast) - 1
-
-    def loss(self, target: ArrayLike, forecast: ArrayLike) -> np.ndarray:
-        target, forecast = _arrays(target, forecast)
-        excess = np.sum(forecast, axis=-1) - np.sum(target, axis=-1)  # zero for probabilities
-        return excess - np.sum(xlogy(target, forecast), axis=-1)
 
     def loss_gradient(self, target: np.ndarray, forecast: np.ndarray) -> np.ndarray:
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -243,10 +243,10 @@ class Counting(ThreadingBackend):
         return super().submit(func, callback)
 
 
-#: The least number of tasks of the loops: folds, classes, level sets, permutations, resamples.
+#: The least number of tasks of the loops: folds, classes, level sets, resamples.
 #: What is nested in them gets one job from joblib, but on a cluster.
 SHARED_OUT = {
-    "grouping": 3 + 4 + 30,
+    "grouping": 3 + 4,
     "grouping classwise": 3 + 2,
     "grouping risk": 3 + 5 + 5,
     "interval": 3,

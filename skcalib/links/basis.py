@@ -318,6 +318,10 @@ class LogitBasis:
     def __init__(self, n_classes: int) -> None:
         self.n_classes = n_classes
 
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the combinations of directions, which are computed where they are needed."""
+        return {**self.__dict__, "_mixes": {}}
+
     def fit(
         self, forecast: np.ndarray, weight: np.ndarray, *, size: float, by_class: bool = True
     ) -> Self:
