@@ -77,6 +77,22 @@ def test_table_of_numbers_and_chosen_label_column(tmp_path, data):
         read_predictions(path, label_column="result")
 
 
+def test_labels_as_numpy_writes_them(tmp_path, data):
+    """Whole numbers with an exponent are numbers; others are no labels."""
+    path = tmp_path / "p.csv"
+    rows = np.column_stack([data.y, data.y_proba])
+    np.savetxt(path, rows, delimiter=",", header="y,p_0,p_1,p_2", comments="")
+    read = read_predictions(path)
+    np.testing.assert_array_equal(read.y_true, data.y)
+    np.testing.assert_array_equal(read.y_proba, data.y_proba)
+    assert read.labels.tolist() == [0, 1, 2]
+    path.write_text("y,p\n-1.0e+00,0.5\n1.50e+01,0.25\n")
+    assert set(read_predictions(path, event="15").y_true) == {-1, 15}
+    path.write_text("y,p\n0.0e+00,0.5\n1.25e+01,0.25\n")
+    with pytest.raises(ValueError, match=r"has the label '1.25e\+01'.* words or whole numbers"):
+        read_predictions(path)
+
+
 def test_table_with_one_probability(tmp_path):
     path = tmp_path / "p.csv"
     path.write_text("y,p\n0,0.2\n1,0.9\n\n1,1e-3\n")

@@ -52,10 +52,11 @@ def find_event(name, event, classes):
 def _classes_of(name, column, texts):
     """Sorted classes, as text or as whole numbers if all are, and the place of each text."""
     distinct = sorted(texts)
-    if all(re.fullmatch(r"-?(0|[1-9]\d{0,17})(\.0+)?", label) for label in distinct):
-        whole = [int(label.partition(".")[0]) for label in texts]  # floats would round long ones
+    whole = [_whole_number(label) for label in texts]
+    if None not in whole:
         return np.unique(whole, return_inverse=True)
-    wrong = [label for label in distinct if not re.fullmatch(r"-?\d+(\.0+)?", label)]
+    others = [label for label, number in zip(texts, whole, strict=True) if number is None]
+    wrong = [label for label in sorted(others) if not re.fullmatch(r"-?\d+(\.0+)?", label)]
     if not wrong or not all(map(_is_number, distinct)):
         places = {label: place for place, label in enumerate(distinct)}
         return _as_text(distinct), np.array([places[label] for label in texts])
@@ -63,6 +64,16 @@ def _classes_of(name, column, texts):
         f"{name} has the label {shortened(wrong[0])!r} in the column {column!r}: labels of classes "
         "are expected, words or whole numbers."
     )
+
+
+def _whole_number(label):
+    """The number that a label spells as 2, 2.0 or 2.000e+00; None for anything else."""
+    if re.fullmatch(r"-?(0|[1-9]\d{0,17})(\.0+)?", label):
+        return int(label.partition(".")[0])  # floats would round long ones
+    if re.fullmatch(r"-?\d\.\d+[eE][+-]\d\d", label):  # as numpy.savetxt writes
+        value = float(label)
+        return int(value) if value.is_integer() and abs(value) < 2**53 else None
+    return None
 
 
 def _as_text(labels):
