@@ -10,17 +10,8 @@ from scipy.stats import t as student
 from skcalib._arguments import resolve_notion
 from skcalib.clusters import cluster_sums, independent_size, inflation
 from skcalib.errors.binned import _any_bins, check_bins, quantile_edges
-from skcalib.errors.kernel import (
-    MANY,
-    Embedding,
-    ResidualKernel,
-    _check_components,
-    check_locations,
-    check_pairs,
-    one_problem,
-    random_blocks,
-    resolve_kernel,
-)
+from skcalib.errors.kernel import MANY, ResidualKernel, check_pairs, random_blocks, resolve_kernel
+from skcalib.errors.mean_embedding import Embedding, check_components, check_locations, one_problem
 from skcalib.events import check_events, only_problem, problem_of_notion
 from skcalib.problem import ForecastSummary, Problem
 from skcalib.squared_norm import SquaredNorm, noise_cumulants
@@ -101,7 +92,7 @@ def squared_location_norm(options):
     problem, notion = _problem(options), resolve_notion(options["notion"])
     columns = one_problem(problem, notion)[0].shape[1]
     points = check_locations(options["locations"], columns)
-    component = _check_components(options["location_labels"], problem, notion, points)
+    component = check_components(options["location_labels"], problem, notion, points)
     embedding = Embedding(problem, resolve_kernel(options["kernel"]), notion, points, component)
     features = embedding._features(slice(None), embedding.target) / np.sqrt(len(points))
     n_samples = len(features)

@@ -30,7 +30,8 @@ from skcalib.error_intervals._norms import (
     squared_location_norm,
 )
 from skcalib.error_intervals.decision_savings import missed_saving, saving_interval
-from skcalib.errors.averaged import AveragedProblem, squared_norms
+from skcalib.errors.averaged import AveragedProblem
+from skcalib.errors.averaged_interval import squared_norms
 from skcalib.errors.binned import resolve_norm
 from skcalib.errors.cumulative import KS_REDUCTIONS, predicted_share
 from skcalib.errors.kernel import block_estimates, takes_blocks

@@ -11,12 +11,13 @@ from skcalib.errors.corp import (
 )
 from skcalib.errors.cumulative import CumulativeCurve, cumulative_curve, ks_calibration_error
 from skcalib.errors.density import kde_calibration_error
-from skcalib.errors.kernel import kernel_calibration_error, unconditional_mean_embedding_error
+from skcalib.errors.kernel import kernel_calibration_error
 from skcalib.errors.logistic import (
     CalibrationInterceptSlope,
     calibration_intercept_slope,
     integrated_calibration_index,
 )
+from skcalib.errors.mean_embedding import unconditional_mean_embedding_error
 from skcalib.errors.proper import (
     ScoreDecomposition,
     calibration_upper_bound,

@@ -30,19 +30,17 @@ from skcalib.clusters import effective_size
 from skcalib.errors.kernel import (
     MANY,
     ROUNDING,
-    Embedding,
     ResidualKernel,
     block_estimates,
-    check_locations,
     check_pairs,
     check_statistic,
     estimate,
-    one_problem,
     random_block_estimates,
     random_blocks,
     resolve_kernel,
     takes_blocks,
 )
+from skcalib.errors.mean_embedding import Embedding, check_locations, one_problem
 from skcalib.events import problem_of_notion
 from skcalib.inference import CalibrationTest, at_least, monte_carlo_pvalue
 from skcalib.notions import Canonical

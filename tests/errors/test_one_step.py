@@ -11,7 +11,8 @@ from skcalib import (
     score_decomposition,
 )
 from skcalib.errors import one_step
-from skcalib.errors.averaged import AveragedProblem, squared_norm
+from skcalib.errors.averaged import AveragedProblem
+from skcalib.errors.averaged_interval import squared_norm
 from skcalib.errors.one_step import OneStepProblem, is_large, n_fitted
 from skcalib.errors.terms import solve_notion
 from skcalib.notions import Canonical

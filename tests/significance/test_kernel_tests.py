@@ -17,7 +17,8 @@ from skcalib import (
 )
 from skcalib.datasets import make_widmann
 from skcalib.errors import kernel as _errors
-from skcalib.errors.kernel import Embedding, ResidualKernel
+from skcalib.errors.kernel import ResidualKernel
+from skcalib.errors.mean_embedding import Embedding
 from skcalib.kernels import GaussianKernel, LaplacianKernel, MatrixKernel
 from skcalib.notions import NOTIONS, Canonical, Classwise
 from skcalib.problem import check_problem

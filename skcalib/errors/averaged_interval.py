@@ -1,0 +1,510 @@
+r"""Intervals of the calibration errors from averaged maps.
+
+The interval does not depend on the weights. The miscalibration Y - S is projected on all directions
+of the basis, and its squared length is a squared norm of a mean, `SquaredNorm`. So the interval
+allows for miscalibration that the models may have missed, not only for what they found. Its lower
+limit is zero unless a second test rejects zero too: that of the scores at the forecasts, whose
+noise does not depend on a fit, or the evidence of the models.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from skcalib.clusters import cluster_sums, independent_size, inflation
+from skcalib.scores import Brier
+from skcalib.squared_norm import SquaredNorm, noise_cumulants
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from skcalib.errors.averaged import AveragedProblem
+    from skcalib.scores import ProperScore
+
+_FLAT = 1e-6  # relative eigenvalues of directions that are left out
+_NO_CHANGE = 1e-12  # mean squared change below which a map is the identity
+_WIDE, _PROBES = 2_000, 256  # directions of all problems from which traces are estimated; draws
+_BETWEEN = 0.1  # largest relative variance of the squared change: else it is that of few samples
+_LEAST = 1e-60  # variance of a squared norm that is practically zero
+_TINY = np.finfo(np.float64).tiny
+
+
+@dataclass(frozen=True)
+class ErrorNorm(SquaredNorm):
+    """`SquaredNorm` of an error, with a second test of exact calibration and bounds.
+
+    ``calibrated`` is the squared norm of the scores at the forecasts. ``odds`` are those of the
+    models against the identity, 0 for samples in clusters. ``size`` is the effective number of
+    samples, for clusters divided by the design effect. ``most`` is the largest error that the
+    forecasts allow.
+    """
+
+    calibrated: SquaredNorm | None = None
+    odds: float = np.inf
+    size: float = np.inf
+    most: float = np.inf
+
+    def interval(self, confidence_level: float) -> tuple[float, float]:
+        r"""Parameters that are not rejected; zero is one of them unless a second test rejects it.
+
+        The second test is that of ``calibrated``, or odds of at least :math:`1 / (1 - level)`. An
+        event that was never seen may have the probability :math:`q = -\log(1 - level) / n`. The
+        upper limit is at least :math:`q^2`, the error of forecasts that are wrong by q everywhere.
+        """
+        if not np.isfinite(self.estimate):
+            return np.inf, np.inf
+        low, high = super().interval(confidence_level)
+        unseen = np.log(1 - confidence_level) / self.size
+        high = float(min(max(high, unseen**2), self.most))
+        if low > 0 and self.calibrated is not None and self.odds < 1 / (1 - confidence_level):
+            low = low if self.calibrated.interval(confidence_level)[0] > 0 else 0.0
+        return min(low, high), high
+
+
+def squared_norm(
+    problems: Sequence[AveragedProblem], score: ProperScore, reduce: str = "mean"
+) -> ErrorNorm:
+    """`ErrorNorm` of a score, reduced over the problems of a notion.
+
+    It is infinite for the log score if a label has a forecast of zero.
+    """
+    return squared_norms(problems, [score], reduce)[0]
+
+
+def squared_norms(
+    problems: Sequence[AveragedProblem], scores: Sequence[ProperScore], reduce: str = "mean"
+) -> list[ErrorNorm]:
+    """The `squared_norm` of each score; the second test is the same for all."""
+    share, calibrated, norms = 1 / len(problems) if reduce == "mean" else 1.0, None, []
+    for score in scores:
+        if not all(np.isfinite(problem.calibration(score)[0]).all() for problem in problems):
+            norms.append(ErrorNorm(np.inf, _LEAST, 0.0, 0.0))
+            continue
+        if calibrated is None:
+            calibrated = ScoreNoise([ScoreProjection(problem) for problem in problems]).norm
+        found = [projection_of(score)(problem) for problem in problems]
+        norms.append(error_norm(problems, found, Noise(found, share), share, calibrated))
+    return norms
+
+
+def error_norm(
+    problems: Sequence[AveragedProblem],
+    found: Sequence[_Projection],
+    noise: Noise,
+    share: float,
+    calibrated: SquaredNorm,
+) -> ErrorNorm:
+    """`ErrorNorm` from the projections and the `Noise` of all samples."""
+    fitted, square = noise.fitted, noise.fitted_square
+    variance = max(float(square @ [1.0, -2 * fitted, fitted**2]), 0.0)
+    norm = found[0].combine(noise.traces, fitted, variance)
+    most = share * sum(one.most for one in found)
+    with np.errstate(over="ignore"):  # the mean of several odds has their level, however dependent
+        odds = float(np.mean(np.exp([problem.average.log_odds for problem in problems])))
+    size = problems[0].average.size
+    if problems[0].cluster is not None:  # the evidence is that of independent samples
+        odds, size = 0.0, size * min(1.0, noise.traces.share_of_samples)
+    return replace(norm, calibrated=calibrated, odds=odds, size=size, most=most)
+
+
+class Noise:
+    """Sums over samples of the noise of projections, and of the squared change by a map.
+
+    `share` is the weight of each problem. The sums of several sets of samples add up.
+    """
+
+    def __init__(self, found: Sequence[_Projection], share: float) -> None:
+        mean = np.sqrt(share) * np.concatenate([one.mean for one in found])
+        self.traces, self.fitted = _traces(mean, found[0].problem), 0.0
+        own_sums, root_sums = [], []
+        for parts in zip(*(one.blocks() for one in found), strict=True):
+            own, rows = share * sum(value for _, value, _ in parts), parts[0][2]
+            weight, root = found[0].problem.share[rows], found[0].problem.root[rows]
+            noise = np.hstack([noise for noise, _, _ in parts])
+            noise *= (np.sqrt(share) * root)[:, None]
+            self.traces.add(noise, weight / root, rows)
+            self.fitted += float(weight @ own)
+            own_sums.append(root * own)
+            root_sums.append(root)
+        self.fitted_square = self._squares(found[0].problem, own_sums, root_sums)
+
+    @staticmethod
+    def _squares(problem, own, root):
+        """Sums of squares of own values, of their products with the roots, and of the roots."""
+        own, root = (
+            cluster_sums(np.concatenate([np.empty(0), *parts]), problem.cluster)
+            for parts in (own, root)
+        )
+        return np.array([own @ own, own @ root, root @ root])
+
+    def __add__(self, other: Noise) -> Noise:
+        found = copy(self)
+        found.traces = self.traces + other.traces
+        found.fitted = self.fitted + other.fitted
+        found.fitted_square = self.fitted_square + other.fitted_square
+        return found
+
+
+class ScoreNoise:
+    """Sums over samples of the noise of the scores at the forecasts, if these are calibrated.
+
+    The residuals Y - S do not depend on a fit. So this test of zero is valid where the noise of the
+    other test is too small because the fitted map follows the labels: for few samples, and for
+    forecasts close to 0 and 1. The noise has the variance of products of different samples, but at
+    least the mean and the variance that calibrated forecasts would give it.
+    """
+
+    def __init__(self, found: Sequence[_Projection]) -> None:
+        mean = np.concatenate([one.mean for one in found])
+        self.traces, self.expected = _traces(mean, found[0].problem), 0.0
+        for parts in zip(*(one.blocks() for one in found), strict=True):
+            rows, problem = parts[0][2], found[0].problem
+            noise = np.hstack([noise for noise, _, _ in parts])
+            noise *= problem.root[rows, None]
+            self.traces.add(noise, problem.share[rows] / problem.root[rows], rows)
+            self.expected += sum(float(own.sum()) for _, own, _ in parts)
+
+    def __add__(self, other: ScoreNoise) -> ScoreNoise:
+        found = copy(self)
+        found.traces, found.expected = self.traces + other.traces, self.expected + other.expected
+        return found
+
+    @property
+    def norm(self) -> SquaredNorm:
+        """Law of the squared norm of the scores."""
+        traces, expected = self.traces, self.expected
+        second, third = traces.noise
+        skewness = min(third / second**1.5, np.sqrt(8))
+        least = 2 * expected**2 / max(traces.size, 1)
+        second = max(second - 2 * traces.fourth, least, _LEAST)
+        estimate = traces.squared_mean - max(expected, traces.first)
+        return SquaredNorm(estimate, second, skewness * second**1.5, 0.0)
+
+
+def projection_of(score: ProperScore) -> type[_Projection]:
+    """The projection that belongs to the interval of a score."""
+    return _BrierProjection if isinstance(score, Brier) else _LogProjection
+
+
+class _Projection:
+    """Residuals of a problem on orthonormal directions: `sums`, `blocks` and `at`.
+
+    Subclasses set ``root``, ``mean`` and ``most`` from the sums over all samples, by default those
+    of the problem.
+    """
+
+    root: np.ndarray
+    mean: np.ndarray
+    most = np.inf
+
+    def __init__(self, problem: AveragedProblem, sums: tuple[Any, ...] | None = None) -> None:
+        self.problem, self.fits = problem, self._fits(problem)
+
+    @classmethod
+    def sums(cls, problem: AveragedProblem) -> tuple[Any, ...]:
+        """Sums from which the directions and the mean follow; those of several problems add up."""
+        raise NotImplementedError
+
+    @staticmethod
+    def combine(traces: _Traces, fitted: float, variance: float) -> ErrorNorm:
+        """The norm, from the traces of the noise, and the mean and variance of the squared change.
+
+        For the log loss it is the gain instead of the squared change.
+        """
+        raise NotImplementedError
+
+    def blocks(self) -> Iterator[tuple[Any, ...]]:
+        """Noise (m, J), what belongs to the estimate (m,), and rows, block by block."""
+        raise NotImplementedError
+
+    def at(self, problem: AveragedProblem) -> Self:
+        """The same directions for other samples."""
+        found = copy(self)
+        found.problem, found.fits = problem, self._fits(problem)
+        return found
+
+    @staticmethod
+    def _fits(problem):
+        return []
+
+
+class ScoreProjection(_Projection):
+    """The scores of all directions at the forecasts, whitened by their information."""
+
+    def __init__(self, problem: AveragedProblem, sums: tuple[Any, ...] | None = None) -> None:
+        super().__init__(problem)
+        self.root, self.mean = _whitened(*(self.sums(problem) if sums is None else sums))
+
+    @classmethod
+    def sums(cls, problem: AveragedProblem) -> tuple[Any, ...]:
+        """Mean information and mean score at the forecasts."""
+        return _scores(problem)
+
+    def blocks(self) -> Iterator[tuple[Any, ...]]:
+        """Noise (m, J), its expected squared norm under calibration (m,), and rows by block."""
+        problem = self.problem
+        for rows, block in problem.average.directions:
+            forecast = problem.forecast[rows]
+            residual = problem.target[rows] - forecast
+            noise, leverage = _whitened_scores(block, forecast, residual, self.root)
+            expected = problem.root[rows] ** 2 * leverage
+            yield noise, problem.average.dispersion * expected, rows
+
+
+class _BrierProjection(_Projection):
+    """Y - S on an orthonormal basis of the tangents at S and of the changes by two maps.
+
+    These are the affine map and the best model. The noise is that of the affine map.
+    """
+
+    def __init__(self, problem, sums=None):
+        super().__init__(problem)
+        gram, mean, self.most = self.sums(problem) if sums is None else sums
+        for j in range(len(gram) - len(self.fits), len(gram)):
+            if gram[j, j] <= _NO_CHANGE:
+                gram[j], gram[:, j] = 0.0, 0.0
+        self.root = _orthonormal(problem.half * gram)
+        self.mean = problem.half * mean @ self.root
+
+    @staticmethod
+    def _fits(problem):
+        average = problem.average
+        models = [average.affine] + [average.best] * (average.best is not average.affine)
+        return [model.proba for model in models]
+
+    @classmethod
+    def sums(cls, problem):
+        """Products of all directions, those with the residual, and the largest error."""
+        fits, gram, mean, most = cls._fits(problem), 0.0, 0.0, 0.0
+        for rows, block in problem.average.directions:
+            p, share = np.exp(block.log), problem.share[rows]
+            changes = _changes(problem, fits, rows)
+            residual = problem.target[rows] - problem.forecast[rows]
+            weighted = share[:, None] * p
+            *own, mean_part = (block.total(weighted * _centred(p, d)) for d in [*changes, residual])
+            cross = np.column_stack(own)
+            own = np.tensordot(share, _products(changes, changes), 1)
+            gram = gram + np.block([[block.tangent_gram(p, share), cross], [cross.T, own]])
+            along = np.tensordot(share, _products(changes, [residual]), 1)
+            mean = mean + np.append(mean_part, along)
+            s = problem.forecast[rows]
+            worst = np.einsum("ik,ik->i", s, s) + 1 - 2 * s.min(axis=1)
+            most += problem.half * float(share @ worst)
+        return gram, mean, most
+
+    def blocks(self):
+        """Noise (m, J), the squared change by the affine map (m,) and rows by block."""
+        problem, half = self.problem, self.problem.half
+        inner = self.root @ self.root.T
+        for rows, block in problem.average.directions:
+            p, changes = np.exp(block.log), _changes(problem, self.fits, rows)
+            residual = problem.target[rows] - self.fits[0][rows]
+            if p.shape[1] == 2:  # the columns of the first class have the opposite sign
+                tangents = (p[:, 0] * p[:, 1])[:, None] * block.top
+                columns = np.column_stack([tangents, *(d[:, 1] for d in changes)]) @ self.root
+                squares = 2 * np.einsum("ij,ij->i", columns, columns)
+                noise = 2 * residual[:, 1:] * columns
+            else:
+                squares = self._squares(block, p, changes, inner)
+                along = _products(changes, [residual])[:, :, 0]
+                noise = np.hstack([block.tangent_project(p, residual), along]) @ self.root
+            leverage = np.clip(half * problem.one[rows] * squares / (p.shape[1] - 1), 0.0, 0.5)
+            change = np.einsum("ik,ik->i", changes[0], changes[0])
+            yield half * noise / np.sqrt(1 - leverage)[:, None], half * change, rows
+
+    @staticmethod
+    def _squares(block, p, changes, inner):
+        """Sum over classes of the squared norms of tangents and changes, with `inner`, (m,)."""
+        start = len(inner) - len(changes)
+        products = _products(changes, changes)
+        squares = block.tangent_squares(p, inner[:start, :start])
+        squares += np.einsum("ijl,jl->i", products, inner[start:, start:])
+        for d, row in zip(changes, inner[start:, :start], strict=True):
+            along = block.logits(row) - block.log
+            squares += 2 * np.einsum("ik,ik->i", p * _centred(p, d), along)
+        return squares
+
+    @staticmethod
+    def combine(traces, fitted, variance):
+        between = min(variance / fitted**2, _BETWEEN) if fitted > 0 else 0.0
+        raw = traces.squared_mean
+        return ErrorNorm.from_mean(traces.signal, raw, raw - traces.first, *traces.noise, between)
+
+
+class _LogProjection(_Projection):
+    """The gain of the best model, and half the whitened mean score at this model."""
+
+    def __init__(self, problem, sums=None):
+        super().__init__(problem)
+        root, mean = _whitened(*(self.sums(problem) if sums is None else sums))
+        self.root, self.mean = root / np.sqrt(2), mean / np.sqrt(2)
+
+    @staticmethod
+    def _fits(problem):
+        return [problem.average.best.proba]
+
+    @classmethod
+    def sums(cls, problem):
+        """Information of all directions, and the mean score, at the best model."""
+        return _scores(problem, cls._fits(problem)[0])
+
+    def blocks(self):
+        """Noise (m, J), the gain (m,) and rows by block."""
+        problem = self.problem
+        for rows, block in problem.average.directions:
+            p = self.fits[0][rows]
+            noise, leverage = _whitened_scores(block, p, problem.target[rows] - p, self.root)
+            leverage *= 2 * problem.one[rows] / (p.shape[1] - 1)
+            gain = problem.log_gain(rows, p)
+            yield noise / np.sqrt(1 - np.clip(leverage, 0.0, 0.5))[:, None], gain, rows
+
+    @staticmethod
+    def combine(traces, fitted, variance):
+        raw = fitted + traces.squared_mean
+        signal = 0.25 * variance + traces.signal
+        # A gain may be negative: the ratio of signal to raw is that of noise at least.
+        floor = max(traces.first, _LEAST)
+        return ErrorNorm.from_mean(signal, max(raw, floor), raw - traces.first, *traces.noise)
+
+
+def _changes(problem, fits, rows):
+    return [fit[rows] - problem.forecast[rows] for fit in fits]
+
+
+def _centred(p, values):
+    """Values (n, K) minus their means under probabilities p."""
+    return values - np.einsum("ik,ik->i", p, values)[:, None]
+
+
+def _scores(problem, fit=None):
+    """Mean information and mean score of all directions.
+
+    Both at the corrected forecasts `fit` (n, K), by default at the forecasts themselves.
+    """
+    information, mean = 0.0, 0.0
+    for rows, block in problem.average.directions:
+        p, share = np.exp(block.log) if fit is None else fit[rows], problem.share[rows]
+        predicted = problem.forecast[rows] if fit is None else p
+        information = information + block.information(p, share)
+        mean = mean + block.total(share[:, None] * (problem.target[rows] - predicted))
+    return information, mean
+
+
+def _whitened_scores(block, p, residual, root):
+    """Scores (n, J) of the residuals, times `root`, and the traces (n,) of their variances at p."""
+    if p.shape[1] == 2:  # multiples of the directions of the second class
+        columns = block.top @ root
+        size = np.einsum("ij,ij->i", columns, columns)
+        return residual[:, 1:] * columns, p[:, 0] * p[:, 1] * size
+    return block.project(residual) @ root, block.leverage(p, root @ root.T)
+
+
+def _whitened(information, mean):
+    """Root of the inverse information, and the mean score in its units."""
+    root = _orthonormal(information)
+    return root, mean @ root
+
+
+def _products(left, right):
+    """Inner products of the rows of two lists of arrays (n, K): (n, len(left), len(right))."""
+    found = [[np.einsum("ik,ik->i", a, b) for b in right] for a in left]
+    return np.moveaxis(np.array(found), 2, 0)
+
+
+def _orthonormal(gram):
+    """Columns R with R' gram R = 1; directions that the others nearly contain are left out."""
+    size = np.sqrt(np.maximum(np.diag(gram), 0.0))
+    size[size == 0] = 1.0
+    values, vectors = np.linalg.eigh(gram / np.outer(size, size))
+    kept = values > _FLAT * max(values.max(), _TINY)
+    return vectors[:, kept] / np.sqrt(values[kept]) / size[:, None]
+
+
+class _Traces:
+    """Traces of powers of the covariance of a mean, added up over blocks of samples.
+
+    With very many directions the second and third are estimated by random signs.
+    """
+
+    def __init__(self, mean):
+        self._mean, self.size = mean, len(mean)
+        self.first, self.fourth, self.signal = 0.0, 0.0, 0.0
+        self._probes, columns = None, len(mean)
+        if len(mean) > _WIDE:
+            signs = np.random.RandomState(0).choice([-1.0, 1.0], size=(len(mean), _PROBES))
+            self._probes, columns = signs, _PROBES
+        self._image = np.zeros((len(mean), columns))
+
+    def __add__(self, other: _Traces) -> _Traces:
+        found = copy(self)
+        for name in ("first", "fourth", "signal", "_image"):
+            setattr(found, name, getattr(self, name) + getattr(other, name))
+        return found
+
+    def add(self, noise, repeats, rows=None):
+        """Rows of weighted noise; each stands for the square of `repeats` (m,) samples."""
+        squares = np.einsum("ij,ij->i", noise, noise)
+        self.first += float(squares.sum())
+        squares /= repeats
+        self.fourth += float(squares @ squares)
+        self.signal += float(np.sum((noise @ self._mean) ** 2))
+        self._image += noise.T @ (noise if self._probes is None else noise @ self._probes)
+
+    @property
+    def squared_mean(self):
+        return float(self._mean @ self._mean)
+
+    @property
+    def noise(self):
+        """Second and third cumulant of the squared norm of the noise."""
+        image = self._image
+        if self._probes is None:
+            second, third = np.sum(image**2), np.sum((image @ image) * image)
+        else:
+            once, twice = self._probes.T @ image, image.T @ image
+            np.fill_diagonal(once, 0.0)  # products of independent probes have no bias
+            pairs = _PROBES * (_PROBES - 1)
+            second, third = np.sum(once**2) / pairs, np.sum(once * twice) / pairs
+        return max(2 * float(second), _LEAST), 8 * float(third)
+
+
+class _ClusterTraces(_Traces):
+    """The same from the sums of the noise over clusters, which are few: see `noise_cumulants`."""
+
+    fourth = 0.0  # products of a cluster with itself are left out of `noise` already
+
+    def __init__(self, mean, problem):
+        self._mean, self.size, self._cluster = mean, len(mean), problem.cluster
+        self._factor = np.sqrt(inflation(independent_size(problem.weight, cluster=problem.cluster)))
+        self._sums, self._samples = np.zeros((int(problem.cluster.max()) + 1, len(mean))), 0.0
+
+    def add(self, noise, repeats, rows):
+        sums = cluster_sums(noise, self._cluster[rows])
+        self._sums[: len(sums)] += self._factor * sums
+        self._samples += float(np.einsum("ij,ij->", noise, noise))
+
+    @property
+    def first(self):
+        return float(np.einsum("ij,ij->", self._sums, self._sums))
+
+    @property
+    def signal(self):
+        return float(np.sum((self._sums @ self._mean) ** 2))
+
+    @property
+    def share_of_samples(self):
+        """Variance of independent samples over that of clusters: one over the design effect."""
+        return self._samples / max(self.first, _LEAST)
+
+    @property
+    def noise(self):
+        second, third = noise_cumulants(self._sums)
+        return max(second, _LEAST), third
+
+
+def _traces(mean, problem):
+    return _Traces(mean) if problem.cluster is None else _ClusterTraces(mean, problem)
