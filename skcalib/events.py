@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from skcalib._class_columns import classes_of_columns
 from skcalib._ties import reach_of, top_class
 from skcalib._validation import (
     check_column,
@@ -25,14 +26,7 @@ from skcalib._validation import (
     unique_labels,
 )
 from skcalib.notions import NOTIONS, Auto, Canonical, Classwise, Multilabel, Notion, TopLabel
-from skcalib.problem import (
-    ForecastSummary,
-    Problem,
-    ScoredRows,
-    check_problem,
-    classes_of_columns,
-    event_last,
-)
+from skcalib.problem import ForecastSummary, Problem, ScoredRows, check_problem, event_last
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,16 +8,15 @@ label distributions, or an indicator matrix whose columns are separate labels.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from skcalib._column_names import is_numbering, is_plain, match_names, read_name
+from skcalib._class_columns import check_order, classes_of_columns
+from skcalib._column_names import is_numbering
 from skcalib._validation import (
     _check_simplex,
-    check_classes,
     check_column,
     check_features,
     check_indicators,
@@ -32,7 +31,6 @@ from skcalib._validation import (
     one_hot,
     put_positive_last,
     to_numpy,
-    unique_labels,
     weighted_rows,
 )
 from skcalib.clusters import check_groups, number_clusters
@@ -45,8 +43,6 @@ if TYPE_CHECKING:
 
     from skcalib._arguments import Label
     from skcalib.scores import ProperScore
-
-_READ_ONE_BY_ONE = 20  # up to this number, column names are also read one by one
 
 
 @dataclass(frozen=True)
@@ -383,7 +379,7 @@ def _soft_problem(y_true, y_proba, sample_weight, columns):
     check_not_swapped(raw, votes, name)
     own = soft_classes(y_true, columns["labels"], target.shape[1])
     if columns["labels"] is None and raw.shape[1] > 1:
-        _check_order(y_proba, own, name, remedy=None)
+        check_order(y_proba, own, name, remedy=None)
     classes = classes_of_columns(own, y_proba, raw.shape[1], **{**columns, "labels": own})
     order = [own.tolist().index(label) for label in classes.tolist()]
     weight, forecast, target, votes = drop_zero_weights(
@@ -417,7 +413,7 @@ def soft_classes(
             "each column."
         )
     if named is not None:
-        _check_order(y_true, classes, name, remedy=None)
+        check_order(y_true, classes, name, remedy=None)
     return classes
 
 
@@ -452,7 +448,7 @@ def indicator_problem(
     else:
         classes = np.arange(target.shape[1]) if named is None else named
     if labels is not None and named is not None:
-        _check_order(y_true, classes, labels_name, remedy=None)
+        check_order(y_true, classes, labels_name, remedy=None)
     forecast = _check_label_columns(raw, y_proba, classes, name)
     weight, forecast, target = drop_zero_weights(sample_weight, forecast, target)
     return Problem(forecast, target, weight, classes, indicator=True)
@@ -482,7 +478,7 @@ def _check_label_columns(raw, y_proba, classes, name):
             "probability for each label, (n, n_labels), or the list of arrays (n, 2) of a "
             "classifier's predict_proba."
         )
-    _check_order(y_proba, classes, name, remedy=None)
+    check_order(y_proba, classes, name, remedy=None)
     return check_column(raw, name=name)
 
 
@@ -504,204 +500,3 @@ def event_last(problem: Problem, pos_label: Label = None) -> Problem:
         return problem
     forecast, target = (a[:, ::-1].copy() for a in (problem.forecast, problem.target))
     return replace(problem, forecast=forecast, target=target, classes=classes)
-
-
-def classes_of_columns(
-    y: np.ndarray,
-    y_proba: ArrayLike | None,
-    n_columns: int,
-    *,
-    labels: ArrayLike | None = None,
-    pos_label: Label = None,
-    name: str = "y_proba",
-    remedy: Literal["pos_label", "labels"] | None = "pos_label",
-) -> np.ndarray:
-    """The class of each column, from the arguments and the names of the columns.
-
-    A single column that names a class holds its probability. `labels` and `pos_label` decide
-    where the name does not, and must not contradict it. Names of several columns must not
-    contradict the order of `labels` or of the sorted classes, and may name classes that `y` lacks.
-    """
-    column = _name_of_single(y_proba) if n_columns == 1 else None
-    if column is None:
-        from_names = _classes_from_names(y, y_proba, n_columns) if labels is None else None
-        known = labels if from_names is None else from_names
-        classes = check_classes(y, n_columns, labels=known, pos_label=pos_label, name=name)
-        if labels is None and n_columns > 1:
-            _check_order(y_proba, classes, name)
-            _check_numbers(y_proba, classes, name)
-        elif n_columns > 1 and not _are_default_names(y_proba):
-            _check_order(y_proba, classes, name, remedy="array")
-        return classes
-    given = labels is not None or pos_label is not None
-    if not given:
-        only = unique_labels(y)
-        if len(only) == 1 and not isinstance(column, int):
-            named = isinstance(only[0], (str, bytes)) and read_name(column, only).kind == "class"
-            pos_label = only.tolist()[0] if named else None
-    classes = check_classes(y, 1, labels=labels, pos_label=pos_label, name=name)
-    return _classes_by_name(column, classes, name, given=given, remedy=remedy)
-
-
-def check_column_names(y_proba: ArrayLike, classes: np.ndarray, name: str) -> None:
-    """Raise if names of columns contradict the known classes."""
-    columns = getattr(y_proba, "columns", None)
-    column = _name_of_single(y_proba) if columns is None or len(columns) == 1 else None
-    if column is None:
-        _check_order(y_proba, classes, name, remedy=None)
-    elif len(classes) == 2:
-        _classes_by_name(column, classes, name, given=True, remedy=None)
-
-
-def _classes_by_name(column, classes, name, *, given, remedy):
-    """Two classes; the class of a single column of probabilities comes last.
-
-    `given`: the order of `classes` comes from arguments, not from sorted labels.
-    """
-    if isinstance(column, int):  # the column of another frame, or the number of the only column
-        if given or column != classes[0]:
-            return classes
-        raise _unclear(f"is number {column}", classes, name, remedy)
-    reading = read_name(column, classes, default=1)
-    if reading.kind == "class":
-        if given and reading.place == 0:
-            named, other = classes.tolist()
-            raise ValueError(
-                f"The column of {name} is named {column!r}, so it is the probability of "
-                f"{named!r}, but it would be read as that of {other!r}: "
-                f"{_contradiction_remedy(named, other, remedy)}an array, which has no names."
-            )
-        return classes[::-1] if reading.place == 0 else classes
-    if reading.kind == "negated" or 0 in reading.mentioned:
-        raise _unclear(f"is named {column!r}", classes, name, None)
-    if given or (is_plain(classes) and reading.kind in ("generic", "unknown")):
-        return classes
-    raise _unclear(f"is named {column!r}", classes, name, remedy)
-
-
-def _contradiction_remedy(named, other, remedy):
-    if remedy is None:
-        return f"pass the probabilities of {other!r}, or "
-    if remedy == "labels":
-        return f"pass labels={[other, named]!r}, or "
-    return f"pass pos_label={named!r} (and no labels=), or "
-
-
-def _unclear(what, classes, name, remedy):
-    """The error for a single column whose class is unknown."""
-    first, second = classes.tolist()
-    remedy = {
-        None: f"rename it after one of them, such as 'p_{second}'",
-        "labels": f"pass labels={[first, second]!r} or labels={[second, first]!r}, with its class "
-        "last",
-        "pos_label": f"pass pos_label={first!r} or pos_label={second!r}",
-    }[remedy]
-    return ValueError(
-        f"The column of {name} {what}, which does not say whether it is the probability of "
-        f"{first!r} or of {second!r}: {remedy}."
-    )
-
-
-def _name_of_single(y_proba):
-    """The name of a Series or of the only column of a frame, or None.
-
-    Default names of libraries are ignored: the column numbers of a pandas frame, ``column_0`` of
-    polars. The number of a Series is kept as a whole number: it may be one of several columns.
-    """
-    columns = getattr(y_proba, "columns", None)
-    if columns is not None:
-        names = list(columns)
-        name = names[0] if len(names) == 1 else None
-        return None if isinstance(name, (int, np.integer)) else _text_of(name)
-    if not hasattr(y_proba, "to_frame"):
-        return None
-    name = getattr(y_proba, "name", None)
-    if isinstance(name, (int, np.integer)) and not isinstance(name, bool):
-        return int(name)
-    return _text_of(name)
-
-
-def _text_of(name):
-    text = "" if name is None else str(name).strip()
-    return None if not text or re.fullmatch(r"column_\d+", text) else text
-
-
-def _check_order(y_proba, classes, name, *, remedy="labels"):
-    """Raise if the columns of a data frame are named after the classes in another order."""
-    columns = list(getattr(y_proba, "columns", ()))
-    expected = classes.tolist()
-    if len(columns) != len(expected) or columns == expected:
-        return
-    places = match_names(columns, expected)
-    if places is None:
-        if is_numbering(columns) or len(columns) > _READ_ONE_BY_ONE:
-            return
-        readings = [read_name(column, expected) for column in columns]
-        places = [reading.place for reading in readings]
-    if any(place is not None and place != k for k, place in enumerate(places)):
-        follow, advice = {
-            "labels": (
-                "columns follow the sorted classes",
-                "pass labels= with the class of each column, or reorder them",
-            ),
-            "array": (
-                "labels is",
-                "list the classes in the order of the columns, or pass an array, "
-                "which has no names",
-            ),
-            None: ("columns follow the classes", "reorder them"),
-        }[remedy]
-        raise ValueError(
-            f"The columns of {name} are named {listed(columns)}, but {follow} {listed(expected)}: "
-            f"{advice}."
-        )
-
-
-def _check_numbers(y_proba, classes, name):
-    """Raise if the columns of a data frame are numbered, and classes have other numbers."""
-    columns = list(getattr(y_proba, "columns", ()))
-    expected = classes.tolist()
-    if (
-        len(columns) != len(expected)
-        or classes.dtype.kind not in "iuf"
-        or not is_numbering(columns)
-    ):
-        return
-    first = int(re.search(r"\d+$", str(columns[0]).strip())[0])
-    counted = list(range(first, first + len(columns)))
-    if expected[0] == first and expected != counted:
-        raise ValueError(
-            f"The columns of {name} are named {listed(columns)}, but y_true has the classes "
-            f"{listed(expected)}: pass labels= with the class of each column."
-        )
-
-
-def _classes_from_names(y, y_proba, n_columns):
-    """Classes of named columns, sorted, where some have no sample; None if names do not decide."""
-    columns = getattr(y_proba, "columns", None)
-    if columns is None or n_columns < 2 or _are_default_names(y_proba):
-        return None
-    known = unique_labels(y)
-    if len(known) >= n_columns:
-        return None
-    reading = match_names(list(columns), known.tolist())
-    if reading is None:
-        return None
-    missing = [place for place in reading if isinstance(place, str)]
-    if known.dtype.kind == "b":
-        return np.array([False, True])
-    if known.dtype.kind in "iuf":
-        if not all(re.fullmatch(r"-?\d{1,18}(\.0)?", one) for one in missing):
-            return None
-        missing = [int(float(one)) for one in missing]
-    elif not all(isinstance(label, str) for label in known.tolist()):
-        return None
-    return np.unique(np.array([*known.tolist(), *missing], dtype=known.dtype.type))
-
-
-def _are_default_names(y_proba):
-    """Whether the columns of a data frame have the names that a library gives by itself."""
-    columns = getattr(y_proba, "columns", ())
-    if type(columns).__name__ == "RangeIndex":  # of pandas; a list of numbers is no such index
-        return list(columns) == list(range(len(columns)))
-    return list(columns) == [f"column_{k}" for k in range(len(columns))]

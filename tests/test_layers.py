@@ -31,6 +31,7 @@ LAYERS = (
         "tower": "mean divergences and their bias",
     },
     {
+        "_class_columns": "the class of each column of forecasts",
         "_parameters": "checks of parameters by their name",
         "_records": "results as tables",
         "clusters": "dependent samples, effective numbers of samples and clusters",

@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from skcalib._chunks import Chunks, add, check_same_columns
+from skcalib._class_columns import check_column_names
 from skcalib._validation import check_indices, check_weight, check_y
 from skcalib.errors.averaged import AveragedProblem
 from skcalib.errors.averaged_interval import (
@@ -31,7 +32,7 @@ from skcalib.errors.terms import reduce_terms
 from skcalib.links._base import detection_limit
 from skcalib.links.basis import _ENTRIES, LogitBasis
 from skcalib.links.chunked_averaging import ChunkedAverage, TreeFit
-from skcalib.problem import check_column_names, check_problem
+from skcalib.problem import check_problem
 from skcalib.smoothers._base import check_at_least_two
 from skcalib.smoothers.logit import warn_few_per_class
 

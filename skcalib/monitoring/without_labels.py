@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy.stats import pearson3
 
+from skcalib._class_columns import check_column_names
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
 from skcalib._ties import merge_ties, top_class
@@ -22,7 +23,7 @@ from skcalib.inference import MeanInterval
 from skcalib.links import BiasCorrectedTemperature
 from skcalib.links._base import detection_limit, log_forecast
 from skcalib.links.temperature import fit_bias_corrected
-from skcalib.problem import check_column_names, check_problem
+from skcalib.problem import check_problem
 from skcalib.recalibration._base import softmax_of
 from skcalib.scores import Brier, LogLoss
 

@@ -19,6 +19,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, column_or_1d, has_fit_parameter, validate_data
 
 from skcalib._arguments import resolve_training_loss
+from skcalib._class_columns import check_column_names, classes_of_columns
 from skcalib._parameters import check_parameters_of
 from skcalib._validation import (
     HALF_TOLERANCE,
@@ -35,7 +36,7 @@ from skcalib._validation import (
 from skcalib._values import shown
 from skcalib.clusters import outside_level
 from skcalib.links._base import detection_limit, log_forecast
-from skcalib.problem import check_column_names, check_not_swapped, classes_of_columns, soft_classes
+from skcalib.problem import check_not_swapped, soft_classes
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
