@@ -39,10 +39,11 @@ LAYERS = (
     {
         "_chunks": "passes over samples in chunks",
         "cells": "sums over cells of the probability, with their rounding errors",
-        "inference": "intervals and tests",
+        "inference": "intervals",
         "io": "predictions from files and tables",
         "links": "parametric maps of logits",
         "problem": "labels, forecasts and weights that belong together, validated once",
+        "pvalues": "p-values, and the record of a test",
         "scores": "proper scores and distances",
         "squared_norm": "laws of the squared norm of a mean",
         "theory.bounds": "bias of binned errors and the number of bins",

@@ -38,7 +38,8 @@ from skcalib.errors.kernel import block_estimates, takes_blocks
 from skcalib.errors.logistic import index_of_solved
 from skcalib.errors.simplex import BINS, DISTANCES
 from skcalib.errors.terms import reduce_terms, resolve_estimate, solve_notion
-from skcalib.inference import MeanInterval, mean_interval, monte_carlo_pvalue
+from skcalib.inference import MeanInterval, mean_interval
+from skcalib.pvalues import monte_carlo_pvalue
 from skcalib.scores import Brier, DecisionCost, Divergence, Lp, ProperScore, TotalVariation
 from skcalib.smoothers.partition import PartitionSmoother
 

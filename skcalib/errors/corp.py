@@ -26,9 +26,9 @@ from skcalib.errors.isotonic_curve import (
     label_draws,
 )
 from skcalib.events import binary_events, named_events
-from skcalib.inference import CalibrationTest, monte_carlo_pvalue
 from skcalib.notions import Canonical, Multilabel
 from skcalib.problem import ForecastSummary, check_problem
+from skcalib.pvalues import CalibrationTest, monte_carlo_pvalue
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:

@@ -40,7 +40,7 @@ from skcalib.grouping.partition import (
     variance_of_mean,
 )
 from skcalib.grouping.regions import permutation_pvalue, region_table, sign_pvalue
-from skcalib.inference import bonferroni
+from skcalib.pvalues import bonferroni
 from skcalib.smoothers._base import check_folds, smooth_other_clusters
 from skcalib.tower import weighted_mean
 

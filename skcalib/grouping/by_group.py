@@ -26,14 +26,10 @@ from skcalib.clusters import cluster_sums, effective_size, independent_size
 from skcalib.error_intervals.methods import estimate_proper_error
 from skcalib.events import binary_events, named_events, refuse_data_of_summary
 from skcalib.grouping._statistics import EqualScores, compare, label_sum_pvalue
-from skcalib.inference import (
-    MeanInterval,
-    benjamini_hochberg,
-    observed_expected_ratio,
-    rate_interval,
-)
+from skcalib.inference import MeanInterval, observed_expected_ratio, rate_interval
 from skcalib.notions import Canonical
 from skcalib.problem import ForecastSummary, Problem, check_problem
+from skcalib.pvalues import benjamini_hochberg
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from skcalib.clusters import cluster_sums, number_clusters
 from skcalib.events import binary_events
 from skcalib.grouping._statistics import EqualScores
 from skcalib.grouping.by_group import join, split_and_join
-from skcalib.inference import CalibrationTest, monte_carlo_pvalue
 from skcalib.problem import ForecastSummary, Problem, check_problem
+from skcalib.pvalues import CalibrationTest, monte_carlo_pvalue
 from skcalib.significance.chi_square_mixture import SMALLEST, chi_square_mixture_sf
 from skcalib.significance.windows import two_windows
 

@@ -20,9 +20,9 @@ from skcalib._validation import check_indices, check_y, weighted_features
 from skcalib.grouping._candidates import MOST_GROUPS, Pair, encode_features, form_groups
 from skcalib.grouping._statistics import LEAST_SIZE, EqualScores, compare, compare_all
 from skcalib.grouping.partition import check_features
-from skcalib.inference import benjamini_hochberg
 from skcalib.notions import TopLabel
 from skcalib.problem import check_problem
+from skcalib.pvalues import benjamini_hochberg
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

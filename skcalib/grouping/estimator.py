@@ -22,8 +22,8 @@ from skcalib.estimators._base import ClassifierInspector
 from skcalib.events import problem_of_notion
 from skcalib.grouping._fit import GroupingProblem, default_model, fit_problem
 from skcalib.grouping.partition import allows_nan, check_features
-from skcalib.inference import bonferroni
 from skcalib.problem import Problem
+from skcalib.pvalues import bonferroni
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -10,12 +10,8 @@ import numpy as np
 from skcalib._parallel import run_each
 from skcalib._records import Record
 from skcalib.grouping.partition import Cells, order_of
-from skcalib.inference import (
-    clopper_pearson,
-    mean_interval,
-    monte_carlo_pvalue,
-    rate_interval,
-)
+from skcalib.inference import clopper_pearson, mean_interval, rate_interval
+from skcalib.pvalues import monte_carlo_pvalue
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,6 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib.inference import e_value_test
 from skcalib.kernels import Kernel
 from skcalib.monitoring._state import read_state, write_state
 from skcalib.monitoring._streams import (
@@ -23,12 +22,13 @@ from skcalib.monitoring._streams import (
     kept_on_error,
     one_at_a_time,
 )
+from skcalib.pvalues import e_value_test
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from skcalib._arguments import NotionLike
-    from skcalib.inference import CalibrationTest
+    from skcalib.pvalues import CalibrationTest
 
 _BLOCK = 4096  # samples at a time
 _VERSION = 1  # of the state

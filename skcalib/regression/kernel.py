@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from skcalib._arguments import RandomState, RowIndex
-    from skcalib.inference import CalibrationTest
+    from skcalib.pvalues import CalibrationTest
 
 _SUBSAMPLE = 2000  # forecasts used to choose a bandwidth
 

@@ -68,8 +68,8 @@ if TYPE_CHECKING:
     from skcalib._arguments import LossLike, NotionLike
     from skcalib.errors.averaged import AveragedProblem
     from skcalib.grouping import GroupingLossEstimator
-    from skcalib.inference import CalibrationTest
     from skcalib.problem import Problem
+    from skcalib.pvalues import CalibrationTest
     from skcalib.smoothers import Smoother
 
 #: Losses of a report, in the order of its table.

@@ -16,7 +16,8 @@ from sklearn.utils import check_random_state
 from skcalib._formatting import printable
 from skcalib.errors import ScoreDecomposition
 from skcalib.estimators.selection import RecalibratorSelection
-from skcalib.inference import CalibrationTest, MeanInterval
+from skcalib.inference import MeanInterval
+from skcalib.pvalues import CalibrationTest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,6 +1,6 @@
 """Tests of calibration: is a miscalibration statistically significant?"""
 
-from skcalib.inference import CalibrationTest
+from skcalib.pvalues import CalibrationTest
 from skcalib.significance.binary import (
     cumulative_test,
     hosmer_lemeshow_test,

@@ -30,9 +30,9 @@ from skcalib._validation import check_count, look_up
 from skcalib._values import shown
 from skcalib.clusters import cluster_sums, independent_size
 from skcalib.events import named_events
-from skcalib.inference import CalibrationTest, monte_carlo_pvalue
 from skcalib.notions import Canonical
 from skcalib.problem import ForecastSummary, Problem, check_problem
+from skcalib.pvalues import CalibrationTest, monte_carlo_pvalue
 from skcalib.smoothers import QuantileBins, UniformBins
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from scipy.special import chdtrc, logsumexp
 from skcalib._parameters import checks_parameters
 from skcalib._validation import listed, look_up
 from skcalib._values import shown
-from skcalib.inference import CalibrationTest, e_value_test
+from skcalib.pvalues import CalibrationTest, e_value_test
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -12,8 +12,8 @@ from skcalib._parameters import checks_parameters
 from skcalib._validation import check_count, draw_codes
 from skcalib._values import shown
 from skcalib.errors import calibration_error
-from skcalib.inference import CalibrationTest, monte_carlo_pvalue
 from skcalib.problem import check_problem
+from skcalib.pvalues import CalibrationTest, monte_carlo_pvalue
 
 if TYPE_CHECKING:
     from collections.abc import Callable

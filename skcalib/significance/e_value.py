@@ -19,9 +19,9 @@ from skcalib._arguments import resolve_notion
 from skcalib._parameters import checks_parameters
 from skcalib.errors.kernel import resolve_kernel
 from skcalib.events import problem_of_notion
-from skcalib.inference import e_value_test
 from skcalib.kernels import any_order
 from skcalib.notions import NOTIONS
+from skcalib.pvalues import e_value_test
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from skcalib._arguments import KernelLike, Label, NotionLike, RandomState
-    from skcalib.inference import CalibrationTest
     from skcalib.kernels import Kernel
+    from skcalib.pvalues import CalibrationTest
 
 _VARIANCES = (4.0, 30.0)  # of the prior, in units of the most informative direction
 _MOST_VARIANCE = 1000.0  # of the prior of a function at a point

@@ -42,9 +42,9 @@ from skcalib.errors.kernel import (
 )
 from skcalib.errors.mean_embedding import Embedding, check_locations, one_problem
 from skcalib.events import problem_of_notion
-from skcalib.inference import CalibrationTest, at_least, monte_carlo_pvalue
 from skcalib.notions import Canonical
 from skcalib.problem import check_problem
+from skcalib.pvalues import CalibrationTest, at_least, monte_carlo_pvalue
 from skcalib.significance.chi_square_mixture import SMALLEST, chi_square_mixture_sf
 
 if TYPE_CHECKING:

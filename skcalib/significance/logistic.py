@@ -12,8 +12,8 @@ from skcalib._parameters import checks_parameters
 from skcalib._ties import merge_ties
 from skcalib._validation import look_up
 from skcalib.clusters import cluster_sums, effective_size, inflation
-from skcalib.inference import CalibrationTest
 from skcalib.links._base import likelihood_tolerance, logistic_regression
+from skcalib.pvalues import CalibrationTest
 from skcalib.significance.binary import BinaryTest, check_binary, run_test
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from skcalib.datasets import make_tempered_simplex
 from skcalib.grouping import differences_at_equal_scores, equal_scores
 from skcalib.grouping._candidates import MOST_CATEGORIES, encode_features, form_groups, plain_rule
 from skcalib.grouping._statistics import EqualScores, compare, label_sum_pvalue
-from skcalib.inference import benjamini_hochberg
+from skcalib.pvalues import benjamini_hochberg
 
 # --- the statistic --------------------------------------------------------------------------------
 

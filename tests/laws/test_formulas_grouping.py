@@ -49,7 +49,7 @@ from skcalib.grouping.partition import (
     stratified_half,
 )
 from skcalib.grouping.regions import permutation_pvalue, region_table
-from skcalib.inference import bonferroni
+from skcalib.pvalues import bonferroni
 from skcalib.scores import Brier, LogLoss, Spherical
 from skcalib.smoothers import QuantileBins
 
