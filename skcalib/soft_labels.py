@@ -21,7 +21,7 @@ from skcalib._arguments import resolve_loss, resolve_notion
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record, interval_rows
 from skcalib._validation import weighted_rows
-from skcalib.error_intervals.methods import estimate_proper_error
+from skcalib.error_intervals.proper import estimate_proper_error
 from skcalib.events import problem_of_notion
 from skcalib.inference import MeanInterval, mean_interval
 from skcalib.notions import Multilabel

@@ -12,7 +12,7 @@ from scipy.special import entr
 from skcalib._formatting import pvalue_text, record_text
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record, import_pandas
-from skcalib.error_intervals.methods import estimate_of_solved
+from skcalib.error_intervals.proper import estimate_of_solved
 from skcalib.errors.logistic import (
     _logistic_fit,
     _uncertain_logits,

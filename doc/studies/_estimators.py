@@ -12,7 +12,7 @@ import warnings
 import numpy as np
 
 from skcalib import calibration_error
-from skcalib.error_intervals.methods import estimate_of_solved
+from skcalib.error_intervals.proper import estimate_of_solved
 from skcalib.errors.terms import solve_notion
 from skcalib.notions import NOTIONS, TopLabel
 from skcalib.problem import Problem

@@ -24,7 +24,7 @@ from skcalib.clusters import (
     intraclass_correlation,
     student_level,
 )
-from skcalib.error_intervals.methods import estimate_proper_error
+from skcalib.error_intervals.proper import estimate_proper_error
 from skcalib.errors.isotonic_curve import (
     BANDS,
     IsotonicCurve,

@@ -17,7 +17,7 @@ from skcalib._validation import check_count, meant, weighted_rows
 from skcalib._values import shown
 from skcalib.clusters import independent_size, student_level
 from skcalib.error_intervals import methods
-from skcalib.error_intervals.methods import bootstrap, jackknife, normal_limits, subsampling
+from skcalib.error_intervals.resampling import bootstrap, jackknife, normal_limits, subsampling
 from skcalib.errors import (
     calibration_error,
     calibration_upper_bound,

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.stats import norm as normal
-from scipy.stats import t as student
 from sklearn.base import clone
-from sklearn.utils.parallel import Parallel, delayed
 
-from skcalib._arguments import resolve_loss, resolve_method, resolve_notion, resolve_reduced
-from skcalib._parallel import draw_batches, draw_each
-from skcalib._validation import draw_codes, look_up
-from skcalib.clusters import independent_size, student_level
+from skcalib._arguments import resolve_loss, resolve_notion, resolve_reduced
+from skcalib._validation import look_up
 from skcalib.error_intervals._norms import (
     NEGLIGIBLE,
     Gaps,
@@ -29,29 +25,20 @@ from skcalib.error_intervals._norms import (
     squared_gaps,
     squared_location_norm,
 )
-from skcalib.error_intervals.decision_savings import missed_saving, saving_interval
-from skcalib.errors.averaged import AveragedProblem
-from skcalib.errors.averaged_interval import squared_norms
+from skcalib.error_intervals.proper import SMOOTHED, estimate_of_solved, estimate_proper_error
+from skcalib.error_intervals.resampling import jackknife
 from skcalib.errors.binned import resolve_norm
 from skcalib.errors.cumulative import KS_REDUCTIONS, predicted_share
 from skcalib.errors.kernel import block_estimates, takes_blocks
 from skcalib.errors.logistic import index_of_solved
 from skcalib.errors.simplex import BINS, DISTANCES
-from skcalib.errors.terms import reduce_terms, resolve_estimate, solve_notion
-from skcalib.inference import MeanInterval, mean_interval
-from skcalib.pvalues import monte_carlo_pvalue
-from skcalib.scores import Brier, DecisionCost, Divergence, Lp, ProperScore, TotalVariation
+from skcalib.errors.terms import solve_notion
+from skcalib.inference import mean_interval
+from skcalib.scores import Brier, Divergence, Lp, ProperScore, TotalVariation
 from skcalib.smoothers.partition import PartitionSmoother
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from skcalib._arguments import LossLike, Method, NotionLike, SmootherLike
     from skcalib.error_intervals.interval import ErrorInterval, Question
-    from skcalib.errors.terms import ProperTerms, SmoothedProblem
-    from skcalib.notions import Notion
-    from skcalib.problem import Problem
-    from skcalib.squared_norm import SquaredNorm
 
 BETWEEN = "a norm lies between those of lower and higher power, whose limits these are"
 MOMENTS = "the limits are bounds from those of the squared distance"
@@ -60,7 +47,6 @@ BINNED = "the {} of E[Y|bin] from E[S|bin], with the bins of this sample"
 #: Estimates of at least this many standard errors are far from zero.
 FAR = 4.0
 NEAR_ZERO = "the lower limit is zero unless two tests reject calibration"
-SMOOTHED = "E D(C, S), as far as the smoother can represent C = E[Y|S]"
 #: A margin in the standard error that has a visible effect on coverage.
 PADDED = 1.15
 MARGIN = (
@@ -348,323 +334,3 @@ def _bent(bias, error):
         return {}
     size = bias / error if error > 0 else np.inf
     return {"conservative": True, "reason": BENT.format(size)}
-
-
-# --- The proper calibration error of a problem with its interval ----------------------------------
-
-
-@dataclass(frozen=True)
-class ProperEstimate:
-    """A proper calibration error with its interval; see `estimate_of_solved`.
-
-    ``target`` names what the interval covers. ``interval`` is None for the method "direct", whose
-    interval needs repetitions. ``norm`` and ``evidence`` are those of averaged maps, and None for
-    smoothers; ``norm`` is None too if the error is infinite.
-    """
-
-    terms: ProperTerms
-    interval: MeanInterval | None
-    target: str
-    norm: SquaredNorm | None = None
-    evidence: dict[str, float] | None = None
-
-
-def estimate_proper_error(
-    problem: Problem,
-    *,
-    loss: LossLike,
-    notion: NotionLike,
-    smoother: SmootherLike = None,
-    method: Method = "auto",
-    confidence_level: float = 0.95,
-    n_jobs: int | None = None,
-) -> ProperEstimate:
-    """`Problem` -> `ProperEstimate` of one loss."""
-    score, notion = resolve_loss(loss), resolve_notion(notion)
-    smoother, method = resolve_estimate(smoother, method, score)
-    solved = solve_notion(problem, notion=notion, smoother=smoother, n_jobs=n_jobs, merge=True)
-    how: dict[str, Any] = {"loss": score, "notion": notion, "method": method}
-    return estimate_of_solved(solved, confidence_level=confidence_level, **how)
-
-
-def estimate_of_solved(
-    solved: list[SmoothedProblem] | list[AveragedProblem],
-    *,
-    loss: LossLike,
-    notion: NotionLike,
-    method: Method = "auto",
-    confidence_level: float = 0.95,
-) -> ProperEstimate:
-    """Problems from `solve_notion`, which several losses may share -> `ProperEstimate`.
-
-    For averaged maps the interval is that of `squared_norm`, for smoothers that of
-    `interval_of_terms`.
-    """
-    run: dict[str, Any] = {"method": method, "confidence_level": confidence_level}
-    return estimates_of_solved(solved, losses=[loss], notion=notion, **run)[0]
-
-
-def estimates_of_solved(
-    solved: list[SmoothedProblem] | list[AveragedProblem],
-    *,
-    losses: Sequence[LossLike],
-    notion: NotionLike,
-    method: Method = "auto",
-    confidence_level: float = 0.95,
-) -> list[ProperEstimate]:
-    """`estimate_of_solved` for each loss, with what they share computed once."""
-    scores, notion = [resolve_loss(loss) for loss in losses], resolve_notion(notion)
-    if not isinstance(solved[0], AveragedProblem):
-        run = notion, method, confidence_level
-        return [_estimate_of_smoothed(solved, score, *run) for score in scores]
-    terms = [reduce_terms(solved, score=one, notion=notion, method=method) for one in scores]
-    means = [one.mean("calibration") for one in terms]
-    rows = list(zip(scores, terms, means, strict=True))
-    known = [score for score, one, mean in rows if np.isfinite(mean) and one.loss.any()]
-    norms = dict(zip(known, squared_norms(solved, known, notion.reduce), strict=True))
-    shares = [one.average.evidence for one in solved]
-    evidence = {name: float(np.mean([share[name] for share in shares])) for name in shares[0]}
-    level, weight, cluster = confidence_level, solved[0].weight, solved[0].cluster
-    if cluster is not None:
-        level = student_level(level, independent_size(weight, cluster=cluster))
-    found = []
-    for score, one, mean in rows:
-        interval = interval_of_norm(mean, norms.get(score), level)
-        target = solved[0].target_text
-        found.append(ProperEstimate(one, interval, target, norms.get(score), evidence))
-    return found
-
-
-def _estimate_of_smoothed(solved, score, notion, method, confidence_level):
-    method = resolve_method(method, score)
-    terms = reduce_terms(solved, score=score, notion=notion, method=method)
-    interval = interval_of_terms(solved, terms, score, notion, method, confidence_level)
-    return ProperEstimate(terms, interval, SMOOTHED)
-
-
-def interval_of_norm(
-    estimate: float, norm: SquaredNorm | None, confidence_level: float
-) -> MeanInterval:
-    """Interval of an averaged error; without a norm it is infinite, or every loss is zero."""
-    if not np.isfinite(estimate):
-        return MeanInterval(estimate, estimate, estimate, 0.0)
-    if norm is None:  # every label had probability 1
-        return MeanInterval(estimate, 0.0, np.inf, np.inf)
-    low, high = norm.interval(confidence_level)
-    limits = min(low, max(estimate, 0.0)), max(high, estimate)
-    return MeanInterval(estimate, *limits, norm.standard_error)
-
-
-def interval_of_terms(
-    smoothed: list[SmoothedProblem],
-    terms: ProperTerms,
-    score: ProperScore,
-    notion: Notion,
-    method: str,
-    confidence_level: float,
-) -> MeanInterval | None:
-    r"""Interval of the calibration error of smoothed problems; None for "direct".
-
-    It is Student's, with the spread of the paired differences :math:`L(y, S) - L(y, \hat C)` around
-    the estimate. It differs from Student's interval near zero, the lowest possible error:
-
-    - Limits are cut at 0.
-    - The upper limit t uses the spread at t instead of that at the estimate, as Wilson's interval
-      of a rate does. The variance grows in proportion to a small error, so an estimate that is too
-      small by chance also has too small a standard error.
-    - The estimate "risk" is too small by the squared error of :math:`\hat C`, by which "direct" is
-      too large. Its upper limit is centred at the mean of the two, which is "cross" for a quadratic
-      form.
-
-    It is never below Student's limit, and tends to it as the error grows. The spread of a
-    `DecisionCost` does not shrink with the error: its interval is that of `saving_interval`, with
-    `missed_saving` added to the upper limit.
-    """
-    if terms.influence is None:
-        return None
-    estimate = terms.mean("calibration")
-    rows: dict[str, Any] = {"square": terms.square, "cluster": terms.cluster}
-    found = mean_interval(
-        terms.influence, terms.weight, confidence_level, estimate=estimate, **rows
-    )
-    if not np.isfinite(estimate):
-        return found
-    if isinstance(score, DecisionCost) and method == "risk" and not smoothed[0].by_entropy:
-        share = 1 / len(smoothed) if notion.reduce == "mean" else 1.0
-        missed = share * sum(missed_saving(score, one) for one in smoothed)
-        if len(smoothed) == 1 and len(score.costs) == 2 and terms.cluster is None:
-            (one,) = smoothed
-            forecasts = one.forecast, one.conditional
-            found = saving_interval(score, one, *forecasts, confidence_level)
-        high = max(found.high + missed, 0.0)
-        return replace(found, low=min(max(found.low, 0.0), high), high=high)
-    direct = reduce_terms(smoothed, score=score, notion=notion, method="direct").mean("calibration")
-    centre = (estimate + direct) / 2 if method == "risk" else estimate
-    high = max(found.high, _upper(max(centre, 0.0), direct, found.high - estimate))
-    return MeanInterval(estimate, max(found.low, 0.0), high, found.standard_error)
-
-
-def _upper(centre, direct, reach):
-    """The error t with t - centre = reach sqrt(t / direct): its own spread, not the estimate's."""
-    if not (direct > 0 and np.isfinite(reach)):
-        return centre + reach
-    growth = reach**2 / direct
-    return float(centre + growth / 2 + np.sqrt(growth * (centre + growth / 4)))
-
-
-# --- Intervals of any metric ----------------------------------------------------------------------
-
-
-GROUPS = 20  # of the jackknife, at most
-_BATCH = 10  # draws of labels after which their test is decided or goes on
-#: Biases of more standard errors than this affect coverage.
-_LARGEST_BIAS = 0.5
-_BIASED = (
-    "the metric is biased by about {:.1f} standard errors at this sample size, like all metrics "
-    "with a kink or a square near a calibrated forecast, so {} does not reach its level"
-)
-_NAIVE = (
-    "resamples repeat samples, which inflates binned errors and reveals the held-out label to "
-    "held-out estimates: the interval is for comparison only"
-)
-METRIC = "the value of the metric for large samples"
-
-
-def jackknife(question: Question, *, at_zero: bool = False, target: str = METRIC) -> ErrorInterval:
-    """Leave out each of at most twenty random groups; Student's limits with their number.
-
-    With ``at_zero``, for metrics that are 0 for calibrated forecasts and positive for others, the
-    lower limit is 0 unless the exact test with labels drawn from the forecasts rejects. Labels in
-    clusters are not drawn; there it is 0 unless the interval of the Brier calibration error lies
-    above 0.
-    """
-    problem, value = question.sample()
-    units = _Units(problem)
-    n_groups = min(GROUPS, units.number // 2)
-    if n_groups < 2:
-        raise ValueError(
-            f"A jackknife needs at least 4 {units.name} of positive weight, got {units.number}."
-        )
-    place = units.permutation(question.rng)
-    groups = [np.flatnonzero(place % n_groups != j) for j in range(n_groups)]
-    left = np.array(Parallel(n_jobs=question.n_jobs)(delayed(value)(rows) for rows in groups))
-    error = float(np.sqrt((n_groups - 1) * left.var()))
-    bias = (n_groups - 1) * (left.mean() - question.estimate)
-    reach = float(student.isf((1 - question.confidence_level) / 2, n_groups - 1)) * error
-    low, high = question.estimate - reach, question.estimate + reach
-    flags: dict[str, Any] = {"method": "jackknife", "target": target}
-    if at_zero:
-        if low > 0 and not _rejects_calibration(question, problem, value):
-            low = 0.0
-        flags["method"] = "jackknife, test of calibration"
-        return question.answer(low, high, error, **flags)
-    return question.answer(low, high, error, floor=-np.inf, **flags, **_bias(bias, error, "it"))
-
-
-def subsampling(question: Question) -> ErrorInterval:
-    """Politis and Romano: the rescaled distribution of the metric over subsets of n^(2/3)."""
-    problem, value = question.sample()
-    units = _Units(problem)
-    n_samples = units.number
-    size = round(n_samples ** (2 / 3))
-    if n_samples < 8:
-        raise ValueError(
-            f"Subsampling needs at least 8 {units.name} of positive weight, got {n_samples}."
-        )
-
-    def draw(rng):
-        return value(units.rows(rng.choice(n_samples, size, replace=False)))
-
-    draws = _draws(question, draw)
-    # Without replacement: a subset is correlated with the full sample.
-    scale = np.sqrt(size / n_samples / (1 - size / n_samples))
-    law = scale * (draws - question.estimate)
-    tail = (1 - question.confidence_level) / 2
-    low, high = question.estimate - np.quantile(law, [1 - tail, tail])
-    error = float(law.std())
-    flags: dict[str, Any] = {"method": "subsampling", "target": METRIC, "floor": -np.inf}
-    return question.answer(low, high, error, **flags, **_bias(law.mean(), error, "subsampling"))
-
-
-def bootstrap(question: Question) -> ErrorInterval:
-    """The percentile interval of resamples: never valid, for comparison."""
-    problem, value = question.sample()
-    units = _Units(problem)
-    number = units.number
-    draws = _draws(question, lambda rng: value(units.rows(rng.randint(number, size=number))))
-    tail = (1 - question.confidence_level) / 2
-    low, high = np.quantile(draws, [tail, 1 - tail])
-    flags: dict[str, Any] = {"method": "bootstrap", "target": METRIC, "floor": -np.inf}
-    return question.answer(low, high, draws.std(), **flags, valid=False, reason=_NAIVE)
-
-
-class _Units:
-    """Samples or, where these depend on each other, clusters: what is left out and drawn."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.name = "samples" if problem.cluster is None else "clusters"
-        self.number, self._rows = len(problem.weight), None
-        if problem.cluster is not None:
-            distinct, self._cluster = np.unique(problem.cluster, return_inverse=True)
-            self.number = len(distinct)
-            ends = np.cumsum(np.bincount(self._cluster))[:-1]
-            self._rows = np.split(np.argsort(self._cluster, kind="stable"), ends)
-
-    def permutation(self, rng: np.random.RandomState) -> np.ndarray:
-        """Place of the unit of each row in a random order (n,)."""
-        place = np.argsort(rng.permutation(self.number))
-        return place if self._rows is None else place[self._cluster]
-
-    def rows(self, units: np.ndarray) -> np.ndarray:
-        """The rows of some units, repeated as often as these are."""
-        return units if self._rows is None else np.concatenate([self._rows[k] for k in units])
-
-
-def normal_limits(answer: ErrorInterval, level: float) -> tuple[float, float]:
-    """The normal interval of a level from the standard error alone."""
-    reach = float(normal.isf((1 - level) / 2)) * answer.standard_error
-    return answer.estimate - reach, answer.estimate + reach
-
-
-def _bias(bias, error, name):
-    if abs(bias) <= _LARGEST_BIAS * error:
-        return {}
-    size = abs(bias) / error if error > 0 else np.inf
-    return {"valid": False, "reason": _BIASED.format(size, name)}
-
-
-def _draws(question, draw):
-    """Values of `draw` for the generators of a question."""
-    return draw_each(draw, question.n_resamples, question.rng, n_jobs=question.n_jobs)
-
-
-def _rejects_calibration(question, problem, value):
-    """Whether the metric is significantly larger than with labels drawn from the forecasts.
-
-    Draws end as soon as those to come cannot change the answer.
-    """
-    if problem.cluster is not None:
-        notion = (question.options or {}).get("notion", "canonical")
-        level = question.confidence_level
-        found = estimate_proper_error(
-            problem, loss="brier", notion=notion, confidence_level=level, n_jobs=question.n_jobs
-        )
-        return found.interval is not None and found.interval.low > 0
-    levels, tail = problem.forecast.cumsum(axis=1), (1 - question.confidence_level) / 2
-
-    def draw(rng):
-        return value(slice(None), draw_codes(levels, rng))
-
-    drawn, total = np.empty(0), question.n_resamples
-    batches = draw_batches(draw, total, question.rng, size=_BATCH, n_jobs=question.n_jobs)
-    for batch in batches:
-        drawn = np.append(drawn, batch)
-        rest = total - len(drawn)
-        # The p-value of all draws, if those to come are as small or as large as possible.
-        least, most = (
-            monte_carlo_pvalue(question.estimate, np.append(drawn, np.full(rest, end)))
-            for end in (-np.inf, np.inf)
-        )
-        if least > tail or most <= tail:
-            break
-    return most <= tail

@@ -12,7 +12,7 @@ from skcalib._arguments import resolve_loss, resolve_notion
 from skcalib._chunks import check_chunk_labels
 from skcalib._parameters import check_parameters_of
 from skcalib._validation import check_confidence_level, check_proba
-from skcalib.error_intervals.methods import estimate_proper_error, interval_of_norm
+from skcalib.error_intervals.proper import estimate_proper_error, interval_of_norm
 from skcalib.errors.chunked import solve_chunks
 from skcalib.errors.proper import decompose
 from skcalib.errors.terms import resolve_estimate

@@ -23,7 +23,7 @@ from skcalib._validation import (
     weighted_rows,
 )
 from skcalib.clusters import cluster_sums, effective_size, independent_size
-from skcalib.error_intervals.methods import estimate_proper_error
+from skcalib.error_intervals.proper import estimate_proper_error
 from skcalib.events import binary_events, named_events, refuse_data_of_summary
 from skcalib.grouping._statistics import EqualScores, compare, label_sum_pvalue
 from skcalib.inference import MeanInterval, observed_expected_ratio, rate_interval

@@ -1,13 +1,9 @@
 """Recalibrators: maps of the simplex that are transformers and classifiers."""
 
-from skcalib.recalibration._base import (
-    IdentityRecalibrator,
-    LabelFrequency,
-    LogitRecalibrator,
-    Recalibrator,
-)
+from skcalib.recalibration._base import LogitRecalibrator, Recalibrator
 from skcalib.recalibration.averaged import ModelAverageScaling
 from skcalib.recalibration.group import GroupRecalibrator
+from skcalib.recalibration.identity import IdentityRecalibrator, LabelFrequency
 from skcalib.recalibration.improvement import CalibrationImprovement, calibration_improvement
 from skcalib.recalibration.label_shift import LabelShiftRecalibrator
 from skcalib.recalibration.multilabel import MultilabelRecalibrator

@@ -1,15 +1,14 @@
 """Recalibrators: maps of the simplex into itself that are transformers and classifiers.
 
-`Recalibrator` and `LogitRecalibrator` are the base classes. `IdentityRecalibrator` and
-`LabelFrequency` are the extreme cases. The functions at the end fit and apply any object with
-``fit(P, y)`` and ``predict_proba(P)``, pipelines included; its columns follow a given list of
-classes.
+`Recalibrator` and `LogitRecalibrator` are the base classes. The functions at the end fit and apply
+any object with ``fit(P, y)`` and ``predict_proba(P)``, pipelines included; its columns follow a
+given list of classes.
 """
 
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from sklearn import config_context
@@ -42,8 +41,6 @@ from skcalib.tower import weighted_mean
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from sklearn.utils import Tags
-
-    from skcalib._arguments import LossLike
 
 
 class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
@@ -399,111 +396,6 @@ class LogitRecalibrator(Recalibrator):
 
     def _as_proba(self, forecast):
         return softmax_of(forecast)
-
-
-# --- Identity and label frequencies ---------------------------------------------------------------
-
-
-class IdentityRecalibrator(Recalibrator):
-    """Leave probabilities unchanged: a baseline, or the last step of a pipeline.
-
-    Parameters
-    ----------
-    input : {"proba", "logits"}, default="proba"
-        What X contains; logits are passed through the softmax.
-    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
-        What ``loss_before_`` and ``loss_after_`` are measured in.
-    labels : array-like of shape (n_classes,), default=None
-        The class of each column, needed where y may lack a class.
-
-    See Also
-    --------
-    TemperatureScaling : The simplest map that changes probabilities.
-
-    Examples
-    --------
-    >>> from skcalib import IdentityRecalibrator
-    >>> IdentityRecalibrator().fit([0.2, 0.7], [0, 1]).predict_proba([0.4])
-    array([[0.6, 0.4]])
-    """
-
-    def __init__(
-        self,
-        *,
-        input: Literal["proba", "logits"] = "proba",
-        loss: LossLike = "log",
-        labels: ArrayLike | None = None,
-    ) -> None:
-        self.input = input
-        self.loss = loss
-        self.labels = labels
-
-    def _fit_map(self, forecast, target, weight):
-        self.injective_ = self.preserves_argmax_ = self.preserves_order_ = True
-
-    def _apply_map(self, forecast):
-        return forecast
-
-
-class LabelFrequency(Recalibrator):
-    """Predict the label frequencies given the predicted class (G22, appendix E.1).
-
-    Every forecast with the same predicted class is mapped to the class frequencies among those
-    samples. The map is calibrated. It keeps the accuracy if the prediction is the most frequent
-    label, but it loses all other sharpness. It illustrates why injective maps are preferable.
-
-    Parameters
-    ----------
-    input : {"proba", "logits"}, default="proba"
-        What X holds.
-    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
-        What ``loss_before_`` and ``loss_after_`` are measured in.
-    labels : array-like of shape (n_classes,), default=None
-        The class of each column, needed where y may lack a class.
-
-    Attributes
-    ----------
-    frequencies_ : array of shape (n_classes, n_classes)
-        Row k: label frequencies where class k is predicted; the overall frequencies if it never is.
-
-    See Also
-    --------
-    IdentityRecalibrator : Leaves the probabilities unchanged.
-    LabelShiftRecalibrator : Adapts them to new frequencies of the classes.
-
-    Examples
-    --------
-    >>> from skcalib import LabelFrequency
-    >>> LabelFrequency().fit([0.1, 0.4, 0.6, 0.9], [0, 0, 1, 0]).frequencies_
-    array([[1. , 0. ],
-           [0.5, 0.5]])
-    """
-
-    def __init__(
-        self,
-        *,
-        input: Literal["proba", "logits"] = "proba",
-        loss: LossLike = "log",
-        labels: ArrayLike | None = None,
-    ) -> None:
-        self.input = input
-        self.loss = loss
-        self.labels = labels
-
-    def _fit_map(self, forecast, target, weight):
-        top = forecast.argmax(axis=1)
-        overall = weight @ target / weight.sum()
-        rows = []
-        for k in range(target.shape[1]):
-            w = weight * (top == k)
-            rows.append(w @ target / w.sum() if w.any() else overall)
-        self.frequencies_ = np.array(rows)
-        self.injective_ = self.preserves_order_ = False
-        kept = self.frequencies_.argmax(axis=1) == np.arange(len(rows))
-        self.preserves_argmax_ = bool(kept.all())
-
-    def _apply_map(self, forecast):
-        return self.frequencies_[forecast.argmax(axis=1)]
 
 
 # --- Objects with fit and predict_proba -----------------------------------------------------------

@@ -22,7 +22,6 @@ from skcalib._values import shown
 from skcalib.inference import MeanInterval, first_within_one_standard_error, mean_interval
 from skcalib.links._base import detection_limit, log_forecast
 from skcalib.recalibration._base import (
-    IdentityRecalibrator,
     Recalibrator,
     fit_recalibrator,
     is_injective,
@@ -33,6 +32,7 @@ from skcalib.recalibration._features import FeatureReader, check_rows
 from skcalib.recalibration._group_effects import SPREADS, GroupEffects
 from skcalib.recalibration._names import resolve_recalibrator
 from skcalib.recalibration.averaged import ModelAverageScaling
+from skcalib.recalibration.identity import IdentityRecalibrator
 from skcalib.recalibration.one_vs_rest import PlattScaling
 from skcalib.smoothers._base import check_folds
 from skcalib.tower import weighted_mean

@@ -14,11 +14,7 @@ from skcalib._arguments import resolve_loss, resolve_notion
 from skcalib._parallel import out_of_fold
 from skcalib.clusters import effective_size
 from skcalib.error_intervals import calibration_error_interval
-from skcalib.error_intervals.methods import (
-    ProperEstimate,
-    estimate_of_solved,
-    estimates_of_solved,
-)
+from skcalib.error_intervals.proper import ProperEstimate, estimate_of_solved, estimates_of_solved
 from skcalib.errors.proper import decompose
 from skcalib.errors.terms import SmoothedProblem, solve_notion
 from skcalib.estimators.selection import (

@@ -30,7 +30,7 @@ from skcalib import (
     unconditional_mean_embedding_error,
 )
 from skcalib.datasets import make_tempered_simplex, make_widmann
-from skcalib.error_intervals import methods
+from skcalib.error_intervals import resampling
 from skcalib.error_intervals._norms import (
     covariance,
     normal_draws,
@@ -553,7 +553,7 @@ def test_draws_of_labels_end_when_the_answer_is_known(power, monkeypatch):
     rng = np.random.default_rng(1)
     score = rng.random(400)
     y = (rng.random(400) < score**power).astype(int)
-    drawn, draw_codes = [], methods.draw_codes
+    drawn, draw_codes = [], resampling.draw_codes
 
     def count(*args):
         drawn.append(1)
@@ -561,12 +561,12 @@ def test_draws_of_labels_end_when_the_answer_is_known(power, monkeypatch):
 
     def run(size):
         drawn.clear()
-        monkeypatch.setattr(methods, "_BATCH", size)
+        monkeypatch.setattr(resampling, "_BATCH", size)
         options = {"distance": "euclidean", "n_resamples": 200}
         found = calibration_error_interval(y, score, metric="simplex", **options)
         return found, len(drawn)
 
-    monkeypatch.setattr(methods, "draw_codes", count)
+    monkeypatch.setattr(resampling, "draw_codes", count)
     (early, n_early), (whole, n_whole) = run(10), run(200)
     assert early == whole
     assert n_whole == 200 and n_early <= (100 if power == 1 else 200)

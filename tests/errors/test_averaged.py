@@ -25,7 +25,7 @@ from skcalib import (
     sharpness,
 )
 from skcalib.datasets import make_tempered_simplex
-from skcalib.error_intervals.methods import estimate_of_solved, estimates_of_solved
+from skcalib.error_intervals.proper import estimate_of_solved, estimates_of_solved
 from skcalib.errors.averaged import AveragedProblem
 from skcalib.errors.averaged_interval import squared_norm, squared_norms
 from skcalib.notions import Classwise

@@ -12,11 +12,10 @@ from scipy.stats import chi2, norm
 
 from skcalib import cumulative_test, hosmer_lemeshow_test, spiegelhalter_test
 from skcalib.problem import Problem
-from skcalib.significance.binary import (
-    HosmerLemeshow,
+from skcalib.significance.binary import HosmerLemeshow, Spiegelhalter
+from skcalib.significance.cumulative import (
     KolmogorovSmirnov,
     Kuiper,
-    Spiegelhalter,
     brownian_maximum_sf,
     brownian_range_sf,
 )

@@ -1,0 +1,187 @@
+"""The proper calibration error of a problem with its interval."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from skcalib._arguments import resolve_loss, resolve_method, resolve_notion
+from skcalib.clusters import independent_size, student_level
+from skcalib.error_intervals.decision_savings import missed_saving, saving_interval
+from skcalib.errors.averaged import AveragedProblem
+from skcalib.errors.averaged_interval import squared_norms
+from skcalib.errors.terms import reduce_terms, resolve_estimate, solve_notion
+from skcalib.inference import MeanInterval, mean_interval
+from skcalib.scores import DecisionCost, ProperScore
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skcalib._arguments import LossLike, Method, NotionLike, SmootherLike
+    from skcalib.errors.terms import ProperTerms, SmoothedProblem
+    from skcalib.notions import Notion
+    from skcalib.problem import Problem
+    from skcalib.squared_norm import SquaredNorm
+
+SMOOTHED = "E D(C, S), as far as the smoother can represent C = E[Y|S]"
+
+
+@dataclass(frozen=True)
+class ProperEstimate:
+    """A proper calibration error with its interval; see `estimate_of_solved`.
+
+    ``target`` names what the interval covers. ``interval`` is None for the method "direct", whose
+    interval needs repetitions. ``norm`` and ``evidence`` are those of averaged maps, and None for
+    smoothers; ``norm`` is None too if the error is infinite.
+    """
+
+    terms: ProperTerms
+    interval: MeanInterval | None
+    target: str
+    norm: SquaredNorm | None = None
+    evidence: dict[str, float] | None = None
+
+
+def estimate_proper_error(
+    problem: Problem,
+    *,
+    loss: LossLike,
+    notion: NotionLike,
+    smoother: SmootherLike = None,
+    method: Method = "auto",
+    confidence_level: float = 0.95,
+    n_jobs: int | None = None,
+) -> ProperEstimate:
+    """`Problem` -> `ProperEstimate` of one loss."""
+    score, notion = resolve_loss(loss), resolve_notion(notion)
+    smoother, method = resolve_estimate(smoother, method, score)
+    solved = solve_notion(problem, notion=notion, smoother=smoother, n_jobs=n_jobs, merge=True)
+    how: dict[str, Any] = {"loss": score, "notion": notion, "method": method}
+    return estimate_of_solved(solved, confidence_level=confidence_level, **how)
+
+
+def estimate_of_solved(
+    solved: list[SmoothedProblem] | list[AveragedProblem],
+    *,
+    loss: LossLike,
+    notion: NotionLike,
+    method: Method = "auto",
+    confidence_level: float = 0.95,
+) -> ProperEstimate:
+    """Problems from `solve_notion`, which several losses may share -> `ProperEstimate`.
+
+    For averaged maps the interval is that of `squared_norm`, for smoothers that of
+    `interval_of_terms`.
+    """
+    run: dict[str, Any] = {"method": method, "confidence_level": confidence_level}
+    return estimates_of_solved(solved, losses=[loss], notion=notion, **run)[0]
+
+
+def estimates_of_solved(
+    solved: list[SmoothedProblem] | list[AveragedProblem],
+    *,
+    losses: Sequence[LossLike],
+    notion: NotionLike,
+    method: Method = "auto",
+    confidence_level: float = 0.95,
+) -> list[ProperEstimate]:
+    """`estimate_of_solved` for each loss, with what they share computed once."""
+    scores, notion = [resolve_loss(loss) for loss in losses], resolve_notion(notion)
+    if not isinstance(solved[0], AveragedProblem):
+        run = notion, method, confidence_level
+        return [_estimate_of_smoothed(solved, score, *run) for score in scores]
+    terms = [reduce_terms(solved, score=one, notion=notion, method=method) for one in scores]
+    means = [one.mean("calibration") for one in terms]
+    rows = list(zip(scores, terms, means, strict=True))
+    known = [score for score, one, mean in rows if np.isfinite(mean) and one.loss.any()]
+    norms = dict(zip(known, squared_norms(solved, known, notion.reduce), strict=True))
+    shares = [one.average.evidence for one in solved]
+    evidence = {name: float(np.mean([share[name] for share in shares])) for name in shares[0]}
+    level, weight, cluster = confidence_level, solved[0].weight, solved[0].cluster
+    if cluster is not None:
+        level = student_level(level, independent_size(weight, cluster=cluster))
+    found = []
+    for score, one, mean in rows:
+        interval = interval_of_norm(mean, norms.get(score), level)
+        target = solved[0].target_text
+        found.append(ProperEstimate(one, interval, target, norms.get(score), evidence))
+    return found
+
+
+def _estimate_of_smoothed(solved, score, notion, method, confidence_level):
+    method = resolve_method(method, score)
+    terms = reduce_terms(solved, score=score, notion=notion, method=method)
+    interval = interval_of_terms(solved, terms, score, notion, method, confidence_level)
+    return ProperEstimate(terms, interval, SMOOTHED)
+
+
+def interval_of_norm(
+    estimate: float, norm: SquaredNorm | None, confidence_level: float
+) -> MeanInterval:
+    """Interval of an averaged error; without a norm it is infinite, or every loss is zero."""
+    if not np.isfinite(estimate):
+        return MeanInterval(estimate, estimate, estimate, 0.0)
+    if norm is None:  # every label had probability 1
+        return MeanInterval(estimate, 0.0, np.inf, np.inf)
+    low, high = norm.interval(confidence_level)
+    limits = min(low, max(estimate, 0.0)), max(high, estimate)
+    return MeanInterval(estimate, *limits, norm.standard_error)
+
+
+def interval_of_terms(
+    smoothed: list[SmoothedProblem],
+    terms: ProperTerms,
+    score: ProperScore,
+    notion: Notion,
+    method: str,
+    confidence_level: float,
+) -> MeanInterval | None:
+    r"""Interval of the calibration error of smoothed problems; None for "direct".
+
+    It is Student's, with the spread of the paired differences :math:`L(y, S) - L(y, \hat C)` around
+    the estimate. It differs from Student's interval near zero, the lowest possible error:
+
+    - Limits are cut at 0.
+    - The upper limit t uses the spread at t instead of that at the estimate, as Wilson's interval
+      of a rate does. The variance grows in proportion to a small error, so an estimate that is too
+      small by chance also has too small a standard error.
+    - The estimate "risk" is too small by the squared error of :math:`\hat C`, by which "direct" is
+      too large. Its upper limit is centred at the mean of the two, which is "cross" for a quadratic
+      form.
+
+    It is never below Student's limit, and tends to it as the error grows. The spread of a
+    `DecisionCost` does not shrink with the error: its interval is that of `saving_interval`, with
+    `missed_saving` added to the upper limit.
+    """
+    if terms.influence is None:
+        return None
+    estimate = terms.mean("calibration")
+    rows: dict[str, Any] = {"square": terms.square, "cluster": terms.cluster}
+    found = mean_interval(
+        terms.influence, terms.weight, confidence_level, estimate=estimate, **rows
+    )
+    if not np.isfinite(estimate):
+        return found
+    if isinstance(score, DecisionCost) and method == "risk" and not smoothed[0].by_entropy:
+        share = 1 / len(smoothed) if notion.reduce == "mean" else 1.0
+        missed = share * sum(missed_saving(score, one) for one in smoothed)
+        if len(smoothed) == 1 and len(score.costs) == 2 and terms.cluster is None:
+            (one,) = smoothed
+            forecasts = one.forecast, one.conditional
+            found = saving_interval(score, one, *forecasts, confidence_level)
+        high = max(found.high + missed, 0.0)
+        return replace(found, low=min(max(found.low, 0.0), high), high=high)
+    direct = reduce_terms(smoothed, score=score, notion=notion, method="direct").mean("calibration")
+    centre = (estimate + direct) / 2 if method == "risk" else estimate
+    high = max(found.high, _upper(max(centre, 0.0), direct, found.high - estimate))
+    return MeanInterval(estimate, max(found.low, 0.0), high, found.standard_error)
+
+
+def _upper(centre, direct, reach):
+    """The error t with t - centre = reach sqrt(t / direct): its own spread, not the estimate's."""
+    if not (direct > 0 and np.isfinite(reach)):
+        return centre + reach
+    growth = reach**2 / direct
+    return float(centre + growth / 2 + np.sqrt(growth * (centre + growth / 4)))
