@@ -391,7 +391,7 @@ def test_embedding_by_loops(matrix, location_labels, multiclass):
 def test_embedding_in_slices(monkeypatch, multiclass):
     arguments = {"locations": LOCATIONS, "kernel": GaussianKernel()}
     whole = unconditional_mean_embedding_error(*multiclass, **arguments)
-    monkeypatch.setattr("skcalib.errors.kernel._ROWS", 7)
+    monkeypatch.setattr("skcalib.errors.mean_embedding._ROWS", 7)
     sliced = unconditional_mean_embedding_error(*multiclass, **arguments)
     assert sliced == pytest.approx(whole, rel=1e-12)
 
