@@ -23,6 +23,11 @@ def row_sum(values):
     return values @ np.ones(values.shape[1])
 
 
+def centred(proba, values):
+    """Values (n, K) minus their means under the probabilities of each row."""
+    return values - np.einsum("ik,ik->i", proba, values)[:, None]
+
+
 def log_softmax(logits):
     """Logarithms (n, K) of the softmax of each row."""
     shifted = _shifted(logits)

@@ -113,7 +113,13 @@ def main():
     rows = [
         Row(width, ratio, GOAL_MASKS, "times", least=True, note=function),
         Row(f"Bins of equal mass, n = {n_samples:,}", sorts, GOAL_SORTS, "sorts of the scores"),
-        Row(f"Bins, n = {large:,}: memory", max(peaks.values()) / 1e6, GOAL_MEGABYTES, "MB"),
+        Row(
+            f"Bins, n = {large:,}: memory",
+            max(peaks.values()) / 1e6,
+            GOAL_MEGABYTES,
+            "MB",
+            strict=True,
+        ),
     ]
     finish(rows, quick=quick)
 

@@ -264,9 +264,7 @@ class ReliabilityDisplay:
         data |= {"pos_label": pos_label, "groups": groups}
         problem = problem_of_notion(y_true, y_proba, options.notion, **data)
         events = binary_problems(problem, pos_label, options.notion)
-        curves = reliability_curves(events, options, check_random_state(random_state))
-        display = cls(curves, name=name, confidence_level=confidence_level, band=options.band)
-        return display.plot(ax=ax, **plot_params)
+        return cls._of(events, options, name, random_state).plot(ax=ax, **plot_params)
 
     @classmethod
     @checks_parameters
@@ -319,9 +317,15 @@ class ReliabilityDisplay:
         check_sketch(sketch)
         options = check_options(strategy, n_bins, "auto", band, confidence_level, n_resamples)
         events = summarised_problems(sketch, options.notion)
-        curves = reliability_curves(events, options, check_random_state(random_state))
-        display = cls(curves, name=name, confidence_level=confidence_level, band=options.band)
-        return display.plot(ax=ax, **plot_params)
+        return cls._of(events, options, name, random_state).plot(ax=ax, **plot_params)
+
+    @classmethod
+    def _of(cls, events, options, name, random_state, *, errors=True):
+        """The display of binary events, not yet drawn."""
+        rng = check_random_state(random_state)
+        curves = reliability_curves(events, options, rng, errors=errors)
+        level = options.confidence_level
+        return cls(curves, name=name, confidence_level=level, band=options.band)
 
     @classmethod
     @checks_parameters

@@ -90,7 +90,8 @@ class AveragedProblem:
 
     def calibration(self, score: ProperScore) -> tuple[np.ndarray, np.ndarray]:
         """Terms whose mean is the error, and paired differences of losses; both (n,)."""
-        return self._brier if isinstance(score, Brier) else self._log
+        brier, log = self._terms
+        return brier if isinstance(score, Brier) else log
 
     def loss(self, score: ProperScore) -> np.ndarray:
         """Loss of each sample (n,)."""
@@ -144,14 +145,6 @@ class AveragedProblem:
         if "confusion" in self.average.directions.names:
             return MAPS.format(CONFUSED)
         return MAPS.format(BY_CLASS if self.average.basis.by_class else COMMON)
-
-    @cached_property
-    def _brier(self):
-        return self._terms[0]
-
-    @cached_property
-    def _log(self):
-        return self._terms[1]
 
     @cached_property
     def _terms(self):

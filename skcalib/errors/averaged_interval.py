@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from skcalib._rows import centred
 from skcalib.clusters import cluster_sums, independent_size, inflation
 from skcalib.scores import Brier
 from skcalib.squared_norm import SquaredNorm, noise_cumulants
@@ -285,7 +286,7 @@ class _BrierProjection(_Projection):
             changes = _changes(problem, fits, rows)
             residual = problem.target[rows] - problem.forecast[rows]
             weighted = share[:, None] * p
-            *own, mean_part = (block.total(weighted * _centred(p, d)) for d in [*changes, residual])
+            *own, mean_part = (block.total(weighted * centred(p, d)) for d in [*changes, residual])
             cross = np.column_stack(own)
             own = np.tensordot(share, _products(changes, changes), 1)
             gram = gram + np.block([[block.tangent_gram(p, share), cross], [cross.T, own]])
@@ -325,7 +326,7 @@ class _BrierProjection(_Projection):
         squares += np.einsum("ijl,jl->i", products, inner[start:, start:])
         for d, row in zip(changes, inner[start:, :start], strict=True):
             along = block.logits(row) - block.log
-            squares += 2 * np.einsum("ik,ik->i", p * _centred(p, d), along)
+            squares += 2 * np.einsum("ik,ik->i", p * centred(p, d), along)
         return squares
 
     @staticmethod
@@ -373,11 +374,6 @@ class _LogProjection(_Projection):
 
 def _changes(problem, fits, rows):
     return [fit[rows] - problem.forecast[rows] for fit in fits]
-
-
-def _centred(p, values):
-    """Values (n, K) minus their means under probabilities p."""
-    return values - np.einsum("ik,ik->i", p, values)[:, None]
 
 
 def _scores(problem, fit=None):

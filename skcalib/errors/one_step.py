@@ -32,8 +32,8 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from scipy.special import logsumexp, softmax
 
-from skcalib._rows import softmax_parts
-from skcalib._validation import labels_or_shares
+from skcalib._rows import centred, softmax_parts
+from skcalib.clusters import effective_size
 from skcalib.errors.averaged import AveragedProblem
 from skcalib.links.averaging import (
     _CONFUSION_COST,
@@ -68,7 +68,7 @@ def is_large(problem: Problem) -> bool:
     n_samples = len(problem.weight)
     if n_fitted(*problem.forecast.shape) == n_samples:
         return False
-    return bool(problem.weight.sum() ** 2 / problem.squares.sum() >= _LEAST_SHARE * n_samples)
+    return effective_size(problem.weight, problem.square) >= _LEAST_SHARE * n_samples
 
 
 @dataclass(frozen=True)
@@ -93,29 +93,24 @@ class OneStepProblem(AveragedProblem):
         part = AveragedProblem.of(problem.take(drawn))
         rows = problem.forecast, problem.target, problem.weight
         average = PartAverage(part.average, *rows, problem.square)
-        start = average.start
         whole = AveragedProblem(*rows, average, problem.square, problem.cluster)
-        gains, gradients, tangent = _sums(start, whole)
-        own = _Scores(part, identity_model(part.forecast), gradients[0], average.size)
-        evidence = np.array(list(own.evidence.values()))
-        average.log_odds = float(logsumexp(evidence[1:]) - np.log(len(evidence) - 1))
-        changed = 1 - float(softmax(evidence)[0])
+        gains, gradients, tangent = _sums(average.start, whole)
+        evidence = _Scores(part, average.identity, gradients[0], average.size).evidence
+        logs = np.array(list(evidence.values()))
+        average.log_odds = float(logsumexp(logs[1:]) - np.log(len(logs) - 1))
+        changed = 1 - float(softmax(logs)[0])
         if np.isinf(gains[0]).any():  # a label had the probability 0
             average.log_odds, changed = np.inf, 1.0
-        scores = _Scores(part, start, gradients[1], average.size)
-        steps = scores.log_gain / average.size, scores.brier_gain(tangent) / average.size
+        steps = _Scores(part, average.start, gradients[1], average.size).gains(tangent)
+        steps = tuple(steps / average.size)
         return cls(*rows, average, problem.square, problem.cluster, gains, steps, changed)
 
     @cached_property
-    def _log(self):
-        gain = self.gains[0]
-        return self.changed * (gain + self.steps[0]), gain
-
-    @cached_property
-    def _brier(self):
-        _, gain, square = self.gains
-        difference = 2 * gain - square
-        return self.half * self.changed * (gain + self.steps[1]), self.half * difference
+    def _terms(self):
+        log, gain, square = self.gains
+        brier = self.half * self.changed * (gain + self.steps[1])
+        difference = self.half * (2 * gain - square)
+        return (brier, difference), (self.changed * (log + self.steps[0]), log)
 
 
 class PartAverage(ModelAverage):
@@ -143,12 +138,8 @@ class PartAverage(ModelAverage):
     ) -> None:
         self.part, self.basis, self.dispersion = part, part.basis, part.dispersion
         self.shares, self.log_odds = part.shares, part.log_odds
-        self.forecast, self.label = forecast, labels_or_shares(target)
-        squares = weight**2 if square is None else square
-        self.size = float(weight.sum() ** 2 / squares.sum())
-        scale = self.size / weight.sum() / self.dispersion
-        self.weight = weight * scale
-        self.unit = self.weight if square is None else square / weight * scale
+        self._set_samples(forecast, target, weight, square)
+        self.weight, self.unit = self.weight / self.dispersion, self.unit / self.dispersion
 
     @cached_property
     def directions(self) -> Directions:  # type: ignore[override]
@@ -158,21 +149,23 @@ class PartAverage(ModelAverage):
     @cached_property
     def models(self) -> list[Model]:  # type: ignore[override]
         """The models of the part, with corrected forecasts where these are needed."""
-        needed = self.part.weighted_models
-        wanted = [model for _, model in needed] + [self.part.best, self.part.affine]
+        needed = {model.groups for _, model in self.part.weighted_models}
+        needed |= {self.part.best.groups, self.part.affine.groups}
         return [
-            self._at_all(model)
-            if any(model is one for one in wanted) or len(model.groups) == 1
-            else model
+            self._at_all(model) if model.groups in needed or len(model.groups) == 1 else model
             for model in self.part.models
         ]
 
+    @cached_property
+    def identity(self) -> Model:
+        """The identity, with the forecasts of the part."""
+        return identity_model(np.exp(self.basis.log_proba(self.part.forecast)))
+
     @property
     def start(self) -> Model:
-        """The model of the largest weight, which may be the identity, without forecasts."""
+        """The model of the largest weight, which may be the identity, at the part."""
         best = int(np.argmax(self.shares))
-        none = np.empty((0, self.basis.n_classes))
-        return replace(self.part.models[best - 1], proba=none) if best else identity_model(none)
+        return self.part.models[best - 1] if best else self.identity
 
     @property
     def evidence(self) -> Mapping[str, float]:
@@ -193,12 +186,8 @@ class PartAverage(ModelAverage):
         proba = np.empty_like(self.forecast)
         for rows, block in self.directions.of(model.groups):
             proba[rows] = softmax_parts(block.logits(model.theta))[1]
-        return replace(model, proba=proba, covariance=model.covariance * self._ratio)
-
-    @property
-    def _ratio(self):
-        """Effective samples of the part among all."""
-        return self.part.size / self.size
+        covariance = model.covariance * (self.part.size / self.size)
+        return replace(model, proba=proba, covariance=covariance)
 
 
 def _sums(start, problem):
@@ -220,8 +209,7 @@ def _sums(start, problem):
         gains[2, rows] = np.einsum("ik,ik->i", change, change)
         gradients[0] += block.total(w * residual)
         gradients[1] += block.total(w * (y - p))
-        centred = residual - np.einsum("ik,ik->i", p, residual)[:, None]
-        tangent += block.total(w * p * centred)
+        tangent += block.total(w * p * centred(p, residual))
     return gains, gradients, tangent
 
 
@@ -243,10 +231,11 @@ class _Scores:
     def __init__(
         self, part: AveragedProblem, start: Model, gradient: np.ndarray, size: float
     ) -> None:
-        self._average, self._own, self._size = part.average, frozenset(start.groups), size
+        self._part, self._start, self._size = part, start, size
+        self._average, self._own = part.average, frozenset(start.groups)
         self._gradient, self._gains = gradient, dict[frozenset[str], float]()
-        moments = _moments(part, start)
-        self._information, self._squares, self._crossed = (size * one for one in moments)
+        _, information = self._average._score(start.proba, self._average.every)
+        self._information = information * (self._average.dispersion * size / self._average.size)
 
     @cached_property
     def evidence(self) -> dict[frozenset[str], float]:
@@ -263,32 +252,22 @@ class _Scores:
             found[best | CONFUSION] = found[best] + more
         return found
 
-    @property
-    def log_gain(self) -> float:
-        """Gain of the log likelihood by the averaged step, without its optimism."""
+    def gains(self, tangent: np.ndarray) -> np.ndarray:
+        """Gains by the averaged step, without its optimism, from the sums b.
 
-        def gain(groups, at, inverse):
-            return self._gain(groups) - 0.5 * np.sum(inverse * self._squares[at])
-
-        return self._averaged(gain)
-
-    def brier_gain(self, tangent: np.ndarray) -> float:
-        """Gain of the sum of the Brier score without its factor, from the sums b."""
-
-        def gain(groups, at, inverse):
-            rows = self._average.basis.select(groups)
-            step = inverse @ self._gradient[rows]
-            return tangent[rows] @ step - np.sum(inverse * self._crossed[at])
-
-        return self._averaged(gain)
-
-    def _averaged(self, gain):
-        total = 0.0
+        Those of the log likelihood, and of the sum of the Brier score without its factor.
+        """
+        squares, crossed = (self._size * one for one in _moments(self._part, self._start.proba))
+        found = np.zeros(2)
         for share, groups in zip(softmax(list(self.evidence.values())), self.evidence, strict=True):
             rows = self._average.basis.select(groups)
             at = np.ix_(rows, rows)
-            total += float(share * gain(groups, at, np.linalg.inv(self._hessian(at))))
-        return total
+            inverse = np.linalg.inv(self._hessian(at))
+            log = self._gain(groups) - 0.5 * np.sum(inverse * squares[at])
+            step = inverse @ self._gradient[rows]
+            brier = tangent[rows] @ step - np.sum(inverse * crossed[at])
+            found += share * np.array([log, brier])
+        return found
 
     def _difference(self, before, now):
         """Log evidence that is added by more groups."""
@@ -309,17 +288,14 @@ class _Scores:
         return self._information[at] + _RIDGE * np.eye(len(at[0]))
 
 
-def _moments(part, start):
-    """Means over a part of the information, of x x' and of (h' e) x', at a model."""
-    average, weight, unit = part.average, part.share, part.one * part.average.size
-    total = [0.0] * 3
-    for rows, block in average.every:
-        chosen, w = average.basis.part(block, start.groups), weight[rows]
-        p = softmax_parts(chosen.logits(start.theta))[1]
-        residual = part.target[rows] - p
+def _moments(part, proba):
+    """Means over a part of x x' and of (h' e) x', at corrected forecasts (n, K)."""
+    squares, crossed = 0.0, 0.0
+    weight = part.share * part.one * part.average.size
+    for rows, block in part.average.every:
+        p, residual = proba[rows], part.target[rows] - proba[rows]
         score = block.project(residual)
-        weighted = score * (w * unit[rows])[:, None]
-        crossed = block.tangent_project(p, residual).T @ weighted
-        sums = block.information(p, w), score.T @ weighted, crossed
-        total = [old + new for old, new in zip(total, sums, strict=True)]
-    return total
+        weighted = score * weight[rows, None]
+        squares = squares + score.T @ weighted
+        crossed = crossed + block.tangent_project(p, residual).T @ weighted
+    return squares, crossed

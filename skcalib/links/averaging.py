@@ -35,7 +35,7 @@ from scipy.special import logsumexp, softmax, xlogy
 from skcalib._rows import softmax_parts
 from skcalib._validation import labels_or_shares
 from skcalib.links._base import minimise_convex
-from skcalib.links.basis import BY_CLASS, CONFUSION, BasisBlock, LogitBasis
+from skcalib.links.basis import BY_CLASS, CONFUSION, LogitBasis
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -123,23 +123,14 @@ class AveragedMap:
         """Forecasts (m, K) -> recalibrated forecasts (m, K)."""
         found, binary = self.identity * forecast, self.basis.n_classes == 2
         for rows in self.basis.blocks(len(forecast)) if self.parts else ():
-            if binary:
-                found[rows] = self.at(forecast[rows], self.basis(forecast[rows]))
-                continue
+            every = self.basis(forecast[rows]) if binary else None
             for share, groups, theta in self.parts:
-                block = self.basis(forecast[rows], groups)
-                found[rows] += share * softmax_parts(block.logits(theta))[1]
-        return found
-
-    def at(self, forecast: np.ndarray, every: BasisBlock) -> np.ndarray:
-        """Recalibrated forecasts (m, K), from the block of all directions at the forecasts."""
-        found = self.identity * forecast
-        for share, groups, theta in self.parts:
-            logits = self.basis.part(every, groups).logits(theta)
-            if self.basis.n_classes == 2:
-                found += share * two_chances(logits[:, 1] - logits[:, 0])
-            else:
-                found += share * softmax_parts(logits)[1]
+                if every is None:
+                    block = self.basis(forecast[rows], groups)
+                    found[rows] += share * softmax_parts(block.logits(theta))[1]
+                else:
+                    logits = self.basis.part(every, groups).logits(theta)
+                    found[rows] += share * two_chances(logits[:, 1] - logits[:, 0])
         return found
 
     @property
@@ -195,13 +186,8 @@ class ModelAverage:
 
         `square` (n,) are the sums of squared weights where a row stands for several samples.
         """
-        square_mass = weight @ weight if square is None else square.sum()
-        size = float(weight.sum() ** 2 / square_mass)
-        self.size, self.forecast, self.label = size, forecast, labels_or_shares(target)
-        self.weight = weight * (size / weight.sum())
-        unit = weight if square is None else square / weight
-        self.unit = unit * (size / weight.sum())
-        n_classes = forecast.shape[1]
+        self._set_samples(forecast, target, weight, square)
+        n_classes, size = forecast.shape[1], self.size
         if n_classes == 1:  # the only forecast is 1: there is nothing to correct
             self.basis, self.models = LogitBasis(n_classes), []
             self.shares, self.log_odds = np.ones(1), -np.inf
@@ -214,6 +200,14 @@ class ModelAverage:
         if self.label.ndim == 2:
             self._divide_by_dispersion()
         return self
+
+    def _set_samples(self, forecast, target, weight, square):
+        """Set the samples, and their weights in effective samples."""
+        square_mass = weight @ weight if square is None else square.sum()
+        size = float(weight.sum() ** 2 / square_mass)
+        self.size, self.forecast, self.label = size, forecast, labels_or_shares(target)
+        self.weight = weight * (size / weight.sum())
+        self.unit = self.weight if square is None else square / weight * (size / weight.sum())
 
     def _divide_by_dispersion(self):
         """Fit label distributions again, with their log likelihood divided by the dispersion."""

@@ -35,7 +35,7 @@ import numpy as np
 from scipy.linalg import block_diag
 from scipy.sparse import csr_matrix
 
-from skcalib._rows import log_softmax, row_max
+from skcalib._rows import centred, log_softmax, row_max
 from skcalib.links._base import detection_limit, log_forecast
 from skcalib.links.distribution import DistributionFunction, cell_sums
 
@@ -145,7 +145,7 @@ class BasisBlock:
 
     def tangent_project(self, p: np.ndarray, r: np.ndarray) -> np.ndarray:
         r""":math:`\sum_k h_{ik} r_{ik}`, (n, J)."""
-        return self.project(p * (r - np.einsum("ik,ik->i", p, r)[:, None]))
+        return self.project(p * centred(p, r))
 
     def tangent_gram(self, p: np.ndarray, weight: np.ndarray) -> np.ndarray:
         r""":math:`\sum_{ik} w_i h_{ik} h_{ik}^\top`, (J, J)."""

@@ -8,11 +8,10 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from skcalib._formatting import percent, printable
 from skcalib.displays import GroupCalibrationDisplay, GroupingDisplay, ReliabilityDisplay
-from skcalib.displays._curves import binary_problems, check_options, reliability_curves
+from skcalib.displays._curves import binary_problems, check_options
 from skcalib.report.findings import noted
 from skcalib.report.named_groups import strongest
 from skcalib.report.rendering import Picture, Pictures
@@ -179,10 +178,9 @@ def _display(report, problem, axes, *, name, band):
     with noted():  # the warnings are in the verdict
         options = check_options("isotonic", None, "auto", band, level, n_resamples)
         events = binary_problems(problem, None, options.notion)
-        rng = check_random_state(report.random_state)
-        curves = reliability_curves(events, options, rng, errors=name is not None)
-        display = ReliabilityDisplay(curves, name=name, confidence_level=level, band=band)
-        return display.plot(ax=axes, legend=name is not None)
+        named = name is not None
+        display = ReliabilityDisplay._of(events, options, name, report.random_state, errors=named)
+        return display.plot(ax=axes, legend=named)
 
 
 def _figure(width=4.6, height=5.0):
