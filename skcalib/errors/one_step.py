@@ -91,9 +91,9 @@ class OneStepProblem(AveragedProblem):
         order = np.random.RandomState(0).permutation(len(problem.weight))
         drawn = np.sort(order[: n_fitted(*problem.forecast.shape)])
         part = AveragedProblem.of(problem.take(drawn))
-        rows = problem.forecast, problem.target, problem.weight
-        average = PartAverage(part.average, *rows, problem.square)
-        whole = AveragedProblem(*rows, average, problem.square, problem.cluster)
+        forecast, weight, square = problem.forecast, problem.weight, problem.square
+        average = PartAverage(part.average, forecast, problem.outcome, weight, square)
+        whole = AveragedProblem(forecast, weight, average, square, problem.cluster)
         gains, gradients, tangent = _sums(average.start, whole)
         evidence = _Scores(part, average.identity, gradients[0], average.size).evidence
         logs = np.array(list(evidence.values()))
@@ -103,7 +103,7 @@ class OneStepProblem(AveragedProblem):
             average.log_odds, changed = np.inf, 1.0
         steps = _Scores(part, average.start, gradients[1], average.size).gains(tangent)
         steps = tuple(steps / average.size)
-        return cls(*rows, average, problem.square, problem.cluster, gains, steps, changed)
+        return cls(forecast, weight, average, square, problem.cluster, gains, steps, changed)
 
     @cached_property
     def _terms(self):
@@ -200,7 +200,7 @@ def _sums(start, problem):
     gradients, tangent = np.zeros((2, len(basis.scale))), np.zeros(len(basis.scale))
     weight = average.weight * average.dispersion
     for rows in basis.blocks(len(weight)):
-        s, y, w = problem.forecast[rows], problem.target[rows], weight[rows, None]
+        s, y, w = problem.forecast[rows], problem.targets(rows), weight[rows, None]
         block = basis(s)
         p = softmax_parts(basis.part(block, start.groups).logits(start.theta))[1]
         residual, change = y - s, p - s
@@ -293,7 +293,7 @@ def _moments(part, proba):
     squares, crossed = 0.0, 0.0
     weight = part.share * part.one * part.average.size
     for rows, block in part.average.every:
-        p, residual = proba[rows], part.target[rows] - proba[rows]
+        p, residual = proba[rows], part.residual(rows, proba[rows])
         score = block.project(residual)
         weighted = score * weight[rows, None]
         squares = squares + score.T @ weighted
