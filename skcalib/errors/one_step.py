@@ -197,20 +197,20 @@ def _sums(start, problem):
     """
     average, basis = problem.average, problem.average.basis
     gains = np.empty((3, len(problem.weight)))
-    gradients, tangent = np.zeros((2, len(basis.scale))), np.zeros(len(basis.scale))
+    totals = np.zeros((3, len(basis.scale)))
     weight = average.weight * average.dispersion
     for rows in basis.blocks(len(weight)):
-        s, y, w = problem.forecast[rows], problem.targets(rows), weight[rows, None]
-        block = basis(s)
+        s, w = problem.forecast[rows], weight[rows, None]
+        block = basis(s, order="F")
         p = softmax_parts(basis.part(block, start.groups).logits(start.theta))[1]
-        residual, change = y - s, p - s
+        residual, change = problem.residual(rows, s), p - s
         gains[0, rows] = problem.log_gain(rows, p)
         gains[1, rows] = np.einsum("ik,ik->i", residual, change)
         gains[2, rows] = np.einsum("ik,ik->i", change, change)
-        gradients[0] += block.total(w * residual)
-        gradients[1] += block.total(w * (y - p))
-        tangent += block.total(w * p * centred(p, residual))
-    return gains, gradients, tangent
+        own = np.stack([residual, residual - change, p * centred(p, residual)])
+        own *= w
+        totals += block.total(own)
+    return gains, totals[:2], totals[2]
 
 
 class _Scores:

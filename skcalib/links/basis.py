@@ -97,7 +97,7 @@ class BasisBlock:
         found, at, n_classes = self.log.copy(), 0, self.log.shape[1]
         if self.dense is not None:
             at = self.dense.shape[2]
-            found += self.dense @ theta[:at]
+            found += (self.dense.reshape(-1, at) @ theta[:at]).reshape(found.shape)
         for factor in self.factors:
             one = theta[at : at + n_classes]
             found += one if factor is None else factor * one
@@ -116,16 +116,16 @@ class BasisBlock:
         return found if self.mix is None else found @ self.mix
 
     def total(self, q: np.ndarray) -> np.ndarray:
-        r""":math:`\sum_{ik} q_{ik} g_{ik}`, (J,)."""
-        parts = []
+        r""":math:`\sum_{ik} q_{ik} g_{ik}`, (J,), or (r, J) for q of shape (r, n, K)."""
+        parts, start, one = [], q.shape[:-2], np.ones(len(self.log))
         if self.dense is not None:
-            parts.append(q.ravel() @ self.dense.reshape(q.size, -1))
-        parts += [(q if f is None else q * f).sum(axis=0) for f in self.factors]
+            parts.append(q.reshape(*start, -1) @ self.dense.reshape(self.log.size, -1))
+        parts += [one @ (q if f is None else q * f) for f in self.factors]
         if self.top is not None:
-            parts.append(self._at_column(q) @ self.top)
+            parts.append(q[..., np.arange(len(self.log)), self.column] @ self.top)
         if self.confusion:
-            parts.append(self._sum_by_column(q).ravel())
-        found = np.concatenate(parts)
+            parts.append(self._sum_by_column(q).reshape(*start, -1))
+        found = np.concatenate(parts, axis=-1)
         return found if self.mix is None else found @ self.mix
 
     def information(self, p: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -293,6 +293,8 @@ class BasisBlock:
     def _columns(self):
         """Indicators (K, n) of the column of each sample."""
         n_samples, n_classes = self.log.shape
+        if n_classes <= _CONFUSED[0]:  # making a sparse matrix takes longer than the products
+            return (self.column == np.arange(n_classes)[:, None]).astype(np.float64)
         parts = (np.ones(n_samples), self.column, np.arange(n_samples + 1))
         return csr_matrix(parts, shape=(n_samples, n_classes)).T
 
@@ -399,13 +401,19 @@ class LogitBasis:
         spans = [span for name, span in self.groups.items() if name in names]
         return np.concatenate([np.empty(0, int), *(np.arange(s.start, s.stop) for s in spans)])
 
-    def __call__(self, forecast: np.ndarray, names: Collection[str] | None = None) -> BasisBlock:
-        """The directions of some groups, by default of all, at forecasts (n, K)."""
+    def __call__(
+        self, forecast: np.ndarray, names: Collection[str] | None = None, order: Any = "C"
+    ) -> BasisBlock:
+        """The directions of some groups, by default of all, at forecasts (n, K).
+
+        With the order "F" the values of one dense direction are adjacent: it takes less time to
+        compute them, and more to use them, except for `total` and `logits`.
+        """
         names = tuple(self.groups) if names is None else tuple(names)
         log = self.log_proba(forecast)
         if self.n_classes == 2:
             return self._of_two(log, names)
-        return self._of_more(log, names)
+        return self._of_more(log, names, order)
 
     @property
     def width(self) -> int:
@@ -445,7 +453,7 @@ class LogitBasis:
         top = _scaled(columns, self.scale[self.select(names)], len(log))
         return BasisBlock(log, None, (), top, np.ones(len(log), dtype=int), False, None)
 
-    def _of_more(self, log, names):
+    def _of_more(self, log, names, order):
         n_samples, n_classes = log.shape
         columns, every, top = [], None, None
         if "slope" in names:
@@ -453,16 +461,16 @@ class LogitBasis:
         if "common" in names:
             z = ((log - log.mean(axis=1, keepdims=True)) / self._spread).ravel()
             square = z * z
-            columns.append(np.stack([z * np.abs(z), square * z, square, np.tanh(2 * z)]))
+            columns += [row[None] for row in (z * np.abs(z), square * z, square, np.tanh(2 * z))]
         degrees = self._degrees(names, "shared", 2, self.degree)
         if len(degrees):
             columns.append(_legendre(self._cdf_shared(_log_odds(log).ravel()), degrees))
         if columns:
-            every = _scaled(columns, self.scale[self._select_dense(names)], log.size)
+            every = _scaled(columns, self.scale[self._select_dense(names)], log.size, order)
             every = every.reshape(n_samples, n_classes, -1)
         column, degrees = _top(log), self._degrees(names, "top", 0, self.degree)
         if len(degrees):
-            place = self._cdf(_log_odds(log)[np.arange(n_samples), column])
+            place = self._cdf(_log_odds(log[np.arange(n_samples), column]))
             scale = self.scale[self.select(set(names) & TOP)]
             top = _scaled([_legendre(place, degrees)], scale, n_samples)
         factors, mix = self._factors(names, log)
@@ -603,9 +611,9 @@ def _legendre(place, degrees):
     return found[int(degrees[0]) : last + 1]
 
 
-def _scaled(parts, scale, n_rows):
+def _scaled(parts, scale, n_rows, order="C"):
     """Rows of arrays (j, n) as columns (n, J), each multiplied by its scale."""
-    found, start = np.empty((n_rows, len(scale))), 0
+    found, start = np.empty((n_rows, len(scale)), order=order), 0
     for part in parts:
         end = start + len(part)
         np.multiply(part.T, scale[start:end], out=found[:, start:end])
