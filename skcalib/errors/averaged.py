@@ -113,8 +113,15 @@ class AveragedProblem:
 
     def calibration(self, score: ProperScore) -> tuple[np.ndarray, np.ndarray]:
         """Terms whose mean is the error, and paired differences of losses; both (n,)."""
-        brier, log = self._terms
-        return brier if isinstance(score, Brier) else log
+        return self.errors(score), self.differences(score)
+
+    def errors(self, score: ProperScore) -> np.ndarray:
+        """Terms whose mean is the error (n,)."""
+        return self._terms[0 if isinstance(score, Brier) else 1, 0]
+
+    def differences(self, score: ProperScore) -> np.ndarray:
+        """Paired differences of losses (n,)."""
+        return self._terms[0 if isinstance(score, Brier) else 1, 1]
 
     def loss(self, score: ProperScore) -> np.ndarray:
         """Loss of each sample (n,)."""
@@ -127,10 +134,10 @@ class AveragedProblem:
         """Loss minus calibration; where the loss is infinite, the loss of the averaged forecast."""
         possible = np.isfinite(loss)
         if possible.all():
-            return loss - self.calibration(score)[0]
+            return loss - self.errors(score)
         found, rows = np.empty(len(loss)), np.flatnonzero(~possible)
         found[rows] = score.loss(self.targets(rows), np.maximum(self.conditional[rows], _TINY))
-        found[possible] = loss[possible] - self.calibration(score)[0][possible]
+        found[possible] = loss[possible] - self.errors(score)[possible]
         return found
 
     def gain(self, group: str) -> np.ndarray:
@@ -167,7 +174,7 @@ class AveragedProblem:
 
     @cached_property
     def _terms(self):
-        """Those of `calibration` for both scores (2, 2, n): they share nearly all of the work."""
+        """Those of `calibration` by score (2, 2, n): both share nearly all of the work."""
         found = np.zeros((2, 2, len(self.weight)))
         for share, model in self.average.weighted_models:
             for rows, block in self.average.directions.of(model.groups):

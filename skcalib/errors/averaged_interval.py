@@ -82,7 +82,7 @@ def squared_norms(
     """The `squared_norm` of each score; the second test is the same for all."""
     share, calibrated, norms = 1 / len(problems) if reduce == "mean" else 1.0, None, []
     for score in scores:
-        if not all(np.isfinite(problem.calibration(score)[0]).all() for problem in problems):
+        if not all(np.isfinite(problem.errors(score)).all() for problem in problems):
             norms.append(ErrorNorm(np.inf, _LEAST, 0.0, 0.0))
             continue
         if calibrated is None:

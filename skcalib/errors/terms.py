@@ -324,12 +324,12 @@ class AveragedTerms:
     @property
     def calibration(self) -> np.ndarray:
         """Calibration error (n,)."""
-        return self.solved.calibration(self._score)[0]
+        return self.solved.errors(self._score)
 
     @property
     def influence(self) -> np.ndarray:
         """Paired differences of losses (n,)."""
-        return self.solved.calibration(self._score)[1]
+        return self.solved.differences(self._score)
 
     @property
     def refinement(self) -> np.ndarray:

@@ -433,7 +433,7 @@ class LogitBasis:
             sizes = {"class_slopes": 1, "slope": 1, "bias": 1, "curve": simple, "curve_high": high}
         else:
             free = self.n_classes - 1
-            sizes = {"slope": 1, "common": 4, "shared": simple, "shared_high": high - 1}
+            sizes = {"common": 4, "slope": 1, "shared": simple, "shared_high": high - 1}
             sizes |= {"bias": free, "class_slopes": free} if self.by_class else {}
             sizes |= {"top": _SIMPLE, "top_high": high}
             sizes |= {"confusion": self.n_classes * free} if self.confusion else {}
@@ -456,12 +456,12 @@ class LogitBasis:
     def _of_more(self, log, names, order):
         n_samples, n_classes = log.shape
         columns, every, top = [], None, None
-        if "slope" in names:
-            columns.append(log.reshape(1, -1))
         if "common" in names:
             z = ((log - log.mean(axis=1, keepdims=True)) / self._spread).ravel()
             square = z * z
             columns += [row[None] for row in (z * np.abs(z), square * z, square, np.tanh(2 * z))]
+        if "slope" in names:
+            columns.append(log.reshape(1, -1))
         degrees = self._degrees(names, "shared", 2, self.degree)
         if len(degrees):
             columns.append(_legendre(self._cdf_shared(_log_odds(log).ravel()), degrees))
@@ -559,6 +559,10 @@ class Directions:
         if self._kept is None:
             return _Repeated(self.basis, self.forecast, self._rows, names)
         return [(rows, self.basis.part(block, names)) for rows, block in self._kept]
+
+    def forget(self) -> None:
+        """Give up the blocks; later passes compute them again."""
+        self._kept = None
 
     def rescale(self) -> None:
         """Apply the scales of the basis, where the blocks are older than these."""
